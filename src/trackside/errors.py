@@ -1,0 +1,164 @@
+"""The one exception tree. Every class has a stable `code`, explained in docs/errors.md.
+
+TracksideError
+├── SpecError               the request itself is wrong; nothing was created
+│   ├── InvalidSpec         one or more fields break the contract
+│   └── InvalidSetting      a TRACKSIDE_ variable is unknown or wrong
+├── StorageError            an object store said no, or nothing
+│   ├── UnknownScheme
+│   ├── ObjectNotFound
+│   ├── AccessRefused
+│   ├── StoreUnreachable
+│   ├── InvalidKey
+│   └── DamagedTransfer
+├── InputError              a channel cannot be provided
+├── ArchiveError            an archive is damaged or would leave its folder
+├── SandboxError            the script's surroundings cannot be made
+├── DiskFull                no space left, with the folder and the way out
+└── JobError
+    ├── JobNotFound
+    ├── JobExists
+    ├── JobNotFinished
+    ├── JobFailed           raised by fit() and wait(), carries the reason and the last lines
+    └── MoveRefused         a status may not follow the present one
+"""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+
+class TracksideError(Exception):
+    """Base of all. The message says what is wrong with which value, and what to do."""
+
+    code: ClassVar[str] = "error"
+
+    @property
+    def message(self) -> str:
+        return str(self)
+
+
+class SpecError(TracksideError):
+    code = "spec"
+
+
+class InvalidSpec(SpecError):
+    """All violations of one request at once; each names field, value and way out."""
+
+    code = "invalid_spec"
+
+    def __init__(self, violations: Sequence["Violation"]) -> None:
+        self.violations = tuple(violations)
+        count = len(self.violations)
+        head = "1 problem" if count == 1 else f"{count} problems"
+        lines = "".join(f"\n  {violation}" for violation in self.violations)
+        super().__init__(f"{head} in the job's specification:{lines}")
+
+
+class Violation:
+    """One broken constraint: where, what was given, and what would be right."""
+
+    def __init__(self, field: str, value: object, advice: str, *, constraint: str = "") -> None:
+        self.field = field
+        self.value = value
+        self.advice = advice
+        self.constraint = constraint
+
+    def __str__(self) -> str:
+        shown = repr(self.value)
+        if len(shown) > 120:
+            shown = shown[:117] + "..."
+        return f"{self.field} = {shown}: {self.advice}"
+
+    def __repr__(self) -> str:
+        return f"Violation({self})"
+
+
+class InvalidSetting(SpecError):
+    code = "invalid_setting"
+
+
+class StorageError(TracksideError):
+    code = "storage"
+
+
+class UnknownScheme(StorageError):
+    code = "unknown_scheme"
+
+    def __init__(self, uri: str, known: Sequence[str]) -> None:
+        self.uri = uri
+        super().__init__(
+            f"Unknown location {uri!r}. Known forms: {', '.join(known)}, or a path on this machine."
+        )
+
+
+class ObjectNotFound(StorageError):
+    code = "object_not_found"
+
+
+class AccessRefused(StorageError):
+    code = "access_refused"
+
+
+class StoreUnreachable(StorageError):
+    """The store did not answer, or answered 5xx, until retries ran out. Trying later may work."""
+
+    code = "store_unreachable"
+
+
+class InvalidKey(StorageError):
+    code = "invalid_key"
+
+
+class DamagedTransfer(StorageError):
+    code = "damaged_transfer"
+
+
+class InputError(TracksideError):
+    code = "input"
+
+
+class ArchiveError(TracksideError):
+    code = "archive"
+
+
+class SandboxError(TracksideError):
+    code = "sandbox"
+
+
+class DiskFull(TracksideError):
+    code = "disk_full"
+
+
+class JobError(TracksideError):
+    code = "job"
+
+
+class JobNotFound(JobError):
+    code = "job_not_found"
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(
+            f"No job is called {name!r}. `trackside jobs` lists those known here; "
+            "`trackside reindex LOCATION` adds those of another output location."
+        )
+
+
+class JobExists(JobError):
+    code = "job_exists"
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(f"A job called {name!r} already exists. Job names are never reused.")
+
+
+class JobNotFinished(JobError):
+    code = "job_not_finished"
+
+
+class JobFailed(JobError):
+    code = "job_failed"
+
+
+class MoveRefused(JobError):
+    code = "move_refused"

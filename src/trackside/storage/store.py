@@ -1,0 +1,55 @@
+"""The storage seam: one bucket, container or folder, addressed by keys with `/` in them.
+
+`folder.py` is a folder on this machine (embedded buckets, `file://`, plain paths); `cloud.py` is
+S3, Google Cloud Storage or Azure. `locate.py` finds the right one for what the user wrote.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An object as a listing shows it."""
+
+    key: str
+    size_bytes: int
+    etag: str | None = None
+    modified: float = 0.0
+    """Seconds since the epoch, by the store's clock."""
+
+
+class Store(ABC):
+    """Whole objects in, whole objects or byte ranges out. Safe to use from several threads.
+
+    Errors are those below `StorageError`, with the location and the way out in the message.
+    Passing faults (no connection, 5xx, a broken body) are retried with back-off inside.
+    """
+
+    @abstractmethod
+    def put(self, key: str, data: bytes | Path | Iterable[bytes]) -> Entry:
+        """Store an object whole: until this returns, readers see the old one or none.
+
+        A path is sent in parallel parts; chunks are sent as they come, in memory of a few parts.
+        """
+
+    @abstractmethod
+    def get(self, key: str, start: int = 0, end: int | None = None) -> bytes:
+        """The bytes from `start` up to `end` (not included; None is the object's end)."""
+
+    @abstractmethod
+    def stat(self, key: str) -> Entry:
+        """One object's entry; `ObjectNotFound` when there is none."""
+
+    @abstractmethod
+    def list(self, prefix: str = "", after: str = "") -> Iterator[Entry]:
+        """Entries whose key starts with `prefix` (as text, not by folder), ordered by key bytes.
+
+        Only keys greater than `after`, so that a reader who comes back pays for the new ones only.
+        """
+
+    @abstractmethod
+    def delete(self, keys: Iterable[str]) -> None:
+        """Deleting what is not there is success."""

@@ -1,0 +1,78 @@
+"""The sandbox seam: what the supervisor runs a host's script in.
+
+`process_sandbox.py` gives a plain process its own /opt/ml; a container is the other implementation.
+A sandbox outlives its supervisor: whoever comes next finds it again by the folder alone.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SandboxPlan:
+    """Everything a sandbox needs to know. JSON-safe but for the paths."""
+
+    folder: Path
+    """The sandbox's own records go here; one folder per host and attempt."""
+    ml: Path
+    """The folder that the script sees as /opt/ml."""
+    mounts: Mapping[str, Path] = field(default_factory=dict)
+    """Further paths the script sees, each with the folder behind it: a local channel,
+    a checkpoint or TensorBoard folder outside /opt/ml. Read-write unless listed in `read_only`."""
+    read_only: frozenset[str] = frozenset()
+    command: Sequence[str] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """The whole environment of the command; nothing else leaks in."""
+    log: Path
+    """Standard output and error are appended here, as they come."""
+    host: str = "algo-1"
+    addresses: Mapping[str, str] = field(default_factory=dict)
+    """Host name to IP address for every host of the job."""
+    nonce: str = ""
+    """Marks every process of this sandbox, so that it can be recognised and swept."""
+    revive: Sequence[str] = ()
+    """The command that starts this host's supervisor again, should it die while the script runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Exited:
+    code: int
+    """The command's exit code; a signal is its negative number."""
+    out_of_memory: bool = False
+    """The kernel's memory limit killed a process of this sandbox (read from the cgroup)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """No process and no exit record: the machine went down, or someone killed everything."""
+
+    reason: str
+
+
+SandboxState = Running | Exited | Lost
+
+
+class Sandbox(ABC):
+    """One host's script and all processes it starts. Every call returns promptly."""
+
+    @abstractmethod
+    def start(self, plan: SandboxPlan) -> None:
+        """Start the command. Calling it again for a sandbox that exists does nothing."""
+
+    @abstractmethod
+    def poll(self, plan: SandboxPlan) -> SandboxState | None:
+        """None before start. Found by what is on disk, so any process may ask."""
+
+    @abstractmethod
+    def signal(self, plan: SandboxPlan, number: int) -> None:
+        """Signal the whole process group; SIGKILL reaches every process, wherever it moved to.
+
+        A sandbox that is already gone is success.
+        """
