@@ -1,0 +1,35 @@
+"""`python -m benchmarks [NAME ...] [--quick]`: run, print the tables, keep them.
+
+A benchmark is a module of this folder with `run(quick: bool) -> list[Comparison]`.
+"""
+
+import argparse
+from importlib import import_module
+from pathlib import Path
+
+from benchmarks.report import as_table, write_json
+
+NAMES = ("startup", "download", "pack")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("names", nargs="*", help=f"any of {', '.join(NAMES)}; all when none")
+    parser.add_argument("--quick", action="store_true", help="small inputs: a look, not a claim")
+    parser.add_argument("--json", type=Path, default=Path("benchmarks/.data/results.json"))
+    arguments = parser.parse_args()
+    unknown = set(arguments.names) - set(NAMES)
+    if unknown:
+        parser.error(f"unknown benchmark {sorted(unknown)}; known: {', '.join(NAMES)}")
+    comparisons = []
+    for name in arguments.names or NAMES:
+        for comparison in import_module(f"benchmarks.{name}").run(quick=arguments.quick):
+            comparisons.append(comparison)
+            print(as_table(comparison), flush=True)
+    arguments.json.parent.mkdir(parents=True, exist_ok=True)
+    write_json(comparisons, arguments.json)
+    print(f"Kept as {arguments.json}")
+
+
+if __name__ == "__main__":
+    main()
