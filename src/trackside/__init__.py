@@ -7,8 +7,10 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from trackside.errors import TracksideError as TracksideError
+    from trackside.spec import JobSpec as JobSpec
 
 _HOMES = {
+    "JobSpec": "trackside.spec",
     "TracksideError": "trackside.errors",
 }
 

@@ -1,0 +1,84 @@
+"""How far one host of a job is: its supervisor's record, for the other hosts and for readers."""
+
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from trackside import durable
+
+
+class Phase(StrEnum):
+    PREPARING = "preparing"
+    """Laying out /opt/ml, restoring checkpoints, downloading channels."""
+    READY = "ready"
+    """Waits for the other hosts, to start together."""
+    RUNNING = "running"
+    ENDED = "ended"
+    """The script is over, all its processes are gone, its folders are synced."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Progress:
+    """A transfer under way; `what` is for people."""
+
+    what: str = ""
+    done_files: int = 0
+    num_files: int = 0
+    done_bytes: int = 0
+    size_bytes: int = 0
+
+
+@dataclass(slots=True, kw_only=True)
+class SyncState:
+    """One folder that is copied to object storage while the job runs."""
+
+    to: str = ""
+    last: float = 0.0
+    """When everything that was there had been uploaded (seconds since the epoch)."""
+    pending_files: int = 0
+    pending_bytes: int = 0
+    uploaded_bytes: int = 0
+    error: str = ""
+    """Why the last try did not work; empty when it did."""
+
+
+@dataclass(slots=True, kw_only=True)
+class HostRecord:
+    phase: Phase = Phase.PREPARING
+    exit_code: int | None = None
+    """The script's own exit code, a signal as its negative number; None while unknown."""
+    lost: str = ""
+    """Why there is no exit code although the script is gone: nobody's fault in the script."""
+    failure: str = ""
+    """The text for FailureReason, with its category, when this host's part went wrong."""
+    tail: str = ""
+    """The last lines of the log of a host that failed."""
+    isolation: str = ""
+    """How /opt/ml is private: root, user or none."""
+    progress: Progress = field(default_factory=Progress)
+    syncs: dict[str, SyncState] = field(default_factory=dict)
+    """By the folder's name as the script sees it."""
+
+    @property
+    def succeeded(self) -> bool:
+        return self.exit_code == 0 and not self.failure
+
+
+def write(path: Path, record: HostRecord) -> None:
+    durable.write_json(path, asdict(record))
+
+
+def read(path: Path) -> HostRecord | None:
+    """None before the host's supervisor has written anything."""
+    data: dict[str, Any] | None = durable.read_json(path)
+    if data is None:
+        return None
+    return HostRecord(
+        **{
+            **data,
+            "phase": Phase(data["phase"]),
+            "progress": Progress(**data["progress"]),
+            "syncs": {name: SyncState(**state) for name, state in data["syncs"].items()},
+        }
+    )

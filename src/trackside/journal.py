@@ -1,0 +1,197 @@
+"""A job's status journal: an append-only file of JSON lines, the truth about where a job stands.
+
+Every move is one compare-and-set under a lock, on disk before anybody is told. Any process of the
+job may write; nobody keeps state that is not here.
+"""
+
+import fcntl
+import json
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from trackside.errors import JobNotFound
+from trackside.status import FIRST, MESSAGES, Secondary, State, Status, can_follow
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """One secondary status the job has been in; its message may change while it lasts."""
+
+    secondary: Secondary
+    start: float
+    message: str
+    end: float | None = None
+    attempt: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """What the journal says, folded."""
+
+    state: State
+    version: int
+    transitions: tuple[Transition, ...]
+    attempt: int = 1
+    failure_reason: str | None = None
+    notes: tuple[dict[str, Any], ...] = ()
+
+    @property
+    def created(self) -> float:
+        return self.transitions[0].start
+
+    @property
+    def modified(self) -> float:
+        return self.transitions[-1].start
+
+    @property
+    def message(self) -> str:
+        return self.transitions[-1].message
+
+    @property
+    def training_started(self) -> float | None:
+        """The first Downloading: from here the contract counts training time."""
+        return self.first(Secondary.DOWNLOADING)
+
+    @property
+    def ended(self) -> float | None:
+        return self.modified if self.state.is_final else None
+
+    def first(self, secondary: Secondary) -> float | None:
+        return next((t.start for t in self.transitions if t.secondary is secondary), None)
+
+
+class Journal:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def open(self, message: str = "") -> History:
+        """Write the first line; the folder must be new (making it is the claim of the name)."""
+        self.path.touch(exist_ok=False)
+        return self._append(_line("status", secondary=FIRST.secondary, message=message))
+
+    def read(self) -> History:
+        return fold(self._events())
+
+    def move(
+        self,
+        to: Secondary,
+        *,
+        message: str = "",
+        reason: str | None = None,
+        attempt: int | None = None,
+    ) -> History:
+        """Make the move, durably. `MoveRefused` when another process was there first."""
+        event = _line("status", secondary=to, message=message, reason=reason, attempt=attempt)
+        return self._append(event)
+
+    def try_move(self, to: Secondary, **details: Any) -> History:
+        """Make the move if it may follow now; either way return where the job stands."""
+        with self._locked() as descriptor:
+            history = fold(self._events())
+            if not can_follow(history.state, to):
+                return history
+            return self._write(descriptor, history, _line("status", secondary=to, **details))
+
+    def say(self, message: str) -> None:
+        """Change the present status's message in place; silent when the job has ended."""
+        with self._locked() as descriptor:
+            history = fold(self._events())
+            if not history.state.is_final and history.message != message:
+                self._write(descriptor, history, _line("message", message=message))
+
+    def note(self, what: str, **details: Any) -> None:
+        """Record something that is no status: it may follow a final one."""
+        self._append(_line("note", what=what, **details))
+
+    def _append(self, event: dict[str, Any]) -> History:
+        with self._locked() as descriptor:
+            events = self._events()
+            return self._write(descriptor, fold(events) if events else None, event)
+
+    def _write(self, descriptor: int, history: History | None, event: dict[str, Any]) -> History:
+        """Append one line; what it would make of the history is checked first."""
+        event["seq"] = history.version + 1 if history else 1
+        # The wall clock may jump back; the order of a journal never does.
+        event["time"] = max(time.time(), history.modified if history else 0.0)
+        after = _fold_one(history, event)
+        os.write(descriptor, json.dumps(event, separators=(",", ":")).encode() + b"\n")
+        os.fsync(descriptor)
+        return after
+
+    def _events(self) -> list[dict[str, Any]]:
+        try:
+            data = self.path.read_bytes()
+        except FileNotFoundError:
+            raise JobNotFound(self.path.parent.name) from None
+        # A last line without its newline was torn by a crash: it was never announced.
+        return [json.loads(line) for line in data[: data.rfind(b"\n") + 1].splitlines()]
+
+    @contextmanager
+    def _locked(self) -> Iterator[int]:
+        try:
+            descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND)
+        except FileNotFoundError:
+            raise JobNotFound(self.path.parent.name) from None
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            self._drop_torn_line(descriptor)
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+    def _drop_torn_line(self, descriptor: int) -> None:
+        size = os.fstat(descriptor).st_size
+        if size and os.pread(descriptor, 1, size - 1) != b"\n":
+            os.ftruncate(descriptor, os.pread(descriptor, size, 0).rfind(b"\n") + 1)
+
+
+def fold(events: list[dict[str, Any]]) -> History:
+    history: History | None = None
+    for event in events:
+        history = _fold_one(history, event)
+    if history is None:
+        raise ValueError("a journal without a line has no history")
+    return history
+
+
+def _line(kind: str, **details: Any) -> dict[str, Any]:
+    return {"kind": kind, **{key: value for key, value in details.items() if value is not None}}
+
+
+def _fold_one(history: History | None, event: dict[str, Any]) -> History:
+    if history is None:
+        message = event.get("message") or MESSAGES[FIRST.secondary]
+        first = Transition(FIRST.secondary, event["time"], message)
+        return History(FIRST, event["seq"], (first,))
+    history = replace(history, version=event["seq"])
+    match event["kind"]:
+        case "status":
+            return _fold_move(history, event)
+        case "message":
+            last = replace(history.transitions[-1], message=event["message"])
+            return replace(history, transitions=(*history.transitions[:-1], last))
+        case _:
+            return replace(history, notes=(*history.notes, event))
+
+
+def _fold_move(history: History, event: dict[str, Any]) -> History:
+    secondary = Secondary(event["secondary"])
+    state = history.state.after(secondary)
+    attempt = event.get("attempt", history.attempt)
+    ended = replace(history.transitions[-1], end=event["time"])
+    message = event.get("message") or MESSAGES[secondary]
+    # A final transition starts and ends at once.
+    end = event["time"] if state.is_final else None
+    entered = Transition(secondary, event["time"], message, end, attempt)
+    return replace(
+        history,
+        state=state,
+        attempt=attempt,
+        transitions=(*history.transitions[:-1], ended, entered),
+        failure_reason=event.get("reason") if state.status is Status.FAILED else None,
+    )

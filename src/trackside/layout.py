@@ -1,0 +1,181 @@
+"""Every name below a job: its folder on this machine while it runs, its keys in object storage.
+
+Submitter, supervisor, sandbox and readers agree through this module and nothing else.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from trackside.spec import JobSpec
+
+ML = "/opt/ml"
+"""Where the script believes it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """TRACKSIDE_HOME."""
+
+    root: Path
+
+    @property
+    def jobs(self) -> Path:
+        return self.root / "jobs"
+
+    @property
+    def index(self) -> Path:
+        return self.root / "index.sqlite"
+
+    @property
+    def buckets(self) -> Path:
+        """The embedded bucket store: a folder per bucket."""
+        return self.root / "buckets"
+
+    @property
+    def overlays(self) -> Path:
+        """Environments made for a requirements.txt, by content."""
+        return self.root / "overlays"
+
+    def job(self, name: str) -> "JobFolder":
+        return JobFolder(self.jobs / name)
+
+
+@dataclass(frozen=True, slots=True)
+class JobFolder:
+    """A job's folder on the machine that runs it."""
+
+    root: Path
+
+    @property
+    def spec(self) -> Path:
+        return self.root / "job.json"
+
+    @property
+    def journal(self) -> Path:
+        return self.root / "journal.jsonl"
+
+    @property
+    def gang(self) -> Path:
+        """Why all hosts of the present attempt must end; its absence means they go on."""
+        return self.root / "gang"
+
+    def host(self, host: str, attempt: int) -> "HostFolder":
+        return HostFolder(self.root / "hosts" / host / str(attempt))
+
+    def ballast(self) -> Path:
+        """Space to give back when the disk is full, so that the end can still be written."""
+        return self.root / ".ballast"
+
+
+@dataclass(frozen=True, slots=True)
+class HostFolder:
+    """One host in one attempt."""
+
+    root: Path
+
+    @property
+    def placed(self) -> Path:
+        """The intent to start its supervisor, then the handle: written by whoever places it."""
+        return self.root / "placed.json"
+
+    @property
+    def supervisor(self) -> Path:
+        """The living supervisor's pid, start time and nonce: written by itself."""
+        return self.root / "supervisor.json"
+
+    @property
+    def supervisor_log(self) -> Path:
+        return self.root / "supervisor.log"
+
+    @property
+    def record(self) -> Path:
+        """How far this host is: what the other hosts and readers go by."""
+        return self.root / "host.json"
+
+    @property
+    def log(self) -> Path:
+        """Everything the script wrote, byte for byte."""
+        return self.root / "log"
+
+    @property
+    def log_times(self) -> Path:
+        """Which size the log had when: the lines' time stamps."""
+        return self.root / "log.times"
+
+    @property
+    def sandbox(self) -> Path:
+        return self.root / "sandbox"
+
+    @property
+    def ml(self) -> Path:
+        """What the script sees as /opt/ml."""
+        return self.root / "ml"
+
+    @property
+    def exit_record(self) -> Path:
+        """The toolkit's word on the script's own exit code."""
+        return self.root / "script.json"
+
+    def inside(self, path: str) -> Path:
+        """The folder behind a path that the script sees: below `ml`, or kept apart in `mounts`."""
+        if path == ML or path.startswith(ML + "/"):
+            return self.ml / path[len(ML) :].strip("/")
+        return self.root / "mounts" / path.strip("/").replace("/", "_")
+
+
+@dataclass(frozen=True, slots=True)
+class JobKeys:
+    """A job's locations in object storage, as texts."""
+
+    output: str
+    name: str
+
+    @classmethod
+    def of(cls, spec: JobSpec) -> "JobKeys":
+        return cls(spec.output.uri.rstrip("/"), spec.name)
+
+    @property
+    def prefix(self) -> str:
+        return f"{self.output}/{self.name}"
+
+    @property
+    def spec(self) -> str:
+        return f"{self.prefix}/trackside/job.json"
+
+    @property
+    def journal(self) -> str:
+        return f"{self.prefix}/trackside/journal.jsonl"
+
+    @property
+    def artifacts(self) -> str:
+        """Checksums and sizes of what was published: written last."""
+        return f"{self.prefix}/trackside/artifacts.json"
+
+    @property
+    def logs(self) -> str:
+        return f"{self.prefix}/trackside/logs"
+
+    @property
+    def model(self) -> str:
+        return f"{self.prefix}/output/model.tar.gz"
+
+    @property
+    def model_folder(self) -> str:
+        """Where an uncompressed model goes, file by file."""
+        return f"{self.prefix}/output/model"
+
+    @property
+    def output_data(self) -> str:
+        return f"{self.prefix}/output/output.tar.gz"
+
+    @property
+    def intermediate(self) -> str:
+        return f"{self.prefix}/output/intermediate"
+
+    @property
+    def source(self) -> str:
+        return f"{self.prefix}/source/sourcedir.tar.gz"
+
+    def under(self, uri: str, folder: str) -> str:
+        """A folder of this job below another location, such as the TensorBoard one's."""
+        return f"{uri.rstrip('/')}/{self.name}/{folder}"

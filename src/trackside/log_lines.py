@@ -1,0 +1,73 @@
+"""The form of a job's log: raw bytes while it runs, with a side file that says when each part came;
+in object storage text lines with time stamps, in chunks named by their offset in the raw log.
+
+`supervisor/logs.py` writes both; `jobs/logs.py` reads both.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+STAMP_LENGTH = len("2026-11-15T22:50:46.123Z ")
+
+
+@dataclass(frozen=True, slots=True)
+class TimeMark:
+    """All bytes before `size` had been written at `time`."""
+
+    size: int
+    time: float
+
+
+def read_marks(path: Path) -> list[TimeMark]:
+    """The marks written so far; a torn last line is left out."""
+    try:
+        text = path.read_text()
+    except FileNotFoundError:
+        return []
+    lines = text[: text.rfind("\n") + 1].splitlines()
+    return [TimeMark(int(size), float(time)) for size, time in map(str.split, lines)]
+
+
+def time_of(offset: int, marks: Sequence[TimeMark], default: float) -> float:
+    """When the byte at this offset was first seen."""
+    index = bisect_right(marks, offset, key=lambda mark: mark.size)
+    return marks[index].time if index < len(marks) else default
+
+
+def stamp(time: float) -> bytes:
+    moment = datetime.fromtimestamp(time, UTC)
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.").encode() + b"%03dZ " % (moment.microsecond // 1000)
+
+
+def parse_stamp(text: bytes) -> float:
+    moment = datetime.strptime(text[: STAMP_LENGTH - 2].decode(), "%Y-%m-%dT%H:%M:%S.%f")
+    return moment.replace(tzinfo=UTC).timestamp()
+
+
+def encode(raw: bytes, offset: int, marks: Sequence[TimeMark], default: float) -> bytes:
+    """A chunk: each line of `raw`, which starts at `offset` of the log, behind its time stamp."""
+    lines = []
+    for line in _split_newlines(raw):
+        lines.append(stamp(time_of(offset, marks, default)) + line)
+        offset += len(line)
+    return b"".join(lines)
+
+
+def decode(chunk: bytes) -> Iterator[tuple[float, bytes]]:
+    """Time and bytes of each line; a line cut by the chunk's end comes without its newline."""
+    for line in _split_newlines(chunk):
+        yield parse_stamp(line), line[STAMP_LENGTH:]
+
+
+def chunk_name(attempt: int, offset: int) -> str:
+    """Sorts by attempt, then by place in the log; a repeat of the same part has the same name."""
+    return f"{attempt:04d}-{offset:016d}.log"
+
+
+def _split_newlines(data: bytes) -> list[bytes]:
+    """Split at newlines only: carriage returns belong to progress bars."""
+    parts = data.split(b"\n")
+    return [part + b"\n" for part in parts[:-1]] + ([parts[-1]] if parts[-1] else [])

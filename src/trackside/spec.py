@@ -1,0 +1,366 @@
+"""What the user asked for: one `JobSpec`, read from and written as a CreateTrainingJob request.
+
+Validated once, here, with every violation reported together. `job.json` is its wire form.
+"""
+
+import posixpath
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from trackside.errors import InvalidSpec, Violation
+from trackside.members import member, read, write
+
+JOB_NAME = "[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}"
+_JOB_NAME_SAYS = "1 to 63 letters, digits and inner dashes"
+_LOCATION = r"(s3|gs|az|file)://.*|[^:]+|[A-Za-z]:[\\/].*"
+_LOCATION_SAYS = "an s3://, gs://, az:// or file:// location, or a path on this machine"
+_INPUT_MODES = ("File", "FastFile", "Pipe")
+
+IGNORED = (
+    "ExperimentConfig",
+    "InfraCheckConfig",
+    "MlflowConfig",
+    "ModelPackageConfig",
+    "RemoteDebugConfig",
+    "ServerlessJobConfig",
+    "SessionChainingConfig",
+    "VpcConfig",
+)
+"""Members of the request that are kept and echoed, and mean nothing on one's own machines."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricDefinition:
+    name: str = member("Name", least=1, most=255)
+    regex: str = member("Regex", least=1, most=500)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Algorithm:
+    """The image, or nothing when an entry point is named by `sagemaker_program`."""
+
+    image: str | None = member("TrainingImage", default=None, most=255)
+    name: str | None = member("AlgorithmName", default=None, most=170)
+    input_mode: str = member("TrainingInputMode", default="File", choices=_INPUT_MODES)
+    metrics: tuple[MetricDefinition, ...] = member(
+        "MetricDefinitions", tuple, of=MetricDefinition, default=(), most=40
+    )
+    entrypoint: tuple[str, ...] = member("ContainerEntrypoint", tuple, default=(), most=100)
+    arguments: tuple[str, ...] = member("ContainerArguments", tuple, default=(), most=100)
+    metrics_time_series: bool = member("EnableSageMakerMetricsTimeSeries", bool, default=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Channel:
+    name: str = member(
+        "ChannelName",
+        pattern=r"[A-Za-z0-9._-]{1,64}",
+        says="1 to 64 letters, digits, dots, dashes and underscores",
+    )
+    uri: str = member(
+        "DataSource.S3DataSource.S3Uri", pattern=_LOCATION, says=_LOCATION_SAYS, most=1024
+    )
+    data_type: str = member(
+        "DataSource.S3DataSource.S3DataType",
+        default="S3Prefix",
+        choices=("S3Prefix", "ManifestFile", "AugmentedManifestFile"),
+    )
+    distribution: str = member(
+        "DataSource.S3DataSource.S3DataDistributionType",
+        default="FullyReplicated",
+        choices=("FullyReplicated", "ShardedByS3Key"),
+    )
+    attributes: tuple[str, ...] = member(
+        "DataSource.S3DataSource.AttributeNames", tuple, default=(), most=16
+    )
+    instance_groups: tuple[str, ...] = member(
+        "DataSource.S3DataSource.InstanceGroupNames", tuple, default=(), most=5
+    )
+    content_type: str | None = member("ContentType", default=None, most=256)
+    compression: str = member("CompressionType", default="None", choices=("None", "Gzip"))
+    record_wrapper: str = member("RecordWrapperType", default="None", choices=("None", "RecordIO"))
+    input_mode: str | None = member("InputMode", default=None, choices=_INPUT_MODES)
+    shuffle_seed: int | None = member("ShuffleConfig.Seed", int, default=None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    uri: str = member("S3OutputPath", pattern=_LOCATION, says=_LOCATION_SAYS, least=1, most=1024)
+    kms_key: str = member("KmsKeyId", default="", most=2048)
+    compression: str = member("CompressionType", default="GZIP", choices=("GZIP", "NONE"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstanceGroup:
+    name: str = member("InstanceGroupName", pattern=r".{1,64}", says="1 to 64 characters")
+    instance_type: str = member("InstanceType", default="local")
+    count: int = member("InstanceCount", int, default=1, least=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resources:
+    """Instance types and volumes are kept as asked; this machine decides what there is."""
+
+    instance_type: str = member("InstanceType", default="local", least=1, most=64)
+    count: int = member("InstanceCount", int, default=1, least=1, most=1024)
+    volume_gb: int = member("VolumeSizeInGB", int, default=30, least=0)
+    keep_alive_seconds: int | None = member(
+        "KeepAlivePeriodInSeconds", int, default=None, least=0, most=21600
+    )
+    groups: tuple[InstanceGroup, ...] = member(
+        "InstanceGroups", tuple, of=InstanceGroup, default=(), most=5
+    )
+    kms_key: str | None = member("VolumeKmsKeyId", default=None, most=2048)
+
+    @property
+    def num_hosts(self) -> int:
+        return sum(group.count for group in self.groups) or self.count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stopping:
+    max_runtime_seconds: int = member("MaxRuntimeInSeconds", int, default=86400, least=1)
+    max_wait_seconds: int | None = member("MaxWaitTimeInSeconds", int, default=None, least=1)
+    max_pending_seconds: int | None = member(
+        "MaxPendingTimeInSeconds", int, default=None, least=1800, most=2419200
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoints:
+    uri: str = member("S3Uri", pattern=_LOCATION, says=_LOCATION_SAYS, most=1024)
+    local_path: str = member("LocalPath", default="/opt/ml/checkpoints", most=4096)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Collection:
+    name: str | None = member("CollectionName", default=None, least=1, most=256)
+    parameters: Mapping[str, str] = member(
+        "CollectionParameters", dict, default=dict, most=20, key_most=256, value_most=256
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DebugHook:
+    uri: str = member("S3OutputPath", pattern=_LOCATION, says=_LOCATION_SAYS, most=1024)
+    local_path: str = member("LocalPath", default="/opt/ml/output/tensors", most=4096)
+    parameters: Mapping[str, str] = member(
+        "HookParameters", dict, default=dict, most=20, key_most=256, value_most=256
+    )
+    collections: tuple[Collection, ...] = member(
+        "CollectionConfigurations", tuple, of=Collection, default=(), most=20
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleConfiguration:
+    name: str = member("RuleConfigurationName", least=1, most=256)
+    image: str = member("RuleEvaluatorImage", default="", most=255)
+    parameters: Mapping[str, str] = member(
+        "RuleParameters", dict, default=dict, most=100, key_most=256
+    )
+    uri: str | None = member("S3OutputPath", default=None, pattern=_LOCATION, says=_LOCATION_SAYS)
+    local_path: str | None = member("LocalPath", default=None, most=4096)
+    instance_type: str | None = member("InstanceType", default=None)
+    volume_gb: int | None = member("VolumeSizeInGB", int, default=None, least=0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TensorBoard:
+    uri: str = member("S3OutputPath", pattern=_LOCATION, says=_LOCATION_SAYS, most=1024)
+    local_path: str = member("LocalPath", default="/opt/ml/output/tensorboard", most=4096)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profiler:
+    uri: str | None = member("S3OutputPath", default=None, pattern=_LOCATION, says=_LOCATION_SAYS)
+    interval_milliseconds: int = member("ProfilingIntervalInMilliseconds", int, default=500)
+    parameters: Mapping[str, str] = member("ProfilingParameters", dict, default=dict, most=20)
+    disabled: bool = member("DisableProfiler", bool, default=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tag:
+    key: str = member("Key", least=1, most=128)
+    value: str = member("Value", most=256)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What the contract has no word for. Absent from a request that came over the wire."""
+
+    placement: str = member("Placement", default="local")
+    sandbox: str = member("Sandbox", default="process")
+    python: str | None = member("Python", default=None)
+    """The interpreter that runs the script; the supervisor's own when not given."""
+    grace_seconds: int = member("GraceSeconds", int, default=120, least=0, most=86400)
+    """Between SIGTERM and SIGKILL when a job is stopped."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobSpec:
+    """One training job. Immutable; every part has passed validation."""
+
+    name: str = member("TrainingJobName", pattern=JOB_NAME, says=_JOB_NAME_SAYS)
+    output: Output = member("OutputDataConfig", Output)
+    algorithm: Algorithm = member("AlgorithmSpecification", Algorithm, default=Algorithm())
+    role: str | None = member("RoleArn", default=None, most=2048)
+    hyperparameters: Mapping[str, str] = member(
+        "HyperParameters", dict, default=dict, most=100, key_most=256, value_most=2500
+    )
+    inputs: tuple[Channel, ...] = member("InputDataConfig", tuple, of=Channel, default=(), most=20)
+    resources: Resources = member("ResourceConfig", Resources, default=Resources())
+    stopping: Stopping = member("StoppingCondition", Stopping, default=Stopping())
+    retry_attempts: int | None = member(
+        "RetryStrategy.MaximumRetryAttempts", int, default=None, least=1, most=30
+    )
+    checkpoints: Checkpoints | None = member("CheckpointConfig", Checkpoints, default=None)
+    environment: Mapping[str, str] = member(
+        "Environment",
+        dict,
+        default=dict,
+        most=100,
+        key_pattern="[a-zA-Z_][a-zA-Z0-9_]*",
+        key_most=512,
+        value_most=512,
+    )
+    debug_hook: DebugHook | None = member("DebugHookConfig", DebugHook, default=None)
+    debug_rules: tuple[RuleConfiguration, ...] = member(
+        "DebugRuleConfigurations", tuple, of=RuleConfiguration, default=(), most=20
+    )
+    tensorboard: TensorBoard | None = member("TensorBoardOutputConfig", TensorBoard, default=None)
+    profiler: Profiler | None = member("ProfilerConfig", Profiler, default=None)
+    profiler_rules: tuple[RuleConfiguration, ...] = member(
+        "ProfilerRuleConfigurations", tuple, of=RuleConfiguration, default=(), most=20
+    )
+    tags: tuple[Tag, ...] = member("Tags", tuple, of=Tag, default=(), most=50)
+    spot: bool = member("EnableManagedSpotTraining", bool, default=False)
+    network_isolation: bool = member("EnableNetworkIsolation", bool, default=False)
+    traffic_encryption: bool = member("EnableInterContainerTrafficEncryption", bool, default=False)
+    options: Options = member("Trackside", Options, default=Options())
+    ignored: tuple[tuple[str, Any], ...] = ()
+    """Members of `IGNORED` as they came, for the echo."""
+
+    @classmethod
+    def from_request(cls, request: Mapping[str, Any]) -> "JobSpec":
+        """Validate a CreateTrainingJob request; `InvalidSpec` carries every violation."""
+        violations: list[Violation] = []
+        known = {key: value for key, value in request.items() if key not in IGNORED}
+        spec = read(cls, known, "", violations)
+        if spec is None:
+            raise InvalidSpec(violations)
+        violations.extend(_inconsistencies(spec))
+        if violations:
+            raise InvalidSpec(violations)
+        ignored = tuple((key, request[key]) for key in IGNORED if key in request)
+        object.__setattr__(spec, "ignored", ignored)
+        return spec
+
+    def to_request(self) -> dict[str, Any]:
+        return {**write(self), **dict(self.ignored)}
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        return tuple(f"algo-{number}" for number in range(1, self.resources.num_hosts + 1))
+
+    @property
+    def max_attempts(self) -> int:
+        return 1 + (self.retry_attempts or 0)
+
+    @property
+    def entry_point(self) -> str | None:
+        """`sagemaker_program`, which clients send JSON-encoded or bare."""
+        return _unquoted(self.hyperparameters.get("sagemaker_program"))
+
+    @property
+    def source(self) -> str | None:
+        return _unquoted(self.hyperparameters.get("sagemaker_submit_directory"))
+
+
+def _unquoted(value: str | None) -> str | None:
+    if value is not None and len(value) > 1 and value[0] == value[-1] == '"':
+        return value[1:-1]
+    return value
+
+
+def _inconsistencies(spec: JobSpec) -> Iterator[Violation]:
+    """What no single member shows."""
+    yield from _unique("InputDataConfig.ChannelName", [channel.name for channel in spec.inputs])
+    yield from _unique("Tags.Key", [tag.key for tag in spec.tags])
+    yield from _unique(
+        "DebugRuleConfigurations.RuleConfigurationName", [rule.name for rule in spec.debug_rules]
+    )
+    for channel in spec.inputs:
+        yield from _channel_problems(channel, spec)
+    yield from _folder_problems(spec)
+    algorithm = spec.algorithm
+    if algorithm.image and algorithm.name:
+        yield Violation(
+            "AlgorithmSpecification",
+            algorithm.name,
+            "give TrainingImage or AlgorithmName, not both",
+        )
+    if not (algorithm.image or algorithm.name or algorithm.entrypoint or spec.entry_point):
+        yield Violation(
+            "AlgorithmSpecification",
+            None,
+            "names nothing to run; give the hyperparameter sagemaker_program (entry_point in the"
+            " SDK), a ContainerEntrypoint or a TrainingImage",
+        )
+    wait = spec.stopping.max_wait_seconds
+    if wait is not None and wait < spec.stopping.max_runtime_seconds:
+        yield Violation(
+            "StoppingCondition.MaxWaitTimeInSeconds",
+            wait,
+            f"must be at least MaxRuntimeInSeconds ({spec.stopping.max_runtime_seconds})",
+        )
+    for key in spec.hyperparameters:
+        if "=" in key or "\0" in key:
+            yield Violation(f"HyperParameters.{key}", key, "name must not contain '=' or NUL")
+
+
+def _channel_problems(channel: Channel, spec: JobSpec) -> Iterator[Violation]:
+    where = f"InputDataConfig.{channel.name}"
+    mode = channel.input_mode or spec.algorithm.input_mode
+    if channel.name in (".", ".."):
+        yield Violation(f"{where}.ChannelName", channel.name, "would leave the data folder")
+    if channel.data_type == "AugmentedManifestFile" and not channel.attributes:
+        yield Violation(
+            f"{where}.AttributeNames", (), "is required with AugmentedManifestFile: name 1 to 16"
+        )
+    if mode == "FastFile" and channel.data_type != "S3Prefix":
+        yield Violation(
+            f"{where}.S3DataType", channel.data_type, "FastFile takes only S3Prefix; use File"
+        )
+    if channel.record_wrapper == "RecordIO" and mode != "Pipe":
+        yield Violation(
+            f"{where}.RecordWrapperType", "RecordIO", "is only for input mode Pipe; use None"
+        )
+    groups = {group.name for group in spec.resources.groups}
+    for name in channel.instance_groups:
+        if name not in groups:
+            known = ", ".join(sorted(groups)) or "none"
+            yield Violation(f"{where}.InstanceGroupNames", name, f"unknown group; known: {known}")
+
+
+def _folder_problems(spec: JobSpec) -> Iterator[Violation]:
+    folders = {
+        "CheckpointConfig.LocalPath": spec.checkpoints and spec.checkpoints.local_path,
+        "DebugHookConfig.LocalPath": spec.debug_hook and spec.debug_hook.local_path,
+        "TensorBoardOutputConfig.LocalPath": spec.tensorboard and spec.tensorboard.local_path,
+    }
+    for where, path in folders.items():
+        if not path:
+            continue
+        if not path.startswith("/") or posixpath.normpath(path) != path.rstrip("/"):
+            yield Violation(where, path, "must be an absolute path without '.' or '..' parts")
+        elif path.rstrip("/") in ("", "/opt/ml", "/opt/ml/input", "/opt/ml/code"):
+            yield Violation(where, path, "is taken by the contract; choose a folder of its own")
+
+
+def _unique(where: str, names: list[str]) -> Iterator[Violation]:
+    for name, count in Counter(names).items():
+        if count > 1:
+            yield Violation(where, name, f"is given {count} times; each must be unique")
