@@ -9,14 +9,13 @@ import logging
 import os
 import sys
 import time
-from dataclasses import asdict
 from pathlib import Path
 
-from trackside import durable, processes
 from trackside.layout import JobFolder
 from trackside.settings import Settings
 from trackside.spec import JobSpec
 from trackside.supervisor.attempt import Attempt, Context
+from trackside.supervisor.gang import is_supervised, write_supervisor
 from trackside.supervisor.lead import conclude
 
 logger = logging.getLogger("trackside.supervisor")
@@ -47,8 +46,7 @@ def supervise(folder: JobFolder, host: str, nonce: str) -> None:
     while not (history := context.journal.read()).state.is_final:
         host_folder = folder.host(host, history.attempt)
         host_folder.root.mkdir(parents=True, exist_ok=True)
-        identity = {**asdict(processes.myself()), "nonce": nonce}
-        durable.write_json(host_folder.supervisor, identity)
+        write_supervisor(host_folder, nonce)
         attempt = Attempt(context, history.attempt)
         attempt.run()
         if attempt.gang.is_lead:
@@ -65,8 +63,7 @@ def _wait_for_the_lead(attempt: Attempt) -> bool:
         history = attempt.context.journal.read()
         if history.state.is_final or history.attempt != attempt.number:
             return True
-        record = durable.read_json(lead.supervisor)
-        if record is None or processes.is_alive(processes.Identity.from_record(record)):
+        if is_supervised(lead):
             seen = time.monotonic()
         elif time.monotonic() - seen > LEAD_GONE_SECONDS:
             logger.error("the lead is gone; whoever looks at the job next starts it again")

@@ -10,6 +10,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 import trackside
 from trackside import durable, hosts
@@ -25,7 +26,7 @@ from trackside.supervisor.gang import Gang, Why, addresses, interface_name
 from trackside.supervisor.inputs import Inputs
 from trackside.supervisor.logs import LogClock
 from trackside.supervisor.outcome import algorithm_error
-from trackside.supervisor.process_sandbox import ProcessSandbox
+from trackside.supervisor.process_sandbox import Kind, ProcessSandbox
 from trackside.supervisor.sandbox import Exited, Lost, SandboxPlan
 from trackside.supervisor.script_environment import script_environment
 from trackside.supervisor.sync import Syncer, make_syncer
@@ -64,7 +65,8 @@ class Attempt:
         self.folder: HostFolder = context.folder.host(context.host, number)
         self.gang = Gang(context.folder, context.spec, context.host, number)
         self.record = hosts.read(self.folder.record) or HostRecord()
-        self._sandbox = ProcessSandbox(context.settings.isolation)
+        kind = context.settings.isolation
+        self._sandbox = ProcessSandbox(None if kind == "auto" else cast(Kind, kind))
         self._inputs = Inputs(context.spec, context.host, self.folder, context.settings.home)
         self._syncer: Syncer | None = None
         self._journal_look: tuple[tuple[int, int], History] | None = None
@@ -74,9 +76,8 @@ class Attempt:
         if self.record.phase is Phase.ENDED:
             return self.record
         try:
-            if self._sandbox.poll(self._plan()) is None and self._prepare():
+            if self._sandbox.poll(self._plan()) is not None or self._prepare():
                 self._start()
-            if self._sandbox.poll(self._plan()) is not None:
                 self._watch()
         except (TracksideError, OSError) as error:
             logger.exception("host %s", self.context.host)
@@ -111,14 +112,14 @@ class Attempt:
         return False
 
     def _start(self) -> None:
+        """Start the script; or, when it runs already, become the supervisor that it knows."""
         plan = self._plan()
-        self.record.isolation = self._sandbox.isolation.kind
-        if self.record.isolation == "none":
-            self._tell(
-                f"/opt/ml is not private here ({self._sandbox.isolation.reason}): "
-                f"the SM_ variables point at {self.folder.ml}."
-            )
         self._sandbox.start(plan)
+        isolation = self._sandbox.isolation(plan)
+        if isolation and isolation.kind != self.record.isolation:
+            self.record.isolation = isolation.kind
+            if isolation.kind == "none":
+                self._tell(isolation.reason)
         self._announce(Phase.RUNNING)
 
     # Watching
@@ -305,7 +306,7 @@ class Attempt:
             log=self.folder.log,
             host=context.host,
             addresses=hosts_of_job,
-            nonce=f"{context.spec.name}.{context.host}.{self.number}",
+            nonce=f"{context.nonce}-{self.number}",
             revive=supervisor_command(context.folder, context.host, context.nonce),
         )
 

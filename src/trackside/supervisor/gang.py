@@ -95,8 +95,7 @@ class Gang:
         """A host whose supervisor has been gone for a while although its script has not ended."""
         now = time.monotonic()
         for host, record in self.records().items():
-            placed = durable.read_json(self.folder_of(host).supervisor)
-            alive = placed is None or processes.is_alive(processes.Identity.from_json(placed))
+            alive = is_supervised(self.folder_of(host))
             if host == self.host or record.phase is Phase.ENDED or alive:
                 self._missing_since.pop(host, None)
             elif now - self._missing_since.setdefault(host, now) > LOST_AFTER_SECONDS:
@@ -110,6 +109,20 @@ class Gang:
     @property
     def _meeting_path(self) -> Path:
         return self.folder.gang / f"{self.attempt}.json"
+
+
+def write_supervisor(folder: HostFolder, nonce: str) -> None:
+    """This process is the host's supervisor now."""
+    durable.write_json(folder.supervisor, {**asdict(processes.myself()), "nonce": nonce})
+
+
+def is_supervised(folder: HostFolder) -> bool:
+    """Whether the host's supervisor lives; also true before it has come forward."""
+    record: dict[str, Any] | None = durable.read_json(folder.supervisor)
+    if record is None:
+        return True
+    identity = processes.Identity(record["pid"], record["started"], record["boot_id"])
+    return processes.is_alive(identity)
 
 
 def addresses(job: str, host_names: tuple[str, ...]) -> dict[str, str]:

@@ -76,14 +76,15 @@ class LogUploader:
             return  # a line that is still being written
         marks = read_marks(self._times)
         chunk = encode(raw, self._offset, marks, time.time())
-        name = chunk_name(self._attempt, self._offset)
-        self.to.store.put(f"{self.to.key}/{name}", chunk)
+        place = self.to.child(chunk_name(self._attempt, self._offset))
+        place.store.put(place.key, chunk)
         self._offset += len(raw)
         self._sent_at = time.monotonic()
 
     def _resume(self) -> int:
         """Where an earlier supervisor of this host stopped: the end of the last chunk."""
-        prefix = f"{self.to.key}/{self._attempt:04d}-"
+        first = self.to.child(chunk_name(self._attempt, 0)).key
+        prefix = first[: first.rindex("-") + 1]
         keys = [entry.key for entry in self.to.store.list(prefix)]
         if not keys:
             return 0

@@ -18,7 +18,7 @@ from trackside.journal import Journal
 from trackside.layout import HostFolder, JobFolder, JobKeys
 from trackside.spec import JobSpec
 from trackside.status import Status
-from trackside.storage.locate import Location, locate
+from trackside.storage.locate import Location, locate_object
 
 logger = logging.getLogger(__name__)
 
@@ -96,7 +96,7 @@ class Publisher:
         location.store.put(location.key, data)
 
     def _locate(self, uri: str) -> Location:
-        return locate(uri, home=self.home)
+        return locate_object(uri, home=self.home)
 
 
 def until(deadline: float, action: Callable[[], None], waiting: Callable[[str], None]) -> str:

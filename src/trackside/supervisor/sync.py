@@ -12,7 +12,12 @@ from threading import Event, Thread
 
 from trackside.errors import TracksideError
 from trackside.hosts import SyncState
-from trackside.storage.locate import Location
+from trackside.layout import HostFolder, JobKeys
+from trackside.settings import Settings
+from trackside.spec import JobSpec
+from trackside.storage.locate import Location, locate
+from trackside.storage.store import Entry
+from trackside.supervisor.config_files import synced_folders
 from trackside.supervisor.logs import LogUploader
 
 logger = logging.getLogger(__name__)
@@ -83,7 +88,7 @@ class FolderSync:
         began = time.monotonic()
         source = self.source / path
         try:
-            self._to.store.put(f"{self._to.key}/{path}".lstrip("/"), _chunks(source, look))
+            self._to.store.put(self._to.child(path).key, _chunks(source, look))
         except (FileChanged, FileNotFoundError):
             return  # the next scan sees what became of it
         self._sent[path] = look
@@ -93,24 +98,17 @@ class FolderSync:
 
     def _delete(self, paths: set[str]) -> None:
         if paths:
-            self._to.store.delete(f"{self._to.key}/{path}".lstrip("/") for path in sorted(paths))
+            self._to.store.delete(self._to.child(path).key for path in sorted(paths))
             for path in paths:
                 del self._sent[path]
 
     def _take_stock(self) -> None:
         """What is there already, restored or sent by an earlier supervisor, is not sent again."""
-        prefix = f"{self._to.key}/".lstrip("/")
-        there = {entry.key.removeprefix(prefix): entry for entry in self._to.store.list(prefix)}
+        there = dict(below(self._to))
         for path, look in self._scan():
             entry = there.get(path)
             if entry and entry.size_bytes == look.size and entry.modified >= look.mtime_ns / 1e9:
                 self._sent[path] = look
-        self._known = True
-
-    def restored(self, paths: list[str]) -> None:
-        """These files came from the store just now."""
-        looks = dict(self._scan())
-        self._sent.update({path: looks[path] for path in paths if path in looks})
         self._known = True
 
     def _scan(self) -> Iterator[tuple[str, Look]]:
@@ -196,6 +194,27 @@ class Syncer:
             if not state.error:
                 logger.warning("sync to %s waits: %s", state.to, error, exc_info=not known)
             state.error = str(error) or repr(error)
+
+
+def below(location: Location) -> Iterator[tuple[str, Entry]]:
+    """Every object of a folder-like location, by its name below it."""
+    prefix = location.child("x").key[:-1]
+    for entry in location.store.list(prefix):
+        if not entry.key.endswith("/"):
+            yield entry.key.removeprefix(prefix), entry
+
+
+def make_syncer(
+    spec: JobSpec, folder: HostFolder, host: str, attempt: int, settings: Settings
+) -> Syncer:
+    """All that leaves a host while it runs."""
+    folders = []
+    for seen_as, uri in synced_folders(spec).items():
+        mirror = spec.checkpoints is not None and seen_as == spec.checkpoints.local_path.rstrip("/")
+        to = locate(uri, home=settings.home)
+        folders.append(FolderSync(seen_as, folder.inside(seen_as), to, mirror=mirror))
+    logs = locate(f"{JobKeys.of(spec).logs}/{host}", home=settings.home)
+    return Syncer(folders, LogUploader(folder.log, folder.log_times, logs, attempt))
 
 
 def _chunks(path: Path, look: Look) -> Iterator[bytes]:
