@@ -6,6 +6,7 @@ Submitter, supervisor, sandbox and readers agree through this module and nothing
 from dataclasses import dataclass
 from pathlib import Path
 
+from trackside import durable
 from trackside.spec import JobSpec
 
 ML = "/opt/ml"
@@ -62,9 +63,14 @@ class JobFolder:
     def host(self, host: str, attempt: int) -> "HostFolder":
         return HostFolder(self.root / "hosts" / host / str(attempt))
 
+    @property
     def ballast(self) -> Path:
-        """Space to give back when the disk is full, so that the end can still be written."""
-        return self.root / ".ballast"
+        return self.root / durable.BALLAST
+
+    def reserve_ballast(self) -> None:
+        """Space to give back when the disk is full, so that the job's end can still be written."""
+        if not self.ballast.exists():
+            self.ballast.write_bytes(bytes(durable.BALLAST_BYTES))
 
 
 @dataclass(frozen=True, slots=True)
