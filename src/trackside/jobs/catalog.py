@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from trackside.errors import JobError, JobNotFound, ObjectNotFound, TracksideError
+from trackside.errors import JobError, ObjectNotFound
 from trackside.jobs.index import MEMORY, Index, JobSummary, opened, set_aside
-from trackside.jobs.records import read_stored_history
+from trackside.jobs.records import UNREADABLE, read_stored_history
 from trackside.journal import Journal
 from trackside.layout import Home, JobKeys
 from trackside.storage.locate import locate
@@ -115,7 +115,7 @@ class Catalog:
         try:
             history = Journal(folder.journal).read()
             output = known.output if known else _output_of(folder.spec.read_bytes())
-        except (JobNotFound, OSError, ValueError, KeyError) as error:
+        except UNREADABLE as error:
             logger.warning("%s is not a readable job folder: %r", folder.root, error)
             return None
         return JobSummary.of(name, output, history)
@@ -126,7 +126,7 @@ class Catalog:
             history = read_stored_history(JobKeys(row.output, row.name), self.home)
         except ObjectNotFound:
             return None
-        except (TracksideError, ValueError, KeyError) as error:
+        except UNREADABLE as error:
             logger.warning("job %s: where it stands is not known: %s", row.name, error)
             return row
         return JobSummary.of(row.name, row.output, history)
@@ -142,7 +142,7 @@ class Catalog:
                 history = read_stored_history(keys, self.home)
             except ObjectNotFound:
                 logger.info("%s has no journal: it runs elsewhere, or was lost", keys.prefix)
-            except (TracksideError, ValueError, KeyError) as error:
+            except UNREADABLE as error:
                 logger.warning("%s is not a readable job: %r", keys.prefix, error)
             else:
                 yield JobSummary.of(keys.name, keys.output, history)

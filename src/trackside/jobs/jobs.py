@@ -15,7 +15,6 @@ from trackside.errors import (
     JobFailed,
     JobNotFinished,
     JobNotFound,
-    TracksideError,
     Violation,
 )
 from trackside.jobs import failure, watch
@@ -26,7 +25,7 @@ from trackside.jobs.index import JobSummary
 from trackside.jobs.logs import LogLine, LogPosition, LogReader
 from trackside.jobs.placing import Launcher
 from trackside.jobs.reconcile import Reconciler
-from trackside.jobs.records import Record, read_folder, read_stored
+from trackside.jobs.records import UNREADABLE, Record, read_folder, read_stored
 from trackside.jobs.submit import Submission, anchored, sweep_drafts
 from trackside.jobs.watch import Watch
 from trackside.journal import History, Journal
@@ -181,7 +180,7 @@ class Jobs:
             self._reconciler.reconcile(name)
         except JobNotFound:
             pass
-        except (TracksideError, OSError, ValueError) as error:
+        except UNREADABLE as error:
             logger.warning("job %s could not be looked after: %s", name, error)
 
     def _folder(self, name: str) -> JobFolder:

@@ -22,6 +22,7 @@ logger = logging.getLogger(__name__)
 PART_BYTES = 1 << 16
 """A line longer than this comes in parts."""
 _TAIL_BYTES = 1 << 14
+_BLOCK_BYTES = 1 << 16
 
 
 class LogPosition(NamedTuple):
@@ -73,8 +74,8 @@ class LogReader:
 
         Unless `whole`, a last line without its end is held back for a moment.
         """
-        for number in range(1, attempt + 1):
-            for host in self._hosts:
+        for host in self._hosts:
+            for number in range(self._start(host).attempt, attempt + 1):
                 if (number, host) not in self._streams:
                     self._streams[number, host] = self._open(number, host)
         return heapq.merge(
@@ -92,11 +93,12 @@ class LogReader:
         data = b"".join(line.data for line in stream.lines(whole=True))
         return list(deque(data.decode(errors="replace").splitlines(), maxlen=num_lines))
 
+    def _start(self, host: str) -> LogPosition:
+        return self._after.get(host, LogPosition(1, 0))
+
     def _open(self, attempt: int, host: str) -> "Stream":
-        after = self._after.get(host, LogPosition(1, 0))
-        place = _Place(host, attempt, after.offset if attempt == after.attempt else 0)
-        if attempt < after.attempt:
-            return StoredStream(place, {})
+        start = self._start(host)
+        place = _Place(host, attempt, start.offset if attempt == start.attempt else 0)
         if self._record.folder is not None:
             return LocalStream(place, self._record.folder.host(host, attempt))
         return StoredStream(place, self._chunks(attempt, host))
@@ -148,7 +150,7 @@ class StoredStream:
 
     def lines(self, *, whole: bool) -> Iterator[LogLine]:
         starts = sorted(self._chunks)
-        for start, following in zip(starts, [*starts[1:], None], strict=True):
+        for start, following in zip(starts, [*starts[1:], None], strict=False):
             if following is None or following > self._place.offset:
                 yield from self._chunk_lines(start, self._chunks[start])
 
@@ -201,20 +203,20 @@ class _Times:
         return self._marks[0].time if self._marks else default
 
     def _read_on(self, offset: int) -> None:
+        """Up to the mark that is wanted, and some more for the offsets to come."""
         try:
             file = self._path.open("rb")
         except FileNotFoundError:
             return
         with file:
             file.seek(self._read_bytes)
-            for line in file:
-                if not line.endswith(b"\n"):
-                    return  # being written
-                self._read_bytes += len(line)
-                size, time = line.split()
-                if int(size) > offset:
-                    self._marks.append(TimeMark(int(size), float(time)))
-                    return
+            while not self._marks and (lines := file.readlines(_BLOCK_BYTES)):
+                if not lines[-1].endswith(b"\n"):
+                    lines.pop()  # being written
+                for size, time in map(bytes.split, lines):
+                    if int(size) > offset:
+                        self._marks.append(TimeMark(int(size), float(time)))
+                self._read_bytes += sum(map(len, lines))
 
 
 def _parts(file: BinaryIO, start: int, end: int, *, whole: bool) -> Iterator[bytes]:

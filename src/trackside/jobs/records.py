@@ -4,11 +4,14 @@ when that is gone, from object storage."""
 import json
 from dataclasses import dataclass
 
-from trackside.errors import JobNotFound, ObjectNotFound
+from trackside.errors import JobNotFound, ObjectNotFound, TracksideError
 from trackside.journal import History, Journal, fold
 from trackside.layout import Home, JobFolder, JobKeys
 from trackside.spec import JobSpec
 from trackside.storage.locate import Location, locate
+
+UNREADABLE = (TracksideError, OSError, ValueError, KeyError, TypeError)
+"""What reading a job's files may raise when somebody else has been at them."""
 
 
 @dataclass(frozen=True, slots=True)
