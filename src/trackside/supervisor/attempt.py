@@ -202,9 +202,7 @@ class Attempt:
         if isinstance(state, Lost):
             record.lost = f"the script and its sandbox are gone: {state.reason}"
             return
-        script = durable.read_json(self.folder.exit_record) or {}
-        code = int(script.get("exit_code", state.code))
-        record.exit_code = code
+        code = record.exit_code = self._script_code(state.code)
         if code == 0 and state.code == 0:
             return
         if was_asked:
@@ -218,6 +216,13 @@ class Attempt:
         ended_by = -code if code < 0 else code - 128 if code > 128 else 0
         if ended_by in _OUTSIDE:
             record.lost = f"the script was ended by {signal.Signals(ended_by).name} from outside"
+
+    def _script_code(self, code: int) -> int:
+        """The script's own code; the toolkit's, which stands for it, when the script never ran."""
+        script = durable.read_json(self.folder.exit_record) or {}
+        if script.get("signal"):
+            return -int(script["signal"])
+        return code if script.get("exit_code") is None else int(script["exit_code"])
 
     def _failure_text(self) -> str:
         try:
@@ -326,6 +331,6 @@ def toolkit_command(spec: JobSpec, settings: Settings) -> list[str]:
     package = str(Path(trackside.__file__).parent.parent)
     start = (
         f"import sys; sys.path.insert(0, {package!r}); "
-        "from trackside.toolkit.__main__ import main; main()"
+        "from trackside.toolkit.__main__ import main; sys.exit(main())"
     )
     return [python, "-S", "-E", "-c", start]
