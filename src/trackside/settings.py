@@ -46,6 +46,11 @@ class Settings:
     def layout(self) -> Home:
         return Home(self.home)
 
+    @property
+    def variables(self) -> dict[str, str]:
+        """The environment from which another process loads these same settings."""
+        return {f.metadata["variable"]: str(getattr(self, f.name)) for f in fields(self)}
+
     @classmethod
     def load(cls, environ: Mapping[str, str] | None = None) -> "Settings":
         environ = os.environ if environ is None else environ
