@@ -10,14 +10,13 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
 
 import trackside
 from trackside import durable, hosts
 from trackside.errors import TracksideError
 from trackside.hosts import HostRecord, Phase
 from trackside.journal import History, Journal
-from trackside.layout import HostFolder, JobFolder
+from trackside.layout import HostFolder, JobFolder, sandbox_nonce
 from trackside.settings import Settings
 from trackside.spec import JobSpec
 from trackside.status import Secondary, Status
@@ -26,7 +25,7 @@ from trackside.supervisor.gang import Gang, Why, addresses, interface_name
 from trackside.supervisor.inputs import Inputs
 from trackside.supervisor.logs import LogClock
 from trackside.supervisor.outcome import algorithm_error
-from trackside.supervisor.process_sandbox import Kind, ProcessSandbox
+from trackside.supervisor.process_sandbox import ProcessSandbox
 from trackside.supervisor.sandbox import Exited, Lost, SandboxPlan
 from trackside.supervisor.script_environment import script_environment
 from trackside.supervisor.sync import Syncer, make_syncer
@@ -65,8 +64,7 @@ class Attempt:
         self.folder: HostFolder = context.folder.host(context.host, number)
         self.gang = Gang(context.folder, context.spec, context.host, number)
         self.record = hosts.read(self.folder.record) or HostRecord()
-        kind = context.settings.isolation
-        self._sandbox = ProcessSandbox(None if kind == "auto" else cast(Kind, kind))
+        self._sandbox = ProcessSandbox(context.settings.isolation)
         self._inputs = Inputs(context.spec, context.host, self.folder, context.settings.home)
         self._syncer: Syncer | None = None
         self._journal_look: tuple[tuple[int, int], History] | None = None
@@ -115,7 +113,7 @@ class Attempt:
         """Start the script; or, when it runs already, become the supervisor that it knows."""
         plan = self._plan()
         self._sandbox.start(plan)
-        isolation = self._sandbox.isolation(plan)
+        isolation = self._sandbox.isolation_of(plan)
         if isolation and isolation.kind != self.record.isolation:
             self.record.isolation = isolation.kind
             if isolation.kind == "none":
@@ -311,7 +309,7 @@ class Attempt:
             log=self.folder.log,
             host=context.host,
             addresses=hosts_of_job,
-            nonce=f"{context.nonce}-{self.number}",
+            nonce=sandbox_nonce(context.nonce, self.number),
             revive=supervisor_command(context.folder, context.host, context.nonce),
         )
 
