@@ -1,4 +1,4 @@
-"""Tests of `processes.py` and of `procfs.py` below it."""
+"""Tests of `processes.py` and of `process_table.py` below it."""
 
 import os
 import signal
@@ -7,11 +7,12 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from tests.waiting import until
-from trackside import processes, procfs
+from trackside import process_table, processes
 from trackside.processes import NONCE_VARIABLE, Identity, carriers, identify, is_alive, send_signal
 
 NONCE = f"test-{os.getpid()}-nonce"
@@ -60,7 +61,7 @@ def test_a_process_whose_first_thread_ended_is_alive() -> None:
     program += "ctypes.CDLL(None).pthread_exit(None)"
     process = subprocess.Popen([sys.executable, "-S", "-c", program])
     try:
-        until(lambda: b") Z " in procfs.read(f"/proc/{process.pid}/stat"))
+        until(lambda: b") Z " in process_table.read(f"/proc/{process.pid}/stat"))
         assert is_alive(known(process.pid))
     finally:
         process.kill()
@@ -72,8 +73,8 @@ def test_a_name_with_brackets_and_blanks_is_no_trap(tmp_path) -> None:
     program.symlink_to("/bin/sleep")
     process = subprocess.Popen([program, "1000"])
     try:
-        until(lambda: b"a) R 1" in procfs.read(f"/proc/{process.pid}/stat"))
-        assert procfs.parents()[process.pid][0] == os.getpid()
+        until(lambda: b"a) R 1" in process_table.read(f"/proc/{process.pid}/stat"))
+        assert process_table.parents()[process.pid][0] == os.getpid()
         assert is_alive(known(process.pid))
     finally:
         process.kill()
@@ -83,7 +84,7 @@ def test_a_name_with_brackets_and_blanks_is_no_trap(tmp_path) -> None:
 @pytest.mark.parametrize("group", [False, True])
 @pytest.mark.parametrize("old", [{"started": 1}, {"boot_id": "an earlier boot"}])
 def test_whoever_has_the_pid_today_is_not_signalled(
-    sleeper: subprocess.Popen[bytes], old: dict, group: bool
+    sleeper: subprocess.Popen[bytes], old: dict[str, Any], group: bool
 ) -> None:
     identity = known(sleeper.pid)
     assert not send_signal(replace(identity, **old), signal.SIGKILL, group=group)
@@ -125,7 +126,8 @@ def test_carriers_are_known_by_the_whole_nonce(sleeper: subprocess.Popen[bytes])
 
 def test_a_sweep_outruns_a_process_that_forks_away() -> None:
     """Each generation starts the next in a session of its own and leaves."""
-    program = "import os, time\nwhile True:\n    if os.fork(): os._exit(0)\n    os.setsid(); time.sleep(0.001)"
+    hop = "    if os.fork(): os._exit(0)\n    os.setsid(); time.sleep(0.001)"
+    program = f"import os, time\nwhile True:\n{hop}"
     environment = {NONCE_VARIABLE: NONCE, "PATH": os.defpath}
     subprocess.Popen([sys.executable, "-S", "-c", program], env=environment).wait()
     assert processes.sweep(NONCE) >= 1
@@ -140,13 +142,13 @@ def test_the_sweeper_spares_itself() -> None:
 
 
 def test_descendants_leave_out_a_whole_branch() -> None:
-    inner = "import subprocess, sys; subprocess.run(['sleep', '1000'])"
+    inner = "import subprocess; subprocess.run(['sleep', '1000'])"
     process = subprocess.Popen([sys.executable, "-S", "-c", inner], process_group=0)
     try:
-        me = os.getpid()
-        below = until(lambda: found if len(found := procfs.descendants(process.pid)) == 1 else None)
-        assert {process.pid, *below} <= procfs.descendants(me).keys()
-        assert not {process.pid, *below} & procfs.descendants(me, without=process.pid).keys()
+        until(lambda: len(process_table.descendants(process.pid)) == 1)
+        branch = {process.pid, *process_table.descendants(process.pid)}
+        assert branch <= process_table.descendants(os.getpid()).keys()
+        assert not branch & process_table.descendants(os.getpid(), without=process.pid).keys()
     finally:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()

@@ -5,12 +5,13 @@ Also finds and ends every process that carries a sandbox's nonce, however far it
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from trackside import procfs
+from trackside import process_table
 
-if not procfs.PRESENT:
+if not process_table.PRESENT:
     import psutil
 
 NONCE_VARIABLE = "TRACKSIDE_NONCE"
@@ -30,11 +31,16 @@ class Identity:
     boot_id: str
     """Tells equal pids and ticks of two boots apart; empty where the kernel has none."""
 
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> "Identity":
+        """From what `asdict` made of one; further keys are left alone."""
+        return cls(int(record["pid"]), int(record["started"]), str(record["boot_id"]))
+
 
 def identify(pid: int) -> Identity | None:
     """The process that has this pid now; None when there is none, or only its zombie."""
-    since = started(pid)
-    return None if since is None else Identity(pid, since, boot_id())
+    since = process_table.started(pid)
+    return None if since is None else Identity(pid, since, process_table.boot_id())
 
 
 def myself() -> Identity:
@@ -47,24 +53,15 @@ def is_alive(identity: Identity) -> bool:
     return identify(identity.pid) == identity
 
 
-def started(pid: int) -> int | None:
-    """When a process began, as in `Identity.started`; None when it is gone or a zombie."""
-    return procfs.started(pid) if procfs.PRESENT else _created(pid)
-
-
-def boot_id() -> str:
-    return procfs.boot_id() if procfs.PRESENT else ""
-
-
 def send_signal(identity: Identity, number: int, *, group: bool = False) -> bool:
     """Signal this very process (or the group it leads). False when it is gone, which is no error.
 
     Whoever has the pid today is not touched.
     """
-    if identity.boot_id != boot_id():
+    if identity.boot_id != process_table.boot_id():
         return False
-    if procfs.PRESENT:
-        return procfs.signal_exactly(identity.pid, identity.started, number, group=group)
+    if process_table.PRESENT:
+        return process_table.signal_exactly(identity.pid, identity.started, number, group=group)
     if not is_alive(identity):
         return False
     try:
@@ -81,7 +78,7 @@ def carriers(nonce: str) -> list[Identity]:
     the mount that marks the sandbox's namespace, which stays when a process clears its environment.
     Processes of other users are not looked into.
     """
-    found = _carriers_in_proc(nonce) if procfs.PRESENT else _carriers_by_psutil(nonce)
+    found = _carriers_in_proc(nonce) if process_table.PRESENT else _carriers_by_psutil(nonce)
     return [identity for identity in found if identity.pid != os.getpid()]
 
 
@@ -99,24 +96,19 @@ def sweep(nonce: str, *, seconds: float = 5.0) -> int:
     return len(killed)
 
 
-def mount_mark(nonce: str) -> str:
-    """The source named in a sandbox's first mount."""
-    return f"trackside-{nonce}"
-
-
 def _carriers_in_proc(nonce: str) -> Iterator[Identity]:
-    boot = boot_id()
+    boot = process_table.boot_id()
     entry = b"\0" + f"{NONCE_VARIABLE}={nonce}".encode() + b"\0"
-    mark = f" {mount_mark(nonce)} ".encode()
+    mark = f" {process_table.MOUNT_PREFIX}{nonce} ".encode()
     unmarked = {_mount_namespace("self")}  # most processes share ours: one look for all of them
-    for pid in procfs.pids():
-        since = procfs.started(pid)
+    for pid in process_table.pids():
+        since = process_table.started(pid)
         if since is None:
             continue
-        carries = entry in b"\0" + procfs.read(f"/proc/{pid}/environ")
+        carries = entry in b"\0" + process_table.read(f"/proc/{pid}/environ")
         namespace = _mount_namespace(str(pid))
         if not carries and namespace not in unmarked:
-            carries = mark in procfs.read(f"/proc/{pid}/mountinfo")
+            carries = mark in process_table.read(f"/proc/{pid}/mountinfo")
             if not carries:
                 unmarked.add(namespace)
         if carries:
@@ -139,13 +131,3 @@ def _carriers_by_psutil(nonce: str) -> Iterator[Identity]:
                     yield identity
         except (psutil.Error, OSError):
             continue
-
-
-def _created(pid: int) -> int | None:
-    try:
-        process = psutil.Process(pid)
-        if process.status() == psutil.STATUS_ZOMBIE:
-            return None
-        return round(process.create_time() * 1_000_000)
-    except psutil.Error:
-        return None

@@ -11,8 +11,11 @@ from trackside.layout import Home
 
 INTERNAL = frozenset(
     {
+        "TRACKSIDE_ARGUMENT_ORDER",
         "TRACKSIDE_EXIT_RECORD",
         "TRACKSIDE_HOSTS_SHARED_MACHINE",
+        "TRACKSIDE_HOST_WAIT_SECONDS",
+        "TRACKSIDE_KEEP_BAKED_CODE",
         "TRACKSIDE_NONCE",
         "TRACKSIDE_OVERLAYS",
         "TRACKSIDE_REQUIRE",

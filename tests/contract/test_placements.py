@@ -18,7 +18,8 @@ SUPERVISOR = """
 import json, os, signal, sys, time
 folder = sys.argv[1]
 signal.signal(signal.SIGTERM, lambda *_: (open(folder + "/heard", "a").write("x"), sys.exit(3)))
-seen = dict(environment=dict(os.environ), session=os.getsid(0) == os.getpid(), stdin=sys.stdin.read())
+leads = os.getsid(0) == os.getpid()
+seen = dict(environment=dict(os.environ), leads=leads, stdin=sys.stdin.read())
 open(folder + "/new", "w").write(json.dumps(seen))
 os.rename(folder + "/new", folder + "/seen")
 print("out"); print("err", file=sys.stderr, flush=True)
@@ -88,7 +89,7 @@ def test_the_environment_is_exactly_the_one_given(
 def test_it_has_no_terminal_and_no_input(start: Start, tmp_path: Path) -> None:
     start()
     seen = json.loads((tmp_path / "seen").read_text())
-    assert seen["session"] is True
+    assert seen["leads"] is True
     assert seen["stdin"] == ""
 
 

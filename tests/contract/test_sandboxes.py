@@ -128,7 +128,7 @@ def test_both_streams_are_appended_to_the_log_in_order(
 
 def test_the_log_keeps_every_byte(sandbox: Sandbox, make_plan: MakePlan) -> None:
     plan = make_plan(
-        r"""printf 'nul \000 bad utf-8 \377\376 progress\r'; head -c 10000000 /dev/zero | tr '\0' x"""
+        r"printf 'nul \000 bad utf-8 \377\376 progress\r'; head -c 10000000 /dev/zero | tr '\0' x"
     )
     run(sandbox, plan)
     assert plan.log.read_bytes() == b"nul \0 bad utf-8 \xff\xfe progress\r" + b"x" * 10_000_000

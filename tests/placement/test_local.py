@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.waiting import until
-from trackside import procfs
-from trackside.placement import local
+from trackside import process_table
 from trackside.placement.local import LocalPlacement
 from trackside.placement.placement import Exited, Handle, Running
 from trackside.processes import identify
@@ -23,8 +22,8 @@ SUBMIT = """
 import json, sys, time
 from pathlib import Path
 from trackside.placement.local import LocalPlacement
-handle = LocalPlacement().start(
-    [sys.executable, "-S", "-c", "import time; time.sleep(1000)"], {}, nonce="n", log=Path(sys.argv[1]))
+command = [sys.executable, "-S", "-c", "import time; time.sleep(1000)"]
+handle = LocalPlacement().start(command, {}, nonce="n", log=Path(sys.argv[1]))
 print(json.dumps(handle), flush=True)
 time.sleep(1000)
 """
@@ -34,7 +33,7 @@ time.sleep(1000)
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Each of the two ways to detach."""
     if request.param == "python":
-        monkeypatch.setattr(local.shutil, "which", lambda name: None)
+        monkeypatch.setattr("shutil.which", lambda name: None)
     return request.param
 
 
@@ -52,7 +51,7 @@ def start(command: list[str], folder: Path, environment: dict[str, str] | None =
 def test_it_is_not_our_child(supervisor: Handle) -> None:
     with pytest.raises(ChildProcessError):
         os.waitpid(supervisor["pid"], os.WNOHANG)
-    assert supervisor["pid"] not in procfs.descendants(os.getpid())
+    assert supervisor["pid"] not in process_table.descendants(os.getpid())
 
 
 def test_it_leads_its_own_session(supervisor: Handle) -> None:
@@ -72,12 +71,12 @@ def test_the_handle_names_the_very_process(supervisor: Handle) -> None:
 
 def test_it_hears_sigint(supervisor: Handle) -> None:
     """A shell's background job would ignore it, and so would every process below."""
-    until(lambda: b"time.sleep" in procfs.read(f"/proc/{supervisor['pid']}/cmdline"))
+    until(lambda: b"time.sleep" in process_table.read(f"/proc/{supervisor['pid']}/cmdline"))
     until(lambda: _catches_sigint(supervisor["pid"]))
 
 
 def _catches_sigint(pid: int) -> bool:
-    status = procfs.read(f"/proc/{pid}/status").decode()
+    status = process_table.read(f"/proc/{pid}/status").decode()
     caught = next(line for line in status.splitlines() if line.startswith("SigCgt:"))
     return bool(int(caught.split()[1], 16) >> (signal.SIGINT - 1) & 1)
 

@@ -5,10 +5,11 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import ClassVar
 
-from trackside import processes
+from trackside import process_table, processes
 from trackside.placement.placement import Exited, Handle, Placement, Poll, Running, Unknown
 from trackside.processes import Identity
 
@@ -21,7 +22,11 @@ if os.fork():
 os.setsid()
 os.write(1, b"%d\\n" % os.getpid())
 os.dup2(2, 1)
-os.execvp(sys.argv[1], sys.argv[1:])
+os.environ.pop(sys.argv[1], None)
+try:
+    os.execvp(sys.argv[2], sys.argv[2:])
+except OSError as error:
+    sys.exit(f"{sys.argv[2]!r} cannot be started: {error.strerror}")
 """
 _SET_BY_SHELLS = ("PWD", "OLDPWD", "SHLVL", "_")
 
@@ -51,13 +56,8 @@ class LocalPlacement(Placement):
             )
         pid = int(launcher.stdout)
         # One that has ended already keeps a start of 0, which no process has.
-        identity = processes.identify(pid) or Identity(pid, 0, processes.boot_id())
-        return {
-            "pid": identity.pid,
-            "started": identity.started,
-            "boot_id": identity.boot_id,
-            "nonce": nonce,
-        }
+        identity = processes.identify(pid) or Identity(pid, 0, process_table.boot_id())
+        return {**asdict(identity), "nonce": nonce}
 
     def poll(self, handle: Handle) -> Poll:
         identity = _identity(handle)
@@ -79,7 +79,8 @@ def _launch_command(command: Sequence[str], environment: Mapping[str, str]) -> l
     """
     setsid, env = shutil.which("setsid"), shutil.which("env")
     if setsid is None or env is None or "=" in command[0]:
-        return [sys.executable, "-I", "-S", "-c", _BY_PYTHON, *command]
+        added = "" if "LC_CTYPE" in environment else "LC_CTYPE"  # by the interpreter, see PEP 538
+        return [sys.executable, "-I", "-S", "-c", _BY_PYTHON, added, *command]
     restore: list[str] = []
     for name in _SET_BY_SHELLS:
         if name not in environment:
@@ -90,6 +91,6 @@ def _launch_command(command: Sequence[str], environment: Mapping[str, str]) -> l
 
 def _identity(handle: Handle) -> Identity | None:
     try:
-        return Identity(int(handle["pid"]), int(handle["started"]), str(handle["boot_id"]))
+        return Identity.from_record(handle)
     except (KeyError, TypeError, ValueError):
         return None

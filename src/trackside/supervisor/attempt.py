@@ -10,14 +10,13 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
 
 import trackside
 from trackside import durable, hosts
 from trackside.errors import TracksideError
 from trackside.hosts import HostRecord, Phase
 from trackside.journal import History, Journal
-from trackside.layout import HostFolder, JobFolder
+from trackside.layout import HostFolder, JobFolder, sandbox_nonce
 from trackside.settings import Settings
 from trackside.spec import JobSpec
 from trackside.status import Secondary, Status
@@ -26,7 +25,7 @@ from trackside.supervisor.gang import Gang, Why, addresses, interface_name
 from trackside.supervisor.inputs import Inputs
 from trackside.supervisor.logs import LogClock
 from trackside.supervisor.outcome import algorithm_error
-from trackside.supervisor.process_sandbox import Kind, ProcessSandbox
+from trackside.supervisor.process_sandbox import ProcessSandbox
 from trackside.supervisor.sandbox import Exited, Lost, SandboxPlan
 from trackside.supervisor.script_environment import script_environment
 from trackside.supervisor.sync import Syncer, make_syncer
@@ -65,8 +64,7 @@ class Attempt:
         self.folder: HostFolder = context.folder.host(context.host, number)
         self.gang = Gang(context.folder, context.spec, context.host, number)
         self.record = hosts.read(self.folder.record) or HostRecord()
-        kind = context.settings.isolation
-        self._sandbox = ProcessSandbox(None if kind == "auto" else cast(Kind, kind))
+        self._sandbox = ProcessSandbox(context.settings.isolation)
         self._inputs = Inputs(context.spec, context.host, self.folder, context.settings.home)
         self._syncer: Syncer | None = None
         self._journal_look: tuple[tuple[int, int], History] | None = None
@@ -115,7 +113,7 @@ class Attempt:
         """Start the script; or, when it runs already, become the supervisor that it knows."""
         plan = self._plan()
         self._sandbox.start(plan)
-        isolation = self._sandbox.isolation(plan)
+        isolation = self._sandbox.isolation_of(plan)
         if isolation and isolation.kind != self.record.isolation:
             self.record.isolation = isolation.kind
             if isolation.kind == "none":
@@ -202,9 +200,7 @@ class Attempt:
         if isinstance(state, Lost):
             record.lost = f"the script and its sandbox are gone: {state.reason}"
             return
-        script = durable.read_json(self.folder.exit_record) or {}
-        code = int(script.get("exit_code", state.code))
-        record.exit_code = code
+        code = record.exit_code = self._script_code(state.code)
         if code == 0 and state.code == 0:
             return
         if was_asked:
@@ -218,6 +214,13 @@ class Attempt:
         ended_by = -code if code < 0 else code - 128 if code > 128 else 0
         if ended_by in _OUTSIDE:
             record.lost = f"the script was ended by {signal.Signals(ended_by).name} from outside"
+
+    def _script_code(self, code: int) -> int:
+        """The script's own code; the toolkit's, which stands for it, when the script never ran."""
+        script = durable.read_json(self.folder.exit_record) or {}
+        if script.get("signal"):
+            return -int(script["signal"])
+        return code if script.get("exit_code") is None else int(script["exit_code"])
 
     def _failure_text(self) -> str:
         try:
@@ -306,7 +309,7 @@ class Attempt:
             log=self.folder.log,
             host=context.host,
             addresses=hosts_of_job,
-            nonce=f"{context.nonce}-{self.number}",
+            nonce=sandbox_nonce(context.nonce, self.number),
             revive=supervisor_command(context.folder, context.host, context.nonce),
         )
 
@@ -326,6 +329,6 @@ def toolkit_command(spec: JobSpec, settings: Settings) -> list[str]:
     package = str(Path(trackside.__file__).parent.parent)
     start = (
         f"import sys; sys.path.insert(0, {package!r}); "
-        "from trackside.toolkit.__main__ import main; main()"
+        "from trackside.toolkit.__main__ import main; sys.exit(main())"
     )
     return [python, "-S", "-E", "-c", start]

@@ -13,7 +13,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from trackside import durable, hosts, processes
+from trackside import durable, hosts, process_table, processes
 from trackside.hosts import HostRecord, Phase
 from trackside.layout import HostFolder, JobFolder
 from trackside.spec import JobSpec
@@ -76,7 +76,7 @@ class Gang:
     def meet(self) -> None:
         """The lead notes what all hosts need to agree on, once per attempt."""
         if durable.read_json(self._meeting_path) is None:
-            clock = {"boot_id": processes.boot_id(), "clock": _since_boot()}
+            clock = {"boot_id": process_table.boot_id(), "clock": _since_boot()}
             durable.write_json(self._meeting_path, {"master_port": _free_port(), **clock})
 
     @property
@@ -87,7 +87,7 @@ class Gang:
     def running_seconds(self) -> float:
         """Since the hosts met; by a clock that no one can set, and that outlives the supervisor."""
         meeting = durable.read_json(self._meeting_path)
-        if not meeting or meeting["boot_id"] != processes.boot_id():
+        if not meeting or meeting["boot_id"] != process_table.boot_id():
             return 0.0
         return _since_boot() - float(meeting["clock"])
 
@@ -121,8 +121,7 @@ def is_supervised(folder: HostFolder) -> bool:
     record: dict[str, Any] | None = durable.read_json(folder.supervisor)
     if record is None:
         return True
-    identity = processes.Identity(record["pid"], record["started"], record["boot_id"])
-    return processes.is_alive(identity)
+    return processes.is_alive(processes.Identity.from_record(record))
 
 
 def addresses(job: str, host_names: tuple[str, ...]) -> dict[str, str]:

@@ -84,7 +84,7 @@ class Inputs:
         else:
             with tempfile.TemporaryDirectory(dir=self._folder.root) as temporary:
                 archive = Path(temporary, "sourcedir.tar.gz")
-                download(place.store, {place.store.stat(place.key): archive})
+                download(place.store, [(place.store.stat(place.key), archive)])
                 _extract(archive, code)
 
     def _restore_checkpoints(self, meter: "Meter", stop: StopFlag) -> None:
@@ -93,9 +93,10 @@ class Inputs:
         source = locate(self._spec.checkpoints.uri, home=self._home)
         target = self._folder.inside(self._spec.checkpoints.local_path.rstrip("/"))
         meter.begin("Restoring checkpoints")
-        files = {entry: target / name for name, entry in below(source)}
+        files = [(entry, target / name) for name, entry in below(source)]
+        meter.expect(len(files), sum(entry.size_bytes for entry, _ in files))
         download(source.store, files, progress=meter, stop=stop)
-        for entry, path in files.items():
+        for entry, path in files:
             os.utime(path, (entry.modified, entry.modified))  # so that the sync knows it
 
 

@@ -7,7 +7,7 @@ import ctypes
 import os
 import sys
 
-from trackside import procfs
+from trackside import process_table
 
 # From <sched.h>, <sys/mount.h> and <sys/prctl.h>; the same on x86-64 and arm64.
 _CLONE_NEWNS = 0x00020000
@@ -65,7 +65,9 @@ def arrange(
         os.close(source)
         if target in read_only:
             _make_read_only(place)
-    _write(f"{stage}/hosts", hosts + procfs.read("/etc/hosts").decode(errors="surrogateescape"))
+    _write(
+        f"{stage}/hosts", hosts + process_table.read("/etc/hosts").decode(errors="surrogateescape")
+    )
     if os.path.exists("/etc/hosts"):
         _bind(f"{stage}/hosts", os.path.realpath("/etc/hosts"))
     name = host.encode()
@@ -147,7 +149,7 @@ def _cover_with_view(folder: str, stage: str) -> None:
 
 def _make_read_only(place: str) -> None:
     """Everything mounted at `place` or below; a user namespace must repeat the flags it finds."""
-    for line in procfs.read("/proc/self/mountinfo").splitlines():
+    for line in process_table.read("/proc/self/mountinfo").splitlines():
         point = os.fsdecode(line.split()[4].decode("unicode_escape").encode("latin-1"))
         if point == place or point.startswith(place + "/"):
             found = os.statvfs(point).f_flag
@@ -156,7 +158,7 @@ def _make_read_only(place: str) -> None:
 
 
 def _capabilities() -> int:
-    for line in procfs.read("/proc/self/status").splitlines():
+    for line in process_table.read("/proc/self/status").splitlines():
         if line.startswith(b"CapPrm:"):
             return int(line.split()[1], 16)
     return 0

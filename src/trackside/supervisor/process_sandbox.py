@@ -6,10 +6,10 @@ the sandbox's folder: `intent.json`, `process.json`, `exit.json`, `supervisor` a
 
 import fcntl
 import functools
-import json
 import marshal
 import os
 import re
+import secrets
 import subprocess
 import sys
 import tempfile
@@ -18,17 +18,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, cast, get_args
 
-from trackside import processes, procfs
+from trackside import process_table, processes
+from trackside.durable import read_json, write_json
 from trackside.errors import SandboxError
 from trackside.processes import Identity
 from trackside.supervisor.sandbox import Exited, Lost, Running, Sandbox, SandboxPlan, SandboxState
+from trackside.supervisor.sandbox_records import replace
 
 Kind = Literal["root", "user", "none"]
+AUTO = "auto"
 
 _SIGKILL = 9
-_NONCE = re.compile(r"[A-Za-z0-9_-]{8,64}")
+_NONCE = re.compile(r"[A-Za-z0-9._-]{8,128}")
 _START_SECONDS = 10.0
 _PACKAGE = Path(__file__).resolve().parent.parent
 _INIT_LOG = "init.log"
@@ -76,12 +79,12 @@ class ProcessSandbox(Sandbox):
     could undo a record, so an intent from an earlier boot is never started either.
     """
 
-    def __init__(self, isolation: Kind | None = None) -> None:
-        """`isolation` insists on one kind; by default the best that works is taken."""
-        if isolation is not None and isolation not in get_args(Kind):
-            known = ", ".join(map(repr, get_args(Kind)))
-            raise SandboxError(f"Unknown isolation {isolation!r}. Known kinds: {known}.")
-        self._isolation = isolation
+    def __init__(self, isolation: str = AUTO) -> None:
+        """`isolation` insists on one kind; "auto" takes the best that works."""
+        if isolation not in (AUTO, *get_args(Kind)):
+            known = ", ".join(map(repr, (AUTO, *get_args(Kind))))
+            raise SandboxError(f"Unknown isolation {isolation!r}. Known: {known}.")
+        self._kinds = _ways() if isolation == AUTO else [cast(Kind, isolation)]
 
     def start(self, plan: SandboxPlan) -> None:
         """Returns when the command is on its way, or raises with nothing left behind.
@@ -93,54 +96,61 @@ class ProcessSandbox(Sandbox):
         folder = plan.folder
         (folder / "stage").mkdir(parents=True, exist_ok=True)
         me = processes.myself()
-        _replace(folder / "supervisor", f"{me.pid} {me.started}")
+        replace(str(folder / "supervisor"), f"{me.pid} {me.started}")
         with _lock(folder) as lock:
             if lock is None or _has_run(folder):
                 return
-            if not _declare(plan):
+            intent = _declare(plan)
+            if intent["boot_id"] != process_table.boot_id():
                 return
-            said, _, text = _spawn(plan, self._isolation, lock).partition("\n")
+            said, _, text = _spawn(plan, self._kinds, intent["mark"], lock).partition("\n")
         if said != "started":
             raise SandboxError(_explain(plan, text))
 
     def poll(self, plan: SandboxPlan) -> SandboxState | None:
-        intent = _read(plan.folder / "intent.json")
+        intent = read_json(plan.folder / "intent.json")
         if intent is None:
             return None
-        record = _read(plan.folder / "process.json")
+        if end := _end(plan.folder):
+            return end
+        record = read_json(plan.folder / "process.json")
         if record is not None and processes.is_alive(_identity(record, "init")):
             return Running()
-        # Init writes the end before it leaves, so this is read after seeing it gone.
-        end = _read(plan.folder / "exit.json")
-        if end is not None:
-            return Exited(end["code"], end["out_of_memory"])
-        if intent["boot_id"] != processes.boot_id():
+        # Init writes the end before it leaves: so look once more, after seeing it gone.
+        if end := _end(plan.folder):
+            return end
+        if intent["boot_id"] != process_table.boot_id():
             return Lost("The machine was restarted while the script ran, or just before.")
         if record is None:
             return None
-        processes.sweep(intent["nonce"])
+        processes.sweep(intent["mark"])
         pid = record["init"]["pid"]
         return Lost(f"The sandbox's init (pid {pid}) was killed, and the script with it.")
 
     def signal(self, plan: SandboxPlan, number: int) -> None:
-        record = _read(plan.folder / "process.json")
-        if record is None:
+        record = read_json(plan.folder / "process.json")
+        if record is None or _end(plan.folder):
             return
         processes.send_signal(_identity(record, "command"), number, group=True)
         if number == _SIGKILL:
             _kill_below(_identity(record, "init"), spare=_supervisor(plan.folder))
-            processes.sweep(record["nonce"])
+            processes.sweep(record["mark"])
 
-    def isolation(self, plan: SandboxPlan) -> Isolation | None:
+    @property
+    def isolation(self) -> Isolation:
+        """What `start` will give. The first question costs a trial of some 15 ms."""
+        return available() if len(self._kinds) > 1 else _isolation(self._kinds[0], "")
+
+    def isolation_of(self, plan: SandboxPlan) -> Isolation | None:
         """What a started sandbox has got; None before start."""
-        record = _read(plan.folder / "process.json")
+        record = read_json(plan.folder / "process.json")
         return None if record is None else _isolation(record["isolation"], record["refusals"])
 
 
 def _check(plan: SandboxPlan) -> None:
     if not _NONCE.fullmatch(plan.nonce):
         raise SandboxError(
-            f"The nonce {plan.nonce!r} cannot mark processes: use 8 to 64 letters, digits, _ or -."
+            f"The nonce {plan.nonce!r} cannot mark processes: use 8 to 128 of A-Z a-z 0-9 . _ -"
         )
     if not plan.command:
         raise SandboxError("The sandbox has no command to start.")
@@ -181,41 +191,46 @@ def _has_run(folder: Path) -> bool:
     return (folder / "process.json").exists()
 
 
-def _declare(plan: SandboxPlan) -> bool:
-    """Write down, for good, what is about to be started. False when an earlier boot did."""
+def _declare(plan: SandboxPlan) -> dict[str, Any]:
+    """Write down, for good, what is about to be started; or read what was written before."""
     path = plan.folder / "intent.json"
-    intent = _read(path)
+    intent: dict[str, Any] | None = read_json(path)
     if intent is None:
-        intent = {"nonce": plan.nonce, "boot_id": processes.boot_id(), "declared_at": time.time()}
-        _replace(path, json.dumps(intent) + "\n", durable=True)
+        intent = {
+            "nonce": plan.nonce,
+            # Two jobs of one name, in two homes on one machine, must not sweep each other.
+            "mark": f"{plan.nonce}.{secrets.token_hex(4)}",
+            "boot_id": process_table.boot_id(),
+            "declared_at": time.time(),
+        }
+        write_json(path, intent)
     if intent["nonce"] != plan.nonce:
         raise SandboxError(
             f"The folder {str(plan.folder)!r} belongs to the sandbox {intent['nonce']!r}, "
             f"not to {plan.nonce!r}. Give each attempt a folder of its own."
         )
-    return bool(intent["boot_id"] == processes.boot_id())
+    return intent
 
 
-def _spawn(plan: SandboxPlan, isolation: Kind | None, lock: int) -> str:
+def _spawn(plan: SandboxPlan, kinds: list[Kind], mark: str, lock: int) -> str:
     message = {
-        "kinds": [isolation] if isolation else _ways(),
+        "kinds": kinds,
         "folder": str(plan.folder.resolve()),
         "ml": str(plan.ml.resolve()),
         "mounts": [(target, str(source.resolve())) for target, source in plan.mounts.items()],
         "read_only": list(plan.read_only),
         "command": list(plan.command),
-        "environment": {**plan.environment, processes.NONCE_VARIABLE: plan.nonce},
+        "environment": {**plan.environment, processes.NONCE_VARIABLE: mark},
         "log": str(plan.log.resolve()),
         "host": plan.host,
         "hosts": "".join(f"{address}\t{name}\n" for name, address in plan.addresses.items()),
-        "nonce": plan.nonce,
-        "mark": processes.mount_mark(plan.nonce),
+        "mark": mark,
         "revive": list(plan.revive),
         "lock": lock,
     }
     with (plan.folder / _INIT_LOG).open("ab") as errors:
         return _run_init(
-            "sandbox_init", plan.nonce, message=marshal.dumps(message), keep=lock, errors=errors
+            "sandbox_init", mark, message=marshal.dumps(message), keep=lock, errors=errors
         )
 
 
@@ -227,7 +242,7 @@ def _run_init(
     errors: Any = subprocess.DEVNULL,
 ) -> str:
     """Run a module of ours in a bare interpreter and return what it says. It may leave a daemon."""
-    bare = ["-I", "-S"] if procfs.PRESENT else ["-I"]  # elsewhere psutil is needed
+    bare = ["-I", "-S"] if process_table.PRESENT else ["-I"]  # elsewhere psutil is needed
     process = subprocess.Popen(
         [sys.executable, *bare, "-c", _BOOTSTRAP, str(_PACKAGE), f"trackside.supervisor.{module}"]
         + list(arguments),
@@ -269,40 +284,21 @@ def _kill_below(init: Identity, *, spare: int) -> None:
 
     A revived supervisor is one of them, and is spared.
     """
-    if not procfs.PRESENT or not processes.is_alive(init):
+    if not process_table.PRESENT or not processes.is_alive(init):
         return
-    for pid, since in procfs.descendants(init.pid, without=spare).items():
+    for pid, since in process_table.descendants(init.pid, without=spare).items():
         processes.send_signal(Identity(pid, since, init.boot_id), _SIGKILL)
 
 
 def _supervisor(folder: Path) -> int:
     pid, since = map(int, (folder / "supervisor").read_text().split())
-    return pid if processes.started(pid) == since else 0
+    return pid if process_table.started(pid) == since else 0
+
+
+def _end(folder: Path) -> Exited | None:
+    end = read_json(folder / "exit.json")
+    return None if end is None else Exited(end["code"], end["out_of_memory"])
 
 
 def _identity(record: dict[str, Any], which: str) -> Identity:
-    return Identity(record[which]["pid"], record[which]["started"], record["boot_id"])
-
-
-def _read(path: Path) -> dict[str, Any] | None:
-    try:
-        found: dict[str, Any] = json.loads(path.read_bytes())
-    except FileNotFoundError:
-        return None
-    return found
-
-
-def _replace(path: Path, text: str, *, durable: bool = False) -> None:
-    new = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    with new.open("w") as file:
-        file.write(text)
-        file.flush()
-        if durable:
-            os.fsync(file.fileno())
-    new.replace(path)
-    if durable:
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+    return Identity.from_record({**record[which], "boot_id": record["boot_id"]})

@@ -26,7 +26,7 @@ def script_environment(context: "Context", folder: HostFolder, master_port: int)
         "TRACKSIDE_HOME": str(context.settings.home),
         "TRACKSIDE_OVERLAYS": str(Home(context.settings.home).overlays),
         "TRACKSIDE_EXIT_RECORD": str(folder.exit_record),
-        "SAGEMAKER_KEEP_CODE": "1",
+        "TRACKSIDE_KEEP_BAKED_CODE": "1",
     }
     if len(spec.hosts) > 1:
         job["TRACKSIDE_HOSTS_SHARED_MACHINE"] = "1"

@@ -1,13 +1,26 @@
-"""Linux's process table, read from /proc, and signals that cannot hit a recycled pid.
+"""The kernel's process table, and signals that cannot hit a recycled pid.
 
-Imports next to nothing, for programs that must start fast; `processes.py` is for everyone else.
+Reads /proc and imports next to nothing, for programs that must start fast; without /proc (macOS)
+it knows only when a process began, by psutil. `processes.py` is for everyone else.
 """
 
 # The C half of `signal`; the other half imports enum, which takes milliseconds.
 import _signal  # type: ignore[import-not-found]
 import os
 
+TYPE_CHECKING = False  # typing itself takes milliseconds
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+MOUNT_PREFIX = "trackside-"
+"""A sandbox's first mount has this and the sandbox's mark for its source."""
+_MAX_LISTINGS = 100  # where others start processes without end
+
 PRESENT = os.path.exists("/proc/self/stat")
+"""There is a /proc. Without it only `started` and `boot_id` answer."""
+
+if not PRESENT:
+    import psutil
 
 
 def boot_id() -> str:
@@ -16,7 +29,12 @@ def boot_id() -> str:
 
 
 def started(pid: int) -> int | None:
-    """When the process began, in clock ticks since boot. None when it is gone or a zombie."""
+    """When the process began. None when it is gone or a zombie.
+
+    In clock ticks since boot; without /proc in microseconds since the epoch.
+    """
+    if not PRESENT:
+        return _created(pid)
     entry = _entry(pid)
     return None if entry is None else entry[1]
 
@@ -47,8 +65,20 @@ def descendants(root: int, without: int = 0) -> dict[int, int]:
     return found
 
 
-def pids() -> list[int]:
-    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+def pids() -> "Iterator[int]":
+    """Every process, each looked at before the next listing.
+
+    A process that forks and leaves all the time is never in an old list; so the list is read again
+    until it has nothing new, with hardly any time between its reading and its use.
+    """
+    seen: set[str] = set()
+    for _ in range(_MAX_LISTINGS):
+        fresh = [name for name in os.listdir("/proc") if name.isdigit() and name not in seen]
+        if not fresh:
+            return
+        seen.update(fresh)
+        for name in fresh:
+            yield int(name)
 
 
 def signal_exactly(pid: int, since: int, number: int, *, group: bool = False) -> bool:
@@ -112,3 +142,13 @@ def _kill(pid: int, number: int, *, group: bool) -> bool:
     except ProcessLookupError:
         return False
     return True
+
+
+def _created(pid: int) -> int | None:
+    try:
+        process = psutil.Process(pid)
+        if process.status() == psutil.STATUS_ZOMBIE:
+            return None
+        return round(process.create_time() * 1_000_000)
+    except psutil.Error:
+        return None
