@@ -609,6 +609,14 @@ def test_a_recycled_pid_is_not_signalled(make_plan: MakePlan) -> None:
         stranger.wait()
 
 
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may signal everybody")
+def test_a_process_of_another_user_is_no_error() -> None:
+    other = processes.identify(1)
+    assert other is not None
+    assert not processes.send_signal(other, signal.SIGTERM)
+    assert not processes.send_signal(other, signal.SIGTERM, group=True)
+
+
 def test_jobs_of_one_nonce_in_two_folders_do_not_kill_each_other(make_plan: MakePlan) -> None:
     plans = [make_plan(KEEP_RUNNING, nonce="the-same-job.algo-1.1") for _ in range(2)]
     for plan in plans:
