@@ -145,11 +145,13 @@ def _give_way(chosen: dict[str, Member], member: Member) -> None:
 
 def _rivals(chosen: dict[str, Member], member: Member) -> list[str]:
     """Names already given that cannot stand next to this one. Two folders can."""
-    rivals = [
-        str(parent)
-        for parent in PurePosixPath(member.name).parents
-        if str(parent) in chosen and chosen[str(parent)].kind != stat.S_IFDIR
-    ]
+    rivals = []
+    end = member.name.find("/")
+    while end >= 0:
+        above = chosen.get(member.name[:end])
+        if above is not None and above.kind != stat.S_IFDIR:
+            rivals.append(above.name)
+        end = member.name.find("/", end + 1)
     same = chosen.get(member.name)
     if same is not None and not same.kind == member.kind == stat.S_IFDIR:
         rivals.append(member.name)
