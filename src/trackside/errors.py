@@ -168,7 +168,14 @@ class JobNotFinished(JobError):
 
 
 class JobFailed(JobError):
+    """What a person needs to know about a job that failed; `jobs.failure` collects it."""
+
     code = "job_failed"
+
+    def __init__(self, name: str, reason: str, evidence: str = "") -> None:
+        self.name = name
+        self.reason = reason
+        super().__init__(f"Job {name!r} failed: {reason}" + (f"\n{evidence}" if evidence else ""))
 
 
 class MoveRefused(JobError):
