@@ -9,7 +9,7 @@ import logging
 import os
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -47,6 +47,8 @@ class Submission:
     spec: JobSpec
     home: Home
     launcher: Launcher
+    source: Iterable[bytes] | None = None
+    """The packed code, unless it is stored already."""
 
     def submit(self) -> None:
         self._check()
@@ -111,6 +113,9 @@ class Submission:
 
     def _announce(self) -> None:
         """The spec in storage: the record that lasts, and the proof that output can be written."""
+        if self.source is not None and self.spec.source is not None:
+            location = locate_object(self.spec.source, self.home)
+            location.store.put(location.key, self.source)
         with _named(self.spec):
             publish_spec(self.spec, self.home)
 
