@@ -4,6 +4,7 @@ Every step leaves its mark on disk, so a supervisor that takes over goes on wher
 """
 
 import logging
+import shutil
 import signal
 import sys
 import time
@@ -225,9 +226,17 @@ class Attempt:
     def _failure_text(self) -> str:
         try:
             with failure_file(self.folder).open("rb") as file:
-                return file.read(4096).decode(errors="replace")
+                text = file.read(4096).decode(errors="replace")
         except OSError:
-            return ""
+            text = ""
+        if text or shutil.disk_usage(self.folder.root).free > durable.BALLAST_BYTES:
+            return text
+        # The script could not even write its traceback.
+        home = self.context.settings.home
+        return (
+            f"No space left on device: the disk of {str(home)!r} is full. Free some space, or set "
+            "TRACKSIDE_HOME to a folder on a larger disk"
+        )
 
     def _log_tail(self) -> str:
         try:
