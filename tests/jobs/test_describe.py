@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.jobs.conftest import eventually, make_spec
+from tests.jobs.conftest import eventually, identity_at, make_spec
+from trackside import processes
 from trackside.errors import JobFailed, JobNotFinished
 from trackside.hosts import HostRecord, Phase, SyncState, write
 from trackside.jobs.artifacts import Artifact
@@ -144,6 +145,9 @@ def test_the_host_that_failed_first_is_shown_with_those_that_failed_alike(jobs: 
         write(folder.host(host, 1).record, HostRecord(phase=Phase.ENDED, **fields))
 
     Journal(folder.journal).move(Secondary.FAILED, reason=alike)
+    for number in range(1, 5):
+        supervisor = identity_at(folder.host(f"algo-{number}", 1).supervisor)
+        eventually(lambda: not processes.is_alive(supervisor))  # noqa: B023 called at once
     wrong("algo-1", exit_code=-15, lost="ended with the others", ended_at=30.0)
     wrong("algo-2", exit_code=3, failure=alike, ended_at=20.0)
     wrong("algo-3", exit_code=3, failure=alike, ended_at=10.0)

@@ -7,6 +7,7 @@ import signal
 import stat
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -241,6 +242,35 @@ def submit_and_die(settings: Settings, step: str, when: str) -> None:
     assert died.returncode == -signal.SIGKILL
 
 
+OWN_SOURCE = "s3://out/runs/job-1/source/sourcedir.tar.gz"
+
+
+def test_the_code_that_comes_with_a_job_is_stored_before_it_starts(jobs: Jobs, home: Home):
+    spec = make_spec(hyper={"sagemaker_submit_directory": OWN_SOURCE})
+    jobs.submit(spec, source=iter([b"code ", b"of it"]))
+    stored = home.buckets / "out/runs/job-1/source/sourcedir.tar.gz"
+    assert stored.read_bytes() == b"code of it"
+    assert jobs.wait("job-1", timeout_seconds=30).state.status is Status.COMPLETED
+
+
+def test_a_job_whose_code_was_never_stored_is_withdrawn(jobs: Jobs, home: Home):
+    spec = make_spec(hyper={"sagemaker_submit_directory": OWN_SOURCE})
+
+    def dying() -> Iterator[bytes]:
+        yield b"half of"
+        shutil.copytree(home.job("job-1").root, home.root / "as it was", dirs_exist_ok=True)
+        raise OSError("the file is gone")
+
+    with pytest.raises(OSError, match="the file is gone"):
+        jobs.submit(spec, source=dying())
+    check_nothing_is_left(home)
+    shutil.move(home.root / "as it was", home.job("job-1").root)  # as a SIGKILL leaves it
+    jobs.reconcile("job-1")
+    check_nothing_is_left(home)
+    jobs.submit(spec, source=[b"whole"])
+    assert jobs.wait("job-1", timeout_seconds=30).state.status is Status.COMPLETED
+
+
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("step", ["_announce", "_start"])
 def test_a_job_whose_submitter_was_killed_after_the_claim_runs_once(
@@ -299,3 +329,13 @@ def test_any_storage_error_names_the_output_location(jobs: Jobs, home: Home):
     with pytest.raises(StorageError, match="The output location 's3://x' cannot be used"):
         jobs.submit(spec)
     check_nothing_is_left(home)
+
+
+def test_a_source_is_stored_only_by_the_job_that_got_the_name(jobs: Jobs, home: Home):
+    place = home.buckets / "code" / "sourcedir.tar.gz"
+    spec = make_spec(hyper={"sagemaker_submit_directory": '"s3://code/sourcedir.tar.gz"'})
+    jobs.submit(spec, source=iter([b"fir", b"st"]))
+    assert place.read_bytes() == b"first"
+    with pytest.raises(JobExists):
+        jobs.submit(spec, source=iter([b"second"]))
+    assert place.read_bytes() == b"first"

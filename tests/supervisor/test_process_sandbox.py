@@ -511,10 +511,13 @@ def test_a_supervisor_that_dies_with_the_script_is_revived_to_finish_the_job(
 ) -> None:
     plan = make_plan(KEEP_RUNNING)
     with start_supervisor("none", plan) as supervisor:
-        (plan.ml / "go").touch()
         supervisor.kill()
-    assert wait(plan) == Exited(42)
     until((plan.ml / "revived").exists)
+    revived = until(lambda: (plan.ml / "revived").read_text()).split()[0]
+    (plan.ml / "go").touch()  # too soon for the pause between two revivals
+    os.kill(int(revived), signal.SIGKILL)
+    assert wait(plan) == Exited(42)
+    until(lambda: len((plan.ml / "revived").read_text().splitlines()) == 2)
 
 
 WANDER = """
@@ -544,6 +547,24 @@ def test_without_its_init_the_script_is_lost_and_nothing_lives_on(
     assert [pid for pid, since in below.items() if process_table.started(pid) == since] == []
     ProcessSandbox(kind).start(plan)
     assert isinstance(ProcessSandbox().poll(plan), Lost), "it is not started again"
+
+
+def test_sigkill_needs_no_help_from_init(make_plan: MakePlan) -> None:
+    """Without namespaces, what has cleared its environment is known by its ancestors alone."""
+    plan = make_plan(WANDER.format(environment="env={},"))
+    ProcessSandbox("none").start(plan)
+    until((plan.ml / "ready").exists)
+    init = process_of(plan, "init")
+    below = process_table.descendants(init)
+    assert len(below) == 2
+    os.kill(init, signal.SIGSTOP)
+    try:
+        ProcessSandbox().signal(plan, signal.SIGKILL)
+        until(lambda: not any(process_table.started(pid) == below[pid] for pid in below))
+        assert ProcessSandbox().poll(plan) == Running(), "its end is not recorded yet"
+    finally:
+        os.kill(init, signal.SIGCONT)
+    assert wait(plan) == Exited(-signal.SIGKILL)
 
 
 def test_the_script_dies_with_its_init_before_anybody_looks(make_plan: MakePlan) -> None:
@@ -586,6 +607,14 @@ def test_a_recycled_pid_is_not_signalled(make_plan: MakePlan) -> None:
     finally:
         stranger.kill()
         stranger.wait()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may signal everybody")
+def test_a_process_of_another_user_is_no_error() -> None:
+    other = processes.identify(1)
+    assert other is not None
+    assert not processes.send_signal(other, signal.SIGTERM)
+    assert not processes.send_signal(other, signal.SIGTERM, group=True)
 
 
 def test_jobs_of_one_nonce_in_two_folders_do_not_kill_each_other(make_plan: MakePlan) -> None:

@@ -6,7 +6,7 @@ Whoever looks at a job that has not ended also sees to it that it can end: `reco
 import logging
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -59,8 +59,10 @@ class Jobs:
         self._launcher = Launcher(LocalPlacement(), supervisor_command, environment)
         self._reconciler = Reconciler(self._home, self._launcher)
 
-    def submit(self, spec: JobSpec) -> None:
+    def submit(self, spec: JobSpec, *, source: Iterable[bytes] | None = None) -> None:
         """Start a job; returns when it is on disk and its supervisors run.
+
+        `source` is stored where `spec.source` says, once the name is this job's alone.
 
         `JobExists`, `InputError`, `DiskFull` or a `StorageError` when it cannot be accepted; then
         nothing is left of it.
@@ -68,7 +70,7 @@ class Jobs:
         if spec.options.placement != LocalPlacement.name:
             advice = f"is not known; known: {LocalPlacement.name}"
             raise InvalidSpec([Violation("Trackside.Placement", spec.options.placement, advice)])
-        Submission(anchored(spec), self._home, self._launcher).submit()
+        Submission(anchored(spec), self._home, self._launcher, source).submit()
 
     def describe(self, name: str) -> dict[str, Any]:
         """What DescribeTrainingJob answers; what only Trackside knows is under `Trackside`."""

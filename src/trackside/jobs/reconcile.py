@@ -11,7 +11,8 @@ from trackside import durable, hosts, processes
 from trackside.errors import StorageError
 from trackside.hosts import Phase
 from trackside.jobs.placing import Launcher, Placed, locked, new_nonce
-from trackside.jobs.records import publish_spec, read_spec
+from trackside.jobs.records import has_source, publish_spec, read_spec
+from trackside.jobs.submit import withdraw
 from trackside.journal import Journal
 from trackside.layout import Home, HostFolder, JobFolder, sandbox_nonce
 from trackside.placement.placement import Exited, Placement, Poll, Running
@@ -86,19 +87,23 @@ class Reconciler:
     def reconcile(self, name: str) -> None:
         """Nothing to do, somebody else at it, or a job that ended: all silent."""
         folder = self.home.job(name)
-        if not self._actions(folder):
+        if not decide(*self._look(folder)):
             return
         with locked(folder) as mine:
             if not mine:
                 return
-            for action in self._actions(folder):  # as it is now that nobody else acts
+            state, seen = self._look(folder)  # as it is now that nobody else acts
+            never_started = seen and all(host.poll is None for host in seen)
+            if never_started and not _announced(folder, self.home):
+                return
+            for action in decide(state, seen):
                 self._apply(folder, action)
 
-    def _actions(self, folder: JobFolder) -> list[Action]:
+    def _look(self, folder: JobFolder) -> tuple[State, list[SeenHost]]:
         history = Journal(folder.journal).read()
         if history.state.is_final:
-            return []
-        return decide(history.state, observe(folder, history.attempt, self.launcher.placement))
+            return history.state, []
+        return history.state, observe(folder, history.attempt, self.launcher.placement)
 
     def _apply(self, folder: JobFolder, action: Action) -> None:
         host = action.seen.host
@@ -108,8 +113,6 @@ class Reconciler:
                 Journal(folder.journal).try_move(Secondary.FAILED, reason=reason)
                 _sweep(folder, seen.attempt)
             case Start(seen=seen):
-                if not _announced(folder, self.home):
-                    return
                 logger.warning("job %s: starting the supervisor of %s", folder.root.name, host)
                 self._launch(folder, seen, revivals=0)
             case Revive(seen=seen):
@@ -181,11 +184,19 @@ def _given_up(host: SeenHost, deaths: int) -> str:
 
 
 def _announced(folder: JobFolder, home: Home) -> bool:
-    """The submitter may have died before the spec was in storage: see to it first."""
+    """The submitter may have died before the spec was in storage: see to it first.
+
+    One that died before its source was there was never told that the job exists; nor is anyone.
+    """
+    spec = read_spec(folder)
     try:
-        publish_spec(read_spec(folder), home)
+        if not has_source(spec, home):
+            logger.warning("job %s: its submitter died before its code was stored", spec.name)
+            withdraw(folder, home)
+            return False
+        publish_spec(spec, home)
     except StorageError as error:
-        logger.warning("job %s is not started yet: %s", folder.root.name, error)
+        logger.warning("job %s is not started yet: %s", spec.name, error)
         return False
     return True
 

@@ -54,6 +54,18 @@ def publish_spec(spec: JobSpec, home: Home) -> None:
     location.store.put(location.key, spec_bytes(spec))
 
 
+def has_source(spec: JobSpec, home: Home) -> bool:
+    """Whether the code that came with this job is stored; code from elsewhere is not looked at."""
+    if spec.source != JobKeys.of(spec).source:
+        return True
+    location = locate_object(spec.source, home)
+    try:
+        location.store.stat(location.key)
+    except ObjectNotFound:
+        return False
+    return True
+
+
 def spec_bytes(spec: JobSpec) -> bytes:
     return json.dumps(spec.to_request(), indent=1).encode() + b"\n"
 

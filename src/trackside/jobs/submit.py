@@ -9,7 +9,7 @@ import logging
 import os
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -47,6 +47,8 @@ class Submission:
     spec: JobSpec
     home: Home
     launcher: Launcher
+    source: Iterable[bytes] | None = None
+    """The packed code, unless it is stored already."""
 
     def submit(self) -> None:
         self._check()
@@ -55,7 +57,7 @@ class Submission:
             try:
                 self._announce()
             except BaseException:
-                os.rename(job.root, draft.root)  # in one step the name is free again
+                withdraw(job, self.home)
                 raise
             self._start(job)
 
@@ -111,6 +113,9 @@ class Submission:
 
     def _announce(self) -> None:
         """The spec in storage: the record that lasts, and the proof that output can be written."""
+        if self.source is not None and self.spec.source is not None:
+            location = locate_object(self.spec.source, self.home)
+            location.store.put(location.key, self.source)
         with _named(self.spec):
             publish_spec(self.spec, self.home)
 
@@ -137,6 +142,13 @@ def anchored(spec: JobSpec) -> JobSpec:
         if config is not None:
             changes[part] = replace(config, uri=_absolute(config.uri))
     return replace(spec, **changes)
+
+
+def withdraw(job: JobFolder, home: Home) -> None:
+    """Take back a claim that was never announced: in one step the name is free again."""
+    hidden = home.jobs / f".{job.root.name}.{new_nonce()}"
+    os.rename(job.root, hidden)
+    shutil.rmtree(hidden, ignore_errors=True)
 
 
 def sweep_drafts(home: Home) -> None:

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from trackside.errors import JobNotFound
 from trackside.jobs.logs import LogLine, LogReader
 from trackside.journal import History, Journal
 
@@ -26,7 +27,10 @@ class Watch:
         if now - self._reconciled_at >= RECONCILE_SECONDS:
             self._reconcile()
             self._reconciled_at = now
-        status = self._journal.path.stat()
+        try:
+            status = self._journal.path.stat()
+        except FileNotFoundError:
+            raise JobNotFound(self._journal.path.parent.name) from None
         look = (status.st_size, status.st_mtime_ns)
         if self._history is None or look != self._look:
             self._look, self._history = look, self._journal.read()
