@@ -1,7 +1,6 @@
 import gzip
 import json
 import os
-import re
 import threading
 from contextlib import ExitStack
 from pathlib import Path
@@ -372,12 +371,3 @@ def test_a_job_that_is_stopped_stops_downloading(remote: str, data: Path, home: 
 def test_a_bucket_that_does_not_exist_is_named(remote: str, data: Path, home: Path) -> None:
     with pytest.raises(StorageError, match="no-such-bucket"):
         provide(channel("s3://no-such-bucket/x"), Assignment("File"), data, home=home)
-
-
-def test_the_example_of_the_documentation_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    page = Path(__file__).parents[2] / "docs" / "channels.md"
-    (example,) = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
-    monkeypatch.chdir(tmp_path)
-    exec(compile(example, str(page), "exec"), {})
