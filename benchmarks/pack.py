@@ -27,7 +27,7 @@ def run(quick: bool) -> list[Comparison]:
     with tempfile.TemporaryDirectory(prefix="trackside-bench-") as scratch:
         model, target = Path(scratch, "model"), Path(scratch, "model.tar.gz")
         model.mkdir()
-        write_model(model, layers=2 if quick else 29)
+        write_model(model, layers=2 if quick else 30)
         size = sum(file.stat().st_size for file in model.iterdir())
         programs = {"trackside": with_trackside, "gzip level 6 (tarfile)": with_tarfile}
         notes = [f"A model of {size / MIB:,.0f} MiB in {len(list(model.iterdir()))} files."]

@@ -144,6 +144,15 @@ def test_a_host_folder_that_is_taken_as_well_is_nested_further(hosts: list[Sourc
     assert len(set(planned)) == len(planned)
 
 
+def test_folders_may_be_nested_deeper_than_python_may_call(tmp_path: Path) -> None:
+    model = make(tmp_path / "model", {})
+    subprocess.run(["mkdir", "-p", os.path.join(model, *["d"] * 1100)], check=True)
+    try:
+        assert len(names(pack([Source(model)]))) == 1100
+    finally:
+        subprocess.run(["rm", "-r", model], check=True)  # shutil would not get down there
+
+
 def test_sockets_and_pipes_are_left_out_with_a_warning(model: Path) -> None:
     os.mkfifo(model / "pipe")
     told: list[str] = []

@@ -54,8 +54,10 @@ class Builder:
 @pytest.fixture
 def outside(tmp_path: Path) -> Path:
     """Everything around the target; whatever a test does, only the target may change."""
-    (tmp_path / "secret").write_text("secret")
-    return tmp_path
+    folder = tmp_path / "outside"
+    folder.mkdir()
+    (folder / "secret").write_text("secret")
+    return folder
 
 
 @pytest.fixture

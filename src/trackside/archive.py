@@ -91,7 +91,7 @@ def _found(source: Source, warn: Callable[[str], None]) -> Iterator[Member]:
     root = source.path
     try:
         if root.is_dir():
-            yield from _walk(root, source.into, source, warn)
+            yield from _walk(source, warn)
         else:
             path = root.resolve(strict=True)
             yield Member(_joined(source.into, root.name), path, stat.S_IFREG, source)
@@ -99,29 +99,34 @@ def _found(source: Source, warn: Callable[[str], None]) -> Iterator[Member]:
         raise ArchiveError(f"There is no {str(root)!r} to pack.") from failure
 
 
-def _walk(
-    folder: Path, prefix: str, source: Source, warn: Callable[[str], None]
-) -> Iterator[Member]:
+def _walk(source: Source, warn: Callable[[str], None]) -> Iterator[Member]:
+    waiting = [(source.path, source.into)]  # no recursion: a script may nest folders without end
+    while waiting:
+        folder, prefix = waiting.pop()
+        for entry in _entries(folder, source, warn):
+            path, name = Path(entry.path), _joined(prefix, entry.name)
+            try:
+                kind = stat.S_IFMT(entry.stat(follow_symlinks=False).st_mode)
+            except FileNotFoundError:
+                warn(f"{str(path)!r} vanished while it was packed")
+                continue
+            if kind not in (stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK):
+                warn(f"{str(path)!r} is left out: neither a file, a folder nor a link")
+                continue
+            yield Member(name, path, kind, source)
+            if kind == stat.S_IFDIR:
+                waiting.append((path, name))
+
+
+def _entries(folder: Path, source: Source, warn: Callable[[str], None]) -> list[os.DirEntry[str]]:
     try:
-        entries = sorted(os.scandir(folder), key=lambda entry: os.fsencode(entry.name))
+        with os.scandir(folder) as scan:
+            return list(scan)
     except OSError as failure:
         if folder != source.path and failure.errno in (errno.ENOENT, errno.ENOTDIR):
             warn(f"Folder {str(folder)!r} vanished while it was packed")
-            return
+            return []
         raise _unreadable(folder, failure) from failure
-    for entry in entries:
-        path, name = Path(entry.path), _joined(prefix, entry.name)
-        try:
-            kind = stat.S_IFMT(entry.stat(follow_symlinks=False).st_mode)
-        except FileNotFoundError:
-            warn(f"{str(path)!r} vanished while it was packed")
-            continue
-        if kind not in (stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK):
-            warn(f"{str(path)!r} is left out: neither a file, a folder nor a link")
-            continue
-        yield Member(name, path, kind, source)
-        if kind == stat.S_IFDIR:
-            yield from _walk(path, name, source, warn)
 
 
 def _beside(chosen: dict[str, Member], member: Member) -> Member:
@@ -140,11 +145,13 @@ def _give_way(chosen: dict[str, Member], member: Member) -> None:
 
 def _rivals(chosen: dict[str, Member], member: Member) -> list[str]:
     """Names already given that cannot stand next to this one. Two folders can."""
-    rivals = [
-        str(parent)
-        for parent in PurePosixPath(member.name).parents
-        if str(parent) in chosen and chosen[str(parent)].kind != stat.S_IFDIR
-    ]
+    rivals = []
+    end = member.name.find("/")
+    while end >= 0:
+        above = chosen.get(member.name[:end])
+        if above is not None and above.kind != stat.S_IFDIR:
+            rivals.append(above.name)
+        end = member.name.find("/", end + 1)
     same = chosen.get(member.name)
     if same is not None and not same.kind == member.kind == stat.S_IFDIR:
         rivals.append(member.name)

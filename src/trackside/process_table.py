@@ -82,7 +82,7 @@ def pids() -> "Iterator[int]":
 
 
 def signal_exactly(pid: int, since: int, number: int, *, group: bool = False) -> bool:
-    """Signal the process that began at tick `since`, or its group; False when it is gone."""
+    """Signal the process that began at tick `since`, or its group; False when gone or not ours."""
     try:
         descriptor = os.pidfd_open(pid)
     except ProcessLookupError:
@@ -124,12 +124,10 @@ def _signal_descriptor(descriptor: int, pid: int, number: int, *, group: bool) -
     try:
         flags = _PIDFD_SIGNAL_PROCESS_GROUP if group else 0
         _signal.pidfd_send_signal(descriptor, number, None, flags)
-    except ProcessLookupError:
+    except (ProcessLookupError, PermissionError):
         return False
-    except OSError:
-        if not group:
-            raise
-        return _kill(pid, number, group=True)
+    except OSError:  # an older kernel does not know the flag
+        return _kill(pid, number, group=group)
     return True
 
 
@@ -139,7 +137,7 @@ def _kill(pid: int, number: int, *, group: bool) -> bool:
             os.killpg(pid, number)
         else:
             os.kill(pid, number)
-    except ProcessLookupError:
+    except (ProcessLookupError, PermissionError):
         return False
     return True
 

@@ -54,9 +54,9 @@ def is_alive(identity: Identity) -> bool:
 
 
 def send_signal(identity: Identity, number: int, *, group: bool = False) -> bool:
-    """Signal this very process (or the group it leads). False when it is gone, which is no error.
+    """Signal this very process, or the group it leads; whoever has the pid today is not touched.
 
-    Whoever has the pid today is not touched.
+    False when it is gone or belongs to another user, neither of which is an error.
     """
     if identity.boot_id != process_table.boot_id():
         return False
@@ -66,7 +66,7 @@ def send_signal(identity: Identity, number: int, *, group: bool = False) -> bool
         return False
     try:
         (os.killpg if group else os.kill)(identity.pid, number)
-    except ProcessLookupError:
+    except (ProcessLookupError, PermissionError):
         return False
     return True
 

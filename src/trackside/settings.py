@@ -81,3 +81,8 @@ def _convert(variable: str, text: str, default: Any) -> Any:
     if variable == "TRACKSIDE_ISOLATION" and text not in ("auto", "root", "user", "none"):
         raise InvalidSetting(f"{variable} = {text!r} is not one of auto, root, user, none.")
     return Path(text) if isinstance(default, Path) else value
+
+
+def environment() -> dict[str, str]:
+    """This process's own environment, for the supervisors it starts."""
+    return dict(os.environ)

@@ -329,3 +329,13 @@ def test_any_storage_error_names_the_output_location(jobs: Jobs, home: Home):
     with pytest.raises(StorageError, match="The output location 's3://x' cannot be used"):
         jobs.submit(spec)
     check_nothing_is_left(home)
+
+
+def test_a_source_is_stored_only_by_the_job_that_got_the_name(jobs: Jobs, home: Home):
+    place = home.buckets / "code" / "sourcedir.tar.gz"
+    spec = make_spec(hyper={"sagemaker_submit_directory": '"s3://code/sourcedir.tar.gz"'})
+    jobs.submit(spec, source=iter([b"fir", b"st"]))
+    assert place.read_bytes() == b"first"
+    with pytest.raises(JobExists):
+        jobs.submit(spec, source=iter([b"second"]))
+    assert place.read_bytes() == b"first"

@@ -1,4 +1,8 @@
+import fcntl
 import os
+import select
+import sys
+import termios
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -8,6 +12,13 @@ import pytest
 
 from trackside.errors import InputError
 from trackside.supervisor.pipes import Feeder
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    return folder
 
 
 def wait_for(condition: Callable[[], bool], seconds: float = 10.0) -> None:
@@ -26,45 +37,52 @@ def feeding_threads() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name.startswith("trackside-pipe")]
 
 
-def test_each_epoch_is_read_from_a_pipe_of_its_own(tmp_path: Path) -> None:
-    with Feeder(tmp_path, "train", numbered):
+def unread_bytes(pipe: int) -> int:
+    answer = fcntl.ioctl(pipe, termios.FIONREAD, bytes(4))
+    return int.from_bytes(answer, sys.byteorder)
+
+
+def test_each_epoch_is_read_from_a_pipe_of_its_own(data: Path) -> None:
+    with Feeder(data, "train", numbered):
         for epoch in range(5):
             # No waiting: the next pipe is there when the one before has been read to its end.
-            data = (tmp_path / f"train_{epoch}").read_bytes()
-            assert data == f"epoch {epoch}\n".encode() + b"line\n" * 100_000
-    assert list(tmp_path.iterdir()) == []
+            content = (data / f"train_{epoch}").read_bytes()
+            assert content == f"epoch {epoch}\n".encode() + b"line\n" * 100_000
+    assert list(data.iterdir()) == []
     assert feeding_threads() == []
 
 
-def test_the_first_pipe_is_there_before_the_script_and_no_other(tmp_path: Path) -> None:
-    with Feeder(tmp_path, "train", numbered):
-        assert [path.name for path in tmp_path.iterdir()] == ["train_0"]
-        assert (tmp_path / "train_0").is_fifo()
+def test_the_first_pipe_is_there_before_the_script_and_no_other(data: Path) -> None:
+    with Feeder(data, "train", numbered):
+        assert [path.name for path in data.iterdir()] == ["train_0"]
+        assert (data / "train_0").is_fifo()
 
 
-def test_a_reader_that_closes_early_gets_the_next_epoch(tmp_path: Path) -> None:
+def test_a_reader_that_closes_early_gets_the_next_epoch(data: Path) -> None:
     def endless(epoch: int) -> Iterator[bytes]:
         while True:
             yield bytes([epoch]) * 50_000
 
-    with Feeder(tmp_path, "train", endless):
+    with Feeder(data, "train", endless):
         for epoch in range(4):
-            wait_for((tmp_path / f"train_{epoch}").exists)
-            with (tmp_path / f"train_{epoch}").open("rb") as pipe:
+            wait_for((data / f"train_{epoch}").exists)
+            with (data / f"train_{epoch}").open("rb") as pipe:
                 assert pipe.read(200_000) == bytes([epoch]) * 200_000
 
 
-def test_an_epoch_without_data_is_an_empty_file(tmp_path: Path) -> None:
-    with Feeder(tmp_path, "train", lambda epoch: []):
-        assert (tmp_path / "train_0").read_bytes() == b""
-        assert (tmp_path / "train_1").read_bytes() == b""
+def test_an_epoch_without_data_is_an_empty_file(data: Path) -> None:
+    with Feeder(data, "train", lambda epoch: []):
+        assert (data / "train_0").read_bytes() == b""
+        assert (data / "train_1").read_bytes() == b""
 
 
 @pytest.mark.parametrize("reading", [False, True], ids=["nobody reads", "the reader hangs"])
-def test_closing_never_waits_for_a_reader(tmp_path: Path, reading: bool) -> None:
-    feeder = Feeder(tmp_path, "train", lambda epoch: (bytes(1 << 20) for _ in range(1000)))
+def test_closing_never_waits_for_a_reader(data: Path, reading: bool) -> None:
+    feeder = Feeder(data, "train", lambda epoch: (bytes(1 << 20) for _ in range(1000)))
     feeder.start()
-    pipe = os.open(tmp_path / "train_0", os.O_RDONLY) if reading else -1
+    pipe = os.open(data / "train_0", os.O_RDONLY) if reading else -1
+    if reading:
+        wait_for(lambda: unread_bytes(pipe) == fcntl.fcntl(pipe, fcntl.F_GETPIPE_SZ))
     started = time.monotonic()
     feeder.close()
     assert time.monotonic() - started < 2
@@ -74,7 +92,7 @@ def test_closing_never_waits_for_a_reader(tmp_path: Path, reading: bool) -> None
         os.close(pipe)
 
 
-def test_only_what_the_reader_takes_is_fetched(tmp_path: Path) -> None:
+def test_only_what_the_reader_takes_is_fetched(data: Path) -> None:
     fetched = 0
 
     def counted(epoch: int) -> Iterator[bytes]:
@@ -83,36 +101,30 @@ def test_only_what_the_reader_takes_is_fetched(tmp_path: Path) -> None:
             fetched += 1
             yield bytes(1 << 20)
 
-    with Feeder(tmp_path, "train", counted), (tmp_path / "train_0").open("rb") as pipe:
+    with Feeder(data, "train", counted), (data / "train_0").open("rb") as pipe:
         pipe.read(5 << 20)
         assert fetched < 10
 
 
-def test_a_failure_is_told_and_never_looks_like_the_end(tmp_path: Path) -> None:
+def test_a_failure_is_told_and_never_looks_like_the_end(data: Path) -> None:
     def broken(epoch: int) -> Iterable[bytes]:
         yield b"half"
         raise InputError("the object is gone")
 
-    with Feeder(tmp_path, "train", broken) as feeder:
+    with Feeder(data, "train", broken) as feeder:
         feeder.check()
-        pipe = os.open(tmp_path / "train_0", os.O_RDONLY)
+        pipe = os.open(data / "train_0", os.O_RDONLY)
         assert os.read(pipe, 100) == b"half"
-
-        def failed() -> bool:
-            try:
-                feeder.check()
-            except InputError:
-                return True
-            return False
-
-        wait_for(failed)
-        os.set_blocking(pipe, False)
-        with pytest.raises(BlockingIOError):  # neither data nor the end
-            os.read(pipe, 100)
+        wait_for(lambda: feeder.failure is not None)
+        with pytest.raises(InputError, match="gone"):
+            feeder.check()
+        ended = select.poll()
+        ended.register(pipe, select.POLLIN | select.POLLHUP)
+        assert not ended.poll(200), "neither data nor the end"
         os.close(pipe)
 
 
-def test_the_stream_is_closed_when_the_reader_leaves(tmp_path: Path) -> None:
+def test_the_stream_is_closed_when_the_reader_leaves(data: Path) -> None:
     closed = threading.Event()
 
     def watched(epoch: int) -> Iterator[bytes]:
@@ -122,27 +134,27 @@ def test_the_stream_is_closed_when_the_reader_leaves(tmp_path: Path) -> None:
         finally:
             closed.set()
 
-    with Feeder(tmp_path, "train", watched):
-        with (tmp_path / "train_0").open("rb") as pipe:
+    with Feeder(data, "train", watched):
+        with (data / "train_0").open("rb") as pipe:
             pipe.read(10)
         assert closed.wait(5)
 
 
-def test_two_channels_are_independent(tmp_path: Path) -> None:
-    with Feeder(tmp_path, "train", numbered), Feeder(tmp_path, "train_b", numbered):
-        assert (tmp_path / "train_b_0").read_bytes().startswith(b"epoch 0")
-        assert (tmp_path / "train_b_1").read_bytes().startswith(b"epoch 1")
-        assert (tmp_path / "train_0").read_bytes().startswith(b"epoch 0")
+def test_two_channels_are_independent(data: Path) -> None:
+    with Feeder(data, "train", numbered), Feeder(data, "train_b", numbered):
+        assert (data / "train_b_0").read_bytes().startswith(b"epoch 0")
+        assert (data / "train_b_1").read_bytes().startswith(b"epoch 1")
+        assert (data / "train_0").read_bytes().startswith(b"epoch 0")
 
 
 @pytest.mark.parametrize("read_next", [0, 1], ids=["waits still", "has gone on"])
 def test_a_feeder_that_follows_a_dead_one_serves_the_epoch_the_script_is_at(
-    tmp_path: Path, read_next: int
+    data: Path, read_next: int
 ) -> None:
-    os.mkfifo(tmp_path / "train_7")
-    with Feeder(tmp_path, "train", numbered):
+    os.mkfifo(data / "train_7")
+    with Feeder(data, "train", numbered):
         epoch = 7 + read_next
-        assert (tmp_path / f"train_{epoch}").read_bytes().startswith(f"epoch {epoch}\n".encode())
-        data = (tmp_path / f"train_{epoch + 1}").read_bytes()
-        assert data.startswith(f"epoch {epoch + 1}\n".encode())
-        assert not (tmp_path / "train_7").exists()
+        assert (data / f"train_{epoch}").read_bytes().startswith(f"epoch {epoch}\n".encode())
+        content = (data / f"train_{epoch + 1}").read_bytes()
+        assert content.startswith(f"epoch {epoch + 1}\n".encode())
+        assert not (data / "train_7").exists()

@@ -56,8 +56,9 @@ def make_plan(tmp_path: Path) -> Iterator[MakePlan]:
 
     yield make
     for plan in plans:
+        (plan.ml / "over").touch()  # ends revived supervisors, also one that is yet to come
         ProcessSandbox().signal(plan, signal.SIGKILL)
-        until(lambda plan=plan: ProcessSandbox().poll(plan) != Running())
+    until(lambda: all(ProcessSandbox().poll(plan) != Running() for plan in plans))
 
 
 def run(kind: str, plan: SandboxPlan) -> str:
@@ -104,22 +105,11 @@ def test_two_sandboxes_do_not_see_each_others_folder(kind: str, make_plan: MakeP
 @pytest.mark.parametrize("kind", NAMESPACED)
 def test_the_machine_is_left_as_it_was(kind: str, make_plan: MakePlan, tmp_path: Path) -> None:
     def machine() -> list[object]:
-        mounts = Path("/proc/self/mountinfo").read_text()
-        return [
-            mounts,
-            os.uname().nodename,
-            Path("/etc/hosts").read_text(),
-            *map(entries, "/", "/opt"),
-        ]
+        mounts, hosts = Path("/proc/self/mountinfo"), Path("/etc/hosts")
+        folders = [sorted(os.listdir(folder)) for folder in ("/", "/opt")]
+        return [mounts.read_text(), hosts.read_text(), os.uname().nodename, *folders]
 
-    def entries(folder: str) -> list[str]:
-        return sorted(os.listdir(folder))
-
-    before = [
-        Path("/proc/self/mountinfo").read_text(),
-        os.uname().nodename,
-        *map(entries, ["/", "/opt"]),
-    ]
+    before = machine()
     mounts = {"/checkpoints-of-a-test/a/b": tmp_path, "/opt/of-a-test": tmp_path}
     program = """
         import os
@@ -128,23 +118,19 @@ def test_the_machine_is_left_as_it_was(kind: str, make_plan: MakePlan, tmp_path:
     """
     plan = make_plan(program, mounts=mounts, addresses={"algo-1": "127.0.0.1"})
     said = run(kind, plan)
-    after = [
-        Path("/proc/self/mountinfo").read_text(),
-        os.uname().nodename,
-        *map(entries, ["/", "/opt"]),
-    ]
-    assert after == before
-    assert said == f"{sorted({*entries('/opt'), 'ml', 'of-a-test'})} True\n"
+    assert machine() == before
+    assert said == f"{sorted({*os.listdir('/opt'), 'ml', 'of-a-test'})} True\n"
     assert (tmp_path / "seen").read_text() == "x"
 
 
 @pytest.mark.parametrize("kind", NAMESPACED)
 def test_other_content_of_opt_stays_in_sight(kind: str, make_plan: MakePlan) -> None:
+    program = """
+        import json, os
+        print(json.dumps({name: sorted(os.listdir(f"/opt/{name}")) for name in os.listdir("/opt")}))
+    """
+    seen = json.loads(run(kind, make_plan(program)))
     real = {name: sorted(os.listdir(f"/opt/{name}")) for name in os.listdir("/opt") if name != "ml"}
-    plan = make_plan(
-        "import os; print({n: sorted(os.listdir('/opt/' + n)) for n in os.listdir('/opt')})"
-    )
-    seen = eval(run(kind, plan))
     assert seen.pop("ml") == []
     assert seen == real
 
@@ -194,20 +180,14 @@ def test_a_mount_may_cover_a_folder_that_exists(
 
 @pytest.mark.parametrize("kind", NAMESPACED)
 def test_nobody_gains_a_capability(kind: str, make_plan: MakePlan) -> None:
-    plan = make_plan("print(open('/proc/self/status').read())")
+    def capabilities(status: str, which: str) -> int:
+        line = next(line for line in status.splitlines() if line.startswith(which))
+        return int(line.split()[1], 16)
 
-    def capabilities(status: str) -> set[int]:
-        found = [
-            line.split() for line in status.splitlines() if line.startswith(("CapPrm", "CapBnd"))
-        ]
-        return {bit for _, bits in found for bit in range(64) if int(bits, 16) >> bit & 1}
-
-    mine = next(
-        int(line.split()[1], 16)
-        for line in Path("/proc/self/status").read_text().splitlines()
-        if line.startswith("CapPrm")
-    )
-    assert capabilities(run(kind, plan)) <= {bit for bit in range(64) if mine >> bit & 1}
+    mine = capabilities(Path("/proc/self/status").read_text(), "CapPrm")
+    status = run(kind, make_plan("print(open('/proc/self/status').read())"))
+    for which in ("CapPrm", "CapEff", "CapBnd", "CapInh", "CapAmb"):
+        assert capabilities(status, which) & ~mine == 0, which
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -252,16 +232,10 @@ def test_available_says_what_a_sandbox_gets(make_plan: MakePlan) -> None:
 
 
 def test_a_machine_without_namespaces_is_found_out_and_served(make_plan: MakePlan) -> None:
-    """A process that is in a chroot may not make user namespaces: as on a hardened kernel."""
-    program = """
-        import json, os, sys
-        from pathlib import Path
-        os.chroot(os.path.realpath("."))
-    """
-    del program
+    """In a user namespace of its own, root may set the number of mount namespaces to none."""
     limit = Path("/proc/sys/user/max_mnt_namespaces")
     if os.geteuid() != 0 or not limit.exists():
-        pytest.skip("needs root, to forbid mount namespaces in a user namespace of its own")
+        pytest.skip("needs root and a limit of namespaces")
     plan = make_plan("import os; print(os.environ['SAGEMAKER_BASE_DIR'])")
     code = f"""
         from pathlib import Path
@@ -291,14 +265,16 @@ def test_an_unknown_isolation_names_the_known_ones() -> None:
 
 @needs_root
 @needs_namespaces
+@pytest.mark.timeout(300)
 def test_an_unprivileged_user_passes_these_tests_and_the_contract(tmp_path: Path) -> None:
     nobody = pwd.getpwnam("nobody")
     interpreter = python_for(nobody.pw_uid)
     with tempfile.TemporaryDirectory() as folder:
         os.chown(folder, nobody.pw_uid, nobody.pw_gid)
         tests = Path(__file__).parents[1]
+        options = ["-v", "-p", "no:cacheprovider", "-p", "no:hypothesispytest"]
         done = subprocess.run(
-            [interpreter, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--basetemp={folder}/t"]
+            [interpreter, "-m", "pytest", *options, f"--basetemp={folder}/t"]
             + [__file__, str(tests / "contract" / "test_sandboxes.py")],
             cwd=tests.parent,
             env={"PYTHONPATH": os.pathsep.join(sys.path), "HOME": folder, "PATH": os.defpath},
@@ -309,8 +285,9 @@ def test_an_unprivileged_user_passes_these_tests_and_the_contract(tmp_path: Path
             text=True,
         )
     assert done.returncode == 0, done.stdout
-    assert "process-user" not in done.stdout, "nothing of it was skipped"
-    assert int(done.stdout.split(" passed")[0].split()[-1]) > 60
+    results = [line for line in done.stdout.splitlines() if "user]" in line]
+    assert len(results) > 20
+    assert [line for line in results if "PASSED" not in line] == []
 
 
 def python_for(uid: int) -> str:
@@ -384,7 +361,7 @@ def test_a_starter_killed_at_any_moment_leaves_one_script_or_none(
         starter.kill()
     ProcessSandbox().start(plan)
     assert ProcessSandbox().poll(plan) == Running()
-    until(lambda: plan.log.read_text())
+    until(lambda: plan.log.read_text().endswith("\n"))
     assert plan.log.read_text() == "ran\n"
     assert len(processes.carriers(mark_of(plan))) == 1
 
@@ -396,7 +373,7 @@ def test_many_starters_at_once_start_one_script(make_plan: MakePlan) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    until(lambda: plan.log.read_text())
+    until(lambda: plan.log.read_text().endswith("\n"))
     assert plan.log.read_text() == "ran\n"
     assert len(processes.carriers(mark_of(plan))) == 1
 
@@ -458,9 +435,10 @@ SUPERVISOR = """
 """
 REVIVED = """
     import os, sys, time
+    seen = os.getpid(), os.getsid(0), os.path.exists("/opt/ml"), os.environ["KEPT"]
     with open(sys.argv[1] + "/revived", "a") as file:
-        file.write(f"{os.getpid()} {os.getsid(0)} {os.path.exists('/opt/ml')} {os.environ['KEPT']}\\n")
-    time.sleep(1000)
+        print(*seen, file=file)
+    while not os.path.exists(sys.argv[1] + "/over"): time.sleep(0.05)
 """
 
 
@@ -503,7 +481,6 @@ def test_the_script_goes_on_without_its_supervisor_which_is_revived(
     until(lambda: process_table.started(init) is None)
     assert process_table.started(int(pid)) is not None, "the sweep spares it"
     assert len((plan.ml / "revived").read_text().splitlines()) == 1
-    os.kill(int(pid), signal.SIGKILL)
 
 
 def test_killing_the_script_spares_a_revived_supervisor(make_plan: MakePlan) -> None:
@@ -515,7 +492,6 @@ def test_killing_the_script_spares_a_revived_supervisor(make_plan: MakePlan) -> 
     ProcessSandbox().signal(plan, signal.SIGKILL)
     assert wait(plan) == Exited(-signal.SIGKILL)
     assert process_table.started(pid) is not None
-    os.kill(pid, signal.SIGKILL)
 
 
 def test_a_supervisor_that_takes_over_is_watched_in_its_turn(make_plan: MakePlan) -> None:
@@ -528,7 +504,6 @@ def test_a_supervisor_that_takes_over_is_watched_in_its_turn(make_plan: MakePlan
         assert not (plan.ml / "revived").exists()
         second.kill()
     until((plan.ml / "revived").exists)
-    os.kill(int(until(lambda: (plan.ml / "revived").read_text()).split()[0]), signal.SIGKILL)
 
 
 def test_a_supervisor_that_dies_with_the_script_is_revived_to_finish_the_job(
@@ -536,11 +511,13 @@ def test_a_supervisor_that_dies_with_the_script_is_revived_to_finish_the_job(
 ) -> None:
     plan = make_plan(KEEP_RUNNING)
     with start_supervisor("none", plan) as supervisor:
-        (plan.ml / "go").touch()
         supervisor.kill()
-    assert wait(plan) == Exited(42)
     until((plan.ml / "revived").exists)
-    os.kill(int(until(lambda: (plan.ml / "revived").read_text()).split()[0]), signal.SIGKILL)
+    revived = until(lambda: (plan.ml / "revived").read_text()).split()[0]
+    (plan.ml / "go").touch()  # too soon for the pause between two revivals
+    os.kill(int(revived), signal.SIGKILL)
+    assert wait(plan) == Exited(42)
+    until(lambda: len((plan.ml / "revived").read_text().splitlines()) == 2)
 
 
 WANDER = """
@@ -572,6 +549,24 @@ def test_without_its_init_the_script_is_lost_and_nothing_lives_on(
     assert isinstance(ProcessSandbox().poll(plan), Lost), "it is not started again"
 
 
+def test_sigkill_needs_no_help_from_init(make_plan: MakePlan) -> None:
+    """Without namespaces, what has cleared its environment is known by its ancestors alone."""
+    plan = make_plan(WANDER.format(environment="env={},"))
+    ProcessSandbox("none").start(plan)
+    until((plan.ml / "ready").exists)
+    init = process_of(plan, "init")
+    below = process_table.descendants(init)
+    assert len(below) == 2
+    os.kill(init, signal.SIGSTOP)
+    try:
+        ProcessSandbox().signal(plan, signal.SIGKILL)
+        until(lambda: not any(process_table.started(pid) == below[pid] for pid in below))
+        assert ProcessSandbox().poll(plan) == Running(), "its end is not recorded yet"
+    finally:
+        os.kill(init, signal.SIGCONT)
+    assert wait(plan) == Exited(-signal.SIGKILL)
+
+
 def test_the_script_dies_with_its_init_before_anybody_looks(make_plan: MakePlan) -> None:
     plan = make_plan(KEEP_RUNNING)
     ProcessSandbox().start(plan)
@@ -597,10 +592,8 @@ def test_a_recycled_pid_is_not_signalled(make_plan: MakePlan) -> None:
         identity = processes.identify(stranger.pid)
         assert identity is not None
         plan.folder.mkdir()
-        for since, boot in (
-            (identity.started - 1, identity.boot_id),
-            (identity.started, "earlier"),
-        ):
+        old = [(identity.started - 1, identity.boot_id), (identity.started, "an earlier boot")]
+        for since, boot in old:
             process = {"pid": stranger.pid, "started": since}
             record = {"mark": plan.nonce, "boot_id": boot, "init": process, "command": process}
             (plan.folder / "supervisor").write_text(f"{stranger.pid} {since}")
@@ -614,6 +607,14 @@ def test_a_recycled_pid_is_not_signalled(make_plan: MakePlan) -> None:
     finally:
         stranger.kill()
         stranger.wait()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may signal everybody")
+def test_a_process_of_another_user_is_no_error() -> None:
+    other = processes.identify(1)
+    assert other is not None
+    assert not processes.send_signal(other, signal.SIGTERM)
+    assert not processes.send_signal(other, signal.SIGTERM, group=True)
 
 
 def test_jobs_of_one_nonce_in_two_folders_do_not_kill_each_other(make_plan: MakePlan) -> None:

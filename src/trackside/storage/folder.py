@@ -3,6 +3,7 @@
 Objects are plain files, so anything else can read them. Imports no object-store library.
 """
 
+import errno
 import os
 import stat
 from collections.abc import Iterable, Iterator
@@ -19,6 +20,8 @@ from trackside.errors import (
 )
 from trackside.storage.partial_file import PartialFile, is_temporary
 from trackside.storage.store import Entry, Store, check_key
+
+_UNUSABLE_NAME = (errno.ENAMETOOLONG, errno.ELOOP, errno.EILSEQ)
 
 
 class FolderStore(Store):
@@ -130,7 +133,8 @@ class FolderStore(Store):
                 f"The system refuses access to {str(named)!r}. Check its owner and mode."
             ) from error
         except OSError as error:
-            raise StorageError(f"{self._shown(key)}: {error.strerror}.") from error
+            kind = InvalidKey if error.errno in _UNUSABLE_NAME else StorageError
+            raise kind(f"{self._shown(key)}: {error.strerror}.") from error
 
 
 class _Wanted:

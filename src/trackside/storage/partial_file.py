@@ -4,6 +4,7 @@ Used by folder stores (durable) and by downloads (not: what was fetched can be f
 """
 
 import errno
+import hashlib
 import itertools
 import os
 import secrets
@@ -91,6 +92,14 @@ class PartialFile:
                     break
                 copied += os.pwrite(self._descriptor, data, copied)
         return copied
+
+    def md5(self) -> str:
+        hasher = hashlib.md5(usedforsecurity=False)
+        offset = 0
+        while data := os.pread(self._descriptor, 1 << 20, offset):
+            hasher.update(data)
+            offset += len(data)
+        return hasher.hexdigest()
 
     def stat(self) -> os.stat_result:
         return os.fstat(self._descriptor)

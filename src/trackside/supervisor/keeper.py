@@ -52,7 +52,10 @@ class Keeper:
         if last or now - self._last >= REVIVE_PAUSES_SECONDS[self._num_revivals]:
             self._num_revivals += 1
             self._last = now
-            self._revive()
+            try:
+                self._revive()
+            except OSError:
+                return  # no disk or no process left for it; the script must not suffer for that
 
     def _is_alive(self) -> bool:
         pid, _, since = process_table.read(f"{self._folder}/supervisor").decode().partition(" ")
@@ -62,14 +65,15 @@ class Keeper:
         log = os.open(f"{self._folder}/init.log", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
         pid = os.fork()
         if pid == 0:
-            os.setsid()
-            reset_signals()
-            for stream in (1, 2):
-                os.dup2(log, stream)
             try:
+                os.setsid()
+                reset_signals()
+                for stream in (1, 2):
+                    os.dup2(log, stream)
                 os.execvp(self._command[0], self._command)
             except OSError as error:
                 os.write(2, f"{self._command[0]!r}: {error.strerror}\n".encode())
+            finally:
                 os._exit(127)
         os.close(log)
         self._child = (pid, started(pid))

@@ -38,7 +38,8 @@ class Feeder:
         self._stream = stream
         self._stopping = Event()
         self._wake_reader, self._wake = os.pipe()
-        self._failure: Exception | None = None
+        self.failure: Exception | None = None
+        """What ended the feeding; set by the thread."""
         self._thread = Thread(target=self._run, name=f"trackside-pipe-{channel}", daemon=True)
 
     def __enter__(self) -> Self:
@@ -64,8 +65,8 @@ class Feeder:
 
     def check(self) -> None:
         """Raise what went wrong while feeding, if anything did."""
-        if self._failure is not None:
-            raise self._failure
+        if self.failure is not None:
+            raise self.failure
 
     def close(self, *, timeout: float = 10.0) -> None:
         """Stop feeding and remove the pipes. May be called again."""
@@ -93,7 +94,7 @@ class Feeder:
                     self._feed(epoch, pipe)
                     self._move_on(epoch)
         except Exception as failure:  # noqa: BLE001 raised again by check()
-            self._failure = failure
+            self.failure = failure
 
     def _await_reader(self) -> tuple[int, int] | None:
         """The epoch that was opened and its pipe; None when it is time to stop."""
@@ -116,7 +117,7 @@ class Feeder:
                 if not self._write(pipe, data):
                     return
         except Exception as failure:  # noqa: BLE001 raised again by check()
-            self._failure = failure
+            self.failure = failure
             self._stopping.wait()  # with the pipe still open
         finally:
             close = getattr(stream, "close", None)

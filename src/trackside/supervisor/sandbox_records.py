@@ -41,7 +41,7 @@ def record_end(folder: str, code: int, oom: bool, began_at: float, seconds: floa
 
 def replace(path: str, text: str, *, durable: bool = False) -> None:
     """What `durable.py` does, without its imports; lasting beyond a power cut only if asked."""
-    new = f"{path}.{os.getpid()}.part"
+    new = f"{path}.{os.getpid()}-{time.monotonic_ns()}.part"
     descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
     try:
         os.write(descriptor, text.encode(errors="surrogateescape"))
