@@ -12,8 +12,9 @@ from trackside.errors import ArchiveError, InputError
 from trackside.extract import extract
 from trackside.layout import HostFolder
 from trackside.spec import JobSpec
+from trackside.storage.crew import StopFlag
 from trackside.storage.locate import locate, locate_object
-from trackside.storage.transfer import StopFlag, download
+from trackside.storage.transfer import download
 from trackside.supervisor.channel_objects import assign
 from trackside.supervisor.channels import provide
 from trackside.supervisor.config_files import synced_folders
