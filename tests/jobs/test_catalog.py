@@ -237,6 +237,22 @@ def test_reindex_finds_jobs_that_were_brought_from_another_machine(
     assert list(other.logs("job-1"))
 
 
+@pytest.mark.parametrize("stored", ["nothing", "without its end"])
+def test_reindex_stores_the_journal_of_a_job_whose_supervisor_died_at_its_end(
+    jobs: Jobs, home: Home, stored: str
+):
+    jobs.submit(make_spec())
+    jobs.wait("job-1", timeout_seconds=30)
+    local = home.job("job-1").journal
+    journal = home.buckets / "out/runs/job-1/trackside/journal.jsonl"
+    eventually(journal.exists)
+    journal.unlink()
+    if stored != "nothing":
+        journal.write_bytes(local.read_bytes().splitlines(keepends=True)[0])
+    assert jobs.reindex() == 1
+    assert journal.read_bytes() == local.read_bytes()
+
+
 def test_reindex_drops_what_is_nowhere_any_more(jobs: Jobs, home: Home):
     shutil.rmtree(finished_job(home, "x").root.parent)
     finished_job(home, "x")

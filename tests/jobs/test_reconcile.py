@@ -109,6 +109,9 @@ def test_a_supervisor_that_keeps_dying_is_given_up_with_its_log_named(jobs: Jobs
         f"InternalServerError: the supervisor of algo-1 died 4 times; its log is {log}"
     )
     assert num_starts(home.job("job-1")) == 4
+    stored = home.buckets / "out/runs/job-1/trackside/journal.jsonl"
+    assert stored.read_bytes() == home.job("job-1").journal.read_bytes()
+    assert str(jobs.failure_of("job-1")) == f"Job 'job-1' failed: {history.failure_reason}"
 
 
 def test_a_job_given_up_leaves_no_process_of_its_script(jobs: Jobs, home: Home):

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from trackside.errors import JobError, ObjectNotFound
 from trackside.jobs.index import MEMORY, Index, JobSummary, opened, set_aside
-from trackside.jobs.records import UNREADABLE, read_stored_history
+from trackside.jobs.records import UNREADABLE, publish_journal, read_stored_history
 from trackside.journal import Journal
 from trackside.layout import Home, JobKeys
 from trackside.storage.locate import locate
@@ -40,6 +40,7 @@ class Catalog:
 
     def reindex(self, locations: Sequence[str]) -> int:
         """Forget everything, then read the folders and every job below these locations."""
+        self._store_journals()
         stored = {row.name: row for location in locations for row in self._stored_jobs(location)}
 
         def rebuild(index: Index) -> int:
@@ -56,6 +57,16 @@ class Catalog:
                 f"The index {str(self.home.index)!r} cannot be written: {error}. "
                 "Free space or end the program that locks it, then reindex again."
             ) from error
+
+    def _store_journals(self) -> None:
+        """A job whose supervisor died right at the end may have it only in its folder."""
+        for name in self._folder_names():
+            folder = self.home.job(name)
+            try:
+                if Journal(folder.journal).read().state.is_final:
+                    publish_journal(folder, self.home)
+            except UNREADABLE as error:
+                logger.warning("job %s: its journal is not in storage: %s", name, error)
 
     def _look(self, use: Callable[[Index], T]) -> T:
         """At the index, or at the folders alone when the index cannot be used now."""

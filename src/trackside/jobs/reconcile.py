@@ -11,7 +11,7 @@ from trackside import durable, hosts, processes
 from trackside.errors import StorageError
 from trackside.hosts import Phase
 from trackside.jobs.placing import Launcher, Placed, locked, new_nonce
-from trackside.jobs.records import has_source, publish_spec, read_spec
+from trackside.jobs.records import has_source, publish_journal, publish_spec, read_spec
 from trackside.jobs.submit import withdraw
 from trackside.journal import Journal
 from trackside.layout import Home, HostFolder, JobFolder, sandbox_nonce
@@ -112,6 +112,7 @@ class Reconciler:
                 logger.error("job %s: %s", folder.root.name, reason)
                 Journal(folder.journal).try_move(Secondary.FAILED, reason=reason)
                 _sweep(folder, seen.attempt)
+                publish_journal(folder, self.home)
             case Start(seen=seen):
                 logger.warning("job %s: starting the supervisor of %s", folder.root.name, host)
                 self._launch(folder, seen, revivals=0)
