@@ -49,6 +49,7 @@ def test_a_disk_that_fills_up_while_downloading_fails_the_job_in_words(
     )
     history = job.history()
     assert history.state.status is Status.FAILED
+    assert history.failure_reason is not None
     assert history.failure_reason.startswith("ClientError: Data download failed")
     assert "space" in history.failure_reason
     assert not list(job.host().ml.rglob("*.part*"))

@@ -1,11 +1,12 @@
 """An object store that goes away, for a while and for good: the job goes on, nothing is lost."""
 
 import os
+from typing import Any
 
 import pytest
 
 from tests.conftest import environment_for
-from tests.e2e.conftest import Machine, unpacked
+from tests.e2e.conftest import Job, Machine, unpacked
 from tests.fault_proxy import Fault
 from tests.waiting import until
 from trackside.status import Status
@@ -32,7 +33,7 @@ def away(faulty, s3_server, tmp_path, monkeypatch):
     return Machine(tmp_path, dict(os.environ))
 
 
-def submit(machine, bucket, **request):
+def submit(machine: Machine, bucket: str, **request: Any) -> Job:
     return machine.submit(
         WRITES,
         OutputDataConfig={"S3OutputPath": f"s3://{bucket}/out"},
@@ -74,8 +75,8 @@ def test_a_store_gone_for_good_fails_the_job_and_keeps_its_output(
     go(job)
     history = job.wait(seconds=100)
     assert history.state.status is Status.FAILED
-    assert f"trackside upload {job.name}" in history.failure_reason
-    assert str(job.folder.root) in history.failure_reason
+    assert f"trackside upload {job.name}" in (history.failure_reason or "")
+    assert str(job.folder.root) in (history.failure_reason or "")
     assert (job.host().ml / "model" / "m.bin").stat().st_size == 100_000
     faulty.clear()
     sent = [artifact.uri for artifact in upload_kept(job.folder, machine.settings)]
