@@ -79,6 +79,7 @@ def test_show_gives_the_reason_of_a_failure_without_its_escapes(command: Command
 def test_show_is_loud_about_a_folder_that_lags(command: Command, jobs: Jobs):
     hold(jobs, "job-1")
     place = jobs.settings.layout.job("job-1").host("algo-1", 1)
+    eventually(lambda: hosts.read(place.record))  # the stand-in writes it once, then waits
     record = HostRecord(
         phase=Phase.RUNNING,
         progress=Progress(what="training", done_files=1, num_files=4, size_bytes=4_200_000),
