@@ -32,8 +32,9 @@ class Catalog:
         return self._look(lambda index: index.select(**wanted))
 
     def unfinished(self) -> list[str]:
-        """Those with a folder here that are not known to have ended."""
-        return sorted(self._look(lambda index: self._folder_names() - index.finished()))
+        """Those with a folder here that were not seen to have ended."""
+        finished = self._look(lambda index: index.finished(), refresh=False)
+        return sorted(self._folder_names() - finished)
 
     def find(self, name: str) -> JobSummary | None:
         return self._look(lambda index: index.find(name))
@@ -68,23 +69,25 @@ class Catalog:
             except UNREADABLE as error:
                 logger.warning("job %s: its journal is not in storage: %s", name, error)
 
-    def _look(self, use: Callable[[Index], T]) -> T:
+    def _look(self, use: Callable[[Index], T], *, refresh: bool = True) -> T:
         """At the index, or at the folders alone when the index cannot be used now."""
         try:
-            return self._use_file(use)
+            return self._use_file(use, refresh=refresh)
         except (sqlite3.OperationalError, OSError) as error:
             logger.warning(
                 "the index %s cannot be used (%s); reading the job folders", self.home.index, error
             )
         with opened(MEMORY) as index:
-            self._refresh(index)
+            if refresh:
+                self._refresh(index)
             return use(index)
 
-    def _use_file(self, use: Callable[[Index], T]) -> T:
+    def _use_file(self, use: Callable[[Index], T], *, refresh: bool = True) -> T:
         self.home.root.mkdir(parents=True, exist_ok=True)
         try:
             with opened(self.home.index) as index:
-                self._refresh(index)
+                if refresh:
+                    self._refresh(index)
                 return use(index)
         except sqlite3.OperationalError:
             raise
