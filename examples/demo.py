@@ -3,6 +3,7 @@
 import os
 import shlex
 import sys
+import time
 from pathlib import Path
 
 EXAMPLES = Path(__file__).parent
@@ -24,7 +25,7 @@ def main() -> int:
         source_dir=EXAMPLES / "digits",
         base_job_name="digits",
         hyperparameters={"epochs": 15, "batch-size": 32},
-        checkpoint_s3_uri="s3://demo/checkpoints/digits",
+        checkpoint_s3_uri=f"s3://demo/checkpoints/{time.time():.0f}",  # each time from the start
         tensorboard_output_config=TensorBoardOutputConfig("s3://demo/curves"),
         metric_definitions=[{"Name": "accuracy", "Regex": "accuracy=([0-9.]+)"}],
         output_path="s3://demo/jobs",
@@ -57,8 +58,7 @@ What to type next:
   {trackside} artifacts {name} --download results
   {Path(sys.executable).parent}/tensorboard --logdir {shlex.quote(str(folder))}
 
-Run `make demo` again: it goes on from the checkpoint of this job, and so ends at once.
-Remove {HOME} to begin anew."""
+Remove {HOME} when you have seen enough."""
     )
 
 

@@ -24,6 +24,7 @@ OUTPUT = Path(os.environ.get("SM_OUTPUT_DIR", HERE / "output"))
 def main() -> None:
     options = parse_arguments()
     torch.manual_seed(options.seed)
+    torch.set_num_threads(1)  # the network is too small to share out
     if not options.training.exists() and "SM_CHANNEL_TRAINING" not in os.environ:
         prepare(options.training)
     train, test = load(options.training)
@@ -32,7 +33,6 @@ def main() -> None:
     checkpoint = options.checkpoints / "last.pt"
     first = restore(checkpoint, model, optimizer)
     stop = StopRequest()
-    accuracy = 0.0
     with SummaryWriter(str(OUTPUT / "tensorboard")) as curves:
         for epoch in range(first, options.epochs):
             loss = train_once(model, optimizer, DataLoader(train, options.batch_size, shuffle=True))
@@ -46,7 +46,8 @@ def main() -> None:
                 break
     options.model_dir.mkdir(parents=True, exist_ok=True)
     torch.save(model.state_dict(), options.model_dir / "model.pt")
-    (options.model_dir / "metrics.json").write_text(json.dumps({"accuracy": accuracy}))
+    metrics = {"accuracy": measure(model, DataLoader(test, 256))}
+    (options.model_dir / "metrics.json").write_text(json.dumps(metrics))
 
 
 def parse_arguments() -> argparse.Namespace:

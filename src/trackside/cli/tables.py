@@ -40,7 +40,9 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
         table.add_column(column, overflow="fold" if column == "NAME" else "ellipsis", no_wrap=True)
     for row in rows:
         table.add_row(*(Text(one_line(cell.text), cell.style) for cell in row))
-    console.print(table)
+    with console.capture() as drawn:
+        console.print(table)
+    print("\n".join(line.rstrip() for line in drawn.get().splitlines()))
 
 
 def new_console(*, stderr: bool = False) -> Console:
