@@ -10,12 +10,13 @@ from pathlib import Path
 
 from trackside import durable, hosts, processes
 from trackside.hosts import HostRecord, Phase
-from trackside.jobs.records import locate_object, read_spec
+from trackside.jobs.records import read_spec
 from trackside.journal import Journal
 from trackside.layout import Home, HostFolder, JobFolder, JobKeys
 from trackside.log_lines import chunk_name, encode, read_marks
 from trackside.spec import JobSpec
 from trackside.status import Secondary, Status
+from trackside.storage.locate import locate_object
 
 
 def main(root: str, host: str, nonce: str) -> None:
@@ -103,7 +104,7 @@ def send_log(place: HostFolder, to: str, home: Home) -> None:
 
 
 def put(uri: str, data: bytes, home: Home) -> None:
-    location = locate_object(uri, home)
+    location = locate_object(uri, home=home.root)
     location.store.put(location.key, data)
 
 

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from trackside.errors import ObjectNotFound
-from trackside.jobs.records import Record, locate_object
+from trackside.jobs.records import Record
 from trackside.layout import Home
-from trackside.storage.locate import locate
+from trackside.storage.locate import locate, locate_object
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ def artifacts_of(record: Record, home: Home) -> list[Artifact]:
 
 def _published(record: Record, home: Home) -> Iterator[Artifact]:
     """The list is written last: without it, nothing is published yet."""
-    location = locate_object(record.keys.artifacts, home)
+    location = locate_object(record.keys.artifacts, home=home.root)
     try:
         listed = json.loads(location.store.get(location.key))
     except ObjectNotFound:

@@ -8,7 +8,7 @@ from trackside.errors import JobNotFound, ObjectNotFound, TracksideError
 from trackside.journal import History, Journal, fold
 from trackside.layout import Home, JobFolder, JobKeys
 from trackside.spec import JobSpec
-from trackside.storage.locate import Location, locate
+from trackside.storage.locate import locate_object
 
 UNREADABLE = (TracksideError, OSError, ValueError, KeyError, TypeError)
 """What reading a job's files may raise when somebody else has been at them."""
@@ -50,13 +50,13 @@ def read_stored_history(keys: JobKeys, home: Home) -> History:
 
 def publish_spec(spec: JobSpec, home: Home) -> None:
     """Put job.json where the output goes. Doing it again changes nothing."""
-    location = locate_object(JobKeys.of(spec).spec, home)
+    location = locate_object(JobKeys.of(spec).spec, home=home.root)
     location.store.put(location.key, spec_bytes(spec))
 
 
 def publish_journal(folder: JobFolder, home: Home) -> None:
     """Put the journal beside the spec, unless it is there: its supervisor may have died before."""
-    location = locate_object(JobKeys.of(read_spec(folder)).journal, home)
+    location = locate_object(JobKeys.of(read_spec(folder)).journal, home=home.root)
     journal = folder.journal.read_bytes()
     try:
         if location.store.stat(location.key).size_bytes == len(journal):
@@ -70,7 +70,7 @@ def has_source(spec: JobSpec, home: Home) -> bool:
     """Whether the code that came with this job is stored; code from elsewhere is not looked at."""
     if spec.source != JobKeys.of(spec).source:
         return True
-    location = locate_object(spec.source, home)
+    location = locate_object(spec.source, home=home.root)
     try:
         location.store.stat(location.key)
     except ObjectNotFound:
@@ -82,12 +82,6 @@ def spec_bytes(spec: JobSpec) -> bytes:
     return json.dumps(spec.to_request(), indent=1).encode() + b"\n"
 
 
-def locate_object(uri: str, home: Home) -> Location:
-    """By its folder: of a path that is not there yet, nobody can tell whether it names a file."""
-    folder, _, name = uri.rpartition("/")
-    return locate(folder, home=home.root).child(name)
-
-
 def _fetch(uri: str, home: Home) -> bytes:
-    location = locate_object(uri, home)
+    location = locate_object(uri, home=home.root)
     return location.store.get(location.key)

@@ -27,11 +27,12 @@ from trackside.errors import (
 )
 from trackside.jobs.inputs import check_channels
 from trackside.jobs.placing import Launcher, Placed, locked, new_nonce
-from trackside.jobs.records import locate_object, publish_spec, spec_bytes
+from trackside.jobs.records import publish_spec, spec_bytes
 from trackside.journal import Journal
 from trackside.layout import Home, JobFolder, JobKeys
 from trackside.spec import JobSpec
 from trackside.status import Secondary
+from trackside.storage.locate import locate_object
 
 logger = logging.getLogger(__name__)
 
@@ -68,7 +69,7 @@ class Submission:
         if self.home.job(name).root.exists():
             raise JobExists(name)
         with _named(self.spec):
-            location = locate_object(JobKeys.of(self.spec).spec, self.home)
+            location = locate_object(JobKeys.of(self.spec).spec, home=self.home.root)
             try:
                 location.store.stat(location.key)
             except ObjectNotFound:
@@ -115,7 +116,7 @@ class Submission:
     def _announce(self) -> None:
         """The spec in storage: the record that lasts, and the proof that output can be written."""
         if self.source is not None and self.spec.source is not None:
-            location = locate_object(self.spec.source, self.home)
+            location = locate_object(self.spec.source, home=self.home.root)
             location.store.put(location.key, self.source)
         with _named(self.spec):
             publish_spec(self.spec, self.home)

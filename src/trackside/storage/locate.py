@@ -72,14 +72,9 @@ def locate(uri: str | Path, *, home: Path) -> Location:
 
 
 def locate_object(uri: str, *, home: Path) -> Location:
-    """As `locate`, for what is one object even where there is none yet: never the folder itself."""
-    found = locate(uri, home=home)
-    if found.key:
-        return found
-    if isinstance(found.store, FolderStore) and "://" not in found.uri:
-        path = Path(found.uri)
-        return Location(FolderStore(path.parent), path.name, found.uri)
-    raise InvalidKey(f"{uri!r} is a whole bucket. Name an object in it.")
+    """One object, there already or not: of a path alone, nobody could tell a file from a folder."""
+    folder, _, name = uri.rpartition("/")
+    return locate(folder, home=home).child(name)
 
 
 def _on_this_machine(path: Path) -> Location:

@@ -7,7 +7,6 @@ import errno
 import hashlib
 import itertools
 import os
-import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -19,7 +18,7 @@ from trackside.errors import DiskFull
 
 _PREFIX = ".trackside-"
 _SUFFIX = ".part"
-_TOKEN = secrets.token_hex(4)  # pids repeat where machines or containers share a folder
+_TOKEN = os.urandom(4).hex()  # pids repeat where machines or containers share a folder
 _serial = itertools.count()
 
 

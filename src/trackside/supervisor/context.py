@@ -28,4 +28,4 @@ class Context:
     def supervisor_command(self) -> list[str]:
         """Starts this host's supervisor again."""
         arguments = [str(self.folder.root), self.host, self.nonce]
-        return [sys.executable, "-m", "trackside.supervisor", *arguments]
+        return [sys.executable, "-P", "-m", "trackside.supervisor", *arguments]

@@ -9,7 +9,6 @@ import functools
 import marshal
 import os
 import re
-import secrets
 import subprocess
 import sys
 import tempfile
@@ -199,7 +198,7 @@ def _declare(plan: SandboxPlan) -> dict[str, Any]:
         intent = {
             "nonce": plan.nonce,
             # Two jobs of one name, in two homes on one machine, must not sweep each other.
-            "mark": f"{plan.nonce}.{secrets.token_hex(4)}",
+            "mark": f"{plan.nonce}.{os.urandom(4).hex()}",
             "boot_id": process_table.boot_id(),
             "declared_at": time.time(),
         }
