@@ -71,6 +71,17 @@ def locate(uri: str | Path, *, home: Path) -> Location:
     return Location(_store(scheme, bucket, home), key, uri)
 
 
+def locate_object(uri: str, *, home: Path) -> Location:
+    """As `locate`, for what is one object even where there is none yet: never the folder itself."""
+    found = locate(uri, home=home)
+    if found.key:
+        return found
+    if isinstance(found.store, FolderStore) and "://" not in found.uri:
+        path = Path(found.uri)
+        return Location(FolderStore(path.parent), path.name, found.uri)
+    raise InvalidKey(f"{uri!r} is a whole bucket. Name an object in it.")
+
+
 def _on_this_machine(path: Path) -> Location:
     path = Path(os.path.abspath(path.expanduser()))
     if path.is_file():
