@@ -45,7 +45,7 @@ def unfinished_uploads(server: S3Server, bucket: str) -> list[str]:
 def test_a_server_that_is_busy_for_a_while_is_asked_again(
     store: CloudStore, faulty: FaultProxy
 ) -> None:
-    faulty.inject(Fault("PUT", status=503, times=2), Fault("GET", status=500, times=2))
+    faulty.inject(Fault("PUT", status=503, times=2), Fault("GET", status=429, times=2))
     store.put("k", b"content")
     assert store.get("k") == b"content"
     faulty.inject(Fault("list-type", status=503, times=2), Fault("POST", status=503, times=2))
