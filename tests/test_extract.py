@@ -2,13 +2,12 @@ import gzip
 import io
 import os
 import stat
-import subprocess
 import tarfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.small_disk import small_disk
 from trackside.errors import ArchiveError, DiskFull
 from trackside.extract import Limits, extract
 
@@ -363,21 +362,11 @@ def test_warnings_of_a_hostile_archive_do_not_flood_the_log(archive: Builder, ta
     assert "80 more" in told[-1]
 
 
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(disk)]
-    if subprocess.run(mount, capture_output=True).returncode:
-        pytest.skip("mounting a small disk takes root")
-    yield disk
-    subprocess.run(["umount", disk], check=True)
-
-
 def test_a_full_disk_is_called_by_its_name_and_freed_again(
-    archive: Builder, small_disk: Path
+    archive: Builder, tmp_path: Path
 ) -> None:
     archive.file("a", os.urandom(600_000)).file("b", os.urandom(600_000))
-    with pytest.raises(DiskFull, match="No space left in '.*/code'"):
-        extract(archive.done(), small_disk / "code")
-    assert not any(small_disk.iterdir())
+    with small_disk(tmp_path / "disk") as disk:
+        with pytest.raises(DiskFull, match="No space left in '.*/code'"):
+            extract(archive.done(), disk / "code")
+        assert not any(disk.iterdir())

@@ -19,6 +19,7 @@ from trackside.layout import HostFolder, JobFolder, JobKeys
 from trackside.settings import Settings
 from trackside.spec import JobSpec
 from trackside.storage.locate import locate_object
+from trackside.supervisor.gang import is_supervised
 
 
 class Machine:
@@ -81,7 +82,12 @@ class Job:
             return self.history().state.is_final
 
         until(is_over, seconds=seconds)
+        # The journal's copy in storage and the freed disk follow the final status.
+        until(lambda: not any(map(is_supervised, self._host_folders())))
         return self.history()
+
+    def _host_folders(self) -> list[HostFolder]:
+        return [HostFolder(path.parent) for path in self.folder.hosts.glob("*/*/supervisor.json")]
 
     def wait_for_line(self, text: str, seconds: float = 30.0) -> None:
         until(lambda: text in self.log(), seconds=seconds)
@@ -148,7 +154,7 @@ def machine(tmp_path: Path) -> Iterator[Machine]:
 
 
 def end(folder: JobFolder) -> None:
-    """Leave nothing running behind a test that failed: supervisors first, then what they started."""
+    """Leave nothing running: supervisors first, then what they started."""
     for record in folder.root.glob("hosts/*/*/supervisor.json"):
         identity = processes.Identity.from_record(json.loads(record.read_text()))
         processes.send_signal(identity, 9)

@@ -125,6 +125,13 @@ while step < 3:
 """
 
 
+DIES_ONCE_AT_STEP_2 = """
+    if step == 2 and not done.with_name("died").exists():
+        done.with_name("died").touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
 def test_checkpoints_come_back_when_a_job_with_the_same_location_starts_again(machine):
     first = machine.run(COUNTS, CheckpointConfig=CHECKPOINTS)
     assert first.said("RESUMED") == "0"
@@ -149,11 +156,7 @@ def test_a_checkpoint_deleted_by_the_script_is_deleted_in_storage(machine):
 
 
 def test_a_script_killed_from_outside_is_tried_again_from_its_checkpoint(machine):
-    script = COUNTS.replace(
-        "while step < 3:",
-        "while step < 3:\n    if step == 2 and not done.with_name('x').exists():"
-        "\n        done.with_name('x').write_text('')\n        os.kill(os.getpid(), signal.SIGKILL)",
-    )
+    script = COUNTS.replace("while step < 3:", f"while step < 3:{DIES_ONCE_AT_STEP_2}")
     job = machine.submit(
         script, CheckpointConfig=CHECKPOINTS, RetryStrategy={"MaximumRetryAttempts": 2}
     )

@@ -5,6 +5,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 import trackside
 from trackside import durable, processes
 from trackside.jobs.jobs import Jobs
+from trackside.journal import History
 from trackside.layout import Home, JobFolder
 from trackside.processes import Identity
 from trackside.settings import Settings
@@ -81,6 +83,18 @@ def kill_supervisor(folder: JobFolder, host: str = "algo-1", attempt: int = 1) -
     processes.send_signal(identity, signal.SIGKILL)
     eventually(lambda: not processes.is_alive(identity))
     return identity
+
+
+def run_to_end(jobs: Jobs, name: str = "job-1") -> History:
+    """Wait for the job, and until its supervisors have stored the last of it and left."""
+    history = jobs.wait(name, timeout_seconds=30)
+    for path in jobs.settings.layout.job(name).hosts.glob("*/*/supervisor.json"):
+        eventually(partial(_is_gone, identity_at(path)))
+    return history
+
+
+def _is_gone(identity: Identity) -> bool:
+    return not processes.is_alive(identity)
 
 
 def num_starts(folder: JobFolder, host: str = "algo-1", attempt: int = 1) -> int:

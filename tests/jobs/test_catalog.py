@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.jobs.conftest import eventually, make_jobs, make_spec
+from tests.jobs.conftest import make_jobs, make_spec, run_to_end
 from trackside.errors import JobError, JobNotFound
 from trackside.jobs import index
 from trackside.jobs.catalog import Catalog
@@ -67,7 +67,7 @@ def test_a_running_job_s_row_follows_its_journal(jobs: Jobs, home: Home):
     jobs.submit(make_spec(hyper={"hold": "yes"}))
     jobs.list()
     (home.job("job-1").root / "release").touch()
-    jobs.wait("job-1", timeout_seconds=30)
+    run_to_end(jobs)
     assert [row.status for row in jobs.list()] == ["Completed"]
 
 
@@ -123,7 +123,7 @@ def test_while_the_index_is_locked_everything_still_answers(
     assert "reading the job folders" in caplog.text
     assert jobs.describe("job-1")["TrainingJobName"] == "job-1"
     jobs.stop("job-1")
-    assert jobs.wait("job-1", timeout_seconds=30).state.status is Status.STOPPED
+    assert run_to_end(jobs).state.status is Status.STOPPED
     with pytest.raises(JobError, match="cannot be written: database is locked"):
         jobs.reindex()
     holder.close()
@@ -137,7 +137,7 @@ def test_with_the_index_on_a_full_disk_everything_still_answers(
     home.root.mkdir(parents=True)
     home.index.symlink_to("/dev/full")
     jobs.submit(make_spec())
-    assert jobs.wait("job-1", timeout_seconds=30).state.status is Status.COMPLETED
+    assert run_to_end(jobs).state.status is Status.COMPLETED
     assert [row.status for row in jobs.list()] == ["Completed"]
     assert "cannot be used" in caplog.text
 
@@ -176,7 +176,7 @@ def test_a_broken_folder_is_passed_over_with_a_word(
 
 def test_a_finished_job_is_known_after_its_folder_is_gone(jobs: Jobs, home: Home):
     jobs.submit(make_spec())
-    jobs.wait("job-1", timeout_seconds=30)
+    run_to_end(jobs)
     before = jobs.describe("job-1")
     jobs.list()
     shutil.rmtree(home.job("job-1").root)
@@ -191,9 +191,7 @@ def test_a_job_that_ended_unseen_is_read_from_storage(jobs: Jobs, home: Home):
     jobs.submit(make_spec(hyper={"hold": "yes"}))
     assert [row.status for row in jobs.list()] == ["InProgress"]
     (home.job("job-1").root / "release").touch()
-    jobs.wait("job-1", timeout_seconds=30)
-    journal = home.buckets / "out/runs/job-1/trackside/journal.jsonl"
-    eventually(journal.exists)
+    run_to_end(jobs)
     shutil.rmtree(home.job("job-1").root)
     assert [row.status for row in jobs.list()] == ["Completed"]
 
@@ -211,7 +209,7 @@ def test_a_job_of_which_nothing_is_left_is_forgotten(jobs: Jobs, home: Home):
 def test_reindex_finds_finished_jobs_in_storage(jobs: Jobs, home: Home):
     for name in ("one", "two"):
         jobs.submit(make_spec(name))
-        jobs.wait(name, timeout_seconds=30)
+        run_to_end(jobs, name)
     expected = jobs.list()
     shutil.rmtree(home.jobs)
     home.index.unlink()
@@ -227,7 +225,7 @@ def test_reindex_finds_jobs_that_were_brought_from_another_machine(
 ):
     here = make_jobs(settings)
     here.submit(make_spec())
-    here.wait("job-1", timeout_seconds=30)
+    run_to_end(here)
     shutil.copytree(home.buckets / "out", tmp_path / "usb stick")
     other = make_jobs(Settings.load({"TRACKSIDE_HOME": str(tmp_path / "other")}))
     assert other.reindex([str(tmp_path / "usb stick")]) == 1
@@ -235,6 +233,21 @@ def test_reindex_finds_jobs_that_were_brought_from_another_machine(
     assert told["TrainingJobStatus"] == "Completed"
     assert told["Trackside"]["output"] == f"{tmp_path}/usb stick/runs/job-1"
     assert list(other.logs("job-1"))
+
+
+@pytest.mark.parametrize("stored", ["nothing", "without its end"])
+def test_reindex_stores_the_journal_of_a_job_whose_supervisor_died_at_its_end(
+    jobs: Jobs, home: Home, stored: str
+):
+    jobs.submit(make_spec())
+    run_to_end(jobs)
+    local = home.job("job-1").journal
+    journal = home.buckets / "out/runs/job-1/trackside/journal.jsonl"
+    journal.unlink()
+    if stored != "nothing":
+        journal.write_bytes(local.read_bytes().splitlines(keepends=True)[0])
+    assert jobs.reindex() == 1
+    assert journal.read_bytes() == local.read_bytes()
 
 
 def test_reindex_drops_what_is_nowhere_any_more(jobs: Jobs, home: Home):

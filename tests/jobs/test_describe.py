@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.jobs.conftest import eventually, identity_at, make_spec
-from trackside import processes
+from tests.jobs.conftest import eventually, make_spec, run_to_end
 from trackside.errors import JobFailed, JobNotFinished
 from trackside.hosts import HostRecord, Phase, SyncState, write
 from trackside.jobs.artifacts import Artifact
@@ -22,7 +21,7 @@ def test_a_finished_job_has_every_field_that_clients_read(jobs: Jobs):
     role = "arn:aws:iam::111122223333:role/trainer"
     tags = [{"Key": "team", "Value": "vision"}]
     jobs.submit(make_spec("Job-1", RoleArn=role, Tags=tags, VpcConfig={"Subnets": ["s"]}))
-    jobs.wait("Job-1", timeout_seconds=30)
+    run_to_end(jobs, "Job-1")
     told = jobs.describe("Job-1")
     assert told["TrainingJobName"] == "Job-1"
     assert told["TrainingJobArn"] == "arn:aws:sagemaker:local:000000000000:training-job/job-1"
@@ -45,7 +44,7 @@ def test_a_finished_job_has_every_field_that_clients_read(jobs: Jobs):
 def test_times_are_aware_and_fit_together(jobs: Jobs):
     before = datetime.now(UTC)
     jobs.submit(make_spec())
-    jobs.wait("job-1", timeout_seconds=30)
+    run_to_end(jobs)
     told = jobs.describe("job-1")
     entries = told["SecondaryStatusTransitions"]
     assert [entry["Status"] for entry in entries] == [
@@ -65,7 +64,7 @@ def test_times_are_aware_and_fit_together(jobs: Jobs):
 
 def test_whole_seconds_are_told_of_a_longer_training(jobs: Jobs, home: Home):
     jobs.submit(make_spec())
-    jobs.wait("job-1", timeout_seconds=30)
+    run_to_end(jobs)
     journal = home.job("job-1").journal
     events = [json.loads(line) for line in journal.read_text().splitlines()]
     for event, second in zip(events, (0, 10, 20.25, 50, 71.75), strict=True):
@@ -121,7 +120,7 @@ def test_clients_that_insist_on_a_role_get_one(jobs: Jobs):
 def test_a_failure_is_told_with_exit_code_last_lines_and_where_the_rest_is(jobs: Jobs, home: Home):
     reason = "AlgorithmError: ExecuteUserScriptError: no, exit code: 1"
     jobs.submit(make_spec(hyper={"failure": reason, "lines": "30"}))
-    assert jobs.wait("job-1", timeout_seconds=30).state.status is Status.FAILED
+    assert run_to_end(jobs).state.status is Status.FAILED
     assert jobs.describe("job-1")["FailureReason"] == reason
     failure = jobs.failure_of("job-1")
     assert isinstance(failure, JobFailed)
@@ -145,9 +144,7 @@ def test_the_host_that_failed_first_is_shown_with_those_that_failed_alike(jobs: 
         write(folder.host(host, 1).record, HostRecord(phase=Phase.ENDED, **fields))
 
     Journal(folder.journal).move(Secondary.FAILED, reason=alike)
-    for number in range(1, 5):
-        supervisor = identity_at(folder.host(f"algo-{number}", 1).supervisor)
-        eventually(lambda: not processes.is_alive(supervisor))  # noqa: B023 called at once
+    run_to_end(jobs)
     wrong("algo-1", exit_code=-15, lost="ended with the others", ended_at=30.0)
     wrong("algo-2", exit_code=3, failure=alike, ended_at=20.0)
     wrong("algo-3", exit_code=3, failure=alike, ended_at=10.0)
@@ -159,7 +156,7 @@ def test_the_host_that_failed_first_is_shown_with_those_that_failed_alike(jobs: 
 
 def test_a_job_that_did_not_fail_has_no_failure(jobs: Jobs):
     jobs.submit(make_spec())
-    jobs.wait("job-1", timeout_seconds=30)
+    run_to_end(jobs)
     assert jobs.failure_of("job-1") is None
 
 
@@ -188,7 +185,7 @@ def test_artifacts_are_listed_with_checksums_and_folders_with_counts(jobs: Jobs,
     ]
     assert jobs.artifacts("job-1") == folders
     (home.job("job-1").root / "release").touch()
-    jobs.wait("job-1", timeout_seconds=30)
+    run_to_end(jobs)
     model = "s3://out/runs/job-1/output/model.tar.gz"
     published = Artifact("output", model, 7, sha256="0" * 64)
     assert jobs.artifacts("job-1") == [published, *folders]

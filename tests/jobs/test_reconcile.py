@@ -16,6 +16,7 @@ from tests.jobs.conftest import (
     make_jobs,
     make_spec,
     num_starts,
+    run_to_end,
 )
 from trackside import durable, hosts, processes
 from trackside.hosts import HostRecord, Phase
@@ -81,7 +82,7 @@ def test_a_killed_supervisor_is_revived_and_the_job_completes(jobs: Jobs, home: 
     jobs.reconcile("job-1")
     eventually(lambda: identity_at(folder.host("algo-1", 1).supervisor) != killed)
     (folder.root / "release").touch()
-    assert jobs.wait("job-1", timeout_seconds=30).state.status is Status.COMPLETED
+    assert run_to_end(jobs).state.status is Status.COMPLETED
     assert num_starts(folder) == 2
     placed = Placed.read(folder.host("algo-1", 1).placed)
     assert placed is not None
@@ -96,7 +97,7 @@ def test_a_supervisor_that_lives_is_left_alone(jobs: Jobs, home: Home):
     eventually(lambda: is_training(jobs, "job-1"))
     jobs.reconcile()
     (folder.root / "release").touch()
-    jobs.wait("job-1", timeout_seconds=30)
+    run_to_end(jobs)
     assert num_starts(folder) == 1
 
 
@@ -109,6 +110,9 @@ def test_a_supervisor_that_keeps_dying_is_given_up_with_its_log_named(jobs: Jobs
         f"InternalServerError: the supervisor of algo-1 died 4 times; its log is {log}"
     )
     assert num_starts(home.job("job-1")) == 4
+    stored = home.buckets / "out/runs/job-1/trackside/journal.jsonl"
+    assert stored.read_bytes() == home.job("job-1").journal.read_bytes()
+    assert str(jobs.failure_of("job-1")) == f"Job 'job-1' failed: {history.failure_reason}"
 
 
 def test_a_job_given_up_leaves_no_process_of_its_script(jobs: Jobs, home: Home):
@@ -152,7 +156,7 @@ def test_after_a_reboot_the_job_is_taken_up_again(jobs: Jobs, home: Home):
     durable.write_json(place.supervisor, {**before, "nonce": "old"})
     assert [row.secondary for row in jobs.list()] == ["Training"]  # looking at it is enough
     (folder.root / "release").touch()
-    assert jobs.wait("job-1", timeout_seconds=30).state.status is Status.COMPLETED
+    assert run_to_end(jobs).state.status is Status.COMPLETED
 
 
 def test_all_hosts_of_a_job_are_looked_after(jobs: Jobs, home: Home):
@@ -164,7 +168,7 @@ def test_all_hosts_of_a_job_are_looked_after(jobs: Jobs, home: Home):
     jobs.reconcile("job-1")
     eventually(lambda: [num_starts(folder, f"algo-{n}") for n in (1, 2, 3)] == [2, 2, 2])
     (folder.root / "release").touch()
-    assert jobs.wait("job-1", timeout_seconds=30).state.status is Status.COMPLETED
+    assert run_to_end(jobs).state.status is Status.COMPLETED
 
 
 def test_a_host_whose_part_is_over_is_not_started_again(jobs: Jobs, home: Home):
@@ -249,13 +253,13 @@ def test_a_stop_is_carried_out_even_when_every_supervisor_is_dead(
         eventually(folder.host("algo-1", 1).supervisor.exists)
     kill_supervisor(folder)
     assert jobs.stop("job-1").state.status is Status.STOPPING
-    assert jobs.wait("job-1", timeout_seconds=30).state.status is Status.STOPPED
+    assert run_to_end(jobs).state.status is Status.STOPPED
 
 
 def test_stopping_is_silent_when_repeated_and_when_the_job_has_ended(jobs: Jobs, home: Home):
     jobs.submit(make_spec(hyper={"hold": "yes"}))
     assert [jobs.stop("job-1").state.status for _ in range(2)] == [Status.STOPPING] * 2
-    assert jobs.wait("job-1", timeout_seconds=30).state.status is Status.STOPPED
+    assert run_to_end(jobs).state.status is Status.STOPPED
     assert jobs.stop("job-1").state.status is Status.STOPPED
     assert len(jobs.list()) == 1
     shutil.rmtree(home.job("job-1").root)

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.jobs.conftest import ENVIRON, eventually, make_jobs, make_spec, num_starts
+from tests.jobs.conftest import ENVIRON, eventually, make_jobs, make_spec, num_starts, run_to_end
 from trackside import durable
 from trackside.errors import (
     AccessRefused,
@@ -21,6 +21,7 @@ from trackside.errors import (
     InvalidKey,
     InvalidSpec,
     JobExists,
+    JobFailed,
     StorageError,
 )
 from trackside.jobs.jobs import Jobs
@@ -42,7 +43,7 @@ def channel(uri: str, **changes: Any) -> dict[str, Any]:
 def test_a_submitted_job_runs_and_its_spec_is_in_storage(jobs: Jobs, home: Home):
     spec = make_spec()
     jobs.submit(spec)
-    assert jobs.wait("job-1", timeout_seconds=30).state.status is Status.COMPLETED
+    assert run_to_end(jobs).state.status is Status.COMPLETED
     stored = durable.read_json(home.buckets / "out/runs/job-1/trackside/job.json")
     assert stored == spec.to_request() == durable.read_json(home.job("job-1").spec)
     assert [path.name for path in home.jobs.iterdir()] == ["job-1"]
@@ -52,7 +53,7 @@ def test_the_submitter_s_environment_reaches_the_supervisor_and_no_file_of_ours(
     jobs: Jobs, home: Home
 ):
     jobs.submit(make_spec())
-    jobs.wait("job-1", timeout_seconds=30)
+    run_to_end(jobs)
     starts = home.job("job-1").host("algo-1", 1).root / "starts"
     assert starts.read_text().split()[1] == ENVIRON["SECRET_TOKEN"]
     starts.unlink()
@@ -74,14 +75,14 @@ def test_a_name_is_used_once(jobs: Jobs):
     jobs.submit(make_spec())
     with pytest.raises(JobExists, match="'job-1'"):
         jobs.submit(make_spec())
-    jobs.wait("job-1", timeout_seconds=30)
+    run_to_end(jobs)
     with pytest.raises(JobExists):
         jobs.submit(make_spec())
 
 
 def test_a_name_taken_in_the_output_location_by_another_machine_is_refused(jobs: Jobs, home: Home):
     jobs.submit(make_spec())
-    jobs.wait("job-1", timeout_seconds=30)
+    run_to_end(jobs)
     shutil.rmtree(home.job("job-1").root)
     with pytest.raises(JobExists):
         jobs.submit(make_spec())
@@ -108,7 +109,7 @@ def test_of_racing_submitters_one_wins_and_the_others_are_told(settings: Setting
     for racer in racers:
         racer.join(30)
     assert len([answer for answer in answers if answer]) == 1
-    make_jobs(settings).wait("job-1", timeout_seconds=30)
+    run_to_end(make_jobs(settings))
     assert num_starts(home.job("job-1")) == 1
     assert [path.name for path in home.jobs.iterdir()] == ["job-1"]
 
@@ -164,7 +165,7 @@ def test_a_channel_with_data_is_accepted(jobs: Jobs, home: Home):
     data.parent.mkdir(parents=True)
     data.write_text("1")
     jobs.submit(make_spec(InputDataConfig=[channel("s3://data/tra")]))
-    assert jobs.wait("job-1", timeout_seconds=30).state.status is Status.COMPLETED
+    assert run_to_end(jobs).state.status is Status.COMPLETED
 
 
 def test_paths_of_a_job_do_not_depend_on_where_its_supervisor_runs(
@@ -184,7 +185,7 @@ def test_paths_of_a_job_do_not_depend_on_where_its_supervisor_runs(
     assert source["S3Uri"] == str(tmp_path / "data")
     assert told["OutputDataConfig"]["S3OutputPath"] == str(tmp_path / "results")
     assert told["CheckpointConfig"]["S3Uri"] == str(tmp_path / "checkpoints")
-    jobs.wait("job-1", timeout_seconds=30)
+    run_to_end(jobs)
     assert (tmp_path / "results/job-1/output/model.tar.gz").exists()
 
 
@@ -196,7 +197,16 @@ def test_an_unknown_placement_is_refused_with_the_known_ones(jobs: Jobs, home: H
     check_nothing_is_left(home)
 
 
-def test_a_supervisor_that_cannot_be_started_fails_the_job_and_says_so(
+def test_a_process_that_the_system_does_not_start_fails_the_job_at_once(
+    settings: Settings, home: Home
+):
+    jobs = Jobs(settings, {"TORN": "a\0b"}, supervisor_command=["true"])
+    with pytest.raises(JobFailed, match="The supervisor of algo-1 did not start: embedded null"):
+        jobs.submit(make_spec())
+    assert jobs.describe("job-1")["TrainingJobStatus"] == "Failed"
+
+
+def test_a_supervisor_that_is_not_there_fails_the_job_and_its_log_says_so(
     settings: Settings, home: Home
 ):
     jobs = Jobs(settings, {}, supervisor_command=["/nonexistent/supervisor"])
@@ -250,7 +260,7 @@ def test_the_code_that_comes_with_a_job_is_stored_before_it_starts(jobs: Jobs, h
     jobs.submit(spec, source=iter([b"code ", b"of it"]))
     stored = home.buckets / "out/runs/job-1/source/sourcedir.tar.gz"
     assert stored.read_bytes() == b"code of it"
-    assert jobs.wait("job-1", timeout_seconds=30).state.status is Status.COMPLETED
+    assert run_to_end(jobs).state.status is Status.COMPLETED
 
 
 def test_a_job_whose_code_was_never_stored_is_withdrawn(jobs: Jobs, home: Home):
@@ -268,7 +278,7 @@ def test_a_job_whose_code_was_never_stored_is_withdrawn(jobs: Jobs, home: Home):
     jobs.reconcile("job-1")
     check_nothing_is_left(home)
     jobs.submit(spec, source=[b"whole"])
-    assert jobs.wait("job-1", timeout_seconds=30).state.status is Status.COMPLETED
+    assert run_to_end(jobs).state.status is Status.COMPLETED
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
@@ -278,7 +288,7 @@ def test_a_job_whose_submitter_was_killed_after_the_claim_runs_once(
 ):
     submit_and_die(settings, step, when)
     jobs = make_jobs(settings)
-    assert jobs.wait("job-1", timeout_seconds=30).state.status is Status.COMPLETED
+    assert run_to_end(jobs).state.status is Status.COMPLETED
     assert num_starts(home.job("job-1")) == 1
     assert (home.buckets / "out/runs/job-1/trackside/job.json").exists()
 
@@ -291,7 +301,7 @@ def test_a_submitter_killed_before_the_claim_leaves_the_name_free(
     jobs = make_jobs(settings)
     assert jobs.list() == []
     jobs.submit(make_spec())
-    jobs.wait("job-1", timeout_seconds=30)
+    run_to_end(jobs)
     [draft] = [path for path in home.jobs.iterdir() if path.name.startswith(".")]
     long_ago = draft.stat().st_mtime - DRAFT_SECONDS - 1
     os.utime(draft, (long_ago, long_ago))

@@ -1,9 +1,7 @@
 import gzip
 import json
 import os
-import re
 import threading
-import time
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -12,6 +10,7 @@ import pytest
 
 from tests.conftest import S3Server
 from tests.supervisor.making import channel
+from tests.waiting import until
 from trackside.errors import InputError, ObjectNotFound, StorageError, TransferStopped
 from trackside.spec import Channel
 from trackside.storage.folder import FolderStore
@@ -327,9 +326,7 @@ def test_an_object_that_vanishes_while_piped_reaches_the_supervisor(
     assert provided.feeder is not None
     with provided.feeder as feeder:
         pipe = os.open(data / "train_0", os.O_RDONLY)
-        deadline = time.monotonic() + 10
-        while feeder.failure is None and time.monotonic() < deadline:
-            time.sleep(0.01)
+        until(lambda: feeder.failure is not None)
         with pytest.raises(ObjectNotFound, match=r"train/3\.txt"):
             feeder.check()
         os.close(pipe)
@@ -348,8 +345,17 @@ class Counted:
 
 def test_progress_is_passed_on(embedded: FolderStore, data: Path, home: Path) -> None:
     progress = Counted()
-    piped = channel("s3://bucket/data/train/")
-    provide(piped, Assignment("File"), data, home=home, progress=progress)
+    expected: list[tuple[int, int]] = []
+    wanted = channel("s3://bucket/data/train/")
+    provide(
+        wanted,
+        Assignment("File"),
+        data,
+        home=home,
+        expect=lambda *totals: expected.append(totals),
+        progress=progress,
+    )
+    assert expected == [(5, 45)]
     assert (progress.num_files, progress.size_bytes) == (5, 45)
 
 
@@ -365,12 +371,3 @@ def test_a_job_that_is_stopped_stops_downloading(remote: str, data: Path, home: 
 def test_a_bucket_that_does_not_exist_is_named(remote: str, data: Path, home: Path) -> None:
     with pytest.raises(StorageError, match="no-such-bucket"):
         provide(channel("s3://no-such-bucket/x"), Assignment("File"), data, home=home)
-
-
-def test_the_example_of_the_documentation_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    page = Path(__file__).parents[2] / "docs" / "channels.md"
-    (example,) = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
-    monkeypatch.chdir(tmp_path)
-    exec(compile(example, str(page), "exec"), {})

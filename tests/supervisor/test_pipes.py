@@ -5,11 +5,12 @@ import sys
 import termios
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.waiting import until
 from trackside.errors import InputError
 from trackside.supervisor.pipes import Feeder
 
@@ -19,13 +20,6 @@ def data(tmp_path: Path) -> Path:
     folder = tmp_path / "data"
     folder.mkdir()
     return folder
-
-
-def wait_for(condition: Callable[[], bool], seconds: float = 10.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.005)
 
 
 def numbered(epoch: int) -> Iterator[bytes]:
@@ -65,7 +59,7 @@ def test_a_reader_that_closes_early_gets_the_next_epoch(data: Path) -> None:
 
     with Feeder(data, "train", endless):
         for epoch in range(4):
-            wait_for((data / f"train_{epoch}").exists)
+            until((data / f"train_{epoch}").exists)
             with (data / f"train_{epoch}").open("rb") as pipe:
                 assert pipe.read(200_000) == bytes([epoch]) * 200_000
 
@@ -82,7 +76,7 @@ def test_closing_never_waits_for_a_reader(data: Path, reading: bool) -> None:
     feeder.start()
     pipe = os.open(data / "train_0", os.O_RDONLY) if reading else -1
     if reading:
-        wait_for(lambda: unread_bytes(pipe) == fcntl.fcntl(pipe, fcntl.F_GETPIPE_SZ))
+        until(lambda: unread_bytes(pipe) == fcntl.fcntl(pipe, fcntl.F_GETPIPE_SZ))
     started = time.monotonic()
     feeder.close()
     assert time.monotonic() - started < 2
@@ -115,7 +109,7 @@ def test_a_failure_is_told_and_never_looks_like_the_end(data: Path) -> None:
         feeder.check()
         pipe = os.open(data / "train_0", os.O_RDONLY)
         assert os.read(pipe, 100) == b"half"
-        wait_for(lambda: feeder.failure is not None)
+        until(lambda: feeder.failure is not None)
         with pytest.raises(InputError, match="gone"):
             feeder.check()
         ended = select.poll()

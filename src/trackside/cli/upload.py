@@ -19,5 +19,5 @@ def upload(job: str) -> None:
     known = local_jobs()
     if known.describe(job)["Trackside"]["folder"] is None:
         raise JobError(f"Job {job!r} has no folder on this machine: it keeps nothing here.")
-    for artifact in upload_kept(known.settings.layout.job(job), known.settings.home):
+    for artifact in upload_kept(known.settings.layout.job(job), known.settings):
         print(artifact.uri)

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from trackside.errors import JobError, ObjectNotFound
 from trackside.jobs.index import MEMORY, Index, JobSummary, opened, set_aside
-from trackside.jobs.records import UNREADABLE, read_stored_history
+from trackside.jobs.records import UNREADABLE, publish_journal, read_stored_history
 from trackside.journal import Journal
 from trackside.layout import Home, JobKeys
 from trackside.storage.locate import locate
@@ -32,14 +32,16 @@ class Catalog:
         return self._look(lambda index: index.select(**wanted))
 
     def unfinished(self) -> list[str]:
-        """Those with a folder here that are not known to have ended."""
-        return sorted(self._look(lambda index: self._folder_names() - index.finished()))
+        """Those with a folder here that were not seen to have ended."""
+        finished = self._look(lambda index: index.finished(), refresh=False)
+        return sorted(self._folder_names() - finished)
 
     def find(self, name: str) -> JobSummary | None:
         return self._look(lambda index: index.find(name))
 
     def reindex(self, locations: Sequence[str]) -> int:
         """Forget everything, then read the folders and every job below these locations."""
+        self._store_journals()
         stored = {row.name: row for location in locations for row in self._stored_jobs(location)}
 
         def rebuild(index: Index) -> int:
@@ -57,23 +59,35 @@ class Catalog:
                 "Free space or end the program that locks it, then reindex again."
             ) from error
 
-    def _look(self, use: Callable[[Index], T]) -> T:
+    def _store_journals(self) -> None:
+        """A job whose supervisor died right at the end may have it only in its folder."""
+        for name in self._folder_names():
+            folder = self.home.job(name)
+            try:
+                if Journal(folder.journal).read().state.is_final:
+                    publish_journal(folder, self.home)
+            except UNREADABLE as error:
+                logger.warning("job %s: its journal is not in storage: %s", name, error)
+
+    def _look(self, use: Callable[[Index], T], *, refresh: bool = True) -> T:
         """At the index, or at the folders alone when the index cannot be used now."""
         try:
-            return self._use_file(use)
+            return self._use_file(use, refresh=refresh)
         except (sqlite3.OperationalError, OSError) as error:
             logger.warning(
                 "the index %s cannot be used (%s); reading the job folders", self.home.index, error
             )
         with opened(MEMORY) as index:
-            self._refresh(index)
+            if refresh:
+                self._refresh(index)
             return use(index)
 
-    def _use_file(self, use: Callable[[Index], T]) -> T:
+    def _use_file(self, use: Callable[[Index], T], *, refresh: bool = True) -> T:
         self.home.root.mkdir(parents=True, exist_ok=True)
         try:
             with opened(self.home.index) as index:
-                self._refresh(index)
+                if refresh:
+                    self._refresh(index)
                 return use(index)
         except sqlite3.OperationalError:
             raise

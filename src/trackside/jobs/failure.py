@@ -19,8 +19,8 @@ def failure_of(record: Record, home: Home) -> JobFailed | None:
     host, also = _first_wrong(record)
     lines = [_exit(record, host, also)]
     if tail := LogReader(record, home).tail(host, TAIL_LINES):
-        lines += [f"The last lines of {host}:", *(f"  | {line}" for line in tail)]
-    lines.append(f"Its whole log is {_log_place(record, host)}; `trackside logs {name}` prints it.")
+        rest = f"Its whole log is {_log_place(record, host)}; `trackside logs {name}` prints it."
+        lines += [f"The last lines of {host}:", *(f"  | {line}" for line in tail), rest]
     reason = record.history.failure_reason or "no reason was recorded"
     return JobFailed(name, reason, "\n".join(filter(None, lines)))
 

@@ -10,8 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from subprocess import SubprocessError
 
 from trackside import durable
+from trackside.errors import JobError
 from trackside.layout import JobFolder
 from trackside.placement.placement import Handle, Placement
 
@@ -45,18 +47,24 @@ class Launcher:
     """The supervisor's whole environment. It goes to the process and never to disk."""
 
     def start(self, folder: JobFolder, host: str, attempt: int, placed: Placed) -> None:
-        """Call with the folder's lock held. `placed` becomes the intent, then gets its handle."""
+        """Call with the folder's lock held. `placed` becomes the intent, then gets its handle.
+
+        `JobError` when the system does not let a process start.
+        """
         place = folder.host(host, attempt)
         place.root.mkdir(parents=True, exist_ok=True)
         intent = replace(placed, handle=None)
         if Placed.read(place.placed) != intent:
             intent.write(place.placed)
-        handle = self.placement.start(
-            [*self.command, str(folder.root), host, placed.nonce],
-            self.environment,
-            nonce=placed.nonce,
-            log=place.supervisor_log,
-        )
+        try:
+            handle = self.placement.start(
+                [*self.command, str(folder.root), host, placed.nonce],
+                self.environment,
+                nonce=placed.nonce,
+                log=place.supervisor_log,
+            )
+        except (OSError, SubprocessError, ValueError) as error:
+            raise JobError(f"The supervisor of {host} did not start: {error}") from error
         replace(placed, handle=handle).write(place.placed)
 
 

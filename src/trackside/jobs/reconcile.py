@@ -4,14 +4,14 @@
 """
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from trackside import durable, hosts, processes
 from trackside.errors import StorageError
 from trackside.hosts import Phase
 from trackside.jobs.placing import Launcher, Placed, locked, new_nonce
-from trackside.jobs.records import has_source, publish_spec, read_spec
+from trackside.jobs.records import has_source, publish_journal, publish_spec, read_spec
 from trackside.jobs.submit import withdraw
 from trackside.journal import Journal
 from trackside.layout import Home, HostFolder, JobFolder, sandbox_nonce
@@ -32,9 +32,9 @@ class SeenHost:
     host: str
     is_lead: bool
     attempt: int
-    placed: Placed | None
     poll: Poll | None
     """None when there is no trace of a supervisor: none was ever started."""
+    placed: Placed | None = None
     has_ended: bool = False
     """Its part of the present attempt is over. The lead's is not before the job's."""
     log: str = ""
@@ -112,6 +112,7 @@ class Reconciler:
                 logger.error("job %s: %s", folder.root.name, reason)
                 Journal(folder.journal).try_move(Secondary.FAILED, reason=reason)
                 _sweep(folder, seen.attempt)
+                publish_journal(folder, self.home)
             case Start(seen=seen):
                 logger.warning("job %s: starting the supervisor of %s", folder.root.name, host)
                 self._launch(folder, seen, revivals=0)
@@ -140,40 +141,39 @@ def observe(folder: JobFolder, attempt: int, placement: Placement) -> list[SeenH
     ]
 
 
-def poll_supervisor(places: Iterable[HostFolder], placement: Placement) -> Poll | None:
-    """What is known of a host's supervisor, from its own word and from its handle.
-
-    Either may be behind: a sandbox revives its supervisor without a handle, and a supervisor that
-    was just started has not written its own word yet. So one sign of life is enough.
-    """
-    seen: list[Poll] = []
-    for place in places:
-        if record := durable.read_json(place.supervisor):
-            identity = Identity(record["pid"], record["started"], record["boot_id"])
-            seen.append(Running() if processes.is_alive(identity) else Exited(None))
-        placed = Placed.read(place.placed)
-        if placed and placed.handle is not None:
-            seen.append(placement.poll(placed.handle))
-    if not seen:
-        return None
-    return next((poll for poll in seen if not isinstance(poll, Exited)), seen[0])
-
-
 def _observe_host(
     folder: JobFolder, host: str, attempt: int, placement: Placement, *, is_lead: bool
 ) -> SeenHost:
     # A supervisor goes on into the next attempt; it may have died before it wrote there.
     places = [folder.host(host, number) for number in range(attempt, 0, -1)]
+    seen = SeenHost(host=host, is_lead=is_lead, attempt=attempt, poll=Running())
+    if any(_is_alive(place) for place in places):
+        return seen  # by its own word: most often the case, and all that needs to be known
+    placed = [found for place in places if (found := Placed.read(place.placed))]
     record = hosts.read(places[0].record)
-    return SeenHost(
-        host=host,
-        is_lead=is_lead,
-        attempt=attempt,
-        placed=next(filter(None, (Placed.read(place.placed) for place in places)), None),
-        poll=poll_supervisor(places, placement),
+    return replace(
+        seen,
+        placed=placed[0] if placed else None,
+        poll=_poll(places, placed, placement),
         has_ended=record is not None and record.phase is Phase.ENDED,
         log=str(places[0].supervisor_log),
     )
+
+
+def _is_alive(place: HostFolder) -> bool:
+    record = durable.read_json(place.supervisor)
+    return record is not None and processes.is_alive(Identity.from_record(record))
+
+
+def _poll(
+    places: Sequence[HostFolder], placed: Sequence[Placed], placement: Placement
+) -> Poll | None:
+    """By its handle, since its own word is none: it may not have written one yet."""
+    polls = [placement.poll(found.handle) for found in placed if found.handle is not None]
+    if sign_of_life := next((poll for poll in polls if not isinstance(poll, Exited)), None):
+        return sign_of_life
+    was_started = polls or any(place.supervisor.exists() for place in places)
+    return Exited(None) if was_started else None
 
 
 def _given_up(host: SeenHost, deaths: int) -> str:

@@ -54,6 +54,18 @@ def publish_spec(spec: JobSpec, home: Home) -> None:
     location.store.put(location.key, spec_bytes(spec))
 
 
+def publish_journal(folder: JobFolder, home: Home) -> None:
+    """Put the journal beside the spec, unless it is there: its supervisor may have died before."""
+    location = locate_object(JobKeys.of(read_spec(folder)).journal, home)
+    journal = folder.journal.read_bytes()
+    try:
+        if location.store.stat(location.key).size_bytes == len(journal):
+            return
+    except ObjectNotFound:
+        pass
+    location.store.put(location.key, journal)
+
+
 def has_source(spec: JobSpec, home: Home) -> bool:
     """Whether the code that came with this job is stored; code from elsewhere is not looked at."""
     if spec.source != JobKeys.of(spec).source:

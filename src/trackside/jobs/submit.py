@@ -18,6 +18,7 @@ from typing import Any
 from trackside import durable
 from trackside.errors import (
     DiskFull,
+    JobError,
     JobExists,
     JobFailed,
     ObjectNotFound,
@@ -125,8 +126,8 @@ class Submission:
             assert placed is not None
             try:
                 self.launcher.start(job, host, _FIRST_ATTEMPT, placed)
-            except OSError as error:
-                reason = f"InternalServerError: the supervisor of {host} did not start: {error}"
+            except JobError as error:
+                reason = f"InternalServerError: {error}"
                 Journal(job.journal).try_move(Secondary.FAILED, reason=reason)
                 raise JobFailed(self.spec.name, reason) from error
 

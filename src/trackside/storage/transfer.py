@@ -23,11 +23,14 @@ from trackside.storage.crew import Crew, StopFlag, Task
 from trackside.storage.partial_file import PartialFile, nanoseconds
 from trackside.storage.store import Entry, Store
 
+SMALL_BYTES = 1 << 20
+"""Files up to this size pass through memory whole; larger ones piece by piece."""
+
 PART_BYTES = 8 << 20
 """Larger files are fetched in parts of this size, several at once."""
 
 NUM_DOWNLOADS = 16
-"""Requests at once. Memory in use is at most a part for each."""
+"""Requests at once. Memory in use is at most a small file for each."""
 
 NUM_UPLOADS = 8
 _LARGE_UPLOADS = 2  # each sends a few parts at once already
@@ -153,7 +156,7 @@ class _Downloads:
 
     def tasks(self, files: Iterable[tuple[Entry, Path]]) -> Iterator[Task]:
         for entry, path in files:
-            if entry.size_bytes <= PART_BYTES:
+            if entry.size_bytes <= SMALL_BYTES:
                 yield partial(self._fetch_small, entry, path)
             elif _is_there(entry, path):
                 self._tally.skip(entry.size_bytes)
@@ -175,7 +178,8 @@ class _Downloads:
         if _is_there(entry, path):
             self._tally.skip(entry.size_bytes)
             return
-        data = self._get(entry, 0, entry.size_bytes)
+        data = self._store.get(entry.key, etag=entry.etag)
+        _check_size(entry, 0, len(data), entry.size_bytes)
         if self.crew.is_ending:
             return
         with _writing_named(path), PartialFile(path) as file:
@@ -187,10 +191,10 @@ class _Downloads:
 
     def _fetch_part(self, large: _Large, start: int) -> None:
         end = min(start + PART_BYTES, large.entry.size_bytes)
-        data = self._get(large.entry, start, end)
-        with _writing_named(large.file.target):
-            large.file.write_at(data, start)
-        self._tally.add(0, end - start)
+        for piece in self._fill(large.entry, large.file, start, end):
+            self._tally.add(0, len(piece))
+            if self.crew.is_ending:
+                return
         with large.lock:
             large.missing_bytes -= end - start
             is_whole = large.missing_bytes == 0
@@ -201,15 +205,15 @@ class _Downloads:
                 _publish(large.entry, large.file)
             self._tally.add(1, 0)
 
-    def _get(self, entry: Entry, start: int, end: int) -> bytes:
-        is_whole = (start, end) == (0, entry.size_bytes)
-        data = self._store.get(entry.key, start, None if is_whole else end, etag=entry.etag)
-        if len(data) != end - start:
-            raise DamagedTransfer(
-                f"{entry.key!r} gave {len(data)} bytes from {start} where {end - start} were "
-                "listed. List and download again."
-            )
-        return data
+    def _fill(self, entry: Entry, file: PartialFile, start: int, end: int) -> Iterator[bytes]:
+        """Write this range of the object to the file, and show each piece."""
+        offset = start
+        for piece in self._store.read(entry.key, start, end, etag=entry.etag):
+            with _writing_named(file.target):
+                file.write_at(piece, offset)
+            offset += len(piece)
+            yield piece
+        _check_size(entry, start, offset - start, end - start)
 
     def _is_checkable(self, entry: Entry) -> bool:
         """The ETag of an object stored in one request is its MD5, except under some encryption."""
@@ -220,10 +224,8 @@ class _Downloads:
         if digest == entry.etag:
             return
         hasher = hashlib.md5(usedforsecurity=False)
-        for start in range(0, entry.size_bytes, PART_BYTES):
-            data = self._get(entry, start, min(start + PART_BYTES, entry.size_bytes))
-            hasher.update(data)
-            file.write_at(data, start)
+        for piece in self._fill(entry, file, 0, entry.size_bytes):
+            hasher.update(piece)
         again = hasher.hexdigest()
         if again == entry.etag:
             _log.warning("%r arrived damaged and was fetched again", entry.key)
@@ -235,6 +237,14 @@ class _Downloads:
                 f"{entry.key!r} arrived damaged twice: its MD5 is {entry.etag}, not {again}. "
                 "Suspect the network or a proxy on the way."
             )
+
+
+def _check_size(entry: Entry, start: int, came: int, listed: int) -> None:
+    if came != listed:
+        raise DamagedTransfer(
+            f"{entry.key!r} gave {came} bytes from {start} on where {listed} were listed. "
+            "List and download again."
+        )
 
 
 @contextmanager

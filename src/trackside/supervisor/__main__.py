@@ -14,7 +14,8 @@ from pathlib import Path
 from trackside.layout import JobFolder
 from trackside.settings import Settings
 from trackside.spec import JobSpec
-from trackside.supervisor.attempt import Attempt, Context
+from trackside.supervisor.attempt import Attempt
+from trackside.supervisor.context import Context
 from trackside.supervisor.gang import is_supervised, write_supervisor
 from trackside.supervisor.lead import conclude
 

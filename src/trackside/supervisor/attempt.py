@@ -4,30 +4,25 @@ Every step leaves its mark on disk, so a supervisor that takes over goes on wher
 """
 
 import logging
+import shutil
 import signal
-import sys
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
 
-import trackside
 from trackside import durable, hosts
-from trackside.errors import TracksideError
+from trackside.errors import SandboxError, TracksideError
 from trackside.hosts import HostRecord, Phase
-from trackside.journal import History, Journal
-from trackside.layout import HostFolder, JobFolder, sandbox_nonce
-from trackside.settings import Settings
-from trackside.spec import JobSpec
+from trackside.journal import History
+from trackside.layout import HostFolder, sandbox_nonce
 from trackside.status import Secondary, Status
 from trackside.supervisor.config_files import failure_file, lay_out
+from trackside.supervisor.context import Context
 from trackside.supervisor.gang import Gang, Why, addresses, interface_name
-from trackside.supervisor.inputs import Inputs
+from trackside.supervisor.inputs import Inputs, Meter
 from trackside.supervisor.logs import LogClock
 from trackside.supervisor.outcome import algorithm_error
 from trackside.supervisor.process_sandbox import ProcessSandbox
 from trackside.supervisor.sandbox import Exited, Lost, SandboxPlan
-from trackside.supervisor.script_environment import script_environment
+from trackside.supervisor.script_start import script_environment, toolkit_command
 from trackside.supervisor.sync import Syncer, make_syncer
 
 logger = logging.getLogger(__name__)
@@ -38,23 +33,6 @@ LAG_SECONDS = 60.0
 TAIL_BYTES = 8192
 _OUTSIDE = {signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT}
 """Signals that, when we did not send them, mean that the machine or a person ended the script."""
-
-
-@dataclass(frozen=True, slots=True)
-class Context:
-    """What stays the same for all attempts of one host."""
-
-    folder: JobFolder
-    spec: JobSpec
-    host: str
-    nonce: str
-    settings: Settings
-    environ: Mapping[str, str]
-    """The environment the submitter gave us; never written to disk."""
-
-    @property
-    def journal(self) -> Journal:
-        return Journal(self.folder.journal)
 
 
 class Attempt:
@@ -90,7 +68,9 @@ class Attempt:
         self._move(Secondary.DOWNLOADING)
         self._announce(Phase.PREPARING)
         lay_out(self.folder, self.context.spec, self.context.host, interface_name())
-        notes = self._inputs.provide(self.record.progress, stop=self, announce=self._reannounce)
+        meter = Meter(self.record.progress, self._reannounce)
+        can_mount = not self.context.spec.inputs or self._sandbox.isolation.kind != "none"
+        notes = self._inputs.provide(meter, stop=self, can_mount=can_mount)
         for note in notes:
             self._tell(note)
         self._announce(Phase.READY)
@@ -146,10 +126,20 @@ class Attempt:
             if now - announced >= 1.0:
                 announced = now
                 self._announce_syncs()
+                self._check_inputs()
             time.sleep(QUICK_SECONDS if now - began < 2.0 else TICK_SECONDS)
         self._sandbox.signal(self._plan(), signal.SIGKILL)  # nothing of it lives on
         clock.tick()
         self._record_exit(state, asked is not None)
+
+    def _check_inputs(self) -> None:
+        """A pipe whose source failed would keep the script waiting for ever."""
+        try:
+            self._inputs.check()
+        except TracksideError as error:
+            if not self.record.failure:
+                self._fail(error)
+                self.gang.end(Why.HOST_FAILED, self.context.host)
 
     def _lead_on(self) -> None:
         """What only the lead watches: the other hosts and the time limit."""
@@ -225,9 +215,17 @@ class Attempt:
     def _failure_text(self) -> str:
         try:
             with failure_file(self.folder).open("rb") as file:
-                return file.read(4096).decode(errors="replace")
+                text = file.read(4096).decode(errors="replace")
         except OSError:
-            return ""
+            text = ""
+        if text or shutil.disk_usage(self.folder.root).free > durable.BALLAST_BYTES:
+            return text
+        # The script could not even write its traceback.
+        home = self.context.settings.home
+        return (
+            f"No space left on device: the disk of {str(home)!r} is full. Free some space, or set "
+            "TRACKSIDE_HOME to a folder on a larger disk"
+        )
 
     def _log_tail(self) -> str:
         try:
@@ -240,8 +238,8 @@ class Attempt:
 
     def _fail(self, error: Exception) -> None:
         self.record.ended_at = time.time()
-        preparing = self.record.phase is Phase.PREPARING
-        category = "ClientError: Data download failed" if preparing else "InternalServerError"
+        ours = isinstance(error, SandboxError)
+        category = "InternalServerError" if ours else "ClientError: Data download failed"
         self.record.failure = f"{category}: {error}"
 
     def _end(self) -> None:
@@ -310,25 +308,5 @@ class Attempt:
             host=context.host,
             addresses=hosts_of_job,
             nonce=sandbox_nonce(context.nonce, self.number),
-            revive=supervisor_command(context.folder, context.host, context.nonce),
+            revive=context.supervisor_command,
         )
-
-
-def supervisor_command(folder: JobFolder, host: str, nonce: str) -> list[str]:
-    return [sys.executable, "-m", "trackside.supervisor", str(folder.root), host, nonce]
-
-
-def toolkit_command(spec: JobSpec, settings: Settings) -> list[str]:
-    """The in-container half under the job's interpreter, which need not have Trackside installed.
-
-    Without `site` it starts in half the time; the script's own interpreter is started with it.
-    """
-    if spec.algorithm.entrypoint:
-        return [*spec.algorithm.entrypoint, *spec.algorithm.arguments]
-    python = spec.options.python or settings.python or sys.executable
-    package = str(Path(trackside.__file__).parent.parent)
-    start = (
-        f"import sys; sys.path.insert(0, {package!r}); "
-        "from trackside.toolkit.__main__ import main; sys.exit(main())"
-    )
-    return [python, "-S", "-E", "-c", start]

@@ -4,7 +4,7 @@ Copies go through `storage.transfer`, pipes through `pipes.py`; mounts are plain
 supervisor puts into the sandbox's plan. docs/channels.md says what happens when.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -46,12 +46,14 @@ def provide(
     *,
     home: Path,
     can_mount: bool = True,
+    expect: Callable[[int, int], None] | None = None,
     progress: Progress | None = None,
     stop: StopFlag | None = None,
 ) -> Provided:
     """`data` is the folder that the script sees as /opt/ml/input/data. May be done again.
 
     Where nothing can be mounted, a folder of the user's becomes a link and FastFile is File.
+    `expect` is told how many files and bytes will be copied, before `progress` counts them.
     """
     data.mkdir(parents=True, exist_ok=True)
     if assignment.mode == "Pipe":
@@ -66,6 +68,8 @@ def provide(
             assert location.local is not None
             return _mounted(channel.name, location.local, read_only=True)
     objects = _files(channel, assignment, data, home)
+    if expect is not None:
+        expect(len(objects), sum(item.size_bytes for item in objects))
     fetch(objects, data / channel.name, progress=progress, stop=stop)
     return Provided(notes=(_not_fast(channel, objects),) if is_fast else ())
 

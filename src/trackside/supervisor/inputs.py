@@ -1,5 +1,6 @@
 """What a host needs before its script starts: the code, its checkpoints, its channels."""
 
+import logging
 import os
 import shutil
 import tempfile
@@ -12,13 +13,16 @@ from trackside.errors import ArchiveError, InputError
 from trackside.extract import extract
 from trackside.layout import HostFolder
 from trackside.spec import JobSpec
+from trackside.storage.crew import StopFlag
 from trackside.storage.locate import locate, locate_object
-from trackside.storage.transfer import StopFlag, download
+from trackside.storage.transfer import download
 from trackside.supervisor.channel_objects import assign
 from trackside.supervisor.channels import provide
 from trackside.supervisor.config_files import synced_folders
 from trackside.supervisor.pipes import Feeder
 from trackside.supervisor.sync import below
+
+logger = logging.getLogger(__name__)
 
 ANNOUNCE_SECONDS = 0.5
 
@@ -40,12 +44,9 @@ class Inputs:
         }
         self.read_only: frozenset[str] = frozenset()
 
-    def provide(
-        self, progress: hosts.Progress, *, stop: StopFlag, announce: Callable[[], None]
-    ) -> list[str]:
+    def provide(self, meter: "Meter", *, stop: StopFlag, can_mount: bool) -> list[str]:
         """Bring everything in. Returns what the user should know of; done again, it goes on."""
         self._unpack_source()
-        meter = Meter(progress, announce)
         self._restore_checkpoints(meter, stop)
         notes: list[str] = []
         for channel in self._spec.inputs:
@@ -55,7 +56,14 @@ class Inputs:
             meter.begin(f"Downloading channel {channel.name}")
             data = self._folder.ml / "input" / "data"
             provided = provide(
-                channel, assignment, data, home=self._home, progress=meter, stop=stop
+                channel,
+                assignment,
+                data,
+                home=self._home,
+                can_mount=can_mount,
+                expect=meter.expect,
+                progress=meter,
+                stop=stop,
             )
             self.mounts.update(provided.mounts)
             self.read_only |= provided.read_only
@@ -65,9 +73,17 @@ class Inputs:
                 provided.feeder.start()
         return notes
 
+    def check(self) -> None:
+        """Raise what went wrong in a piped channel, if anything did."""
+        for feeder in self._feeders:
+            feeder.check()
+
     def close(self) -> None:
         for feeder in self._feeders:
-            feeder.close()
+            try:
+                feeder.close()
+            except InputError as error:
+                logger.warning("%s", error)
 
     def _unpack_source(self) -> None:
         """The code the user sent, or nothing: an image or the machine may hold it already."""

@@ -157,7 +157,7 @@ def _check(plan: SandboxPlan) -> None:
     for target, source in {"/opt/ml": plan.ml, **plan.mounts}.items():
         if not target.startswith("/"):
             raise SandboxError(f"The mount target {target!r} is relative. Give it from / on.")
-        if not source.is_dir():
+        if not source.is_dir() and not source.is_file():  # a channel may be a single file
             raise SandboxError(f"There is no folder {str(source)!r} to show as {target!r}.")
 
 

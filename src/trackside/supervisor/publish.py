@@ -16,9 +16,10 @@ from trackside.archive import Clash, Source, pack
 from trackside.errors import DamagedTransfer, DiskFull, JobNotFinished, StorageError
 from trackside.journal import Journal
 from trackside.layout import HostFolder, JobFolder, JobKeys
+from trackside.settings import Settings
 from trackside.spec import JobSpec
-from trackside.status import Status
 from trackside.storage.locate import Location, locate_object
+from trackside.supervisor.sync import make_syncer
 
 logger = logging.getLogger(__name__)
 
@@ -115,7 +116,7 @@ def until(deadline: float, action: Callable[[], None], waiting: Callable[[str], 
             pause = min(pause * 2, 15.0)
 
 
-def upload_kept(folder: JobFolder, home: Path) -> list[Artifact]:
+def upload_kept(folder: JobFolder, settings: Settings) -> list[Artifact]:
     """Send what an ended job kept on disk because its store could not be reached at the time."""
     spec = JobSpec.from_request(json.loads(folder.spec.read_bytes()))
     journal = Journal(folder.journal)
@@ -125,12 +126,15 @@ def upload_kept(folder: JobFolder, home: Path) -> list[Artifact]:
             f"Job {spec.name!r} is {history.state.secondary}: it uploads its output itself. "
             f"`trackside show {spec.name}` tells how far it is."
         )
-    publisher = Publisher(spec, folder, history.attempt, home)
+    publisher = Publisher(spec, folder, history.attempt, settings.home)
     if not any(folder.host(host, history.attempt).ml.is_dir() for host in spec.hosts):
         raise JobNotFinished(
             f"Job {spec.name!r} keeps nothing on disk: all of it is at {JobKeys.of(spec).prefix}."
         )
-    artifacts = publisher.publish(model=history.state.status is not Status.COMPLETED)
+    for host in spec.hosts:
+        host_folder = folder.host(host, history.attempt)
+        make_syncer(spec, host_folder, host, history.attempt, settings).send_all()
+    artifacts = publisher.publish(model=True)
     journal.note("uploaded", artifacts=[artifact.uri for artifact in artifacts])
     publisher.put_journal()
     return artifacts

@@ -169,6 +169,12 @@ class Syncer:
             time.sleep(pause)
             pause = min(pause * 2, 15.0)
 
+    def send_all(self) -> None:
+        """Send everything in this thread, once; raises the first error."""
+        for folder in self.folders:
+            folder.tick(last=True)
+        self._log.tick(last=True)
+
     def _run(self) -> None:
         while not self._stop.wait(SCAN_SECONDS):
             self._pass(last=False)

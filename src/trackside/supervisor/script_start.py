@@ -1,19 +1,34 @@
-"""The environment a script is started with: the submitter's own, and what the platform promises."""
+"""How a script is started: the toolkit's command, and the environment the platform promises."""
 
+import sys
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from pathlib import Path
 
+import trackside
 from trackside.layout import Home, HostFolder
+from trackside.settings import Settings
+from trackside.spec import JobSpec
+from trackside.supervisor.context import Context
 from trackside.supervisor.gang import addresses
-
-if TYPE_CHECKING:
-    from trackside.supervisor.attempt import Context
 
 REGION = "us-east-1"
 _OURS = ("SM_", "SAGEMAKER_", "TRACKSIDE_")
 
 
-def script_environment(context: "Context", folder: HostFolder, master_port: int) -> dict[str, str]:
+def toolkit_command(spec: JobSpec, settings: Settings) -> list[str]:
+    """The toolkit under the job's interpreter, which need not have Trackside installed."""
+    if spec.algorithm.entrypoint:
+        return [*spec.algorithm.entrypoint, *spec.algorithm.arguments]
+    python = spec.options.python or settings.python or sys.executable
+    package = str(Path(trackside.__file__).parent.parent)
+    start = (
+        f"import sys; sys.path.append({package!r}); "
+        "from trackside.toolkit.__main__ import main; sys.exit(main())"
+    )
+    return [python, "-P", "-c", start]
+
+
+def script_environment(context: Context, folder: HostFolder, master_port: int) -> dict[str, str]:
     spec, environ = context.spec, context.environ
     job = {
         "TRAINING_JOB_NAME": spec.name,
