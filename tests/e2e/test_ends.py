@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from tests.e2e.conftest import Job
 from tests.waiting import until
 from trackside.hosts import Phase
 from trackside.status import Secondary, Status
@@ -192,3 +193,17 @@ def test_outputs_are_in_storage_while_the_job_runs(machine):
     assert time.time() - job.record().syncs["/opt/ml/output/intermediate"].last < 20
     (job.host().ml / "output/data/go").touch()
     assert job.wait().state.status is Status.COMPLETED
+
+
+def test_a_job_submitted_by_a_job_outlives_it(machine, tmp_path):
+    inner = tmp_path / "inner.py"
+    inner.write_text("import time; time.sleep(2); print('inner done', flush=True)")
+    outer = machine.run(
+        f"from trackside import Estimator\n"
+        f"Estimator(entry_point={str(inner)!r}, output_path='s3://bucket/out')"
+        f".fit(wait=False, job_name='inner')\n"
+    )
+    assert outer.history().state.status is Status.COMPLETED, outer.log()
+    job = Job(machine, "inner")
+    assert job.wait().state.status is Status.COMPLETED
+    assert "inner done" in job.lines()

@@ -31,6 +31,7 @@ from trackside.jobs.watch import Watch
 from trackside.journal import History, Journal
 from trackside.layout import JobFolder, JobKeys
 from trackside.placement.local import LocalPlacement
+from trackside.processes import NONCE_VARIABLE
 from trackside.settings import Settings
 from trackside.spec import JOB_NAME, JobSpec
 from trackside.status import Secondary, Status
@@ -55,7 +56,9 @@ class Jobs:
         self.settings = settings
         self._home = settings.layout
         self._catalog = Catalog(self._home)
-        environment = {**environ, **settings.variables}
+        # A job that submits a job must not mark the other's supervisors as its own processes.
+        inherited = {key: value for key, value in environ.items() if key != NONCE_VARIABLE}
+        environment = {**inherited, **settings.variables}
         self._launcher = Launcher(LocalPlacement(), supervisor_command, environment)
         self._reconciler = Reconciler(self._home, self._launcher)
 
