@@ -134,7 +134,11 @@ class FolderStore(Store):
                 f"{self._shown(key)} cannot be stored: one of its folders is a file, or it is a "
                 "folder itself. A folder cannot hold both 'a' and 'a/b'; rename one of them."
             ) from error
-        except FileNotFoundError:
+        except FileNotFoundError as error:
+            if writing:
+                raise AccessRefused(
+                    f"{self._shown(key)} cannot be stored: the system makes no folder there."
+                ) from error
             raise ObjectNotFound(f"{self._shown(key)} does not exist. Check the name.") from None
         except PermissionError as error:
             named = error.filename or os.path.join(self.root, key)
