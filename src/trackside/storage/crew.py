@@ -20,6 +20,12 @@ class StopFlag(Protocol):
     def is_set(self) -> bool: ...
 
 
+def check(stop: StopFlag | None) -> None:
+    """`TransferStopped` when the caller wants to stop."""
+    if stop is not None and stop.is_set():
+        raise TransferStopped("The transfer was stopped before all files were through.")
+
+
 class Crew:
     """Owns threads. Tasks are made one by one, as threads come free; the `with` block waits.
 
@@ -66,8 +72,7 @@ class Crew:
         """Until all is done; raises what a task raised, or `TransferStopped`."""
         for thread in self._threads:
             while thread.is_alive() and self._failure is None:
-                if stop is not None and stop.is_set():
-                    raise TransferStopped("The transfer was stopped before all files were through.")
+                check(stop)
                 thread.join(_LOOK_SECONDS)
         if self._failure is not None:
             raise self._failure

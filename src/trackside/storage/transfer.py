@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Protocol
 
 from trackside.errors import DamagedTransfer, DiskFull, StorageError
-from trackside.storage.crew import Crew, StopFlag, Task
+from trackside.storage.crew import Crew, StopFlag, Task, check
 from trackside.storage.partial_file import PartialFile, nanoseconds
 from trackside.storage.store import Entry, Store
 
@@ -68,6 +68,7 @@ def download(
     `ObjectChanged` when an object was replaced since it was listed. After any error the files
     that are whole stay, and calling again skips those whose size and time still agree.
     """
+    check(stop)
     tally = _Tally(progress)
     work = _Downloads(store, tally)
     crew = work.crew = Crew(work.tasks(files), num_threads)
@@ -88,6 +89,7 @@ def upload(
     num_threads: int = NUM_UPLOADS,
 ) -> Transferred:
     """Store files, each under its key. After an error, those not yet begun are not stored."""
+    check(stop)
     tally = _Tally(progress)
     large = threading.Semaphore(_LARGE_UPLOADS)
 
