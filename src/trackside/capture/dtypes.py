@@ -80,7 +80,7 @@ def _by_table(exponent_bits: int, bias: int, *, nan_codes: tuple[int, ...]) -> C
         fraction = (codes & ((1 << mantissa_bits) - 1)) / (1 << mantissa_bits)
         normal = (1 + fraction) * np.exp2(exponent - bias)
         subnormal = fraction * np.exp2(1.0 - bias)
-        values = sign * np.where(exponent == 0, subnormal, normal)
+        values: Array = sign * np.where(exponent == 0, subnormal, normal)
         values[list(nan_codes)] = np.nan
         return values.astype(np.float32)
 
