@@ -7,10 +7,12 @@ TracksideError
 ├── StorageError            an object store said no, or nothing
 │   ├── UnknownScheme
 │   ├── ObjectNotFound
+│   ├── ObjectChanged       another version than the one expected
 │   ├── AccessRefused
 │   ├── StoreUnreachable
 │   ├── InvalidKey
-│   └── DamagedTransfer
+│   ├── DamagedTransfer
+│   └── TransferStopped     the caller asked to stop
 ├── InputError              a channel cannot be provided
 ├── ArchiveError            an archive is damaged or would leave its folder
 ├── SandboxError            the script's surroundings cannot be made
@@ -84,15 +86,20 @@ class StorageError(TracksideError):
 class UnknownScheme(StorageError):
     code = "unknown_scheme"
 
-    def __init__(self, uri: str, known: Sequence[str]) -> None:
+    def __init__(self, uri: str, known: Sequence[str], advice: str = "") -> None:
         self.uri = uri
-        super().__init__(
-            f"Unknown location {uri!r}. Known forms: {', '.join(known)}, or a path on this machine."
-        )
+        forms = f"{', '.join(known)}, or a path on this machine"
+        super().__init__(f"Unknown location {uri!r}. Known forms: {forms}. {advice}".rstrip())
 
 
 class ObjectNotFound(StorageError):
     code = "object_not_found"
+
+
+class ObjectChanged(StorageError):
+    """The object is no longer the version that was listed. Listing and reading again helps."""
+
+    code = "object_changed"
 
 
 class AccessRefused(StorageError):
@@ -111,6 +118,10 @@ class InvalidKey(StorageError):
 
 class DamagedTransfer(StorageError):
     code = "damaged_transfer"
+
+
+class TransferStopped(StorageError):
+    code = "transfer_stopped"
 
 
 class InputError(TracksideError):

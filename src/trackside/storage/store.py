@@ -4,10 +4,15 @@
 S3, Google Cloud Storage or Azure. `locate.py` finds the right one for what the user wrote.
 """
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+from trackside.errors import InvalidKey
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +22,7 @@ class Entry:
     key: str
     size_bytes: int
     etag: str | None = None
+    """Changes whenever the object does. Without the quotes HTTP puts around it."""
     modified: float = 0.0
     """Seconds since the epoch, by the store's clock."""
 
@@ -36,8 +42,14 @@ class Store(ABC):
         """
 
     @abstractmethod
-    def get(self, key: str, start: int = 0, end: int | None = None) -> bytes:
-        """The bytes from `start` up to `end` (not included; None is the object's end)."""
+    def get(
+        self, key: str, start: int = 0, end: int | None = None, *, etag: str | None = None
+    ) -> bytes:
+        """The bytes from `start` up to `end` (not included; None is the object's end).
+
+        A range beyond the object is cut to what is there. With `etag`, `ObjectChanged` unless
+        the object is still that one: parts of two versions never end up in one file.
+        """
 
     @abstractmethod
     def stat(self, key: str) -> Entry:
@@ -48,8 +60,22 @@ class Store(ABC):
         """Entries whose key starts with `prefix` (as text, not by folder), ordered by key bytes.
 
         Only keys greater than `after`, so that a reader who comes back pays for the new ones only.
+        Folder markers (keys that end in `/`) are not objects here and are left out.
         """
 
     @abstractmethod
     def delete(self, keys: Iterable[str]) -> None:
         """Deleting what is not there is success."""
+
+
+def check_key(key: str) -> None:
+    """`InvalidKey` unless every store can hold this key, and no reader is led out of its folder."""
+    if not key:
+        raise InvalidKey("A key is empty. Name an object below the location.")
+    if _CONTROL.search(key) is not None:
+        raise InvalidKey(f"Key {key!r} contains a control character. Leave it out.")
+    if any(segment in ("", ".", "..") for segment in key.split("/")):
+        raise InvalidKey(
+            f"Key {key!r} has an empty, '.' or '..' segment, or a '/' at either end. "
+            "Segments between slashes must be plain names."
+        )

@@ -1,0 +1,294 @@
+"""A bucket on S3, Google Cloud Storage or Azure, over obstore. Opened by `connect.py`.
+
+obstore retries requests and resumes broken bodies; its errors become ours in `cloud_errors.py`.
+"""
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from itertools import chain, islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import obstore
+from obstore.exceptions import BaseError
+
+from trackside.errors import (
+    DamagedTransfer,
+    InvalidKey,
+    ObjectChanged,
+    ObjectNotFound,
+    TracksideError,
+)
+from trackside.storage.cloud_errors import Place, is_beyond_the_end, translated
+from trackside.storage.store import Entry, Store, check_key
+
+if TYPE_CHECKING:
+    from obstore import GetOptions, ObjectMeta, PutResult
+    from obstore.store import AzureStore, GCSStore, S3Store
+
+PART_BYTES = 8 << 20
+"""Objects up to this size go in one request; larger ones in parts of at least this size."""
+
+_STREAM_PART_BYTES = 16 << 20  # S3 allows 10,000 parts: 160 GB of unknown length
+_MOST_PARTS = 9_000
+_PARTS_AT_ONCE = 4
+_HEADS_AT_ONCE = 16
+_PAGE = 1000
+
+
+class CloudStore(Store):
+    """One bucket or container. Holds a pool of connections."""
+
+    def __init__(self, inner: "S3Store | GCSStore | AzureStore", place: Place) -> None:
+        self._inner = inner
+        self._place = place
+
+    def __repr__(self) -> str:
+        return f"CloudStore({self._place.name!r} at {self._place.server!r})"
+
+    def put(self, key: str, data: bytes | Path | Iterable[bytes]) -> Entry:
+        check_key(key)
+        source = _Source(data)
+        try:
+            with errors_named(self._place, key):
+                result = self._send(key, source)
+        except Exception:
+            if source.failure is not None:
+                raise source.failure from None  # the chunks' own, not the store's
+            raise
+        return self._confirmed(key, source.size_bytes, _unquoted(result["e_tag"]))
+
+    def get(
+        self, key: str, start: int = 0, end: int | None = None, *, etag: str | None = None
+    ) -> bytes:
+        check_key(key)
+        if end is not None and end <= start:
+            self.stat(key)
+            return b""
+        with errors_named(self._place, key):
+            try:
+                result = obstore.get(self._inner, key, options=_options(start, end, etag))
+                data = result.bytes().to_bytes()
+            except BaseError as error:
+                if is_beyond_the_end(error):
+                    return b""
+                raise
+        # Asked again here, because some servers ignore If-Match.
+        if etag is not None and _unquoted(result.meta["e_tag"]) != etag:
+            raise ObjectChanged(f"{self._place.at(key)} was replaced while it was read.")
+        return data
+
+    def stat(self, key: str) -> Entry:
+        check_key(key)
+        with errors_named(self._place, key):
+            return _entry(obstore.head(self._inner, key))
+
+    def list(self, prefix: str = "", after: str = "") -> Iterator[Entry]:
+        start, bound = _sortable(prefix), _sortable(after)
+        for page in self._pages(prefix, after):
+            matching = [
+                meta
+                for meta in page
+                if (key := _sortable(meta["path"])).startswith(start) and key > bound
+            ]
+            yield from map(_entry, self._without_markers(matching))
+            last = _sortable(page[-1]["path"])
+            if last > start and not last.startswith(start):
+                return  # ordered: nothing further can match
+
+    def delete(self, keys: Iterable[str]) -> None:
+        remaining = iter(keys)
+        while batch := tuple(islice(remaining, _PAGE)):
+            for key in batch:
+                check_key(key)
+            with errors_named(self._place, batch[0] if len(batch) == 1 else ""):
+                self._delete(batch)
+
+    def _send(self, key: str, source: "_Source") -> "PutResult":
+        chunks = iter(source)
+        head = tuple(_until(chunks, PART_BYTES))
+        if sum(map(len, head)) <= PART_BYTES:
+            return obstore.put(self._inner, key, b"".join(head), use_multipart=False)
+        return obstore.put(
+            self._inner,
+            key,
+            chain(head, chunks),
+            use_multipart=True,
+            chunk_size=source.part_bytes,
+            max_concurrency=_PARTS_AT_ONCE,
+        )
+
+    def _confirmed(self, key: str, size_bytes: int, etag: str | None) -> Entry:
+        """Ask the store what it has now, and compare. Another writer's newer object is no fault."""
+        found = self.stat(key)
+        if found.etag != etag and etag is not None:
+            return Entry(key, size_bytes, etag, found.modified)
+        if found.size_bytes != size_bytes:
+            raise DamagedTransfer(
+                f"{self._place.at(key)} has {found.size_bytes} bytes where {size_bytes} were "
+                "sent. Store it again; if that repeats, suspect the server."
+            )
+        return found
+
+    def _pages(self, prefix: str, after: str) -> "Iterator[Sequence[ObjectMeta]]":
+        folder, _, start = prefix.rpartition("/")
+        if folder and not _is_key(folder):
+            return  # no key can start like this
+        # obstore matches whole segments, so a prefix that ends inside one is searched for in its
+        # folder, from just before the first key it can match.
+        offsets = [text for text in (after, _just_before(prefix) if start else "") if _is_key(text)]
+        offset = max(offsets, key=_sortable, default=None)
+        with errors_named(self._place, prefix):
+            stream = obstore.list(self._inner, folder or None, offset=offset, chunk_size=_PAGE)
+            pages = iter(stream)
+        while True:
+            with errors_named(self._place, prefix):
+                page = next(pages, None)
+            if not page:
+                return
+            yield page
+
+    def _without_markers(self, page: "Sequence[ObjectMeta]") -> "Iterator[ObjectMeta]":
+        """obstore shows the folder marker `a/b/` as an empty object `a/b`, which does not exist."""
+        empty = [meta["path"] for meta in page if meta["size"] == 0]
+        real: set[str] = set()
+        if empty:
+            with ThreadPoolExecutor(min(len(empty), _HEADS_AT_ONCE)) as pool:
+                real.update(
+                    key
+                    for key, found in zip(empty, pool.map(self._exists, empty), strict=True)
+                    if found
+                )
+        for meta in page:
+            if meta["size"] > 0:
+                yield meta
+            elif meta["path"] in real:
+                real.discard(meta["path"])  # where both exist, the marker comes second
+                yield meta
+
+    def _exists(self, key: str) -> bool:
+        try:
+            self.stat(key)
+        except ObjectNotFound:
+            return False
+        return True
+
+    def _delete(self, keys: Sequence[str]) -> None:
+        try:
+            obstore.delete(self._inner, keys)
+        except FileNotFoundError as error:
+            if "NoSuchBucket" in str(error):
+                raise
+            for key in keys:  # Google and Azure complain about one, and leave out the rest
+                with suppress(FileNotFoundError):
+                    obstore.delete(self._inner, key)
+
+
+@contextmanager
+def errors_named(place: Place, key: str) -> Iterator[None]:
+    """Turn obstore's errors into ours, with the place in the message."""
+    try:
+        yield
+    except TracksideError:
+        raise
+    except (BaseError, OSError, ValueError) as error:
+        raise translated(error, place, key) from error
+
+
+class _Source:
+    """What is to be stored, as chunks. Counts them, and keeps the error they ended in."""
+
+    def __init__(self, data: bytes | Path | Iterable[bytes]) -> None:
+        self.size_bytes = 0
+        self.part_bytes = _STREAM_PART_BYTES
+        self.failure: Exception | None = None
+        self._chunks: Iterable[bytes]
+        if isinstance(data, bytes):
+            self._chunks = (data,)
+        elif isinstance(data, Path):
+            size = _size(data)
+            self.part_bytes = max(PART_BYTES, -(-size // _MOST_PARTS))
+            self._chunks = _file_chunks(data, size)
+        else:
+            self._chunks = data
+
+    def __iter__(self) -> Iterator[bytes]:
+        try:
+            for chunk in self._chunks:
+                self.size_bytes += len(chunk)
+                yield chunk
+        except Exception as error:
+            self.failure = error
+            raise
+
+
+def _size(path: Path) -> int:
+    try:
+        return os.stat(path).st_size
+    except (FileNotFoundError, NotADirectoryError):
+        raise ObjectNotFound(f"{str(path)!r} does not exist.") from None
+
+
+def _file_chunks(path: Path, size_bytes: int) -> Iterator[bytes]:
+    """Exactly what the file held at first; ending in an error is what keeps a torn one unstored."""
+    with open(path, "rb", buffering=0) as file:
+        left = size_bytes
+        while left > 0:
+            chunk = file.read(min(left, PART_BYTES))
+            if not chunk:
+                raise DamagedTransfer(
+                    f"{str(path)!r} shrank from {size_bytes} to {size_bytes - left} bytes while it "
+                    "was stored. Store it again once nothing writes to it."
+                )
+            left -= len(chunk)
+            yield chunk
+
+
+def _until(chunks: Iterator[bytes], size_bytes: int) -> Iterator[bytes]:
+    """Chunks up to and including the one that passes this size."""
+    total = 0
+    for chunk in chunks:
+        yield chunk
+        total += len(chunk)
+        if total > size_bytes:
+            return
+
+
+def _options(start: int, end: int | None, etag: str | None) -> "GetOptions":
+    options: GetOptions = {}
+    if end is not None:
+        options["range"] = (start, end)
+    elif start > 0:
+        options["range"] = {"offset": start}
+    if etag is not None and not etag.startswith("W/"):  # a weak tag never matches
+        options["if_match"] = f'"{etag}"'
+    return options
+
+
+def _entry(meta: "ObjectMeta") -> Entry:
+    etag = _unquoted(meta["e_tag"])
+    return Entry(meta["path"], meta["size"], etag, meta["last_modified"].timestamp())
+
+
+def _unquoted(etag: str | None) -> str | None:
+    return etag if etag is None or etag.startswith("W/") else etag.strip('"')
+
+
+def _sortable(key: str) -> bytes:
+    return key.encode(errors="surrogateescape")
+
+
+def _is_key(text: str) -> bool:
+    try:
+        check_key(text)
+    except InvalidKey:
+        return False
+    return True
+
+
+def _just_before(prefix: str) -> str:
+    """A text below every key that starts with `prefix`, and above nearly all that sort earlier."""
+    last = prefix[-1]
+    return f"{prefix[:-1]}{chr(ord(last) - 1)}~~~~" if "!" < last <= "~" else prefix[:-1]

@@ -1,0 +1,171 @@
+"""Who we are to S3, and where it is: the usual AWS variables and profile files, and TRACKSIDE_S3.
+
+The only storage module that reads the environment. Connects to nothing.
+"""
+
+import os
+from collections.abc import Mapping
+from configparser import ConfigParser
+from configparser import Error as ConfigError
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from trackside.errors import InvalidSetting
+
+ENDPOINT_VARIABLES = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "S3_ENDPOINT_URL")
+"""In this order; the first that is not empty counts."""
+
+_ELSEWHERE = (
+    "AWS_WEB_IDENTITY_TOKEN_FILE",
+    "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+    "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+)
+"""Variables that tell the object-store library to fetch credentials by itself."""
+
+_NEEDS_AWS_CLI = ("sso_session", "sso_start_url", "role_arn", "credential_process")
+
+_NO_KEYS = (
+    "No credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE to a profile "
+    "of ~/.aws/credentials that has them."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class S3Access:
+    """How to reach S3. Hashable, so that one client serves all who come the same way."""
+
+    endpoint: str | None
+    """None is AWS itself."""
+    region: str
+    access_key_id: str | None = None
+    secret_access_key: str | None = field(default=None, repr=False)
+    session_token: str | None = field(default=None, repr=False)
+    source: Literal["keys", "surroundings", "instance", "none"] = "keys"
+    """Where the credentials are: here; behind variables of ECS or EKS; on EC2, if this is one."""
+    advice: str = ""
+    """Why there are no keys and what to do about it; empty when there are."""
+
+
+def s3_access(environ: Mapping[str, str] | None = None) -> S3Access | None:
+    """None when `s3://` means the embedded buckets: no endpoint is set, nor AWS asked for."""
+    environ = os.environ if environ is None else environ
+    choice = environ.get("TRACKSIDE_S3", "")
+    if choice not in ("", "aws", "embedded"):
+        raise InvalidSetting(
+            f"TRACKSIDE_S3 = {choice!r} is not known. Use 'aws' for Amazon S3, 'embedded' for the "
+            "buckets under TRACKSIDE_HOME, or unset it to follow the configured endpoint."
+        )
+    if choice == "embedded":
+        return None
+    profile = _read_profile(environ)
+    endpoint = _endpoint(environ, profile)
+    if endpoint is None and choice != "aws":
+        return None
+    return _access(environ, profile, endpoint)
+
+
+@dataclass(frozen=True, slots=True)
+class _Profile:
+    name: str
+    is_named: bool
+    """The user chose it, rather than getting the default one."""
+    values: Mapping[str, str]
+    services: Mapping[str, str]
+    """What its `services` section says about S3."""
+
+
+def _read_profile(environ: Mapping[str, str]) -> _Profile:
+    config = _read_ini(environ, "AWS_CONFIG_FILE", "~/.aws/config")
+    credentials = _read_ini(environ, "AWS_SHARED_CREDENTIALS_FILE", "~/.aws/credentials")
+    chosen = environ.get("AWS_PROFILE") or environ.get("AWS_DEFAULT_PROFILE") or ""
+    name = chosen or "default"
+    values: dict[str, str] = {}
+    for file, section in ((config, name), (config, f"profile {name}"), (credentials, name)):
+        if file.has_section(section):
+            values |= dict(file[section])
+    services = f"services {values.get('services', '')}"
+    lines = config.get(services, "s3", fallback="").splitlines()
+    pairs = (line.partition("=") for line in lines)
+    return _Profile(
+        name, bool(chosen), values, {key.strip(): text.strip() for key, _, text in pairs}
+    )
+
+
+def _read_ini(environ: Mapping[str, str], variable: str, default: str) -> ConfigParser:
+    given = environ.get(variable) or default
+    home = environ.get("HOME")
+    path = Path(home, given[2:]) if home and given.startswith("~/") else Path(given).expanduser()
+    # No section of ours is called this: AWS's [default] is an ordinary one, not everybody's.
+    parser = ConfigParser(interpolation=None, default_section="\0", strict=False)
+    try:
+        parser.read(path, encoding="utf-8")
+    except (ConfigError, UnicodeDecodeError) as error:
+        raise InvalidSetting(
+            f"{str(path)!r} is not a readable AWS profile file: {' '.join(str(error).split())}"
+        ) from error
+    return parser
+
+
+def _endpoint(environ: Mapping[str, str], profile: _Profile) -> str | None:
+    for variable in ENDPOINT_VARIABLES:
+        if url := environ.get(variable):
+            return _checked_endpoint(url, variable)
+    if environ.get("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "").lower() == "true":
+        return None
+    for values in (profile.services, profile.values):
+        if url := values.get("endpoint_url"):
+            return _checked_endpoint(url, f"endpoint_url of profile {profile.name!r}")
+    return None
+
+
+def _checked_endpoint(url: str, source: str) -> str:
+    if not url.startswith(("http://", "https://")):
+        raise InvalidSetting(
+            f"{source} = {url!r} is not a web address. Write it as http://HOST:PORT or https://HOST."
+        )
+    return url.rstrip("/")
+
+
+def _access(environ: Mapping[str, str], profile: _Profile, endpoint: str | None) -> S3Access:
+    region = (
+        environ.get("AWS_REGION")
+        or environ.get("AWS_DEFAULT_REGION")
+        or profile.values.get("region")
+        or "us-east-1"
+    )
+    # As in AWS's own tools: a profile chosen by name does not override keys in the environment,
+    # and the keys of a profile that names a role are not who the user wants to be.
+    lowered = {name.lower(): value for name, value in environ.items()}
+    for values in (lowered, {} if profile.values.get("role_arn") else profile.values):
+        key, secret = values.get("aws_access_key_id"), values.get("aws_secret_access_key")
+        if key and secret:
+            token = values.get("aws_session_token") or None
+            return S3Access(endpoint, region, key, secret, token)
+    return S3Access(endpoint, region, source=_source(environ, endpoint), advice=_advice(profile))
+
+
+def _source(
+    environ: Mapping[str, str], endpoint: str | None
+) -> Literal["surroundings", "instance", "none"]:
+    if any(environ.get(variable) for variable in _ELSEWHERE):
+        return "surroundings"
+    disabled = environ.get("AWS_EC2_METADATA_DISABLED", "").lower() == "true"
+    return "none" if endpoint is not None or disabled else "instance"
+
+
+def _advice(profile: _Profile) -> str:
+    for setting in _NEEDS_AWS_CLI:
+        if profile.values.get(setting):
+            return (
+                f"Profile {profile.name!r} gets its keys through {setting!r}, which Trackside "
+                "leaves to the AWS CLI. Run "
+                f'`eval "$(aws configure export-credentials --profile {profile.name} '
+                '--format env)"` first.'
+            )
+    if profile.is_named:
+        return (
+            f"No credentials: profile {profile.name!r} has no aws_access_key_id and "
+            "aws_secret_access_key. Check AWS_PROFILE and ~/.aws/credentials."
+        )
+    return _NO_KEYS

@@ -1,0 +1,258 @@
+"""A store that is a folder on this machine: embedded buckets, `file://` and plain paths.
+
+Objects are plain files, so anything else can read them. Imports no object-store library.
+"""
+
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from trackside.errors import (
+    AccessRefused,
+    DamagedTransfer,
+    InvalidKey,
+    ObjectChanged,
+    ObjectNotFound,
+    StorageError,
+)
+from trackside.storage.partial_file import PartialFile, is_temporary
+from trackside.storage.store import Entry, Store, check_key
+
+
+class FolderStore(Store):
+    """Keys are paths below `root`, which is made by the first `put`.
+
+    A put is atomic and durable: written under a hidden temporary name, synced, renamed, and the
+    folder synced. Two keys of which one is a folder of the other cannot both exist here.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def __repr__(self) -> str:
+        return f"FolderStore({str(self.root)!r})"
+
+    def put(self, key: str, data: bytes | Path | Iterable[bytes]) -> Entry:
+        path = self._path(key)
+        with self._errors_named(key, writing=True):
+            file = PartialFile(path)
+        with file:
+            if isinstance(data, Path):
+                _copy(data, file)
+            else:
+                self._write(file, key, (data,) if isinstance(data, bytes) else data)
+            with self._errors_named(key, writing=True):
+                status = file.stat()
+                _publish(file)
+        return _entry(key, status)
+
+    def get(
+        self, key: str, start: int = 0, end: int | None = None, *, etag: str | None = None
+    ) -> bytes:
+        with self._errors_named(key), _opened(self._path(key)) as descriptor:
+            entry = _entry(key, os.fstat(descriptor))
+            if etag is not None and entry.etag != etag:
+                raise ObjectChanged(
+                    f"{self._shown(key)} was replaced while it was read. Read it again."
+                )
+            stop = entry.size_bytes if end is None else min(end, entry.size_bytes)
+            return _read(descriptor, start, stop)
+
+    def stat(self, key: str) -> Entry:
+        with self._errors_named(key):
+            status = os.stat(self._path(key))
+            if not stat.S_ISREG(status.st_mode):
+                raise FileNotFoundError
+            return _entry(key, status)
+
+    def list(self, prefix: str = "", after: str = "") -> Iterator[Entry]:
+        folder, slash, _ = prefix.rpartition("/")
+        if "\0" in prefix or any(name in ("", ".", "..") for name in folder.split("/") if slash):
+            return  # no key can start like this
+        wanted = _Wanted(os.fsencode(prefix), os.fsencode(after))
+        with self._errors_named(prefix):
+            yield from _walk(os.path.join(self.root, folder), folder + slash, wanted)
+
+    def delete(self, keys: Iterable[str]) -> None:
+        for key in keys:
+            path = self._path(key)
+            with self._errors_named(key, writing=True):
+                try:
+                    os.unlink(path)
+                except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+                    continue
+                self._prune(os.path.dirname(path))
+
+    def _path(self, key: str) -> str:
+        check_key(key)
+        if is_temporary(key.rpartition("/")[2]):
+            raise InvalidKey(f"Key {key!r} is a name kept for unfinished files. Choose another.")
+        return os.path.join(self.root, key)
+
+    def _shown(self, key: str) -> str:
+        return repr(os.path.join(self.root, key))
+
+    def _write(self, file: PartialFile, key: str, chunks: Iterable[bytes]) -> None:
+        offset = 0
+        for chunk in chunks:  # what these raise is the caller's own and passes unchanged
+            with self._errors_named(key, writing=True):
+                file.write_at(chunk, offset)
+            offset += len(chunk)
+
+    def _prune(self, folder: str) -> None:
+        """Remove folders that became empty: they are no objects, and slow every listing."""
+        root = os.fspath(self.root)
+        with suppress(OSError):  # not empty, or gone already
+            while len(folder) > len(root):
+                os.rmdir(folder)
+                folder = os.path.dirname(folder)
+
+    @contextmanager
+    def _errors_named(self, key: str, *, writing: bool = False) -> Iterator[None]:
+        try:
+            yield
+        except (IsADirectoryError, NotADirectoryError, FileExistsError) as error:
+            if not writing:
+                raise ObjectNotFound(
+                    f"{self._shown(key)} does not exist. Check the name."
+                ) from None
+            raise InvalidKey(
+                f"{self._shown(key)} cannot be stored: one of its folders is a file, or it is a "
+                "folder itself. A folder cannot hold both 'a' and 'a/b'; rename one of them."
+            ) from error
+        except FileNotFoundError:
+            raise ObjectNotFound(f"{self._shown(key)} does not exist. Check the name.") from None
+        except PermissionError as error:
+            named = error.filename or os.path.join(self.root, key)
+            raise AccessRefused(
+                f"The system refuses access to {str(named)!r}. Check its owner and mode."
+            ) from error
+        except OSError as error:
+            raise StorageError(f"{self._shown(key)}: {error.strerror}.") from error
+
+
+class _Wanted:
+    """Which keys a listing is after. Compares bytes: that is the order of every object store."""
+
+    def __init__(self, prefix: bytes, after: bytes) -> None:
+        self._prefix = prefix
+        self._after = after
+
+    def has_key(self, key: bytes) -> bool:
+        return key.startswith(self._prefix) and key > self._after
+
+    def has_keys_below(self, folder: bytes) -> bool:
+        """Whether any key that starts with `folder` (which ends in a slash) can be wanted."""
+        shorter = min(len(folder), len(self._prefix))
+        fits = folder[:shorter] == self._prefix[:shorter]
+        return fits and (folder > self._after or self._after.startswith(folder))
+
+
+_Identity = tuple[int, int]
+
+
+def _walk(
+    path: str, above: str, wanted: _Wanted, within: tuple[_Identity, ...] = ()
+) -> Iterator[Entry]:
+    """Files below `path`, whose keys start with `above`; holds the names of one branch at a time.
+
+    Links to folders are followed, except back into one that we are `within`: it would never end.
+    """
+    with suppress(FileNotFoundError, NotADirectoryError):
+        status = os.stat(path)
+        identity = (status.st_dev, status.st_ino)
+        if identity in within:
+            return
+        for name, is_folder in _names(path, above, wanted):
+            inner = os.path.join(path, name)
+            if is_folder:
+                yield from _walk(inner, f"{above}{name}/", wanted, (*within, identity))
+            elif (file := _regular(inner)) is not None:
+                yield _entry(above + name, file)
+
+
+def _regular(path: str) -> os.stat_result | None:
+    """None for what is gone by now, a dangling link, a socket."""
+    with suppress(FileNotFoundError, NotADirectoryError):
+        status = os.stat(path)
+        return status if stat.S_ISREG(status.st_mode) else None
+    return None
+
+
+def _names(path: str, above: str, wanted: _Wanted) -> list[tuple[str, bool]]:
+    """Wanted names of one folder in key order, each with whether it is a folder."""
+    start = os.fsencode(above)
+    found: list[tuple[bytes, str, bool]] = []
+    with os.scandir(path) as scan:
+        for item in scan:
+            sortable = start + os.fsencode(item.name)
+            if item.is_dir():
+                sortable += b"/"  # 'a-b' comes before 'a/x', though 'a' comes before 'a-b'
+                if wanted.has_keys_below(sortable):
+                    found.append((sortable, item.name, True))
+            elif wanted.has_key(sortable) and not is_temporary(item.name):
+                found.append((sortable, item.name, False))
+    found.sort()
+    return [(name, is_folder) for _, name, is_folder in found]
+
+
+def _entry(key: str, status: os.stat_result) -> Entry:
+    # Every put makes a new file, so the inode tells versions apart even within one clock tick.
+    etag = f"{status.st_mtime_ns:x}-{status.st_size:x}-{status.st_ino:x}"
+    return Entry(key, status.st_size, etag, status.st_mtime)
+
+
+@contextmanager
+def _opened(path: str) -> Iterator[int]:
+    # Without O_NONBLOCK, opening a FIFO that lies in a user's folder would wait for a writer.
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise FileNotFoundError
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _read(descriptor: int, start: int, end: int) -> bytes:
+    parts = []
+    while start < end:
+        part = os.pread(descriptor, end - start, start)
+        if not part:
+            break
+        parts.append(part)
+        start += len(part)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _copy(source: Path, file: PartialFile) -> None:
+    try:
+        with _opened(os.fspath(source)) as descriptor:
+            size = os.fstat(descriptor).st_size
+            copied = file.copy_from(descriptor, size)
+    except (FileNotFoundError, NotADirectoryError):
+        raise ObjectNotFound(f"{str(source)!r} does not exist.") from None
+    except PermissionError as error:
+        raise AccessRefused(f"The system refuses to read {str(source)!r}.") from error
+    if copied != size:
+        raise DamagedTransfer(
+            f"{str(source)!r} shrank from {size} to {copied} bytes while it was stored. "
+            "Store it again once nothing writes to it."
+        )
+
+
+def _publish(file: PartialFile) -> None:
+    try:
+        file.publish(durable=True)
+    except IsADirectoryError:
+        _remove_empty_folders(file.target)
+        file.publish(durable=True)
+
+
+def _remove_empty_folders(folder: str) -> None:
+    """Remove a tree that holds nothing but folders; the system refuses to remove anything else."""
+    with suppress(OSError):
+        for path, _, _ in os.walk(folder, topdown=False):
+            os.rmdir(path)

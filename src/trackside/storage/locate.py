@@ -1,0 +1,114 @@
+"""From what the user wrote (`s3://`, `gs://`, `az://`, `file://`, a path) to a store and a key."""
+
+import os
+import re
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from trackside.errors import InvalidKey, UnknownScheme
+from trackside.storage.credentials import S3Access, s3_access
+from trackside.storage.folder import FolderStore
+from trackside.storage.store import Store, check_key
+
+if TYPE_CHECKING:
+    from trackside.storage.cloud import CloudStore
+
+SCHEMES = ("s3", "gs", "az", "file")
+
+# Also the slip `s3:/bucket`, which would otherwise be a folder called `s3:`.
+_SCHEME = re.compile(r"((?:s3|gs|az|file)(?=:)|[A-Za-z][A-Za-z0-9+.-]*(?=://)):(.*)", re.DOTALL)
+_ADVICE = dict.fromkeys(
+    ("http", "https"),
+    "Download it first, or write s3://BUCKET/KEY with the server in AWS_ENDPOINT_URL_S3.",
+)
+_BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,61}[A-Za-z0-9]")
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A place in a store: an object, or the start of several keys."""
+
+    store: Store
+    key: str
+    """Empty at the top of a bucket or folder."""
+    uri: str
+    """As the user would write it; an absolute path for places on this machine."""
+
+    @property
+    def local(self) -> Path | None:
+        """The same place as a path, when it is on this machine."""
+        return self.store.root / self.key if isinstance(self.store, FolderStore) else None
+
+    def child(self, name: str) -> "Location":
+        """The place `name` below this one; `name` may have several segments."""
+        check_key(name)
+        slash = "" if self.key.endswith("/") or not self.key else "/"
+        uri = f"{self.uri}{name}" if self.uri.endswith("/") else f"{self.uri}/{name}"
+        return replace(self, key=f"{self.key}{slash}{name}", uri=uri)
+
+    def __str__(self) -> str:
+        return self.uri
+
+
+def locate(uri: str | Path, *, home: Path) -> Location:
+    """`home` holds the embedded buckets. Opens no connection; reads AWS settings for `s3://`.
+
+    A path that is a file is a key in its folder; any other is a folder, there already or not.
+    """
+    matched = _SCHEME.fullmatch(uri) if isinstance(uri, str) else None
+    if matched is None:
+        return _on_this_machine(Path(uri))
+    uri, scheme, rest = str(uri), matched[1].lower(), matched[2]
+    if scheme not in SCHEMES or not rest.startswith("//"):
+        raise UnknownScheme(uri, [f"{known}://" for known in SCHEMES], _ADVICE.get(scheme, ""))
+    if scheme == "file":
+        return _on_this_machine(_file_path(uri, rest[2:]))
+    bucket, _, key = rest[2:].partition("/")
+    _check_bucket(uri, bucket)
+    return Location(_store(scheme, bucket, home), key, uri)
+
+
+def _on_this_machine(path: Path) -> Location:
+    path = Path(os.path.abspath(path.expanduser()))
+    if path.is_file():
+        return Location(FolderStore(path.parent), path.name, str(path))
+    return Location(FolderStore(path), "", str(path))
+
+
+def _file_path(uri: str, rest: str) -> Path:
+    host, slash, path = rest.partition("/")
+    if not slash or host not in ("", "localhost"):
+        raise InvalidKey(
+            f"{uri!r} names no file on this machine. Write file:///absolute/path, or just the path."
+        )
+    return Path("/", unquote(path))
+
+
+def _check_bucket(uri: str, bucket: str) -> None:
+    """Looser than S3 by capitals and underscores, which old buckets and other servers have."""
+    if _BUCKET.fullmatch(bucket) is None or ".." in bucket:
+        raise InvalidKey(
+            f"{bucket!r} in {uri!r} is no bucket name: 3 to 63 letters, digits, '-', '.' or '_', "
+            "with a letter or digit at both ends."
+        )
+
+
+def _store(scheme: str, bucket: str, home: Path) -> Store:
+    access = s3_access() if scheme == "s3" else None
+    if scheme == "s3" and access is None:
+        return FolderStore(home / "buckets" / bucket)
+    return _cloud_store(scheme, bucket, access)
+
+
+@lru_cache(maxsize=64)
+def _cloud_store(scheme: str, bucket: str, access: S3Access | None) -> "CloudStore":
+    """Kept, because a store holds its open connections."""
+    # Imported when first needed: it takes 40 ms, and most commands need no object store.
+    from trackside.storage.connect import open_azure, open_google, open_s3
+
+    if access is not None:
+        return open_s3(bucket, access)
+    return open_google(bucket) if scheme == "gs" else open_azure(bucket)

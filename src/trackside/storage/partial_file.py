@@ -1,0 +1,158 @@
+"""A file on this machine that appears under its name only when it is whole.
+
+Used by folder stores (durable) and by downloads (not: what was fetched can be fetched again).
+"""
+
+import errno
+import itertools
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from trackside.durable import sync_folder
+from trackside.errors import DiskFull
+
+_PREFIX = ".trackside-"
+_SUFFIX = ".part"
+_TOKEN = secrets.token_hex(4)  # pids repeat where machines or containers share a folder
+_serial = itertools.count()
+
+
+def is_temporary(name: str) -> bool:
+    """Whether a file name is one that `PartialFile` writes under."""
+    return name.startswith(_PREFIX) and name.endswith(_SUFFIX)
+
+
+def nanoseconds(modified: float) -> int:
+    """A store's time as a file's: the same for the same time, so that the two can be compared."""
+    return int(modified * 1e9)
+
+
+@contextmanager
+def disk_full_named(folder: str | Path) -> Iterator[None]:
+    """Turn the system's "no space left" into `DiskFull` with the folder and the way out."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise DiskFull(
+            f"No space left in {str(folder)!r}. Free some there, or use a folder on another disk."
+        ) from error
+
+
+class PartialFile:
+    """Leaving the block without `publish` removes what was written.
+
+    `write_at` may be called from several threads at once.
+    """
+
+    __slots__ = ("_descriptor", "_made", "_temporary", "folder", "target")
+
+    def __init__(self, target: str | Path) -> None:
+        self.target = os.fspath(target)
+        self.folder = os.path.dirname(self.target)
+        self._temporary = os.path.join(
+            self.folder, f"{_PREFIX}{_TOKEN}-{os.getpid()}-{next(_serial)}{_SUFFIX}"
+        )
+        self._made: list[str] = []
+        with disk_full_named(self.folder):
+            self._descriptor = self._open()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.discard()
+
+    def write_at(self, data: bytes, offset: int) -> None:
+        view = memoryview(data)
+        with disk_full_named(self.folder):
+            while view:
+                written = os.pwrite(self._descriptor, view, offset)
+                view, offset = view[written:], offset + written
+
+    def copy_from(self, source: int, size_bytes: int) -> int:
+        """Copy from an open file, inside the kernel where it can; returns the bytes there were."""
+        with disk_full_named(self.folder):
+            copied = _copy_in_kernel(source, self._descriptor, size_bytes)
+            while copied < size_bytes:
+                data = os.pread(source, min(1 << 20, size_bytes - copied), copied)
+                if not data:
+                    break
+                copied += os.pwrite(self._descriptor, data, copied)
+        return copied
+
+    def stat(self) -> os.stat_result:
+        return os.fstat(self._descriptor)
+
+    def publish(self, *, durable: bool, modified: float | None = None) -> None:
+        """Give the file its name, replacing what had it. Durable: it survives a power cut."""
+        with disk_full_named(self.folder):
+            if modified is not None:
+                os.utime(self._descriptor, ns=(nanoseconds(modified),) * 2)
+            if durable:
+                os.fsync(self._descriptor)
+            os.rename(self._temporary, self.target)
+            self._temporary = ""
+            os.close(self._descriptor)
+            self._descriptor = -1
+            if durable:
+                for folder in (self.folder, *self._made):
+                    sync_folder(Path(folder))
+
+    def discard(self) -> None:
+        """Remove it. Nothing happens after `publish`, or when called again."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+        self.unlink()
+
+    def unlink(self) -> None:
+        """Take the name away only: for one who cannot know whether others are still writing."""
+        temporary, self._temporary = self._temporary, ""
+        if temporary:
+            with suppress(FileNotFoundError):
+                os.unlink(temporary)
+
+    def _open(self) -> int:
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        # Someone who deletes the last object of a folder removes the folder too, perhaps just now.
+        for _ in range(100):
+            with suppress(FileNotFoundError):
+                return os.open(self._temporary, flags, 0o666)
+            self._make_folder()
+        return os.open(self._temporary, flags, 0o666)
+
+    def _make_folder(self) -> None:
+        missing = self.folder
+        while not os.path.isdir(missing):
+            parent = os.path.dirname(missing)
+            self._made.append(parent)
+            if parent == missing:
+                break
+            missing = parent
+        os.makedirs(self.folder, exist_ok=True)
+
+
+def _copy_in_kernel(source: int, target: int, size_bytes: int) -> int:
+    """As much as `copy_file_range` does: shared blocks on btrfs and XFS, else no user memory."""
+    if not hasattr(os, "copy_file_range"):
+        return 0
+    copied = 0
+    with suppress(OSError):  # another file system or kernel: the caller copies by hand
+        while copied < size_bytes:
+            done = os.copy_file_range(source, target, size_bytes - copied, copied, copied)
+            if done == 0:
+                break
+            copied += done
+    return copied

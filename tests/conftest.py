@@ -1,0 +1,115 @@
+"""What every test gets: an environment of its own, and on request a real S3 server."""
+
+import os
+import subprocess
+import sys
+import time
+import urllib.request
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import boto3  # type: ignore[import-untyped]
+import pytest
+
+from tests.fault_proxy import FaultProxy
+
+OURS = ("AWS_", "S3_", "TRACKSIDE_", "SM_", "SAGEMAKER_", "GOOGLE_", "AZURE_")
+KEPT = {"TRACKSIDE_REQUIRE"}
+
+
+@pytest.fixture(autouse=True)
+def clean_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No setting of whoever runs the tests leaks in, and none of theirs is written to."""
+    for name in list(os.environ):
+        if name.startswith(OURS) and name not in KEPT:
+            monkeypatch.delenv(name)
+    home = tmp_path / "user's home"
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("TRACKSIDE_HOME", str(tmp_path / "trackside home"))
+
+
+@dataclass(frozen=True)
+class S3Server:
+    url: str
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Variables that lead S3 clients, ours too, to this server."""
+        return environment_for(self.url)
+
+    def client(self) -> Any:
+        return boto3.client(
+            "s3",
+            endpoint_url=self.url,
+            region_name="us-east-1",
+            aws_access_key_id="test-access-key",
+            aws_secret_access_key="test-secret-key",
+        )
+
+    def make_bucket(self) -> str:
+        name = f"bucket-{uuid.uuid4().hex[:12]}"
+        self.client().create_bucket(Bucket=name)
+        return name
+
+
+def environment_for(url: str) -> dict[str, str]:
+    return {
+        "AWS_ENDPOINT_URL_S3": url,
+        "AWS_ACCESS_KEY_ID": "test-access-key",
+        "AWS_SECRET_ACCESS_KEY": "test-secret-key",
+        "AWS_REGION": "us-east-1",
+    }
+
+
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator[S3Server]:
+    """moto's S3 in a process of its own, one per test process."""
+    code = (
+        "import logging, sys; logging.disable(logging.CRITICAL)\n"
+        "from moto.server import ThreadedMotoServer\n"
+        "server = ThreadedMotoServer('127.0.0.1', 0, verbose=False); server.start()\n"
+        "print(server.get_host_and_port()[1], flush=True)\n"
+        "sys.stdin.read()"  # ends with us, however we end
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        port = process.stdout.readline().strip()
+        assert port, "moto's server ended before it listened"
+        url = f"http://127.0.0.1:{port}"
+        _wait_until_answering(f"{url}/moto-api/data.json")
+        yield S3Server(url)
+        process.kill()
+
+
+@pytest.fixture
+def bucket(s3_server: S3Server) -> str:
+    return s3_server.make_bucket()
+
+
+@pytest.fixture
+def faulty(s3_server: S3Server) -> Iterator[FaultProxy]:
+    """The S3 server, behind a proxy that a test can make misbehave."""
+    with FaultProxy(s3_server.url) as proxy:
+        yield proxy
+
+
+def _wait_until_answering(url: str, seconds: float = 20) -> None:
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            with urllib.request.urlopen(url, timeout=5):
+                return
+        except OSError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.02)
