@@ -70,21 +70,19 @@ class Guarded(Protocol):
 
 
 P = ParamSpec("P")
-R = TypeVar("R")
 G = TypeVar("G", bound=Guarded)
 
 
-def guarded(method: Callable[Concatenate[G, P], R]) -> Callable[Concatenate[G, P], R | None]:
+def guarded(method: Callable[Concatenate[G, P], None]) -> Callable[Concatenate[G, P], None]:
     """The boundary between the training loop and capture. Nothing passes it but interrupts."""
 
     @wraps(method)
-    def call(self: G, *args: P.args, **kwargs: P.kwargs) -> R | None:
+    def call(self: G, /, *args: P.args, **kwargs: P.kwargs) -> None:
         if self.failures.is_switched_off:
-            return None
+            return
         try:
-            return method(self, *args, **kwargs)
+            method(self, *args, **kwargs)
         except Exception as error:  # noqa: BLE001 this is the capture boundary
             self.failures.report(method.__name__.strip("_"), error)
-            return None
 
     return call

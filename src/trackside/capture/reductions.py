@@ -62,7 +62,7 @@ def reduce_on_device(tensors: Sequence[Tensor], columns: Sequence[str]) -> Tenso
     """The same on an accelerator without waiting for it: float32, one tensor to transfer."""
     needed = {_NEEDS.get(column, column) for column in columns}
     with torch.no_grad():
-        rows = []
+        rows: list[Tensor] = []
         for tensor in tensors:
             statistics = _on_device(_widened(tensor).reshape(-1), needed)
             rows.extend(_column(name, statistics, tensor.numel()).float() for name in columns)

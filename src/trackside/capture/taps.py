@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch._dynamo.symbolic_convert import InstructionTranslator
 
 from trackside.capture.plan import Origin
 from trackside.capture.values import in_backward
@@ -115,9 +116,7 @@ class GradientTaps:
         self._handles = []
 
 
-def _tap_gradient(
-    name: str, parameter: Tensor, take: Callable[[str, Tensor, Tensor], None]
-) -> Any:
+def _tap_gradient(name: str, parameter: Tensor, take: Callable[[str, Tensor, Tensor], None]) -> Any:
     if hasattr(parameter, "_local_tensor"):
         # Tensor hooks of sharded parameters never fire; this one does, with the shard's gradient.
         def take_sharded(parameter: Tensor) -> None:
@@ -133,9 +132,7 @@ def _may_leave_graph() -> bool:
     return not torch.compiler.is_compiling() or _graph_may_break()
 
 
-@torch._dynamo.assume_constant_result
+@torch._dynamo.assume_constant_result  # type: ignore[untyped-decorator]
 def _graph_may_break() -> bool:
     """Asked while tracing; the answer becomes part of the graph."""
-    from torch._dynamo.symbolic_convert import InstructionTranslator
-
     return not InstructionTranslator.current_tx().one_graph
