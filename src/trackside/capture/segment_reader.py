@@ -4,6 +4,7 @@ import json
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -125,15 +126,19 @@ def _entries(
 def _contents(entries: Mapping[str, Entry], described: Mapping[str, Any]) -> SegmentContents:
     steps = tuple([(int(s), str(m), int(ms), float(t)) for s, m, ms, t in described["steps"]])
     numbers = [step for step, *_ in steps]
+    if any(first >= second for first, second in pairwise(numbers)):
+        raise TornSegment(f"steps out of order, {numbers}")
     renamed = described["names"]
     tensors = []
     for group in described["tensors"]:
-        at = tuple([numbers[row] for row in group["rows"]])
+        at = _steps(numbers, group["rows"])
         tensors += [TensorRun(renamed.get(k, k), entries[k], at) for k in group["entries"]]
+    if any(run.entry.stored_shape[:1] != (len(run.steps),) for run in tensors):
+        raise TornSegment("an entry with more or fewer steps than it says")
     reductions = [
         ReductionRun(
             entries[cube["entry"]],
-            tuple([numbers[row] for row in cube["rows"]]),
+            _steps(numbers, cube["rows"]),
             tuple(cube["tensors"]),
             tuple(cube["columns"]),
         )
@@ -141,7 +146,7 @@ def _contents(entries: Mapping[str, Entry], described: Mapping[str, Any]) -> Seg
     ]
     shapes = [
         ShapeRun(
-            tuple([numbers[row] for row in group["rows"]]),
+            _steps(numbers, group["rows"]),
             {name: tuple(shape) for name, shape in group["shapes"].items()},
         )
         for group in described["shapes"]
@@ -149,3 +154,9 @@ def _contents(entries: Mapping[str, Entry], described: Mapping[str, Any]) -> Seg
     return SegmentContents(
         str(described["worker"]), steps, tuple(tensors), tuple(reductions), tuple(shapes)
     )
+
+
+def _steps(numbers: Sequence[int], rows: Sequence[int]) -> tuple[int, ...]:
+    if not rows or any(first >= second for first, second in pairwise(rows)) or rows[0] < 0:
+        raise TornSegment(f"rows {rows}, which are not ascending")
+    return tuple([numbers[row] for row in rows])
