@@ -1,6 +1,7 @@
-"""Reductions of a value that was saved raw: the same definitions as those taken by the hook.
+"""Reductions of values that were saved raw: the same definitions as those taken by the hook.
 
-Norms are vector norms over all elements; std and variance are unbiased (n - 1).
+Norms are vector norms over all elements; std and variance are unbiased (n - 1); of an even number
+of elements the median is the lower middle one, as torch has it.
 """
 
 from collections.abc import Callable
@@ -9,25 +10,6 @@ import numpy as np
 
 from trackside.capture.dtypes import Array
 from trackside.capture.exceptions import SMDebugValueError
-
-_Reduce = Callable[[Array], np.floating]
-
-
-def reduce_array(value: Array, column: str) -> Array:
-    """`column` as it is stored: "min", "abs_mean", "l2". 0-d float64; NaN where undefined."""
-    name = column.removeprefix("abs_")
-    reduce = _REDUCTIONS.get(name)
-    if reduce is None:
-        raise SMDebugValueError(
-            f"Unknown reduction {column!r}. Known: {', '.join(_REDUCTIONS)}, and each with abs_."
-        )
-    if np.iscomplexobj(value) or name != column:
-        value = np.abs(value)
-    flat = value.reshape(-1).astype(np.float64, copy=False)
-    if flat.size < _SMALLEST.get(name, 1):
-        return np.array(_OF_NOTHING.get(name, np.nan))
-    with np.errstate(all="ignore"):  # an overflow or NaN in training is a finding, not a warning
-        return np.array(reduce(flat))
 
 
 def column_name(reduction: str, absolute: bool = False) -> str:
@@ -43,26 +25,37 @@ def column_name(reduction: str, absolute: bool = False) -> str:
     return name
 
 
-def _median(flat: Array) -> np.floating:
-    # Of an even number torch takes the lower middle; NaN wins, as there.
-    if np.isnan(flat).any():
-        return np.float64(np.nan)
-    middle = (flat.size - 1) // 2
-    lowest: np.floating = np.partition(flat, middle)[middle]
-    return lowest
+def reduce_rows(values: Array, column: str) -> Array:
+    """One float64 figure for each entry of the first axis; NaN where it is not defined."""
+    rows = values.reshape(len(values), -1)
+    name = column.removeprefix("abs_")
+    if name != column or np.iscomplexobj(rows):
+        rows = np.abs(rows)
+    rows = rows.astype(np.float64, copy=False)
+    if rows.shape[1] < _SMALLEST.get(name, 1):
+        return np.full(len(rows), _OF_NOTHING.get(name, np.nan))
+    with np.errstate(all="ignore"):  # overflow and NaN in training are findings, not warnings
+        return _REDUCTIONS[name](rows)
 
 
-_REDUCTIONS: dict[str, _Reduce] = {
-    "min": np.min,
-    "max": np.max,
-    "mean": np.mean,
-    "std": lambda flat: np.std(flat, ddof=1),
-    "variance": lambda flat: np.var(flat, ddof=1),
-    "sum": np.sum,
-    "prod": np.prod,
+def _median(rows: Array) -> Array:
+    middle = (rows.shape[1] - 1) // 2
+    medians: Array = np.partition(rows, middle, axis=1)[:, middle]
+    medians[np.isnan(rows).any(axis=1)] = np.nan
+    return medians
+
+
+_REDUCTIONS: dict[str, Callable[[Array], Array]] = {
+    "min": lambda rows: np.min(rows, axis=1),
+    "max": lambda rows: np.max(rows, axis=1),
+    "mean": lambda rows: np.mean(rows, axis=1),
+    "std": lambda rows: np.std(rows, axis=1, ddof=1),
+    "variance": lambda rows: np.var(rows, axis=1, ddof=1),
+    "sum": lambda rows: np.sum(rows, axis=1),
+    "prod": lambda rows: np.prod(rows, axis=1),
     "median": _median,
-    "l1": lambda flat: np.sum(np.abs(flat)),
-    "l2": lambda flat: np.sqrt(np.dot(flat, flat)),
+    "l1": lambda rows: np.sum(np.abs(rows), axis=1),
+    "l2": lambda rows: np.sqrt(np.einsum("ij,ij->i", rows, rows)),
 }
 _SMALLEST = {"std": 2, "variance": 2}
 _OF_NOTHING = {"sum": 0.0, "prod": 1.0, "l1": 0.0, "l2": 0.0}

@@ -1,11 +1,12 @@
 """Opens a segment: checks that it is whole, says what it holds, gives arrays without copying."""
 
 import json
+import math
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,8 +21,7 @@ class TornSegment(ValueError):
     """The file is not a whole segment: cut short, overwritten, or something else altogether."""
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):  # a tuple because a long trial has a hundred thousand of them
     """One array of the file; its first axis is the step."""
 
     start: int
@@ -40,13 +40,11 @@ class Entry:
     def view(self, data: Any, offset: int = 0) -> Array:
         """Users' form of the entry, from the file's bytes starting at `offset`."""
         kind = RAW[self.stored_dtype]
-        count = (self.end - self.start) // kind.itemsize
-        flat = np.frombuffer(data, kind, count, self.start - offset)
-        return as_numpy(flat.reshape(self.stored_shape), self.dtype)
+        raw: Array = np.ndarray(self.stored_shape, kind, data, self.start - offset)
+        return as_numpy(raw, self.dtype)
 
 
-@dataclass(frozen=True, slots=True)
-class TensorRun:
+class TensorRun(NamedTuple):
     name: str
     entry: Entry
     steps: tuple[int, ...]
@@ -112,7 +110,7 @@ def _entries(
     for key, item in listed.items():
         start, end = item["data_offsets"]
         stored, shape = item["dtype"], tuple(item["shape"])
-        size = RAW[stored].itemsize * int(np.prod(shape, dtype=np.int64))
+        size = RAW[stored].itemsize * math.prod(shape)
         if data_start + start != expected or end - start != size:
             raise TornSegment(f"entry {key!r} at bytes {start} to {end}, with shape {list(shape)}")
         expected = data_start + end

@@ -1,7 +1,7 @@
 """Finds what is new in a trial of our own format and enters it into the index."""
 
 import logging
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from trackside.capture.dtypes import Array
 from trackside.capture.modes import ModeKeys
@@ -23,8 +23,7 @@ _FIRST_READ_BYTES = 64 << 10
 """Enough for nearly every header: one request to an object store instead of two."""
 
 
-@dataclass(frozen=True, slots=True)
-class SegmentBlock:
+class SegmentBlock(NamedTuple):
     folder: TrialFolder
     file: FoundFile
     entry: Entry

@@ -16,7 +16,7 @@ from trackside.capture.exceptions import (
     TensorUnavailableForStep,
 )
 from trackside.capture.modes import ModeKeys
-from trackside.capture.numpy_reductions import column_name, reduce_array
+from trackside.capture.numpy_reductions import column_name, reduce_rows
 from trackside.capture.step_table import StepState
 from trackside.capture.tensor_index import Block, TensorRecord
 from trackside.errors import ObjectNotFound
@@ -90,7 +90,8 @@ class Tensor:
         if found is None:
             raise self._why_not(step_num, mode, worker)
         block, row = found
-        return reduce_array(_read(block)[row], column)
+        figure: Array = np.array(reduce_rows(_read(block)[row : row + 1], column)[0])
+        return figure
 
     def reduction_values(
         self, step_num: int, mode: ModeKeys = ModeKeys.GLOBAL, worker: str | None = None

@@ -2,8 +2,7 @@
 
 from bisect import bisect_left, bisect_right
 from collections.abc import ItemsView, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from trackside.capture.dtypes import Array
 
@@ -26,8 +25,7 @@ class Block(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(NamedTuple):
     """One tensor at some steps, by one worker."""
 
     worker: str
@@ -36,8 +34,7 @@ class Run:
     block: Block
 
 
-@dataclass(frozen=True, slots=True)
-class CubeRun:
+class CubeRun(NamedTuple):
     """Reductions of many tensors at some steps: a block [step, tensor, column]."""
 
     worker: str
@@ -48,8 +45,7 @@ class CubeRun:
     columns: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ShapeRun:
+class ShapeRun(NamedTuple):
     worker: str
     steps: tuple[int, ...]
     shape: tuple[int, ...]

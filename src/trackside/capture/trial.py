@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from trackside.capture.collection import Collection
 from trackside.capture.collections_file import CollectionsFiles
+from trackside.capture.cube import Cube, read_cube
 from trackside.capture.dtypes import Array
 from trackside.capture.exceptions import (
     MissingCollectionFiles,
@@ -18,12 +19,16 @@ from trackside.capture.exceptions import (
     StepUnavailable,
     TensorUnavailable,
 )
+from trackside.capture.extras import import_extra
+from trackside.capture.frames import table_columns
 from trackside.capture.modes import ModeKeys
+from trackside.capture.numpy_reductions import column_name
+from trackside.capture.plot import plot_cube
 from trackside.capture.segment_source import SegmentSource
 from trackside.capture.smdebug_source import SmdebugSource
 from trackside.capture.step_table import StepState, StepTable
 from trackside.capture.tensor import Tensor
-from trackside.capture.tensor_index import TensorIndex
+from trackside.capture.tensor_index import TensorIndex, TensorRecord
 from trackside.capture.trial_folder import TrialFolder
 from trackside.capture.trial_layout import END_MARKER
 from trackside.settings import Settings
@@ -225,6 +230,63 @@ class Trial:
 
     def predictions(self, step: int, mode: ModeKeys = ModeKeys.GLOBAL) -> list[Array]:
         return self._values(step, mode, regex="predictions*")
+
+    def cube(
+        self,
+        names: Iterable[str] | None = None,
+        reduction: str = "mean",
+        *,
+        mode: ModeKeys = ModeKeys.GLOBAL,
+        worker: str | None = None,
+        abs: bool = False,
+    ) -> Cube:
+        """One figure of several tensors at all their steps, [steps x tensors]; all tensors when
+        none is named. Of a tensor of one element, `mean` is the element itself."""
+        self.maybe_refresh()
+        chosen = self.tensor_names() if names is None else list(names)
+        for name in chosen:
+            if name not in self._index:
+                raise TensorUnavailable(name)
+        column = column_name(reduction, abs)
+        return read_cube(self._index, self.step_table, chosen, column, mode=mode, worker=worker)
+
+    def to_pandas(self) -> Any:
+        """Reductions and one-element tensors: a row for each tensor, step and worker."""
+        self.maybe_refresh()
+        return import_extra("pandas").DataFrame(table_columns(self))
+
+    def to_polars(self) -> Any:
+        """The same table as `to_pandas`."""
+        self.maybe_refresh()
+        return import_extra("polars").DataFrame(table_columns(self))
+
+    def plot(
+        self,
+        names: Iterable[str] | str | None = None,
+        reduction: str = "mean",
+        *,
+        collection: str | None = None,
+        mode: ModeKeys = ModeKeys.GLOBAL,
+        ax: Any = None,
+    ) -> Any:
+        """Draw a figure of some tensors over the steps; losses and scalars when none is named.
+
+        `names` is a list, or one pattern. Returns matplotlib's axes.
+        """
+        if isinstance(names, str):
+            chosen = self.tensor_names(regex=names)
+        elif names is not None:
+            chosen = list(names)
+        elif collection is not None:
+            chosen = self.tensor_names(collection=collection)
+        else:
+            scalars = self.tensor_names(regex="^scalar/")
+            chosen = [*self.tensor_names(collection="losses"), *scalars]
+        return plot_cube(self.cube(chosen, reduction, mode=mode), self.name, reduction, ax)
+
+    def tensor_records(self) -> list[tuple[str, TensorRecord]]:
+        """What the index knows, for those who read in bulk. Looks for nothing new."""
+        return list(self._index.items())
 
     def maybe_refresh(self, name: str | None = None) -> None:
         """Look for new data, unless that is switched off or there can be none."""
