@@ -1,10 +1,12 @@
 """Opens a segment: checks that it is whole, says what it holds, gives arrays without copying."""
 
 import json
+import math
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,8 +21,7 @@ class TornSegment(ValueError):
     """The file is not a whole segment: cut short, overwritten, or something else altogether."""
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):  # a tuple because a long trial has a hundred thousand of them
     """One array of the file; its first axis is the step."""
 
     start: int
@@ -39,13 +40,11 @@ class Entry:
     def view(self, data: Any, offset: int = 0) -> Array:
         """Users' form of the entry, from the file's bytes starting at `offset`."""
         kind = RAW[self.stored_dtype]
-        count = (self.end - self.start) // kind.itemsize
-        flat = np.frombuffer(data, kind, count, self.start - offset)
-        return as_numpy(flat.reshape(self.stored_shape), self.dtype)
+        raw: Array = np.ndarray(self.stored_shape, kind, data, self.start - offset)
+        return as_numpy(raw, self.dtype)
 
 
-@dataclass(frozen=True, slots=True)
-class TensorRun:
+class TensorRun(NamedTuple):
     name: str
     entry: Entry
     steps: tuple[int, ...]
@@ -111,7 +110,7 @@ def _entries(
     for key, item in listed.items():
         start, end = item["data_offsets"]
         stored, shape = item["dtype"], tuple(item["shape"])
-        size = RAW[stored].itemsize * int(np.prod(shape, dtype=np.int64))
+        size = RAW[stored].itemsize * math.prod(shape)
         if data_start + start != expected or end - start != size:
             raise TornSegment(f"entry {key!r} at bytes {start} to {end}, with shape {list(shape)}")
         expected = data_start + end
@@ -125,15 +124,19 @@ def _entries(
 def _contents(entries: Mapping[str, Entry], described: Mapping[str, Any]) -> SegmentContents:
     steps = tuple([(int(s), str(m), int(ms), float(t)) for s, m, ms, t in described["steps"]])
     numbers = [step for step, *_ in steps]
+    if any(first >= second for first, second in pairwise(numbers)):
+        raise TornSegment(f"steps out of order, {numbers}")
     renamed = described["names"]
     tensors = []
     for group in described["tensors"]:
-        at = tuple([numbers[row] for row in group["rows"]])
+        at = _steps(numbers, group["rows"])
         tensors += [TensorRun(renamed.get(k, k), entries[k], at) for k in group["entries"]]
+    if any(run.entry.stored_shape[:1] != (len(run.steps),) for run in tensors):
+        raise TornSegment("an entry with more or fewer steps than it says")
     reductions = [
         ReductionRun(
             entries[cube["entry"]],
-            tuple([numbers[row] for row in cube["rows"]]),
+            _steps(numbers, cube["rows"]),
             tuple(cube["tensors"]),
             tuple(cube["columns"]),
         )
@@ -141,7 +144,7 @@ def _contents(entries: Mapping[str, Entry], described: Mapping[str, Any]) -> Seg
     ]
     shapes = [
         ShapeRun(
-            tuple([numbers[row] for row in group["rows"]]),
+            _steps(numbers, group["rows"]),
             {name: tuple(shape) for name, shape in group["shapes"].items()},
         )
         for group in described["shapes"]
@@ -149,3 +152,9 @@ def _contents(entries: Mapping[str, Entry], described: Mapping[str, Any]) -> Seg
     return SegmentContents(
         str(described["worker"]), steps, tuple(tensors), tuple(reductions), tuple(shapes)
     )
+
+
+def _steps(numbers: Sequence[int], rows: Sequence[int]) -> tuple[int, ...]:
+    if not rows or any(first >= second for first, second in pairwise(rows)) or rows[0] < 0:
+        raise TornSegment(f"rows {rows}, which are not ascending")
+    return tuple([numbers[row] for row in rows])

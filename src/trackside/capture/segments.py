@@ -220,7 +220,7 @@ class _MergedStep:
 
 
 def _one_per_step(records: Sequence[StepRecord]) -> list[_MergedStep]:
-    """In the order the steps were first seen; of a value filed twice, the later one counts."""
+    """In the order of the steps; of a value filed twice, the later one counts."""
     steps: dict[int, _MergedStep] = {}
     for record in records:
         earlier = steps.get(record.step)
@@ -230,7 +230,7 @@ def _one_per_step(records: Sequence[StepRecord]) -> list[_MergedStep]:
         if earlier is not None:
             record = _merged(earlier.record, record)
         steps[record.step] = _MergedStep(record, matrices)
-    return list(steps.values())
+    return [steps[step] for step in sorted(steps)]
 
 
 def _merged(first: StepRecord, second: StepRecord) -> StepRecord:
