@@ -105,13 +105,19 @@ def first_not_finite(records: list[StepRecord]) -> str | None:
                 bad.add(name)
         if record.matrix is not None:
             names.update(dict.fromkeys(record.reduced))
-            finite = np.isfinite(record.matrix).all(axis=1)
+            finite = np.isfinite(record.matrix[:, _telling(record.reductions)]).all(axis=1)
             bad.update(name for name, ok in zip(record.reduced, finite, strict=True) if not ok)
         for name, value in record.scalars.items():
             names[name] = None
             if not math.isfinite(value):
                 bad.add(name)
     return next((name for name in names if name in bad), None)
+
+
+def _telling(columns: tuple[str, ...]) -> list[int]:
+    """The spread of a single element is not defined: its NaN means nothing, where others tell."""
+    chosen = [i for i, name in enumerate(columns) if not name.endswith(("std", "variance"))]
+    return chosen or [*range(len(columns))]
 
 
 def _is_finite(tensor: Tensor) -> bool:

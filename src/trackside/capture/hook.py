@@ -46,6 +46,7 @@ from trackside.capture.segments import StepRecord
 from trackside.capture.stepper import GradientsAt, Stepper
 from trackside.capture.taps import RootTap
 from trackside.capture.trial_layout import END_MARKER
+from trackside.capture.values import in_backward
 from trackside.capture.writer import SegmentWriter
 from trackside.errors import ObjectNotFound, StorageError
 from trackside.settings import Settings
@@ -280,6 +281,8 @@ class Hook:
 
     @guarded
     def _begin_step(self, root: nn.Module) -> None:
+        if in_backward():  # a checkpoint recomputes the model
+            return
         self._finish_step()
         self.step += 1
         mode_step = self.mode_steps[self.mode] = self.mode_steps.get(self.mode, -1) + 1

@@ -1,7 +1,7 @@
 """Figures of many tensors at once: one row a tensor, one column a reduction.
 
-One definition everywhere: `std` and `variance` are unbiased (0 for a single element), norms are
-of all elements as a vector, half and float8 are added up wide, NaN and infinity are passed on.
+The same definitions as `numpy_reductions.py`: `std` and `variance` are unbiased (NaN for a single
+element), norms are of all elements as a vector, the median is the lower middle one.
 """
 
 import math
@@ -76,10 +76,16 @@ def _column(name: str, statistics: Statistics, count: Any) -> Any:
         case "mean" | "abs_mean":
             return value / count
         case "variance" | "abs_variance":
-            return value / (count - (count > 1))
+            return _variance(value, count)
         case "std" | "abs_std":
-            return (value / (count - (count > 1))) ** 0.5
+            return _variance(value, count) ** 0.5
     return value
+
+
+def _variance(spread: Any, count: Any) -> Any:
+    if isinstance(count, int):
+        return spread / (count - 1) if count > 1 else spread * math.nan
+    return spread / np.where(count > 1, count - 1, np.nan)
 
 
 def _widened(tensor: Tensor) -> Tensor:
@@ -108,10 +114,14 @@ def _of_small(tensors: list[Tensor], counts: Any, needed: set[str]) -> Statistic
             found[f"{prefix}prod"] = np.multiply.reduceat(values, starts)
         if f"{prefix}median" in needed:
             pieces = np.split(values, ends[:-1])
-            found[f"{prefix}median"] = np.array([np.median(piece) for piece in pieces])
+            found[f"{prefix}median"] = np.array([_median(piece) for piece in pieces])
     if "l2" in needed:
         found["l2"] = np.sqrt(np.add.reduceat(flat * flat, starts))
     return found
+
+
+def _median(values: Any) -> float:
+    return torch.from_numpy(values).median().item()
 
 
 def _of_large(flat: Tensor, needed: set[str]) -> Statistics:
@@ -138,7 +148,7 @@ def _of_large(flat: Tensor, needed: set[str]) -> Statistics:
         found[name] = abs(product) if name == "abs_prod" else product
     for name in needed & {"median", "abs_median"}:
         values = flat.abs() if name == "abs_median" else flat
-        found[name] = float(np.median(values.numpy()))
+        found[name] = values.median().item()
     return found
 
 
@@ -177,10 +187,7 @@ def _on_device(flat: Tensor, needed: set[str]) -> Statistics:
 
 
 def _statistic(name: str, values: Tensor) -> Tensor:
-    match name:
-        case "spread":
-            return values.var(correction=0) * values.numel()
-        case "median":
-            return values.nanmedian() if values.numel() % 2 else values.quantile(0.5)
+    if name == "spread":
+        return values.var(correction=0) * values.numel()
     result: Tensor = getattr(values, name)()
     return result

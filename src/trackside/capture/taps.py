@@ -12,10 +12,10 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch._dynamo.eval_frame import skip_code
 from torch._dynamo.symbolic_convert import InstructionTranslator
 
 from trackside.capture.plan import Origin
-from trackside.capture.values import in_backward
 
 _NOTHING = partial(sys.audit, "trackside.tap")
 """A picklable callable of the standard library that takes anything and returns None."""
@@ -36,27 +36,29 @@ class RootTap:
 
     def __init__(self, root: nn.Module, begin: Callable[[nn.Module], None]) -> None:
         self._root = root
-        self._begin = begin
+        self._begin = torch.compiler.disable(begin)
 
     def __call__(self, module: nn.Module, args: tuple[Any, ...]) -> None:
-        if module is self._root and not in_backward():
+        if module is self._root:
             self._begin(module)
 
     def __reduce__(self) -> Any:
         return _NOTHING.__reduce__()
 
     def install(self) -> Any:
-        if not type(self._root).__module__.startswith("torch.nn."):
-            return self._root.register_forward_pre_hook(torch.compiler.disable(self))
         # Dynamo takes the hooks of torch's own containers into the graph of `torch.compile`.
-        return self._root.register_forward_pre_hook(_GraphRootTap(self))
+        is_traced = type(self._root).__module__.startswith("torch.nn.")
+        return self._root.register_forward_pre_hook(TracedRootTap(self) if is_traced else self)
 
 
-class _GraphRootTap:
+skip_code(RootTap.__call__.__code__)  # or dynamo compiles it as a frame of its own
+
+
+class TracedRootTap:
     """For roots whose hooks are traced: stays out of graphs that must be whole."""
 
     def __init__(self, tap: RootTap) -> None:
-        self._tap = torch.compiler.disable(tap)
+        self._tap = tap
 
     def __call__(self, module: nn.Module, args: tuple[Any, ...]) -> None:
         if _may_leave_graph():

@@ -84,7 +84,8 @@ class WatchedModel:
     def _wanted_gradients(self, plan: CapturePlan, mask: int) -> Sorted:
         wanted = self._gradients.get(mask)
         if wanted is None:
-            wanted = self._gradients[mask] = _sort(plan, self.gradients, Origin.GRADIENT, mask)
+            trainable = [(name, p) for name, p in self.gradients if p.requires_grad]
+            wanted = self._gradients[mask] = _sort(plan, trainable, Origin.GRADIENT, mask)
         return wanted
 
 
