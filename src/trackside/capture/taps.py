@@ -51,9 +51,6 @@ class RootTap:
         return self._root.register_forward_pre_hook(TracedRootTap(self) if is_traced else self)
 
 
-skip_code(RootTap.__call__.__code__)  # or dynamo compiles it as a frame of its own
-
-
 class TracedRootTap:
     """For roots whose hooks are traced: stays out of graphs that must be whole."""
 
@@ -138,3 +135,9 @@ def _may_leave_graph() -> bool:
 def _graph_may_break() -> bool:
     """Asked while tracing; the answer becomes part of the graph."""
     return not InstructionTranslator.current_tx().one_graph
+
+
+# Called from outside a graph they are frames like any other, which dynamo would compile for
+# themselves. Inside a graph they are traced as ever.
+for _function in (RootTap.__call__, ModuleTap.__call__, _may_leave_graph):
+    skip_code(_function.__code__)
