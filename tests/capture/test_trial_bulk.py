@@ -61,7 +61,11 @@ def test_a_cube_reads_stored_reductions_of_several_segments_and_workers(tmp_path
     for i, writer in enumerate(writers):
         for step in range(4):
             matrix = np.array([[step, 1], [10 * step, 2]], np.float32) + 100 * i
-            parts: dict[str, Any] = {"reduced": names, "reductions": ("mean", "abs_max"), "matrix": matrix}
+            parts: dict[str, Any] = {
+                "reduced": names,
+                "reductions": ("mean", "abs_max"),
+                "matrix": matrix,
+            }
             writer.add(record(step, tensors={}, **parts))
             flushed(writer, step + 1)
         writer.close(end_marker=i == 1)
