@@ -81,6 +81,7 @@ def s3_server() -> Iterator[S3Server]:
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
+        env=os.environ | {"MOTO_S3_DEFAULT_MAX_KEYS": "10"},  # so that listings have pages
     ) as process:
         assert process.stdout is not None
         port = process.stdout.readline().strip()

@@ -6,6 +6,7 @@ import socket
 import struct
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
@@ -30,6 +31,8 @@ class Fault:
     changes_byte: int | None = None
     """Flip one bit of the answer's body at this offset."""
     seconds_per_kib: float = 0.0
+    meanwhile: Callable[[], object] = field(default=lambda: None, repr=False)
+    """Called when a cut answer has been cut, before the client knows."""
 
 
 @dataclass
@@ -153,6 +156,7 @@ class _Handler(BaseHTTPRequestHandler):
             content = bytes(changed)
         if fault.cut_after is not None:
             self.wfile.write(content[: fault.cut_after])
+            fault.meanwhile()
             self._reset()
             return
         self._write(content, fault.seconds_per_kib)

@@ -1,24 +1,34 @@
-"""Files that another process reads: written under a temporary name, synced, renamed."""
+"""Files that another process reads: written under a temporary name, synced, renamed.
 
+On a full disk a job's ballast file is given up, once, so that its records can still be written.
+"""
+
+import errno
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+BALLAST = ".ballast"
+BALLAST_BYTES = 1 << 20
 
 
 def write_bytes(path: Path, data: bytes) -> None:
     """Readers see the old content or the new, whole, also after a power cut."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    giving_up_ballast(path, lambda: _write(path, data))
+
+
+def giving_up_ballast(path: Path, action: Callable[[], None]) -> None:
+    """Do it; on a full disk drop the ballast that a folder above `path` holds, and try again."""
     try:
-        with open(temporary, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    sync_folder(path.parent)
+        action()
+    except OSError as error:
+        ballast = next((f / BALLAST for f in path.parents[:5] if (f / BALLAST).exists()), None)
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT) or ballast is None:
+            raise
+        ballast.unlink(missing_ok=True)
+        action()
 
 
 def write_json(path: Path, record: Any) -> None:
@@ -40,3 +50,17 @@ def sync_folder(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _write(path: Path, data: bytes) -> None:
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with open(temporary, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)

@@ -17,6 +17,9 @@ TracksideError
 ├── ArchiveError            an archive is damaged or would leave its folder
 ├── SandboxError            the script's surroundings cannot be made
 ├── DiskFull                no space left, with the folder and the way out
+├── ToolkitError            `train` cannot run the script as asked; the message is the failure text
+│   ├── CommandFailed       the script, or pip before it, ended with a code other than 0
+│   └── StoppedEarly        a stop signal came before the script was started
 └── JobError
     ├── JobNotFound
     ├── JobExists
@@ -140,6 +143,33 @@ class DiskFull(TracksideError):
     code = "disk_full"
 
 
+class ToolkitError(TracksideError):
+    code = "toolkit"
+
+
+class CommandFailed(ToolkitError):
+    """What ended, how, and the last it said; composed into the failure file by the toolkit."""
+
+    code = "command_failed"
+
+    def __init__(
+        self, kind: str, exit_code: int, *, said: str = "", command: str = "", extra: str = ""
+    ) -> None:
+        self.kind = kind
+        self.exit_code = exit_code
+        self.said = said
+        self.command = command
+        self.extra = extra
+        super().__init__(f"{kind}: {command} ended with exit code {exit_code}.")
+
+
+class StoppedEarly(ToolkitError):
+    code = "stopped_early"
+
+    def __init__(self, signal_name: str) -> None:
+        super().__init__(f"Stopped by {signal_name} before the script was started.")
+
+
 class JobError(TracksideError):
     code = "job"
 
@@ -168,7 +198,14 @@ class JobNotFinished(JobError):
 
 
 class JobFailed(JobError):
+    """What a person needs to know about a job that failed; `jobs.failure` collects it."""
+
     code = "job_failed"
+
+    def __init__(self, name: str, reason: str, evidence: str = "") -> None:
+        self.name = name
+        self.reason = reason
+        super().__init__(f"Job {name!r} failed: {reason}" + (f"\n{evidence}" if evidence else ""))
 
 
 class MoveRefused(JobError):

@@ -48,10 +48,14 @@ class HostRecord:
     phase: Phase = Phase.PREPARING
     exit_code: int | None = None
     """The script's own exit code, a signal as its negative number; None while unknown."""
+    ended_at: float = 0.0
+    """When the script was seen to have ended (seconds since the epoch)."""
     lost: str = ""
     """Why there is no exit code although the script is gone: nobody's fault in the script."""
     failure: str = ""
     """The text for FailureReason, with its category, when this host's part went wrong."""
+    unsent: str = ""
+    """Why something of this host could not be uploaded; it is still on its disk."""
     tail: str = ""
     """The last lines of the log of a host that failed."""
     isolation: str = ""
@@ -61,8 +65,8 @@ class HostRecord:
     """By the folder's name as the script sees it."""
 
     @property
-    def succeeded(self) -> bool:
-        return self.exit_code == 0 and not self.failure
+    def went_wrong(self) -> bool:
+        return bool(self.failure or self.lost)
 
 
 def write(path: Path, record: HostRecord) -> None:

@@ -4,6 +4,7 @@ Every move is one compare-and-set under a lock, on disk before anybody is told. 
 job may write; nobody keeps state that is not here.
 """
 
+import errno
 import fcntl
 import json
 import os
@@ -14,6 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from trackside import durable
 from trackside.errors import JobNotFound
 from trackside.status import FIRST, MESSAGES, Secondary, State, Status, can_follow
 
@@ -119,9 +121,16 @@ class Journal:
         # The wall clock may jump back; the order of a journal never does.
         event["time"] = max(time.time(), history.modified if history else 0.0)
         after = _fold_one(history, event)
-        os.write(descriptor, json.dumps(event, separators=(",", ":")).encode() + b"\n")
-        os.fsync(descriptor)
+        line = json.dumps(event, separators=(",", ":")).encode() + b"\n"
+        durable.giving_up_ballast(self.path, lambda: self._write_line(descriptor, line))
         return after
+
+    def _write_line(self, descriptor: int, line: bytes) -> None:
+        size = os.fstat(descriptor).st_size
+        if os.write(descriptor, line) != len(line):  # the disk filled up in the middle
+            os.ftruncate(descriptor, size)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.path))
+        os.fsync(descriptor)
 
     def _events(self) -> list[dict[str, Any]]:
         try:

@@ -6,10 +6,19 @@ Submitter, supervisor, sandbox and readers agree through this module and nothing
 from dataclasses import dataclass
 from pathlib import Path
 
+from trackside import durable
 from trackside.spec import JobSpec
 
 ML = "/opt/ml"
 """Where the script believes it is."""
+
+
+def sandbox_nonce(nonce: str, attempt: int) -> str:
+    """Marks the processes of one host in one attempt; `nonce` is its supervisor's, from `placed`.
+
+    Random, not made of names: two homes on one machine may each have a job of the same name.
+    """
+    return f"{nonce}.{attempt}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,16 +64,30 @@ class JobFolder:
         return self.root / "journal.jsonl"
 
     @property
+    def lock(self) -> Path:
+        """Held by whoever starts this job's supervisors, so that nobody else does meanwhile."""
+        return self.root / ".lock"
+
+    @property
+    def hosts(self) -> Path:
+        return self.root / "hosts"
+
+    @property
     def gang(self) -> Path:
         """Why all hosts of the present attempt must end; its absence means they go on."""
         return self.root / "gang"
 
     def host(self, host: str, attempt: int) -> "HostFolder":
-        return HostFolder(self.root / "hosts" / host / str(attempt))
+        return HostFolder(self.hosts / host / str(attempt))
 
+    @property
     def ballast(self) -> Path:
-        """Space to give back when the disk is full, so that the end can still be written."""
-        return self.root / ".ballast"
+        return self.root / durable.BALLAST
+
+    def reserve_ballast(self) -> None:
+        """Space to give back when the disk is full, so that the job's end can still be written."""
+        if not self.ballast.exists():
+            self.ballast.write_bytes(bytes(durable.BALLAST_BYTES))
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +157,13 @@ class JobKeys:
     def of(cls, spec: JobSpec) -> "JobKeys":
         return cls(spec.output.uri.rstrip("/"), spec.name)
 
+    @classmethod
+    def found_at(cls, uri: str) -> "JobKeys | None":
+        """The job whose spec this is; None when it is something else."""
+        prefix, ending, rest = uri.rpartition("/trackside/job.json")
+        output, slash, name = prefix.rpartition("/")
+        return cls(output, name) if ending and slash and name and not rest else None
+
     @property
     def prefix(self) -> str:
         return f"{self.output}/{self.name}"
@@ -153,6 +183,7 @@ class JobKeys:
 
     @property
     def logs(self) -> str:
+        """A folder per host, with the chunks of `log_lines`."""
         return f"{self.prefix}/trackside/logs"
 
     @property

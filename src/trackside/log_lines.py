@@ -67,6 +67,12 @@ def chunk_name(attempt: int, offset: int) -> str:
     return f"{attempt:04d}-{offset:016d}.log"
 
 
+def chunk_place(name: str) -> tuple[int, int] | None:
+    """Attempt and offset of a chunk, by its name; None for another file."""
+    attempt, _, offset = name.removesuffix(".log").partition("-")
+    return (int(attempt), int(offset)) if attempt.isdigit() and offset.isdigit() else None
+
+
 def _split_newlines(data: bytes) -> list[bytes]:
     """Split at newlines only: carriage returns belong to progress bars."""
     parts = data.split(b"\n")

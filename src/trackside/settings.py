@@ -11,8 +11,11 @@ from trackside.layout import Home
 
 INTERNAL = frozenset(
     {
+        "TRACKSIDE_ARGUMENT_ORDER",
         "TRACKSIDE_EXIT_RECORD",
         "TRACKSIDE_HOSTS_SHARED_MACHINE",
+        "TRACKSIDE_HOST_WAIT_SECONDS",
+        "TRACKSIDE_KEEP_BAKED_CODE",
         "TRACKSIDE_NONCE",
         "TRACKSIDE_OVERLAYS",
         "TRACKSIDE_REQUIRE",
@@ -42,6 +45,11 @@ class Settings:
     @property
     def layout(self) -> Home:
         return Home(self.home)
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """The environment from which another process loads these same settings."""
+        return {f.metadata["variable"]: str(getattr(self, f.name)) for f in fields(self)}
 
     @classmethod
     def load(cls, environ: Mapping[str, str] | None = None) -> "Settings":
@@ -73,3 +81,8 @@ def _convert(variable: str, text: str, default: Any) -> Any:
     if variable == "TRACKSIDE_ISOLATION" and text not in ("auto", "root", "user", "none"):
         raise InvalidSetting(f"{variable} = {text!r} is not one of auto, root, user, none.")
     return Path(text) if isinstance(default, Path) else value
+
+
+def environment() -> dict[str, str]:
+    """This process's own environment, for the supervisors it starts."""
+    return dict(os.environ)

@@ -64,6 +64,20 @@ def test_what_is_put_can_be_read_back_whole_and_in_part(store: Store) -> None:
     assert type(store.get("a/b", 0, 4)) is bytes
 
 
+def test_reading_piece_by_piece_gives_the_same_bytes(store: Store) -> None:
+    content = os.urandom(3 * MIB)
+    entry = store.put("k", content)
+    pieces = list(store.read("k", etag=entry.etag))
+    assert b"".join(pieces) == content
+    assert max(map(len, pieces)) < len(content)
+    assert b"".join(store.read("k", 100, MIB)) == content[100:MIB]
+    assert b"".join(store.read("k", 3 * MIB)) == b""
+    with pytest.raises(ObjectNotFound):
+        list(store.read("nothing"))
+    with pytest.raises(ObjectChanged):
+        list(store.read("k", 5, etag="another"))
+
+
 def test_a_range_is_cut_to_what_is_there(store: Store) -> None:
     store.put("k", b"0123456789")
     assert store.get("k", 8, 99) == b"89"

@@ -14,3 +14,6 @@ class ModeKeys(Enum):
 
 modes = ModeKeys
 """The spelling scripts use: `modes.TRAIN`."""
+
+TRAIN, EVAL, PREDICT, GLOBAL = ModeKeys.TRAIN, ModeKeys.EVAL, ModeKeys.PREDICT, ModeKeys.GLOBAL
+# So that the module may be used like the class: `from trackside.capture import modes`.

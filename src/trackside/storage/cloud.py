@@ -25,7 +25,7 @@ from trackside.storage.cloud_errors import Place, is_beyond_the_end, translated
 from trackside.storage.store import Entry, Store, check_key
 
 if TYPE_CHECKING:
-    from obstore import GetOptions, ObjectMeta, PutResult
+    from obstore import GetOptions, GetResult, ObjectMeta, PutResult
     from obstore.store import AzureStore, GCSStore, S3Store
 
 PART_BYTES = 8 << 20
@@ -33,6 +33,7 @@ PART_BYTES = 8 << 20
 
 _STREAM_PART_BYTES = 16 << 20  # S3 allows 10,000 parts: 160 GB of unknown length
 _MOST_PARTS = 9_000
+_PIECE_BYTES = 256 << 10
 _PARTS_AT_ONCE = 4
 _HEADS_AT_ONCE = 16
 _PAGE = 1000
@@ -63,22 +64,26 @@ class CloudStore(Store):
     def get(
         self, key: str, start: int = 0, end: int | None = None, *, etag: str | None = None
     ) -> bytes:
-        check_key(key)
-        if end is not None and end <= start:
-            self.stat(key)
+        result = self._request(key, start, end, etag)
+        if result is None:
             return b""
         with errors_named(self._place, key):
-            try:
-                result = obstore.get(self._inner, key, options=_options(start, end, etag))
-                data = result.bytes().to_bytes()
-            except BaseError as error:
-                if is_beyond_the_end(error):
-                    return b""
-                raise
-        # Asked again here, because some servers ignore If-Match.
-        if etag is not None and _unquoted(result.meta["e_tag"]) != etag:
-            raise ObjectChanged(f"{self._place.at(key)} was replaced while it was read.")
-        return data
+            return result.bytes().to_bytes()
+
+    def read(
+        self, key: str, start: int = 0, end: int | None = None, *, etag: str | None = None
+    ) -> Iterator[bytes]:
+        result = self._request(key, start, end, etag)
+        if result is None:
+            return
+        # Small pieces: fresh memory for large ones cost more than all the rest of a download.
+        pieces = iter(result.stream(min_chunk_size=_PIECE_BYTES))
+        while True:
+            with errors_named(self._place, key):
+                piece = next(pieces, None)
+            if piece is None:
+                return
+            yield piece
 
     def stat(self, key: str) -> Entry:
         check_key(key)
@@ -105,6 +110,26 @@ class CloudStore(Store):
                 check_key(key)
             with errors_named(self._place, batch[0] if len(batch) == 1 else ""):
                 self._delete(batch)
+
+    def _request(
+        self, key: str, start: int, end: int | None, etag: str | None
+    ) -> "GetResult | None":
+        """The answer before its body is read; None when no byte of the object is in the range."""
+        check_key(key)
+        if end is not None and end <= start:
+            self.stat(key)
+            return None
+        with errors_named(self._place, key):
+            try:
+                result = obstore.get(self._inner, key, options=_options(start, end, etag))
+            except BaseError as error:
+                if is_beyond_the_end(error):
+                    return None
+                raise
+        # Asked again here, because some servers ignore If-Match.
+        if etag is not None and _unquoted(result.meta["e_tag"]) != etag:
+            raise ObjectChanged(f"{self._place.at(key)} was replaced. List and read it again.")
+        return result
 
     def _send(self, key: str, source: "_Source") -> "PutResult":
         chunks = iter(source)

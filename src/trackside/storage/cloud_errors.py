@@ -102,6 +102,8 @@ def _generic(text: str, debug: str, where: str, code: str, place: Place) -> Stor
         return _refused(where, code, place)
     if status == "404":
         return ObjectNotFound(f"{where} does not exist. Check the name.")
+    if status == "412":  # met while resuming, it comes as this class
+        return ObjectChanged(f"{where} was replaced while it was read. Read it again.")
     if "non-partial response" in text:
         return StorageError(
             f"{where}: the server sends whole objects where a part was asked for. "

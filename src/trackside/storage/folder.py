@@ -3,6 +3,7 @@
 Objects are plain files, so anything else can read them. Imports no object-store library.
 """
 
+import errno
 import os
 import stat
 from collections.abc import Iterable, Iterator
@@ -19,6 +20,9 @@ from trackside.errors import (
 )
 from trackside.storage.partial_file import PartialFile, is_temporary
 from trackside.storage.store import Entry, Store, check_key
+
+_PIECE_BYTES = 1 << 20
+_UNUSABLE_NAME = (errno.ENAMETOOLONG, errno.ELOOP, errno.EILSEQ)
 
 
 class FolderStore(Store):
@@ -51,14 +55,22 @@ class FolderStore(Store):
     def get(
         self, key: str, start: int = 0, end: int | None = None, *, etag: str | None = None
     ) -> bytes:
+        return b"".join(self.read(key, start, end, etag=etag))
+
+    def read(
+        self, key: str, start: int = 0, end: int | None = None, *, etag: str | None = None
+    ) -> Iterator[bytes]:
         with self._errors_named(key), _opened(self._path(key)) as descriptor:
             entry = _entry(key, os.fstat(descriptor))
             if etag is not None and entry.etag != etag:
-                raise ObjectChanged(
-                    f"{self._shown(key)} was replaced while it was read. Read it again."
-                )
-            stop = entry.size_bytes if end is None else min(end, entry.size_bytes)
-            return _read(descriptor, start, stop)
+                raise ObjectChanged(f"{self._shown(key)} was replaced. List and read it again.")
+            end = entry.size_bytes if end is None else end
+            while start < end:
+                piece = os.pread(descriptor, min(end - start, _PIECE_BYTES), start)
+                if not piece:
+                    return
+                start += len(piece)
+                yield piece
 
     def stat(self, key: str) -> Entry:
         with self._errors_named(key):
@@ -130,7 +142,8 @@ class FolderStore(Store):
                 f"The system refuses access to {str(named)!r}. Check its owner and mode."
             ) from error
         except OSError as error:
-            raise StorageError(f"{self._shown(key)}: {error.strerror}.") from error
+            kind = InvalidKey if error.errno in _UNUSABLE_NAME else StorageError
+            raise kind(f"{self._shown(key)}: {error.strerror}.") from error
 
 
 class _Wanted:
@@ -214,17 +227,6 @@ def _opened(path: str) -> Iterator[int]:
         yield descriptor
     finally:
         os.close(descriptor)
-
-
-def _read(descriptor: int, start: int, end: int) -> bytes:
-    parts = []
-    while start < end:
-        part = os.pread(descriptor, end - start, start)
-        if not part:
-            break
-        parts.append(part)
-        start += len(part)
-    return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 def _copy(source: Path, file: PartialFile) -> None:

@@ -71,6 +71,12 @@ def locate(uri: str | Path, *, home: Path) -> Location:
     return Location(_store(scheme, bucket, home), key, uri)
 
 
+def locate_object(uri: str, *, home: Path) -> Location:
+    """One object, there already or not: of a path alone, nobody could tell a file from a folder."""
+    folder, _, name = uri.rpartition("/")
+    return locate(folder, home=home).child(name)
+
+
 def _on_this_machine(path: Path) -> Location:
     path = Path(os.path.abspath(path.expanduser()))
     if path.is_file():

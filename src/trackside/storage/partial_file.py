@@ -4,9 +4,9 @@ Used by folder stores (durable) and by downloads (not: what was fetched can be f
 """
 
 import errno
+import hashlib
 import itertools
 import os
-import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -18,7 +18,7 @@ from trackside.errors import DiskFull
 
 _PREFIX = ".trackside-"
 _SUFFIX = ".part"
-_TOKEN = secrets.token_hex(4)  # pids repeat where machines or containers share a folder
+_TOKEN = os.urandom(4).hex()  # pids repeat where machines or containers share a folder
 _serial = itertools.count()
 
 
@@ -91,6 +91,14 @@ class PartialFile:
                     break
                 copied += os.pwrite(self._descriptor, data, copied)
         return copied
+
+    def md5(self) -> str:
+        hasher = hashlib.md5(usedforsecurity=False)
+        offset = 0
+        while data := os.pread(self._descriptor, 1 << 20, offset):
+            hasher.update(data)
+            offset += len(data)
+        return hasher.hexdigest()
 
     def stat(self) -> os.stat_result:
         return os.fstat(self._descriptor)

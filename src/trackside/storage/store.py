@@ -52,6 +52,12 @@ class Store(ABC):
         """
 
     @abstractmethod
+    def read(
+        self, key: str, start: int = 0, end: int | None = None, *, etag: str | None = None
+    ) -> Iterator[bytes]:
+        """What `get` returns, piece by piece as it comes, in memory of a few pieces."""
+
+    @abstractmethod
     def stat(self, key: str) -> Entry:
         """One object's entry; `ObjectNotFound` when there is none."""
 

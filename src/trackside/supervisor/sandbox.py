@@ -64,7 +64,11 @@ class Sandbox(ABC):
 
     @abstractmethod
     def start(self, plan: SandboxPlan) -> None:
-        """Start the command. Calling it again for a sandbox that exists does nothing."""
+        """Start the command, unless this sandbox has started before.
+
+        Whoever called last is the supervisor that `revive` starts again: one that takes over calls
+        this too.
+        """
 
     @abstractmethod
     def poll(self, plan: SandboxPlan) -> SandboxState | None:

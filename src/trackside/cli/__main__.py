@@ -1,0 +1,5 @@
+"""`python -m trackside.cli`: the same as the `trackside` command."""
+
+from trackside.cli.main import main
+
+main()

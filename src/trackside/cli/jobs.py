@@ -1,0 +1,56 @@
+"""`trackside jobs`: which jobs there are."""
+
+import time
+from dataclasses import asdict
+
+import click
+
+from trackside.cli.tables import Cell, print_table, status_style
+from trackside.cli.text import as_json, duration
+from trackside.jobs.index import JobSummary
+from trackside.sdk.local import local_jobs
+from trackside.status import Status
+
+STATUSES = [status.value for status in Status]
+COLUMNS = ("NAME", "STATUS", "AGE", "TRAINED", "OUTPUT")
+
+
+@click.command
+@click.option(
+    "--status",
+    type=click.Choice([status.value for status in Status]),
+    help="Only jobs with this status.",
+)
+@click.option("--name", "name_contains", metavar="TEXT", help="Only names with this in them.")
+@click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="At most.")
+@click.option("--json", is_flag=True, help="Print JSON.")
+def jobs(status: str | None, name_contains: str | None, limit: int, json: bool) -> None:
+    """List jobs, newest first.
+
+    \b
+    Examples:
+      trackside jobs
+      trackside jobs --status Failed --limit 5
+      trackside jobs --json | jq '.[].name'
+    """
+    found = local_jobs().list(status=status, name_contains=name_contains, limit=limit)
+    if json:
+        print(as_json([asdict(job) for job in found]))
+    elif not found:
+        print("No jobs. `trackside run SCRIPT` starts one.")
+    else:
+        now = time.time()
+        print_table(COLUMNS, [_row(job, now) for job in found])
+
+
+def _row(job: JobSummary, now: float) -> list[Cell]:
+    # Between Starting and Completed the finer word says more.
+    shown = job.secondary if not job.is_final or job.status == Status.STOPPED else job.status
+    begun = job.training_started
+    return [
+        Cell(job.name),
+        Cell(shown, status_style(job.status)),
+        Cell(duration(now - job.created)),
+        Cell("" if begun is None else duration((job.ended or now) - begun)),
+        Cell(job.output),
+    ]

@@ -1,0 +1,61 @@
+"""`trackside logs`: what a job's script wrote."""
+
+import sys
+from collections import deque
+from collections.abc import Iterable, Iterator
+
+import click
+
+from trackside.jobs.jobs import Jobs
+from trackside.jobs.logs import LogLine
+from trackside.log_lines import stamp
+from trackside.sdk.job import TrainingJob
+from trackside.sdk.local import local_jobs
+
+
+@click.command
+@click.argument("job")
+@click.option("-f", "--follow", is_flag=True, help="Go on until the job has ended.")
+@click.option("--host", metavar="HOST", help="Only this one, such as algo-2.")
+@click.option("-t", "--timestamps", is_flag=True, help="When each line was written (UTC).")
+@click.option("-n", "--tail", type=click.IntRange(0), metavar="N", help="Only the last N lines.")
+def logs(job: str, follow: bool, host: str | None, timestamps: bool, tail: int | None) -> None:
+    """Print a job's log, byte for byte. With several hosts, each line says whose it is.
+
+    \b
+    Examples:
+      trackside logs -f train-2026-11-15-22-50-46-123
+      trackside logs train-2026-11-15-22-50-46-123 --host algo-2 --tail 50
+    """
+    known = local_jobs()
+    is_labelled = host is None and TrainingJob(job, known).num_hosts > 1
+    lines = _selected(known, job, host, follow=follow, tail=tail)
+    _write(lines, is_labelled=is_labelled, is_stamped=timestamps)
+
+
+def _selected(
+    known: Jobs, job: str, host: str | None, *, follow: bool, tail: int | None
+) -> Iterator[LogLine]:
+    if tail is None:
+        yield from known.logs(job, host=host, follow=follow)
+        return
+    so_far = list(known.logs(job, host=host))
+    yield from deque(so_far, maxlen=tail)
+    if follow:
+        after = {line.host: line.end for line in so_far}
+        yield from known.logs(job, host=host, follow=True, after=after)
+
+
+def _write(lines: Iterable[LogLine], *, is_labelled: bool, is_stamped: bool) -> None:
+    out = sys.stdout.buffer
+    begins = True
+    for line in lines:
+        if begins and is_stamped:
+            out.write(stamp(line.time))
+        if begins and is_labelled:
+            out.write(f"{line.host} | ".encode())
+        out.write(line.data)
+        begins = line.data.endswith(b"\n") or is_labelled
+        if begins and not line.data.endswith(b"\n"):
+            out.write(b"\n")
+        out.flush()

@@ -1,0 +1,22 @@
+"""`trackside reindex`: finds every job again from what is stored."""
+
+import click
+
+from trackside.sdk.local import local_jobs
+from trackside.sdk.locations import location
+
+
+@click.command
+@click.argument("locations", metavar="[LOCATION]...", nargs=-1)
+def reindex(locations: tuple[str, ...]) -> None:
+    """Make the list of jobs anew, from the job folders and from object storage.
+
+    Without a location: the embedded buckets, and the default output location.
+
+    \b
+    Examples:
+      trackside reindex
+      trackside reindex s3://bucket/out ./results
+    """
+    count = local_jobs().reindex([location(each) for each in locations])
+    print("1 job is known" if count == 1 else f"{count} jobs are known")

@@ -1,0 +1,161 @@
+"""`trackside run`: a script becomes a job.
+
+Options carry the names of the estimator's arguments, and are handed on as they are.
+"""
+
+from typing import Any
+
+import click
+
+from trackside.cli.pairs import FORM, as_mapping
+from trackside.cli.text import as_json
+from trackside.sdk.debugger import TensorBoardOutputConfig
+from trackside.sdk.estimator import Estimator
+from trackside.sdk.job import TrainingJob
+
+_LAUNCHERS = {"torchrun": "torch_distributed", "mpi": "mpi"}
+
+
+def _tensorboard(
+    ctx: click.Context, option: click.Parameter, location: str | None
+) -> TensorBoardOutputConfig | None:
+    return TensorBoardOutputConfig(location) if location else None
+
+
+def _metrics(
+    ctx: click.Context, option: click.Parameter, given: tuple[str, ...]
+) -> list[dict[str, str]]:
+    named = as_mapping(ctx, option, given)
+    return [{"Name": name, "Regex": regex} for name, regex in named.items()]
+
+
+@click.command
+@click.argument("entry_point", metavar="SCRIPT")
+@click.option("--source-dir", metavar="DIR", help="Folder to run it in, or an s3://….tar.gz.")
+@click.option(
+    "--channel",
+    "inputs",
+    multiple=True,
+    callback=as_mapping,
+    metavar="NAME=LOCATION",
+    help="Input data; may be repeated.",
+)
+@click.option(
+    "-p",
+    "--hyperparameter",
+    "hyperparameters",
+    metavar=FORM,
+    multiple=True,
+    callback=as_mapping,
+    help="An argument of the script; may be repeated.",
+)
+@click.option(
+    "--environment",
+    metavar=FORM,
+    multiple=True,
+    callback=as_mapping,
+    help="A variable for the script; may be repeated.",
+)
+@click.option("--output", "output_path", metavar="LOCATION", help="Where results go.")
+@click.option(
+    "--checkpoint-uri",
+    "checkpoint_s3_uri",
+    metavar="LOCATION",
+    help="/opt/ml/checkpoints is restored from here, and kept.",
+)
+@click.option(
+    "--tensorboard",
+    "tensorboard_output_config",
+    callback=_tensorboard,
+    metavar="LOCATION",
+    help="/opt/ml/output/tensorboard is copied here as it grows.",
+)
+@click.option("--name", "job_name", metavar="JOB", help="Otherwise the script's name and the time.")
+@click.option("--instances", "instance_count", type=click.IntRange(1), help="Number of hosts.")
+@click.option("--instance-type", metavar="TYPE", help="Noted; the job runs here.")
+@click.option(
+    "--distribution", type=click.Choice([*_LAUNCHERS]), help="What starts the script's processes."
+)
+@click.option("--processes-per-host", type=click.IntRange(1), help="With --distribution.")
+@click.option("--input-mode", type=click.Choice(["File", "FastFile", "Pipe"]))
+@click.option(
+    "--metric",
+    "metric_definitions",
+    multiple=True,
+    callback=_metrics,
+    metavar="NAME=REGEX",
+    help="A curve read from the log; may be repeated.",
+)
+@click.option(
+    "--tag", "tags", metavar=FORM, multiple=True, callback=as_mapping, help="May be repeated."
+)
+@click.option(
+    "--max-run", type=click.IntRange(1), metavar="SECONDS", help="Stopped after this; one day."
+)
+@click.option(
+    "--max-retries",
+    "max_retry_attempts",
+    type=click.IntRange(1, 30),
+    metavar="N",
+    help="New attempts after a fault of the machine.",
+)
+@click.option(
+    "--grace",
+    "grace_seconds",
+    type=click.IntRange(0),
+    metavar="SECONDS",
+    help="From SIGTERM to SIGKILL when stopped; 120.",
+)
+@click.option("--python", metavar="PROGRAM", help="Runs the script; this one if not given.")
+@click.option("-w", "--wait", is_flag=True, help="Show the log as it comes, until the job ends.")
+@click.option("--json", is_flag=True, help="Print the job as JSON instead.")
+def run(
+    inputs: dict[str, str],
+    job_name: str | None,
+    distribution: str | None,
+    processes_per_host: int | None,
+    wait: bool,
+    json: bool,
+    **arguments: Any,
+) -> None:
+    """Run a script as a training job.
+
+    The job goes on when this command ends, whatever happens to the terminal.
+
+    \b
+    Examples:
+      trackside run train.py --wait
+      trackside run train.py --source-dir src --channel training=./data -p epochs=3 --wait
+      trackside run train.py --instances 2 --distribution torchrun --output s3://bucket/out
+    """
+    estimator = Estimator(
+        **arguments,
+        distribution=_distribution(distribution, processes_per_host),
+        debugger_hook_config=False,
+    )
+    estimator.fit(inputs or None, wait=False, job_name=job_name)
+    assert estimator.latest_training_job is not None
+    _after_start(estimator.latest_training_job, wait=wait, json=json)
+
+
+def _distribution(launcher: str | None, processes: int | None) -> dict[str, Any]:
+    if launcher is None:
+        if processes is not None:
+            raise click.UsageError("--processes-per-host needs --distribution.")
+        return {}
+    return {_LAUNCHERS[launcher]: {"enabled": True, "processes_per_host": processes}}
+
+
+def _after_start(job: TrainingJob, *, wait: bool, json: bool) -> None:
+    if wait:
+        # After the start, so that the job does not wait for what only its watcher needs.
+        from trackside.cli.waiting import wait_for
+
+        wait_for(job, quiet=json)
+    if json:
+        print(as_json(job.describe()))
+    elif not wait:
+        print(f"Started {job.name}")
+        print(f"  trackside logs -f {job.name}")
+        print(f"  trackside show {job.name}")
+        print(f"  trackside stop {job.name}")

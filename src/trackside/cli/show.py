@@ -1,0 +1,126 @@
+"""`trackside show`: everything about one job on one screen."""
+
+import time
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+import click
+from rich.text import Text
+
+from trackside.cli.tables import Cell, new_console, print_table, status_style
+from trackside.cli.text import as_json, duration, one_line, size, visible
+from trackside.sdk.local import local_jobs
+from trackside.status import Secondary, Status
+
+LAGGING_SECONDS = 60
+"""A folder with files waiting longer than this is not being kept."""
+
+
+@click.command
+@click.argument("job")
+@click.option("--json", is_flag=True, help="Print JSON.")
+def show(job: str, json: bool) -> None:
+    """Show one job: statuses, hosts, how fresh its copies are, why it failed, where all is.
+
+    \b
+    Examples:
+      trackside show train-2026-11-15-22-50-46-123
+      trackside show train-2026-11-15-22-50-46-123 --json | jq .SecondaryStatus
+    """
+    described = local_jobs().describe(job)
+    if json:
+        print(as_json(described))
+        return
+    console = new_console()
+    console.print(_title(described))
+    if reason := described.get("FailureReason"):
+        console.print(Text(visible(reason), "red"))
+    print()
+    print_table(("STATUS", "SINCE", "FOR", "MESSAGE"), _statuses(described, time.time()))
+    print()
+    print_table(("HOST", "PHASE", "EXIT", "NOW"), _hosts(described))
+    if syncs := [*_syncs(described, time.time())]:
+        print()
+        print_table(("FOLDER", "LAST SYNCED", "WAITING", "TO"), syncs)
+    print()
+    for label, value in _places(described):
+        console.print(f"{label:<12}{visible(value)}", soft_wrap=True)
+
+
+def _title(described: Mapping[str, Any]) -> Text:
+    status = described["TrainingJobStatus"]
+    shown = Text(described["TrainingJobName"], "bold")
+    finer = described["SecondaryStatus"]
+    return shown.append("  ").append(finer, status_style(status))
+
+
+def _statuses(described: Mapping[str, Any], now: float) -> list[list[Cell]]:
+    rows = []
+    for entry in described["SecondaryStatusTransitions"]:
+        start = entry["StartTime"].timestamp()
+        ended = entry["EndTime"].timestamp() if "EndTime" in entry else now
+        lasted = "" if Secondary(entry["Status"]).is_final else duration(ended - start)
+        message = Cell(entry["StatusMessage"])
+        rows.append(
+            [Cell(entry["Status"]), Cell(_clock(entry["StartTime"])), Cell(lasted), message]
+        )
+    return rows
+
+
+def _clock(moment: datetime) -> str:
+    return f"{moment.astimezone():%Y-%m-%d %H:%M:%S}"
+
+
+def _hosts(described: Mapping[str, Any]) -> list[list[Cell]]:
+    rows = []
+    for name, host in described["Trackside"]["hosts"].items():
+        code = host["exit_code"]
+        style = "red" if code or host["failure"] or host["lost"] else ""
+        exit_text = "" if code is None else str(code)
+        note = one_line(host["failure"] or host["lost"]) or progress_text(host["progress"])
+        rows.append([Cell(name), Cell(host["phase"]), Cell(exit_text, style), Cell(note)])
+    return rows
+
+
+def progress_text(progress: Mapping[str, Any]) -> str:
+    """`training: 3 of 7 files, 1.2 of 4.0 GB`; empty when nothing is being moved."""
+    if not progress["num_files"]:
+        return ""
+    files = f"{progress['done_files']} of {progress['num_files']} files"
+    done = f"{size(progress['done_bytes'])} of {size(progress['size_bytes'])}"
+    return f"{progress['what']}: {files}, {done}"
+
+
+def _syncs(described: Mapping[str, Any], now: float) -> Iterator[list[Cell]]:
+    """One row per folder and host; a folder that lags behind is loud about it."""
+    is_over = Status(described["TrainingJobStatus"]).is_final
+    for host, folders in described["Trackside"]["syncs"].items():
+        for folder, sync in folders.items():
+            age = now - sync["last"] if sync["last"] else None
+            is_lagging = sync["error"] or (
+                not is_over and sync["pending_files"] and (age is None or age > LAGGING_SECONDS)
+            )
+            when = "never" if age is None else f"{duration(age)} ago"
+            waiting = f"{sync['pending_files']} files, {size(sync['pending_bytes'])}"
+            if sync["error"]:
+                waiting += f": {one_line(sync['error'])}"
+            style = "bold red" if is_lagging else ""
+            yield [
+                Cell(f"{host} {folder}"),
+                Cell(f"{when}, LAGGING" if is_lagging else when, style),
+                Cell(waiting if sync["pending_files"] or sync["error"] else "", style),
+                Cell(sync["to"]),
+            ]
+
+
+def _places(described: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    own = described["Trackside"]
+    if Status(described["TrainingJobStatus"]) in (Status.COMPLETED, Status.STOPPED):
+        yield "model", described["ModelArtifacts"]["S3ModelArtifacts"]
+    yield "output", own["output"]
+    for channel in described.get("InputDataConfig", ()):
+        yield channel["ChannelName"], channel["DataSource"]["S3DataSource"]["S3Uri"]
+    if own["folder"]:
+        yield "folder", own["folder"]
+    yield "log", f"trackside logs {described['TrainingJobName']}"

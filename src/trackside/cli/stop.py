@@ -1,0 +1,24 @@
+"""`trackside stop`: ends a job and keeps what it has made."""
+
+import click
+
+from trackside.sdk.local import local_jobs
+
+
+@click.command
+@click.argument("job")
+@click.option("-w", "--wait", is_flag=True, help="Return when it has ended.")
+def stop(job: str, wait: bool) -> None:
+    """Stop a job. The script gets SIGTERM and time to save; what it has made is kept.
+
+    Stopping a job that has ended changes nothing.
+
+    \b
+    Example:
+      trackside stop train-2026-11-15-22-50-46-123 --wait
+    """
+    known = local_jobs()
+    history = known.stop(job)
+    if wait:
+        history = known.wait(job)
+    print(f"{job} is {history.state.secondary}")

@@ -1,0 +1,23 @@
+"""`trackside upload`: tries again to store what a job could not."""
+
+import click
+
+from trackside.errors import JobError
+from trackside.sdk.local import local_jobs
+from trackside.supervisor.publish import upload_kept
+
+
+@click.command
+@click.argument("job")
+def upload(job: str) -> None:
+    """Upload what is still only here, because the store was out of reach at a job's end.
+
+    \b
+    Example:
+      trackside upload train-2026-11-15-22-50-46-123
+    """
+    known = local_jobs()
+    if known.describe(job)["Trackside"]["folder"] is None:
+        raise JobError(f"Job {job!r} has no folder on this machine: it keeps nothing here.")
+    for artifact in upload_kept(known.settings.layout.job(job), known.settings):
+        print(artifact.uri)

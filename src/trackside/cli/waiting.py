@@ -1,0 +1,110 @@
+"""Waiting for a job at a terminal: its statuses and log, and bars while files are moved."""
+
+import sys
+from collections.abc import Iterator, Mapping
+from types import TracebackType
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from trackside.cli.failures import INTERRUPTED
+from trackside.cli.tables import new_console
+from trackside.cli.text import one_line, size
+from trackside.errors import TracksideError
+from trackside.jobs.logs import LogLine
+from trackside.journal import History
+from trackside.sdk.job import TrainingJob
+from trackside.sdk.print_events import LinePrinter
+from trackside.status import Secondary
+
+_MOVING = (Secondary.DOWNLOADING, Secondary.UPLOADING)
+_BAR_COLUMNS = 30
+
+
+def wait_for(job: TrainingJob, *, quiet: bool = False) -> None:
+    """Until the job has ended. `JobFailed` if it failed; Ctrl-C leaves, and the job goes on."""
+    try:
+        if quiet:
+            job.wait(logs=False)
+        elif sys.stdout.isatty():
+            with _Screen(job) as screen:
+                for item in job.follow():
+                    screen.show(item)
+            job.raise_failure()
+        else:
+            job.wait()
+    except KeyboardInterrupt:
+        print(
+            f"\nNo longer waiting; {job.name} goes on.\n"
+            f"  trackside logs -f {job.name}\n"
+            f"  trackside stop {job.name}",
+            file=sys.stderr,
+        )
+        sys.exit(INTERRUPTED)
+
+
+class _Screen:
+    """Lines as they come; below them, while files are moved, a bar for each host.
+
+    The bars are gone before anything else is written, so that the log reaches the terminal raw.
+    """
+
+    def __init__(self, job: TrainingJob) -> None:
+        self._job = job
+        self._printer = LinePrinter(sys.stdout, num_hosts=job.num_hosts)
+        self._console = new_console()
+        self._live: Live | None = None
+        self._is_moving = False
+
+    def __enter__(self) -> "_Screen":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        failure: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._hide()
+
+    def show(self, item: History | LogLine) -> None:
+        self._hide()
+        self._printer.show(item)
+        if isinstance(item, History):
+            self._is_moving = item.state.secondary in _MOVING
+        if self._is_moving:
+            self._live = Live(get_renderable=self._bars, console=self._console, transient=True)
+            self._live.start()
+
+    def _hide(self) -> None:
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+    def _bars(self) -> RenderableType:
+        try:
+            hosts = self._job.describe()["Trackside"]["hosts"]
+        except TracksideError:
+            return Group()  # asked again in a moment
+        return Group(*bars(hosts))
+
+
+def bars(hosts: Mapping[str, Mapping[str, Any]]) -> Iterator[RenderableType]:
+    """For each host that moves files: what, how many of them, how much of it."""
+    for host, record in hosts.items():
+        progress = record["progress"]
+        if not progress["num_files"]:
+            continue
+        row = Table.grid(padding=(0, 1))
+        total, done = progress["size_bytes"], progress["done_bytes"]
+        row.add_row(
+            Text(one_line(f"{host} {progress['what']}")),
+            ProgressBar(total=total or 1, completed=done if total else 1, width=_BAR_COLUMNS),
+            Text(f"{size(done)} of {size(total)}"),
+            Text(f"{progress['done_files']} of {progress['num_files']} files"),
+        )
+        yield row

@@ -1,0 +1,56 @@
+"""What a job has left in object storage: archives with checksums, folders with counts."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from trackside.errors import ObjectNotFound
+from trackside.jobs.records import Record
+from trackside.layout import Home
+from trackside.storage.locate import locate, locate_object
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """One object, or all objects below one prefix."""
+
+    kind: str
+    """output, checkpoints, tensorboard or debug."""
+    uri: str
+    size_bytes: int
+    num_files: int = 1
+    sha256: str | None = None
+    """Known for what was published at the job's end; None for a prefix."""
+
+
+def artifacts_of(record: Record, home: Home) -> list[Artifact]:
+    return [*_published(record, home), *_folders(record, home)]
+
+
+def _published(record: Record, home: Home) -> Iterator[Artifact]:
+    """The list is written last: without it, nothing is published yet."""
+    location = locate_object(record.keys.artifacts, home=home.root)
+    try:
+        listed = json.loads(location.store.get(location.key))
+    except ObjectNotFound:
+        return
+    for item in listed:
+        yield Artifact("output", item["uri"], item["size_bytes"], sha256=item["sha256"])
+
+
+def _folders(record: Record, home: Home) -> Iterator[Artifact]:
+    for kind, uri in _prefixes(record):
+        location = locate(f"{uri}/", home=home.root)
+        sizes = [entry.size_bytes for entry in location.store.list(location.key)]
+        if sizes:
+            yield Artifact(kind, uri, sum(sizes), len(sizes))
+
+
+def _prefixes(record: Record) -> Iterator[tuple[str, str]]:
+    spec, keys = record.spec, record.keys
+    if spec.checkpoints:
+        yield "checkpoints", spec.checkpoints.uri.rstrip("/")
+    if spec.tensorboard:
+        yield "tensorboard", keys.under(spec.tensorboard.uri, "tensorboard-output")
+    if spec.debug_hook:
+        yield "debug", keys.under(spec.debug_hook.uri, "debug-output")

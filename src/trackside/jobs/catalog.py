@@ -1,0 +1,167 @@
+"""Which jobs there are: the index, brought up to date from the folders whenever it is read.
+
+The folders decide. An index that is missing, damaged, locked or on a full disk costs time, never
+an answer.
+"""
+
+import json
+import logging
+import os
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from trackside.errors import JobError, ObjectNotFound
+from trackside.jobs.index import MEMORY, Index, JobSummary, opened, set_aside
+from trackside.jobs.records import UNREADABLE, publish_journal, read_stored_history
+from trackside.journal import Journal
+from trackside.layout import Home, JobKeys
+from trackside.storage.locate import locate
+
+T = TypeVar("T")
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Catalog:
+    home: Home
+
+    def select(self, **wanted: Any) -> list[JobSummary]:
+        """See `Index.select`."""
+        return self._look(lambda index: index.select(**wanted))
+
+    def unfinished(self) -> list[str]:
+        """Those with a folder here that were not seen to have ended."""
+        finished = self._look(lambda index: index.finished(), refresh=False)
+        return sorted(self._folder_names() - finished)
+
+    def find(self, name: str) -> JobSummary | None:
+        return self._look(lambda index: index.find(name))
+
+    def reindex(self, locations: Sequence[str]) -> int:
+        """Forget everything, then read the folders and every job below these locations."""
+        self._store_journals()
+        stored = {row.name: row for location in locations for row in self._stored_jobs(location)}
+
+        def rebuild(index: Index) -> int:
+            index.clear()
+            self._refresh(index)
+            known = index.finished() | index.unfinished().keys()
+            index.put(row for name, row in stored.items() if name not in known)
+            return len(known | stored.keys())
+
+        try:
+            return self._use_file(rebuild)
+        except (sqlite3.OperationalError, OSError) as error:
+            raise JobError(
+                f"The index {str(self.home.index)!r} cannot be written: {error}. "
+                "Free space or end the program that locks it, then reindex again."
+            ) from error
+
+    def _store_journals(self) -> None:
+        """A job whose supervisor died right at the end may have it only in its folder."""
+        for name in self._folder_names():
+            folder = self.home.job(name)
+            try:
+                if Journal(folder.journal).read().state.is_final:
+                    publish_journal(folder, self.home)
+            except UNREADABLE as error:
+                logger.warning("job %s: its journal is not in storage: %s", name, error)
+
+    def _look(self, use: Callable[[Index], T], *, refresh: bool = True) -> T:
+        """At the index, or at the folders alone when the index cannot be used now."""
+        try:
+            return self._use_file(use, refresh=refresh)
+        except (sqlite3.OperationalError, OSError) as error:
+            logger.warning(
+                "the index %s cannot be used (%s); reading the job folders", self.home.index, error
+            )
+        with opened(MEMORY) as index:
+            if refresh:
+                self._refresh(index)
+            return use(index)
+
+    def _use_file(self, use: Callable[[Index], T], *, refresh: bool = True) -> T:
+        self.home.root.mkdir(parents=True, exist_ok=True)
+        try:
+            with opened(self.home.index) as index:
+                if refresh:
+                    self._refresh(index)
+                return use(index)
+        except sqlite3.OperationalError:
+            raise
+        except sqlite3.DatabaseError as error:
+            logger.warning(
+                "the index %s is damaged (%s); making it anew from the job folders. "
+                "`trackside reindex` also finds jobs that are only in object storage",
+                self.home.index,
+                error,
+            )
+        set_aside(self.home.index)
+        with opened(self.home.index) as index:
+            self._refresh(index)
+            return use(index)
+
+    def _refresh(self, index: Index) -> None:
+        """Read what may have changed: the folders of jobs that are new or had not ended."""
+        unfinished = index.unfinished()
+        folders = self._folder_names()
+        present = {
+            name: self._read_folder(name, unfinished.get(name))
+            for name in folders - index.finished()
+        }
+        for name in unfinished.keys() - folders:
+            present[name] = self._read_stored(unfinished[name])
+        changed = [row for name, row in present.items() if row and row != unfinished.get(name)]
+        gone = [name for name, row in present.items() if row is None and name in unfinished]
+        if changed or gone:
+            index.put(changed, forget=gone)
+
+    def _folder_names(self) -> set[str]:
+        try:
+            return {name for name in os.listdir(self.home.jobs) if name[0] != "."}
+        except FileNotFoundError:
+            return set()
+
+    def _read_folder(self, name: str, known: JobSummary | None) -> JobSummary | None:
+        folder = self.home.job(name)
+        try:
+            history = Journal(folder.journal).read()
+            output = known.output if known else _output_of(folder.spec.read_bytes())
+        except UNREADABLE as error:
+            logger.warning("%s is not a readable job folder: %r", folder.root, error)
+            return None
+        return JobSummary.of(name, output, history)
+
+    def _read_stored(self, row: JobSummary) -> JobSummary | None:
+        """A job that had not ended when its folder was there: storage knows, or nobody does."""
+        try:
+            history = read_stored_history(JobKeys(row.output, row.name), self.home)
+        except ObjectNotFound:
+            return None
+        except UNREADABLE as error:
+            logger.warning("job %s: where it stands is not known: %s", row.name, error)
+            return row
+        return JobSummary.of(row.name, row.output, history)
+
+    def _stored_jobs(self, uri: str) -> Iterator[JobSummary]:
+        location = locate(uri, home=self.home.root)
+        above = location.uri.removesuffix(location.key).rstrip("/") + "/"
+        for entry in location.store.list(location.key):
+            keys = JobKeys.found_at(above + entry.key)
+            if keys is None:
+                continue
+            try:
+                history = read_stored_history(keys, self.home)
+            except ObjectNotFound:
+                logger.info("%s has no journal: it runs elsewhere, or was lost", keys.prefix)
+            except UNREADABLE as error:
+                logger.warning("%s is not a readable job: %r", keys.prefix, error)
+            else:
+                yield JobSummary.of(keys.name, keys.output, history)
+
+
+def _output_of(request: bytes) -> str:
+    """Without validation: listing reads jobs that a later version may refuse."""
+    return str(json.loads(request)["OutputDataConfig"]["S3OutputPath"]).rstrip("/")

@@ -1,0 +1,111 @@
+"""What DescribeTrainingJob answers about a job; what only we know is under `Trackside`."""
+
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any
+
+from trackside import hosts
+from trackside.jobs.records import Record
+from trackside.journal import History, Transition
+from trackside.layout import JobKeys
+
+ACCOUNT = "000000000000"
+REGION = "local"
+ROLE_ARN = f"arn:aws:iam::{ACCOUNT}:role/trackside"
+"""Told when a job names no role: clients that attach to a job insist on one."""
+
+_NOT_ECHOED = ("Tags", "Trackside")
+
+
+def arn(name: str) -> str:
+    return f"arn:aws:sagemaker:{REGION}:{ACCOUNT}:training-job/{name.lower()}"
+
+
+def describe(record: Record) -> dict[str, Any]:
+    """Times are aware datetimes, as boto3 gives; members that do not apply are left out."""
+    request = record.spec.to_request()
+    return {
+        "TrainingJobName": record.spec.name,
+        "TrainingJobArn": arn(record.spec.name),
+        "RoleArn": ROLE_ARN,
+        **{key: value for key, value in request.items() if key not in _NOT_ECHOED},
+        "ModelArtifacts": {"S3ModelArtifacts": _model(record)},
+        **_state(record.history),
+        **_times(record.history),
+        **_profiling(record),
+        "Trackside": _trackside(record, request["Trackside"]),
+    }
+
+
+def _state(history: History) -> dict[str, Any]:
+    state = {
+        "TrainingJobStatus": str(history.state.status),
+        "SecondaryStatus": str(history.state.secondary),
+        "SecondaryStatusTransitions": [_transition(entry) for entry in history.transitions],
+    }
+    if history.failure_reason is not None:
+        state["FailureReason"] = history.failure_reason[:1024]
+    return state
+
+
+def _transition(entry: Transition) -> dict[str, Any]:
+    told = {
+        "Status": str(entry.secondary),
+        "StartTime": _moment(entry.start),
+        "StatusMessage": entry.message,
+    }
+    if entry.end is not None:
+        told["EndTime"] = _moment(entry.end)
+    return told
+
+
+def _times(history: History) -> dict[str, Any]:
+    times: dict[str, Any] = {
+        "CreationTime": _moment(history.created),
+        "LastModifiedTime": _moment(history.modified),
+    }
+    started, ended = history.training_started, history.ended
+    if started is not None:
+        times["TrainingStartTime"] = _moment(started)
+    if ended is not None:
+        times["TrainingEndTime"] = _moment(ended)
+    if started is not None and ended is not None:
+        seconds = max(1, int(ended - started))
+        times["TrainingTimeInSeconds"] = seconds
+        times["BillableTimeInSeconds"] = seconds
+    return times
+
+
+def _model(record: Record) -> str:
+    """Where the model is or will be: also told before it is there."""
+    keys = JobKeys(record.keys.output, record.spec.name)
+    return keys.model_folder + "/" if record.spec.output.compression == "NONE" else keys.model
+
+
+def _profiling(record: Record) -> dict[str, Any]:
+    if record.spec.profiler is None:
+        return {}
+    return {"ProfilingStatus": "Disabled" if record.spec.profiler.disabled else "Enabled"}
+
+
+def _trackside(record: Record, options: dict[str, Any]) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "options": options,
+        "attempt": record.history.attempt,
+        "output": record.keys.prefix,
+        "folder": None if record.folder is None else str(record.folder.root),
+        "notes": [dict(note) for note in record.history.notes],
+        "hosts": {},
+        "syncs": {},
+    }
+    if record.folder is not None:
+        for host in record.spec.hosts:
+            place = record.folder.host(host, record.history.attempt)
+            if seen := hosts.read(place.record):
+                told["hosts"][host] = asdict(seen)
+                told["syncs"][host] = told["hosts"][host].pop("syncs")
+    return told
+
+
+def _moment(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)

@@ -1,0 +1,212 @@
+"""What a client on this machine can do with jobs, without a server.
+
+Whoever looks at a job that has not ended also sees to it that it can end: `reconcile.py`.
+"""
+
+import logging
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from trackside.errors import (
+    InvalidSpec,
+    JobFailed,
+    JobNotFinished,
+    JobNotFound,
+    Violation,
+)
+from trackside.jobs import failure, watch
+from trackside.jobs.artifacts import Artifact, artifacts_of
+from trackside.jobs.catalog import Catalog
+from trackside.jobs.describe import describe
+from trackside.jobs.index import JobSummary
+from trackside.jobs.logs import LogLine, LogPosition, LogReader
+from trackside.jobs.placing import Launcher
+from trackside.jobs.reconcile import Reconciler
+from trackside.jobs.records import UNREADABLE, Record, read_folder, read_stored
+from trackside.jobs.submit import Submission, anchored, sweep_drafts
+from trackside.jobs.watch import Watch
+from trackside.journal import History, Journal
+from trackside.layout import JobFolder, JobKeys
+from trackside.placement.local import LocalPlacement
+from trackside.settings import Settings
+from trackside.spec import JOB_NAME, JobSpec
+from trackside.status import Secondary, Status
+
+logger = logging.getLogger(__name__)
+
+# Without -P a file in the working folder could stand in for a module of the supervisor's.
+SUPERVISOR_COMMAND = (sys.executable, "-P", "-m", "trackside.supervisor")
+
+
+class Jobs:
+    """All methods may be called from several threads and processes at once."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        environ: Mapping[str, str],
+        *,
+        supervisor_command: Sequence[str] = SUPERVISOR_COMMAND,
+    ) -> None:
+        """Supervisors get `environ`, for the credentials in it; it is never written to disk."""
+        self.settings = settings
+        self._home = settings.layout
+        self._catalog = Catalog(self._home)
+        environment = {**environ, **settings.variables}
+        self._launcher = Launcher(LocalPlacement(), supervisor_command, environment)
+        self._reconciler = Reconciler(self._home, self._launcher)
+
+    def submit(self, spec: JobSpec, *, source: Iterable[bytes] | None = None) -> None:
+        """Start a job; returns when it is on disk and its supervisors run.
+
+        `source` is stored where `spec.source` says, once the name is this job's alone.
+
+        `JobExists`, `InputError`, `DiskFull` or a `StorageError` when it cannot be accepted; then
+        nothing is left of it.
+        """
+        if spec.options.placement != LocalPlacement.name:
+            advice = f"is not known; known: {LocalPlacement.name}"
+            raise InvalidSpec([Violation("Trackside.Placement", spec.options.placement, advice)])
+        Submission(anchored(spec), self._home, self._launcher, source).submit()
+
+    def describe(self, name: str) -> dict[str, Any]:
+        """What DescribeTrainingJob answers; what only Trackside knows is under `Trackside`."""
+        if self._is_here(name):
+            self._heal(name)
+        return describe(self._record(name))
+
+    def stop(self, name: str) -> History:
+        """Ask the job to end, and return where it stands: it ends by itself, within its grace.
+
+        Asking again, or when it has ended, changes nothing: the answer shows which it was.
+        """
+        if not self._is_here(name):
+            return self._record(name).history
+        history = Journal(self._home.job(name).journal).try_move(Secondary.STOPPING)
+        self._heal(name)
+        return history
+
+    def wait(self, name: str, *, timeout_seconds: float | None = None) -> History:
+        """Until the job has ended, however it did. `JobNotFinished` when the time is up."""
+        *_, history = self.changes(name, timeout_seconds=timeout_seconds)
+        if not history.state.is_final:
+            raise JobNotFinished(
+                f"Job {name!r} is still {history.state.secondary} after {timeout_seconds} s. "
+                "It goes on by itself; wait again, or stop it."
+            )
+        return history
+
+    def changes(self, name: str, *, timeout_seconds: float | None = None) -> Iterator[History]:
+        """The history now and after each change, until the job has ended or the time is up."""
+        if not self._is_here(name):
+            return iter([self._record(name).history])
+        return watch.changes(self._watch(name), timeout_seconds)
+
+    def logs(
+        self,
+        name: str,
+        *,
+        host: str | None = None,
+        follow: bool = False,
+        after: Mapping[str, LogPosition] | None = None,
+    ) -> Iterator[LogLine]:
+        """The log so far or, following, until the job has ended and every byte was given.
+
+        `after` has for each host the `end` of the last line already seen.
+        """
+        if follow:
+            both = self.follow(name, host=host, after=after)
+            return (item for item in both if isinstance(item, LogLine))
+        record = self._record(name)
+        reader = LogReader(record, self._home, host, after)
+        return reader.lines(record.history.attempt, whole=True)
+
+    def follow(
+        self,
+        name: str,
+        *,
+        host: str | None = None,
+        after: Mapping[str, LogPosition] | None = None,
+    ) -> Iterator[History | LogLine]:
+        """Lines as `logs` gives them, and the history whenever it changes; the end comes last."""
+        record = self._record(name)
+        reader = LogReader(record, self._home, host, after)
+        if record.folder is not None:
+            return watch.follow(self._watch(name), reader)
+        lines = reader.lines(record.history.attempt, whole=True)
+        return (item for part in (lines, [record.history]) for item in part)
+
+    def artifacts(self, name: str) -> list[Artifact]:
+        """What is in object storage now."""
+        return artifacts_of(self._record(name), self._home)
+
+    def failure_of(self, name: str) -> JobFailed | None:
+        """The error to raise for a job that failed; None for any other."""
+        return failure.failure_of(self._record(name), self._home)
+
+    def list(
+        self,
+        *,
+        status: Status | str | None = None,
+        name_contains: str | None = None,
+        newest_first: bool = True,
+        limit: int | None = None,
+    ) -> list[JobSummary]:
+        """By the time of creation. An index that cannot be used costs time, never an answer."""
+        self.reconcile()
+        return self._catalog.select(
+            status=status, name_contains=name_contains, newest_first=newest_first, limit=limit
+        )
+
+    def reindex(self, locations: Sequence[str] = ()) -> int:
+        """Make the index anew, from the job folders and from what is stored; how many jobs.
+
+        Without `locations`: every embedded bucket, and the default output location.
+        """
+        return self._catalog.reindex(locations or _default_locations(self.settings))
+
+    def reconcile(self, name: str | None = None) -> None:
+        """See to it that every job that has not ended (or this one) has living supervisors."""
+        if name is not None:
+            return self._heal(name) if self._is_here(name) else None
+        sweep_drafts(self._home)
+        for unfinished in self._catalog.unfinished():
+            self._heal(unfinished)
+
+    def _heal(self, name: str) -> None:
+        """What cannot be looked at now is looked at the next time; it is no reason to fail."""
+        try:
+            self._reconciler.reconcile(name)
+        except JobNotFound:
+            pass
+        except UNREADABLE as error:
+            logger.warning("job %s could not be looked after: %s", name, error)
+
+    def _folder(self, name: str) -> JobFolder:
+        if not re.fullmatch(JOB_NAME, name):
+            raise JobNotFound(name)  # and never part of a path
+        return self._home.job(name)
+
+    def _is_here(self, name: str) -> bool:
+        return self._folder(name).journal.exists()
+
+    def _record(self, name: str) -> Record:
+        try:
+            return read_folder(self._folder(name))
+        except JobNotFound:
+            row = self._catalog.find(name)
+        if row is None:
+            raise JobNotFound(name)
+        return read_stored(JobKeys(row.output, name), self._home)
+
+    def _watch(self, name: str) -> Watch:
+        return Watch(self._home.job(name).journal, partial(self._heal, name))
+
+
+def _default_locations(settings: Settings) -> list[str]:
+    buckets = settings.layout.buckets
+    embedded = sorted(str(path) for path in buckets.iterdir()) if buckets.is_dir() else []
+    return [*embedded, settings.output]

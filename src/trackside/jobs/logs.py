@@ -1,0 +1,242 @@
+"""A job's log, read by host and byte offset: from its folder while there is one, else from storage.
+
+Any reader can be ended at any byte and another go on from there, with nothing lost or doubled.
+"""
+
+import heapq
+import logging
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+from trackside.errors import JobError
+from trackside.jobs.records import Record
+from trackside.layout import Home, HostFolder
+from trackside.log_lines import TimeMark, chunk_place, decode
+from trackside.storage.locate import Location, locate
+
+logger = logging.getLogger(__name__)
+
+PART_BYTES = 1 << 16
+"""A line longer than this comes in parts."""
+_TAIL_BYTES = 1 << 14
+_BLOCK_BYTES = 1 << 16
+
+
+class LogPosition(NamedTuple):
+    """Everything of one host's log before this has been seen."""
+
+    attempt: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    """A line with its newline, or a part of one that is long or has not ended yet.
+
+    The `data` of all lines of one host and attempt, put together, are the log byte for byte.
+    """
+
+    host: str
+    attempt: int
+    offset: int
+    """Of the first byte, in this host's log of this attempt."""
+    time: float
+    """When it was seen, in seconds since the epoch."""
+    data: bytes
+
+    @property
+    def end(self) -> LogPosition:
+        """Where to go on after this line."""
+        return LogPosition(self.attempt, self.offset + len(self.data))
+
+
+class LogReader:
+    """The hosts of one job, or one of them. Each call of `lines` goes on where the last ended."""
+
+    def __init__(
+        self,
+        record: Record,
+        home: Home,
+        host: str | None = None,
+        after: Mapping[str, LogPosition] | None = None,
+    ) -> None:
+        self._record = record
+        self._home = home
+        self._after = after or {}
+        self._hosts = _chosen(record, host)
+        self._streams: dict[tuple[int, str], Stream] = {}
+
+    def lines(self, attempt: int, *, whole: bool) -> Iterator[LogLine]:
+        """What is new, up to this attempt, in the order it was written.
+
+        Unless `whole`, a last line without its end is held back for a moment.
+        """
+        for host in self._hosts:
+            for number in range(self._start(host).attempt, attempt + 1):
+                if (number, host) not in self._streams:
+                    self._streams[number, host] = self._open(number, host)
+        return heapq.merge(
+            *(
+                stream.lines(whole=whole or number < attempt)
+                for (number, _), stream in self._streams.items()
+            ),
+            key=lambda line: (line.attempt, line.time),
+        )
+
+    def tail(self, host: str, num_lines: int) -> list[str]:
+        """The last lines of one host, for people."""
+        stream = self._open(self._record.history.attempt, host)
+        stream.skip_to_last(_TAIL_BYTES)
+        data = b"".join(line.data for line in stream.lines(whole=True))
+        return list(deque(data.decode(errors="replace").splitlines(), maxlen=num_lines))
+
+    def _start(self, host: str) -> LogPosition:
+        return self._after.get(host, LogPosition(1, 0))
+
+    def _open(self, attempt: int, host: str) -> "Stream":
+        start = self._start(host)
+        place = _Place(host, attempt, start.offset if attempt == start.attempt else 0)
+        if self._record.folder is not None:
+            return LocalStream(place, self._record.folder.host(host, attempt))
+        return StoredStream(place, self._chunks(attempt, host))
+
+    def _chunks(self, attempt: int, host: str) -> dict[int, Location]:
+        folder = locate(f"{self._record.keys.logs}/{host}", home=self._home.root)
+        chunks = {}
+        for entry in folder.store.list(f"{folder.key}/" if folder.key else ""):
+            name = entry.key.rpartition("/")[2]
+            place = chunk_place(name)
+            if place is not None and place[0] == attempt:
+                chunks[place[1]] = folder.child(name)
+        return chunks
+
+
+class LocalStream:
+    """Reads the file the script writes."""
+
+    def __init__(self, place: "_Place", folder: HostFolder) -> None:
+        self._place = place
+        self._log = folder.log
+        self._times = _Times(folder.log_times)
+        self._seen_size = -1
+
+    def lines(self, *, whole: bool) -> Iterator[LogLine]:
+        try:
+            file = self._log.open("rb")
+        except FileNotFoundError:
+            return
+        with file:
+            status = self._log.stat()
+            # A last line that has not grown since we looked is a progress bar: show it as it is.
+            whole = whole or status.st_size == self._seen_size
+            self._seen_size = status.st_size
+            for data in _parts(file, self._place.offset, status.st_size, whole=whole):
+                yield self._place.line(self._times.at(self._place.offset, status.st_mtime), data)
+
+    def skip_to_last(self, size_bytes: int) -> None:
+        size = self._log.stat().st_size if self._log.exists() else 0
+        self._place.offset = max(0, size - size_bytes)
+
+
+class StoredStream:
+    """Reads chunks; one that repeats a part of another does no harm."""
+
+    def __init__(self, place: "_Place", chunks: Mapping[int, Location]) -> None:
+        self._place = place
+        self._chunks = chunks
+
+    def lines(self, *, whole: bool) -> Iterator[LogLine]:
+        starts = sorted(self._chunks)
+        for start, following in zip(starts, [*starts[1:], None], strict=False):
+            if following is None or following > self._place.offset:
+                yield from self._chunk_lines(start, self._chunks[start])
+
+    def skip_to_last(self, size_bytes: int) -> None:
+        self._place.offset = max(self._chunks, default=0)
+
+    def _chunk_lines(self, start: int, chunk: Location) -> Iterator[LogLine]:
+        missing = start - self._place.offset
+        if missing > 0:
+            logger.warning("%d bytes of the log before %s are missing", missing, chunk.uri)
+            self._place.offset = start
+        for time, data in decode(chunk.store.get(chunk.key)):
+            seen = max(0, self._place.offset - start)
+            start += len(data)
+            if seen < len(data):
+                yield self._place.line(time, data[seen:])
+
+
+Stream = LocalStream | StoredStream
+
+
+@dataclass(slots=True)
+class _Place:
+    host: str
+    attempt: int
+    offset: int
+
+    def line(self, time: float, data: bytes) -> LogLine:
+        line = LogLine(self.host, self.attempt, self.offset, time, data)
+        self.offset += len(data)
+        return line
+
+
+class _Times:
+    """When each part of the log was seen, for offsets that only grow.
+
+    Goes along the file of marks once: a job of weeks has millions.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._read_bytes = 0
+        self._marks: deque[TimeMark] = deque()
+
+    def at(self, offset: int, default: float) -> float:
+        while self._marks and self._marks[0].size <= offset:
+            self._marks.popleft()
+        if not self._marks:
+            self._read_on(offset)
+        return self._marks[0].time if self._marks else default
+
+    def _read_on(self, offset: int) -> None:
+        """Up to the mark that is wanted, and some more for the offsets to come."""
+        try:
+            file = self._path.open("rb")
+        except FileNotFoundError:
+            return
+        with file:
+            file.seek(self._read_bytes)
+            while not self._marks and (lines := file.readlines(_BLOCK_BYTES)):
+                if not lines[-1].endswith(b"\n"):
+                    lines.pop()  # being written
+                for size, time in map(bytes.split, lines):
+                    if int(size) > offset:
+                        self._marks.append(TimeMark(int(size), float(time)))
+                self._read_bytes += sum(map(len, lines))
+
+
+def _parts(file: BinaryIO, start: int, end: int, *, whole: bool) -> Iterator[bytes]:
+    """The lines between these offsets, long ones in parts."""
+    file.seek(start)
+    while start < end:
+        data = file.readline(min(PART_BYTES, end - start))
+        is_cut = not data.endswith(b"\n") and len(data) < PART_BYTES
+        if not data or (is_cut and not whole):
+            return
+        start += len(data)
+        yield data
+
+
+def _chosen(record: Record, host: str | None) -> Sequence[str]:
+    hosts = record.spec.hosts
+    if host is None:
+        return hosts
+    if host not in hosts:
+        raise JobError(
+            f"Job {record.spec.name!r} has no host {host!r}. Its hosts: {', '.join(hosts)}."
+        )
+    return (host,)

@@ -1,0 +1,91 @@
+"""Starts a host's supervisor so that it can be found again, whatever dies in between.
+
+The intent is on disk before the process exists; the process writes who it is; the handle comes
+last. `submit.py` starts a job's supervisors for the first time, `reconcile.py` all other times.
+"""
+
+import fcntl
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from subprocess import SubprocessError
+
+from trackside import durable
+from trackside.errors import JobError
+from trackside.layout import JobFolder
+from trackside.placement.placement import Handle, Placement
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placed:
+    """`placed.json`: a host's supervisor is to be started, or was."""
+
+    nonce: str
+    handle: Handle | None = None
+    """None from the intent until the process has been started."""
+    revivals: int = 0
+    """How often it was started again after it had died."""
+
+    def write(self, path: Path) -> None:
+        durable.write_json(path, asdict(self))
+
+    @classmethod
+    def read(cls, path: Path) -> "Placed | None":
+        record = durable.read_json(path)
+        return None if record is None else cls(**record)
+
+
+@dataclass(frozen=True, slots=True)
+class Launcher:
+    """Knows how a supervisor is started; not when."""
+
+    placement: Placement
+    command: Sequence[str]
+    environment: Mapping[str, str]
+    """The supervisor's whole environment. It goes to the process and never to disk."""
+
+    def start(self, folder: JobFolder, host: str, attempt: int, placed: Placed) -> None:
+        """Call with the folder's lock held. `placed` becomes the intent, then gets its handle.
+
+        `JobError` when the system does not let a process start.
+        """
+        place = folder.host(host, attempt)
+        place.root.mkdir(parents=True, exist_ok=True)
+        intent = replace(placed, handle=None)
+        if Placed.read(place.placed) != intent:
+            intent.write(place.placed)
+        try:
+            handle = self.placement.start(
+                [*self.command, str(folder.root), host, placed.nonce],
+                self.environment,
+                nonce=placed.nonce,
+                log=place.supervisor_log,
+            )
+        except (OSError, SubprocessError, ValueError) as error:
+            raise JobError(f"The supervisor of {host} did not start: {error}") from error
+        replace(placed, handle=handle).write(place.placed)
+
+
+def new_nonce() -> str:
+    return os.urandom(16).hex()
+
+
+@contextmanager
+def locked(folder: JobFolder) -> Iterator[bool]:
+    """Whether this process alone may start the job's supervisors now. Does not wait.
+
+    The lock dies with its holder, perhaps just after it started a process that has not said so yet.
+    Starting another then does no harm: of two supervisors of one host the later one leaves.
+    """
+    descriptor = os.open(folder.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,210 @@
+"""Brings what is into line with what should be: a job that has not ended has living supervisors.
+
+`decide` is pure; `Reconciler` looks and acts. Whoever looks at a job runs it, any number at a time.
+"""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from trackside import durable, hosts, processes
+from trackside.errors import StorageError
+from trackside.hosts import Phase
+from trackside.jobs.placing import Launcher, Placed, locked, new_nonce
+from trackside.jobs.records import has_source, publish_journal, publish_spec, read_spec
+from trackside.jobs.submit import withdraw
+from trackside.journal import Journal
+from trackside.layout import Home, HostFolder, JobFolder, sandbox_nonce
+from trackside.placement.placement import Exited, Placement, Poll, Running
+from trackside.processes import Identity
+from trackside.status import Secondary, State
+
+logger = logging.getLogger(__name__)
+
+MAX_REVIVALS = 3
+"""How often one host's supervisor is started again before the job is given up."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeenHost:
+    """What is known about one host's supervisor at one moment."""
+
+    host: str
+    is_lead: bool
+    attempt: int
+    poll: Poll | None
+    """None when there is no trace of a supervisor: none was ever started."""
+    placed: Placed | None = None
+    has_ended: bool = False
+    """Its part of the present attempt is over. The lead's is not before the job's."""
+    log: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """For the first time: whoever was about to died between the intent and the process."""
+
+    seen: SeenHost
+
+
+@dataclass(frozen=True, slots=True)
+class Revive:
+    seen: SeenHost
+
+
+@dataclass(frozen=True, slots=True)
+class GiveUp:
+    seen: SeenHost
+    reason: str
+
+
+Action = Start | Revive | GiveUp
+
+
+def decide(state: State, seen: Sequence[SeenHost]) -> list[Action]:
+    """Act only on proof: a supervisor that may be alive is left alone."""
+    if state.is_final:
+        return []
+    actions: list[Action] = []
+    for host in seen:
+        if host.has_ended and not host.is_lead:
+            continue
+        if host.poll is None:
+            actions.append(Start(host))
+        elif isinstance(host.poll, Exited):
+            revivals = host.placed.revivals if host.placed else 0
+            if revivals >= MAX_REVIVALS:
+                return [GiveUp(host, _given_up(host, revivals + 1))]
+            actions.append(Revive(host))
+    return actions
+
+
+@dataclass(frozen=True, slots=True)
+class Reconciler:
+    home: Home
+    launcher: Launcher
+
+    def reconcile(self, name: str) -> None:
+        """Nothing to do, somebody else at it, or a job that ended: all silent."""
+        folder = self.home.job(name)
+        if not decide(*self._look(folder)):
+            return
+        with locked(folder) as mine:
+            if not mine:
+                return
+            state, seen = self._look(folder)  # as it is now that nobody else acts
+            never_started = seen and all(host.poll is None for host in seen)
+            if never_started and not _announced(folder, self.home):
+                return
+            for action in decide(state, seen):
+                self._apply(folder, action)
+
+    def _look(self, folder: JobFolder) -> tuple[State, list[SeenHost]]:
+        history = Journal(folder.journal).read()
+        if history.state.is_final:
+            return history.state, []
+        return history.state, observe(folder, history.attempt, self.launcher.placement)
+
+    def _apply(self, folder: JobFolder, action: Action) -> None:
+        host = action.seen.host
+        match action:
+            case GiveUp(seen=seen, reason=reason):
+                logger.error("job %s: %s", folder.root.name, reason)
+                Journal(folder.journal).try_move(Secondary.FAILED, reason=reason)
+                _sweep(folder, seen.attempt)
+                publish_journal(folder, self.home)
+            case Start(seen=seen):
+                logger.warning("job %s: starting the supervisor of %s", folder.root.name, host)
+                self._launch(folder, seen, revivals=0)
+            case Revive(seen=seen):
+                revivals = (seen.placed.revivals if seen.placed else 0) + 1
+                logger.warning(
+                    "job %s: the supervisor of %s died; starting it again (%d of %d)",
+                    folder.root.name,
+                    host,
+                    revivals,
+                    MAX_REVIVALS,
+                )
+                self._launch(folder, seen, revivals=revivals)
+
+    def _launch(self, folder: JobFolder, seen: SeenHost, *, revivals: int) -> None:
+        placed = seen.placed or Placed(nonce=new_nonce())
+        self.launcher.start(folder, seen.host, seen.attempt, replace(placed, revivals=revivals))
+
+
+def observe(folder: JobFolder, attempt: int, placement: Placement) -> list[SeenHost]:
+    """Every host the job was claimed with: their folders were made together with the job's."""
+    numbered = sorted(folder.hosts.iterdir(), key=lambda path: (len(path.name), path.name))
+    return [
+        _observe_host(folder, path.name, attempt, placement, is_lead=path is numbered[0])
+        for path in numbered
+    ]
+
+
+def _observe_host(
+    folder: JobFolder, host: str, attempt: int, placement: Placement, *, is_lead: bool
+) -> SeenHost:
+    # A supervisor goes on into the next attempt; it may have died before it wrote there.
+    places = [folder.host(host, number) for number in range(attempt, 0, -1)]
+    seen = SeenHost(host=host, is_lead=is_lead, attempt=attempt, poll=Running())
+    if any(_is_alive(place) for place in places):
+        return seen  # by its own word: most often the case, and all that needs to be known
+    placed = [found for place in places if (found := Placed.read(place.placed))]
+    record = hosts.read(places[0].record)
+    return replace(
+        seen,
+        placed=placed[0] if placed else None,
+        poll=_poll(places, placed, placement),
+        has_ended=record is not None and record.phase is Phase.ENDED,
+        log=str(places[0].supervisor_log),
+    )
+
+
+def _is_alive(place: HostFolder) -> bool:
+    record = durable.read_json(place.supervisor)
+    return record is not None and processes.is_alive(Identity.from_record(record))
+
+
+def _poll(
+    places: Sequence[HostFolder], placed: Sequence[Placed], placement: Placement
+) -> Poll | None:
+    """By its handle, since its own word is none: it may not have written one yet."""
+    polls = [placement.poll(found.handle) for found in placed if found.handle is not None]
+    if sign_of_life := next((poll for poll in polls if not isinstance(poll, Exited)), None):
+        return sign_of_life
+    was_started = polls or any(place.supervisor.exists() for place in places)
+    return Exited(None) if was_started else None
+
+
+def _given_up(host: SeenHost, deaths: int) -> str:
+    return (
+        f"InternalServerError: the supervisor of {host.host} died {deaths} times; "
+        f"its log is {host.log}"
+    )
+
+
+def _announced(folder: JobFolder, home: Home) -> bool:
+    """The submitter may have died before the spec was in storage: see to it first.
+
+    One that died before its source was there was never told that the job exists; nor is anyone.
+    """
+    spec = read_spec(folder)
+    try:
+        if not has_source(spec, home):
+            logger.warning("job %s: its submitter died before its code was stored", spec.name)
+            withdraw(folder, home)
+            return False
+        publish_spec(spec, home)
+    except StorageError as error:
+        logger.warning("job %s is not started yet: %s", spec.name, error)
+        return False
+    return True
+
+
+def _sweep(folder: JobFolder, attempt: int) -> None:
+    """The script may have outlived its supervisors; a job that has ended has no processes."""
+    for path in folder.hosts.iterdir():
+        for number in range(attempt, 0, -1):
+            if placed := Placed.read(folder.host(path.name, number).placed):
+                processes.sweep(sandbox_nonce(placed.nonce, attempt))
+                break

@@ -1,0 +1,87 @@
+"""What is on record about one job: its spec and history, read from its folder on this machine or,
+when that is gone, from object storage."""
+
+import json
+from dataclasses import dataclass
+
+from trackside.errors import JobNotFound, ObjectNotFound, TracksideError
+from trackside.journal import History, Journal, fold
+from trackside.layout import Home, JobFolder, JobKeys
+from trackside.spec import JobSpec
+from trackside.storage.locate import locate_object
+
+UNREADABLE = (TracksideError, OSError, ValueError, KeyError, TypeError)
+"""What reading a job's files may raise when somebody else has been at them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    spec: JobSpec
+    history: History
+    keys: JobKeys
+    """Where it is in storage: its output location, or where `reindex` found it."""
+    folder: JobFolder | None
+    """None when this machine has no folder of it (any more)."""
+
+
+def read_folder(folder: JobFolder) -> Record:
+    """`JobNotFound` when there is no such folder."""
+    history = Journal(folder.journal).read()
+    spec = read_spec(folder)
+    return Record(spec, history, JobKeys.of(spec), folder)
+
+
+def read_spec(folder: JobFolder) -> JobSpec:
+    return JobSpec.from_request(json.loads(folder.spec.read_bytes()))
+
+
+def read_stored(keys: JobKeys, home: Home) -> Record:
+    """`JobNotFound` unless both its files are there: a job that has ended leaves both."""
+    try:
+        spec = JobSpec.from_request(json.loads(_fetch(keys.spec, home)))
+        return Record(spec, read_stored_history(keys, home), keys, None)
+    except ObjectNotFound:
+        raise JobNotFound(keys.name) from None
+
+
+def read_stored_history(keys: JobKeys, home: Home) -> History:
+    return fold([json.loads(line) for line in _fetch(keys.journal, home).splitlines()])
+
+
+def publish_spec(spec: JobSpec, home: Home) -> None:
+    """Put job.json where the output goes. Doing it again changes nothing."""
+    location = locate_object(JobKeys.of(spec).spec, home=home.root)
+    location.store.put(location.key, spec_bytes(spec))
+
+
+def publish_journal(folder: JobFolder, home: Home) -> None:
+    """Put the journal beside the spec, unless it is there: its supervisor may have died before."""
+    location = locate_object(JobKeys.of(read_spec(folder)).journal, home=home.root)
+    journal = folder.journal.read_bytes()
+    try:
+        if location.store.stat(location.key).size_bytes == len(journal):
+            return
+    except ObjectNotFound:
+        pass
+    location.store.put(location.key, journal)
+
+
+def has_source(spec: JobSpec, home: Home) -> bool:
+    """Whether the code that came with this job is stored; code from elsewhere is not looked at."""
+    if spec.source != JobKeys.of(spec).source:
+        return True
+    location = locate_object(spec.source, home=home.root)
+    try:
+        location.store.stat(location.key)
+    except ObjectNotFound:
+        return False
+    return True
+
+
+def spec_bytes(spec: JobSpec) -> bytes:
+    return json.dumps(spec.to_request(), indent=1).encode() + b"\n"
+
+
+def _fetch(uri: str, home: Home) -> bytes:
+    location = locate_object(uri, home=home.root)
+    return location.store.get(location.key)

@@ -1,0 +1,188 @@
+"""Accepts a job: checks what needs a look at the world, claims the name, starts the supervisors.
+
+Until the name is claimed nothing is left behind; from then on a crash at any line is made good by
+`reconcile.py`.
+"""
+
+import errno
+import logging
+import os
+import shutil
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from trackside import durable
+from trackside.errors import (
+    DiskFull,
+    JobError,
+    JobExists,
+    JobFailed,
+    ObjectNotFound,
+    StorageError,
+    UnknownScheme,
+)
+from trackside.jobs.inputs import check_channels
+from trackside.jobs.placing import Launcher, Placed, locked, new_nonce
+from trackside.jobs.records import publish_spec, spec_bytes
+from trackside.journal import Journal
+from trackside.layout import Home, JobFolder, JobKeys
+from trackside.spec import JobSpec
+from trackside.status import Secondary
+from trackside.storage.locate import locate_object
+
+logger = logging.getLogger(__name__)
+
+DRAFT_SECONDS = 3600.0
+"""Nobody takes this long from a draft to the claim."""
+
+_FIRST_ATTEMPT = 1
+_TAKEN = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)
+_NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    spec: JobSpec
+    home: Home
+    launcher: Launcher
+    source: Iterable[bytes] | None = None
+    """The packed code, unless it is stored already."""
+
+    def submit(self) -> None:
+        self._check()
+        with self._draft() as draft, locked(draft):
+            job = self._claim(draft)
+            try:
+                self._announce()
+            except BaseException:
+                withdraw(job, self.home)
+                raise
+            self._start(job)
+
+    def _check(self) -> None:
+        """What no other process can make wrong again before we claim the name."""
+        name = self.spec.name
+        if self.home.job(name).root.exists():
+            raise JobExists(name)
+        with _named(self.spec):
+            location = locate_object(JobKeys.of(self.spec).spec, home=self.home.root)
+            try:
+                location.store.stat(location.key)
+            except ObjectNotFound:
+                pass
+            else:
+                raise JobExists(name)
+        check_channels(self.spec, self.home)
+
+    @contextmanager
+    def _draft(self) -> Iterator[JobFolder]:
+        """The job's whole folder under a hidden name; removed unless it was claimed."""
+        draft = JobFolder(self.home.jobs / f".{self.spec.name}.{new_nonce()}")
+        try:
+            try:
+                draft.root.mkdir(parents=True, mode=0o700)  # the environment may hold secrets
+                self._write(draft)
+            except OSError as error:
+                raise _disk_full(error, self.home.root) from error
+            yield draft
+        finally:
+            shutil.rmtree(draft.root, ignore_errors=True)
+
+    def _write(self, draft: JobFolder) -> None:
+        durable.write_bytes(draft.spec, spec_bytes(self.spec))
+        Journal(draft.journal).open()
+        for host in self.spec.hosts:
+            place = draft.host(host, _FIRST_ATTEMPT)
+            place.root.mkdir(parents=True)
+            Placed(nonce=new_nonce()).write(place.placed)
+        durable.sync_folder(draft.root)
+
+    def _claim(self, draft: JobFolder) -> JobFolder:
+        """Renaming onto a folder that is not empty is refused: so one of any number wins."""
+        job = self.home.job(self.spec.name)
+        try:
+            os.rename(draft.root, job.root)
+        except OSError as error:
+            if error.errno in _TAKEN:
+                raise JobExists(self.spec.name) from None
+            raise
+        durable.sync_folder(self.home.jobs)
+        return job
+
+    def _announce(self) -> None:
+        """The spec in storage: the record that lasts, and the proof that output can be written."""
+        if self.source is not None and self.spec.source is not None:
+            location = locate_object(self.spec.source, home=self.home.root)
+            location.store.put(location.key, self.source)
+        with _named(self.spec):
+            publish_spec(self.spec, self.home)
+
+    def _start(self, job: JobFolder) -> None:
+        for host in self.spec.hosts:
+            placed = Placed.read(job.host(host, _FIRST_ATTEMPT).placed)
+            assert placed is not None
+            try:
+                self.launcher.start(job, host, _FIRST_ATTEMPT, placed)
+            except JobError as error:
+                reason = f"InternalServerError: {error}"
+                Journal(job.journal).try_move(Secondary.FAILED, reason=reason)
+                raise JobFailed(self.spec.name, reason) from error
+
+
+def anchored(spec: JobSpec) -> JobSpec:
+    """With absolute paths: the supervisor works in another folder than the submitter."""
+    changes: dict[str, Any] = {
+        "output": replace(spec.output, uri=_absolute(spec.output.uri)),
+        "inputs": tuple(replace(item, uri=_absolute(item.uri)) for item in spec.inputs),
+    }
+    for part in ("checkpoints", "tensorboard", "debug_hook"):
+        config = getattr(spec, part)
+        if config is not None:
+            changes[part] = replace(config, uri=_absolute(config.uri))
+    return replace(spec, **changes)
+
+
+def withdraw(job: JobFolder, home: Home) -> None:
+    """Take back a claim that was never announced: in one step the name is free again."""
+    hidden = home.jobs / f".{job.root.name}.{new_nonce()}"
+    os.rename(job.root, hidden)
+    shutil.rmtree(hidden, ignore_errors=True)
+
+
+def sweep_drafts(home: Home) -> None:
+    """Remove what submitters that died left behind under hidden names."""
+    with suppress(OSError):  # the owner of one may be claiming or removing it right now
+        for name in os.listdir(home.jobs):
+            path = home.jobs / name
+            if name[0] == "." and time.time() - path.stat().st_mtime > DRAFT_SECONDS:
+                shutil.rmtree(path)
+
+
+def _absolute(uri: str) -> str:
+    return uri if "://" in uri else os.path.abspath(os.path.expanduser(uri))
+
+
+@contextmanager
+def _named(spec: JobSpec) -> Iterator[None]:
+    """Say that it is the output location which cannot be used."""
+    try:
+        yield
+    except UnknownScheme:
+        raise
+    except StorageError as error:
+        raise type(error)(
+            f"The output location {spec.output.uri!r} cannot be used: {error}"
+        ) from error
+
+
+def _disk_full(error: OSError, folder: Path) -> Exception:
+    if error.errno in _NO_SPACE:
+        return DiskFull(
+            f"No space left for the job's folder in {str(folder)!r}. "
+            "Free some, or set TRACKSIDE_HOME to a folder on another disk."
+        )
+    return error

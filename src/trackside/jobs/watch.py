@@ -1,0 +1,67 @@
+"""Where a job stands, looked at cheaply and often, and its log as it comes."""
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from trackside.errors import JobNotFound
+from trackside.jobs.logs import LogLine, LogReader
+from trackside.journal import History, Journal
+
+POLL_SECONDS = 0.05
+RECONCILE_SECONDS = 1.0
+
+
+class Watch:
+    """Reads the journal again only when it has changed, and reconciles the job once a second."""
+
+    def __init__(self, journal: Path, reconcile: Callable[[], None]) -> None:
+        self._journal = Journal(journal)
+        self._reconcile = reconcile
+        self._reconciled_at = -RECONCILE_SECONDS
+        self._look: tuple[int, int] | None = None
+        self._history: History | None = None
+
+    def history(self) -> History:
+        now = time.monotonic()
+        if now - self._reconciled_at >= RECONCILE_SECONDS:
+            self._reconcile()
+            self._reconciled_at = now
+        try:
+            status = self._journal.path.stat()
+        except FileNotFoundError:
+            raise JobNotFound(self._journal.path.parent.name) from None
+        look = (status.st_size, status.st_mtime_ns)
+        if self._history is None or look != self._look:
+            self._look, self._history = look, self._journal.read()
+        return self._history
+
+
+def changes(watch: Watch, timeout_seconds: float | None = None) -> Iterator[History]:
+    """The history now and after each change; ends with the job, or when the time is up."""
+    deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
+    told: History | None = None
+    while True:
+        history = watch.history()
+        if history != told:
+            told = history
+            yield history
+        if history.state.is_final or (deadline is not None and time.monotonic() >= deadline):
+            return
+        time.sleep(POLL_SECONDS)
+
+
+def follow(watch: Watch, reader: LogReader) -> Iterator[History | LogLine]:
+    """Each change and each line as it comes; the end of the job comes after its last line."""
+    told: History | None = None
+    while True:
+        history = watch.history()
+        is_final = history.state.is_final
+        if history != told and not is_final:
+            told = history
+            yield history
+        yield from reader.lines(history.attempt, whole=is_final)
+        if is_final:
+            yield history
+            return
+        time.sleep(POLL_SECONDS)

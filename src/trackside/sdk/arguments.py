@@ -1,0 +1,234 @@
+"""Every argument an estimator takes, in one table: its type, and where it goes in the request.
+
+The table is a TypedDict, so that editors and type checkers complete and check the same list that
+is read here at run time. What an argument means beyond its place is left to `estimator.py`.
+"""
+
+import difflib
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, TypedDict
+
+from trackside.errors import InvalidSpec, Violation
+from trackside.sdk.cautions import caution
+from trackside.sdk.debugger import DebuggerHookConfig, Rule, TensorBoardOutputConfig
+from trackside.sdk.locations import location
+
+PathText = str | os.PathLike[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where an argument goes."""
+
+    path: str = ""
+    """The member of the request, dotted; empty when the estimator itself reads it, or nobody."""
+    write: Callable[[Any], Any] | None = None
+    """Turns the argument into the member's value."""
+    warning: str = ""
+    """What asking for it does not get one here: said aloud when it is given."""
+
+
+HERE = Place()
+"""Read by the estimator itself."""
+UNUSED = Place()
+"""Means nothing on one's own machine, and nothing is lost by leaving it out."""
+
+
+def _compression(is_disabled: bool) -> str:
+    return "NONE" if is_disabled else "GZIP"
+
+
+def _tags(tags: Any) -> Any:
+    """A plain mapping is accepted beside the wire form."""
+    if isinstance(tags, Mapping):
+        return [{"Key": str(key), "Value": str(value)} for key, value in tags.items()]
+    return tags
+
+
+class Arguments(TypedDict, total=False):
+    """None is the same as not given, for all of them."""
+
+    # What runs
+    entry_point: Annotated[PathText | None, HERE]
+    source_dir: Annotated[PathText | None, HERE]
+    dependencies: Annotated[Sequence[PathText] | None, HERE]
+    code_location: Annotated[PathText | None, HERE]
+    hyperparameters: Annotated[Mapping[str, Any] | None, HERE]
+    distribution: Annotated[Mapping[str, Any] | None, HERE]
+    container_log_level: Annotated[int | str | None, HERE]
+    environment: Annotated[Mapping[str, str] | None, Place("Environment")]
+    image_uri: Annotated[str | None, Place("AlgorithmSpecification.TrainingImage")]
+    container_entry_point: Annotated[
+        Sequence[str] | None, Place("AlgorithmSpecification.ContainerEntrypoint", list)
+    ]
+    container_arguments: Annotated[
+        Sequence[str] | None, Place("AlgorithmSpecification.ContainerArguments", list)
+    ]
+    python: Annotated[PathText | None, Place("Trackside.Python", str)]
+
+    # Where, and for how long
+    base_job_name: Annotated[str | None, HERE]
+    instance_count: Annotated[int | None, Place("ResourceConfig.InstanceCount")]
+    instance_type: Annotated[str | None, Place("ResourceConfig.InstanceType")]
+    instance_groups: Annotated[
+        Sequence[Mapping[str, Any]] | None, Place("ResourceConfig.InstanceGroups", list)
+    ]
+    volume_size: Annotated[int | None, Place("ResourceConfig.VolumeSizeInGB")]
+    keep_alive_period_in_seconds: Annotated[
+        int | None, Place("ResourceConfig.KeepAlivePeriodInSeconds")
+    ]
+    max_run: Annotated[int | None, Place("StoppingCondition.MaxRuntimeInSeconds")]
+    max_wait: Annotated[int | None, Place("StoppingCondition.MaxWaitTimeInSeconds")]
+    max_retry_attempts: Annotated[int | None, Place("RetryStrategy.MaximumRetryAttempts")]
+    use_spot_instances: Annotated[bool | None, Place("EnableManagedSpotTraining")]
+    grace_seconds: Annotated[int | None, Place("Trackside.GraceSeconds")]
+
+    # What comes in and out
+    input_mode: Annotated[
+        Literal["File", "FastFile", "Pipe"] | None,
+        Place("AlgorithmSpecification.TrainingInputMode"),
+    ]
+    output_path: Annotated[PathText | None, Place("OutputDataConfig.S3OutputPath", location)]
+    disable_output_compression: Annotated[
+        bool | None, Place("OutputDataConfig.CompressionType", _compression)
+    ]
+    checkpoint_s3_uri: Annotated[PathText | None, Place("CheckpointConfig.S3Uri", location)]
+    checkpoint_local_path: Annotated[PathText | None, Place("CheckpointConfig.LocalPath", str)]
+    metric_definitions: Annotated[
+        Sequence[Mapping[str, str]] | None, Place("AlgorithmSpecification.MetricDefinitions", list)
+    ]
+    enable_sagemaker_metrics: Annotated[
+        bool | None, Place("AlgorithmSpecification.EnableSageMakerMetricsTimeSeries")
+    ]
+    tags: Annotated[Mapping[str, str] | Sequence[Mapping[str, str]] | None, Place("Tags", _tags)]
+
+    # Watching
+    tensorboard_output_config: Annotated[
+        TensorBoardOutputConfig | None,
+        Place("TensorBoardOutputConfig", TensorBoardOutputConfig.to_request),
+    ]
+    debugger_hook_config: Annotated[DebuggerHookConfig | bool | None, HERE]
+    rules: Annotated[Sequence[Rule] | None, HERE]
+    profiler_config: Annotated[Mapping[str, Any] | None, Place("ProfilerConfig", dict)]
+    disable_profiler: Annotated[bool | None, Place("ProfilerConfig.DisableProfiler")]
+
+    # Kept for scripts that also run elsewhere
+    role: Annotated[str | None, Place("RoleArn")]
+    framework_version: Annotated[str | None, UNUSED]
+    py_version: Annotated[str | None, UNUSED]
+    sagemaker_session: Annotated[Any, UNUSED]
+    subnets: Annotated[
+        Sequence[str] | None, Place(warning="the job runs in the network of this machine")
+    ]
+    security_group_ids: Annotated[
+        Sequence[str] | None, Place(warning="the job runs in the network of this machine")
+    ]
+    enable_network_isolation: Annotated[
+        bool | None, Place("EnableNetworkIsolation", warning="the script can reach the network")
+    ]
+    encrypt_inter_container_traffic: Annotated[
+        bool | None,
+        Place(
+            "EnableInterContainerTrafficEncryption",
+            warning="hosts of one machine talk over its loopback, unencrypted",
+        ),
+    ]
+    output_kms_key: Annotated[
+        str | None,
+        Place("OutputDataConfig.KmsKeyId", warning="objects are stored as the store does"),
+    ]
+    volume_kms_key: Annotated[
+        str | None, Place("ResourceConfig.VolumeKmsKeyId", warning="the disk is used as it is")
+    ]
+    git_config: Annotated[
+        Mapping[str, str] | None,
+        Place(warning="source_dir is read from this machine; clone it first"),
+    ]
+    enable_remote_debug: Annotated[bool | None, Place(warning="there is no remote shell to open")]
+
+
+RENAMED = {
+    "image_name": "image_uri",
+    "train_instance_count": "instance_count",
+    "train_instance_type": "instance_type",
+    "train_max_run": "max_run",
+    "train_max_wait": "max_wait",
+    "train_use_spot_instances": "use_spot_instances",
+    "train_volume_size": "volume_size",
+    "distributions": "distribution",
+}
+"""Names of the SageMaker SDK's first version, as old notebooks write them."""
+
+_PLACES: dict[str, Place] = {
+    name: annotation.__metadata__[0] for name, annotation in Arguments.__annotations__.items()
+}
+
+
+def read(options: Mapping[str, Any], *, callee: str) -> dict[str, Any]:
+    """The options under their present names, without those that are None.
+
+    Old spellings and options that get one less than they promise are warned about, in the name of
+    whoever called `callee`. An unknown name is a TypeError, as for any Python function.
+    """
+    known: dict[str, Any] = {}
+    for given, value in options.items():
+        name = RENAMED.get(given, given)
+        if name not in _PLACES:
+            raise TypeError(_unknown(callee, given))
+        if name != given:
+            caution(f"{given} is an old name; write {name}={value!r}", FutureWarning)
+            if options.get(name) is not None:
+                raise TypeError(f"{callee}() got both {given!r} and {name!r}; give {name!r} only.")
+        if value is None:
+            continue
+        if _PLACES[name].warning and value:
+            caution(f"{name}={value!r} has no effect: {_PLACES[name].warning}")
+        known[name] = value
+    return known
+
+
+def to_request(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Those arguments that have a place of their own in a CreateTrainingJob request."""
+    request: dict[str, Any] = {}
+    for name, value in arguments.items():
+        place = _PLACES[name]
+        if not place.path:
+            continue
+        *parents, last = place.path.split(".")
+        inner = request
+        for parent in parents:
+            inner = inner.setdefault(parent, {})
+        inner[last] = place.write(value) if place.write else value
+    return request
+
+
+def in_arguments(failure: InvalidSpec, arguments: Mapping[str, Any]) -> InvalidSpec:
+    """The same violations, each under the argument that the caller gave."""
+    names = {_PLACES[name].path: name for name in arguments if _PLACES[name].path}
+    return InvalidSpec(
+        [
+            Violation(
+                _argument(violation.field, names),
+                violation.value,
+                violation.advice,
+                constraint=violation.constraint,
+            )
+            for violation in failure.violations
+        ]
+    )
+
+
+def _argument(field: str, names: Mapping[str, str]) -> str:
+    for path, name in names.items():
+        if field == path or field.startswith((f"{path}.", f"{path}[")):
+            return name + field[len(path) :]
+    return field
+
+
+def _unknown(callee: str, given: str) -> str:
+    close = difflib.get_close_matches(given, [*_PLACES, *RENAMED], n=3)
+    meant = list(dict.fromkeys(RENAMED.get(name, name) for name in close))
+    hint = f"Close to it: {', '.join(meant)}." if meant else "docs/sdk.md lists all arguments."
+    return f"{callee}() has no argument {given!r}. {hint}"

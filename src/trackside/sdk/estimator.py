@@ -1,0 +1,136 @@
+"""Estimators: what to train and how, kept until `fit` makes a job of it.
+
+The list of arguments is in `arguments.py`; what becomes of them in `request.py`.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from typing import Any, Unpack
+
+from trackside.errors import JobError
+from trackside.sdk import arguments, hyperparameters
+from trackside.sdk.arguments import Arguments
+from trackside.sdk.inputs import Inputs
+from trackside.sdk.job import Logs, TrainingJob
+from trackside.sdk.local import local_jobs
+from trackside.sdk.request import Ask, Request, make_request
+from trackside.settings import Settings
+from trackside.spec import JobSpec
+
+LOCAL_ROLE = "arn:aws:iam::000000000000:role/trackside"
+
+
+def get_execution_role() -> str:
+    """A role for scripts that ask for one; nothing on one's own machine needs it."""
+    return LOCAL_ROLE
+
+
+class _Estimator(ABC):
+    """What all estimators do. They differ in how hyperparameters are written."""
+
+    def __init__(self, options: Mapping[str, Any]) -> None:
+        self._arguments = arguments.read(options, callee=type(self).__name__)
+        self._hyperparameters = dict(self._arguments.pop("hyperparameters", {}))
+        self.latest_training_job: TrainingJob | None = None
+        self.jobs: list[TrainingJob] = []
+
+    @abstractmethod
+    def _encode(self, value: Any) -> str:
+        """A hyperparameter's value on the wire."""
+
+    def fit(
+        self,
+        inputs: Inputs | None = None,
+        wait: bool = True,
+        logs: Logs = "All",
+        job_name: str | None = None,
+        experiment_config: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Start a job; with `wait`, print its log as it comes and return when it has ended.
+
+        `InvalidSpec` before anything is created; `JobFailed` when the job ends that way. Stopping
+        the wait (Ctrl-C) does not stop the job.
+        """
+        jobs = local_jobs()
+        ask = Ask(inputs=inputs, job_name=job_name, experiment=experiment_config)
+        request = make_request(self._all_arguments(), ask, self._encode, jobs.settings)
+        jobs.submit(request.spec, source=_packed(request, jobs.settings))
+        job = TrainingJob(request.spec.name, jobs)
+        self.latest_training_job = job
+        self.jobs.append(job)
+        if wait:
+            job.wait(logs=logs)
+
+    def spec(self, inputs: Inputs | None = None, job_name: str | None = None) -> JobSpec:
+        """The job that `fit` would start, checked, without starting it."""
+        ask = Ask(inputs=inputs, job_name=job_name)
+        return make_request(self._all_arguments(), ask, self._encode, Settings.load()).spec
+
+    def hyperparameters(self) -> dict[str, Any]:
+        return dict(self._hyperparameters)
+
+    def set_hyperparameters(self, **values: Any) -> None:
+        self._hyperparameters.update(values)
+
+    @property
+    def model_data(self) -> str:
+        """Where the latest job's model is. `JobNotFinished` before it is there."""
+        return self._latest().model_data
+
+    def stop_training_job(self) -> None:
+        self._latest().stop()
+
+    def latest_job_debugger_artifacts_path(self) -> str | None:
+        return self._latest().debugger_artifacts_path
+
+    def latest_job_tensorboard_artifacts_path(self) -> str | None:
+        return self._latest().tensorboard_artifacts_path
+
+    def _latest(self) -> TrainingJob:
+        if self.latest_training_job is None:
+            raise JobError("This estimator has not started a job yet. Call fit() first.")
+        return self.latest_training_job
+
+    def _all_arguments(self) -> dict[str, Any]:
+        return {**self._arguments, "hyperparameters": self._hyperparameters}
+
+
+class Estimator(_Estimator):
+    """Trains with any script. Hyperparameters are written as `str` makes them."""
+
+    def __init__(
+        self,
+        image_uri: str | None = None,
+        role: str | None = None,
+        /,
+        **options: Unpack[Arguments],
+    ) -> None:
+        super().__init__({**_positional(image_uri=image_uri, role=role), **options})
+
+    def _encode(self, value: Any) -> str:
+        return hyperparameters.as_text(value)
+
+
+class PyTorch(_Estimator):
+    """Trains with a PyTorch script. Hyperparameters are written as JSON."""
+
+    def __init__(self, entry_point: str | None = None, /, **options: Unpack[Arguments]) -> None:
+        super().__init__({**_positional(entry_point=entry_point), **options})
+
+    def _encode(self, value: Any) -> str:
+        return hyperparameters.as_json(value)
+
+
+def _positional(**values: str | None) -> dict[str, str]:
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _packed(request: Request, settings: Settings) -> Iterator[bytes] | None:
+    """The source's archive; None when it is stored already or there is none.
+
+    What Trackside keeps for other jobs is no source, even if it lies inside the folder.
+    """
+    source = request.source
+    if source is None or source.uri is not None:
+        return None
+    return source.pack(leave_out=[settings.home])

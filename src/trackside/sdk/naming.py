@@ -1,0 +1,25 @@
+"""Job names: a base that says what runs, and the moment, so that no two are the same."""
+
+import re
+from datetime import UTC, datetime
+
+MOST_CHARACTERS = 63
+
+
+def unique_name(base: str, now: datetime | None = None) -> str:
+    """`<base>-YYYY-MM-DD-HH-MM-SS-mmm`, the base cut so that all of it has 63 characters."""
+    moment = now or datetime.now(UTC)
+    stamp = f"{moment:%Y-%m-%d-%H-%M-%S}-{moment.microsecond // 1000:03d}"
+    room = MOST_CHARACTERS - len(stamp) - 1
+    return f"{_clean(base)[:room].rstrip('-')}-{stamp}"
+
+
+def base_of(entry_point: str | None, image: str | None) -> str:
+    """What a job is called when nobody says: its script, or else its image."""
+    if entry_point:
+        return entry_point.rpartition("/")[2].rpartition(".")[0] or entry_point
+    return re.split("[:@]", (image or "").rpartition("/")[2])[0]
+
+
+def _clean(base: str) -> str:
+    return re.sub("[^a-zA-Z0-9]+", "-", base).strip("-") or "job"

@@ -1,0 +1,62 @@
+"""A followed job as plain lines: what `fit` shows, and the command line where nobody watches."""
+
+from codecs import IncrementalDecoder, getincrementaldecoder
+from collections import defaultdict
+from collections.abc import Iterator
+from datetime import datetime
+from typing import TextIO
+
+from trackside.jobs.logs import LogLine
+from trackside.journal import History, Transition
+
+
+class LinePrinter:
+    """Writes status changes as lines of their own, between the lines of the log.
+
+    With several hosts each line says whose it is. The text of a log is passed on as it is.
+    """
+
+    def __init__(self, out: TextIO, *, num_hosts: int = 1) -> None:
+        self._out = out
+        self._num_hosts = num_hosts
+        self._history: History | None = None
+        self._open_host = ""
+        """The host whose line has not ended yet."""
+        # A part of a long line may end inside a character.
+        self._decoders: dict[str, IncrementalDecoder] = defaultdict(_replacing)
+
+    def show(self, item: History | LogLine) -> None:
+        match item:
+            case LogLine():
+                self._write(item.host, self._decoders[item.host].decode(item.data))
+            case History():
+                for transition in changes(self._history, item):
+                    self._write("", f"{status_line(transition)}\n")
+                self._history = item
+        self._out.flush()
+
+    def _write(self, host: str, text: str) -> None:
+        if self._open_host and self._open_host != host:
+            self._out.write("\n")
+            self._open_host = ""
+        if self._num_hosts > 1 and host and not self._open_host:
+            self._out.write(f"{host} | ")
+        self._out.write(text)
+        self._open_host = "" if text.endswith("\n") else host
+
+
+def changes(before: History | None, after: History) -> Iterator[Transition]:
+    """The statuses that are new, or whose message is."""
+    known = before.transitions if before else ()
+    for index, transition in enumerate(after.transitions):
+        if index >= len(known) or known[index].message != transition.message:
+            yield transition
+
+
+def status_line(transition: Transition) -> str:
+    moment = datetime.fromtimestamp(transition.start)
+    return f"{moment:%Y-%m-%d %H:%M:%S} {transition.secondary} - {transition.message}"
+
+
+def _replacing() -> IncrementalDecoder:
+    return getincrementaldecoder("utf-8")("replace")

@@ -1,0 +1,160 @@
+"""From an estimator's arguments to one validated job: the spec, and the source it will run.
+
+Nothing is created here; every problem found is reported together.
+"""
+
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from trackside.errors import InvalidSpec, Violation
+from trackside.layout import JobKeys
+from trackside.sdk import hyperparameters
+from trackside.sdk.arguments import in_arguments, to_request
+from trackside.sdk.cautions import caution
+from trackside.sdk.debugger import hook_request
+from trackside.sdk.inputs import Inputs, channels
+from trackside.sdk.locations import location
+from trackside.sdk.naming import base_of, unique_name
+from trackside.sdk.source import Source, find_source
+from trackside.settings import Settings
+from trackside.spec import JobSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    spec: JobSpec
+    source: Source | None
+    """What to pack; None when an image brings its own program."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ask:
+    """What one call of `fit` adds to the estimator's own arguments."""
+
+    inputs: Inputs | None = None
+    job_name: str | None = None
+    experiment: Mapping[str, Any] | None = None
+
+
+def make_request(
+    arguments: Mapping[str, Any], ask: Ask, encode: Callable[[Any], str], settings: Settings
+) -> Request:
+    """`InvalidSpec` carries everything that is wrong with the arguments and the source."""
+    violations: list[Violation] = [*_image_problems(arguments)]
+    image, entry = arguments.get("image_uri"), arguments.get("entry_point")
+    base = arguments.get("base_job_name") or base_of(entry and os.fspath(entry), image)
+    name = ask.job_name or unique_name(base)
+    request = to_request(arguments)
+    request["TrainingJobName"] = name
+    output = request.setdefault("OutputDataConfig", {}).setdefault("S3OutputPath", settings.output)
+    _set_interpreter(request, settings, violations)
+    request |= _watching(arguments, output)
+    if ask.experiment:
+        request["ExperimentConfig"] = dict(ask.experiment)
+    source = None
+    with _collected(violations):
+        source = _source(arguments, request)
+    keys = JobKeys(location(arguments.get("code_location", output)).rstrip("/"), name)
+    texts = request["HyperParameters"] = {}
+    with _collected(violations):
+        texts |= hyperparameters.encoded(arguments.get("hyperparameters", {}), encode)
+    with _collected(violations):
+        texts |= _distribution(arguments)
+    texts |= _program(arguments, source, keys)
+    if inputs := channels(ask.inputs):
+        request["InputDataConfig"] = inputs
+    spec = None
+    with _collected(violations, arguments):
+        spec = JobSpec.from_request(request)
+    if violations or spec is None:
+        raise InvalidSpec(violations)
+    return Request(spec, source)
+
+
+@contextmanager
+def _collected(
+    violations: list[Violation], arguments: Mapping[str, Any] | None = None
+) -> Iterator[None]:
+    """Keeps what is wrong and goes on; with arguments, under the names the caller knows."""
+    try:
+        yield
+    except InvalidSpec as failure:
+        known = failure if arguments is None else in_arguments(failure, arguments)
+        violations.extend(known.violations)
+
+
+def _image_problems(arguments: Mapping[str, Any]) -> Iterator[Violation]:
+    image = arguments.get("image_uri")
+    if image is None:
+        return
+    if arguments.get("entry_point") is None:
+        advice = (
+            "is a container image, and jobs run as processes of this machine;"
+            " name the script as entry_point to run it with this machine's Python"
+        )
+        yield Violation("image_uri", image, advice)
+    else:
+        caution(f"image_uri={image!r} is only noted: the script runs with this machine's Python")
+
+
+def _set_interpreter(
+    request: dict[str, Any], settings: Settings, violations: list[Violation]
+) -> None:
+    """The interpreter by its full path, links kept: a virtual environment is known by its link."""
+    options = request.get("Trackside", {})
+    given = options.get("Python") or settings.python
+    if not given:
+        return
+    path = os.path.abspath(os.path.expanduser(given)) if os.sep in given else shutil.which(given)
+    if path is None or not os.access(path, os.X_OK):
+        violations.append(Violation("python", given, "is no program of this machine"))
+    else:
+        request["Trackside"] = {**options, "Python": path}
+
+
+def _watching(arguments: Mapping[str, Any], output: str) -> dict[str, Any]:
+    rules = arguments.get("rules", ())
+    if rules:
+        names = ", ".join(rule.name for rule in rules)
+        caution(f"rules ({names}) are kept with the job; this version does not evaluate them")
+    members: dict[str, Any] = {}
+    hook = hook_request(arguments.get("debugger_hook_config"), rules, output)
+    if hook is not None:
+        members["DebugHookConfig"] = hook
+    if rules:
+        members["DebugRuleConfigurations"] = [rule.to_request() for rule in rules]
+    return members
+
+
+def _source(arguments: Mapping[str, Any], request: Mapping[str, Any]) -> Source | None:
+    if "entry_point" not in arguments:
+        return None
+    interpreter = request.get("Trackside", {}).get("Python", sys.executable)
+    return find_source(
+        arguments["entry_point"],
+        arguments.get("source_dir"),
+        arguments.get("dependencies", ()),
+        # Another interpreter may know another Python.
+        check_syntax=os.path.realpath(interpreter) == os.path.realpath(sys.executable),
+    )
+
+
+def _program(arguments: Mapping[str, Any], source: Source | None, keys: JobKeys) -> dict[str, str]:
+    if "entry_point" not in arguments:
+        return {}
+    program = source.program if source else os.fspath(arguments["entry_point"])
+    uri = source.uri if source and source.uri else keys.source
+    level = arguments.get("container_log_level", hyperparameters.DEFAULT_LOG_LEVEL)
+    own = hyperparameters.script(program, uri, keys.name, level)
+    return hyperparameters.encoded(own, hyperparameters.as_json)
+
+
+def _distribution(arguments: Mapping[str, Any]) -> dict[str, str]:
+    instance_type = arguments.get("instance_type", "local")
+    own = hyperparameters.distributed(arguments.get("distribution", {}), instance_type)
+    return hyperparameters.encoded(own, hyperparameters.as_json)

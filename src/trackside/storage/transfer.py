@@ -1,0 +1,292 @@
+"""Many files at once between a store and this machine. Synchronous; the threads are a `Crew`'s.
+
+Downloads appear under their names whole or not at all; a second call fetches what is missing.
+They are not synced to disk: what a power cut takes can be fetched again.
+"""
+
+import hashlib
+import logging
+import os
+import re
+import stat
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Protocol
+
+from trackside.errors import DamagedTransfer, DiskFull, StorageError
+from trackside.storage.crew import Crew, StopFlag, Task
+from trackside.storage.partial_file import PartialFile, nanoseconds
+from trackside.storage.store import Entry, Store
+
+SMALL_BYTES = 1 << 20
+"""Files up to this size pass through memory whole; larger ones piece by piece."""
+
+PART_BYTES = 8 << 20
+"""Larger files are fetched in parts of this size, several at once."""
+
+NUM_DOWNLOADS = 16
+"""Requests at once. Memory in use is at most a small file for each."""
+
+NUM_UPLOADS = 8
+_LARGE_UPLOADS = 2  # each sends a few parts at once already
+
+_MD5 = re.compile(r"[0-9a-f]{32}")
+_FRESH_SECONDS = 2.0
+
+_log = logging.getLogger(__name__)
+
+
+class Progress(Protocol):
+    """Told of what has come through, as it does, from several threads."""
+
+    def add(self, num_files: int, size_bytes: int) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Transferred:
+    num_files: int
+    size_bytes: int
+    num_skipped: int
+    """Files that were there already, whole and unchanged; not in the other two figures."""
+
+
+def download(
+    store: Store,
+    files: Iterable[tuple[Entry, Path]],
+    *,
+    progress: Progress | None = None,
+    stop: StopFlag | None = None,
+    num_threads: int = NUM_DOWNLOADS,
+) -> Transferred:
+    """Fetch entries of a listing, each to its path; `files` may be a generator still listing.
+
+    `ObjectChanged` when an object was replaced since it was listed. After any error the files
+    that are whole stay, and calling again skips those whose size and time still agree.
+    """
+    tally = _Tally(progress)
+    work = _Downloads(store, tally)
+    crew = work.crew = Crew(work.tasks(files), num_threads)
+    try:
+        with crew:
+            crew.wait(stop)
+    finally:
+        work.clean_up()
+    return tally.total
+
+
+def upload(
+    store: Store,
+    files: Iterable[tuple[Path, str]],
+    *,
+    progress: Progress | None = None,
+    stop: StopFlag | None = None,
+    num_threads: int = NUM_UPLOADS,
+) -> Transferred:
+    """Store files, each under its key. After an error, those not yet begun are not stored."""
+    tally = _Tally(progress)
+    large = threading.Semaphore(_LARGE_UPLOADS)
+
+    def send(path: Path, key: str) -> None:
+        tally.add(1, store.put(key, path).size_bytes)
+
+    def send_large(path: Path, key: str) -> None:
+        with large:
+            send(path, key)
+
+    def tasks() -> Iterator[Task]:
+        for path, key in files:
+            is_large = path.exists() and path.stat().st_size > PART_BYTES
+            yield partial(send_large if is_large else send, path, key)
+
+    with Crew(tasks(), num_threads) as crew:
+        crew.wait(stop)
+    return tally.total
+
+
+class _Tally:
+    """Counts what came through, and tells the caller's progress of it."""
+
+    def __init__(self, progress: Progress | None) -> None:
+        self._progress = progress
+        self._lock = threading.Lock()
+        self._num_files = self._size_bytes = self._num_skipped = 0
+
+    def add(self, num_files: int, size_bytes: int) -> None:
+        with self._lock:
+            self._num_files += num_files
+            self._size_bytes += size_bytes
+        if self._progress is not None:
+            self._progress.add(num_files, size_bytes)
+
+    def skip(self, size_bytes: int) -> None:
+        """Counts as progress, or a second call would never seem to end."""
+        with self._lock:
+            self._num_skipped += 1
+        if self._progress is not None:
+            self._progress.add(1, size_bytes)
+
+    @property
+    def total(self) -> Transferred:
+        return Transferred(self._num_files, self._size_bytes, self._num_skipped)
+
+
+@dataclass(slots=True)
+class _Large:
+    """A file that several threads are filling."""
+
+    entry: Entry
+    file: PartialFile
+    missing_bytes: int
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+class _Downloads:
+    crew: Crew
+
+    def __init__(self, store: Store, tally: _Tally) -> None:
+        self._store = store
+        self._tally = tally
+        self._etags_are_md5 = True
+        self._large: list[_Large] = []
+
+    def tasks(self, files: Iterable[tuple[Entry, Path]]) -> Iterator[Task]:
+        for entry, path in files:
+            if entry.size_bytes <= SMALL_BYTES:
+                yield partial(self._fetch_small, entry, path)
+            elif _is_there(entry, path):
+                self._tally.skip(entry.size_bytes)
+            else:
+                large = _Large(entry, _with_room(path, entry.size_bytes), entry.size_bytes)
+                self._large.append(large)
+                for start in range(0, entry.size_bytes, PART_BYTES):
+                    yield partial(self._fetch_part, large, start)
+
+    def clean_up(self) -> None:
+        """Remove what is unfinished; a thread that was left behind may still be writing to it."""
+        for large in self._large:
+            if self.crew.is_gone:
+                large.file.discard()
+            else:
+                large.file.unlink()
+
+    def _fetch_small(self, entry: Entry, path: Path) -> None:
+        if _is_there(entry, path):
+            self._tally.skip(entry.size_bytes)
+            return
+        data = self._store.get(entry.key, etag=entry.etag)
+        _check_size(entry, 0, len(data), entry.size_bytes)
+        if self.crew.is_ending:
+            return
+        with _writing_named(path), PartialFile(path) as file:
+            file.write_at(data, 0)
+            if self._is_checkable(entry):
+                self._check(entry, file, hashlib.md5(data, usedforsecurity=False).hexdigest())
+            _publish(entry, file)
+        self._tally.add(1, len(data))
+
+    def _fetch_part(self, large: _Large, start: int) -> None:
+        end = min(start + PART_BYTES, large.entry.size_bytes)
+        for piece in self._fill(large.entry, large.file, start, end):
+            self._tally.add(0, len(piece))
+            if self.crew.is_ending:
+                return
+        with large.lock:
+            large.missing_bytes -= end - start
+            is_whole = large.missing_bytes == 0
+        if is_whole:
+            with _writing_named(large.file.target):
+                if self._is_checkable(large.entry):
+                    self._check(large.entry, large.file, large.file.md5())
+                _publish(large.entry, large.file)
+            self._tally.add(1, 0)
+
+    def _fill(self, entry: Entry, file: PartialFile, start: int, end: int) -> Iterator[bytes]:
+        """Write this range of the object to the file, and show each piece."""
+        offset = start
+        for piece in self._store.read(entry.key, start, end, etag=entry.etag):
+            with _writing_named(file.target):
+                file.write_at(piece, offset)
+            offset += len(piece)
+            yield piece
+        _check_size(entry, start, offset - start, end - start)
+
+    def _is_checkable(self, entry: Entry) -> bool:
+        """The ETag of an object stored in one request is its MD5, except under some encryption."""
+        return self._etags_are_md5 and bool(_MD5.fullmatch(entry.etag or ""))
+
+    def _check(self, entry: Entry, file: PartialFile, digest: str) -> None:
+        """On a mismatch fetch again: two equal copies tell that the tag was never an MD5."""
+        if digest == entry.etag:
+            return
+        hasher = hashlib.md5(usedforsecurity=False)
+        for piece in self._fill(entry, file, 0, entry.size_bytes):
+            hasher.update(piece)
+        again = hasher.hexdigest()
+        if again == entry.etag:
+            _log.warning("%r arrived damaged and was fetched again", entry.key)
+        elif again == digest:
+            _log.debug("ETags of %r are not MD5 sums; only sizes are checked", self._store)
+            self._etags_are_md5 = False
+        else:
+            raise DamagedTransfer(
+                f"{entry.key!r} arrived damaged twice: its MD5 is {entry.etag}, not {again}. "
+                "Suspect the network or a proxy on the way."
+            )
+
+
+def _check_size(entry: Entry, start: int, came: int, listed: int) -> None:
+    if came != listed:
+        raise DamagedTransfer(
+            f"{entry.key!r} gave {came} bytes from {start} on where {listed} were listed. "
+            "List and download again."
+        )
+
+
+@contextmanager
+def _writing_named(path: str | Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StorageError(
+            f"{str(path)!r} cannot be written: {error.strerror}. Check what is there and its mode."
+        ) from error
+
+
+def _is_there(entry: Entry, path: Path) -> bool:
+    """Size and time of a finished download agree with the listing's."""
+    try:
+        status = os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return (
+        stat.S_ISREG(status.st_mode)
+        and status.st_size == entry.size_bytes
+        and status.st_mtime_ns == nanoseconds(entry.modified)
+    )
+
+
+def _publish(entry: Entry, file: PartialFile) -> None:
+    # Stores keep whole seconds. An object that is only just written may yet be replaced within
+    # the same one, so its copy keeps its own time and will not be taken for the newer version.
+    is_settled = time.time() - entry.modified > _FRESH_SECONDS
+    file.publish(durable=False, modified=entry.modified if is_settled else None)
+
+
+def _with_room(path: Path, size_bytes: int) -> PartialFile:
+    """Say so before fetching what will not fit."""
+    with _writing_named(path):
+        file = PartialFile(path)
+    space = os.statvfs(file.folder or ".")
+    free_bytes = space.f_bavail * space.f_frsize
+    if free_bytes < size_bytes:
+        file.discard()
+        raise DiskFull(
+            f"{str(path)!r} needs {size_bytes} bytes and its disk has {free_bytes} left. "
+            "Free some, or use a folder on another disk."
+        )
+    return file

@@ -1,0 +1,79 @@
+"""`python -m trackside.supervisor JOB_FOLDER HOST NONCE`: one host of a job, on its own.
+
+May be started again at any time: it takes over where its predecessor died.
+"""
+
+import fcntl
+import json
+import logging
+import os
+import sys
+import time
+from pathlib import Path
+
+from trackside.layout import JobFolder
+from trackside.settings import Settings
+from trackside.spec import JobSpec
+from trackside.supervisor.attempt import Attempt
+from trackside.supervisor.context import Context
+from trackside.supervisor.gang import is_supervised, write_supervisor
+
+logger = logging.getLogger("trackside.supervisor")
+
+LEAD_GONE_SECONDS = 60.0
+
+
+def main(arguments: list[str]) -> int:
+    root, host, nonce = arguments
+    folder = JobFolder(Path(root))
+    logging.basicConfig(
+        level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr
+    )
+    with (folder.root / f"{host}.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            logger.info("%s already has a supervisor", host)
+            return 0
+        supervise(folder, host, nonce)
+    return 0
+
+
+def supervise(folder: JobFolder, host: str, nonce: str) -> None:
+    spec = JobSpec.from_request(json.loads(folder.spec.read_bytes()))
+    context = Context(folder, spec, host, nonce, Settings.load(), dict(os.environ))
+    folder.reserve_ballast()
+    while not (history := context.journal.read()).state.is_final:
+        host_folder = folder.host(host, history.attempt)
+        host_folder.root.mkdir(parents=True, exist_ok=True)
+        write_supervisor(host_folder, nonce)
+        attempt = Attempt(context, history.attempt)
+        attempt.run()
+        if attempt.gang.is_lead:
+            from trackside.supervisor.lead import (
+                conclude,  # packing: 25 ms the start can do without
+            )
+
+            conclude(attempt)
+        elif not _wait_for_the_lead(attempt):
+            return
+
+
+def _wait_for_the_lead(attempt: Attempt) -> bool:
+    """Until the job has ended or another attempt begins. False when the lead is gone for good."""
+    lead = attempt.gang.folder_of(attempt.gang.hosts[0])
+    seen = time.monotonic()
+    while True:
+        history = attempt.context.journal.read()
+        if history.state.is_final or history.attempt != attempt.number:
+            return True
+        if is_supervised(lead):
+            seen = time.monotonic()
+        elif time.monotonic() - seen > LEAD_GONE_SECONDS:
+            logger.error("the lead is gone; whoever looks at the job next starts it again")
+            return False
+        time.sleep(0.1)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

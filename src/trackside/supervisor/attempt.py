@@ -1,0 +1,312 @@
+"""One host's part in one attempt: prepare, start with the others, watch, end, and record it all.
+
+Every step leaves its mark on disk, so a supervisor that takes over goes on where the last one died.
+"""
+
+import logging
+import shutil
+import signal
+import time
+
+from trackside import durable, hosts
+from trackside.errors import SandboxError, TracksideError
+from trackside.hosts import HostRecord, Phase
+from trackside.journal import History
+from trackside.layout import HostFolder, sandbox_nonce
+from trackside.status import Secondary, Status
+from trackside.supervisor.config_files import failure_file, lay_out
+from trackside.supervisor.context import Context
+from trackside.supervisor.gang import Gang, Why, addresses, interface_name
+from trackside.supervisor.inputs import Inputs, Meter
+from trackside.supervisor.logs import LogClock
+from trackside.supervisor.outcome import algorithm_error
+from trackside.supervisor.process_sandbox import ProcessSandbox
+from trackside.supervisor.sandbox import Exited, Lost, SandboxPlan
+from trackside.supervisor.script_start import script_environment, toolkit_command
+from trackside.supervisor.sync import Syncer, make_syncer
+
+logger = logging.getLogger(__name__)
+
+QUICK_SECONDS, TICK_SECONDS = 0.02, 0.1
+LAG_SECONDS = 60.0
+"""A folder that waits longer than this for its store is told about, loudly."""
+TAIL_BYTES = 8192
+_OUTSIDE = {signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT}
+"""Signals that, when we did not send them, mean that the machine or a person ended the script."""
+
+
+class Attempt:
+    def __init__(self, context: Context, number: int) -> None:
+        self.context = context
+        self.number = number
+        self.folder: HostFolder = context.folder.host(context.host, number)
+        self.gang = Gang(context.folder, context.spec, context.host, number)
+        self.record = hosts.read(self.folder.record) or HostRecord()
+        self._sandbox = ProcessSandbox(context.settings.isolation)
+        self._inputs = Inputs(context.spec, context.host, self.folder, context.settings.home)
+        self._syncer: Syncer | None = None
+        self._journal_look: tuple[tuple[int, int], History] | None = None
+
+    def run(self) -> HostRecord:
+        """Bring this host to `ended`. What goes wrong is in the record, never raised."""
+        if self.record.phase is Phase.ENDED:
+            return self.record
+        try:
+            if self._sandbox.poll(self._plan()) is not None or self._prepare():
+                self._start()
+                self._watch()
+        except (TracksideError, OSError) as error:
+            logger.exception("host %s", self.context.host)
+            self._fail(error)
+        self._end()
+        return self.record
+
+    # Preparing
+
+    def _prepare(self) -> bool:
+        """Everything before the script. False when the job ended meanwhile."""
+        self._move(Secondary.DOWNLOADING)
+        self._announce(Phase.PREPARING)
+        lay_out(self.folder, self.context.spec, self.context.host, interface_name())
+        meter = Meter(self.record.progress, self._reannounce)
+        can_mount = not self.context.spec.inputs or self._sandbox.isolation.kind != "none"
+        notes = self._inputs.provide(meter, stop=self, can_mount=can_mount)
+        for note in notes:
+            self._tell(note)
+        self._announce(Phase.READY)
+        if self.gang.is_lead:
+            self.gang.meet()
+        return self._wait_for_all()
+
+    def _wait_for_all(self) -> bool:
+        """Hosts start together: the lead says when, by the journal."""
+        while not self.is_set():
+            if self.gang.is_lead and self.gang.all_are(Phase.READY, Phase.RUNNING):
+                self._move(Secondary.TRAINING)
+            if self._history().state.secondary is Secondary.TRAINING:
+                return True
+            self._lead_on()
+            time.sleep(QUICK_SECONDS)
+        return False
+
+    def _start(self) -> None:
+        """Start the script; or, when it runs already, become the supervisor that it knows."""
+        plan = self._plan()
+        self._sandbox.start(plan)
+        isolation = self._sandbox.isolation_of(plan)
+        if isolation and isolation.kind != self.record.isolation:
+            self.record.isolation = isolation.kind
+            if isolation.kind == "none":
+                self._tell(isolation.reason)
+        self._announce(Phase.RUNNING)
+
+    # Watching
+
+    def _watch(self) -> None:
+        """Until the script is over: its log's times, its folders, the orders to end it."""
+        clock = LogClock(self.folder.log, self.folder.log_times)
+        self._syncer = make_syncer(
+            self.context.spec, self.folder, self.context.host, self.number, self.context.settings
+        )
+        self._syncer.start()
+        began = announced = time.monotonic()
+        asked: float | None = None
+        killed = False
+        while not isinstance(state := self._sandbox.poll(self._plan()), Exited | Lost):
+            clock.tick()
+            now = time.monotonic()
+            self._lead_on()
+            if asked is None and self.is_set():
+                asked = now
+                self._sandbox.signal(self._plan(), signal.SIGTERM)
+            if asked is not None and not killed:
+                killed = now - asked >= self.context.spec.options.grace_seconds
+                if killed:
+                    self._sandbox.signal(self._plan(), signal.SIGKILL)
+            if now - announced >= 1.0:
+                announced = now
+                self._announce_syncs()
+                self._check_inputs()
+            time.sleep(QUICK_SECONDS if now - began < 2.0 else TICK_SECONDS)
+        self._sandbox.signal(self._plan(), signal.SIGKILL)  # nothing of it lives on
+        clock.tick()
+        self._record_exit(state, asked is not None)
+
+    def _check_inputs(self) -> None:
+        """A pipe whose source failed would keep the script waiting for ever."""
+        try:
+            self._inputs.check()
+        except TracksideError as error:
+            if not self.record.failure:
+                self._fail(error)
+                self.gang.end(Why.HOST_FAILED, self.context.host)
+
+    def _lead_on(self) -> None:
+        """What only the lead watches: the other hosts and the time limit."""
+        if not self.gang.is_lead or self.gang.ordered_end():
+            return
+        if len(self.gang.hosts) > 1:
+            for host, record in self.gang.records().items():
+                if record.phase is Phase.ENDED and record.went_wrong:
+                    return self.gang.end(Why.HOST_FAILED, host)
+            if lost := self.gang.lost_host():
+                return self.gang.end(Why.HOST_LOST, lost)
+        if self._runtime_seconds() > self.context.spec.stopping.max_runtime_seconds:
+            self.gang.end(Why.MAX_RUNTIME, self.context.host)
+
+    def _runtime_seconds(self) -> float:
+        """The limit covers all attempts together."""
+        earlier = sum(
+            (transition.end or transition.start) - transition.start
+            for transition in self._history().transitions
+            if transition.secondary is Secondary.TRAINING and transition.attempt < self.number
+        )
+        return earlier + self.gang.running_seconds()
+
+    def _announce_syncs(self) -> None:
+        assert self._syncer is not None
+        self.record.syncs = self._syncer.states()
+        self._announce(self.record.phase)
+        if not self.gang.is_lead:
+            return
+        lags = {
+            name: time.time() - state.last
+            for name, state in self.record.syncs.items()
+            if state.error and time.time() - state.last > LAG_SECONDS
+        }
+        if lags:
+            name = max(lags, key=lambda name: lags[name])
+            error = self.record.syncs[name].error
+            message = f"Training goes on; {name} was last synced {lags[name]:.0f} s ago: {error}"
+            self.context.journal.say(message[:500])
+        elif "was last synced" in self._history().message:
+            self.context.journal.say("Training in progress. Sync has caught up.")
+
+    # Ending
+
+    def _record_exit(self, state: Exited | Lost, was_asked: bool) -> None:
+        record = self.record
+        record.ended_at = time.time()
+        if isinstance(state, Lost):
+            record.lost = f"the script and its sandbox are gone: {state.reason}"
+            return
+        code = record.exit_code = self._script_code(state.code)
+        if code == 0 and state.code == 0:
+            return
+        if was_asked:
+            return  # it was told to end: how it did is no failure of its own
+        record.tail = self._log_tail()
+        if state.out_of_memory:
+            text = "OutOfMemory: the kernel killed a process of the script. " + self._failure_text()
+            record.failure = algorithm_error(text, code)
+            return
+        record.failure = algorithm_error(self._failure_text(), code or state.code)
+        ended_by = -code if code < 0 else code - 128 if code > 128 else 0
+        if ended_by in _OUTSIDE:
+            record.lost = f"the script was ended by {signal.Signals(ended_by).name} from outside"
+
+    def _script_code(self, code: int) -> int:
+        """The script's own code; the toolkit's, which stands for it, when the script never ran."""
+        script = durable.read_json(self.folder.exit_record) or {}
+        if script.get("signal"):
+            return -int(script["signal"])
+        return code if script.get("exit_code") is None else int(script["exit_code"])
+
+    def _failure_text(self) -> str:
+        try:
+            with failure_file(self.folder).open("rb") as file:
+                text = file.read(4096).decode(errors="replace")
+        except OSError:
+            text = ""
+        if text or shutil.disk_usage(self.folder.root).free > durable.BALLAST_BYTES:
+            return text
+        # The script could not even write its traceback.
+        home = self.context.settings.home
+        return (
+            f"No space left on device: the disk of {str(home)!r} is full. Free some space, or set "
+            "TRACKSIDE_HOME to a folder on a larger disk"
+        )
+
+    def _log_tail(self) -> str:
+        try:
+            with self.folder.log.open("rb") as file:
+                file.seek(max(0, file.seek(0, 2) - TAIL_BYTES))
+                lines = file.read().decode(errors="replace").splitlines()
+        except OSError:
+            return ""
+        return "\n".join(lines[-20:])
+
+    def _fail(self, error: Exception) -> None:
+        self.record.ended_at = time.time()
+        ours = isinstance(error, SandboxError)
+        category = "InternalServerError" if ours else "ClientError: Data download failed"
+        self.record.failure = f"{category}: {error}"
+
+    def _end(self) -> None:
+        """Send the rest, give the input's space back, and say that this host is done."""
+        self._inputs.close()
+        if self._syncer is not None:
+            deadline = time.monotonic() + self.context.settings.upload_deadline_seconds
+            error = self._syncer.finish(deadline, self._announce_waiting)
+            self.record.syncs = self._syncer.states()
+            if error:
+                self.record.unsent = error
+        self._announce(Phase.ENDED)
+
+    def _announce_waiting(self, error: str) -> None:
+        if self.gang.is_lead:
+            self.context.journal.say(f"Waiting for the object store: {error}"[:500])
+
+    # What the others see, and what we see of them
+
+    def is_set(self) -> bool:
+        """Whether the script must end: the job is being stopped, or another host failed."""
+        history = self._history()
+        over = history.state.status is not Status.IN_PROGRESS or history.attempt != self.number
+        return over or self.gang.ordered_end() is not None
+
+    def _history(self) -> History:
+        """The journal, read again only when it has changed."""
+        stat = self.context.folder.journal.stat()
+        look = (stat.st_size, stat.st_mtime_ns)
+        if self._journal_look is None or self._journal_look[0] != look:
+            self._journal_look = (look, self.context.journal.read())
+        return self._journal_look[1]
+
+    def _move(self, to: Secondary) -> None:
+        if self.gang.is_lead:
+            self.context.journal.try_move(to)
+
+    def _announce(self, phase: Phase) -> None:
+        self.record.phase = phase
+        self.gang.announce(self.record)
+
+    def _reannounce(self) -> None:
+        self.gang.announce(self.record)
+        progress = self.record.progress
+        if self.gang.is_lead and progress.num_files:
+            self.context.journal.say(
+                f"{progress.what}: {progress.done_files} of {progress.num_files} files"
+            )
+
+    def _tell(self, line: str) -> None:
+        """Into the job's log, where people look."""
+        with self.folder.log.open("ab") as file:
+            file.write(f"[trackside] {line}\n".encode())
+
+    def _plan(self) -> SandboxPlan:
+        context = self.context
+        hosts_of_job = addresses(context.spec.name, context.spec.hosts)
+        return SandboxPlan(
+            folder=self.folder.sandbox,
+            ml=self.folder.ml,
+            mounts=self._inputs.mounts,
+            read_only=self._inputs.read_only,
+            command=toolkit_command(context.spec, context.settings),
+            environment=script_environment(context, self.folder, self.gang.master_port),
+            log=self.folder.log,
+            host=context.host,
+            addresses=hosts_of_job,
+            nonce=sandbox_nonce(context.nonce, self.number),
+            revive=context.supervisor_command,
+        )

@@ -1,0 +1,160 @@
+"""Provides one input channel on one host: mounted, copied or piped, as its mode asks.
+
+Copies go through `storage.transfer`, pipes through `pipes.py`; mounts are plain data that the
+supervisor puts into the sandbox's plan. docs/channels.md says what happens when.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from trackside.layout import ML
+from trackside.spec import Channel
+from trackside.storage.crew import StopFlag
+from trackside.storage.locate import Location, locate
+from trackside.storage.transfer import Progress
+from trackside.supervisor.channel_objects import (
+    Assignment,
+    ChannelObject,
+    as_files,
+    below_prefix,
+    fetch,
+    nothing_found,
+    shuffled,
+)
+from trackside.supervisor.manifests import manifest_lines, named_objects, sized, write_listing
+from trackside.supervisor.pipes import Feeder
+from trackside.supervisor.streams import Item, stream
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Provided:
+    """What is left to do for a channel: mounts for the sandbox's plan, a feeder to run."""
+
+    mounts: Mapping[str, Path] = field(default_factory=dict)
+    read_only: frozenset[str] = frozenset()
+    notes: tuple[str, ...] = ()
+    """For the job's log: where the channel is provided otherwise than asked."""
+    feeder: Feeder | None = None
+    """Not started yet; whoever starts it closes it."""
+
+
+def provide(
+    channel: Channel,
+    assignment: Assignment,
+    data: Path,
+    *,
+    home: Path,
+    can_mount: bool = True,
+    expect: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
+    stop: StopFlag | None = None,
+) -> Provided:
+    """`data` is the folder that the script sees as /opt/ml/input/data. May be done again.
+
+    Where nothing can be mounted, a folder of the user's becomes a link and FastFile is File.
+    `expect` is told how many files and bytes will be copied, before `progress` counts them.
+    """
+    data.mkdir(parents=True, exist_ok=True)
+    if assignment.mode == "Pipe":
+        return _piped(channel, assignment, data, home)
+    location = locate(channel.uri, home=home)
+    (data / channel.name).mkdir(exist_ok=True)
+    is_fast = assignment.mode == "FastFile"
+    if channel.data_type == "S3Prefix" and assignment.count == 1:
+        if _is_own(location):
+            return _own(channel, location, data, read_only=is_fast, can_mount=can_mount)
+        if is_fast and can_mount and _is_bucket_folder(channel, location, data, home):
+            assert location.local is not None
+            return _mounted(channel.name, location.local, read_only=True)
+    objects = _files(channel, assignment, data, home)
+    if expect is not None:
+        expect(len(objects), sum(item.size_bytes for item in objects))
+    fetch(objects, data / channel.name, progress=progress, stop=stop)
+    return Provided(notes=(_not_fast(channel, objects),) if is_fast else ())
+
+
+def _piped(channel: Channel, assignment: Assignment, data: Path, home: Path) -> Provided:
+    items = _items(channel, data, home)
+
+    def epoch_stream(epoch: int) -> Iterator[bytes]:
+        chosen = assignment.part(shuffled(items, channel, epoch))
+        return stream(
+            (part for item in chosen for part in item),
+            unzip=channel.compression == "Gzip",
+            records=channel.record_wrapper == "RecordIO",
+        )
+
+    return Provided(feeder=Feeder(data, channel.name, epoch_stream))
+
+
+def _items(channel: Channel, data: Path, home: Path) -> list[tuple[Item, ...]]:
+    """What is shuffled and distributed: objects, or lines of an augmented manifest."""
+    if channel.data_type == "AugmentedManifestFile":
+        return [line.values for line in manifest_lines(channel, home)]
+    return [(item,) for item in _listed(channel, data, home)]
+
+
+def _is_own(location: Location) -> bool:
+    """A path or file:// that the user named, and no bucket of ours."""
+    return location.local is not None and "://" not in location.uri
+
+
+def _own(
+    channel: Channel, location: Location, data: Path, *, read_only: bool, can_mount: bool
+) -> Provided:
+    source = location.local
+    assert source is not None
+    if next(location.store.list(location.key), None) is None:
+        raise nothing_found(channel, location)
+    if not source.is_file():
+        return _mounted(channel.name, source, read_only)
+    name = f"{channel.name}/{source.name}"
+    (data / name).unlink(missing_ok=True)
+    if not can_mount:
+        (data / name).symlink_to(source)
+        return Provided()
+    (data / name).touch()  # something to mount the file over
+    return _mounted(name, source, read_only)
+
+
+def _is_bucket_folder(channel: Channel, location: Location, data: Path, home: Path) -> bool:
+    """Whether the channel is exactly one folder of an embedded bucket."""
+    if location.local is None:
+        return False
+    start = location.key if location.key.endswith("/") or not location.key else location.key + "/"
+    return all(item.location.key.startswith(start) for item in _listed(channel, data, home))
+
+
+def _mounted(name: str, source: Path, read_only: bool) -> Provided:
+    place = f"{ML}/input/data/{name}"
+    return Provided(mounts={place: source}, read_only=frozenset([place] if read_only else []))
+
+
+def _files(channel: Channel, assignment: Assignment, data: Path, home: Path) -> list[ChannelObject]:
+    """What this host has to fetch. Of an augmented manifest, its own lines are written already."""
+    if channel.data_type != "AugmentedManifestFile":
+        objects = shuffled(_listed(channel, data, home), channel, epoch=0)
+        return as_files(channel, assignment.part(objects))
+    lines = assignment.part(shuffled(manifest_lines(channel, home), channel, epoch=0))
+    manifest = data / channel.name / channel.uri.rpartition("/")[2]
+    manifest.write_text("".join(f"{line.text}\n" for line in lines))
+    objects = [item for line in lines for item in line.objects]
+    return sized(channel, as_files(channel, objects))
+
+
+def _listed(channel: Channel, data: Path, home: Path) -> list[ChannelObject]:
+    """All of the channel, which is also written down for the script."""
+    named = named_objects if channel.data_type == "ManifestFile" else below_prefix
+    objects = named(channel, home)
+    write_listing(data / f"{channel.name}-manifest", channel, objects)
+    return objects
+
+
+def _not_fast(channel: Channel, objects: list[ChannelObject]) -> str:
+    size = sum(item.size_bytes for item in objects)
+    return (
+        f"Channel {channel.name!r} is provided as File, not FastFile: {len(objects):,} objects, "
+        f"{size / 2**20:,.1f} MiB, were copied before the start. FastFile takes a whole folder "
+        "on this machine or in an embedded bucket."
+    )

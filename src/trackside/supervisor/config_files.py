@@ -1,0 +1,124 @@
+"""Lays out /opt/ml as the contract has it: folders, and the JSON files below input/config."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from trackside.layout import HostFolder, JobKeys
+from trackside.spec import JobSpec
+
+GROUP = "homogeneousCluster"
+"""The name of the one instance group of a job that has none of its own."""
+
+
+def lay_out(folder: HostFolder, spec: JobSpec, host: str, interface: str) -> None:
+    """Make the folders a script may expect and write the config files for this host."""
+    for name in (
+        "code",
+        "input/config",
+        "input/data",
+        "model",
+        "output/data",
+        "output/intermediate",
+        "output/metrics/sagemaker",
+        "output/profiler",
+    ):
+        (folder.ml / name).mkdir(parents=True, exist_ok=True)
+    for path in synced_folders(spec):
+        folder.inside(path).mkdir(parents=True, exist_ok=True)
+    config = folder.ml / "input" / "config"
+    for name, content in config_files(spec, host, interface).items():
+        (config / name).write_text(json.dumps(content))
+
+
+def synced_folders(spec: JobSpec) -> dict[str, str]:
+    """Path as the script sees it to where its content goes while the job runs."""
+    keys = JobKeys.of(spec)
+    folders = {"/opt/ml/output/intermediate": keys.intermediate}
+    if spec.checkpoints:
+        folders[spec.checkpoints.local_path.rstrip("/")] = spec.checkpoints.uri.rstrip("/")
+    if spec.debug_hook:
+        folders[spec.debug_hook.local_path.rstrip("/")] = keys.under(
+            spec.debug_hook.uri, "debug-output"
+        )
+    if spec.tensorboard:
+        folders[spec.tensorboard.local_path.rstrip("/")] = keys.under(
+            spec.tensorboard.uri, "tensorboard-output"
+        )
+    return folders
+
+
+def config_files(spec: JobSpec, host: str, interface: str) -> dict[str, Any]:
+    request = spec.to_request()
+    files: dict[str, Any] = {
+        "hyperparameters.json": dict(spec.hyperparameters),
+        "inputdataconfig.json": _input_data(spec, host),
+        "resourceconfig.json": _resources(spec, host, interface),
+        "metric-definition-regex.json": request.get("AlgorithmSpecification", {}).get(
+            "MetricDefinitions", []
+        ),
+        "trainingjobconfig.json": request,
+        "upstreamoutputdataconfig.json": [],
+    }
+    if spec.checkpoints:
+        files["checkpointconfig.json"] = {"LocalPath": spec.checkpoints.local_path}
+    if spec.debug_hook:
+        hook = {"HookParameters": None, "CollectionConfigurations": None}
+        files["debughookconfig.json"] = {**hook, **request["DebugHookConfig"]}
+    if spec.tensorboard:
+        where = JobKeys.of(spec).under(spec.tensorboard.uri, "tensorboard-output")
+        files["tensorboardoutputconfig.json"] = {
+            "S3OutputPath": where,
+            "LocalPath": spec.tensorboard.local_path,
+        }
+    if spec.profiler:
+        files["profilerconfig.json"] = {"ProfilingParameters": {}, **request["ProfilerConfig"]}
+    return files
+
+
+def groups_of(spec: JobSpec) -> list[tuple[str, str, list[str]]]:
+    """Name, instance type and hosts of each instance group."""
+    if not spec.resources.groups:
+        return [(GROUP, spec.resources.instance_type, list(spec.hosts))]
+    hosts = list(spec.hosts)
+    groups = []
+    for group in spec.resources.groups:
+        members, hosts = hosts[: group.count], hosts[group.count :]
+        groups.append((group.name, group.instance_type, members))
+    return groups
+
+
+def _resources(spec: JobSpec, host: str, interface: str) -> dict[str, Any]:
+    groups = groups_of(spec)
+    name, instance_type, _ = next(group for group in groups if host in group[2])
+    return {
+        "current_host": host,
+        "current_instance_type": instance_type,
+        "current_group_name": name,
+        "hosts": sorted(spec.hosts),
+        "network_interface_name": interface,
+        "instance_groups": [
+            {"instance_group_name": name, "instance_type": kind, "hosts": hosts}
+            for name, kind, hosts in groups
+        ],
+    }
+
+
+def _input_data(spec: JobSpec, host: str) -> dict[str, Any]:
+    group = next(name for name, _, hosts in groups_of(spec) if host in hosts)
+    channels: dict[str, Any] = {}
+    for channel in spec.inputs:
+        if channel.instance_groups and group not in channel.instance_groups:
+            continue
+        channels[channel.name] = {
+            "TrainingInputMode": channel.input_mode or spec.algorithm.input_mode,
+            "S3DistributionType": channel.distribution,
+            "RecordWrapperType": channel.record_wrapper,
+        }
+        if channel.content_type is not None:
+            channels[channel.name]["ContentType"] = channel.content_type
+    return channels
+
+
+def failure_file(folder: HostFolder) -> Path:
+    return folder.ml / "output" / "failure"

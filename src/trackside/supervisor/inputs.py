@@ -1,0 +1,156 @@
+"""What a host needs before its script starts: the code, its checkpoints, its channels."""
+
+import logging
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from trackside import hosts
+from trackside.errors import ArchiveError, InputError
+from trackside.extract import extract
+from trackside.layout import HostFolder
+from trackside.spec import JobSpec
+from trackside.storage.crew import StopFlag
+from trackside.storage.locate import locate, locate_object
+from trackside.storage.transfer import download
+from trackside.supervisor.config_files import synced_folders
+from trackside.supervisor.sync import below
+
+if TYPE_CHECKING:
+    from trackside.supervisor.pipes import Feeder
+
+logger = logging.getLogger(__name__)
+
+ANNOUNCE_SECONDS = 0.5
+
+
+class Inputs:
+    """Owns what stays open while the script runs: the feeders of piped channels."""
+
+    def __init__(self, spec: JobSpec, host: str, folder: HostFolder, home: Path) -> None:
+        self._spec = spec
+        self._host = host
+        self._folder = folder
+        self._home = home
+        self._feeders: list[Feeder] = []
+        # Folders that the script sees outside /opt/ml.
+        self.mounts: dict[str, Path] = {
+            path: folder.inside(path)
+            for path in synced_folders(spec)
+            if not path.startswith("/opt/ml/")
+        }
+        self.read_only: frozenset[str] = frozenset()
+
+    def provide(self, meter: "Meter", *, stop: StopFlag, can_mount: bool) -> list[str]:
+        """Bring everything in. Returns what the user should know of; done again, it goes on."""
+        self._unpack_source()
+        self._restore_checkpoints(meter, stop)
+        return self._provide_channels(meter, stop, can_mount) if self._spec.inputs else []
+
+    def _provide_channels(self, meter: "Meter", stop: StopFlag, can_mount: bool) -> list[str]:
+        # 40 ms that a job without channels starts earlier.
+        from trackside.supervisor.channel_objects import assign
+        from trackside.supervisor.channels import provide
+
+        notes: list[str] = []
+        for channel in self._spec.inputs:
+            assignment = assign(self._spec, channel, self._host)
+            if assignment is None:
+                continue
+            meter.begin(f"Downloading channel {channel.name}")
+            data = self._folder.ml / "input" / "data"
+            provided = provide(
+                channel,
+                assignment,
+                data,
+                home=self._home,
+                can_mount=can_mount,
+                expect=meter.expect,
+                progress=meter,
+                stop=stop,
+            )
+            self.mounts.update(provided.mounts)
+            self.read_only |= provided.read_only
+            notes.extend(provided.notes)
+            if provided.feeder is not None:
+                self._feeders.append(provided.feeder)
+                provided.feeder.start()
+        return notes
+
+    def check(self) -> None:
+        """Raise what went wrong in a piped channel, if anything did."""
+        for feeder in self._feeders:
+            feeder.check()
+
+    def close(self) -> None:
+        for feeder in self._feeders:
+            try:
+                feeder.close()
+            except InputError as error:
+                logger.warning("%s", error)
+
+    def _unpack_source(self) -> None:
+        """The code the user sent, or nothing: an image or the machine may hold it already."""
+        source = self._spec.source
+        if source is None:
+            return
+        code = self._folder.ml / "code"
+        shutil.rmtree(code, ignore_errors=True)
+        place = locate_object(source, home=self._home)
+        if place.local is not None and place.local.is_dir():
+            shutil.copytree(place.local, code, symlinks=True)
+        elif place.local is not None:
+            _extract(place.local, code)
+        else:
+            with tempfile.TemporaryDirectory(dir=self._folder.root) as temporary:
+                archive = Path(temporary, "sourcedir.tar.gz")
+                download(place.store, [(place.store.stat(place.key), archive)])
+                _extract(archive, code)
+
+    def _restore_checkpoints(self, meter: "Meter", stop: StopFlag) -> None:
+        if self._spec.checkpoints is None:
+            return
+        source = locate(self._spec.checkpoints.uri, home=self._home)
+        target = self._folder.inside(self._spec.checkpoints.local_path.rstrip("/"))
+        meter.begin("Restoring checkpoints")
+        files = [(entry, target / name) for name, entry in below(source)]
+        meter.expect(len(files), sum(entry.size_bytes for entry, _ in files))
+        download(source.store, files, progress=meter, stop=stop)
+        for entry, path in files:
+            os.utime(path, (entry.modified, entry.modified))  # so that the sync knows it
+
+
+class Meter:
+    """Counts a transfer into the host's record, and announces it now and then."""
+
+    def __init__(self, progress: hosts.Progress, announce: Callable[[], None]) -> None:
+        self._progress = progress
+        self._announce = announce
+        self._announced = time.monotonic()
+
+    def begin(self, what: str) -> None:
+        self._progress.what = what
+        self._progress.done_files = self._progress.num_files = 0
+        self._progress.done_bytes = self._progress.size_bytes = 0
+
+    def expect(self, num_files: int, size_bytes: int) -> None:
+        self._progress.num_files = num_files
+        self._progress.size_bytes = size_bytes
+
+    def add(self, num_files: int, size_bytes: int) -> None:
+        self._progress.done_files += num_files
+        self._progress.done_bytes += size_bytes
+        if time.monotonic() - self._announced > ANNOUNCE_SECONDS:
+            self._announced = time.monotonic()
+            self._announce()
+
+
+def _extract(archive: Path, code: Path) -> None:
+    try:
+        extract(archive, code)
+    except ArchiveError as error:
+        raise InputError(f"The source archive cannot be unpacked: {error}") from error

@@ -1,0 +1,80 @@
+"""Keeps a supervisor alive while the script runs: notices its death and starts it again.
+
+Runs inside the sandbox's init, so it imports nothing slow.
+"""
+
+import os
+import time
+
+from trackside import process_table
+from trackside.process_table import started
+from trackside.supervisor.sandbox_command import reset_signals
+from trackside.supervisor.sandbox_records import replace
+
+REVIVE_PAUSES_SECONDS = (0, 2, 10, 60, 300)
+"""How long after the last revival the next may follow; after as many, the supervisor stays dead."""
+SOUND_AFTER_SECONDS = 600.0
+"""A supervisor that lived as long has earned the pauses from the beginning."""
+
+
+class Keeper:
+    """Watches the process named in the folder's file `supervisor`: its pid and its start.
+
+    Whoever takes over writes that file (`ProcessSandbox.start` does). A pid with its start is
+    watched, and not a lock or a pipe: those are inherited by whatever the supervisor forks, and
+    would then outlive it.
+    """
+
+    def __init__(self, folder: str, command: list[str]) -> None:
+        self._folder = folder
+        self._command = command
+        self._num_revivals = 0
+        self._last = -SOUND_AFTER_SECONDS
+        self._child: tuple[int, int | None] = (0, None)
+
+    @property
+    def child(self) -> int:
+        """The pid of a live supervisor that was started here, and so is our child; or 0."""
+        pid, since = self._child
+        return pid if since is not None and started(pid) == since else 0
+
+    def tick(self, *, last: bool = False) -> None:
+        """Look once. `last` waits for no pause: there will be no other look."""
+        if not self._command:
+            return
+        now = time.monotonic()
+        if self._is_alive():
+            if now - self._last > SOUND_AFTER_SECONDS:
+                self._num_revivals = 0
+            return
+        if self._num_revivals == len(REVIVE_PAUSES_SECONDS):
+            return
+        if last or now - self._last >= REVIVE_PAUSES_SECONDS[self._num_revivals]:
+            self._num_revivals += 1
+            self._last = now
+            try:
+                self._revive()
+            except OSError:
+                return  # no disk or no process left for it; the script must not suffer for that
+
+    def _is_alive(self) -> bool:
+        pid, _, since = process_table.read(f"{self._folder}/supervisor").decode().partition(" ")
+        return not since or started(int(pid)) == int(since)  # empty: the folder was removed
+
+    def _revive(self) -> None:
+        log = os.open(f"{self._folder}/init.log", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        pid = os.fork()
+        if pid == 0:
+            try:
+                os.setsid()
+                reset_signals()
+                for stream in (1, 2):
+                    os.dup2(log, stream)
+                os.execvp(self._command[0], self._command)
+            except OSError as error:
+                os.write(2, f"{self._command[0]!r}: {error.strerror}\n".encode())
+            finally:
+                os._exit(127)
+        os.close(log)
+        self._child = (pid, started(pid))
+        replace(f"{self._folder}/supervisor", f"{pid} {self._child[1] or 0}")

@@ -1,0 +1,122 @@
+"""The lead host's last duties: decide how the job ends, publish its artifacts, write its end."""
+
+import logging
+import shutil
+import time
+
+from trackside.hosts import HostRecord, Phase
+from trackside.journal import History
+from trackside.layout import JobKeys
+from trackside.status import Secondary, Status
+from trackside.supervisor.attempt import Attempt
+from trackside.supervisor.gang import Why
+from trackside.supervisor.outcome import Again, End, decide
+from trackside.supervisor.publish import Publisher, until
+
+logger = logging.getLogger(__name__)
+
+POLL_SECONDS = 0.05
+
+
+def conclude(attempt: Attempt) -> None:
+    """Called when the lead's own script is over. Afterwards the job has ended, or starts anew."""
+    records = _wait_for_all(attempt)
+    context = attempt.context
+    history = context.journal.read()
+    left = context.spec.max_attempts - attempt.number
+    outcome = decide(history.state, records, attempt.gang.ordered_end(), attempts_left=left)
+    match outcome:
+        case Again(reason=reason):
+            _start_again(attempt, reason)
+        case End():
+            _finish(attempt, outcome, records)
+
+
+def _wait_for_all(attempt: Attempt) -> dict[str, HostRecord]:
+    """Until every other host has ended, or is known to be gone. A failure here ends them too."""
+    gang = attempt.gang
+    if attempt.record.went_wrong:
+        gang.end(Why.HOST_FAILED, attempt.context.host)
+    while True:
+        records = gang.records()
+        waiting = {host for host, record in records.items() if record.phase is not Phase.ENDED}
+        if not waiting:
+            return records
+        wrong = [host for host, record in records.items() if record.went_wrong]
+        if wrong:
+            gang.end(Why.HOST_FAILED, wrong[0])
+        if lost := gang.lost_host():
+            gang.end(Why.HOST_LOST, lost)
+            if waiting == {lost}:
+                return records
+        time.sleep(POLL_SECONDS)
+
+
+def _start_again(attempt: Attempt, reason: str) -> None:
+    journal = attempt.context.journal
+    number = attempt.number + 1
+    message = f"Attempt {attempt.number} ended: {reason}"
+    journal.note("retry", attempt=attempt.number, reason=reason)
+    if journal.try_move(Secondary.RESTARTING, message=message).state.is_final:
+        return
+    journal.try_move(Secondary.STARTING, attempt=number, message=f"Starting attempt {number}")
+
+
+def _finish(attempt: Attempt, end: End, records: dict[str, HostRecord]) -> None:
+    context = attempt.context
+    journal = context.journal
+    publisher = Publisher(context.spec, context.folder, attempt.number, context.settings.home)
+    deadline = time.monotonic() + context.settings.upload_deadline_seconds
+    unsent = next((record.unsent for record in records.values() if record.unsent), "")
+    if _has_trained(journal.read(), attempt.number):
+        journal.try_move(Secondary.UPLOADING)
+
+        def publish() -> None:
+            publisher.publish(model=end.keeps_model)
+
+        def waiting(error: str) -> None:
+            journal.say(f"Waiting to upload: {error}"[:500])
+
+        unsent = until(deadline, publish, waiting) or unsent
+    history = _write_end(attempt, end, unsent)
+    error = until(deadline, publisher.put_journal, lambda error: None)
+    if not error and not unsent:
+        _free_space(attempt, history)
+    elif error:
+        logger.error("The journal could not be uploaded: %s", error)
+
+
+def _write_end(attempt: Attempt, end: End, unsent: str) -> History:
+    """The one final status. A stop that came while uploading turns Completed into Stopped."""
+    journal = attempt.context.journal
+    if unsent:
+        kept = attempt.context.folder.root
+        reason = (
+            f"InternalServerError: the output could not be uploaded to "
+            f"{JobKeys.of(attempt.context.spec).prefix}: {unsent} It is kept in {kept}; "
+            f"`trackside upload {attempt.context.spec.name}` sends it."
+        )
+        if end.reason:
+            reason = f"{end.reason} Also: {reason}"
+        return journal.try_move(Secondary.FAILED, reason=reason[:1024])
+    history = journal.try_move(end.secondary, reason=end.reason)
+    if not history.state.is_final:
+        history = journal.try_move(Secondary.STOPPED)
+    return history
+
+
+def _has_trained(history: History, attempt: int) -> bool:
+    return any(
+        transition.secondary is Secondary.TRAINING and transition.attempt == attempt
+        for transition in history.transitions
+    )
+
+
+def _free_space(attempt: Attempt, history: History) -> None:
+    """All of it is in storage now. A failed job keeps its folders, for a look; not its input."""
+    for host in attempt.gang.hosts:
+        for number in range(1, attempt.number + 1):
+            folder = attempt.context.folder.host(host, number)
+            failed = history.state.status is Status.FAILED
+            shutil.rmtree(folder.ml / "input" / "data" if failed else folder.ml, ignore_errors=True)
+    attempt.context.folder.ballast.unlink(missing_ok=True)

@@ -1,0 +1,73 @@
+"""How a job ends, decided from what its hosts recorded. Pure: no files, no clock."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from trackside.hosts import HostRecord
+from trackside.status import Secondary, State, Status
+from trackside.supervisor.gang import EndOrder, Why
+
+REASON_LENGTH = 1024
+"""What the contract keeps of a FailureReason."""
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """Start another attempt: what happened was nobody's fault in the script."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    secondary: Secondary
+    reason: str | None = None
+    keeps_model: bool = True
+
+
+def decide(
+    state: State,
+    records: Mapping[str, HostRecord],
+    order: EndOrder | None,
+    *,
+    attempts_left: int,
+) -> Again | End:
+    if state.status is Status.STOPPING:
+        return End(Secondary.STOPPED)
+    if order and order.why is Why.MAX_RUNTIME:
+        return End(Secondary.MAX_RUNTIME_EXCEEDED)
+    wrong = first_wrong(records, order)
+    if wrong is None:
+        return End(Secondary.COMPLETED)
+    host, record = wrong
+    if record.lost and attempts_left > 0:
+        return Again(f"{host}: {record.lost}")
+    return End(Secondary.FAILED, failure_reason(host, record, len(records)), keeps_model=False)
+
+
+def first_wrong(
+    records: Mapping[str, HostRecord], order: EndOrder | None
+) -> tuple[str, HostRecord] | None:
+    """The host that failed first; the others' failures are mostly its consequences."""
+    wrong = [(host, record) for host, record in records.items() if record.went_wrong]
+    if wrong:
+        return min(wrong, key=lambda item: item[1].ended_at or float("inf"))
+    if order and order.why is Why.HOST_LOST:
+        lost = f"the supervisor of {order.host} and its script are gone"
+        return order.host, HostRecord(lost=lost)
+    return None
+
+
+def failure_reason(host: str, record: HostRecord, num_hosts: int) -> str:
+    text = record.failure or f"InternalServerError: {record.lost}"
+    if num_hosts > 1:
+        category, _, rest = text.partition(": ")
+        text = f"{category}: {host}: {rest}"
+    return text[:REASON_LENGTH]
+
+
+def algorithm_error(text: str, code: int) -> str:
+    """The contract's form: category, text, exit code; the text gives way, never the code."""
+    head, tail = "AlgorithmError: ", f", exit code: {code}"
+    room = REASON_LENGTH - len(head) - len(tail) - len("algo-1000: ")
+    return f"{head}{text.strip()[:room]}{tail}"

@@ -1,0 +1,178 @@
+"""Pipe mode: a named pipe per epoch, fed by one thread while the script reads.
+
+What is fed comes from `streams.py`; this module owns the pipes and never blocks a shutdown.
+"""
+
+import errno
+import fcntl
+import os
+import re
+import select
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from threading import Event, Thread
+from types import TracebackType
+from typing import Self
+
+from trackside.errors import InputError
+
+POLL_SECONDS = 0.02
+"""How often a pipe is looked at for a reader; the system has no event for that."""
+PIPE_BYTES = 1 << 20
+WRITE_BYTES = 256 << 10
+
+
+class Feeder:
+    """Offers `<channel>_0`, then `_1` and so on, each as soon as the one before was read or closed.
+
+    A reader may close early; that ends its epoch. A failure does not end the stream, so that half
+    an epoch never looks like a whole one: the pipe stays open and `check` tells the supervisor.
+    """
+
+    def __init__(
+        self, folder: Path, channel: str, stream: Callable[[int], Iterable[bytes]]
+    ) -> None:
+        self._folder = folder
+        self._channel = channel
+        self._stream = stream
+        self._stopping = Event()
+        self._wake_reader, self._wake = os.pipe()
+        self.failure: Exception | None = None
+        """What ended the feeding; set by the thread."""
+        self._thread = Thread(target=self._run, name=f"trackside-pipe-{channel}", daemon=True)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def start(self) -> None:
+        """The first pipe exists when this returns."""
+        # A supervisor that follows a dead one finds its pipe, which the script may have left.
+        last = max(self._epochs(), default=0)
+        self._offered = [last, last + 1] if self._epochs() else [0]
+        for epoch in self._offered:
+            self._make(epoch)
+        self._thread.start()
+
+    def check(self) -> None:
+        """Raise what went wrong while feeding, if anything did."""
+        if self.failure is not None:
+            raise self.failure
+
+    def close(self, *, timeout: float = 10.0) -> None:
+        """Stop feeding and remove the pipes. May be called again."""
+        if self._stopping.is_set():
+            return
+        self._stopping.set()
+        os.write(self._wake, b"x")
+        if self._thread.ident is not None:
+            self._thread.join(timeout)
+        if self._thread.is_alive():
+            raise InputError(
+                f"Channel {self._channel!r} still reads its source {timeout} s after it was told "
+                "to stop. The store does not answer; its own time limit will end it."
+            )
+        os.close(self._wake)
+        os.close(self._wake_reader)
+        for epoch in self._epochs():
+            self._path(epoch).unlink(missing_ok=True)
+
+    def _run(self) -> None:
+        try:
+            while (found := self._await_reader()) is not None:
+                epoch, pipe = found
+                with _closing(pipe):
+                    self._feed(epoch, pipe)
+                    self._move_on(epoch)
+        except Exception as failure:  # noqa: BLE001 raised again by check()
+            self.failure = failure
+
+    def _await_reader(self) -> tuple[int, int] | None:
+        """The epoch that was opened and its pipe; None when it is time to stop."""
+        while not self._stopping.wait(POLL_SECONDS):
+            for epoch in self._offered:
+                try:
+                    pipe = os.open(self._path(epoch), os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+                except OSError as error:
+                    if error.errno != errno.ENXIO:  # which means: nobody reads
+                        raise
+                else:
+                    return epoch, pipe
+        return None
+
+    def _feed(self, epoch: int, pipe: int) -> None:
+        _enlarge(pipe)
+        stream = iter(self._stream(epoch))
+        try:
+            for data in stream:
+                if not self._write(pipe, data):
+                    return
+        except Exception as failure:  # noqa: BLE001 raised again by check()
+            self.failure = failure
+            self._stopping.wait()  # with the pipe still open
+        finally:
+            close = getattr(stream, "close", None)
+            if close is not None:
+                close()
+
+    def _write(self, pipe: int, data: bytes) -> bool:
+        """Whether all of it went out; not so when the reader has closed or we are to stop."""
+        view = memoryview(data)
+        poll = select.poll()
+        poll.register(pipe, select.POLLOUT)
+        poll.register(self._wake_reader, select.POLLIN)
+        while view:
+            try:
+                view = view[os.write(pipe, view[:WRITE_BYTES]) :]
+            except BlockingIOError:
+                poll.poll()
+            except BrokenPipeError:
+                return False
+            if self._stopping.is_set():
+                return False
+        return True
+
+    def _move_on(self, epoch: int) -> None:
+        """Make the next pipe before this one ends: who reads to the end finds it there."""
+        if self._stopping.is_set():
+            return
+        self._make(epoch + 1)
+        for old in self._offered:
+            if old <= epoch:
+                self._path(old).unlink(missing_ok=True)
+        self._offered = [epoch + 1]
+
+    def _epochs(self) -> list[int]:
+        pattern = re.compile(re.escape(self._channel) + r"_(\d+)")
+        found = (pattern.fullmatch(path.name) for path in self._folder.iterdir())
+        return [int(match[1]) for match in found if match and self._path(int(match[1])).is_fifo()]
+
+    def _make(self, epoch: int) -> None:
+        with suppress(FileExistsError):
+            os.mkfifo(self._path(epoch), 0o666)
+
+    def _path(self, epoch: int) -> Path:
+        return self._folder / f"{self._channel}_{epoch}"
+
+
+@contextmanager
+def _closing(pipe: int) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        os.close(pipe)
+
+
+def _enlarge(pipe: int) -> None:
+    """A larger pipe lets the reader run ahead; Linux only, and only up to the user's limit."""
+    with suppress(OSError, AttributeError):
+        fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, PIPE_BYTES)

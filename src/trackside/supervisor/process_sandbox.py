@@ -1,0 +1,303 @@
+"""The process sandbox: a plain process with its own /opt/ml, host name and /etc/hosts.
+
+Leaves the running to `sandbox_init.py`, one small process per sandbox, and meets it again only in
+the sandbox's folder: `intent.json`, `process.json`, `exit.json`, `supervisor` and `lock`.
+"""
+
+import fcntl
+import functools
+import marshal
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, cast, get_args
+
+from trackside import process_table, processes
+from trackside.durable import read_json, write_json
+from trackside.errors import SandboxError
+from trackside.processes import Identity
+from trackside.supervisor.sandbox import Exited, Lost, Running, Sandbox, SandboxPlan, SandboxState
+from trackside.supervisor.sandbox_records import replace
+
+Kind = Literal["root", "user", "none"]
+AUTO = "auto"
+
+_SIGKILL = 9
+_NONCE = re.compile(r"[A-Za-z0-9._-]{8,128}")
+_START_SECONDS = 10.0
+_PACKAGE = Path(__file__).resolve().parent.parent
+_INIT_LOG = "init.log"
+
+# Stand-ins for our packages, so that init imports its two modules and not what theirs import.
+_BOOTSTRAP = """\
+import sys
+root = sys.argv.pop(1)
+for name, path in ("trackside", root), ("trackside.supervisor", root + "/supervisor"):
+    sys.modules[name] = type(sys)(name)
+    sys.modules[name].__path__ = [path]
+__import__(sys.argv.pop(1), fromlist=["main"]).main()
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Isolation:
+    """How the script is kept apart on this machine."""
+
+    kind: Kind
+    """Namespaces made as root, made through a user namespace, or none."""
+    reason: str
+    """One sentence for the log."""
+
+
+@functools.cache
+def available() -> Isolation:
+    """The best isolation this process can give, found by trying it in a child process."""
+    kinds = [kind for kind in _ways() if kind != "none"]
+    tried: list[str] = []
+    if kinds:
+        tried = _run_init("namespaces", tempfile.gettempdir(), *kinds).splitlines()
+    works = [kind for kind in kinds if kind in tried]
+    refusals = "; ".join(line for line in tried if ": " in line)
+    return _isolation(works[0] if works else "none", refusals)
+
+
+class ProcessSandbox(Sandbox):
+    """Starts the command under an init of its own, which outlives whoever called `start`.
+
+    Two commands never run for one folder. The starter takes an flock on `lock`, init inherits it
+    and holds it until it ends; the kernel drops it however init ends. Init writes `process.json`
+    before the command's first instruction. So who gets the lock and finds no `process.json` knows
+    that nothing has run and nothing will, and who finds one starts nothing, ever. Only a power cut
+    could undo a record, so an intent from an earlier boot is never started either.
+    """
+
+    def __init__(self, isolation: str = AUTO) -> None:
+        """`isolation` insists on one kind; "auto" takes the best that works."""
+        if isolation not in (AUTO, *get_args(Kind)):
+            known = ", ".join(map(repr, (AUTO, *get_args(Kind))))
+            raise SandboxError(f"Unknown isolation {isolation!r}. Known: {known}.")
+        self._kinds = _ways() if isolation == AUTO else [cast(Kind, isolation)]
+
+    def start(self, plan: SandboxPlan) -> None:
+        """Returns when the command is on its way, or raises with nothing left behind.
+
+        The caller becomes the supervisor that init watches: a supervisor that takes over calls
+        this again, and is in its turn revived with `plan.revive`.
+        """
+        _check(plan)
+        folder = plan.folder
+        (folder / "stage").mkdir(parents=True, exist_ok=True)
+        me = processes.myself()
+        replace(str(folder / "supervisor"), f"{me.pid} {me.started}")
+        with _lock(folder) as lock:
+            if lock is None or _has_run(folder):
+                return
+            intent = _declare(plan)
+            if intent["boot_id"] != process_table.boot_id():
+                return
+            said, _, text = _spawn(plan, self._kinds, intent["mark"], lock).partition("\n")
+        if said != "started":
+            raise SandboxError(_explain(plan, text))
+
+    def poll(self, plan: SandboxPlan) -> SandboxState | None:
+        intent = read_json(plan.folder / "intent.json")
+        if intent is None:
+            return None
+        if end := _end(plan.folder):
+            return end
+        record = read_json(plan.folder / "process.json")
+        if record is not None and processes.is_alive(_identity(record, "init")):
+            return Running()
+        # Init writes the end before it leaves: so look once more, after seeing it gone.
+        if end := _end(plan.folder):
+            return end
+        if intent["boot_id"] != process_table.boot_id():
+            return Lost("The machine was restarted while the script ran, or just before.")
+        if record is None:
+            return None
+        processes.sweep(intent["mark"])
+        pid = record["init"]["pid"]
+        return Lost(f"The sandbox's init (pid {pid}) was killed, and the script with it.")
+
+    def signal(self, plan: SandboxPlan, number: int) -> None:
+        record = read_json(plan.folder / "process.json")
+        if record is None or _end(plan.folder):
+            return
+        processes.send_signal(_identity(record, "command"), number, group=True)
+        if number == _SIGKILL:
+            _kill_below(_identity(record, "init"), spare=_supervisor(plan.folder))
+            processes.sweep(record["mark"])
+
+    @property
+    def isolation(self) -> Isolation:
+        """What `start` will give. The first question costs a trial of some 15 ms."""
+        return available() if len(self._kinds) > 1 else _isolation(self._kinds[0], "")
+
+    def isolation_of(self, plan: SandboxPlan) -> Isolation | None:
+        """What a started sandbox has got; None before start."""
+        record = read_json(plan.folder / "process.json")
+        return None if record is None else _isolation(record["isolation"], record["refusals"])
+
+
+def _check(plan: SandboxPlan) -> None:
+    if not _NONCE.fullmatch(plan.nonce):
+        raise SandboxError(
+            f"The nonce {plan.nonce!r} cannot mark processes: use 8 to 128 of A-Z a-z 0-9 . _ -"
+        )
+    if not plan.command:
+        raise SandboxError("The sandbox has no command to start.")
+    for target, source in {"/opt/ml": plan.ml, **plan.mounts}.items():
+        if not target.startswith("/"):
+            raise SandboxError(f"The mount target {target!r} is relative. Give it from / on.")
+        if not source.is_dir() and not source.is_file():  # a channel may be a single file
+            raise SandboxError(f"There is no folder {str(source)!r} to show as {target!r}.")
+
+
+@contextmanager
+def _lock(folder: Path) -> Iterator[int | None]:
+    """The right to start, as a locked descriptor; None when somebody has started already."""
+    descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        deadline = time.monotonic() + _START_SECONDS
+        while not _try_lock(descriptor):
+            if _has_run(folder):
+                yield None
+                return
+            if time.monotonic() > deadline:
+                raise SandboxError(f"Somebody else has been starting {str(folder)!r} for too long.")
+            time.sleep(0.005)
+        yield descriptor
+    finally:
+        os.close(descriptor)  # init's copy, if there is one, keeps the lock
+
+
+def _try_lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _has_run(folder: Path) -> bool:
+    return (folder / "process.json").exists()
+
+
+def _declare(plan: SandboxPlan) -> dict[str, Any]:
+    """Write down, for good, what is about to be started; or read what was written before."""
+    path = plan.folder / "intent.json"
+    intent: dict[str, Any] | None = read_json(path)
+    if intent is None:
+        intent = {
+            "nonce": plan.nonce,
+            # Two jobs of one name, in two homes on one machine, must not sweep each other.
+            "mark": f"{plan.nonce}.{os.urandom(4).hex()}",
+            "boot_id": process_table.boot_id(),
+            "declared_at": time.time(),
+        }
+        write_json(path, intent)
+    if intent["nonce"] != plan.nonce:
+        raise SandboxError(
+            f"The folder {str(plan.folder)!r} belongs to the sandbox {intent['nonce']!r}, "
+            f"not to {plan.nonce!r}. Give each attempt a folder of its own."
+        )
+    return intent
+
+
+def _spawn(plan: SandboxPlan, kinds: list[Kind], mark: str, lock: int) -> str:
+    message = {
+        "kinds": kinds,
+        "folder": str(plan.folder.resolve()),
+        "ml": str(plan.ml.resolve()),
+        "mounts": [(target, str(source.resolve())) for target, source in plan.mounts.items()],
+        "read_only": list(plan.read_only),
+        "command": list(plan.command),
+        "environment": {**plan.environment, processes.NONCE_VARIABLE: mark},
+        "log": str(plan.log.resolve()),
+        "host": plan.host,
+        "hosts": "".join(f"{address}\t{name}\n" for name, address in plan.addresses.items()),
+        "mark": mark,
+        "revive": list(plan.revive),
+        "lock": lock,
+    }
+    with (plan.folder / _INIT_LOG).open("ab") as errors:
+        return _run_init(
+            "sandbox_init", mark, message=marshal.dumps(message), keep=lock, errors=errors
+        )
+
+
+def _run_init(
+    module: str,
+    *arguments: str,
+    message: bytes = b"",
+    keep: int | None = None,
+    errors: Any = subprocess.DEVNULL,
+) -> str:
+    """Run a module of ours in a bare interpreter and return what it says. It may leave a daemon."""
+    bare = ["-I", "-S"] if process_table.PRESENT else ["-I"]  # elsewhere psutil is needed
+    process = subprocess.Popen(
+        [sys.executable, *bare, "-c", _BOOTSTRAP, str(_PACKAGE), f"trackside.supervisor.{module}"]
+        + list(arguments),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=errors,
+        pass_fds=() if keep is None else (keep,),
+        start_new_session=True,
+    )
+    said, _ = process.communicate(message)
+    return said.decode(errors="replace")
+
+
+def _explain(plan: SandboxPlan, text: str) -> str:
+    if text:
+        return f"The surroundings of {plan.host!r} cannot be made: {text}."
+    log = str(plan.folder / _INIT_LOG)
+    return f"The init of {plan.host!r} ended before it started anything. Its words are in {log!r}."
+
+
+def _ways() -> list[Kind]:
+    if sys.platform != "linux":
+        return ["none"]
+    return ["root", "user", "none"] if os.geteuid() == 0 else ["user", "none"]
+
+
+def _isolation(kind: Kind, refusals: str) -> Isolation:
+    reasons = {
+        "root": "Namespaces made as root: a private /opt/ml, host name and /etc/hosts.",
+        "user": "A user namespace: a private /opt/ml, host name and /etc/hosts.",
+        "none": "No namespaces: the job's folder is in SAGEMAKER_BASE_DIR, there is no /opt/ml.",
+    }
+    tried = f" Tried: {refusals}." if refusals else ""
+    return Isolation(kind, reasons[kind] + tried)
+
+
+def _kill_below(init: Identity, *, spare: int) -> None:
+    """Init's descendants, known by their parents: reaches those that dropped every mark.
+
+    A revived supervisor is one of them, and is spared.
+    """
+    if not process_table.PRESENT or not processes.is_alive(init):
+        return
+    for pid, since in process_table.descendants(init.pid, without=spare).items():
+        processes.send_signal(Identity(pid, since, init.boot_id), _SIGKILL)
+
+
+def _supervisor(folder: Path) -> int:
+    pid, since = map(int, (folder / "supervisor").read_text().split())
+    return pid if process_table.started(pid) == since else 0
+
+
+def _end(folder: Path) -> Exited | None:
+    end = read_json(folder / "exit.json")
+    return None if end is None else Exited(end["code"], end["out_of_memory"])
+
+
+def _identity(record: dict[str, Any], which: str) -> Identity:
+    return Identity.from_record({**record[which], "boot_id": record["boot_id"]})

@@ -1,0 +1,169 @@
+"""What a job leaves behind: model.tar.gz and output.tar.gz of all hosts, packed on their way out.
+
+An object appears under its final name whole or not at all; `artifacts.json` is written last. What
+could not be uploaded stays on disk, and `upload_kept` is the way to send it later.
+"""
+
+import hashlib
+import json
+import logging
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from trackside.archive import Clash, Source, pack
+from trackside.errors import DamagedTransfer, DiskFull, JobNotFinished, StorageError
+from trackside.journal import Journal
+from trackside.layout import HostFolder, JobFolder, JobKeys
+from trackside.settings import Settings
+from trackside.spec import JobSpec
+from trackside.storage.locate import Location, locate_object
+from trackside.supervisor.sync import make_syncer
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    uri: str
+    size_bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Publisher:
+    """One job's end: knows what is packed from where and where it goes."""
+
+    spec: JobSpec
+    folder: JobFolder
+    attempt: int
+    home: Path
+
+    def publish(self, *, model: bool) -> list[Artifact]:
+        """Upload everything; raises `StorageError` or `DiskFull` when a part cannot be stored."""
+        keys = JobKeys.of(self.spec)
+        artifacts = []
+        if any(_has_files(folder.ml / "output" / "data") for folder in self._hosts()):
+            sources = self._sources("output/data")
+            artifacts.append(self._pack(sources, Clash.HOST_FOLDER, keys.output_data))
+        if model and self.spec.output.compression == "NONE":
+            artifacts.extend(self._copy_model(keys.model_folder))
+        elif model:
+            artifacts.append(self._pack(self._sources("model"), Clash.LAST_WINS, keys.model))
+        manifest = json.dumps([asdict(artifact) for artifact in artifacts], indent=1)
+        self._put(keys.artifacts, manifest.encode())
+        return artifacts
+
+    def put_journal(self) -> None:
+        """The journal follows the job into storage; small, so it is sent whole."""
+        self._put(JobKeys.of(self.spec).journal, self.folder.journal.read_bytes())
+
+    def _hosts(self) -> list[HostFolder]:
+        return [self.folder.host(host, self.attempt) for host in self.spec.hosts]
+
+    def _sources(self, below: str) -> list[Source]:
+        return [
+            Source(folder.ml / below, host=host, seen_as=f"/opt/ml/{below}")
+            for host, folder in zip(self.spec.hosts, self._hosts(), strict=True)
+            if (folder.ml / below).is_dir()
+        ]
+
+    def _pack(self, sources: list[Source], clash: Clash, uri: str) -> Artifact:
+        digest = _Digest(pack(sources, clash=clash, warn=logger.warning))
+        return self._store(uri, digest)
+
+    def _copy_model(self, uri: str) -> Iterator[Artifact]:
+        """Host after host, so that a later one wins as it does in the archive."""
+        files = {
+            path.relative_to(source.path).as_posix(): path
+            for source in self._sources("model")
+            for path in sorted(source.path.rglob("*"))
+            if path.is_file()
+        }
+        for name, path in sorted(files.items()):
+            yield self._store(f"{uri}/{name}", _Digest(_read(path)))
+
+    def _store(self, uri: str, data: "_Digest") -> Artifact:
+        location = self._locate(uri)
+        location.store.put(location.key, data)
+        size = location.store.stat(location.key).size_bytes
+        if size != data.size_bytes:
+            raise DamagedTransfer(f"{uri!r} has {size} bytes where {data.size_bytes} were sent.")
+        return Artifact(uri, size, data.sha256)
+
+    def _put(self, uri: str, data: bytes) -> None:
+        location = self._locate(uri)
+        location.store.put(location.key, data)
+
+    def _locate(self, uri: str) -> Location:
+        return locate_object(uri, home=self.home)
+
+
+def until(deadline: float, action: Callable[[], None], waiting: Callable[[str], None]) -> str:
+    """Do it, with back-off until the deadline (monotonic). The last error, or ''."""
+    pause = 0.5
+    while True:
+        try:
+            action()
+            return ""
+        except (StorageError, DiskFull, OSError) as error:
+            if time.monotonic() + pause > deadline:
+                return str(error)
+            waiting(str(error))
+            logger.warning("upload waits: %s", error)
+            time.sleep(pause)
+            pause = min(pause * 2, 15.0)
+
+
+def upload_kept(folder: JobFolder, settings: Settings) -> list[Artifact]:
+    """Send what an ended job kept on disk because its store could not be reached at the time."""
+    spec = JobSpec.from_request(json.loads(folder.spec.read_bytes()))
+    journal = Journal(folder.journal)
+    history = journal.read()
+    if not history.state.is_final:
+        raise JobNotFinished(
+            f"Job {spec.name!r} is {history.state.secondary}: it uploads its output itself. "
+            f"`trackside show {spec.name}` tells how far it is."
+        )
+    publisher = Publisher(spec, folder, history.attempt, settings.home)
+    if not any(folder.host(host, history.attempt).ml.is_dir() for host in spec.hosts):
+        raise JobNotFinished(
+            f"Job {spec.name!r} keeps nothing on disk: all of it is at {JobKeys.of(spec).prefix}."
+        )
+    for host in spec.hosts:
+        host_folder = folder.host(host, history.attempt)
+        make_syncer(spec, host_folder, host, history.attempt, settings).send_all()
+    artifacts = publisher.publish(model=True)
+    journal.note("uploaded", artifacts=[artifact.uri for artifact in artifacts])
+    publisher.put_journal()
+    return artifacts
+
+
+class _Digest:
+    """Chunks on their way out, counted and hashed as they pass."""
+
+    def __init__(self, chunks: Iterator[bytes]) -> None:
+        self._chunks = chunks
+        self._hash = hashlib.sha256()
+        self.size_bytes = 0
+
+    def __iter__(self) -> Iterator[bytes]:
+        for chunk in self._chunks:
+            self._hash.update(chunk)
+            self.size_bytes += len(chunk)
+            yield chunk
+
+    @property
+    def sha256(self) -> str:
+        return self._hash.hexdigest()
+
+
+def _read(path: Path, size: int = 4 << 20) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        while data := file.read(size):
+            yield data
+
+
+def _has_files(folder: Path) -> bool:
+    return folder.is_dir() and any(folder.iterdir())

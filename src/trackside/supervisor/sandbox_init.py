@@ -1,0 +1,180 @@
+"""The sandbox's init: starts one command, outlives the supervisor, records how the command ended.
+
+`process_sandbox.py` starts it with `python -I -S` and sends the plan through a pipe, by marshal:
+json, signal, dataclasses and typing would each add milliseconds to the start of every job.
+The command's side of the start is in `sandbox_command.py`, the supervisor's life in `keeper.py`.
+"""
+
+import _signal  # type: ignore[import-not-found]  # the C half of `signal`
+import os
+import select
+import sys
+import time
+
+from trackside import process_table
+from trackside.supervisor.keeper import Keeper
+from trackside.supervisor.sandbox_command import Command, Plan, Refused, describe, prepare
+from trackside.supervisor.sandbox_records import record_end, record_start
+
+if sys.platform == "linux":
+    from trackside.supervisor.namespaces import become_subreaper
+if not process_table.PRESENT:
+    from trackside import processes
+
+TICK_SECONDS = 1.0
+SWEEP_SECONDS = 10.0
+
+_SIGKILL = 9
+_IGNORED = (1, 2, 3, 15)  # HUP, INT, QUIT, TERM: only the end of the command ends init
+
+
+def main() -> None:
+    """Detach, start the command, tell the starter, and stay until nothing of it is left."""
+    plan = Plan(0)
+    # Held until init ends, whatever ends it: as long as it is held, nobody starts a second command.
+    os.set_inheritable(plan.lock, False)
+    if os.fork():
+        os._exit(0)
+    for number in _IGNORED:
+        _signal.signal(number, _signal.SIG_IGN)
+    try:
+        ooms = _num_oom_kills()
+        command = _start(plan)
+    except OSError as error:
+        _tell(f"error\n{describe(error)}")
+        return
+    _keep(plan, command, ooms)
+
+
+def _start(plan: Plan) -> Command:
+    """Prepare the command in the first way that works, record it, then let it go.
+
+    The record is there before the first instruction of the command: a folder without a record has
+    run nothing. It needs no fsync: a power cut that takes the record takes the command as well,
+    and an intent from an earlier boot is not started again.
+    """
+    if sys.platform == "linux":
+        become_subreaper()
+    log = os.open(plan.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    refusals: list[str] = []
+    for kind in plan.kinds:
+        try:
+            command = prepare(plan, kind, log)
+        except Refused as error:
+            refusals.append(f"{kind}: {error.strerror}")
+            continue
+        os.close(log)
+        record_start(plan.folder, plan.mark, command.pid, kind, "; ".join(refusals))
+        command.release()
+        _tell("started")
+        return command
+    raise OSError(0, "; ".join(refusals))
+
+
+def _keep(plan: Plan, command: Command, ooms: int) -> None:
+    """Watch command and supervisor, then sweep, record the end and leave."""
+    began, began_at = time.monotonic(), time.time()
+    null = os.open("/dev/null", os.O_RDWR)
+    for stream in (0, 1):
+        os.dup2(null, stream)
+    keeper = Keeper(plan.folder, plan.revive)
+    waiter = Waiter(command.pid)
+    while (code := waiter.wait(TICK_SECONDS)) is None:
+        keeper.tick()
+    _sweep(plan.mark, keeper)
+    oom = code != 0 and _num_oom_kills() > ooms
+    record_end(plan.folder, code, oom, began_at, time.monotonic() - began)
+    keeper.tick(last=True)
+
+
+class Waiter:
+    """Waits for the command and reaps every orphan that comes our way."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._poll: select.poll | None = None
+        try:
+            descriptor = os.pidfd_open(pid)
+        except (OSError, AttributeError):  # macOS, before Linux 5.3, or a Python built for one
+            return
+        self._poll = select.poll()
+        self._poll.register(descriptor, select.POLLIN)
+
+    def wait(self, seconds: float) -> int | None:
+        """The command's exit code, or minus its signal; None when it still runs after as long."""
+        if self._poll is not None:
+            self._poll.poll(seconds * 1000)
+            return self._reap()
+        deadline = time.monotonic() + seconds
+        while (code := self._reap()) is None and time.monotonic() < deadline:
+            time.sleep(0.02)
+        return code
+
+    def _reap(self) -> int | None:
+        code = None
+        while dead := _next_dead_child():
+            if dead[0] == self._pid:
+                code = os.waitstatus_to_exitcode(dead[1])
+        return code
+
+
+def _sweep(mark: str, keeper: Keeper) -> None:
+    """Kill all that the command left. Orphans come to us, so nothing can hide from this."""
+    if not process_table.PRESENT:
+        processes.sweep(mark)
+        return
+    deadline = time.monotonic() + SWEEP_SECONDS
+    while _has_children() and time.monotonic() < deadline:
+        supervisor = keeper.child
+        found = process_table.descendants(os.getpid(), without=supervisor)
+        for pid, since in found.items():
+            process_table.signal_exactly(pid, since, _SIGKILL)
+        if supervisor and not found:
+            return
+        time.sleep(0.002)
+
+
+def _has_children() -> bool:
+    """The proof that nothing is left: who had no child has no descendant either."""
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        return False
+    return True
+
+
+def _next_dead_child() -> tuple[int, int] | None:
+    try:
+        pid, status = os.waitpid(-1, os.WNOHANG)
+    except ChildProcessError:
+        return None
+    return (pid, status) if pid else None
+
+
+def _num_oom_kills() -> int:
+    """Processes killed for want of memory in our cgroup; without one, on the whole machine."""
+    groups = {}
+    for line in process_table.read("/proc/self/cgroup").decode().splitlines():
+        _, names, path = line.split(":", 2)
+        groups[names] = path
+    for name, path in (
+        ("memory", "/sys/fs/cgroup/memory{}/memory.oom_control"),
+        ("", "/sys/fs/cgroup{}/memory.events"),
+    ):
+        for place in (groups.get(name, "/"), ""):  # a container may see its own group as the root
+            if count := _counter(path.format(place.rstrip("/"))):
+                return count[0]
+    return next(iter(_counter("/proc/vmstat")), 0)
+
+
+def _counter(path: str) -> list[int]:
+    lines = process_table.read(path).splitlines()
+    return [int(line.split()[1]) for line in lines if line.startswith(b"oom_kill ")]
+
+
+def _tell(text: str) -> None:
+    try:
+        os.write(1, text.encode(errors="surrogateescape"))
+    except BrokenPipeError:
+        return  # the starter has died; who comes next finds the record

@@ -1,0 +1,67 @@
+"""How a script is started: the toolkit's command, and the environment the platform promises."""
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import trackside
+from trackside.layout import Home, HostFolder
+from trackside.settings import Settings
+from trackside.spec import JobSpec
+from trackside.supervisor.context import Context
+from trackside.supervisor.gang import addresses
+
+REGION = "us-east-1"
+_OURS = ("SM_", "SAGEMAKER_", "TRACKSIDE_")
+
+
+def toolkit_command(spec: JobSpec, settings: Settings) -> list[str]:
+    """The toolkit under the job's interpreter, which need not have Trackside installed."""
+    if spec.algorithm.entrypoint:
+        return [*spec.algorithm.entrypoint, *spec.algorithm.arguments]
+    python = spec.options.python or settings.python or sys.executable
+    package = str(Path(trackside.__file__).parent.parent)
+    start = (
+        f"import sys; sys.path.append({package!r}); "
+        "from trackside.toolkit.__main__ import main; sys.exit(main())"
+    )
+    return [python, "-P", "-c", start]
+
+
+def script_environment(context: Context, folder: HostFolder, master_port: int) -> dict[str, str]:
+    spec, environ = context.spec, context.environ
+    job = {
+        "TRAINING_JOB_NAME": spec.name,
+        "TRAINING_JOB_ARN": job_arn(spec.name, region_of(environ)),
+        "SAGEMAKER_METRICS_DIRECTORY": "/opt/ml/output/metrics/sagemaker",
+        "AWS_REGION": region_of(environ),
+        "AWS_DEFAULT_REGION": region_of(environ),
+        **_endpoint(environ),
+        # For the toolkit: the source is in place, requirements go into an overlay.
+        "TRACKSIDE_HOME": str(context.settings.home),
+        "TRACKSIDE_OVERLAYS": str(Home(context.settings.home).overlays),
+        "TRACKSIDE_EXIT_RECORD": str(folder.exit_record),
+        "TRACKSIDE_KEEP_BAKED_CODE": "1",
+    }
+    if len(spec.hosts) > 1:
+        job["TRACKSIDE_HOSTS_SHARED_MACHINE"] = "1"
+        job["MASTER_ADDR"] = addresses(spec.name, spec.hosts)[spec.hosts[0]]
+        job["MASTER_PORT"] = str(master_port)
+    inherited = {key: value for key, value in environ.items() if not key.startswith(_OURS)}
+    return {**inherited, **job, **spec.environment}
+
+
+def job_arn(name: str, region: str) -> str:
+    """The contract's form; an account of zeros, the name in lower case as the service has it."""
+    return f"arn:aws:sagemaker:{region}:000000000000:training-job/{name.lower()}"
+
+
+def region_of(environ: Mapping[str, str]) -> str:
+    return environ.get("AWS_REGION") or environ.get("AWS_DEFAULT_REGION") or REGION
+
+
+def _endpoint(environ: Mapping[str, str]) -> dict[str, str]:
+    for name in ("AWS_ENDPOINT_URL_S3", "S3_ENDPOINT_URL", "AWS_ENDPOINT_URL"):
+        if environ.get(name):
+            return {"S3_ENDPOINT_URL": environ[name], "AWS_ENDPOINT_URL_S3": environ[name]}
+    return {}

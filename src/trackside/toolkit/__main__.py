@@ -1,0 +1,140 @@
+"""`train`: what a SageMaker training container runs. Standard library only.
+
+Whatever happens, the exit status is 0 only after the script's own success.
+"""
+
+import os
+import sys
+
+from trackside.errors import CommandFailed
+from trackside.toolkit import log, outcome
+from trackside.toolkit.entry_point import EntryPoint, Interpreter, Kind, find_entry_point
+from trackside.toolkit.environment import (
+    Job,
+    base_folder,
+    exit_record,
+    export,
+    read_job,
+    read_settings,
+    script_variables,
+    secrets_of_process,
+)
+from trackside.toolkit.launch import run_script
+from trackside.toolkit.masking import secret_values
+from trackside.toolkit.process import StopSignals
+from trackside.toolkit.script import SCRIPT_ERROR
+from trackside.toolkit.variables import accepted, check_arguments, sm_variables
+
+# Holds a stand-in for `sagemaker_training`, for scripts that import it where it is not installed.
+ALIASES = os.path.join(os.path.dirname(__file__), "aliases")
+
+
+def main() -> int:
+    signals = StopSignals()
+    signals.install()
+    output = os.path.join(base_folder(), "output")
+    secrets = secrets_of_process()
+    try:
+        job = read_job(read_settings())
+        secrets += secret_values(job.arguments)
+        _train(job, signals)
+    except BaseException as failed:  # noqa: BLE001 the outermost one: each has to be reported
+        signals.only_remember()
+        if not _is_success(failed):
+            return _report_failure(failed, output, secrets)
+    signals.only_remember()
+    log.info("Reporting training SUCCESS")
+    outcome.mark_success(output)
+    outcome.record_exit(exit_record(), 0)
+    return 0
+
+
+def _train(job: Job, signals: StopSignals) -> None:
+    environment = job.environment
+    log.set_level(environment.log_level)
+    folders = (
+        job.code_dir,
+        environment.model_dir,
+        environment.output_data_dir,
+        environment.output_intermediate_dir,
+    )
+    for folder in folders:
+        os.makedirs(folder, exist_ok=True)
+    outcome.clear(environment.output_dir)
+    if environment.framework_module:
+        _call_hook(job, signals)
+        return
+    if job.source is not None:
+        from trackside.toolkit.source import provide_source  # tarfile: 15 ms
+
+        provide_source(job.source, job.code_dir, job.settings)
+    os.chdir(job.code_dir)
+    entry_point = find_entry_point(environment.user_entry_point, job.code_dir)
+    interpreter = _interpreter(job, entry_point, signals)
+    try:
+        _wait_for_hosts(job)
+        run_script(job, entry_point, interpreter, _variables(job, interpreter), signals)
+    finally:
+        if interpreter.is_temporary:
+            from trackside.toolkit.install import discard
+
+            discard(interpreter)
+
+
+def _call_hook(job: Job, signals: StopSignals) -> None:
+    from trackside.toolkit.hook import call_hook  # logging: 6 ms
+
+    export(_variables(job, Interpreter(sys.executable)))
+    signals.forward_to_own_group()
+    call_hook(job.environment.framework_module or "", job.environment.log_level)
+
+
+def _interpreter(job: Job, entry_point: EntryPoint, signals: StopSignals) -> Interpreter:
+    if entry_point.kind is not Kind.PACKAGE and not os.path.isfile("requirements.txt"):
+        return Interpreter(sys.executable)
+    from trackside.toolkit.install import install  # hashing, locks: 10 ms
+
+    return install(job, entry_point, signals)
+
+
+def _variables(job: Job, interpreter: Interpreter) -> dict[str, str]:
+    check_arguments(job.arguments)
+    overlay = interpreter.overlay
+    paths = [*sys.path, *([overlay] if overlay else [])]
+    is_installed = any(os.path.isdir(os.path.join(path, "sagemaker_training")) for path in paths)
+    return script_variables(
+        accepted(sm_variables(job.environment, job.arguments)) | job.exports,
+        code=job.code_dir,
+        aliases=None if is_installed else ALIASES,
+        programs=os.path.join(overlay, "bin") if overlay else None,
+    )
+
+
+def _wait_for_hosts(job: Job) -> None:
+    if len(job.environment.hosts) == 1 or job.settings.is_studio_local:
+        return
+    from trackside.toolkit.hosts import wait_for_names  # socket: 6 ms
+
+    wait_for_names(job.environment.hosts, job.settings.host_wait_seconds)
+
+
+def _is_success(failed: BaseException) -> bool:
+    """A framework's function may end with sys.exit(0)."""
+    return isinstance(failed, SystemExit) and failed.code in (None, 0)
+
+
+def _report_failure(failed: BaseException, output: str, secrets: list[str]) -> int:
+    from trackside.toolkit.failure import compose  # traceback: 10 ms
+
+    text = compose(failed, secrets)
+    log.error(f"Reporting training FAILURE\n{text}")
+    outcome.mark_failure(output, text)
+    code = None
+    if isinstance(failed, CommandFailed) and failed.kind == SCRIPT_ERROR:
+        code = failed.exit_code
+    outcome.record_exit(exit_record(), code)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

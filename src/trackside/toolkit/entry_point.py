@@ -1,0 +1,105 @@
+"""The user's entry point: which kind it is, whether its name is accepted, how it is started."""
+
+import os
+import re
+from collections.abc import Sequence
+from enum import Enum
+from typing import NamedTuple
+
+from trackside.errors import ToolkitError
+
+_NAME = re.compile(r"[A-Za-z0-9._][A-Za-z0-9._+-]*(/[A-Za-z0-9._+-]+)*")
+_ALLOWED = re.compile(r"[A-Za-z0-9._+/-]")
+
+
+class Kind(Enum):
+    PROGRAM = "program"
+    """A Python file."""
+    PACKAGE = "package"
+    """A module of a package with setup.py, installed first."""
+    COMMAND = "command"
+    """Anything else: it is executed."""
+
+
+class Interpreter(NamedTuple):
+    """What Python files are run with."""
+
+    python: str
+    overlay: str | None = None
+    """The environment that holds the requirements, when it is not the interpreter's own."""
+    is_temporary: bool = False
+
+
+class EntryPoint(NamedTuple):
+    name: str
+    kind: Kind
+    needs_shell: bool = False
+    """A text without `#!`: /bin/sh runs it, as a shell itself would do.
+
+    Everything else is executed with no shell in between: signals reach it, and names like
+    SM_HP_BATCH-SIZE survive (dash drops them).
+    """
+
+    def command(self, python: str, arguments: Sequence[str]) -> list[str]:
+        """To be run in the code folder."""
+        match self.kind:
+            case Kind.PROGRAM:
+                return [python, "--", self.name, *arguments]
+            case Kind.PACKAGE:
+                return [python, "-m", self.module, *arguments]
+            case Kind.COMMAND:
+                shell = ["/bin/sh"] if self.needs_shell else []
+                return [*shell, f"./{self.name}", *arguments]
+
+    @property
+    def module(self) -> str:
+        return self.name.removesuffix(".py").replace("/", ".")
+
+
+def find_entry_point(name: str | None, code: str) -> EntryPoint:
+    """Check the name and look at the code folder; a command is made executable."""
+    name = _checked(name)
+    if name.endswith(".sh"):
+        kind = Kind.COMMAND
+    elif os.path.isfile(os.path.join(code, "setup.py")):
+        kind = Kind.PACKAGE
+    else:
+        kind = Kind.PROGRAM if name.endswith(".py") else Kind.COMMAND
+    if kind is not Kind.COMMAND:
+        return EntryPoint(name, kind)
+    path = _make_executable(name, code)
+    with open(path, "rb") as file:
+        start = file.read(64)
+    return EntryPoint(name, kind, needs_shell=not start.startswith(b"#!") and b"\0" not in start)
+
+
+def _checked(name: str | None) -> str:
+    if not name:
+        raise ToolkitError(
+            "No entry point is named. Set the variable SAGEMAKER_PROGRAM or the hyperparameter "
+            "sagemaker_program to a file of the source, for example 'train.py'."
+        )
+    relative = name.removeprefix("./")
+    if _NAME.fullmatch(relative) and not {".", ".."} & set(relative.split("/")):
+        return relative
+    strange = "".join(sorted(set(_ALLOWED.sub("", name))))
+    because = f"it contains {strange!r}" if strange else "it has to be a path below the source"
+    raise ToolkitError(
+        f"Entry point {name!r} is not accepted: {because}. Name a file by letters, digits and "
+        "'._+-', relative to the source, for example 'train.py' or 'bin/train.sh'."
+    )
+
+
+def _make_executable(name: str, code: str) -> str:
+    root = os.path.realpath(code)
+    path = os.path.realpath(os.path.join(root, name))
+    if os.path.commonpath([root, path]) != root:
+        raise ToolkitError(
+            f"Entry point {name!r} is a link to {path!r}, outside the source. Copy the file in."
+        )
+    if not os.path.isfile(path):
+        held = ", ".join(sorted(os.listdir(code))[:20]) or "nothing"
+        raise ToolkitError(f"Entry point {name!r} is not in the source, which holds: {held}.")
+    if not os.access(path, os.X_OK):
+        os.chmod(path, os.stat(path).st_mode | 0o111)
+    return path

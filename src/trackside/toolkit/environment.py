@@ -1,0 +1,358 @@
+"""What the job is: <base>/input/config and the process environment, read once.
+
+The toolkit's only reader of os.environ; variables.py makes the SM_* texts. Records are named
+tuples: dataclasses would cost every job 6 ms of import time.
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from trackside.errors import InvalidSetting, ToolkitError
+from trackside.toolkit import machine
+from trackside.toolkit.arguments import Split, decode, split, to_arguments, to_text
+from trackside.toolkit.masking import looks_secret
+
+DEFAULT_BASE = "/opt/ml"
+DEFAULT_GROUP = "homogeneousCluster"
+DEFAULT_HOST = "algo-1"
+HOST_WAIT_SECONDS = 900.0
+
+_DISTRIBUTIONS = (
+    "sagemaker_mpi_enabled",
+    "sagemaker_torch_distributed_enabled",
+    "sagemaker_pytorch_ddp_enabled",
+    "sagemaker_distributed_dataparallel_enabled",
+    "sagemaker_pytorch_xla_multi_worker_enabled",
+    "sagemaker_parameter_server_enabled",
+    "sagemaker_multi_worker_mirrored_strategy_enabled",
+)
+_LOG_LEVELS = {"DEBUG": 10, "INFO": 20, "WARN": 30, "WARNING": 30, "ERROR": 40, "CRITICAL": 50}
+
+
+class Settings(NamedTuple):
+    """The process environment, as far as the toolkit reads it."""
+
+    base: str
+    """SAGEMAKER_BASE_DIR, else /opt/ml. Every path of the job is below it."""
+    program: str | None
+    """SAGEMAKER_PROGRAM: the entry point; wins over the hyperparameter when not empty."""
+    framework_module: str | None
+    """SAGEMAKER_TRAINING_MODULE: `module:function` that takes over from the toolkit."""
+    job_name: str | None
+    """TRAINING_JOB_NAME."""
+    region: str
+    """AWS_REGION, else SAGEMAKER_REGION, else AWS_DEFAULT_REGION."""
+    s3_endpoint: str | None
+    """S3_ENDPOINT_URL, else AWS_ENDPOINT_URL_S3, else AWS_ENDPOINT_URL."""
+    is_studio_local: bool
+    """SM_STUDIO_LOCAL_MODE: host names are not waited for."""
+    keeps_baked_code: bool
+    """TRACKSIDE_KEEP_BAKED_CODE: as on AWS, a code folder that is not empty beats the source."""
+    argument_order: str
+    """TRACKSIDE_ARGUMENT_ORDER: `sorted`, as on AWS, or `request`."""
+    host_wait_seconds: float
+    """TRACKSIDE_HOST_WAIT_SECONDS: how long the job's other hosts may take to appear."""
+    overlays: str | None
+    """TRACKSIDE_OVERLAYS: folder of environments for requirements; without it pip installs into
+    the running interpreter."""
+    exit_record: str | None
+    """TRACKSIDE_EXIT_RECORD: file that is told the script's own exit code."""
+    shares_machine: bool
+    """TRACKSIDE_HOSTS_SHARED_MACHINE: all hosts of the job are processes of this machine."""
+    master_address: str | None
+    """MASTER_ADDR, for torchrun."""
+    master_port: str | None
+    """MASTER_PORT, for torchrun."""
+    visible_gpus: str | None
+    """CUDA_VISIBLE_DEVICES."""
+    model_parallel: str | None
+    """SM_HP_MP_PARAMETERS."""
+    pip_options: Mapping[str, str]
+    """All PIP_ and UV_ variables: they decide what a requirements file means."""
+
+
+class Environment(NamedTuple):
+    """One job on one host. The fields are the keys of SM_TRAINING_ENV."""
+
+    additional_framework_parameters: dict[str, object]
+    channel_input_dirs: dict[str, str]
+    current_host: str
+    current_instance_group: str
+    current_instance_group_hosts: list[str]
+    current_instance_type: str
+    distribution_hosts: list[str]
+    distribution_instance_groups: list[str]
+    framework_module: str | None
+    hosts: list[str]
+    hyperparameters: dict[str, object]
+    input_config_dir: str
+    input_data_config: dict[str, object]
+    input_dir: str
+    instance_groups: list[str]
+    instance_groups_dict: dict[str, object]
+    is_hetero: bool
+    is_master: bool
+    is_modelparallel_enabled: object
+    is_smddpmprun_installed: bool
+    is_smddprun_installed: bool
+    job_name: str | None
+    log_level: int
+    master_hostname: str
+    model_dir: str
+    module_dir: str
+    module_name: str
+    network_interface_name: str
+    num_cpus: int
+    num_gpus: int
+    num_neurons: int
+    output_data_dir: str
+    output_dir: str
+    output_intermediate_dir: str
+    resource_config: dict[str, object]
+    topology: list[object]
+    user_entry_point: str | None
+
+    @property
+    def processes_per_host(self) -> int:
+        """For torchrun and MPI alike, whatever the parameter is called."""
+        asked = self.additional_framework_parameters.get("sagemaker_mpi_num_of_processes_per_host")
+        if isinstance(asked, int | float | str) and asked:
+            return int(asked)
+        return self.num_gpus or self.num_neurons or 1
+
+
+class Job(NamedTuple):
+    """Everything known before anything is done."""
+
+    settings: Settings
+    environment: Environment
+    source: str | None
+    """`sagemaker_submit_directory`, when the request names one."""
+    arguments: list[str]
+    exports: dict[str, str]
+    """Variables beside SM_*: SAGEMAKER_JOB_NAME, SAGEMAKER_REGION, CURRENT_HOST."""
+
+    @property
+    def code_dir(self) -> str:
+        return code_dir(self.settings.base)
+
+
+def base_folder() -> str:
+    return os.environ.get("SAGEMAKER_BASE_DIR") or DEFAULT_BASE
+
+
+def code_dir(base: str) -> str:
+    return os.path.join(base, "code")
+
+
+def read_settings() -> Settings:
+    variables = os.environ
+    return Settings(
+        base=base_folder(),
+        program=variables.get("SAGEMAKER_PROGRAM"),
+        framework_module=variables.get("SAGEMAKER_TRAINING_MODULE"),
+        job_name=variables.get("TRAINING_JOB_NAME"),
+        region=_first(variables, "AWS_REGION", "SAGEMAKER_REGION", "AWS_DEFAULT_REGION") or "",
+        s3_endpoint=_first(variables, "S3_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"),
+        is_studio_local=_is_on(variables, "SM_STUDIO_LOCAL_MODE"),
+        keeps_baked_code=_is_on(variables, "TRACKSIDE_KEEP_BAKED_CODE"),
+        argument_order=_choice(variables, "TRACKSIDE_ARGUMENT_ORDER", "sorted", "request"),
+        host_wait_seconds=_seconds(variables, "TRACKSIDE_HOST_WAIT_SECONDS", HOST_WAIT_SECONDS),
+        overlays=variables.get("TRACKSIDE_OVERLAYS") or None,
+        exit_record=exit_record(),
+        shares_machine=_is_on(variables, "TRACKSIDE_HOSTS_SHARED_MACHINE"),
+        master_address=variables.get("MASTER_ADDR") or None,
+        master_port=variables.get("MASTER_PORT") or None,
+        visible_gpus=variables.get("CUDA_VISIBLE_DEVICES"),
+        model_parallel=variables.get("SM_HP_MP_PARAMETERS"),
+        pip_options={
+            name: value for name, value in variables.items() if name.startswith(("PIP_", "UV_"))
+        },
+    )
+
+
+def exit_record() -> str | None:
+    return os.environ.get("TRACKSIDE_EXIT_RECORD") or None
+
+
+def read_job(settings: Settings) -> Job:
+    config = os.path.join(settings.base, "input", "config")
+    parts = split(decode(_read_config(config, "hyperparameters.json")))
+    environment = _environment(
+        settings,
+        parts,
+        _read_config(config, "inputdataconfig.json"),
+        _read_config(config, "resourceconfig.json"),
+    )
+    own = parts.own
+    source = own.get("sagemaker_submit_directory")
+    return Job(
+        settings=settings,
+        environment=environment,
+        source=str(source) if source else None,
+        arguments=to_arguments(parts.user, sort=settings.argument_order == "sorted"),
+        exports={
+            "SAGEMAKER_JOB_NAME": to_text(own.get("sagemaker_job_name")),
+            "SAGEMAKER_REGION": to_text(own.get("sagemaker_region")) or settings.region,
+            "CURRENT_HOST": environment.current_host,
+        },
+    )
+
+
+def process_variables(additions: Mapping[str, str]) -> dict[str, str]:
+    """Our own environment, with these where it does not say otherwise."""
+    return {**additions, **os.environ}
+
+
+def script_variables(
+    additions: Mapping[str, str], *, code: str, aliases: str | None, programs: str | None
+) -> dict[str, str]:
+    """The script's whole environment: ours, the additions, and the code folder importable.
+
+    `aliases` goes to the end of PYTHONPATH, `programs` to the front of PATH.
+    """
+    variables = {**process_variables({"PYTHONUNBUFFERED": "1"}), **additions}
+    variables.pop("TRACKSIDE_EXIT_RECORD", None)
+    paths = [code, variables.get("PYTHONPATH"), aliases]
+    variables["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
+    if programs is not None:
+        variables["PATH"] = os.pathsep.join([programs, variables.get("PATH", os.defpath)])
+        variables["VIRTUAL_ENV"] = os.path.dirname(programs)
+    return variables
+
+
+def export(variables: Mapping[str, str]) -> None:
+    """Into our own process, for a framework's function that runs inside it."""
+    os.environ.update(variables)
+
+
+def secrets_of_process() -> list[str]:
+    return [value for name, value in os.environ.items() if looks_secret(name)]
+
+
+def _environment(
+    settings: Settings, parts: Split, channels: dict[str, object], resources: dict[str, object]
+) -> Environment:
+    base, own = settings.base, parts.own
+    hosts = _texts(resources.get("hosts")) or [DEFAULT_HOST]
+    current_host = to_text(resources.get("current_host")) or hosts[0]
+    groups = _groups(resources)
+    group = to_text(resources.get("current_group_name")) or DEFAULT_GROUP
+    distributed = _distributed_groups(parts.framework, group)
+    distribution_hosts = [host for name in distributed for host in _group_hosts(groups, name)]
+    if not groups:
+        distribution_hosts = hosts
+    master = (distribution_hosts or hosts)[0]
+    instance_type = to_text(resources.get("current_instance_type")) or "local"
+    source = own.get("sagemaker_submit_directory")
+    named = to_text(own.get("sagemaker_program")) or None
+    program = settings.program if settings.program is not None else str(named)
+    return Environment(
+        additional_framework_parameters=parts.framework,
+        channel_input_dirs={name: os.path.join(base, "input", "data", name) for name in channels},
+        current_host=current_host,
+        current_instance_group=group,
+        current_instance_group_hosts=_group_hosts(groups, group),
+        current_instance_type=instance_type,
+        distribution_hosts=distribution_hosts,
+        distribution_instance_groups=distributed,
+        framework_module=settings.framework_module,
+        hosts=hosts,
+        hyperparameters=parts.user,
+        input_config_dir=os.path.join(base, "input", "config"),
+        input_data_config=channels,
+        input_dir=os.path.join(base, "input"),
+        instance_groups=list(groups),
+        instance_groups_dict=dict(groups),
+        is_hetero=len(groups) > 1,
+        is_master=current_host == master,
+        is_modelparallel_enabled=settings.model_parallel and settings.model_parallel != "{}",
+        is_smddpmprun_installed=machine.program("smddpmprun") is not None,
+        is_smddprun_installed=machine.program("smddprun") is not None,
+        job_name=settings.job_name,
+        log_level=_log_level(own.get("sagemaker_container_log_level")),
+        master_hostname=master,
+        model_dir=os.path.join(base, "model"),
+        module_dir=str(source) if source else code_dir(base),
+        module_name=program.removesuffix(".py"),
+        network_interface_name=to_text(resources.get("network_interface_name")) or "eth0",
+        num_cpus=machine.num_cpus(),
+        num_gpus=machine.num_gpus(settings.visible_gpus),
+        num_neurons=machine.num_neurons(instance_type),
+        output_data_dir=os.path.join(base, "output", "data"),
+        output_dir=os.path.join(base, "output"),
+        output_intermediate_dir=os.path.join(base, "output", "intermediate"),
+        resource_config=resources,
+        topology=_list(resources.get("topology")),
+        user_entry_point=settings.program or named,
+    )
+
+
+def _read_config(folder: str, name: str) -> dict[str, object]:
+    """One file of the platform's; one that is not there says nothing."""
+    path = os.path.join(folder, name)
+    try:
+        with open(path, encoding="utf-8") as file:
+            content = json.load(file)
+    except FileNotFoundError:
+        return {}
+    except ValueError as wrong:
+        raise ToolkitError(f"{path} is not JSON: {wrong}. The platform writes it.") from wrong
+    if not isinstance(content, dict):
+        raise ToolkitError(f"{path} holds {content!r:.80}. It has to be a JSON object.")
+    return content
+
+
+def _groups(resources: dict[str, object]) -> dict[str, dict[str, object]]:
+    listed = [group for group in _list(resources.get("instance_groups")) if isinstance(group, dict)]
+    return {to_text(group.get("instance_group_name")): group for group in listed}
+
+
+def _group_hosts(groups: dict[str, dict[str, object]], name: str) -> list[str]:
+    return _texts(groups.get(name, {}).get("hosts"))
+
+
+def _distributed_groups(framework: dict[str, object], current: str) -> list[str]:
+    named = framework.get("sagemaker_distribution_instance_groups")
+    if named:
+        return _texts(named)
+    return [current] if any(framework.get(name) for name in _DISTRIBUTIONS) else []
+
+
+def _log_level(given: object) -> int:
+    if isinstance(given, str):
+        return _LOG_LEVELS.get(given.strip().upper(), 20)
+    return int(given) if isinstance(given, int | float) else 20
+
+
+def _list(value: object) -> list[object]:
+    return value if isinstance(value, list) else []
+
+
+def _texts(value: object) -> list[str]:
+    return [to_text(item) for item in _list(value)]
+
+
+def _first(variables: Mapping[str, str], *names: str) -> str | None:
+    return next((variables[name] for name in names if variables.get(name)), None)
+
+
+def _is_on(variables: Mapping[str, str], name: str) -> bool:
+    return variables.get(name, "").strip().lower() in ("1", "true", "yes", "on")
+
+
+def _choice(variables: Mapping[str, str], name: str, *choices: str) -> str:
+    value = variables.get(name) or choices[0]
+    if value not in choices:
+        raise InvalidSetting(f"{name} = {value!r}. It can be {' or '.join(choices)}.")
+    return value
+
+
+def _seconds(variables: Mapping[str, str], name: str, default: float) -> float:
+    value = variables.get(name) or str(default)
+    try:
+        return float(value)
+    except ValueError:
+        raise InvalidSetting(f"{name} = {value!r}. It takes a number of seconds.") from None

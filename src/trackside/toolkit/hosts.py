@@ -1,0 +1,52 @@
+"""Waits until the job's hosts can be found: names resolve, ports answer."""
+
+import socket
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from trackside.errors import ToolkitError
+
+_FIRST_PAUSE_SECONDS = 0.1
+_LONGEST_PAUSE_SECONDS = 30.0
+
+
+def wait_for_names(hosts: Sequence[str], wait_seconds: float) -> None:
+    """On SageMaker names may resolve only some time after the first host has started."""
+    deadline = time.monotonic() + wait_seconds
+    for host in hosts:
+        _wait(partial(_resolves, host), deadline, f"Host {host!r} has no address")
+
+
+def wait_for_port(host: str, port: int, wait_seconds: float) -> None:
+    deadline = time.monotonic() + wait_seconds
+    _wait(partial(answers, host, port), deadline, f"Host {host!r} does not answer on port {port}")
+
+
+def answers(host: str, port: int) -> bool:
+    try:
+        with socket.create_connection((host, port), timeout=5):
+            return True
+    except OSError:
+        return False
+
+
+def _resolves(host: str) -> bool:
+    try:
+        socket.getaddrinfo(host, None)
+    except OSError:
+        return False
+    return True
+
+
+def _wait(is_there: Callable[[], bool], deadline: float, complaint: str) -> None:
+    pause = _FIRST_PAUSE_SECONDS
+    while not is_there():
+        left = deadline - time.monotonic()
+        if left <= 0:
+            raise ToolkitError(
+                f"{complaint}. All hosts of the job have to be up on one network; "
+                "TRACKSIDE_HOST_WAIT_SECONDS sets how long they may take."
+            )
+        time.sleep(min(pause, left))
+        pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)

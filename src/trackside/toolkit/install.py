@@ -1,0 +1,70 @@
+"""Installs what the source asks for, before the script: requirements.txt, or its own package.
+
+In a container pip changes the running interpreter, as on SageMaker. Where the interpreter is
+somebody's own (TRACKSIDE_OVERLAYS is set), an overlay takes it all.
+"""
+
+import os
+import shutil
+import sys
+from collections.abc import Callable
+
+from trackside.errors import CommandFailed, StoppedEarly, ToolkitError
+from trackside.toolkit import log
+from trackside.toolkit.entry_point import EntryPoint, Interpreter, Kind
+from trackside.toolkit.environment import Job, process_variables
+from trackside.toolkit.overlay import cached_overlay, new_overlay, python_of
+from trackside.toolkit.process import StopSignals, run
+from trackside.toolkit.requirements import FILE_NAME, fingerprint, is_satisfied
+
+
+def install(job: Job, entry_point: EntryPoint, signals: StopSignals) -> Interpreter:
+    """Install into the right place, in the current folder, and say which interpreter has it."""
+    is_package = entry_point.kind is Kind.PACKAGE
+    has_requirements = os.path.isfile(FILE_NAME)
+    if not is_package and (not has_requirements or is_satisfied(FILE_NAME)):
+        return Interpreter(sys.executable)
+    wanted = ["."] if is_package else []
+    wanted += ["-r", FILE_NAME] if has_requirements else []
+    kind = "InstallModuleError" if is_package else "InstallRequirementsError"
+    if job.settings.overlays is None:
+        _pip(kind, [], wanted, signals)
+        return Interpreter(sys.executable)
+    key = None if is_package else fingerprint(FILE_NAME, job.settings.pip_options)
+    fill = _filler(kind, wanted, signals)
+    if key is not None:
+        folder = cached_overlay(job.settings.overlays, key, fill)
+        return Interpreter(python_of(folder), folder)
+    folder = os.path.join(job.settings.base, ".overlay")
+    new_overlay(folder)
+    fill(folder)
+    return Interpreter(python_of(folder), folder, is_temporary=True)
+
+
+def discard(interpreter: Interpreter) -> None:
+    """Remove what was made for this job alone."""
+    if interpreter.overlay is not None and interpreter.is_temporary:
+        shutil.rmtree(interpreter.overlay, ignore_errors=True)
+
+
+def _filler(kind: str, wanted: list[str], signals: StopSignals) -> Callable[[str], None]:
+    return lambda folder: _pip(kind, ["--python", python_of(folder)], wanted, signals)
+
+
+def _pip(kind: str, where: list[str], wanted: list[str], signals: StopSignals) -> None:
+    from importlib.util import find_spec
+
+    if find_spec("pip") is None:
+        raise ToolkitError(
+            f"The source wants {' '.join(wanted)} installed, and {sys.executable} has no pip. "
+            f"Run `{sys.executable} -m ensurepip`, or install the packages beforehand."
+        )
+    # -P: a file of the source called like a module of pip's must not take its place.
+    command = [sys.executable, "-P", "-m", "pip", *where, "install", *wanted]
+    log.info(f"Installing: {' '.join(command)}")
+    quiet = {"PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_ROOT_USER_ACTION": "ignore"}
+    ended = run(command, process_variables(quiet), signals)
+    if signals.received:
+        raise StoppedEarly(signals.name)
+    if ended.code != 0:
+        raise CommandFailed(kind, ended.code, said=ended.said, command=" ".join(command))

@@ -1,0 +1,155 @@
+"""How the hosts of an MPI job learn what became of the master's mpirun.
+
+On one machine through a local socket; between machines over ssh, which mpirun needs anyway.
+"""
+
+import os
+import socket
+import struct
+import subprocess
+import tempfile
+import time
+from abc import ABC, abstractmethod
+from contextlib import suppress
+
+from trackside.errors import ToolkitError
+from trackside.toolkit import log
+from trackside.toolkit.environment import Job
+from trackside.toolkit.hosts import answers, wait_for_port
+
+_SSHD = "/usr/sbin/sshd"
+_SSH_PORT = 22
+_SSH = ("ssh", "-o", "StrictHostKeyChecking=no", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10")
+_REPORT_SECONDS = 30.0
+_MASTER_GONE_SECONDS = 60.0
+_CODE = struct.Struct("!i")
+
+
+class OutcomeChannel(ABC):
+    """One per host. The master prepares and reports, the others receive."""
+
+    @abstractmethod
+    def prepare(self) -> None:
+        """On the master, before mpirun: all other hosts can be reached afterwards."""
+
+    @abstractmethod
+    def report(self, code: int) -> None:
+        """Tell the other hosts; one that is gone is left out with a warning."""
+
+    @abstractmethod
+    def receive(self) -> int | None:
+        """Wait for the master's exit code; None when the master went without a word."""
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+
+def open_channel(job: Job) -> OutcomeChannel:
+    return LocalChannel(job) if job.settings.shares_machine else SshChannel(job)
+
+
+class LocalChannel(OutcomeChannel):
+    """A Unix socket in the abstract name space: no file, no port, gone with its process."""
+
+    def __init__(self, job: Job) -> None:
+        environment = job.environment
+        self._num_others = len(environment.distribution_hosts) - 1
+        self._wait_seconds = job.settings.host_wait_seconds
+        port = job.settings.master_port or ""
+        name = f"trackside-mpi-{environment.job_name}-{environment.master_hostname}-{port}"
+        self._address = f"\0{name}"[:100]
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+
+    def prepare(self) -> None:
+        self._socket.bind(self._address)
+        # Whoever connects waits in the queue until the outcome is known.
+        self._socket.listen(self._num_others)
+
+    def report(self, code: int) -> None:
+        deadline = time.monotonic() + _REPORT_SECONDS
+        for num_told in range(self._num_others):
+            self._socket.settimeout(max(0.01, deadline - time.monotonic()))
+            try:
+                connection, _ = self._socket.accept()
+            except TimeoutError:
+                log.warning(f"Only {num_told} of {self._num_others} other hosts asked for the end.")
+                return
+            with connection, suppress(OSError):
+                connection.sendall(_CODE.pack(code))
+
+    def receive(self) -> int | None:
+        deadline = time.monotonic() + self._wait_seconds
+        while True:
+            try:
+                self._socket.connect(self._address)
+                break
+            except ConnectionRefusedError:
+                if time.monotonic() > deadline:
+                    raise ToolkitError("The master host of this MPI job was never there.") from None
+                time.sleep(0.05)
+        try:
+            answer = self._socket.recv(_CODE.size, socket.MSG_WAITALL)
+        except ConnectionError:
+            return None
+        return int(_CODE.unpack(answer)[0]) if len(answer) == _CODE.size else None
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+class SshChannel(OutcomeChannel):
+    """Every host runs sshd; the master leaves its exit code in a file on each of the others."""
+
+    def __init__(self, job: Job) -> None:
+        environment = job.environment
+        self._master = environment.master_hostname
+        self._others = [host for host in environment.distribution_hosts if host != self._master]
+        self._wait_seconds = job.settings.host_wait_seconds
+        name = f"trackside-mpi-{environment.job_name or 'job'}"
+        self._file = os.path.join(tempfile.gettempdir(), name)
+        with suppress(FileNotFoundError):
+            os.unlink(self._file)
+        self._sshd = _start_sshd()
+
+    def prepare(self) -> None:
+        for host in self._others:
+            wait_for_port(host, _SSH_PORT, self._wait_seconds)
+
+    def report(self, code: int) -> None:
+        write = f"echo {code} > {self._file}.partial && mv {self._file}.partial {self._file}"
+        for host in self._others:
+            try:
+                subprocess.run(
+                    [*_SSH, host, write], check=True, timeout=_REPORT_SECONDS, capture_output=True
+                )
+            except (OSError, subprocess.SubprocessError) as refused:
+                log.warning(f"Host {host!r} was not told the end of the job: {refused}")
+
+    def receive(self) -> int | None:
+        wait_for_port(self._master, _SSH_PORT, self._wait_seconds)
+        last_seen = time.monotonic()
+        while not os.path.exists(self._file):
+            if answers(self._master, _SSH_PORT):
+                last_seen = time.monotonic()
+            elif time.monotonic() - last_seen > _MASTER_GONE_SECONDS:
+                return None
+            time.sleep(1)
+        with open(self._file) as file:
+            return int(file.read())
+
+    def close(self) -> None:
+        if self._sshd is not None:
+            self._sshd.terminate()
+            self._sshd.wait()
+
+
+def _start_sshd() -> "subprocess.Popen[bytes] | None":
+    if answers("127.0.0.1", _SSH_PORT):
+        return None
+    if not os.access(_SSHD, os.X_OK):
+        raise ToolkitError(
+            f"MPI between machines needs {_SSHD} and password-less ssh in the image. "
+            "Install openssh-server and put a key pair into ~/.ssh."
+        )
+    os.makedirs("/run/sshd", exist_ok=True)
+    return subprocess.Popen([_SSHD, "-D"], start_new_session=True)

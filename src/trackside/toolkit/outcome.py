@@ -1,0 +1,60 @@
+"""What a run leaves behind: the `success` or `failure` marker, and the script's exit code.
+
+Nothing here raises: the exit status is what counts, and a full disk must not change it.
+"""
+
+import json
+import os
+
+from trackside.toolkit import log
+
+SUCCESS, FAILURE = "success", "failure"
+
+
+def clear(output: str) -> None:
+    """Markers of an earlier run in the same folder say nothing about this one."""
+    for name in (SUCCESS, FAILURE):
+        try:
+            os.unlink(os.path.join(output, name))
+        except FileNotFoundError:
+            pass
+        except OSError as refused:
+            log.warning(f"An old {name} marker stays in {output!r}: {refused}")
+
+
+def mark_success(output: str) -> None:
+    _write(os.path.join(output, SUCCESS), "")
+
+
+def mark_failure(output: str, text: str) -> None:
+    """Unless the script wrote its own reason."""
+    path = os.path.join(output, FAILURE)
+    try:
+        has_own = os.path.getsize(path) > 0
+    except OSError:
+        has_own = False
+    if not has_own:
+        _write(path, text)
+
+
+def record_exit(path: str | None, code: int | None) -> None:
+    """Tell whoever started `train` how the script ended; `null` when it was never started."""
+    if path is None:
+        return
+    is_signal = code is not None and code < 0
+    record = {
+        "exit_code": None if is_signal else code,
+        "signal": -code if is_signal and code is not None else None,
+    }
+    _write(path, json.dumps(record) + "\n")
+
+
+def _write(path: str, text: str) -> None:
+    partial = f"{path}.partial"
+    try:
+        os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+        with open(partial, "w", encoding="utf-8", errors="backslashreplace") as file:
+            file.write(text)
+        os.replace(partial, path)
+    except OSError as refused:
+        log.error(f"{path!r} cannot be written: {refused}")

@@ -1,0 +1,52 @@
+"""Runs the command that is the user's script: says so, waits for its end, and judges that."""
+
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+
+from trackside.errors import CommandFailed
+from trackside.toolkit import log, machine
+from trackside.toolkit.environment import Job
+from trackside.toolkit.masking import mask_arguments, mask_mapping
+from trackside.toolkit.process import StopSignals, run
+from trackside.toolkit.variables import sm_variables
+
+SCRIPT_ERROR = "ExecuteUserScriptError"
+
+
+def execute(
+    job: Job,
+    command: list[str],
+    shown: list[str],
+    variables: Mapping[str, str],
+    signals: StopSignals,
+    *,
+    deliver: Callable[[int], None] | None = None,
+) -> None:
+    """Raises CommandFailed for a code other than 0. `shown` is the command without secrets."""
+    _announce(job, shown)
+    kills_before = machine.num_oom_kills()
+    ended = run(command, variables, signals, deliver=deliver)
+    if ended.code == 0:
+        return
+    from trackside.toolkit.failure import oom_evidence
+
+    raise CommandFailed(
+        SCRIPT_ERROR,
+        ended.code,
+        said=ended.said,
+        command=" ".join(shown),
+        extra=oom_evidence(ended.code, kills_before),
+    )
+
+
+def _announce(job: Job, shown: Sequence[str]) -> None:
+    """Once, every variable on one line, no secrets. SM_TRAINING_ENV would repeat them all."""
+    environment = job.environment
+    masked = environment._replace(
+        hyperparameters=mask_mapping(environment.hyperparameters),
+        additional_framework_parameters=mask_mapping(environment.additional_framework_parameters),
+    )
+    texts = sm_variables(masked, mask_arguments(job.arguments))
+    del texts["SM_TRAINING_ENV"]
+    lines = "".join(f"  {name}={texts[name]}\n" for name in sorted(texts))
+    log.info(f"Invoking user script\n{lines}  {shlex.join(shown)}")

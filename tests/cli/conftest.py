@@ -1,0 +1,48 @@
+"""The command line as users run it: a process of its own, on a home of its own."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.jobs.conftest import STAND_IN, identity_at
+from trackside import processes
+from trackside.jobs.jobs import Jobs
+from trackside.settings import Settings, environment
+
+Command = Callable[..., subprocess.CompletedProcess[str]]
+
+TRACKSIDE = (sys.executable, "-m", "trackside.cli")
+
+
+@pytest.fixture(autouse=True)
+def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(path for path in sys.path if path))
+    return tmp_path
+
+
+@pytest.fixture
+def jobs() -> Iterator[Jobs]:
+    """Jobs whose supervisors are stand-ins, on the home that the commands see."""
+    settings = Settings.load()
+    yield Jobs(settings, environment(), supervisor_command=STAND_IN)
+    for path in settings.home.glob("jobs/*/hosts/*/*/supervisor.json"):
+        processes.send_signal(identity_at(path), 9)
+
+
+@pytest.fixture
+def command() -> Command:
+    def run(*arguments: str, **options: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*TRACKSIDE, *arguments],
+            capture_output=True,
+            text=True,
+            env={**os.environ, **options},
+            stdin=subprocess.DEVNULL,
+        )
+
+    return run

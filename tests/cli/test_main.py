@@ -1,0 +1,116 @@
+"""The front door: help, errors, exit codes, and how little is loaded."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import trackside
+from tests.cli.conftest import Command
+from trackside.cli.failures import exit_code, explain
+from trackside.cli.main import COMMANDS, main
+from trackside.errors import (
+    AccessRefused,
+    InputError,
+    InvalidSpec,
+    JobFailed,
+    JobNotFound,
+    ObjectNotFound,
+    StoreUnreachable,
+    Violation,
+)
+
+PROJECT = Path(trackside.__file__).parents[2]
+
+
+def test_help_lists_every_command():
+    shown = CliRunner().invoke(main, ["--help"]).output
+    assert [name for name in COMMANDS if f"\n  {name} " in shown] == list(COMMANDS)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_teaches_by_example(name: str):
+    shown = CliRunner().invoke(main, [name, "--help"]).output
+    assert f"\n    trackside {name}" in shown
+
+
+def test_the_version_is_the_packages():
+    assert CliRunner().invoke(main, ["--version"]).output == f"trackside {trackside.__version__}\n"
+
+
+def test_an_unknown_command_is_wrong_usage():
+    answer = CliRunner().invoke(main, ["jbos"])
+    assert answer.exit_code == 2
+    assert "jbos" in answer.output
+
+
+def test_an_error_is_one_block_on_standard_error(command: Command):
+    done = command("show", "nothing-here")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("Error: No job is called 'nothing-here'.")
+    assert "Traceback" not in done.stderr
+
+
+def test_debug_shows_the_trace(command: Command):
+    assert "Traceback" in command("--debug", "show", "nothing-here").stderr
+
+
+def test_a_wrong_setting_is_wrong_input(command: Command):
+    done = command("jobs", TRACKSIDE_HMOE="x")
+    assert done.returncode == 2
+    assert "Unknown setting 'TRACKSIDE_HMOE'" in done.stderr
+
+
+def test_a_home_that_cannot_be_used_is_said_without_a_trace(command: Command, tmp_path: Path):
+    (tmp_path / "file").write_text("")
+    (tmp_path / "train.py").write_text("")
+    done = command("run", "train.py", TRACKSIDE_HOME=str(tmp_path / "file"))
+    assert done.returncode != 0
+    assert done.stderr.startswith("Error: ")
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("failure", "code"),
+    [
+        (JobFailed("j", "AlgorithmError: x"), 1),
+        (InvalidSpec([Violation("a", 1, "b")]), 2),
+        (InputError("x"), 2),
+        (JobNotFound("j"), 2),
+        (ObjectNotFound("x"), 2),
+        (StoreUnreachable("x"), 3),
+        (AccessRefused("x"), 3),
+        (ConnectionRefusedError("x"), 3),
+    ],
+)
+def test_exit_codes(failure: Exception, code: int):
+    assert exit_code(failure) == code
+
+
+def test_an_error_cannot_steer_the_terminal():
+    shown = explain(JobFailed("j", "\x1b[2J\x1b]8;;http://evil\x07 \u202e gone"))
+    assert shown.isprintable()
+    assert r"\x1b[2J" in shown
+
+
+def test_starting_a_job_loads_nothing_that_only_draws():
+    code = "import sys, trackside.cli.main, trackside.cli.run; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = {name.split(".")[0] for name in done.stdout.split()}
+    assert loaded & {"rich", "typer", "pydantic", "obstore", "torch", "numpy", "asyncio"} == set()
+
+
+def test_every_command_and_option_is_in_the_documentation():
+    text = (PROJECT / "docs" / "cli.md").read_text()
+    sections = {
+        heading.strip(" `"): body
+        for heading, _, body in (part.partition("\n") for part in text.split("\n## ")[1:])
+    }
+    for name in COMMANDS:
+        shown = main.get_command(None, name)  # type: ignore[arg-type]
+        assert shown is not None
+        for option in shown.params:
+            if option.param_type_name == "option":
+                assert f"`{max(option.opts, key=len)}" in sections[f"trackside {name}"], option.opts

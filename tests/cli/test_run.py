@@ -1,0 +1,140 @@
+"""`trackside run` makes the job that was asked for, or says why not and makes none."""
+
+import io
+import json
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Command
+from trackside.settings import Settings
+from trackside.spec import JobSpec
+
+
+@pytest.fixture(autouse=True)
+def source(workplace: Path) -> Path:
+    folder = workplace / "src"
+    folder.mkdir()
+    (folder / "train.py").write_text("print('hello')\n")
+    (folder / "model.py").write_text("")
+    (workplace / "data").mkdir()
+    (workplace / "data" / "a.csv").write_text("1,2\n")
+    return folder
+
+
+def started(command: Command, *arguments: str) -> JobSpec:
+    """The spec of the job, as it is on disk."""
+    done = command("run", "train.py", "--source-dir", "src", *arguments)
+    assert done.returncode == 0, done.stderr
+    name = done.stdout.splitlines()[0].removeprefix("Started ")
+    record = json.loads(Settings.load().layout.job(name).spec.read_bytes())
+    return JobSpec.from_request(record)
+
+
+def test_every_option_reaches_the_job(command: Command, workplace: Path):
+    spec = started(
+        command,
+        *("--name", "my-job", "--output", "out", "--instances", "2", "--instance-type", "ml.x"),
+        *("--channel", "training=./data", "-p", "epochs=3", "--hyperparameter", "name=a=b"),
+        *("--environment", "OMP_NUM_THREADS=1", "--tag", "team=vision"),
+        *("--checkpoint-uri", "s3://ckpt/x", "--tensorboard", "s3://tb/x"),
+        *("--metric", "loss=loss=([0-9.]+)", "--max-run", "60", "--max-retries", "2"),
+        *("--grace", "7", "--distribution", "torchrun", "--processes-per-host", "2"),
+        *("--input-mode", "FastFile"),
+    )
+    assert spec.name == "my-job"
+    assert spec.output.uri == str(workplace / "out")
+    assert (spec.resources.count, spec.resources.instance_type) == (2, "ml.x")
+    assert [(each.name, each.uri) for each in spec.inputs] == [
+        ("training", str(workplace / "data"))
+    ]
+    assert spec.hyperparameters["epochs"] == "3"
+    assert spec.hyperparameters["name"] == "a=b"
+    assert spec.hyperparameters["sagemaker_torch_distributed_enabled"] == "true"
+    assert spec.hyperparameters["sagemaker_mpi_num_of_processes_per_host"] == "2"
+    assert spec.environment == {"OMP_NUM_THREADS": "1"}
+    assert [(tag.key, tag.value) for tag in spec.tags] == [("team", "vision")]
+    assert spec.checkpoints is not None
+    assert spec.checkpoints.uri == "s3://ckpt/x"
+    assert spec.tensorboard is not None
+    assert spec.tensorboard.uri == "s3://tb/x"
+    assert [(each.name, each.regex) for each in spec.algorithm.metrics] == [
+        ("loss", "loss=([0-9.]+)")
+    ]
+    assert spec.stopping.max_runtime_seconds == 60
+    assert spec.retry_attempts == 2
+    assert spec.options.grace_seconds == 7
+    assert spec.algorithm.input_mode == "FastFile"
+    assert spec.debug_hook is None
+
+
+def test_the_source_is_stored_with_the_job(command: Command):
+    spec = started(command)
+    stored = Settings.load().layout.buckets / "trackside" / spec.name / "source/sourcedir.tar.gz"
+    with tarfile.open(fileobj=io.BytesIO(stored.read_bytes())) as archive:
+        assert sorted(archive.getnames()) == ["model.py", "train.py"]
+
+
+def test_the_start_names_the_commands_that_come_next(command: Command):
+    shown = command("run", "train.py", "--source-dir", "src", "--name", "j").stdout
+    assert shown.splitlines() == [
+        "Started j",
+        "  trackside logs -f j",
+        "  trackside show j",
+        "  trackside stop j",
+    ]
+
+
+def test_json_prints_the_job(command: Command):
+    shown: dict[str, Any] = json.loads(command("run", "src/train.py", "--json").stdout)
+    assert shown["HyperParameters"]["sagemaker_program"] == '"train.py"'
+
+
+def test_a_name_is_never_used_twice(command: Command, source: Path):
+    first = started(command, "--name", "once")
+    place = Settings.load().layout.buckets / "trackside" / "once" / "source/sourcedir.tar.gz"
+    stored = place.read_bytes()
+    (source / "train.py").write_text("print('other')\n")
+    done = command("run", "src/train.py", "--name", "once")
+    assert done.returncode == 2
+    assert "A job called 'once' already exists" in done.stderr
+    assert place.read_bytes() == stored
+    assert first.name == "once"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["src/missing.py"], "there is no"),
+        (["src/broken.py"], "broken.py:2: expected ':'"),
+        (["src/train.py", "--channel", "training"], "'training' is not of the form NAME=VALUE"),
+        (["src/train.py", "-p", "a=1", "-p", "a=2"], "'a' is given twice"),
+        (["src/train.py", "--processes-per-host", "2"], "needs --distribution"),
+        (["src/train.py", "--name", "-x-"], "TrainingJobName = '-x-'"),
+        (["src/train.py", "--output", "ftp://x/y"], "output_path = 'ftp://x/y'"),
+        (["src/train.py", "--channel", "training=nowhere"], "nowhere"),
+    ],
+)
+def test_what_is_wrong_is_said_and_nothing_is_started(
+    command: Command, source: Path, arguments: list[str], said: str
+):
+    (source / "broken.py").write_text("import os\nif True\n    pass\n")
+    done = command("run", *arguments)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert not [*Settings.load().layout.root.glob("jobs/[!.]*")]
+
+
+def test_a_store_that_is_out_of_reach_is_exit_code_3(command: Command):
+    done = command(
+        *("run", "src/train.py", "--output", "s3://bucket/out"),
+        TRACKSIDE_S3="",
+        AWS_ENDPOINT_URL="http://127.0.0.1:9",
+        AWS_ACCESS_KEY_ID="x",
+        AWS_SECRET_ACCESS_KEY="x",
+        AWS_REGION="us-east-1",
+    )
+    assert done.returncode == 3
+    assert "s3://bucket/out" in done.stderr

@@ -1,0 +1,163 @@
+"""Waiting for a job, at a terminal and elsewhere."""
+
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from tests.cli.conftest import TRACKSIDE
+from tests.jobs.conftest import eventually, make_spec
+from trackside import hosts
+from trackside.cli.waiting import bars
+from trackside.hosts import HostRecord, Phase, Progress
+from trackside.jobs.jobs import Jobs
+from trackside.journal import Journal
+from trackside.status import Secondary, Status
+
+WAIT = (sys.executable, "-m", "tests.cli.wait_program")
+
+
+class Terminal:
+    """A program on a pseudo-terminal of 100 columns."""
+
+    def __init__(self, *command: str) -> None:
+        ours, theirs = pty.openpty()
+        self._ours = ours
+        environ = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "100"}
+        self.process = subprocess.Popen(
+            command, stdin=theirs, stdout=theirs, stderr=theirs, env=environ, start_new_session=True
+        )
+        os.close(theirs)
+        self.shown = ""
+
+    def shows(self, text: str) -> bool:
+        self._read()
+        return text in self.shown
+
+    def end(self) -> int:
+        eventually(self._has_ended)
+        self._read()
+        return self.process.wait()
+
+    def _has_ended(self) -> bool:
+        self._read()  # or it would wait for room on the terminal
+        return self.process.poll() is not None
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        os.close(self._ours)
+
+    def _read(self) -> None:
+        while select.select([self._ours], [], [], 0)[0]:
+            try:
+                data = os.read(self._ours, 1 << 16)
+            except OSError:  # Linux: the other side is closed
+                return
+            if not data:
+                return
+            self.shown += data.decode(errors="replace")
+
+
+@pytest.fixture
+def waiting(jobs: Jobs) -> Iterator[Terminal]:
+    jobs.submit(make_spec("job-1", hyper={"hold": "1"}))
+    terminal = Terminal(*WAIT, "job-1")
+    eventually(lambda: terminal.shows("line 2"))
+    yield terminal
+    terminal.close()
+
+
+def release(jobs: Jobs) -> None:
+    (jobs.settings.layout.job("job-1").root / "release").touch()
+
+
+def test_a_terminal_shows_statuses_and_log_until_the_end(waiting: Terminal, jobs: Jobs):
+    release(jobs)
+    assert waiting.end() == 0
+    places = [
+        waiting.shown.index(text)
+        for text in ("Starting - ", "Training - ", "line 0", "Completed - Training job completed")
+    ]
+    assert places == sorted(places)
+
+
+def test_interrupting_the_wait_leaves_the_job_alone(waiting: Terminal, jobs: Jobs):
+    waiting.process.send_signal(signal.SIGINT)
+    assert waiting.end() == 130
+    assert "job-1 goes on." in waiting.shown
+    assert "trackside stop job-1" in waiting.shown
+    history = Journal(jobs.settings.layout.job("job-1").journal).read()
+    assert history.state.status is Status.IN_PROGRESS
+
+
+def test_a_job_that_fails_makes_the_wait_fail(jobs: Jobs):
+    jobs.submit(make_spec("job-1", hyper={"failure": "AlgorithmError: no luck"}))
+    done = subprocess.run([*WAIT, "job-1"], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "failed: AlgorithmError: no luck" in done.stderr
+    assert "line 2" in done.stdout
+
+
+def test_elsewhere_than_at_a_terminal_there_are_only_plain_lines(jobs: Jobs):
+    jobs.submit(make_spec("job-1"))
+    done = subprocess.run([*WAIT, "job-1"], capture_output=True, text=True)
+    assert done.returncode == 0
+    assert "\x1b" not in done.stdout
+    assert "\r" not in done.stdout
+
+
+def test_a_bar_shows_how_far_a_download_is(jobs: Jobs):
+    jobs.submit(make_spec("job-1", hyper={"hold": "1"}))
+    folder = jobs.settings.layout.job("job-1")
+    eventually(lambda: hosts.read(folder.host("algo-1", 1).record))
+    progress = Progress(
+        what="training", done_files=3, num_files=7, done_bytes=1_200_000, size_bytes=4_000_000
+    )
+    record = HostRecord(phase=Phase.PREPARING, progress=progress)
+    hosts.write(folder.host("algo-1", 1).record, record)
+    terminal = Terminal(*WAIT, "job-1")
+    try:
+        eventually(lambda: terminal.shows("line 2"))
+        Journal(folder.journal).move(Secondary.UPLOADING)
+        eventually(lambda: terminal.shows("algo-1 training"))
+        eventually(lambda: terminal.shows("1.2 MB of 4.0 MB"))
+        eventually(lambda: terminal.shows("3 of 7 files"))
+    finally:
+        terminal.close()
+
+
+def test_a_host_that_moves_nothing_has_no_bar():
+    assert [*bars({"algo-1": {"progress": {"num_files": 0}}})] == []
+
+
+def test_interrupting_a_followed_log_is_exit_code_130(jobs: Jobs):
+    jobs.submit(make_spec("job-1", hyper={"hold": "1"}))
+    terminal = Terminal(*TRACKSIDE, "logs", "-f", "job-1")
+    try:
+        eventually(lambda: terminal.shows("line 2"))
+        terminal.process.send_signal(signal.SIGINT)
+        assert terminal.end() == 130
+        assert "Traceback" not in terminal.shown
+    finally:
+        terminal.close()
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(jobs: Jobs):
+    jobs.submit(make_spec("job-1", hyper={"lines": "100000"}))
+    jobs.wait("job-1")
+    pipe = subprocess.Popen(
+        [*TRACKSIDE, "logs", "job-1"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert pipe.stdout is not None
+    assert pipe.stderr is not None
+    assert pipe.stdout.readline() == b"line 0\n"
+    pipe.stdout.close()
+    assert pipe.stderr.read() == b""
+    pipe.stderr.close()
+    assert pipe.wait(timeout=20) != 0

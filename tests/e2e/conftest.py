@@ -1,0 +1,166 @@
+"""A whole job as its user sees it: a real script, real supervisors, real processes."""
+
+import io
+import json
+import os
+import tarfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.waiting import until
+from trackside import hosts, processes
+from trackside.hosts import HostRecord
+from trackside.jobs.jobs import Jobs
+from trackside.journal import History, Journal
+from trackside.layout import HostFolder, JobFolder, JobKeys
+from trackside.settings import Settings
+from trackside.spec import JobSpec
+from trackside.storage.locate import locate_object
+from trackside.supervisor.gang import is_supervised
+
+
+class Machine:
+    """One TRACKSIDE_HOME and what a person does with it."""
+
+    def __init__(self, folder: Path, environ: Mapping[str, str]) -> None:
+        self.folder = folder
+        self.settings = Settings.load(environ)
+        self.jobs = Jobs(self.settings, environ)
+        self._num_jobs = 0
+
+    def submit(self, script: str | Mapping[str, str], **request: Any) -> "Job":
+        """Submit a script (or several files, with train.py among them) under a name of its own."""
+        self._num_jobs += 1
+        files = {"train.py": script} if isinstance(script, str) else script
+        name = request.pop("name", f"job-{self._num_jobs}")
+        hyperparameters = {
+            "sagemaker_program": json.dumps(request.pop("entry_point", "train.py")),
+            "sagemaker_submit_directory": json.dumps(str(self._pack(name, files))),
+            **request.pop("hyperparameters", {}),
+        }
+        base = {
+            "TrainingJobName": name,
+            "HyperParameters": hyperparameters,
+            "OutputDataConfig": {"S3OutputPath": "s3://bucket/out"},
+            "Trackside": {"GraceSeconds": 20},
+        }
+        self.jobs.submit(JobSpec.from_request({**base, **request}))
+        return Job(self, name)
+
+    def run(self, script: str | Mapping[str, str], **request: Any) -> "Job":
+        job = self.submit(script, **request)
+        job.wait()
+        return job
+
+    def _pack(self, name: str, files: Mapping[str, str]) -> Path:
+        archive = self.folder / f"{name}.tar.gz"
+        with tarfile.open(archive, "w:gz") as tar:
+            for path, content in files.items():
+                info = tarfile.TarInfo(path)
+                info.size = len(content.encode())
+                info.mode = 0o755
+                tar.addfile(info, io.BytesIO(content.encode()))
+        return archive
+
+
+class Job:
+    def __init__(self, machine: Machine, name: str) -> None:
+        self.machine = machine
+        self.name = name
+        self.folder: JobFolder = machine.settings.layout.job(name)
+        self.spec = JobSpec.from_request(json.loads(self.folder.spec.read_bytes()))
+
+    def history(self) -> History:
+        return Journal(self.folder.journal).read()
+
+    def wait(self, seconds: float = 50.0) -> History:
+        def is_over() -> bool:
+            self.machine.jobs.reconcile(self.name)
+            return self.history().state.is_final
+
+        until(is_over, seconds=seconds)
+        # The journal's copy in storage and the freed disk follow the final status.
+        until(lambda: not any(map(is_supervised, self._host_folders())))
+        return self.history()
+
+    def _host_folders(self) -> list[HostFolder]:
+        return [HostFolder(path.parent) for path in self.folder.hosts.glob("*/*/supervisor.json")]
+
+    def wait_for_line(self, text: str, seconds: float = 30.0) -> None:
+        until(lambda: text in self.log(), seconds=seconds)
+
+    def describe(self) -> dict[str, Any]:
+        return self.machine.jobs.describe(self.name)
+
+    def log(self, host: str = "algo-1", attempt: int = 1) -> str:
+        try:
+            return self.host(host, attempt).log.read_text(errors="replace")
+        except FileNotFoundError:
+            return ""
+
+    def lines(self) -> list[str]:
+        """What the log says to a reader, through the front door."""
+        data = b"".join(line.data for line in self.machine.jobs.logs(self.name))
+        return data.decode(errors="replace").splitlines()
+
+    def said(self, mark: str) -> str:
+        """The rest of the one log line that begins with this mark."""
+        [line] = [line for line in self.log().splitlines() if line.startswith(mark)]
+        return line.removeprefix(mark).strip()
+
+    def host(self, host: str = "algo-1", attempt: int = 1) -> HostFolder:
+        return self.folder.host(host, attempt)
+
+    def record(self, host: str = "algo-1", attempt: int = 1) -> HostRecord:
+        record = hosts.read(self.host(host, attempt).record)
+        assert record is not None
+        return record
+
+    def supervisor_pid(self, host: str = "algo-1", attempt: int = 1) -> int:
+        return int(json.loads(self.host(host, attempt).supervisor.read_text())["pid"])
+
+    def sandbox_process(self, which: str, host: str = "algo-1", attempt: int = 1) -> int:
+        record = json.loads((self.host(host, attempt).sandbox / "process.json").read_text())
+        return int(record[which]["pid"])
+
+    def stored(self, uri: str) -> bytes:
+        place = locate_object(uri, home=self.machine.settings.home)
+        return place.store.get(place.key)
+
+    def model(self) -> dict[str, bytes]:
+        """Name to content of what is in model.tar.gz."""
+        return unpacked(self.stored(JobKeys.of(self.spec).model))
+
+    def output_data(self) -> dict[str, bytes]:
+        return unpacked(self.stored(JobKeys.of(self.spec).output_data))
+
+
+def unpacked(archive: bytes) -> dict[str, bytes]:
+    with tarfile.open(fileobj=io.BytesIO(archive), mode="r:gz") as tar:
+        files = {member.name: tar.extractfile(member) for member in tar if member.isfile()}
+        return {name: file.read() for name, file in files.items() if file is not None}
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Iterator[Machine]:
+    machine = Machine(tmp_path, dict(os.environ))
+    yield machine
+    machine.settings.layout.jobs.mkdir(parents=True, exist_ok=True)
+    for folder in machine.settings.layout.jobs.iterdir():
+        end(JobFolder(folder))
+
+
+def end(folder: JobFolder) -> None:
+    """Leave nothing running: supervisors first, then what they started."""
+    for record in folder.root.glob("hosts/*/*/supervisor.json"):
+        identity = processes.Identity.from_record(json.loads(record.read_text()))
+        processes.send_signal(identity, 9)
+    for record in folder.root.glob("hosts/*/*/sandbox/process.json"):
+        data = json.loads(record.read_text())
+        for which in ("init", "command"):
+            identity = processes.Identity.from_record({**data[which], "boot_id": data["boot_id"]})
+            processes.send_signal(identity, 9)
+        processes.sweep(data["mark"])

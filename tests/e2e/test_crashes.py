@@ -1,0 +1,118 @@
+"""SIGKILL for our own processes, one by one and all at once: the job still ends right."""
+
+import os
+import signal
+
+import pytest
+
+from tests.e2e.conftest import Job
+from tests.waiting import until
+from trackside.status import Secondary, Status
+
+SLOW = """
+import time
+for number in range(30):
+    print("line", number, flush=True)
+    time.sleep(0.1)
+open("/opt/ml/model/m.txt", "w").write("trained to the end")
+"""
+
+LINES = [f"line {number}" for number in range(30)]
+
+
+def test_the_supervisor_s_death_costs_nothing(machine):
+    job = machine.submit(SLOW)
+    job.wait_for_line("line 3")
+    kill_supervisor(job)
+    history = job.wait()
+    assert history.state.status is Status.COMPLETED, history.failure_reason
+    assert history.attempt == 1
+    assert [line for line in job.lines() if line.startswith("line")] == LINES
+    assert job.model() == {"m.txt": b"trained to the end"}
+
+
+def test_the_supervisor_may_die_again_and_again(machine):
+    job = machine.submit(SLOW)
+    job.wait_for_line("line 1")
+    for _ in range(2):
+        kill_supervisor(job)
+    assert job.wait().state.status is Status.COMPLETED
+    assert [line for line in job.lines() if line.startswith("line")] == LINES
+
+
+def test_a_job_that_lost_every_process_fails_with_a_reason_that_says_so(machine):
+    job = machine.submit(SLOW)
+    job.wait_for_line("line 3")
+    kill_all(job)
+    history = job.wait()
+    assert history.state.status is Status.FAILED
+    assert "InternalServerError" in history.failure_reason
+    assert "killed" in history.failure_reason
+
+
+def test_a_job_that_lost_every_process_is_tried_again_when_it_may(machine):
+    job = machine.submit(SLOW, RetryStrategy={"MaximumRetryAttempts": 1})
+    job.wait_for_line("line 3")
+    kill_all(job)
+    history = job.wait()
+    assert history.state.status is Status.COMPLETED
+    assert history.attempt == 2
+    assert job.model() == {"m.txt": b"trained to the end"}
+
+
+def kill_supervisor(job: Job) -> None:
+    """And wait for the next one, which nobody here starts."""
+    pid = job.supervisor_pid()
+    os.kill(pid, signal.SIGKILL)
+    until(lambda: job.supervisor_pid() != pid)
+
+
+def kill_all(job: Job) -> None:
+    """Supervisor and init first, so that neither brings the other back."""
+    pids = [job.supervisor_pid(), job.sandbox_process("init"), job.sandbox_process("command")]
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+
+
+def test_death_while_uploading_is_made_good_by_the_next_look(machine):
+    job = machine.submit(
+        "import os\nopen('/opt/ml/model/big.bin', 'wb').write(os.urandom(64 << 20))\nprint('END')"
+    )
+    until(lambda: any(t.secondary is Secondary.UPLOADING for t in job.history().transitions))
+    try:
+        os.kill(job.supervisor_pid(), signal.SIGKILL)
+    except ProcessLookupError:
+        pytest.fail("the job was over before it could be killed")
+    history = job.wait()
+    assert history.state.status is Status.COMPLETED
+    assert len(job.model()["big.bin"]) == 64 << 20
+
+
+def test_the_submitter_s_terminal_may_close(machine, tmp_path):
+    """A session leader with a terminal submits and is hung up; the job goes on."""
+    import pty
+    import sys
+    import textwrap
+
+    script = tmp_path / "train.py"
+    script.write_text("import time; time.sleep(1.5); print('still here', flush=True)")
+    submit = textwrap.dedent(f"""
+        import os
+        from trackside import Estimator
+        Estimator(entry_point={str(script)!r}).fit(wait=False, job_name="hung-up")
+        print("submitted", flush=True)
+        import time; time.sleep(60)
+    """)
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execv(sys.executable, [sys.executable, "-c", submit])
+    output = b""
+    while b"submitted" not in output:
+        output += os.read(terminal, 1000)
+    os.close(terminal)
+    os.waitpid(pid, 0)
+    job = Job(machine, "hung-up")
+    assert job.wait().state.status is Status.COMPLETED
+    assert "still here" in job.lines()

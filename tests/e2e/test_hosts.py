@@ -1,0 +1,131 @@
+"""Several hosts on one machine: they start together, find each other and end together."""
+
+import json
+
+from tests.waiting import until
+from trackside.status import Status
+
+TWO = {"InstanceCount": 2, "InstanceType": "local"}
+
+
+def test_hosts_have_their_own_folders_and_know_each_other(machine):
+    script = """
+import json, os, socket
+host = os.environ["SM_CURRENT_HOST"]
+others = json.loads(os.environ["SM_HOSTS"])
+print("SEES", json.dumps([host, others, [socket.gethostbyname(o) for o in others]]), flush=True)
+open(f"/opt/ml/model/{host}.txt", "w").write(host)
+open("/opt/ml/output/data/same.txt", "w").write(host)
+"""
+    job = machine.run(script, ResourceConfig=TWO)
+    assert job.history().state.status is Status.COMPLETED, job.history().failure_reason
+    for host in ("algo-1", "algo-2"):
+        [line] = [line for line in job.log(host).splitlines() if line.startswith("SEES")]
+        name, others, addresses = json.loads(line.removeprefix("SEES "))
+        assert (name, others) == (host, ["algo-1", "algo-2"])
+        assert len(set(addresses)) == 2
+    assert job.model() == {"algo-1.txt": b"algo-1", "algo-2.txt": b"algo-2"}
+    assert sorted(job.output_data().values()) == [b"algo-1", b"algo-2"]
+
+
+def test_the_first_failure_ends_the_job_and_names_the_host(machine):
+    script = """
+import os, sys, time
+if os.environ["SM_CURRENT_HOST"] == "algo-2":
+    sys.exit("algo-2 has had enough")
+time.sleep(60)
+"""
+    job = machine.run(script, ResourceConfig=TWO)
+    history = job.history()
+    assert history.state.status is Status.FAILED
+    assert "algo-2" in history.failure_reason
+    assert "had enough" in history.failure_reason
+    assert job.record("algo-1").failure == ""
+
+
+def test_stop_reaches_every_host(machine):
+    script = """
+import os, signal, sys, time
+def save(*_):
+    open(f"/opt/ml/model/{os.environ['SM_CURRENT_HOST']}", "w").write("saved")
+    sys.exit(0)
+signal.signal(signal.SIGTERM, save)
+print("READY", flush=True)
+time.sleep(60)
+"""
+    job = machine.submit(script, ResourceConfig=TWO)
+    until(lambda: "READY" in job.log("algo-1") and "READY" in job.log("algo-2"))
+    machine.jobs.stop(job.name)
+    assert job.wait().state.status is Status.STOPPED
+    assert set(job.model()) == {"algo-1", "algo-2"}
+
+
+DDP = """
+import json, os
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+dist.init_process_group("gloo")
+rank, world = dist.get_rank(), dist.get_world_size()
+torch.manual_seed(rank)
+model = DistributedDataParallel(torch.nn.Linear(4, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+first = None
+for step in range(60):
+    inputs = torch.randn(32, 4)
+    loss = ((model(inputs) - inputs.sum(1, keepdim=True)) ** 2).mean()
+    optimizer.zero_grad(); loss.backward(); optimizer.step()
+    first = first or loss.item()
+weights = model.module.weight.detach().flatten()
+gathered = [torch.zeros_like(weights) for _ in range(world)]
+dist.all_gather(gathered, weights)
+same = all(torch.equal(weights, other) for other in gathered)
+print("TRAINED", json.dumps([rank, world, first, loss.item(), same]), flush=True)
+if rank == 0:
+    torch.save(model.module.state_dict(), "/opt/ml/model/model.pt")
+dist.destroy_process_group()
+"""
+
+
+def test_a_two_host_ddp_run_trains_over_gloo(machine):
+    job = machine.submit(
+        DDP,
+        ResourceConfig=TWO,
+        hyperparameters={"sagemaker_torch_distributed_enabled": "true"},
+    )
+    assert job.wait(seconds=55).state.status is Status.COMPLETED, job.log()[-2000:]
+    ranks = set()
+    for host in ("algo-1", "algo-2"):
+        [line] = [line for line in job.log(host).splitlines() if line.startswith("TRAINED")]
+        rank, world, first, last, same = json.loads(line.removeprefix("TRAINED "))
+        ranks.add(rank)
+        assert world == 2
+        assert last < first / 5
+        assert same
+    assert ranks == {0, 1}
+    assert list(job.model()) == ["model.pt"]
+
+
+def test_a_sharded_channel_gives_each_host_its_part(machine):
+    bucket = machine.settings.layout.buckets / "data-bucket" / "parts"
+    bucket.mkdir(parents=True)
+    for number in range(5):
+        (bucket / f"{number}.txt").write_text(str(number))
+    channel = {
+        "ChannelName": "training",
+        "DataSource": {
+            "S3DataSource": {
+                "S3Uri": "s3://data-bucket/parts/",
+                "S3DataDistributionType": "ShardedByS3Key",
+            }
+        },
+    }
+    script = "import os; print('HAS', sorted(os.listdir('/opt/ml/input/data/training')))"
+    job = machine.run(script, ResourceConfig=TWO, InputDataConfig=[channel])
+    found = []
+    for host in ("algo-1", "algo-2"):
+        [line] = [line for line in job.log(host).splitlines() if line.startswith("HAS")]
+        found.append(set(eval(line.removeprefix("HAS "))))
+    assert len(found[0] | found[1]) == 5
+    assert not found[0] & found[1]

@@ -1,0 +1,191 @@
+"""What DescribeTrainingJob's readers count on is always there."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from tests.jobs.conftest import eventually, make_spec, run_to_end
+from trackside.errors import JobFailed, JobNotFinished
+from trackside.hosts import HostRecord, Phase, SyncState, write
+from trackside.jobs.artifacts import Artifact
+from trackside.jobs.describe import arn
+from trackside.jobs.jobs import Jobs
+from trackside.journal import Journal
+from trackside.layout import Home
+from trackside.status import Secondary, Status
+
+
+def test_a_finished_job_has_every_field_that_clients_read(jobs: Jobs):
+    role = "arn:aws:iam::111122223333:role/trainer"
+    tags = [{"Key": "team", "Value": "vision"}]
+    jobs.submit(make_spec("Job-1", RoleArn=role, Tags=tags, VpcConfig={"Subnets": ["s"]}))
+    run_to_end(jobs, "Job-1")
+    told = jobs.describe("Job-1")
+    assert told["TrainingJobName"] == "Job-1"
+    assert told["TrainingJobArn"] == "arn:aws:sagemaker:local:000000000000:training-job/job-1"
+    assert told["TrainingJobStatus"] == told["SecondaryStatus"] == "Completed"
+    assert told["RoleArn"] == role
+    assert told["HyperParameters"] == {"sagemaker_program": "train.py"}
+    assert told["OutputDataConfig"]["KmsKeyId"] == ""
+    assert told["OutputDataConfig"]["CompressionType"] == "GZIP"
+    assert told["StoppingCondition"] == {"MaxRuntimeInSeconds": 86400}
+    assert told["ResourceConfig"]["VolumeSizeInGB"] == 30
+    assert told["AlgorithmSpecification"]["EnableSageMakerMetricsTimeSeries"] is False
+    assert told["EnableManagedSpotTraining"] is False
+    assert told["VpcConfig"] == {"Subnets": ["s"]}
+    assert "Tags" not in told
+    assert "FailureReason" not in told
+    model = "s3://out/runs/Job-1/output/model.tar.gz"
+    assert told["ModelArtifacts"] == {"S3ModelArtifacts": model}
+
+
+def test_times_are_aware_and_fit_together(jobs: Jobs):
+    before = datetime.now(UTC)
+    jobs.submit(make_spec())
+    run_to_end(jobs)
+    told = jobs.describe("job-1")
+    entries = told["SecondaryStatusTransitions"]
+    assert [entry["Status"] for entry in entries] == [
+        "Starting",
+        "Downloading",
+        "Training",
+        "Uploading",
+        "Completed",
+    ]
+    assert all(entry["StatusMessage"] for entry in entries)
+    assert before <= told["CreationTime"] == entries[0]["StartTime"]
+    assert told["TrainingStartTime"] == entries[1]["StartTime"]
+    assert told["TrainingEndTime"] == told["LastModifiedTime"] == entries[-1]["StartTime"]
+    assert entries[-1]["StartTime"] == entries[-1]["EndTime"]
+    assert told["TrainingTimeInSeconds"] == told["BillableTimeInSeconds"] == 1
+
+
+def test_whole_seconds_are_told_of_a_longer_training(jobs: Jobs, home: Home):
+    jobs.submit(make_spec())
+    run_to_end(jobs)
+    journal = home.job("job-1").journal
+    events = [json.loads(line) for line in journal.read_text().splitlines()]
+    for event, second in zip(events, (0, 10, 20.25, 50, 71.75), strict=True):
+        event["time"] = 1_000_000 + second
+    journal.write_text("".join(json.dumps(event) + "\n" for event in events))
+    told = jobs.describe("job-1")
+    assert told["TrainingTimeInSeconds"] == 61
+    assert told["TrainingEndTime"] - told["TrainingStartTime"] == timedelta(seconds=61.75)
+
+
+def test_a_running_job_has_no_end_and_tells_how_far_its_hosts_are(jobs: Jobs, home: Home):
+    jobs.submit(make_spec(hyper={"hold": "yes"}))
+    place = home.job("job-1").host("algo-1", 1)
+    eventually(place.record.exists)
+    sync = SyncState(to="s3://out/ckpt", pending_files=2)
+    write(place.record, HostRecord(phase=Phase.RUNNING, syncs={"/opt/ml/checkpoints": sync}))
+    told = jobs.describe("job-1")
+    for absent in ("TrainingEndTime", "TrainingTimeInSeconds", "BillableTimeInSeconds"):
+        assert absent not in told
+    assert "EndTime" not in told["SecondaryStatusTransitions"][-1]
+    assert told["ModelArtifacts"]["S3ModelArtifacts"].endswith("/output/model.tar.gz")
+    own = told["Trackside"]
+    assert own["attempt"] == 1
+    assert own["folder"] == str(home.job("job-1").root)
+    assert own["hosts"]["algo-1"]["phase"] == "running"
+    assert own["syncs"]["algo-1"]["/opt/ml/checkpoints"]["pending_files"] == 2
+
+
+def test_a_job_that_never_downloaded_has_no_training_time(jobs: Jobs, home: Home):
+    jobs.submit(make_spec(hyper={"dies": "always"}))
+    jobs.wait("job-1", timeout_seconds=40)
+    told = jobs.describe("job-1")
+    assert "TrainingStartTime" not in told
+    assert "TrainingTimeInSeconds" not in told
+    assert told["TrainingEndTime"]
+
+
+def test_an_uncompressed_model_and_the_profiler_are_told_as_configured(jobs: Jobs):
+    output = {"S3OutputPath": "s3://out/runs/", "CompressionType": "NONE"}
+    jobs.submit(make_spec(OutputDataConfig=output, ProfilerConfig={"DisableProfiler": True}))
+    told = jobs.describe("job-1")
+    assert told["ModelArtifacts"] == {"S3ModelArtifacts": "s3://out/runs/job-1/output/model/"}
+    assert told["ProfilingStatus"] == "Disabled"
+    assert told["ProfilerConfig"]["ProfilingIntervalInMilliseconds"] == 500
+
+
+def test_clients_that_insist_on_a_role_get_one(jobs: Jobs):
+    jobs.submit(make_spec())
+    assert jobs.describe("job-1")["RoleArn"] == "arn:aws:iam::000000000000:role/trackside"
+    assert arn("ABC").endswith("/abc")
+
+
+def test_a_failure_is_told_with_exit_code_last_lines_and_where_the_rest_is(jobs: Jobs, home: Home):
+    reason = "AlgorithmError: ExecuteUserScriptError: no, exit code: 1"
+    jobs.submit(make_spec(hyper={"failure": reason, "lines": "30"}))
+    assert run_to_end(jobs).state.status is Status.FAILED
+    assert jobs.describe("job-1")["FailureReason"] == reason
+    failure = jobs.failure_of("job-1")
+    assert isinstance(failure, JobFailed)
+    assert failure.reason == reason
+    text = str(failure)
+    assert text.startswith(f"Job 'job-1' failed: {reason}\nExit code 1 on algo-1.\n")
+    shown = [line for line in text.splitlines() if line.startswith("  | ")]
+    assert shown == [f"  | line {number}" for number in range(10, 30)]
+    log = home.job("job-1").host("algo-1", 1).log
+    assert text.endswith(f"Its whole log is {log}; `trackside logs job-1` prints it.")
+
+
+def test_the_host_that_failed_first_is_shown_with_those_that_failed_alike(jobs: Jobs, home: Home):
+    jobs.submit(make_spec(num_hosts=4, hyper={"hold": "yes"}))
+    folder = home.job("job-1")
+    for number in range(1, 5):
+        eventually(folder.host(f"algo-{number}", 1).record.exists)
+    alike = "AlgorithmError: boom, exit code: 3"
+
+    def wrong(host: str, **fields: Any) -> None:
+        write(folder.host(host, 1).record, HostRecord(phase=Phase.ENDED, **fields))
+
+    Journal(folder.journal).move(Secondary.FAILED, reason=alike)
+    run_to_end(jobs)
+    wrong("algo-1", exit_code=-15, lost="ended with the others", ended_at=30.0)
+    wrong("algo-2", exit_code=3, failure=alike, ended_at=20.0)
+    wrong("algo-3", exit_code=3, failure=alike, ended_at=10.0)
+    wrong("algo-4", exit_code=0)
+    text = str(jobs.failure_of("job-1"))
+    assert "Exit code 3 on algo-3 (the same on algo-2)." in text
+    assert "The last lines of algo-3:" in text
+
+
+def test_a_job_that_did_not_fail_has_no_failure(jobs: Jobs):
+    jobs.submit(make_spec())
+    run_to_end(jobs)
+    assert jobs.failure_of("job-1") is None
+
+
+def test_waiting_is_over_when_the_time_is(jobs: Jobs):
+    jobs.submit(make_spec(hyper={"hold": "yes"}))
+    with pytest.raises(JobNotFinished, match="Job 'job-1' is still .* after 0.2 s"):
+        jobs.wait("job-1", timeout_seconds=0.2)
+
+
+def test_artifacts_are_listed_with_checksums_and_folders_with_counts(jobs: Jobs, home: Home):
+    jobs.submit(
+        make_spec(
+            hyper={"hold": "yes"},
+            CheckpointConfig={"S3Uri": "s3://out/ckpt/"},
+            TensorBoardOutputConfig={"S3OutputPath": "s3://out/tb"},
+            DebugHookConfig={"S3OutputPath": "s3://out/debug"},
+        )
+    )
+    for path in ("ckpt/a", "ckpt/b/c", "ckpt-of-another/d", "tb/job-1/tensorboard-output/e"):
+        file = home.buckets / "out" / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(b"1234")
+    folders = [
+        Artifact("checkpoints", "s3://out/ckpt", 8, 2),
+        Artifact("tensorboard", "s3://out/tb/job-1/tensorboard-output", 4, 1),
+    ]
+    assert jobs.artifacts("job-1") == folders
+    (home.job("job-1").root / "release").touch()
+    run_to_end(jobs)
+    model = "s3://out/runs/job-1/output/model.tar.gz"
+    published = Artifact("output", model, 7, sha256="0" * 64)
+    assert jobs.artifacts("job-1") == [published, *folders]

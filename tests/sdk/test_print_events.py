@@ -1,0 +1,74 @@
+"""What `fit` prints: statuses between whole lines of the log."""
+
+import io
+
+from trackside.jobs.logs import LogLine
+from trackside.journal import History, fold
+from trackside.sdk.print_events import LinePrinter
+
+
+def history(*moves: str, message: str = "") -> History:
+    events = [{"kind": "status", "seq": 1, "time": 0.0}]
+    for number, move in enumerate(moves, 2):
+        events.append({"kind": "status", "seq": number, "time": float(number), "secondary": move})
+    if message:
+        events.append({"kind": "message", "seq": 99, "time": 99.0, "message": message})
+    return fold(events)
+
+
+def line(data: bytes, host: str = "algo-1") -> LogLine:
+    return LogLine(host, 1, 0, 0.0, data)
+
+
+def printed(*items: History | LogLine, num_hosts: int = 1) -> str:
+    out = io.StringIO()
+    printer = LinePrinter(out, num_hosts=num_hosts)
+    for item in items:
+        printer.show(item)
+    return out.getvalue()
+
+
+def statuses(text: str) -> list[str]:
+    return [shown[20:] for shown in text.splitlines()]
+
+
+def test_each_status_is_a_line_once():
+    before, after = history("Downloading"), history("Downloading", "Training")
+    assert statuses(printed(before, before, after)) == [
+        "Starting - Starting the training job",
+        "Downloading - Downloading input data",
+        "Training - Training in progress.",
+    ]
+
+
+def test_a_message_that_changes_is_shown_again():
+    shown = printed(history("Downloading"), history("Downloading", message="3 of 7 files"))
+    assert statuses(shown)[-1] == "Downloading - 3 of 7 files"
+
+
+def test_the_text_of_a_single_host_is_passed_on_as_it_is():
+    parts = [b"a\n", b"10%\r20%\r", b"done\n", b"\x1b[31mred\n"]
+    assert printed(*map(line, parts)) == "a\n10%\r20%\rdone\n\x1b[31mred\n"
+
+
+def test_a_character_cut_in_two_is_put_together_again():
+    whole = "grün\n".encode()
+    assert printed(line(whole[:3]), line(whole[3:])) == "grün\n"
+    assert printed(line(b"\xff\n")) == "\ufffd\n"
+
+
+def test_a_status_never_lands_in_the_middle_of_a_line():
+    shown = printed(line(b"half"), history(), line(b"rest\n")).splitlines()
+    assert shown[0] == "half"
+    assert shown[1].endswith("Starting - Starting the training job")
+    assert shown[2] == "rest"
+
+
+def test_with_several_hosts_each_line_says_whose_it_is():
+    items = [line(b"a"), line(b"b\n"), line(b"x\n", "algo-2"), line(b"c"), line(b"y\n", "algo-2")]
+    assert printed(*items, num_hosts=2).splitlines() == [
+        "algo-1 | ab",
+        "algo-2 | x",
+        "algo-1 | c",
+        "algo-2 | y",
+    ]

@@ -1,0 +1,97 @@
+"""How a job ends, as a table: no processes, no files."""
+
+import pytest
+
+from trackside.hosts import HostRecord, Phase
+from trackside.status import FIRST, Secondary
+from trackside.supervisor.gang import EndOrder, Why
+from trackside.supervisor.outcome import (
+    REASON_LENGTH,
+    Again,
+    End,
+    algorithm_error,
+    decide,
+    first_wrong,
+)
+
+TRAINING = FIRST.after(Secondary.DOWNLOADING).after(Secondary.TRAINING)
+STOPPING = TRAINING.after(Secondary.STOPPING)
+
+
+def ended(**details) -> HostRecord:
+    return HostRecord(phase=Phase.ENDED, **details)
+
+
+GOOD = ended(exit_code=0, ended_at=5.0)
+BROKEN = ended(exit_code=3, failure="AlgorithmError: boom, exit code: 3", ended_at=4.0)
+BROKEN_LATER = ended(exit_code=1, failure="AlgorithmError: peer gone, exit code: 1", ended_at=4.5)
+LOST = ended(lost="the machine was restarted", ended_at=3.0)
+KILLED = ended(
+    exit_code=-9, failure="AlgorithmError: , exit code: -9", lost="ended by SIGKILL", ended_at=3.0
+)
+
+
+@pytest.mark.parametrize(
+    ("state", "records", "order", "left", "outcome"),
+    [
+        (TRAINING, {"algo-1": GOOD}, None, 0, End(Secondary.COMPLETED)),
+        (STOPPING, {"algo-1": ended(exit_code=-15)}, None, 0, End(Secondary.STOPPED)),
+        (STOPPING, {"algo-1": LOST}, None, 3, End(Secondary.STOPPED)),
+        (
+            TRAINING,
+            {"algo-1": ended(exit_code=-15)},
+            EndOrder(Why.MAX_RUNTIME, "algo-1", 1.0),
+            2,
+            End(Secondary.MAX_RUNTIME_EXCEEDED),
+        ),
+        (
+            TRAINING,
+            {"algo-1": BROKEN},
+            None,
+            5,
+            End(Secondary.FAILED, "AlgorithmError: boom, exit code: 3", keeps_model=False),
+        ),
+        (
+            TRAINING,
+            {"algo-1": BROKEN_LATER, "algo-2": BROKEN},
+            EndOrder(Why.HOST_FAILED, "algo-2", 4.1),
+            0,
+            End(Secondary.FAILED, "AlgorithmError: algo-2: boom, exit code: 3", keeps_model=False),
+        ),
+        (TRAINING, {"algo-1": LOST}, None, 1, Again("algo-1: the machine was restarted")),
+        (TRAINING, {"algo-1": KILLED}, None, 1, Again("algo-1: ended by SIGKILL")),
+        (
+            TRAINING,
+            {"algo-1": KILLED},
+            None,
+            0,
+            End(Secondary.FAILED, "AlgorithmError: , exit code: -9", keeps_model=False),
+        ),
+        (
+            TRAINING,
+            {"algo-1": LOST},
+            None,
+            0,
+            End(
+                Secondary.FAILED,
+                "InternalServerError: the machine was restarted",
+                keeps_model=False,
+            ),
+        ),
+    ],
+)
+def test_the_end_follows_from_the_records(state, records, order, left, outcome):
+    assert decide(state, records, order, attempts_left=left) == outcome
+
+
+def test_a_host_that_vanished_is_named_though_it_left_no_record():
+    order = EndOrder(Why.HOST_LOST, "algo-2", 1.0)
+    found = first_wrong({"algo-1": ended(exit_code=-15), "algo-2": HostRecord()}, order)
+    assert found is not None
+    assert found[0] == "algo-2"
+
+
+def test_a_long_failure_text_gives_way_but_the_exit_code_stays():
+    reason = algorithm_error("x" * 5000, 137)
+    assert len(reason) <= REASON_LENGTH
+    assert reason.endswith(", exit code: 137")

@@ -1,0 +1,99 @@
+"""The import arrows, and the few files that may read the environment (see ARCHITECTURE.md)."""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import trackside
+
+SOURCE = Path(trackside.__file__).parent
+ROOT = "root"
+
+MAY_IMPORT = {
+    ROOT: {ROOT},
+    "storage": {ROOT},
+    "toolkit": {ROOT},
+    "placement": {ROOT},
+    "supervisor": {ROOT, "storage"},
+    "jobs": {ROOT, "storage", "placement"},
+    "sdk": {ROOT, "storage", "jobs"},
+    "cli": {ROOT, "storage", "placement", "jobs", "sdk", "supervisor"},
+}
+
+MAY_READ_ENVIRONMENT = {
+    "settings.py",
+    "storage/credentials.py",
+    "toolkit/environment.py",
+    "supervisor/__main__.py",
+}
+
+
+def modules() -> Iterator[tuple[Path, str]]:
+    for path in sorted(SOURCE.rglob("*.py")):
+        below = path.relative_to(SOURCE)
+        if below == Path("__init__.py"):
+            continue  # imports for type checkers only; test_public_names looks at what it loads
+        yield path, below.parts[0] if len(below.parts) > 1 else ROOT
+
+
+def imported_folders(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        else:
+            continue
+        for name in names:
+            parts = name.split(".")
+            if parts[0] == "trackside" and len(parts) > 1:
+                yield parts[1] if (SOURCE / parts[1]).is_dir() else ROOT
+
+
+def test_every_folder_imports_only_what_the_map_allows():
+    wrong = [
+        f"{path.relative_to(SOURCE)} imports {imported}"
+        for path, folder in modules()
+        for imported in imported_folders(ast.parse(path.read_text()))
+        if imported not in MAY_IMPORT[folder] | {folder}
+    ]
+    assert wrong == []
+
+
+def test_only_a_few_files_read_the_environment():
+    readers = {
+        path.relative_to(SOURCE).as_posix()
+        for path, _ in modules()
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Attribute) and node.attr in ("environ", "getenv")
+        if isinstance(node.value, ast.Name) and node.value.id == "os"
+    }
+    assert readers - MAY_READ_ENVIRONMENT == set()
+
+
+def loaded_by(statement: str) -> set[str]:
+    code = f"import sys; {statement}; print(*sys.modules)"
+    output = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    return {name.split(".")[0] for name in output.stdout.split()}
+
+
+HEAVY = {"obstore", "isal", "rich", "click", "psutil", "sqlite3", "asyncio", "torch", "numpy"}
+
+
+@pytest.mark.parametrize(
+    ("statement", "allowed"),
+    [
+        ("import trackside", set()),
+        ("import trackside.toolkit.__main__", set()),
+        ("import trackside.supervisor.__main__", set()),
+        ("import trackside.jobs.jobs", {"sqlite3"}),
+    ],
+)
+def test_importing_a_part_loads_no_more_than_it_needs(statement: str, allowed: set[str]):
+    assert loaded_by(statement) & HEAVY - allowed == set()
