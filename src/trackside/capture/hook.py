@@ -33,6 +33,7 @@ from trackside.capture.exceptions import (
     SMDebugValueError,
 )
 from trackside.capture.failures import Failures, guarded
+from trackside.capture.loss_finder import LossFinder
 from trackside.capture.metrics_file import MetricsFile
 from trackside.capture.modes import ModeKeys
 from trackside.capture.names import Names
@@ -115,6 +116,9 @@ class Hook:
         self._stepper = Stepper(
             self.failures, gradients_at=gradients_at, keep_gradients=self.num_workers > 1
         )
+        self._loss_finder = LossFinder(self._stepper, self.failures)
+        self._follows_training = False
+        self._step_roots: set[int] = set()
         self._outlet = Outlet(
             location,
             self.failures,
@@ -181,6 +185,8 @@ class Hook:
         if not watched.parameters:
             logger.info("%s has no parameters; only its activations can be saved.", names.root)
         self._handles.append(RootTap(module, self._begin_step).install())
+        if self._follows_training:
+            self._handles.append(self._loss_finder.watch_output(module))
 
     register_hook = register_module
 
@@ -192,6 +198,17 @@ class Hook:
             )
         if not any(loss_module is known for known, _ in self._stepper.losses):
             self._handles.append(self._stepper.add_loss(loss_module))
+
+    def follow_training(self) -> None:
+        """Find losses nobody registers, and take modes from `model.training`, until `set_mode`."""
+        self._follows_training = True
+        self._loss_finder.install()
+        for watched in self._stepper.models.values():
+            self._handles.append(self._loss_finder.watch_output(watched.root))
+
+    def begin(self, module: nn.Module) -> None:
+        """Start a step now, for a model registered while it is being called."""
+        self._begin_step(module)
 
     @property
     def has_registered_module(self) -> bool:
@@ -230,6 +247,10 @@ class Hook:
             raise SMDebugValueError(
                 f"{mode!r} is not a mode. Use modes.{', modes.'.join(ModeKeys.__members__)}."
             )
+        self._follows_training = False
+        self._switch_mode(mode)
+
+    def _switch_mode(self, mode: ModeKeys) -> None:
         self.mode = mode
         self.mode_steps.setdefault(mode, -1)
 
@@ -283,6 +304,9 @@ class Hook:
     def _begin_step(self, root: nn.Module) -> None:
         if in_backward():  # a checkpoint recomputes the model
             return
+        if self._follows_training and self._belongs_to_this_step(root):
+            self._stepper.join(root)
+            return
         self._finish_step()
         self.step += 1
         mode_step = self.mode_steps[self.mode] = self.mode_steps.get(self.mode, -1) + 1
@@ -291,6 +315,23 @@ class Hook:
         if self._stepper.plan is None:
             self._prepare()
         self._stepper.begin(root, self.step, self.mode, mode_step)
+
+    def _belongs_to_this_step(self, root: nn.Module) -> bool:
+        """Where models are found, not registered, those called before one backward share a step.
+
+        Without a backward, as in evaluation, a model that is called again starts the next.
+        """
+        trains = root.training and torch.is_grad_enabled()
+        mode = ModeKeys.TRAIN if trains else ModeKeys.EVAL
+        is_known = id(root) in self._step_roots
+        goes_on = mode is self.mode and not self._loss_finder.is_step_over
+        if self._step_roots and goes_on and (trains or not is_known):
+            self._step_roots.add(id(root))
+            return True
+        self._switch_mode(mode)
+        self._step_roots = {id(root)}
+        self._loss_finder.is_step_over = False
+        return False
 
     def _prepare(self) -> None:
         manager = self.collection_manager
@@ -322,6 +363,7 @@ class Hook:
 
     @guarded
     def _on_optimizer_step(self, *_: Any) -> None:
+        self._loss_finder.is_step_over = True
         self._stepper.take_gradients()
 
     @guarded
@@ -375,6 +417,7 @@ class Hook:
                 step.wait()
         self._finish_step()
         self._stepper.remove()
+        self._loss_finder.remove()
         for handle in self._handles:
             handle.remove()
         if self._stepper.plan is None:

@@ -58,6 +58,7 @@ class Stepper:
         self.losses.append((loss, switch))
         if self.plan is not None:
             self._loss_mask |= self.plan.wanted_of_module(loss_name(loss), Origin.LOSS)
+        switch.on = self.open is not None and bool(self.open.mask & self._loss_mask)
         return ModuleTap(loss, loss_name(loss), Origin.LOSS, switch, self.take_module).install()
 
     def prepare(self, manager: CollectionManager, included: Iterable[str]) -> CapturePlan:
@@ -87,6 +88,11 @@ class Stepper:
             switch.on = bool(mask & self._loss_mask)
         if mask:
             self.models[id(root)].take_parameters(plan, self.start(step, mode, mode_step, mask))
+
+    def join(self, root: nn.Module) -> None:
+        """A further model in the step that is open."""
+        if self.open is not None and self.plan is not None:
+            self.models[id(root)].take_parameters(self.plan, self.open)
 
     def start(self, step: int, mode: ModeKeys, mode_step: int, mask: int = 0) -> OpenStep:
         self.open = OpenStep(step, mode.name, mode_step, time.time(), mask, self._copies)
