@@ -3,7 +3,6 @@ import os
 import resource
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import pytest
 
 from tests.capture.test_segments import contents_of
 from tests.conftest import environment_for
+from tests.waiting import until
 from trackside.capture.exceptions import SMDebugValueError
 from trackside.capture.segments import StepRecord
 from trackside.capture.trial_layout import SegmentName
@@ -36,13 +36,6 @@ def steps(out_dir: Path) -> list[int]:
     return sorted(step for rows in found for step, *_ in rows)
 
 
-def wait_until(condition: Callable[[], object], seconds: float = 20.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "waited too long"
-        time.sleep(0.005)
-
-
 def test_every_added_step_is_in_the_segments_after_close(tmp_path):
     with SegmentWriter(str(tmp_path), "worker_0", home=tmp_path) as writer:
         for step in range(100):
@@ -55,7 +48,7 @@ def test_every_added_step_is_in_the_segments_after_close(tmp_path):
 def test_a_live_reader_sees_a_step_without_waiting_for_the_segment_to_fill(tmp_path):
     writer = SegmentWriter(str(tmp_path), "worker_0", home=tmp_path, limits=EAGER)
     writer.add(record(7))
-    wait_until(lambda: segments(tmp_path))
+    until(lambda: segments(tmp_path))
     assert steps(tmp_path) == [7]
     writer.close()
 
@@ -126,7 +119,7 @@ def test_a_full_disk_is_counted_and_never_raised(tmp_path, caplog):
     try:
         for step in range(3):
             writer.add(record(step, size=100_000))
-        wait_until(lambda: writer.report().num_lost == 3)
+        until(lambda: writer.report().num_lost == 3)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limit)
     writer.add(record(99))
