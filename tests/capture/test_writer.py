@@ -1,8 +1,11 @@
 import errno
 import os
 import resource
+import subprocess
+import sys
 import threading
 import time
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -198,6 +201,38 @@ def test_adding_costs_microseconds(tmp_path):
         durations.append(time.perf_counter() - start)
     writer.close()
     assert sorted(durations)[len(durations) // 2] < 50e-6
+
+
+def test_a_written_record_is_let_go_at_once(tmp_path):
+    """The hook uses its memory again as soon as nobody refers to it."""
+    writer = SegmentWriter(str(tmp_path), "worker_0", home=tmp_path, limits=EAGER)
+    value = np.ones(1000)
+    gone = weakref.ref(value)
+    writer.add(StepRecord(0, "TRAIN", 0, 1.0, tensors={"w": value}))
+    del value
+    until(lambda: gone() is None)
+    writer.close()
+
+
+def test_a_killed_process_leaves_whole_segments_only(tmp_path):
+    code = (
+        "import sys, numpy as np\n"
+        "from pathlib import Path\n"
+        "from trackside.capture.segments import StepRecord\n"
+        "from trackside.capture.writer import SegmentWriter, WriterLimits\n"
+        "limits = WriterLimits(segment_bytes=200_000, age_seconds=0.001)\n"
+        "writer = SegmentWriter(sys.argv[1], 'worker_0', home=Path(sys.argv[1]), limits=limits)\n"
+        "for step in range(10**9):\n"
+        "    tensors = {'w': np.full(5000, step, np.float32)}\n"
+        "    writer.add(StepRecord(step, 'TRAIN', step, 1.0, tensors=tensors))\n"
+    )
+    child = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)])
+    until(lambda: len(segments(tmp_path)) > 20)
+    child.kill()
+    child.wait()
+    found = steps(tmp_path)
+    assert len(found) > 20
+    assert found == list(range(len(found)))
 
 
 def test_memory_stays_flat_over_ten_thousand_saved_steps(tmp_path):
