@@ -38,6 +38,9 @@ def written(
     return path.read_bytes(), skipped
 
 
+M = np.array([[7.0]], np.float32)
+
+
 def contents_of(data: bytes) -> SegmentContents:
     return parse_header(data[: header_size(data[:8], len(data))], len(data))
 
@@ -83,6 +86,16 @@ def test_the_file_follows_the_safetensors_format(tmp_path):
     assert spans[0][0] == 0
     assert all(left[1] == right[0] for left, right in zip(spans, spans[1:], strict=False))
     assert spans[-1][1] == len(data) - 8 - length
+
+
+def test_the_safetensors_library_opens_it(tmp_path):
+    library = pytest.importorskip("safetensors.numpy", reason="safetensors is a dev requirement")
+    values = np.arange(6, dtype=np.float32).reshape(2, 3)
+    parts: dict[str, Any] = {"reduced": ("w",), "reductions": ("min",), "matrix": M}
+    data, _ = written(tmp_path, [record(0, tensors={"w": values, "e": np.empty(0)}, **parts)])
+    opened = library.load(data)
+    assert set(opened) == {"w", "e", "trackside/reductions/0"}
+    np.testing.assert_array_equal(opened["w"], values[None])
 
 
 def test_every_entry_is_aligned_to_its_element(tmp_path):
@@ -139,9 +152,6 @@ def test_names_that_mean_something_to_the_format_are_only_names(tmp_path, name):
     values = values_of(data)
     assert values[name, 0].shape == (2,)
     assert values[name, 1].shape == (3,)
-
-
-M = np.array([[7.0]], np.float32)
 
 
 def test_a_tensor_whose_shape_changes_keeps_both(tmp_path):

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.capture.test_writer import point_at, wait_until
+from tests.capture.test_writer import point_at
 from tests.capture.trials import collections_json, write_the_same
+from tests.waiting import until
 from trackside.capture import step_table
 from trackside.capture import trial as trial_module
 from trackside.capture.exceptions import NoMoreData, StepNotYetAvailable, StepUnavailable
@@ -42,16 +43,16 @@ def writer_to(out_dir: Path, worker: str = "worker_0", num_workers: int = 1) -> 
 
 
 def flushed(writer: SegmentWriter, num_segments: int) -> None:
-    wait_until(lambda: writer.report().num_segments >= num_segments)
+    until(lambda: writer.report().num_segments >= num_segments)
 
 
 def test_a_running_job_is_read_step_by_step(tmp_path):
     writer = writer_to(tmp_path)
     writer.add(record(0))
     trial = create_trial(str(tmp_path))
-    wait_until(lambda: trial.steps() == [0])
+    until(lambda: trial.steps() == [0])
     writer.add(record(10, 1.0))
-    wait_until(lambda: trial.steps() == [0, 10])
+    until(lambda: trial.steps() == [0, 10])
     assert trial.tensor("w").value(10).tolist() == [1, 1, 1]
     assert not trial.loaded_all_steps
     with pytest.raises(StepNotYetAvailable):
@@ -68,7 +69,7 @@ def test_create_trial_waits_for_the_job_to_begin(tmp_path, caplog):
     made = []
     reader = threading.Thread(target=lambda: made.append(create_trial(str(tmp_path / "later"))))
     reader.start()
-    wait_until(lambda: "waiting" in caplog.text)
+    until(lambda: "waiting" in caplog.text)
     writer = writer_to(tmp_path / "later")
     writer.add(record(0))
     reader.join(10)
@@ -160,15 +161,15 @@ def test_a_step_is_complete_when_every_worker_has_written_it(tmp_path):
     for step in (0, 1, 2):
         first.add(record(step, 10.0))
     flushed(first, 1)
-    wait_until(lambda: (tmp_path / "collections" / "worker_1.json").exists())
+    until(lambda: (tmp_path / "collections" / "worker_1.json").exists())
     trial = create_trial(str(tmp_path))
     assert trial.num_workers == 2
     assert trial.workers() == ["worker_0", "worker_1"]
     assert trial.steps() == []
-    wait_until(lambda: trial.steps(show_incomplete_steps=True) == [0, 1, 2])
+    until(lambda: trial.steps(show_incomplete_steps=True) == [0, 1, 2])
     assert trial.has_passed_step(0) is StepState.NOT_YET_AVAILABLE
     second.add(record(1, 20.0))
-    wait_until(lambda: trial.last_complete_step == 1 or trial.steps())
+    until(lambda: trial.last_complete_step == 1 or trial.steps())
     assert trial.steps() == [0, 1]
     assert trial.has_passed_step(0) is StepState.AVAILABLE
     assert trial.has_passed_step(2) is StepState.NOT_YET_AVAILABLE
@@ -190,7 +191,7 @@ def test_a_lost_worker_does_not_hold_up_the_trial_for_ever(tmp_path, monkeypatch
     for step in range(12):
         writer.add(record(step))
     trial = create_trial(str(tmp_path))
-    wait_until(lambda: len(trial.steps(show_incomplete_steps=True)) == 12)
+    until(lambda: len(trial.steps(show_incomplete_steps=True)) == 12)
     assert trial.steps() == [0, 1, 2, 3, 4, 5]
     writer.close(end_marker=False)
 
@@ -299,9 +300,9 @@ def test_a_running_job_is_read_from_object_storage(tmp_path, s3_server, monkeypa
     writer.put_collections(collections_json())
     writer.add(record(0))
     trial = create_trial(out_dir)
-    wait_until(lambda: trial.steps() == [0])
+    until(lambda: trial.steps() == [0])
     writer.add(record(1))
-    wait_until(lambda: trial.steps() == [0, 1])
+    until(lambda: trial.steps() == [0, 1])
     writer.close()
     assert trial.steps() == [0, 1]
     assert trial.loaded_all_steps

@@ -1,9 +1,11 @@
 import errno
 import os
 import resource
+import subprocess
+import sys
 import threading
 import time
-from collections.abc import Callable
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ import pytest
 
 from tests.capture.test_segments import contents_of
 from tests.conftest import environment_for
+from tests.waiting import until
 from trackside.capture.exceptions import SMDebugValueError
 from trackside.capture.segments import StepRecord
 from trackside.capture.trial_layout import SegmentName
@@ -36,13 +39,6 @@ def steps(out_dir: Path) -> list[int]:
     return sorted(step for rows in found for step, *_ in rows)
 
 
-def wait_until(condition: Callable[[], object], seconds: float = 20.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "waited too long"
-        time.sleep(0.005)
-
-
 def test_every_added_step_is_in_the_segments_after_close(tmp_path):
     with SegmentWriter(str(tmp_path), "worker_0", home=tmp_path) as writer:
         for step in range(100):
@@ -55,7 +51,7 @@ def test_every_added_step_is_in_the_segments_after_close(tmp_path):
 def test_a_live_reader_sees_a_step_without_waiting_for_the_segment_to_fill(tmp_path):
     writer = SegmentWriter(str(tmp_path), "worker_0", home=tmp_path, limits=EAGER)
     writer.add(record(7))
-    wait_until(lambda: segments(tmp_path))
+    until(lambda: segments(tmp_path))
     assert steps(tmp_path) == [7]
     writer.close()
 
@@ -126,7 +122,7 @@ def test_a_full_disk_is_counted_and_never_raised(tmp_path, caplog):
     try:
         for step in range(3):
             writer.add(record(step, size=100_000))
-        wait_until(lambda: writer.report().num_lost == 3)
+        until(lambda: writer.report().num_lost == 3)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limit)
     writer.add(record(99))
@@ -205,6 +201,38 @@ def test_adding_costs_microseconds(tmp_path):
         durations.append(time.perf_counter() - start)
     writer.close()
     assert sorted(durations)[len(durations) // 2] < 50e-6
+
+
+def test_a_written_record_is_let_go_at_once(tmp_path):
+    """The hook uses its memory again as soon as nobody refers to it."""
+    writer = SegmentWriter(str(tmp_path), "worker_0", home=tmp_path, limits=EAGER)
+    value = np.ones(1000)
+    gone = weakref.ref(value)
+    writer.add(StepRecord(0, "TRAIN", 0, 1.0, tensors={"w": value}))
+    del value
+    until(lambda: gone() is None)
+    writer.close()
+
+
+def test_a_killed_process_leaves_whole_segments_only(tmp_path):
+    code = (
+        "import sys, numpy as np\n"
+        "from pathlib import Path\n"
+        "from trackside.capture.segments import StepRecord\n"
+        "from trackside.capture.writer import SegmentWriter, WriterLimits\n"
+        "limits = WriterLimits(segment_bytes=200_000, age_seconds=0.001)\n"
+        "writer = SegmentWriter(sys.argv[1], 'worker_0', home=Path(sys.argv[1]), limits=limits)\n"
+        "for step in range(10**9):\n"
+        "    tensors = {'w': np.full(5000, step, np.float32)}\n"
+        "    writer.add(StepRecord(step, 'TRAIN', step, 1.0, tensors=tensors))\n"
+    )
+    child = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)])
+    until(lambda: len(segments(tmp_path)) > 20)
+    child.kill()
+    child.wait()
+    found = steps(tmp_path)
+    assert len(found) > 20
+    assert found == list(range(len(found)))
 
 
 def test_memory_stays_flat_over_ten_thousand_saved_steps(tmp_path):

@@ -11,6 +11,7 @@ import struct
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -249,21 +250,26 @@ def _as_bytes(value: Any) -> tuple[str, tuple[int, ...], Array]:
     """Type name, shape and the elements as flat bytes, sharing memory where it is contiguous."""
     if isinstance(value, float | int):
         value = np.array([value], np.float64)  # smdebug, too, gives a number back as shape (1,)
-    name = str(value.dtype).removeprefix("torch.")
+    name = _dtype_name(value.dtype)
     shape = tuple(value.shape)
     if not isinstance(value, np.ndarray):
         value = _from_torch(value, name)
-    elif name not in STORED:
-        name = value.dtype.name  # '>f4' is float32 too
-    if name not in STORED:
-        raise TypeError(f"elements of type {name!r} have no stored form")
     if not value.dtype.isnative:
         value = value.astype(value.dtype.newbyteorder("="))
-    return name, shape, np.ascontiguousarray(value).reshape(-1).view(np.uint8)
+    return name, shape, value.ravel().view(np.uint8)
+
+
+@cache
+def _dtype_name(dtype: Any) -> str:
+    name = dtype.name if isinstance(dtype, np.dtype) else str(dtype).removeprefix("torch.")
+    if name not in STORED:
+        raise TypeError(f"elements of type {name!r} have no stored form")
+    return str(name)
 
 
 def _from_torch(value: Any, name: str) -> Array:
-    value = value.detach()
+    if value.requires_grad:
+        value = value.detach()
     if name == "bfloat16" or name.startswith("float8"):
         # Numpy lacks these. The tensor's maker imported torch; this module must not.
         value = value.contiguous().reshape(-1).view(sys.modules["torch"].uint8)

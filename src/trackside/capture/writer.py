@@ -186,22 +186,27 @@ class SegmentWriter:
             self._wake.notify()
 
     def _run(self) -> None:
-        while True:
+        while self._take_turn():
+            pass  # a turn keeps nothing: what it wrote is free for use when it ends
+
+    def _take_turn(self) -> bool:
+        """Wait for something to do and do it; False when the writer is closed and all is done."""
+        with self._wake:
+            woken = self._is_due() or self._wake.wait(self._seconds_left())
+            closing = self._closing
+            collections, self._collections = self._collections, None
+            batch, size = self._take() if self._is_segment_due() else ([], 0)
+        if collections is not None:
+            self._put(self._collections_file, collections)
+        if batch:
+            self._write(batch, size)
             with self._wake:
-                woken = self._is_due() or self._wake.wait(self._seconds_left())
-                closing = self._closing
-                collections, self._collections = self._collections, None
-                batch, size = self._take() if self._is_segment_due() else ([], 0)
-            if collections is not None:
-                self._put(self._collections_file, collections)
-            if batch:
-                self._write(batch, size)
-                with self._wake:
-                    self._writing_bytes = 0
-            elif closing:
-                return
-            elif not woken:
-                self._guard(self._folder.sync_one)
+                self._writing_bytes = 0
+        elif closing:
+            return False
+        elif not woken:
+            self._guard(self._folder.sync_one)
+        return True
 
     def _is_due(self) -> bool:
         return self._is_segment_due() or self._collections is not None or self._closing
