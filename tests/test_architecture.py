@@ -16,6 +16,9 @@ ROOT = "root"
 MAY_IMPORT = {
     ROOT: {ROOT},
     "storage": {ROOT},
+    "capture": {ROOT, "storage"},
+    "rules": {ROOT, "storage", "capture"},
+    "smdebug_alias": {"capture", "rules"},
     "toolkit": {ROOT},
     "placement": {ROOT},
     "supervisor": {ROOT, "storage"},
@@ -27,6 +30,7 @@ MAY_IMPORT = {
 MAY_READ_ENVIRONMENT = {
     "settings.py",
     "storage/credentials.py",
+    "capture/environment.py",
     "toolkit/environment.py",
     "supervisor/__main__.py",
 }
@@ -93,6 +97,8 @@ HEAVY = {"obstore", "isal", "rich", "click", "psutil", "sqlite3", "asyncio", "to
         ("import trackside.toolkit.__main__", set()),
         ("import trackside.supervisor.__main__", set()),
         ("import trackside.jobs.jobs", {"sqlite3"}),
+        ("import trackside.capture", set()),
+        ("import trackside.capture.trial", {"numpy"}),
     ],
 )
 def test_importing_a_part_loads_no_more_than_it_needs(statement: str, allowed: set[str]):

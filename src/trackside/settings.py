@@ -12,6 +12,7 @@ from trackside.layout import Home
 INTERNAL = frozenset(
     {
         "TRACKSIDE_ARGUMENT_ORDER",
+        "TRACKSIDE_CAPTURE",
         "TRACKSIDE_EXIT_RECORD",
         "TRACKSIDE_HOSTS_SHARED_MACHINE",
         "TRACKSIDE_HOST_WAIT_SECONDS",

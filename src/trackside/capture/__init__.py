@@ -1,0 +1,63 @@
+"""See every tensor of a training job: `import trackside.capture as tc`.
+
+Public names are loaded on first use, so that reading a trial needs no torch.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from trackside.capture import modes as modes
+    from trackside.capture.collection import Collection as Collection
+    from trackside.capture.collection import CollectionKeys as CollectionKeys
+    from trackside.capture.hook import Hook as Hook
+    from trackside.capture.hook import del_hook as del_hook
+    from trackside.capture.hook import get_hook as get_hook
+    from trackside.capture.hook import set_hook as set_hook
+    from trackside.capture.modes import ModeKeys as ModeKeys
+    from trackside.capture.reduction_config import ReductionConfig as ReductionConfig
+    from trackside.capture.refreshing import no_refresh as no_refresh
+    from trackside.capture.refreshing import refresh as refresh
+    from trackside.capture.save_config import SaveConfig as SaveConfig
+    from trackside.capture.save_config import SaveConfigMode as SaveConfigMode
+    from trackside.capture.step_table import StepState as StepState
+    from trackside.capture.table import tensor_table as tensor_table
+    from trackside.capture.tensor import Tensor as Tensor
+    from trackside.capture.trial import Trial as Trial
+    from trackside.capture.trial import create_trial as create_trial
+    from trackside.capture.watching import watch as watch
+
+_HOMES = {
+    "Collection": "collection",
+    "CollectionKeys": "collection",
+    "Hook": "hook",
+    "ModeKeys": "modes",
+    "ReductionConfig": "reduction_config",
+    "SaveConfig": "save_config",
+    "SaveConfigMode": "save_config",
+    "StepState": "step_table",
+    "Tensor": "tensor",
+    "Trial": "trial",
+    "create_trial": "trial",
+    "del_hook": "hook",
+    "get_hook": "hook",
+    "no_refresh": "refreshing",
+    "refresh": "refreshing",
+    "set_hook": "hook",
+    "tensor_table": "table",
+    "watch": "watching",
+}
+
+__all__ = sorted([*_HOMES, "modes"])
+
+
+def __getattr__(name: str) -> Any:
+    if name == "modes":  # the module: `tc.modes.TRAIN`
+        return import_module("trackside.capture.modes")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'trackside.capture' has no attribute {name!r}")
+    return getattr(import_module(f"trackside.capture.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

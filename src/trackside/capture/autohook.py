@@ -1,0 +1,155 @@
+"""Watches scripts that know nothing of capture. Armed by `site/sitecustomize.py`, before torch.
+
+Nothing of torch is imported here, and nothing happens until the script imports it; the hook is
+made when a model is first called for training. docs/capture.md tells how to switch it on.
+"""
+
+import logging
+import sys
+import warnings
+from collections.abc import Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+from trackside.capture.environment import CaptureEnvironment
+
+_QUIET_STEPS = 20
+"""Training steps without a new model after which nobody looks for further ones."""
+
+logger = logging.getLogger(__name__)
+
+
+def arm() -> None:
+    """Wait for torch, if the environment asks for capture and there is a configuration."""
+    environment = CaptureEnvironment.load()
+    if not (environment.auto and environment.enabled and environment.hook_config.is_file()):
+        return
+    if "torch" in sys.modules:
+        discover()
+    else:
+        sys.meta_path.insert(0, _AfterTorch())
+
+
+def discover() -> None:
+    """Look at every module call until the models are known, then only at those."""
+    Discovery().install()
+
+
+class Discovery:
+    """Finds outermost modules in training, makes the hook, and registers them."""
+
+    def __init__(self) -> None:
+        self._depth = 0
+        self._hook: Any = None
+        self._seen: set[int] = set()
+        self._quiet_since = -1
+        self._handles: list[Any] = []
+
+    def install(self) -> None:
+        module = sys.modules["torch"].nn.modules.module
+        self._handles = [
+            module.register_module_forward_pre_hook(self._on_call),
+            module.register_module_forward_hook(self._on_return, always_call=True),
+        ]
+        # torch.compile says so whenever there are global hooks; ours are gone in a few steps.
+        warnings.filterwarnings("ignore", message="Using `torch.compile.module.` when there are")
+
+    def remove(self) -> None:
+        for handle in self._handles:
+            handle.remove()
+        self._handles = []
+
+    def _on_call(self, module: Any, args: Any) -> None:
+        self._depth += 1
+        if id(module) in self._seen:
+            if self._depth == 1 and self._hook is not None:
+                self._give_up_when_quiet()
+            return
+        try:
+            self._look_at(module)
+        except Exception:
+            logger.warning("Capture could not be set up; training goes on.", exc_info=True)
+            self.remove()
+
+    def _on_return(self, module: Any, args: Any, output: Any) -> None:
+        self._depth = max(0, self._depth - 1)
+
+    def _look_at(self, module: Any) -> None:
+        torch = sys.modules["torch"]
+        if isinstance(module, torch.nn.modules.loss._Loss):
+            if self._hook is not None:
+                self._seen.add(id(module))
+                self._hook.register_loss(module)
+            return
+        if self._depth != 1 or not _is_trained(module) or not torch.is_grad_enabled():
+            return
+        self._seen.add(id(module))
+        if self._hook is None:
+            self._hook = _make_hook()
+        if self._hook is None:  # the script brought its own
+            self.remove()
+            return
+        self._quiet_since = self._hook.step
+        self._hook.register_module(module)
+        self._hook.begin(module)  # its call is under way already
+
+    def _give_up_when_quiet(self) -> None:
+        if self._hook.step - self._quiet_since > _QUIET_STEPS:
+            self.remove()
+
+
+def _is_trained(module: Any) -> bool:
+    return module.training and any(parameter.requires_grad for parameter in module.parameters())
+
+
+def _make_hook() -> Any:
+    # Not before a model trains: this loads most of torch.
+    from trackside.capture.configuration import read_configuration
+    from trackside.capture.hook import Hook, get_hook
+
+    if get_hook() is not None:
+        return None
+    environment = CaptureEnvironment.load()
+    configuration = read_configuration(environment.hook_config, environment)
+    hook = Hook.create_from_configuration(configuration, gradients_at="optimizer")
+    hook.follow_training()
+    return hook
+
+
+class _AfterTorch(MetaPathFinder):
+    """Steps aside for all but torch, and for torch after the first time."""
+
+    def find_spec(
+        self,
+        fullname: str,
+        path: Sequence[str] | None = None,
+        target: ModuleType | None = None,
+    ) -> ModuleSpec | None:
+        if fullname != "torch":
+            return None
+        sys.meta_path.remove(self)
+        for finder in sys.meta_path:
+            spec = finder.find_spec(fullname, path, target)
+            if spec is not None and spec.loader is not None:
+                spec.loader = _ThenDiscover(spec.loader)
+                return spec
+        return None
+
+
+class _ThenDiscover(Loader):
+    def __init__(self, loader: Loader) -> None:
+        self._loader = loader
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        assert module.__spec__ is not None
+        module.__spec__.loader = module.__loader__ = self._loader
+        self._loader.exec_module(module)
+        try:
+            discover()
+        except Exception:
+            logger.warning("Capture could not be set up; training goes on.", exc_info=True)

@@ -1,0 +1,88 @@
+"""Where defects of capture end: logged once, counted, left in a file, never raised."""
+
+import logging
+import traceback
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from time import time
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+
+from trackside.durable import write_json
+
+MARKER = "capture-errors.json"
+"""In the trial's folder; `trackside show` reads it."""
+_LIMIT = 100
+"""Failures after which capture is switched off for the rest of the process."""
+
+logger = logging.getLogger(__name__)
+
+
+class Failures:
+    def __init__(self, folder: Path | None) -> None:
+        self._marker = None if folder is None else folder / MARKER
+        self._kinds: dict[tuple[str, str], dict[str, Any]] = {}
+        self.count = 0
+
+    @property
+    def is_switched_off(self) -> bool:
+        return self.count >= _LIMIT
+
+    def report(self, where: str, error: BaseException) -> None:
+        self.count += 1
+        kind = self._kinds.get((where, type(error).__name__))
+        if kind is not None:
+            kind["count"] += 1
+            if kind["count"] & (kind["count"] - 1) == 0:  # the file keeps pace without growing work
+                self._leave_marker()
+            return
+        self._kinds[where, type(error).__name__] = {
+            "where": where,
+            "kind": type(error).__name__,
+            "message": str(error),
+            "first_time": time(),
+            "trace": "".join(traceback.format_exception(error)),
+            "count": 1,
+        }
+        logger.warning(
+            "Capture met a problem in %s and goes on without it; training is not affected. "
+            "%s: %s (said once; counted in %s)",
+            where,
+            type(error).__name__,
+            error,
+            self._marker or "memory",
+            exc_info=error,
+        )
+        self._leave_marker()
+
+    def _leave_marker(self) -> None:
+        if self._marker is None:
+            return
+        try:
+            self._marker.parent.mkdir(parents=True, exist_ok=True)
+            write_json(self._marker, {"count": self.count, "errors": [*self._kinds.values()]})
+        except OSError:  # the disk may be the very problem; the log has it
+            logger.debug("The marker %s could not be written.", self._marker, exc_info=True)
+
+
+class Guarded(Protocol):
+    failures: Failures
+
+
+P = ParamSpec("P")
+G = TypeVar("G", bound=Guarded)
+
+
+def guarded(method: Callable[Concatenate[G, P], None]) -> Callable[Concatenate[G, P], None]:
+    """The boundary between the training loop and capture. Nothing passes it but interrupts."""
+
+    @wraps(method)
+    def call(self: G, /, *args: P.args, **kwargs: P.kwargs) -> None:
+        if self.failures.is_switched_off:
+            return
+        try:
+            method(self, *args, **kwargs)
+        except Exception as error:  # noqa: BLE001 this is the capture boundary
+            self.failures.report(method.__name__.strip("_"), error)
+
+    return call

@@ -1,0 +1,483 @@
+"""The hook a script registers its model with: smdebug's names, arguments, attributes, step counts.
+
+Values are taken by `stepper.py` and leave through `outlet.py`. This is the boundary between the
+training loop and capture: misuse is refused at the call, everything else is caught and counted.
+"""
+
+import atexit
+import logging
+import os
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.loss import _Loss
+from torch.optim.optimizer import register_optimizer_step_pre_hook
+
+from trackside.capture.collection import (
+    Collection,
+    CollectionKeys,
+    CollectionManager,
+    flatten_names,
+)
+from trackside.capture.configuration import HookConfiguration, read_configuration
+from trackside.capture.distributed import claim, rank_and_size, release
+from trackside.capture.environment import CaptureEnvironment
+from trackside.capture.exceptions import (
+    SMDebugError,
+    SMDebugRuntimeError,
+    SMDebugTypeError,
+    SMDebugValueError,
+)
+from trackside.capture.failures import Failures, guarded
+from trackside.capture.loss_finder import LossFinder
+from trackside.capture.metrics_file import MetricsFile
+from trackside.capture.modes import ModeKeys
+from trackside.capture.names import Names
+from trackside.capture.open_step import OpenStep
+from trackside.capture.outlet import Outlet
+from trackside.capture.plan import Origin
+from trackside.capture.reduction_config import ReductionConfig
+from trackside.capture.resume import ResumeState
+from trackside.capture.save_config import SaveConfig, SaveConfigMode
+from trackside.capture.segments import StepRecord
+from trackside.capture.stepper import GradientsAt, Stepper
+from trackside.capture.taps import RootTap
+from trackside.capture.trial_layout import END_MARKER
+from trackside.capture.values import in_backward
+from trackside.capture.writer import SegmentWriter
+from trackside.errors import ObjectNotFound, StorageError
+from trackside.settings import Settings
+from trackside.storage.locate import Location, locate
+
+logger = logging.getLogger(__name__)
+
+
+class Hook:
+    """One per process is the usual number; the newest one is what `get_hook()` returns."""
+
+    def __init__(
+        self,
+        out_dir: str | Path | None = None,
+        export_tensorboard: bool = False,
+        tensorboard_dir: str | None = None,
+        dry_run: bool = False,
+        reduction_config: ReductionConfig | None = None,
+        save_config: SaveConfig | SaveConfigMode | Mapping[Any, Any] | None = None,
+        include_regex: list[str] | None = None,
+        include_collections: Iterable[Any] | None = None,
+        save_all: bool = False,
+        include_workers: str = "one",
+        *,
+        ring: int = 0,
+        literal_names: bool = False,
+        gradients_at: GradientsAt = "backward",
+    ) -> None:
+        if out_dir is None:
+            raise RuntimeError("out_dir is a required argument")
+        environment = CaptureEnvironment.load()
+        self.out_dir = os.path.expanduser(out_dir)
+        self.dry_run = dry_run
+        self.tensorboard_dir = tensorboard_dir or (
+            f"{self.out_dir}/tensorboard" if export_tensorboard else None
+        )
+        self.save_config = SaveConfig.parse(save_config)
+        self.reduction_config = reduction_config or ReductionConfig(save_raw_tensor=True)
+        self.include_workers = include_workers
+        self.collection_manager = CollectionManager()
+        self.include_collections = _included(
+            self.collection_manager, include_collections, include_regex
+        )
+        self._save_all = save_all or CollectionKeys.ALL in self.include_collections
+        self._literal_names = literal_names
+        self._under_platform = bool(environment.job_name)
+        self._metrics = MetricsFile(environment.metrics_folder)
+        self._resume = ResumeState(environment.checkpoint_config)
+
+        self.step, self.mode_steps = self._resume.restore()
+        self.mode = ModeKeys.GLOBAL
+        self.last_saved_step: int | None = None
+        self.rank, self.num_workers = rank_and_size()
+        self.worker = f"worker_{self.rank}"
+        self._pid = os.getpid()
+        self._is_closed = False
+        self._registered: set[int] = set()
+        self._handles: list[Any] = []
+        self._landing: list[OpenStep] = []
+        self._scalars: list[StepRecord] = []
+
+        location = _unfinished(self.out_dir)
+        self.failures = Failures(location.local)
+        self._claimed: Path | None = None
+        self._writes = self._may_write(location.local)
+        self._stepper = Stepper(
+            self.failures, gradients_at=gradients_at, keep_gradients=self.num_workers > 1
+        )
+        self._loss_finder = LossFinder(self._stepper, self.failures)
+        self._follows_training = False
+        self._step_roots: set[int] = set()
+        self._outlet = Outlet(
+            location,
+            self.failures,
+            writer=SegmentWriter(self.out_dir, self.worker)
+            if self._writes and not dry_run
+            else None,
+            tensorboard_folder=Path(self.tensorboard_dir) if self.tensorboard_dir else None,
+            metrics=self._metrics if self._under_platform else None,
+        )
+        if ring > 0:
+            self._outlet.keep_last(ring, self._finish_step)
+        if gradients_at == "optimizer" and self._writes:
+            self._handles.append(register_optimizer_step_pre_hook(self._on_optimizer_step))
+        atexit.register(self.close)
+        set_hook(self)
+
+    @classmethod
+    def create_from_json_file(cls, json_file_path: str | None = None) -> "Hook":
+        """From the file given, else from where the platform puts it. No file: FileNotFoundError."""
+        environment = CaptureEnvironment.load()
+        path = Path(json_file_path) if json_file_path else environment.hook_config
+        return cls.create_from_configuration(read_configuration(path, environment))
+
+    @classmethod
+    def create_from_configuration(
+        cls, given: HookConfiguration, *, gradients_at: GradientsAt = "backward"
+    ) -> "Hook":
+        hook = cls(
+            out_dir=given.out_dir,
+            export_tensorboard=given.export_tensorboard,
+            tensorboard_dir=given.tensorboard_dir,
+            dry_run=given.dry_run,
+            reduction_config=given.reduction_config,
+            save_config=given.save_config,
+            include_regex=list(given.include_regex) or None,
+            include_collections=[collection.name for collection in given.collections],
+            save_all=given.save_all,
+            include_workers=given.include_workers,
+            ring=given.ring,
+            literal_names=given.literal_names,
+            gradients_at=gradients_at,
+        )
+        for configured in given.collections:
+            collection = hook.get_collection(configured.name)
+            collection.include(configured.include_regex)
+            collection.save_config = configured.save_config
+            collection.reduction_config = configured.reduction_config
+            collection.save_histogram = configured.save_histogram
+        return hook
+
+    def register_module(self, module: nn.Module) -> None:
+        """Watch a model: each of its forward passes is a step from here on."""
+        if not isinstance(module, nn.Module):
+            raise SMDebugError(f"{module!r} is not a torch.nn.Module; only those can be watched.")
+        parts = {id(part) for part in module.modules()}
+        if parts & self._registered:
+            raise AssertionError(
+                f"{type(module).__name__} or a part of it is registered already. "
+                "Register each model once."
+            )
+        self._registered |= parts
+        names = Names(module, literal=self._literal_names)
+        watched = self._stepper.add_model(module, names)
+        if not watched.parameters:
+            logger.info("%s has no parameters; only its activations can be saved.", names.root)
+        self._handles.append(RootTap(module, self._begin_step).install())
+        if self._follows_training:
+            self._handles.append(self._loss_finder.watch_output(module))
+
+    register_hook = register_module
+
+    def register_loss(self, loss_module: nn.Module) -> None:
+        if not isinstance(loss_module, _Loss):
+            raise AssertionError(
+                f"{loss_module!r} is not one of torch.nn's loss modules. "
+                "Save other losses with `record_tensor_value`."
+            )
+        if not any(loss_module is known for known, _ in self._stepper.losses):
+            self._handles.append(self._stepper.add_loss(loss_module))
+
+    def follow_training(self) -> None:
+        """Find losses nobody registers, and take modes from `model.training`, until `set_mode`."""
+        self._follows_training = True
+        self._loss_finder.install()
+        for watched in self._stepper.models.values():
+            self._handles.append(self._loss_finder.watch_output(watched.root))
+
+    def begin(self, module: nn.Module) -> None:
+        """Start a step now, for a model registered while it is being called."""
+        self._begin_step(module)
+
+    @property
+    def has_registered_module(self) -> bool:
+        return bool(self._stepper.models)
+
+    @property
+    def has_registered_loss_module(self) -> bool:
+        return bool(self._stepper.losses)
+
+    def record_tensor_value(self, tensor_name: str, tensor_value: Tensor) -> None:
+        """For losses of `torch.nn.functional`: saved as an output of `tensor_name`."""
+        if not isinstance(tensor_value, Tensor):
+            raise SMDebugTypeError(f"{tensor_name!r} is a {type(tensor_value)}, not a Tensor.")
+        self._record_tensor_value(tensor_name, tensor_value)
+
+    def save_scalar(
+        self, name: str, value: Any, sm_metric: bool = False, timestamp: float | None = None
+    ) -> None:
+        """Filed at once, under the step and mode of this moment, whatever the save interval."""
+        size = value.numel() if isinstance(value, Tensor) else getattr(value, "size", 1)
+        if size != 1:
+            raise SMDebugTypeError(f"scalar/{name} has {size} elements; a scalar has one.")
+        self._save_scalar(f"scalar/{name}", value, sm_metric, timestamp)
+
+    def save_tensor(
+        self,
+        tensor_name: str,
+        tensor_value: Any,
+        collections_to_write: str | list[str] = CollectionKeys.DEFAULT,
+    ) -> None:
+        """Saved raw, under this very name, if the step is one of the collections' steps."""
+        self._save_tensor(tensor_name, tensor_value, flatten_names([collections_to_write]))
+
+    def set_mode(self, mode: ModeKeys) -> None:
+        if not isinstance(mode, ModeKeys):
+            raise SMDebugValueError(
+                f"{mode!r} is not a mode. Use modes.{', modes.'.join(ModeKeys.__members__)}."
+            )
+        self._follows_training = False
+        self._switch_mode(mode)
+
+    def _switch_mode(self, mode: ModeKeys) -> None:
+        self.mode = mode
+        self.mode_steps.setdefault(mode, -1)
+
+    def get_collection(self, name: str, create: bool = True) -> Collection:
+        return self.collection_manager.get(name, create=create)
+
+    def get_collections(self) -> dict[str, Collection]:
+        return self.collection_manager.get_collections()
+
+    def add_collection(self, collection: Collection) -> None:
+        if not isinstance(collection, Collection):
+            raise SMDebugTypeError(f"{collection!r} is not a Collection.")
+        self.collection_manager.add(collection)
+
+    def close(self) -> None:
+        """Write what is left and mark the end of the trial. Further calls do nothing."""
+        if self._is_closed or os.getpid() != self._pid:
+            return
+        self._is_closed = True
+        self._close()
+        atexit.unregister(self.close)
+        if get_hook() is self:
+            del_hook()
+
+    @guarded
+    def dump(self, reason: str = "asked for") -> None:
+        """Write out what the flight recorder holds."""
+        self._finish_step()
+        self._outlet.dump(reason)
+
+    @guarded
+    def export_collections(self) -> None:
+        if self._stepper.plan is not None:
+            self._stepper.plan.is_changed = False
+        self._outlet.put_collections(self.collection_manager.to_json_dict())
+
+    def has_default_hook_configuration(self) -> bool:
+        return self.include_collections == [CollectionKeys.LOSSES] and not self._save_all
+
+    def record_trace_events(self, *args: Any, **kwargs: Any) -> None:
+        """The profiler's; timing is sampled outside of the script here."""
+
+    def should_save_dataloader_metrics(self, metrics_name: str) -> bool:
+        return False
+
+    def __reduce__(self) -> Any:
+        """Models that hold a hook are copied and sent to workers without it."""
+        return type(None), ()
+
+    @guarded
+    def _begin_step(self, root: nn.Module) -> None:
+        if in_backward():  # a checkpoint recomputes the model
+            return
+        if self._follows_training and self._belongs_to_this_step(root):
+            self._stepper.join(root)
+            return
+        self._finish_step()
+        self.step += 1
+        mode_step = self.mode_steps[self.mode] = self.mode_steps.get(self.mode, -1) + 1
+        if not self._writes or self._is_closed:
+            return
+        if self._stepper.plan is None:
+            self._prepare()
+        self._stepper.begin(root, self.step, self.mode, mode_step)
+
+    def _belongs_to_this_step(self, root: nn.Module) -> bool:
+        """Where models are found, not registered, those called before one backward share a step.
+
+        Without a backward, as in evaluation, a model that is called again starts the next.
+        """
+        trains = root.training and torch.is_grad_enabled()
+        mode = ModeKeys.TRAIN if trains else ModeKeys.EVAL
+        is_known = id(root) in self._step_roots
+        goes_on = mode is self.mode and not self._loss_finder.is_step_over
+        if self._step_roots and goes_on and (trains or not is_known):
+            self._step_roots.add(id(root))
+            return True
+        self._switch_mode(mode)
+        self._step_roots = {id(root)}
+        self._loss_finder.is_step_over = False
+        return False
+
+    def _prepare(self) -> None:
+        manager = self.collection_manager
+        manager.num_workers = self.num_workers if self.include_workers == "all" else 1
+        if self._save_all:
+            manager.get(CollectionKeys.ALL).include(".*")
+            self.include_collections = [*manager.get_collections()]
+        manager.fill(self.save_config, self.reduction_config)
+        self._stepper.prepare(manager, self.include_collections)
+        self.export_collections()
+
+    def _now(self) -> tuple[int, int]:
+        """What comes before the first forward belongs to step 0."""
+        return max(self.step, 0), max(self.mode_steps.get(self.mode, -1), 0)
+
+    def _finish_step(self) -> None:
+        step = self._stepper.finish()
+        if step is not None:
+            self._landing.append(step)
+            self.last_saved_step = step.step
+            self._resume.save(step.step, self.step, self.mode_steps)
+        while self._landing and self._landing[0].is_landed():
+            self._outlet.hand_on(self._landing.pop(0))
+        scalars, self._scalars = self._scalars, []
+        for record in scalars:
+            self._outlet.write(record)
+        if step is not None and self._stepper.plan is not None and self._stepper.plan.is_changed:
+            self.export_collections()
+
+    @guarded
+    def _on_optimizer_step(self, *_: Any) -> None:
+        self._loss_finder.is_step_over = True
+        self._stepper.take_gradients()
+
+    @guarded
+    def _record_tensor_value(self, name: str, value: Tensor) -> None:
+        self._stepper.take_all(f"{name}_output", Origin.OTHER, [value])
+
+    @guarded
+    def _save_scalar(self, name: str, value: Any, sm_metric: bool, timestamp: float | None) -> None:
+        step, mode_step = self._now()
+        number = float(value)
+        at = time.time() if timestamp is None else timestamp
+        if sm_metric:
+            self._metrics.add(name, self.mode.name, number, at, mode_step)
+        if not self._writes:
+            return
+        last = self._scalars[-1] if self._scalars else None
+        if last is None or timestamp or (last.step, last.mode) != (step, self.mode.name):
+            last = StepRecord(step, self.mode.name, mode_step, at)
+            self._scalars.append(last)
+        last.scalars[name] = number
+        self._outlet.add_scalar(name, last, at)
+
+    @guarded
+    def _save_tensor(self, name: str, value: Any, collections: list[str]) -> None:
+        if not self._writes:
+            return
+        step, mode_step = self._now()
+        tensor = value if isinstance(value, Tensor) else torch.as_tensor(value)
+        for collection in map(self.get_collection, collections):
+            config = collection.save_config or self.save_config
+            if config.should_save_step(self.mode, mode_step):
+                if self._stepper.open is None:
+                    self._stepper.start(step, self.mode, mode_step)
+                self._stepper.take_as_is(name, tensor, collection)
+
+    def _may_write(self, folder: Path | None) -> bool:
+        if self.include_workers == "all":
+            return True
+        if self.num_workers > 1 or folder is None or self.dry_run:
+            return self.rank == 0
+        if claim(folder):
+            self._claimed = folder
+            return True
+        logger.warning("Another process writes to %r; this one saves nothing.", self.out_dir)
+        return False
+
+    @guarded
+    def _close(self) -> None:
+        for step in [self._stepper.open, *self._landing]:
+            if step is not None:
+                step.wait()
+        self._finish_step()
+        self._stepper.remove()
+        self._loss_finder.remove()
+        for handle in self._handles:
+            handle.remove()
+        if self._stepper.plan is None:
+            self.collection_manager.fill(self.save_config, self.reduction_config)
+        self.export_collections()
+        self._outlet.close(end_marker=self.rank == 0 and not self._under_platform)
+        if self._claimed is not None:
+            release(self._claimed)
+
+
+_current: Hook | None = None
+
+
+def get_hook(
+    json_config_path: str | None = None, create_if_not_exists: bool = False
+) -> Hook | None:
+    """The process's hook, made from the configuration file on request if there is such a file."""
+    if _current is not None or not create_if_not_exists or not CaptureEnvironment.load().enabled:
+        return _current
+    try:
+        return Hook.create_from_json_file(json_config_path)
+    except FileNotFoundError:
+        return None
+
+
+def set_hook(hook: Hook) -> None:
+    global _current
+    _current = hook
+
+
+def del_hook() -> None:
+    global _current
+    _current = None
+
+
+def _unfinished(out_dir: str) -> Location:
+    """Where the trial goes; refused if it holds a finished one."""
+    location = locate(out_dir, home=Settings.load().home)
+    marker = location.child(END_MARKER)
+    try:
+        marker.store.stat(marker.key)
+    except ObjectNotFound:
+        return location
+    except StorageError as error:  # the store may be back when the first segment is written
+        logger.warning("Could not see whether %r holds a finished trial: %s", out_dir, error)
+        return location
+    raise SMDebugRuntimeError(
+        f"{out_dir!r} holds a finished trial ({END_MARKER} is there). "
+        "Name another out_dir, or remove that one."
+    )
+
+
+def _included(
+    manager: CollectionManager, given: Iterable[Any] | None, include_regex: list[str] | None
+) -> list[str]:
+    names = dict.fromkeys(flatten_names(given))
+    if include_regex:
+        manager.get(CollectionKeys.DEFAULT).include(list(include_regex))
+        names[CollectionKeys.DEFAULT] = None
+    names[CollectionKeys.LOSSES] = None
+    for name in names:
+        manager.get(name)
+    return [*names]

@@ -1,0 +1,35 @@
+"""Switches a trial's looking for new data off and on. After the block it is the other way round:
+smdebug's own behaviour, which rules are written for."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+from trackside.capture.trial import Trial
+
+_Trials = TypeVar("_Trials", Trial, list[Trial])
+
+
+@contextmanager
+def no_refresh(trials: _Trials) -> Iterator[_Trials]:
+    """Inside, nothing new is seen: every query answers about the same steps."""
+    _set(trials, False)
+    try:
+        yield trials
+    finally:
+        _set(trials, True)
+
+
+@contextmanager
+def refresh(trials: _Trials) -> Iterator[_Trials]:
+    """Inside, every query looks for new data first."""
+    _set(trials, True)
+    try:
+        yield trials
+    finally:
+        _set(trials, False)
+
+
+def _set(trials: Trial | list[Trial], value: bool) -> None:
+    for trial in trials if isinstance(trials, list) else [trials]:
+        trial.dynamic_refresh = value

@@ -1,0 +1,357 @@
+"""A trial: what one job saved, read while the job runs or after, by the API scripts know."""
+
+import logging
+import re
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from threading import RLock
+from typing import Any, Protocol
+
+from trackside.capture.collection import Collection
+from trackside.capture.collections_file import CollectionsFiles
+from trackside.capture.cube import Cube, read_cube
+from trackside.capture.dtypes import Array
+from trackside.capture.exceptions import (
+    MissingCollectionFiles,
+    NoMoreData,
+    SMDebugNotImplementedError,
+    StepUnavailable,
+    TensorUnavailable,
+)
+from trackside.capture.extras import import_extra
+from trackside.capture.frames import table_columns
+from trackside.capture.modes import ModeKeys
+from trackside.capture.numpy_reductions import column_name
+from trackside.capture.plot import plot_cube
+from trackside.capture.segment_source import SegmentSource
+from trackside.capture.smdebug_source import SmdebugSource
+from trackside.capture.step_table import StepState, StepTable
+from trackside.capture.tensor import Tensor
+from trackside.capture.tensor_index import TensorIndex, TensorRecord
+from trackside.capture.trial_folder import TrialFolder
+from trackside.capture.trial_layout import END_MARKER
+from trackside.settings import Settings
+from trackside.storage.locate import locate
+
+POLL_SECONDS = 2.0
+"""Between looks when waiting for a trial to begin or for a step."""
+_SMDEBUG_OPTIONS = frozenset({"cache", "check", "index_mode", "parallel"})
+END_DELAY_SECONDS = 1.0
+"""After the end marker of several workers: time for the files of the slower ones."""
+
+
+class Source(Protocol):
+    """One format's way of finding what is new."""
+
+    torn: list[str]
+
+    def load_new(self, index: TensorIndex, steps: StepTable, *, everything: bool = False) -> None:
+        """Enter what has come since the last call."""
+
+    def expect(self, worker: str) -> None:
+        """A worker is known by its collections file."""
+
+
+def create_trial(
+    path: str | Path,
+    name: str | None = None,
+    profiler: bool = False,
+    output_dir: str = "/opt/ml/processing/outputs/",
+    *,
+    range_steps: tuple[int | None, int | None] | None = None,
+    home: Path | None = None,
+    **options: Any,
+) -> "Trial":
+    """Open a trial in a folder or in object storage, ours or one that smdebug wrote.
+
+    Waits until the job has saved something. `range_steps=(a, b)` keeps global steps a <= s < b.
+    smdebug's `check`, `index_mode`, `cache` and `parallel` tune its reader and are accepted; this
+    one has nothing to tune. `home` holds the embedded buckets.
+    """
+    if profiler:
+        raise SMDebugNotImplementedError(
+            f"The profiler's data in {str(path)!r} is not read here. Leave out profiler=True."
+        )
+    unknown = sorted(set(options) - _SMDEBUG_OPTIONS)
+    if unknown:
+        raise TypeError(
+            f"Unknown option {unknown[0]!r} of create_trial. Known: range_steps, home, "
+            f"{', '.join(sorted(_SMDEBUG_OPTIONS))}."
+        )
+    return Trial(path, name, range_steps=range_steps, home=home)
+
+
+class Trial:
+    """Every query looks for new data first, until the job has ended. See `no_refresh`."""
+
+    def __init__(
+        self,
+        path: str | Path,
+        name: str | None = None,
+        *,
+        range_steps: tuple[int | None, int | None] | None = None,
+        home: Path | None = None,
+    ) -> None:
+        self.path = str(path).strip()
+        self.name = name or self.path.rstrip("/").rpartition("/")[2]
+        self.range_steps = range_steps
+        self.dynamic_refresh = True
+        self.loaded_all_steps = False
+        self.logger = logging.getLogger(__name__)
+        start, end = range_steps or (None, None)
+        self.step_table = StepTable(start, end)
+        self._index = TensorIndex()
+        self._tensors: dict[str, Tensor] = {}
+        self._lock = RLock()
+        location = locate(self.path, home=home or Settings.load().home)
+        self._folder = TrialFolder(location)
+        self._files = CollectionsFiles(self._folder)
+        self._source = self._wait_for_source()
+        self.refresh_data()
+
+    def __repr__(self) -> str:
+        return f"Trial({self.path!r}, {len(self.step_table)} steps)"
+
+    @property
+    def num_workers(self) -> int:
+        """How many workers write, as far as is known."""
+        return self.step_table.num_workers
+
+    @property
+    def last_complete_step(self) -> int:
+        return self.step_table.last_complete_step
+
+    @property
+    def torn_segments(self) -> list[str]:
+        """Files that are damaged and left out; each was named in a warning."""
+        return list(self._source.torn)
+
+    def tensor_names(
+        self,
+        show_prefixed_tensors: bool = False,
+        *,
+        step: int | None = None,
+        mode: ModeKeys = ModeKeys.GLOBAL,
+        regex: str | Iterable[str] | None = None,
+        collection: str | Collection | None = None,
+    ) -> list[str]:
+        """Names seen so far, or at one step, or in one mode; empty for what was never saved."""
+        if regex is not None and collection is not None:
+            raise ValueError("Give either regex or collection, not both.")
+        self.maybe_refresh()
+        names = self._names_at(step, mode)
+        if regex is not None:
+            patterns = [regex] if isinstance(regex, str) else regex
+            names = _matching(names, patterns)
+        if collection is not None:
+            group = self.collection(collection) if isinstance(collection, str) else collection
+            matching = set(_matching(names, group.include_regex))
+            names = [each for each in names if each in matching or each in group.tensor_names]
+        return sorted(names)
+
+    def tensor(self, tname: str) -> Tensor:
+        if not self.has_tensor(tname):
+            raise TensorUnavailable(tname)
+        if tname not in self._tensors:
+            record = self._index.get(tname)
+            assert record is not None
+            self._tensors[tname] = Tensor(tname, self, record)
+        return self._tensors[tname]
+
+    def has_tensor(self, tname: str) -> bool:
+        if tname not in self._index:
+            self.maybe_refresh()
+        return tname in self._index
+
+    def steps(
+        self, mode: ModeKeys = ModeKeys.GLOBAL, show_incomplete_steps: bool = False
+    ) -> list[int]:
+        """Saved steps of the mode. Incomplete: not all workers have written theirs yet."""
+        self.maybe_refresh()
+        if show_incomplete_steps:
+            return list(self.step_table.all(mode))
+        return self.step_table.complete(mode)
+
+    def modes(self) -> list[ModeKeys]:
+        """Modes seen; never GLOBAL, which stands for all."""
+        self.maybe_refresh()
+        return self.step_table.modes
+
+    def mode(self, global_step: int) -> ModeKeys | None:
+        return self.mode_modestep(global_step)[0]
+
+    def mode_step(self, global_step: int) -> int | None:
+        return self.mode_modestep(global_step)[1]
+
+    def mode_modestep(self, global_step: int) -> tuple[ModeKeys | None, int | None]:
+        self.maybe_refresh()
+        saved = self.step_table.get(global_step)
+        return (None, None) if saved is None else (saved.mode, saved.mode_step)
+
+    def global_step(self, mode: ModeKeys, mode_step: int) -> int | None:
+        self.maybe_refresh()
+        return self.step_table.global_step(mode, mode_step)
+
+    def workers(self) -> list[str]:
+        self.maybe_refresh()
+        return sorted(self._files.workers)
+
+    def collections(self) -> dict[str, Collection]:
+        self.maybe_refresh()
+        return self._files.collections
+
+    def collection(self, name: str) -> Collection:
+        """An empty one when the job had none of this name."""
+        return self.collections().get(name) or Collection(name)
+
+    def wait_for_steps(
+        self, required_steps: Iterable[int], mode: ModeKeys = ModeKeys.GLOBAL
+    ) -> None:
+        """Return when each is there; `StepUnavailable` or `NoMoreData` when one never will be."""
+        for step in required_steps:
+            state = self.has_passed_step(step, mode)
+            while state is StepState.NOT_YET_AVAILABLE:
+                time.sleep(POLL_SECONDS)
+                self.refresh_data()
+                state = self.step_table.state(step, mode)
+            if state is StepState.UNAVAILABLE:
+                raise self._never(step, mode)
+
+    def has_passed_step(self, step: int, mode: ModeKeys = ModeKeys.GLOBAL) -> StepState:
+        self.maybe_refresh()
+        return self.step_table.state(step, mode)
+
+    def inputs(self, step: int, mode: ModeKeys = ModeKeys.GLOBAL) -> list[Array]:
+        return self._values(step, mode, collection="inputs")
+
+    def labels(self, step: int, mode: ModeKeys = ModeKeys.GLOBAL) -> list[Array]:
+        return self._values(step, mode, regex="labels*")
+
+    def predictions(self, step: int, mode: ModeKeys = ModeKeys.GLOBAL) -> list[Array]:
+        return self._values(step, mode, regex="predictions*")
+
+    def cube(
+        self,
+        names: Iterable[str] | None = None,
+        reduction: str = "mean",
+        *,
+        mode: ModeKeys = ModeKeys.GLOBAL,
+        worker: str | None = None,
+        abs: bool = False,
+    ) -> Cube:
+        """One figure of several tensors at all their steps, [steps x tensors]; all tensors when
+        none is named. Of a tensor of one element, `mean` is the element itself."""
+        self.maybe_refresh()
+        chosen = self.tensor_names() if names is None else list(names)
+        for name in chosen:
+            if name not in self._index:
+                raise TensorUnavailable(name)
+        column = column_name(reduction, abs)
+        return read_cube(self._index, self.step_table, chosen, column, mode=mode, worker=worker)
+
+    def to_pandas(self) -> Any:
+        """Reductions and one-element tensors: a row for each tensor, step and worker."""
+        self.maybe_refresh()
+        return import_extra("pandas").DataFrame(table_columns(self))
+
+    def to_polars(self) -> Any:
+        """The same table as `to_pandas`."""
+        self.maybe_refresh()
+        return import_extra("polars").DataFrame(table_columns(self))
+
+    def plot(
+        self,
+        names: Iterable[str] | str | None = None,
+        reduction: str = "mean",
+        *,
+        collection: str | None = None,
+        mode: ModeKeys = ModeKeys.GLOBAL,
+        ax: Any = None,
+    ) -> Any:
+        """Draw a figure of some tensors over the steps; losses and scalars when none is named.
+
+        `names` is a list, or one pattern. Returns matplotlib's axes.
+        """
+        if isinstance(names, str):
+            chosen = self.tensor_names(regex=names)
+        elif names is not None:
+            chosen = list(names)
+        elif collection is not None:
+            chosen = self.tensor_names(collection=collection)
+        else:
+            scalars = self.tensor_names(regex="^scalar/")
+            chosen = [*self.tensor_names(collection="losses"), *scalars]
+        return plot_cube(self.cube(chosen, reduction, mode=mode), self.name, reduction, ax)
+
+    def tensor_records(self) -> list[tuple[str, TensorRecord]]:
+        """What the index knows, for those who read in bulk. Looks for nothing new."""
+        return list(self._index.items())
+
+    def maybe_refresh(self, name: str | None = None) -> None:
+        """Look for new data, unless that is switched off or there can be none."""
+        if self.dynamic_refresh and not self.loaded_all_steps:
+            self.refresh_data()
+
+    def refresh_data(self) -> None:
+        """Look for new data now; lists only what is new. After the job's end, once and for all."""
+        with self._lock:
+            if self.loaded_all_steps:
+                return
+            # Asked first: what was there before the marker is then seen by the listing.
+            ended = self._folder.exists(END_MARKER)
+            if ended and self._files.num_workers > 1:
+                time.sleep(END_DELAY_SECONDS)
+            self._files.refresh(everything=ended)
+            for worker in self._files.workers:
+                self._source.expect(worker)
+            self.step_table.num_workers = self._files.num_workers
+            self._source.load_new(self._index, self.step_table, everything=ended)
+            self.step_table.settle()
+            self.loaded_all_steps = self.step_table.is_final = ended
+
+    def _wait_for_source(self) -> Source:
+        """Block until the job has saved something: until then its format is not known."""
+        told = False
+        while True:
+            ended = self._folder.exists(END_MARKER)
+            self._files.refresh()
+            if self._files.is_smdebug:
+                return SmdebugSource(self._folder)
+            if self._files.workers or any(True for _ in self._folder.list("segments/")):
+                return SegmentSource(self._folder)
+            if ended:
+                raise MissingCollectionFiles(
+                    f"The job of {self.path!r} has ended and saved no collections. "
+                    "Check that its hook was configured, and the path."
+                )
+            if not told:
+                self.logger.warning("Nothing is saved in %s yet; waiting for it.", self.path)
+                told = True
+            time.sleep(POLL_SECONDS)
+
+    def _names_at(self, step: int | None, mode: ModeKeys) -> list[str]:
+        if step is None and mode is ModeKeys.GLOBAL and not self.step_table.is_limited:
+            return list(self._index)
+        if step is not None:
+            wanted = self.step_table.global_step(mode, step)
+            if wanted is None:
+                return []
+            return [name for name, record in self._index.items() if record.has_step(wanted)]
+        seen = {self.step_table.global_step(mode, each) for each in self.step_table.all(mode)}
+        return [name for name, each in self._index.items() if not seen.isdisjoint(each.steps())]
+
+    def _values(self, step: int, mode: ModeKeys, **which: str) -> list[Array]:
+        names = self.tensor_names(step=step, mode=mode, **which)  # type: ignore[arg-type]
+        return [self.tensor(name).value(step, mode) for name in names]
+
+    def _never(self, step: int, mode: ModeKeys) -> Exception:
+        known = self.step_table.all(mode)
+        if self.loaded_all_steps and (not known or step > known[-1]):
+            return NoMoreData(step, mode, known[-1] if known else None)
+        return StepUnavailable(step, mode)
+
+
+def _matching(names: Iterable[str], patterns: Iterable[str]) -> list[str]:
+    compiled = [re.compile(pattern) for pattern in patterns]
+    return [name for name in names if any(pattern.search(name) for pattern in compiled)]

@@ -1,0 +1,52 @@
+"""The names of a trial's files. docs/formats.md explains them; nothing else spells them."""
+
+import re
+from dataclasses import dataclass
+
+END_MARKER = "training_job_end.ts"
+"""Empty file, smdebug's name: no more data will come."""
+COLLECTIONS = "collections/"
+SEGMENTS = "segments/"
+
+_SEGMENT = re.compile(r"(\d{13})-(\d{6,})-(\d{12,})\.safetensors")
+_WORKER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class SegmentName:
+    """Sorts as text in the order of writing. Numbers are dense within a session, so a reader who
+    sees a gap knows that a file is still on its way."""
+
+    session: int
+    """Milliseconds since the epoch when its writer started."""
+    number: int
+    """From 0, one more for each segment of the session."""
+    first_step: int
+
+    def __str__(self) -> str:
+        return f"{self.session:013d}-{self.number:06d}-{self.first_step:012d}.safetensors"
+
+    @classmethod
+    def parse(cls, name: str) -> "SegmentName | None":
+        """None for what is no segment: a temporary file, something of the user's."""
+        matched = _SEGMENT.fullmatch(name)
+        return None if matched is None else cls(*map(int, matched.groups()))
+
+    def follows(self, other: "SegmentName | None") -> bool:
+        """Whether nothing was written between the two."""
+        if other is None or other.session != self.session:
+            return self.number == 0
+        return self.number == other.number + 1
+
+
+def is_worker_name(name: str) -> bool:
+    """Worker names become file names."""
+    return _WORKER.fullmatch(name) is not None
+
+
+def segments_of(worker: str) -> str:
+    return f"{SEGMENTS}{worker}/"
+
+
+def collections_file(worker: str) -> str:
+    return f"{COLLECTIONS}{worker}.json"

@@ -1,0 +1,60 @@
+"""Finds the tensors in what modules receive and return, and says which of them can be read."""
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.parameter import is_lazy
+from torch.nn.utils.rnn import PackedSequence
+
+
+def tensors_in(*values: Any) -> list[Tensor]:
+    """Those of tuples and lists first, depth first, in the places smdebug gives them.
+
+    Those of dicts, dataclasses and packed sequences, which smdebug left out, come after.
+    """
+    return [*_plain(values), *(t for part in _parts(values) for t in tensors_in(*part))]
+
+
+def readable(tensor: Tensor) -> Tensor | None:
+    """The dense tensor behind it (of a distributed one, this rank's shard), or None."""
+    local = getattr(tensor, "_local_tensor", None)
+    if local is not None:
+        tensor = local
+    if (
+        tensor.is_meta
+        or tensor.layout is not torch.strided
+        or tensor.is_quantized
+        or tensor.is_nested
+        or is_lazy(tensor)
+        or torch._C._functorch.is_functorch_wrapped_tensor(tensor)
+    ):
+        return None
+    return tensor
+
+
+def in_backward() -> bool:
+    """Whether autograd is at work: a forward seen now is a recomputation for a checkpoint."""
+    return torch._C._current_graph_task_id() != -1
+
+
+def _plain(value: Any) -> Iterator[Tensor]:
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, tuple | list) and not isinstance(value, PackedSequence):
+        for item in value:
+            yield from _plain(item)
+
+
+def _parts(value: Any) -> Iterator[tuple[Any, ...]]:
+    if isinstance(value, PackedSequence):
+        yield (value.data,)
+    elif isinstance(value, tuple | list):
+        for item in value:
+            yield from _parts(item)
+    elif isinstance(value, Mapping):
+        yield tuple(value.values())
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        yield tuple(getattr(value, field.name) for field in dataclasses.fields(value))

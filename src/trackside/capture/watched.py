@@ -1,0 +1,118 @@
+"""One registered model: its parameters sorted once by what is wanted of them, and its taps."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import Tensor, nn
+from torch.nn.modules.loss import _Loss
+
+from trackside.capture.names import Names
+from trackside.capture.open_step import OpenStep
+from trackside.capture.plan import CapturePlan, Origin, Treatment
+from trackside.capture.taps import GradientTaps, ModuleTap, Switch, Take
+
+Columns = tuple[str, ...]
+Named = list[tuple[str, Tensor]]
+
+
+@dataclass(frozen=True, slots=True)
+class Sorted:
+    """The tensors a set of collections wants, by what is done with them."""
+
+    copied: list[tuple[str, Tensor, Treatment]] = field(default_factory=list)
+    reduced: dict[Columns, tuple[list[str], list[Tensor]]] = field(default_factory=dict)
+    treatments: dict[str, Treatment] = field(default_factory=dict)
+
+
+class WatchedModel:
+    def __init__(self, root: nn.Module, names: Names) -> None:
+        self.root = root
+        self.names = names
+        self.parameters: Named = list(names.parameters())
+        self.gradients = [(f"gradient/{name}", p) for name, p in self.parameters]
+        self._parameters: dict[int, Sorted] = {}
+        self._gradients: dict[int, Sorted] = {}
+        self._switch = Switch()
+        self._gradient_taps = GradientTaps(self.gradients)
+        self._activation_mask = 0
+        self._handles: list[Any] = []
+
+    def prepare(self, plan: CapturePlan, take: Take) -> None:
+        """Install module taps where some collection could want something, and nowhere else."""
+        if not any(hasattr(p, "_local_tensor") for _, p in self.parameters):
+            # Replaced since registration, perhaps (`load_state_dict(assign=True)`). Not so for
+            # sharded ones: within a forward the model shows their gathered stand-ins.
+            self.parameters[:] = self.names.parameters()
+            self.gradients[:] = [(f"gradient/{name}", p) for name, p in self.parameters]
+        for name, module in self.names.modules():
+            origin = Origin.LOSS if isinstance(module, _Loss) else Origin.ACTIVATION
+            wanted = plan.wanted_of_module(name, origin)
+            if wanted:
+                self._activation_mask |= wanted
+                tap = ModuleTap(module, name, origin, self._switch, take)
+                self._handles.append(tap.install())
+
+    def begin(self, mask: int) -> None:
+        self._switch.on = bool(mask & self._activation_mask)
+
+    def take_parameters(self, plan: CapturePlan, step: OpenStep) -> None:
+        wanted = self._parameters.get(step.mask)
+        if wanted is None:
+            wanted = _sort(plan, self.parameters, Origin.PARAMETER, step.mask)
+            self._parameters[step.mask] = wanted
+        _take(wanted, step)
+
+    def switch_gradients(
+        self, plan: CapturePlan, mask: int, take: Callable[[str, Tensor, Tensor], None]
+    ) -> None:
+        """Taps on parameters are there exactly while some gradient is wanted."""
+        wanted = self._wanted_gradients(plan, mask)
+        self._gradient_taps.switch(bool(wanted.treatments), take)
+
+    def take_gradients(self, plan: CapturePlan, step: OpenStep) -> None:
+        """All that are there, as they are now."""
+        wanted = self._wanted_gradients(plan, step.mask)
+        _take(wanted, step, value=lambda parameter: parameter.grad)
+
+    def remove(self) -> None:
+        self._switch.on = False
+        self._gradient_taps.switch(False, lambda *_: None)
+        for handle in self._handles:
+            handle.remove()
+
+    def _wanted_gradients(self, plan: CapturePlan, mask: int) -> Sorted:
+        wanted = self._gradients.get(mask)
+        if wanted is None:
+            trainable = [(name, p) for name, p in self.gradients if p.requires_grad]
+            wanted = self._gradients[mask] = _sort(plan, trainable, Origin.GRADIENT, mask)
+        return wanted
+
+
+def _sort(plan: CapturePlan, tensors: Named, origin: Origin, mask: int) -> Sorted:
+    found = Sorted()
+    for name, tensor in tensors:
+        treatment = plan.treatment(name, origin, mask)
+        if treatment is None:
+            continue
+        found.treatments[name] = treatment
+        if treatment.raw or treatment.shape:
+            found.copied.append((name, tensor, treatment))
+        if treatment.columns:
+            names, chosen = found.reduced.setdefault(treatment.columns, ([], []))
+            names.append(name)
+            chosen.append(tensor)
+    return found
+
+
+def _take(
+    wanted: Sorted, step: OpenStep, value: Callable[[Tensor], Tensor | None] = lambda t: t
+) -> None:
+    step.treatments.update(wanted.treatments)
+    for name, tensor, treatment in wanted.copied:
+        if (current := value(tensor)) is not None:
+            step.copy(name, current, treatment)
+    for columns, (names, tensors) in wanted.reduced.items():
+        pairs = [(n, v) for n, t in zip(names, tensors, strict=True) if (v := value(t)) is not None]
+        if pairs:
+            step.reduce([name for name, _ in pairs], [v for _, v in pairs], columns)

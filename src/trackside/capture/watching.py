@@ -1,0 +1,56 @@
+"""`watch`: the hook as a context manager, for scripts of one's own, inside a job or outside."""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from torch import nn
+from torch.nn.modules.loss import _Loss
+
+from trackside.capture.collection import CollectionKeys
+from trackside.capture.hook import Hook
+from trackside.capture.reduction_config import ReductionConfig
+from trackside.capture.save_config import SaveConfig
+from trackside.capture.stepper import GradientsAt
+
+
+@contextmanager
+def watch(
+    *modules: nn.Module,
+    out_dir: str | Path,
+    collections: Iterable[str] = (CollectionKeys.LOSSES,),
+    every: int = 100,
+    reductions: Iterable[str] = (),
+    ring: int = 0,
+    gradients_at: GradientsAt = "optimizer",
+    tensorboard: str | Path | None = None,
+) -> Iterator[Hook]:
+    """Save what is named in `collections`, every so many steps, while the block runs.
+
+    Models and loss modules are told apart. A loss that is no module is found where `backward` is
+    called on it. `reductions` ("min", "l2", "abs_mean", ...) are saved in place of the values.
+    Modes follow `model.training`; `hook.set_mode` overrides them.
+    """
+    wanted = ",".join(reductions)
+    hook = Hook(
+        out_dir,
+        include_collections=list(collections),
+        save_config=SaveConfig(save_interval=every),
+        reduction_config=ReductionConfig.from_dict({"reductions": wanted}) if wanted else None,
+        tensorboard_dir=None if tensorboard is None else str(tensorboard),
+        ring=ring,
+        gradients_at=gradients_at,
+    )
+    try:
+        hook.follow_training()
+        for module in modules:
+            if isinstance(module, _Loss):
+                hook.register_loss(module)
+            else:
+                hook.register_module(module)
+        yield hook
+    except BaseException as error:
+        hook.dump(f"exception: {type(error).__name__}: {error}")
+        raise
+    finally:
+        hook.close()

@@ -1,0 +1,3 @@
+from trackside.capture.collection import Collection, CollectionKeys
+
+__all__ = ["Collection", "CollectionKeys"]

@@ -1,0 +1,3 @@
+from trackside.capture.modes import ModeKeys
+
+__all__ = ["ModeKeys"]

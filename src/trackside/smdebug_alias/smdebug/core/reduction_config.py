@@ -1,0 +1,3 @@
+from trackside.capture.reduction_config import ReductionConfig
+
+__all__ = ["ReductionConfig"]

@@ -1,0 +1,3 @@
+from trackside.capture.save_config import SaveConfig, SaveConfigMode
+
+__all__ = ["SaveConfig", "SaveConfigMode"]

@@ -1,0 +1,20 @@
+from trackside.capture.collection import Collection, CollectionKeys
+from trackside.capture.hook import Hook, del_hook, get_hook, set_hook
+from trackside.capture.modes import ModeKeys as modes
+from trackside.capture.reduction_config import ReductionConfig
+from trackside.capture.save_config import SaveConfig, SaveConfigMode
+from trackside.capture.trial import create_trial
+
+__all__ = [
+    "Collection",
+    "CollectionKeys",
+    "Hook",
+    "ReductionConfig",
+    "SaveConfig",
+    "SaveConfigMode",
+    "create_trial",
+    "del_hook",
+    "get_hook",
+    "modes",
+    "set_hook",
+]

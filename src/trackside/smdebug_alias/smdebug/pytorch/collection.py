@@ -1,0 +1,3 @@
+from trackside.capture.collection import Collection, CollectionManager
+
+__all__ = ["Collection", "CollectionManager"]

@@ -1,0 +1,3 @@
+from trackside.capture.hook import Hook
+
+__all__ = ["Hook"]

@@ -1,0 +1,3 @@
+from trackside.rules.required_tensors import RequiredTensors
+
+__all__ = ["RequiredTensors"]

@@ -1,0 +1,3 @@
+from trackside.rules.smdebug_rule import invoke_rule
+
+__all__ = ["invoke_rule"]

@@ -1,0 +1,13 @@
+from typing import Any
+
+from trackside.capture.trial import Trial, create_trial
+
+__all__ = ["LocalTrial", "S3Trial", "Trial", "create_trial"]
+
+
+def LocalTrial(name: str, dirname: str, **options: Any) -> Trial:
+    return create_trial(dirname, name, **options)
+
+
+def S3Trial(name: str, bucket_name: str, prefix_name: str, **options: Any) -> Trial:
+    return create_trial(f"s3://{bucket_name}/{prefix_name}", name, **options)

@@ -1,0 +1,206 @@
+"""Scripts that know nothing of capture, run as real processes with our `sitecustomize` in front."""
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+import trackside.capture
+from tests.capture.networks import read
+from trackside.capture.modes import ModeKeys
+
+SITE = Path(trackside.capture.__file__).parent / "site"
+SOURCE = Path(trackside.capture.__file__).parents[2]
+
+HEAD = """
+import torch, torch.nn.functional as F
+from torch import nn
+torch.manual_seed(0)
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 4)
+        self.out = nn.Linear(4, 2)
+    def forward(self, x):
+        return self.out(self.fc(x).relu())
+
+model = Net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+x, y = torch.randn(8, 4), torch.randint(0, 2, (8,))
+"""
+
+
+def run_script(tmp_path: Path, body: str, *, switch: str = "auto", hook=None, site=()) -> str:
+    config = tmp_path / "debughookconfig.json"
+    config.write_text(
+        json.dumps(
+            {
+                "LocalPath": str(tmp_path / "t"),
+                "HookParameters": {"save_interval": "2", **(hook or {})},
+                "CollectionConfigurations": [{"CollectionName": "gradients"}],
+            }
+        )
+    )
+    script = tmp_path / "train.py"
+    script.write_text(HEAD + textwrap.dedent(body))
+    paths = [str(SITE), *map(str, site), str(SOURCE)]
+    ended = subprocess.run(
+        [sys.executable, str(script)],
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(paths),
+            "TRACKSIDE_CAPTURE": switch,
+            "SMDEBUG_CONFIG_FILE_PATH": str(config),
+        },
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout
+
+
+pytestmark = pytest.mark.timeout(120)
+
+
+def test_a_plain_loop_with_a_loss_module_and_validation(tmp_path):
+    run_script(
+        tmp_path,
+        """
+        criterion = nn.CrossEntropyLoss()
+        for epoch in range(2):
+            model.train()
+            for _ in range(3):
+                optimizer.zero_grad()
+                criterion(model(x), y).backward()
+                optimizer.step()
+            model.eval()
+            with torch.no_grad():
+                criterion(model(x), y)
+        """,
+    )
+
+    trial = read(tmp_path / "t")
+    assert trial.steps(ModeKeys.TRAIN) == [0, 2, 4]
+    assert trial.steps(ModeKeys.EVAL) == [0]
+    assert trial.tensor_names(collection="losses") == ["CrossEntropyLoss_output_0"]
+    assert trial.tensor("CrossEntropyLoss_output_0").steps(ModeKeys.EVAL) == [0]
+    assert trial.tensor("gradient/Net_fc.weight").steps(ModeKeys.TRAIN) == [0, 2, 4]
+
+
+def test_a_functional_loss_with_accumulation_and_a_second_model(tmp_path):
+    run_script(
+        tmp_path,
+        """
+        class Critic(nn.Linear):
+            pass
+        critic = Critic(2, 1)
+        both = torch.optim.SGD([*model.parameters(), *critic.parameters()], lr=0.1)
+        for step in range(4):
+            out = model(x)
+            (critic(out).mean() + F.cross_entropy(out, y)).backward()
+            if step % 2 == 0:
+                both.step()
+                both.zero_grad()
+        """,
+    )
+
+    trial = read(tmp_path / "t")
+    assert trial.tensor_names(collection="losses") == ["loss_output_0"]
+    assert trial.steps() == [0, 2]  # two models and one backward make one step
+    assert {"gradient/Net_fc.weight", "gradient/Critic_weight"} <= set(trial.tensor_names())
+
+
+def test_an_output_that_carries_its_loss_is_recorded_once_in_training_and_in_evaluation(tmp_path):
+    printed = run_script(
+        tmp_path,
+        """
+        from collections import OrderedDict
+        class Wrapped(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.net = model
+            def forward(self, x, y):
+                return OrderedDict(loss=F.cross_entropy(self.net(x), y), logits=x)
+        wrapped = Wrapped()
+        for _ in range(3):
+            loss = wrapped(x, y)["loss"]
+            loss.backward()
+            optimizer.step()
+            print(loss.item())
+        wrapped.eval()
+        with torch.no_grad():
+            print(wrapped(x, y)["loss"].item())
+        """,
+    )
+
+    losses = [float(line) for line in printed.split()]
+    tensor = read(tmp_path / "t").tensor("loss_output_0")
+    assert float(tensor.value(0, ModeKeys.TRAIN)) == pytest.approx(losses[0])
+    assert float(tensor.value(0, ModeKeys.EVAL)) == pytest.approx(losses[3])
+
+
+def test_a_script_that_brings_its_own_hook_is_left_to_it(tmp_path):
+    run_script(
+        tmp_path,
+        """
+        from trackside.capture.hook import Hook
+        hook = Hook.create_from_json_file()
+        hook.register_module(model)
+        for _ in range(3):
+            model(x).sum().backward()
+        assert hook.step == 2
+        assert not torch.nn.modules.module._global_forward_pre_hooks
+        """,
+    )
+
+    assert read(tmp_path / "t").steps() == [0, 2]
+
+
+def test_switched_off_it_leaves_no_trace(tmp_path):
+    run_script(
+        tmp_path,
+        """
+        import sys
+        model(x).sum().backward()
+        assert "trackside.capture.hook" not in sys.modules
+        assert not torch.nn.modules.module._global_forward_pre_hooks
+        """,
+        switch="off",
+    )
+
+    assert not (tmp_path / "t").exists()
+
+
+def test_a_broken_configuration_costs_the_capture_and_not_the_training(tmp_path):
+    run_script(
+        tmp_path,
+        "model(x).sum().backward()",
+        hook={"save_interval": "often"},
+    )
+
+
+def test_another_sitecustomize_still_runs(tmp_path):
+    folder = tmp_path / "other"
+    folder.mkdir()
+    (folder / "sitecustomize.py").write_text("import builtins\nbuiltins.other_ran = True\n")
+
+    assert run_script(tmp_path, "print(other_ran)", site=[folder]).strip() == "True"
+
+
+def test_results_are_bit_identical_with_and_without(tmp_path):
+    body = """
+    for _ in range(30):
+        optimizer.zero_grad()
+        F.cross_entropy(model(x), y).backward()
+        optimizer.step()
+    print([p.tolist() for p in model.parameters()])
+    """
+
+    assert run_script(tmp_path, body) == run_script(tmp_path, body, switch="off")

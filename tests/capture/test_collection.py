@@ -1,0 +1,88 @@
+import pytest
+
+from trackside.capture.collection import (
+    Collection,
+    CollectionKeys,
+    CollectionManager,
+    flatten_names,
+)
+from trackside.capture.exceptions import SMDebugError, SMDebugTypeError, SMDebugValueError
+from trackside.capture.reduction_config import ReductionConfig
+from trackside.capture.save_config import SaveConfig, SaveConfigMode
+
+
+def test_json_comes_back_as_the_same_collection():
+    collection = Collection(
+        "mine",
+        include_regex=["relu"],
+        tensor_names=["b", "a"],
+        reduction_config=ReductionConfig(["min"]),
+        save_config=SaveConfig(save_interval=3),
+        save_histogram=False,
+    )
+
+    assert collection.to_json_dict()["tensor_names"] == ["a", "b"]
+    assert Collection.from_json(collection.to_json()) == collection
+
+
+def test_patterns_may_be_added_one_or_many_and_are_kept_once():
+    collection = Collection("mine", include_regex="relu")
+    collection.include("conv")
+    collection.include(["conv", "fc"])
+
+    assert collection.include_regex == ["relu", "conv", "fc"]
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        (lambda c: c.include(5), SMDebugTypeError),
+        (lambda c: c.include("(unclosed"), SMDebugValueError),
+        (lambda c: setattr(c, "tensor_names", "a"), SMDebugTypeError),
+        (lambda c: setattr(c, "reduction_config", 5), SMDebugTypeError),
+        (lambda c: setattr(c, "save_config", 5), SMDebugTypeError),
+    ],
+)
+def test_a_wrong_value_is_refused(change, error):
+    with pytest.raises(error):
+        change(Collection("mine"))
+
+
+def test_a_save_config_mode_counts_for_all_modes():
+    collection = Collection("mine", save_config=SaveConfigMode(save_interval=4))
+
+    assert collection.save_config == SaveConfig(save_interval=4)
+
+
+def test_the_manager_creates_on_demand_unless_told_not_to():
+    manager = CollectionManager()
+
+    assert manager.get("mine").name == "mine"
+    with pytest.raises(SMDebugError, match="'yours'"):
+        manager.get("yours", create=False)
+    with pytest.raises(SMDebugTypeError):
+        manager.add(5)  # type: ignore[arg-type]
+
+
+def test_losses_are_never_reduced_and_others_take_the_hooks_settings():
+    manager = CollectionManager()
+    reduced = ReductionConfig(["min"])
+    manager.get(CollectionKeys.LOSSES).reduction_config = reduced
+    manager.fill(SaveConfig(save_interval=9), reduced)
+
+    assert manager.get("losses").reduction_config == ReductionConfig(save_raw_tensor=True)
+    assert manager.get("weights").reduction_config == reduced
+    assert manager.get("weights").save_config == SaveConfig(save_interval=9)
+
+
+def test_the_file_has_smdebugs_form():
+    file = CollectionManager().to_json_dict()
+
+    assert file["_meta"] == {"num_workers": 1}
+    assert file["collections"]["gradients"]["include_regex"] == ["^gradient"]
+
+
+def test_nested_names_are_flattened_once_each():
+    assert flatten_names(["a", ["b", ("a", Collection("c"))]]) == ["a", "b", "c"]
+    with pytest.raises(SMDebugTypeError):
+        flatten_names([5])

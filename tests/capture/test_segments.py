@@ -1,0 +1,253 @@
+import json
+import math
+import os
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as st_numpy
+
+from trackside.capture.dtypes import STORED
+from trackside.capture.segment_reader import (
+    SegmentContents,
+    TornSegment,
+    header_size,
+    parse_header,
+)
+from trackside.capture.segments import Skipped, StepRecord, write_segment
+
+
+def record(step: int = 0, mode: str = "TRAIN", **parts: Any) -> StepRecord:
+    return StepRecord(step, mode, step, 1.0, **parts)
+
+
+def written(
+    tmp_path: Path, records: list[StepRecord], worker: str = "worker_0"
+) -> tuple[bytes, list[Skipped]]:
+    path = tmp_path / "x.safetensors"
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    try:
+        skipped = write_segment(descriptor, records, worker)
+    finally:
+        os.close(descriptor)
+    return path.read_bytes(), skipped
+
+
+M = np.array([[7.0]], np.float32)
+
+
+def contents_of(data: bytes) -> SegmentContents:
+    return parse_header(data[: header_size(data[:8], len(data))], len(data))
+
+
+def values_of(data: bytes) -> dict[tuple[str, int], Any]:
+    """(name, step) to array."""
+    found = {}
+    for run in contents_of(data).tensors:
+        for step, value in zip(run.steps, run.entry.view(data), strict=True):
+            found[run.name, step] = value
+    return found
+
+
+def test_tensors_come_back_by_name_and_step(tmp_path):
+    first, second = np.arange(6, dtype=np.float32).reshape(2, 3), np.ones((2, 3), np.float32)
+    data, skipped = written(
+        tmp_path, [record(0, tensors={"w": first}), record(5, tensors={"w": second})]
+    )
+    assert skipped == []
+    values = values_of(data)
+    np.testing.assert_array_equal(values["w", 0], first)
+    np.testing.assert_array_equal(values["w", 5], second)
+
+
+def test_one_tensor_at_several_steps_is_one_entry_that_any_tool_can_stack(tmp_path):
+    data, _ = written(tmp_path, [record(s, tensors={"w": torch.full((4,), s)}) for s in range(3)])
+    header = json.loads(data[8 : header_size(data[:8], len(data))])
+    assert header["w"]["shape"] == [3, 4]
+    assert header["w"]["dtype"] == "I64"
+
+
+def test_the_file_follows_the_safetensors_format(tmp_path):
+    """Its rules: 8-byte length, a JSON object, text metadata, entries without gaps, to the end."""
+    data, _ = written(
+        tmp_path,
+        [record(0, tensors={"a": np.zeros(3, np.uint8), "b": np.zeros(2)}, scalars={"c": 1.0})],
+    )
+    (length,) = struct.unpack_from("<Q", data)
+    header = json.loads(data[8 : 8 + length])
+    assert data[8:9] == b"{"
+    assert all(isinstance(text, str) for text in header.pop("__metadata__").values())
+    spans = sorted(entry["data_offsets"] for entry in header.values())
+    assert spans[0][0] == 0
+    assert all(left[1] == right[0] for left, right in zip(spans, spans[1:], strict=False))
+    assert spans[-1][1] == len(data) - 8 - length
+
+
+def test_the_safetensors_library_opens_it(tmp_path):
+    library = pytest.importorskip("safetensors.numpy", reason="safetensors is a dev requirement")
+    values = np.arange(6, dtype=np.float32).reshape(2, 3)
+    parts: dict[str, Any] = {"reduced": ("w",), "reductions": ("min",), "matrix": M}
+    data, _ = written(tmp_path, [record(0, tensors={"w": values, "e": np.empty(0)}, **parts)])
+    opened = library.load(data)
+    assert set(opened) == {"w", "e", "trackside/reductions/0"}
+    np.testing.assert_array_equal(opened["w"], values[None])
+
+
+def test_every_entry_is_aligned_to_its_element(tmp_path):
+    tensors = {"a": np.zeros(3, np.uint8), "b": np.zeros(5, np.float16), "c": np.zeros(2)}
+    data, _ = written(tmp_path, [record(0, tensors=tensors)])
+    for run in contents_of(data).tensors:
+        assert run.entry.view(data).flags.aligned
+        assert run.entry.start % run.entry.view(data).itemsize == 0
+
+
+@pytest.mark.parametrize("name", sorted(STORED))
+def test_every_element_type_comes_back_with_its_values(tmp_path, name):
+    bits = torch.arange(256, dtype=torch.uint8)
+    tensor = (
+        bits.view(getattr(torch, name))
+        if name.startswith("float8")
+        else torch.tensor([0, 1, 1, 0, 1]).to(getattr(torch, name))
+    )
+    data, skipped = written(tmp_path, [record(3, tensors={"x": tensor})])
+    assert skipped == []
+    (run,) = contents_of(data).tensors
+    assert run.entry.dtype == name
+    known = tensor.to(torch.float32) if "float8" in name or name == "bfloat16" else tensor
+    np.testing.assert_array_equal(run.entry.view(data)[0], known.numpy())
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st_numpy.arrays(
+        st.sampled_from([np.dtype(kind) for kind in ("f4", "f8", "i8", "c16", "?", ">f4")]),
+        st_numpy.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=4),
+    ),
+    st.text(st.characters(codec="utf-8"), min_size=1),
+)
+def test_any_array_under_any_name_comes_back(tmp_path_factory, array, name):
+    folder = tmp_path_factory.mktemp("any")
+    data, skipped = written(folder, [record(1, tensors={name: array})])
+    assert skipped == []
+    ((key, value),) = values_of(data).items()
+    assert key == (name, 1)
+    assert value.shape == array.shape
+    np.testing.assert_array_equal(value, array)
+
+
+@pytest.mark.parametrize("name", ["__metadata__", "trackside/reductions/0", "w@2", "a b/ü\n"])
+def test_names_that_mean_something_to_the_format_are_only_names(tmp_path, name):
+    data, _ = written(
+        tmp_path,
+        [
+            record(0, tensors={name: np.ones(2)}, reduced=("w",), reductions=("min",), matrix=M),
+            record(1, tensors={name: np.ones(3), "w": np.ones(1)}),
+        ],
+    )
+    values = values_of(data)
+    assert values[name, 0].shape == (2,)
+    assert values[name, 1].shape == (3,)
+
+
+def test_a_tensor_whose_shape_changes_keeps_both(tmp_path):
+    data, _ = written(
+        tmp_path,
+        [record(s, tensors={"x": np.full(n, s)}) for s, n in enumerate([4, 4, 2, 4])],
+    )
+    values = values_of(data)
+    assert [values["x", s].tolist() for s in range(4)] == [[0] * 4, [1] * 4, [2] * 2, [3] * 4]
+
+
+def test_reductions_of_all_steps_are_one_cube(tmp_path):
+    names, columns = ("a", "b", "c"), ("min", "abs_l2")
+    matrices = [np.arange(6, dtype=np.float32).reshape(3, 2) + s for s in range(4)]
+    data, _ = written(
+        tmp_path,
+        [record(s, reduced=names, reductions=columns, matrix=m) for s, m in enumerate(matrices)],
+    )
+    (cube,) = contents_of(data).reductions
+    assert (cube.tensors, cube.columns, cube.steps) == (names, columns, (0, 1, 2, 3))
+    np.testing.assert_array_equal(cube.entry.view(data), np.stack(matrices))
+
+
+def test_records_of_one_step_are_merged_and_the_later_value_counts(tmp_path):
+    data, _ = written(
+        tmp_path,
+        [
+            record(2, tensors={"a": np.zeros(2), "b": np.zeros(1)}),
+            record(2, scalars={"scalar/acc": 0.5}, shapes={"big": (10, 20)}),
+            record(2, tensors={"a": np.ones(3)}),
+        ],
+    )
+    contents = contents_of(data)
+    assert len(contents.steps) == 1
+    values = values_of(data)
+    assert values["a", 2].tolist() == [1, 1, 1]
+    assert values["scalar/acc", 2].tolist() == [0.5]
+    assert contents.shapes[0].shapes == {"big": (10, 20)}
+
+
+def test_an_odd_tensor_is_named_and_the_rest_is_stored(tmp_path):
+    data, skipped = written(
+        tmp_path,
+        [
+            record(
+                1,
+                tensors={
+                    "odd": np.array(["text"]),
+                    "meta": torch.zeros(2, device="meta"),
+                    "sparse": torch.eye(2).to_sparse(),
+                    "fine": np.ones(2),
+                },
+                scalars={"nan": math.nan},
+            )
+        ],
+    )
+    assert [item.name for item in skipped] == ["odd", "meta", "sparse"]
+    assert skipped[0].step == 1
+    assert set(values_of(data)) == {("fine", 1), ("nan", 1)}
+
+
+def test_a_tensor_that_needs_gradients_or_is_not_contiguous_is_stored(tmp_path):
+    base = torch.arange(6.0, requires_grad=True).reshape(2, 3)
+    data, skipped = written(tmp_path, [record(0, tensors={"t": base.T, "n": base.T.bfloat16()})])
+    assert skipped == []
+    assert values_of(data)["t", 0].tolist() == [[0, 3], [1, 4], [2, 5]]
+    assert values_of(data)["n", 0].tolist() == [[0, 3], [1, 4], [2, 5]]
+
+
+def test_reading_copies_nothing(tmp_path):
+    data, _ = written(tmp_path, [record(0, tensors={"w": np.ones(1000)})])
+    (run,) = contents_of(data).tensors
+    view = run.entry.view(data)
+    assert not view.flags.owndata
+    assert np.shares_memory(view, np.frombuffer(data, np.uint8))
+
+
+def test_a_segment_cut_anywhere_is_known_to_be_torn(tmp_path):
+    data, _ = written(tmp_path, [record(0, tensors={"w": np.ones(3)}, scalars={"s": 1.0})])
+    for length in range(len(data)):
+        with pytest.raises(TornSegment):
+            contents_of(data[:length])
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_a_damaged_header_is_torn_or_still_within_the_file(tmp_path_factory, data):
+    folder = tmp_path_factory.getbasetemp()
+    whole, _ = written(folder, [record(0, tensors={"w": np.ones(3)}, shapes={"b": (2,)})])
+    size = header_size(whole[:8], len(whole))
+    position = data.draw(st.integers(0, size - 1))
+    damaged = bytearray(whole)
+    damaged[position] = data.draw(st.integers(0, 255))
+    try:
+        contents = contents_of(bytes(damaged))
+    except TornSegment:
+        return
+    for run in contents.tensors:
+        run.entry.view(bytes(damaged))

@@ -1,0 +1,92 @@
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+
+from tests.capture.networks import Net, train
+from trackside.capture.crc32c import crc32c
+from trackside.capture.event_file import EDGES, EventFile
+from trackside.capture.hook import Hook
+from trackside.capture.modes import ModeKeys
+from trackside.capture.save_config import SaveConfig
+
+accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+
+
+def load(folder: Path) -> Any:
+    read = accumulator.EventAccumulator(str(folder), {"scalars": 0, "histograms": 0})
+    read.Reload()
+    return read
+
+
+def plain_crc32c(data: bytes) -> int:
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    return crc ^ 0xFFFFFFFF
+
+
+def test_the_checksum_of_the_standards_example():
+    assert crc32c(b"123456789") == 0xE3069283
+
+
+@given(st.one_of(st.binary(max_size=300), st.binary(min_size=250, max_size=2000)))
+def test_the_checksum_is_the_same_at_every_length(data):
+    assert crc32c(data) == plain_crc32c(data)
+
+
+def test_there_are_as_many_edges_as_tensorflow_has():
+    assert len(EDGES) == 1549
+
+
+def test_scalars_and_histograms_are_read_by_tensorboard_itself(tmp_path):
+    values = np.concatenate([np.random.default_rng(0).normal(size=1000), [np.nan, np.inf, 0.0]])
+    file = EventFile(tmp_path)
+    file.add_scalar("a b/ü?", 2.5, 7, 100.0)
+    file.add_histogram("values", values, 7, 100.0)
+    file.add_histogram("huge", np.array([-1e30, 1e30, 1e-20]), 7, 100.0)
+    file.close()
+
+    read = load(tmp_path)
+    (scalar,) = read.Scalars("a_b/ü_")
+    assert (scalar.step, scalar.value, scalar.wall_time) == (7, 2.5, 100.0)
+    (event,) = read.Histograms("values")
+    histogram = event.histogram_value
+    finite = values[np.isfinite(values)]
+    assert histogram.num == finite.size
+    assert histogram.min == finite.min()
+    assert histogram.sum == pytest.approx(finite.sum())
+    assert sum(histogram.bucket) == finite.size
+    assert sum(read.Histograms("huge")[0].histogram_value.bucket) == 3
+
+
+def test_the_hook_exports_losses_scalars_and_histograms_by_mode(tmp_path):
+    model, criterion = Net(), nn.CrossEntropyLoss()
+    hook = Hook(
+        tmp_path / "t",
+        tensorboard_dir=str(tmp_path / "tb"),
+        save_config=SaveConfig(save_interval=2),
+        include_collections=["weights"],
+    )
+    hook.get_collection("weights").save_histogram = True
+    hook.register_module(model)
+    hook.register_loss(criterion)
+    hook.set_mode(ModeKeys.TRAIN)
+    train(model, 3, criterion=criterion, each=lambda step: hook.save_scalar("accuracy", step))
+    hook.set_mode(ModeKeys.EVAL)
+    model(torch.randn(4, 1, 6, 6))
+    hook.save_scalar("accuracy", 9)
+    hook.close()
+
+    trained = load(tmp_path / "tb" / "TRAIN")
+    assert [s.step for s in trained.Scalars("CrossEntropyLoss_output_0")] == [0, 2]
+    assert [s.value for s in trained.Scalars("scalar/accuracy")] == [0, 1, 2]
+    assert len(trained.Histograms("weights/Net_out.weight")) == 2
+    assert [s.step for s in load(tmp_path / "tb" / "EVAL").Scalars("scalar/accuracy")] == [3]

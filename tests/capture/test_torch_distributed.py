@@ -1,0 +1,148 @@
+"""Two real processes over gloo: replicated (DDP) and sharded (`fully_shard`) training."""
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from tests.capture.networks import read
+
+SCRIPT = """
+import sys, torch, torch.distributed as dist
+from torch import nn
+from trackside.capture.hook import Hook
+from trackside.capture.reduction_config import ReductionConfig
+from trackside.capture.save_config import SaveConfig
+
+how, out_dir, workers, literal = sys.argv[1:]
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 4, bias=False)
+        self.out = nn.Linear(4, 1, bias=False)
+
+    def forward(self, x):
+        return self.out(self.fc(x))
+
+dist.init_process_group("gloo")
+torch.manual_seed(0)
+model = Net()
+with torch.no_grad():
+    for parameter in model.parameters():
+        parameter.fill_(1.0)
+if how == "ddp":
+    model = nn.parallel.DistributedDataParallel(model)
+else:
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+    fully_shard(model, mesh=init_device_mesh("cpu", (2,)))
+hook = Hook(
+    out_dir,
+    save_config=SaveConfig(save_interval=1),
+    include_collections=["weights", "gradients"],
+    include_regex=["output"],
+    reduction_config=ReductionConfig(["max", "sum"], save_raw_tensor=True),
+    include_workers=workers,
+    literal_names=literal == "literal",
+)
+hook.register_module(model)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(2):
+    optimizer.zero_grad()
+    model(torch.full((1, 4), 1.0 + dist.get_rank())).sum().backward()
+    optimizer.step()
+hook.close()
+assert hook.failures.count == 0, hook.failures._kinds
+dist.destroy_process_group()
+"""
+
+
+def launch(how: str, out_dir: Path, workers: str, names: str = "clean") -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, "-c", SCRIPT, how, str(out_dir), workers, names],
+            env={
+                **os.environ,
+                "RANK": str(rank),
+                "WORLD_SIZE": "2",
+                "MASTER_ADDR": "127.0.0.1",
+                "MASTER_PORT": str(port),
+                "OMP_NUM_THREADS": "1",
+            },
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    for rank in ranks:
+        _, errors = rank.communicate(timeout=100)
+        assert rank.returncode == 0, errors
+
+
+pytestmark = [pytest.mark.timeout(150), pytest.mark.xdist_group("gloo")]
+
+
+def test_ddp_saves_the_local_gradients_of_every_rank(tmp_path):
+    launch("ddp", tmp_path / "t", "all")
+
+    trial = read(tmp_path / "t")
+    assert trial.workers() == ["worker_0", "worker_1"]
+    gradient = trial.tensor("gradient/Net_out.weight")
+    assert gradient.value(0, worker="worker_0").tolist() == [[4.0] * 4]
+    assert gradient.value(0, worker="worker_1").tolist() == [[8.0] * 4]
+    assert gradient.reduction_value(0, "max", worker="worker_1") == 8.0
+    assert "fc_output_0" in trial.tensor_names()
+    assert trial.steps() == [0, 1]
+
+
+def test_one_worker_writes_for_all_and_names_may_be_literal(tmp_path):
+    launch("ddp", tmp_path / "t", "one", "literal")
+
+    trial = read(tmp_path / "t")
+    assert trial.workers() == ["worker_0"]
+    assert trial.num_workers == 1
+    assert {
+        "gradient/DistributedDataParallel_module.fc.weight",
+        "DistributedDataParallel_module.fc.weight",
+        "module.fc_output_0",
+        "module_output_0",
+        "DistributedDataParallel_output_0",
+    } <= set(trial.tensor_names())
+
+
+def test_sharded_models_save_the_shard_of_every_rank(tmp_path):
+    launch("fsdp", tmp_path / "t", "all")
+
+    trial = read(tmp_path / "t")
+    names = trial.tensor_names()
+    assert {"Net_fc.weight", "gradient/Net_fc.weight", "Net_output_0", "fc_output_0"} <= set(names)
+    weight = trial.tensor("Net_fc.weight")
+    shards = [weight.value(0, worker=f"worker_{rank}") for rank in range(2)]
+    np.testing.assert_array_equal(np.concatenate(shards), np.ones((4, 4)))
+    gradient = trial.tensor("gradient/Net_fc.weight")
+    shards = [gradient.value(0, worker=f"worker_{rank}") for rank in range(2)]
+    np.testing.assert_array_equal(np.concatenate(shards), np.full((4, 4), 1.5))
+    assert gradient.reduction_value(0, "sum", worker="worker_0") == 12.0
+
+
+def test_the_names_of_a_checkpoint_wrapper_are_seen_through(tmp_path):
+    from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
+
+    from trackside.capture.names import Names
+
+    model = torch.nn.Sequential(checkpoint_wrapper(torch.nn.Linear(2, 2)))
+
+    assert [name for name, _ in Names(model).parameters()] == [
+        "Sequential_0.weight",
+        "Sequential_0.bias",
+    ]
+    assert [name for name, _ in Names(model).modules()] == ["Sequential", "0"]

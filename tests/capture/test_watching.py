@@ -1,0 +1,84 @@
+import pytest
+import torch
+from torch import nn
+
+import trackside.capture as tc
+from tests.capture.networks import Net, batch, read, train
+from trackside.capture.modes import ModeKeys
+
+
+def test_the_public_name_is_a_context_manager_outside_of_jobs(tmp_path):
+    model = Net()
+    with tc.watch(
+        model, out_dir=tmp_path / "t", collections=["gradients", "losses"], every=2
+    ) as hook:
+        losses = train(model, 3)
+        model.eval()
+        model(batch()[0])
+
+    trial = read(tmp_path / "t")
+    assert trial.steps(ModeKeys.TRAIN) == [0, 2]
+    assert trial.tensor_names(collection="losses") == ["loss_output_0"]
+    assert float(trial.tensor("loss_output_0").value(2)) == losses[2]
+    assert "gradient/Net_out.weight" in trial.tensor_names()
+    assert hook.mode_steps[ModeKeys.EVAL] == 0
+    assert tc.get_hook() is None
+
+
+def test_a_loss_module_that_is_named_is_not_recorded_twice(tmp_path):
+    model, criterion = Net(), nn.CrossEntropyLoss()
+    with tc.watch(model, criterion, out_dir=tmp_path / "t", every=1):
+        train(model, 2, criterion=criterion)
+
+    assert read(tmp_path / "t").tensor_names() == ["CrossEntropyLoss_output_0"]
+
+
+def test_a_scaled_loss_is_recorded_unscaled(tmp_path):
+    model = nn.Linear(2, 1)
+    scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
+    with tc.watch(model, out_dir=tmp_path / "t", every=1):
+        loss = model(torch.ones(1, 2)).sum()
+        scaler.scale(loss).backward()
+
+    assert float(read(tmp_path / "t").tensor("loss_output_0").value(0)) == loss.item()
+
+
+def test_reductions_may_be_named(tmp_path):
+    model = Net()
+    with tc.watch(
+        model,
+        out_dir=tmp_path / "t",
+        collections=["weights"],
+        every=1,
+        reductions=["l2", "abs_max"],
+    ):
+        train(model, 1)
+
+    weight = read(tmp_path / "t").tensor("Net_out.weight")
+    assert set(weight.reduction_values(0)) == {("l2", False), ("max", True)}
+
+
+def test_torch_is_as_it_was_after_the_block(tmp_path):
+    before = torch.Tensor.backward
+    model = Net()
+    with tc.watch(model, out_dir=tmp_path / "t"):
+        assert torch.Tensor.backward is not before
+        train(model, 1)
+
+    assert torch.Tensor.backward is before
+    assert not model._forward_pre_hooks
+    assert not any(module._forward_hooks for module in model.modules())
+
+
+def test_an_exception_in_the_block_passes_and_the_trial_is_ended(tmp_path):
+    model = Net()
+
+    def fail_late(step: int) -> None:
+        if step == 2:
+            raise ZeroDivisionError
+
+    watching = tc.watch(model, out_dir=tmp_path / "t", ring=2, every=1)
+    with pytest.raises(ZeroDivisionError), watching:
+        train(model, 3, each=fail_late)
+
+    assert read(tmp_path / "t").steps() == [1, 2]
