@@ -10,6 +10,10 @@ if TYPE_CHECKING:
     from trackside.capture import modes as modes
     from trackside.capture.collection import Collection as Collection
     from trackside.capture.collection import CollectionKeys as CollectionKeys
+    from trackside.capture.hook import Hook as Hook
+    from trackside.capture.hook import del_hook as del_hook
+    from trackside.capture.hook import get_hook as get_hook
+    from trackside.capture.hook import set_hook as set_hook
     from trackside.capture.modes import ModeKeys as ModeKeys
     from trackside.capture.reduction_config import ReductionConfig as ReductionConfig
     from trackside.capture.refreshing import no_refresh as no_refresh
@@ -40,7 +44,7 @@ _HOMES = {
     "refresh": "refreshing",
     "set_hook": "hook",
     "tensor_table": "table",
-    "watch": "watched",
+    "watch": "watching",
 }
 
 __all__ = sorted([*_HOMES, "modes"])
