@@ -27,6 +27,8 @@ def column_name(reduction: str, absolute: bool = False) -> str:
 
 def reduce_rows(values: Array, column: str) -> Array:
     """One float64 figure for each entry of the first axis; NaN where it is not defined."""
+    if values.dtype.kind not in "biufc":  # smdebug saves text too
+        return np.full(len(values), np.nan)
     rows = values.reshape(len(values), -1)
     name = column.removeprefix("abs_")
     if name != column or np.iscomplexobj(rows):
