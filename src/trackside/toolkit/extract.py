@@ -5,11 +5,13 @@ symbolic link may only go up from its own folder and then down: such a chain can
 """
 
 import bz2
+import errno
 import gzip
 import lzma
 import os
 import shutil
 import tarfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import IO, cast
@@ -46,9 +48,13 @@ def extract(path: str, folder: str) -> None:
         try:
             for member in archive:
                 writer.add(archive, member)
-        except (tarfile.TarError, EOFError, lzma.LZMAError, gzip.BadGzipFile) as damaged:
+            writer.make_links()
+        except OSError as refused:
+            if refused.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            raise ArchiveError(f"{path!r} cannot be extracted: {refused}.") from refused
+        except (tarfile.TarError, EOFError, zlib.error, lzma.LZMAError) as damaged:
             raise ArchiveError(f"{path!r} is damaged: {damaged}. Pack it again.") from damaged
-    writer.make_links()
 
 
 class _Writer:
@@ -187,7 +193,7 @@ def _opened(path: str) -> Iterator[tarfile.TarFile]:
     with cast(IO[bytes], opener(path, "rb")) as file:
         try:
             archive = tarfile.TarFile(fileobj=cast(IO[bytes], _Bounded(file)))
-        except (tarfile.TarError, EOFError, lzma.LZMAError, gzip.BadGzipFile) as wrong:
+        except (tarfile.TarError, EOFError, zlib.error, lzma.LZMAError, OSError) as wrong:
             raise ArchiveError(f"{path!r} is not a tar archive: {wrong}.") from wrong
         with archive:
             yield archive

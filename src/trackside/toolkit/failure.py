@@ -24,8 +24,9 @@ def compose(failed: BaseException, secrets: list[str]) -> str:
     if isinstance(failed, TracksideError) or _is_client_error(failed):
         return mask_text(str(failed), secrets)[:LONGEST]
     last = "".join(traceback.format_exception_only(failed)).strip()
+    head = f"Framework Error: {last[: LONGEST // 2]}\n"
     whole = "".join(traceback.format_exception(failed)).strip()
-    return mask_text(f"Framework Error: {last}\n{_end(whole, LONGEST)}", secrets)[:LONGEST]
+    return mask_text(head + _end(whole, LONGEST - len(head)), secrets)[:LONGEST]
 
 
 def oom_evidence(code: int, kills_before: int | None) -> str:

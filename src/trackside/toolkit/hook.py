@@ -13,7 +13,14 @@ def call_hook(named: str, log_level: int) -> None:
         raise ToolkitError(
             f"SAGEMAKER_TRAINING_MODULE = {named!r}. It has the form 'package.module:function'."
         )
-    module = import_module(module_name)
+    try:
+        module = import_module(module_name)
+    except ModuleNotFoundError as missing:
+        if not f"{module_name}.".startswith(f"{missing.name}."):
+            raise
+        raise ToolkitError(
+            f"SAGEMAKER_TRAINING_MODULE = {named!r}, and there is no module {missing.name!r}."
+        ) from missing
     # After the import, so that a framework may set up logging first.
     logging.basicConfig(format=log.FORMAT, level=log_level)
     try:

@@ -64,7 +64,7 @@ def run_script(
 
         mpi.run_script(job, entry_point, interpreter, variables, signals)
         return
-    make = _torchrun if launcher is Launcher.TORCHRUN else _plain
+    make = torchrun_command if launcher is Launcher.TORCHRUN else _plain
     execute(
         job,
         make(job, entry_point, interpreter.python, job.arguments),
@@ -74,11 +74,7 @@ def run_script(
     )
 
 
-def _plain(_job: Job, entry_point: EntryPoint, python: str, arguments: Sequence[str]) -> list[str]:
-    return entry_point.command(python, arguments)
-
-
-def _torchrun(
+def torchrun_command(
     job: Job, entry_point: EntryPoint, python: str, arguments: Sequence[str]
 ) -> list[str]:
     hosts = job.environment.distribution_hosts
@@ -94,9 +90,10 @@ def _torchrun(
     settings = job.settings
     where = []
     if len(hosts) > 1 or settings.master_port is not None:
+        master = job.environment.master_hostname if len(hosts) > 1 else "127.0.0.1"
         where = [
             "--master_addr",
-            settings.master_address or job.environment.master_hostname,
+            settings.master_address or master,
             "--master_port",
             settings.master_port or MASTER_PORT,
             "--node_rank",
@@ -110,6 +107,10 @@ def _torchrun(
         *program,
         *arguments,
     ]
+
+
+def _plain(_job: Job, entry_point: EntryPoint, python: str, arguments: Sequence[str]) -> list[str]:
+    return entry_point.command(python, arguments)
 
 
 def _name_interface(environment: Environment, variables: dict[str, str]) -> None:

@@ -1,0 +1,155 @@
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.toolkit.conftest import TRAIN, Host, needs_root
+from trackside.errors import CommandFailed, ToolkitError
+from trackside.toolkit.failure import LONGEST, compose, essence
+
+TRACEBACK = """\
+starting
+Traceback (most recent call last):
+  File "train.py", line 2, in <module>
+    first()
+KeyError: 'a'
+
+During handling of the above exception, another exception occurred:
+
+Traceback (most recent call last):
+  File "train.py", line 9, in <module>
+    second()
+ValueError: the loss is not a number
+"""
+
+
+def test_the_four_lines_of_a_failed_script(host: Host):
+    host.hyperparameters(lr="0.1")
+    host.script("import sys; sys.exit(3)")
+    assert host.train().code == 1
+    command = f"{sys.executable} -- train.py --lr 0.1"
+    assert host.failure == (
+        f'ExecuteUserScriptError:\nExitCode 3\nErrorMessage ""\nCommand "{command}"'
+    )
+    assert not (host.output / "success").exists()
+
+
+def test_the_exception_comes_first_then_where_it_was_raised():
+    assert essence(TRACEBACK).splitlines() == [
+        "ValueError: the loss is not a number",
+        "Traceback (most recent call last):",
+        '  File "train.py", line 9, in <module>',
+        "    second()",
+    ]
+
+
+def test_without_a_traceback_the_last_lines_are_the_message():
+    assert essence("usage: train.py\ntrain.py: error: unknown option --x\n") == (
+        "usage: train.py\ntrain.py: error: unknown option --x"
+    )
+
+
+def test_the_launchers_own_traceback_does_not_hide_the_scripts():
+    said = (
+        "[rank1]: Traceback (most recent call last):\n"
+        '[rank1]:   File "train.py", line 4, in <module>\n'
+        "[rank0]: something else\n"
+        "[rank1]: RuntimeError: rank one\n"
+        "Traceback (most recent call last):\n"
+        '  File "run.py", line 9, in main\n'
+        "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n"
+        "====\ntrain.py FAILED\n"
+    )
+    assert essence(said).splitlines()[0] == "RuntimeError: rank one"
+    assert "something else" not in essence(said)
+
+
+@pytest.mark.parametrize("length", [10, 1000, 100_000])
+def test_no_text_is_longer_than_the_service_shows(length: int):
+    frames = "".join(f'  File "f.py", line {n}, in g\n    h()\n' for n in range(length))
+    said = f"Traceback (most recent call last):\n{frames}ValueError: the essence"
+    failed = CommandFailed("ExecuteUserScriptError", 1, said=said, command="c" * length)
+    text = compose(failed, [])
+    assert len(text) <= LONGEST
+    assert text.startswith(
+        'ExecuteUserScriptError:\nExitCode 1\nErrorMessage "ValueError: the essence'
+    )
+    assert f"line {length - 1}," in text
+    assert text.endswith('"')
+    assert len(compose(ToolkitError("m" * length), [])) <= LONGEST
+
+
+def test_a_long_message_leaves_room_for_the_command():
+    said = f"Traceback (most recent call last):\n  File 'x'\nValueError: {'long ' * 5000}"
+    text = compose(CommandFailed("ExecuteUserScriptError", 1, said=said, command="python"), [])
+    assert len(text) <= LONGEST
+    assert text.endswith('Command "python"')
+
+
+def test_an_unexpected_error_is_the_frameworks():
+    try:
+        raise RuntimeError("inside")
+    except RuntimeError as error:
+        text = compose(error, [])
+    assert text.startswith("Framework Error: RuntimeError: inside\nTraceback")
+
+
+def test_secrets_are_in_neither_log_nor_failure_text(host: Host):
+    host.hyperparameters(
+        api_key='"sk-123456789"',
+        hub_token='"hf_abcdefgh"',
+        max_tokens="100",
+        url="https://u:pw@h/x",
+    )
+    host.script("import sys; raise ValueError('cannot use ' + ' '.join(sys.argv))")
+    finished = host.train(MY_PASSWORD="correct horse")
+    toolkit_lines = finished.log.partition("Traceback")[0] + host.failure
+    for secret in ("sk-123456789", "hf_abcdefgh", "correct horse", "u:pw"):
+        assert secret not in toolkit_lines
+    assert "--api_key *** --hub_token *** --max_tokens 100" in host.failure
+
+
+def test_the_scripts_own_reason_is_kept(host: Host):
+    host.script(
+        "import os, sys\n"
+        "open(os.environ['SM_OUTPUT_DIR'] + '/failure', 'w').write('data is bad')\n"
+        "sys.exit(1)\n"
+    )
+    assert host.train().code == 1
+    assert host.failure == "data is bad"
+
+
+def test_a_killed_script_without_evidence_is_not_called_out_of_memory(host: Host):
+    host.script("import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
+    assert host.train().code == 1
+    assert "ExitCode -9\n" in host.failure
+    assert 'ExtraInfo "Process killed by SIGKILL (signal 9).' in host.failure
+    assert "OutOfMemory" not in host.failure
+
+
+def test_the_kernels_record_makes_it_out_of_memory(host: Host):
+    needs_root()
+    group = memory_group(host.base.parent.name)
+    host.script("x = bytearray(512 * 1024 * 1024)\nfor i in range(0, len(x), 4096): x[i] = 1\n")
+    enter = f"echo $$ > {group}/cgroup.procs && exec {' '.join(TRAIN)}"
+    try:
+        process = host.start(("sh", "-c", enter))
+        assert process.wait(timeout=40) == 1
+    finally:
+        group.rmdir()
+    assert 'ExtraInfo "OutOfMemory: Process killed by SIGKILL (signal 9)"' in host.failure
+
+
+def memory_group(name: str) -> Path:
+    """A cgroup of 128 MiB without swap, of either version."""
+    first = Path("/sys/fs/cgroup/memory")
+    root = first if first.is_dir() else Path("/sys/fs/cgroup")
+    limit = "memory.limit_in_bytes" if first.is_dir() else "memory.max"
+    group = root / f"trackside-test-{os.getpid()}-{name}"
+    try:
+        group.mkdir()
+        (group / limit).write_text(str(128 * 1024 * 1024))
+    except OSError as refused:
+        pytest.skip(f"no memory cgroup can be made here: {refused}")
+    return group

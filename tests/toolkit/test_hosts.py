@@ -1,0 +1,77 @@
+import json
+import socket
+import subprocess
+import time
+
+import pytest
+
+from tests.toolkit.conftest import TRAIN, Host, needs, needs_root, wait_until
+from trackside.errors import ToolkitError
+from trackside.toolkit.hosts import wait_for_names, wait_for_port
+
+
+def test_an_unknown_host_is_named_after_the_wait(host: Host):
+    names = ["localhost", "no-such-host.invalid"]
+    host.configure("resourceconfig", {"current_host": "localhost", "hosts": names})
+    host.script("raise SystemExit('must not run')")
+    started = time.monotonic()
+    assert host.train(TRACKSIDE_HOST_WAIT_SECONDS="1").code == 1
+    assert time.monotonic() - started < 20
+    assert host.failure.startswith("Host 'no-such-host.invalid' has no address.")
+    assert "TRACKSIDE_HOST_WAIT_SECONDS" in host.failure
+
+
+def test_a_host_that_appears_late_is_waited_for(host: Host):
+    needs("unshare", "unshare")
+    needs_root()
+    names = host.base / "hosts"
+    names.write_text("127.0.0.1 localhost\n")
+    host.configure("resourceconfig", {"current_host": "algo-1", "hosts": ["algo-1", "late-host"]})
+    host.script("print('together')")
+    # A private /etc/hosts, as the process sandbox makes it.
+    enter = f"mount --bind {names} /etc/hosts && exec {' '.join(TRAIN)}"
+    process = host.start(
+        ("unshare", "-m", "sh", "-c", enter),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        TRACKSIDE_HOST_WAIT_SECONDS="30",
+    )
+    wait_until((host.base / "model").exists)
+    with names.open("a") as file:
+        file.write("127.0.0.1 algo-1 late-host\n")
+    output, log = process.communicate(timeout=40)
+    assert output == b"together\n", log.decode()
+
+
+@pytest.mark.parametrize("value", ["true", "True"])
+def test_in_studio_nobody_is_waited_for(host: Host, value: str):
+    names = {"current_host": "a.invalid", "hosts": ["a.invalid", "b.invalid"]}
+    host.configure("resourceconfig", names)
+    host.script("print('ran')")
+    assert host.train(SM_STUDIO_LOCAL_MODE=value).stdout == b"ran\n"
+
+
+def test_a_single_host_is_never_looked_up(host: Host):
+    host.configure("resourceconfig", {"current_host": "a.invalid", "hosts": ["a.invalid"]})
+    host.script("import os; print(os.environ['SM_HOSTS'])")
+    assert json.loads(host.train().stdout) == ["a.invalid"]
+
+
+def test_a_wait_that_is_not_a_number_is_refused(host: Host):
+    host.script("")
+    assert host.train(TRACKSIDE_HOST_WAIT_SECONDS="soon").code == 1
+    assert host.failure.startswith("TRACKSIDE_HOST_WAIT_SECONDS = 'soon'.")
+
+
+def test_a_port_is_waited_for():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        wait_for_port("127.0.0.1", port, 5)
+    with pytest.raises(ToolkitError, match=f"does not answer on port {port}"):
+        wait_for_port("127.0.0.1", port, 0.2)
+
+
+def test_names_that_resolve_cost_no_time():
+    started = time.monotonic()
+    wait_for_names(["localhost"] * 20, 0)
+    assert time.monotonic() - started < 2
