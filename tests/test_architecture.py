@@ -24,7 +24,7 @@ MAY_IMPORT = {
     "supervisor": {ROOT, "storage"},
     "jobs": {ROOT, "storage", "placement"},
     "sdk": {ROOT, "storage", "jobs"},
-    "cli": {ROOT, "storage", "placement", "jobs", "sdk", "supervisor"},
+    "cli": {ROOT, "storage", "placement", "jobs", "sdk", "supervisor", "capture"},
 }
 
 MAY_READ_ENVIRONMENT = {

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from trackside.capture import modes as modes
+    from trackside.capture.trial import create_trial as create_trial
     from trackside.errors import InvalidSpec as InvalidSpec
     from trackside.errors import JobFailed as JobFailed
     from trackside.errors import TracksideError as TracksideError
@@ -38,7 +40,9 @@ _HOMES = {
     "TrainingInput": "trackside.sdk.inputs",
     "TrainingJob": "trackside.sdk.job",
     "attach": "trackside.sdk.job",
+    "create_trial": "trackside.capture.trial",
     "get_execution_role": "trackside.sdk.estimator",
+    "modes": "trackside.capture.modes",
     "rule_configs": "trackside.sdk.rule_configs",
 }
 

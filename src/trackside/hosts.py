@@ -61,6 +61,8 @@ class HostRecord:
     isolation: str = ""
     """How /opt/ml is private: root, user or none."""
     progress: Progress = field(default_factory=Progress)
+    capture: str = ""
+    """What went wrong in the debugger's hook, if anything did; training goes on all the same."""
     syncs: dict[str, SyncState] = field(default_factory=dict)
     """By the folder's name as the script sees it."""
 

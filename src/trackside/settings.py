@@ -21,6 +21,7 @@ INTERNAL = frozenset(
         "TRACKSIDE_OVERLAYS",
         "TRACKSIDE_REQUIRE",
         "TRACKSIDE_S3",
+        "TRACKSIDE_SOURCE_IN_PLACE",
     }
 )
 """Set by Trackside for the processes it starts, by the tests, or read by the storage module."""

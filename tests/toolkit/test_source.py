@@ -100,7 +100,7 @@ def test_a_full_disk_is_named(host: Host, tmp_path: Path):
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", host.code], check=True)
     try:
         assert host.train().code == 1
-        assert host.failure.startswith(f"No space left in '{host.code}'")
+        assert host.failure.startswith(f"No space left in '{host.code}")
         assert list(host.code.iterdir()) == []
     finally:
         subprocess.run(["umount", host.code], check=True)

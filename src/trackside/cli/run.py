@@ -9,7 +9,11 @@ import click
 
 from trackside.cli.pairs import FORM, as_mapping
 from trackside.cli.text import as_json
-from trackside.sdk.debugger import TensorBoardOutputConfig
+from trackside.sdk.debugger import (
+    CollectionConfig,
+    DebuggerHookConfig,
+    TensorBoardOutputConfig,
+)
 from trackside.sdk.estimator import Estimator
 from trackside.sdk.job import TrainingJob
 
@@ -70,6 +74,19 @@ def _metrics(
     metavar="LOCATION",
     help="/opt/ml/output/tensorboard is copied here as it grows.",
 )
+@click.option(
+    "--capture",
+    metavar="COLLECTIONS",
+    help="Save tensors, such as gradients,losses, with no change to the script.",
+)
+@click.option("--every", type=click.IntRange(1), metavar="STEPS", help="With --capture; 500.")
+@click.option(
+    "--ring",
+    type=click.IntRange(1),
+    metavar="STEPS",
+    help="With --capture: keep the last ones in memory, write them when the first NaN appears"
+    " or the script dies.",
+)
 @click.option("--name", "job_name", metavar="JOB", help="Otherwise the script's name and the time.")
 @click.option("--instances", "instance_count", type=click.IntRange(1), help="Number of hosts.")
 @click.option("--instance-type", metavar="TYPE", help="Noted; the job runs here.")
@@ -114,6 +131,9 @@ def run(
     job_name: str | None,
     distribution: str | None,
     processes_per_host: int | None,
+    capture: str | None,
+    every: int | None,
+    ring: int | None,
     wait: bool,
     json: bool,
     **arguments: Any,
@@ -126,12 +146,13 @@ def run(
     Examples:
       trackside run train.py --wait
       trackside run train.py --source-dir src --channel training=./data -p epochs=3 --wait
+      trackside run train.py --capture gradients,losses --every 100
       trackside run train.py --instances 2 --distribution torchrun --output s3://bucket/out
     """
     estimator = Estimator(
         **arguments,
         distribution=_distribution(distribution, processes_per_host),
-        debugger_hook_config=False,
+        debugger_hook_config=_capture(capture, every, ring),
     )
     estimator.fit(inputs or None, wait=False, job_name=job_name)
     assert estimator.latest_training_job is not None
@@ -144,6 +165,18 @@ def _distribution(launcher: str | None, processes: int | None) -> dict[str, Any]
             raise click.UsageError("--processes-per-host needs --distribution.")
         return {}
     return {_LAUNCHERS[launcher]: {"enabled": True, "processes_per_host": processes}}
+
+
+def _capture(names: str | None, every: int | None, ring: int | None) -> DebuggerHookConfig | bool:
+    if names is None:
+        if every is not None or ring is not None:
+            raise click.UsageError("--every and --ring need --capture.")
+        return False
+    parameters = {"save_interval": every, "ring": ring}
+    return DebuggerHookConfig(
+        hook_parameters={name: value for name, value in parameters.items() if value is not None},
+        collection_configs=[CollectionConfig(name.strip()) for name in names.split(",")],
+    )
 
 
 def _after_start(job: TrainingJob, *, wait: bool, json: bool) -> None:

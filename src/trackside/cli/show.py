@@ -78,9 +78,16 @@ def _hosts(described: Mapping[str, Any]) -> list[list[Cell]]:
         code = host["exit_code"]
         style = "red" if code or host["failure"] or host["lost"] else ""
         exit_text = "" if code is None else str(code)
-        note = one_line(host["failure"] or host["lost"]) or progress_text(host["progress"])
+        note = shortened(one_line(host["failure"] or host["lost"]))
+        note = note or progress_text(host["progress"])
+        if host["capture"]:
+            note = f"{note} CAPTURE: {shortened(one_line(host['capture']))}".strip()
         rows.append([Cell(name), Cell(host["phase"]), Cell(exit_text, style), Cell(note)])
     return rows
+
+
+def shortened(text: str, most: int = 100) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def progress_text(progress: Mapping[str, Any]) -> str:

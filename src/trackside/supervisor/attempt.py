@@ -166,6 +166,7 @@ class Attempt:
     def _announce_syncs(self) -> None:
         assert self._syncer is not None
         self.record.syncs = self._syncer.states()
+        self.record.capture = self._capture_problem()
         self._announce(self.record.phase)
         if not self.gang.is_lead:
             return
@@ -249,9 +250,18 @@ class Attempt:
             deadline = time.monotonic() + self.context.settings.upload_deadline_seconds
             error = self._syncer.finish(deadline, self._announce_waiting)
             self.record.syncs = self._syncer.states()
+            self.record.capture = self._capture_problem()
             if error:
                 self.record.unsent = error
         self._announce(Phase.ENDED)
+
+    def _capture_problem(self) -> str:
+        """The first thing the hook reported; it reports each kind once and goes on."""
+        hook = self.context.spec.debug_hook
+        marker = hook and self.folder.inside(hook.local_path) / "capture-errors.json"
+        problems = durable.read_json(marker) if marker else None
+        first = next(iter(problems["errors"]), None) if problems else None
+        return f"{first['where']}: {first['message']} ({first['count']} times)" if first else ""
 
     def _announce_waiting(self, error: str) -> None:
         if self.gang.is_lead:

@@ -41,8 +41,11 @@ def script_environment(context: Context, folder: HostFolder, master_port: int) -
         "TRACKSIDE_HOME": str(context.settings.home),
         "TRACKSIDE_OVERLAYS": str(Home(context.settings.home).overlays),
         "TRACKSIDE_EXIT_RECORD": str(folder.exit_record),
-        "TRACKSIDE_KEEP_BAKED_CODE": "1",
+        "TRACKSIDE_SOURCE_IN_PLACE": "1",
     }
+    if spec.debug_hook and (spec.debug_hook.collections or spec.debug_hook.parameters):
+        # Somebody asked for tensors; a hook configuration that says nothing is every SDK's default.
+        job["TRACKSIDE_CAPTURE"] = "auto"
     if len(spec.hosts) > 1:
         job["TRACKSIDE_HOSTS_SHARED_MACHINE"] = "1"
         job["MASTER_ADDR"] = addresses(spec.name, spec.hosts)[spec.hosts[0]]

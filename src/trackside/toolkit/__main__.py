@@ -25,8 +25,14 @@ from trackside.toolkit.process import StopSignals
 from trackside.toolkit.script import SCRIPT_ERROR
 from trackside.toolkit.variables import accepted, check_arguments, sm_variables
 
-# Holds a stand-in for `sagemaker_training`, for scripts that import it where it is not installed.
-ALIASES = os.path.join(os.path.dirname(__file__), "aliases")
+PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+# Stand-ins for packages that scripts import, each in a folder of its own, used where it is absent.
+ALIASES = {
+    "sagemaker_training": os.path.join(PACKAGE, "toolkit", "aliases"),
+    "smdebug": os.path.join(PACKAGE, "smdebug_alias"),
+}
+# Holds a `sitecustomize` that watches scripts which know nothing of capture.
+WATCHING = os.path.join(PACKAGE, "capture", "site")
 
 
 def main() -> int:
@@ -101,13 +107,17 @@ def _variables(job: Job, interpreter: Interpreter) -> dict[str, str]:
     check_arguments(job.arguments)
     overlay = interpreter.overlay
     paths = [*sys.path, *([overlay] if overlay else [])]
-    is_installed = any(os.path.isdir(os.path.join(path, "sagemaker_training")) for path in paths)
     return script_variables(
         accepted(sm_variables(job.environment, job.arguments)) | job.exports,
         code=job.code_dir,
-        aliases=None if is_installed else ALIASES,
+        ahead=[WATCHING] if job.settings.is_watched else [],
+        aliases=[folder for name, folder in ALIASES.items() if not _is_installed(name, paths)],
         programs=os.path.join(overlay, "bin") if overlay else None,
     )
+
+
+def _is_installed(name: str, paths: list[str]) -> bool:
+    return any(os.path.isdir(os.path.join(path, name)) for path in paths)
 
 
 def _wait_for_hosts(job: Job) -> None:

@@ -6,7 +6,7 @@ tuples: dataclasses would cost every job 6 ms of import time.
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from trackside.errors import InvalidSetting, ToolkitError
@@ -50,6 +50,10 @@ class Settings(NamedTuple):
     """SM_STUDIO_LOCAL_MODE: host names are not waited for."""
     keeps_baked_code: bool
     """TRACKSIDE_KEEP_BAKED_CODE: as on AWS, a code folder that is not empty beats the source."""
+    has_source_in_place: bool
+    """TRACKSIDE_SOURCE_IN_PLACE: whoever started us has put the source into the code folder."""
+    is_watched: bool
+    """TRACKSIDE_CAPTURE is `auto`: capture watches the script without a change to it."""
     argument_order: str
     """TRACKSIDE_ARGUMENT_ORDER: `sorted`, as on AWS, or `request`."""
     host_wait_seconds: float
@@ -158,6 +162,8 @@ def read_settings() -> Settings:
         s3_endpoint=_first(variables, "S3_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"),
         is_studio_local=_is_on(variables, "SM_STUDIO_LOCAL_MODE"),
         keeps_baked_code=_is_on(variables, "TRACKSIDE_KEEP_BAKED_CODE"),
+        has_source_in_place=_is_on(variables, "TRACKSIDE_SOURCE_IN_PLACE"),
+        is_watched=variables.get("TRACKSIDE_CAPTURE") == "auto",
         argument_order=_choice(variables, "TRACKSIDE_ARGUMENT_ORDER", "sorted", "request"),
         host_wait_seconds=_seconds(variables, "TRACKSIDE_HOST_WAIT_SECONDS", HOST_WAIT_SECONDS),
         overlays=variables.get("TRACKSIDE_OVERLAYS") or None,
@@ -191,7 +197,7 @@ def read_job(settings: Settings) -> Job:
     return Job(
         settings=settings,
         environment=environment,
-        source=str(source) if source else None,
+        source=str(source) if source and not settings.has_source_in_place else None,
         arguments=to_arguments(parts.user, sort=settings.argument_order == "sorted"),
         exports={
             "SAGEMAKER_JOB_NAME": to_text(own.get("sagemaker_job_name")),
@@ -207,15 +213,20 @@ def process_variables(additions: Mapping[str, str]) -> dict[str, str]:
 
 
 def script_variables(
-    additions: Mapping[str, str], *, code: str, aliases: str | None, programs: str | None
+    additions: Mapping[str, str],
+    *,
+    code: str,
+    ahead: Sequence[str] = (),
+    aliases: Sequence[str] = (),
+    programs: str | None = None,
 ) -> dict[str, str]:
     """The script's whole environment: ours, the additions, and the code folder importable.
 
-    `aliases` goes to the end of PYTHONPATH, `programs` to the front of PATH.
+    `ahead` goes to the front of PYTHONPATH, `aliases` to its end, `programs` to the front of PATH.
     """
     variables = {**process_variables({"PYTHONUNBUFFERED": "1"}), **additions}
     variables.pop("TRACKSIDE_EXIT_RECORD", None)
-    paths = [code, variables.get("PYTHONPATH"), aliases]
+    paths = [*ahead, code, variables.get("PYTHONPATH"), *aliases]
     variables["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
     if programs is not None:
         variables["PATH"] = os.pathsep.join([programs, variables.get("PATH", os.defpath)])

@@ -3,14 +3,16 @@
 import errno
 import os
 import shutil
+import tarfile
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from trackside.errors import DiskFull, StorageError, ToolkitError
+from trackside.extract import extract
 from trackside.toolkit import log
 from trackside.toolkit.environment import Settings
-from trackside.toolkit.extract import extract, is_archive
 
 
 def provide_source(source: str, code: str, settings: Settings) -> None:
@@ -32,7 +34,7 @@ def provide_source(source: str, code: str, settings: Settings) -> None:
             if source.startswith("s3://"):
                 archive = os.path.join(staging, "archive")
                 _download(source, archive, settings)
-                extract(archive, content)
+                _extract(archive, content)
             else:
                 _copy(path, content)
             _replace(code, staging, content)
@@ -66,10 +68,14 @@ def _copy(path: str, content: str) -> None:
             f"The source {path!r} does not exist. It can be a folder, a tar archive, a file "
             "or an s3:// address of an archive."
         )
-    elif is_archive(path):
-        extract(path, content)
+    elif tarfile.is_tarfile(path):
+        _extract(path, content)
     else:
         shutil.copy(path, content)
+
+
+def _extract(archive: str, content: str) -> None:
+    extract(Path(archive), Path(content), warn=log.warning)
 
 
 def _replace(code: str, staging: str, content: str) -> None:
