@@ -100,8 +100,9 @@ def _interpreter(job: Job, entry_point: EntryPoint, signals: StopSignals) -> Int
 def _variables(job: Job, interpreter: Interpreter) -> dict[str, str]:
     check_arguments(job.arguments)
     overlay = interpreter.overlay
-    paths = [*sys.path, *([overlay] if overlay else [])]
-    is_installed = any(os.path.isdir(os.path.join(path, "sagemaker_training")) for path in paths)
+    # The alias steps aside for a package it does not know of here; this only saves it the work.
+    original = "sagemaker_training"
+    is_installed = any(os.path.isdir(os.path.join(path, original)) for path in sys.path)
     return script_variables(
         accepted(sm_variables(job.environment, job.arguments)) | job.exports,
         code=job.code_dir,
