@@ -33,6 +33,13 @@ def hard_link(name: str, target: str) -> tuple[tarfile.TarInfo, bytes]:
     return member(name, type=tarfile.LNKTYPE, linkname=target)
 
 
+@pytest.fixture(params=["with Python's filter", "without"], autouse=True)
+def _data_filter(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch):
+    """Our own checks have to suffice: Python's may be missing, and had holes."""
+    if request.param == "without":
+        monkeypatch.delattr(tarfile, "data_filter", raising=False)
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Deep enough that leaving it by a few steps is seen."""
@@ -63,8 +70,8 @@ def check_nothing_left(tmp_path: Path, folder: Path) -> None:
     assert outside <= {"archive", "outside", "outside/a", "outside/a/folder", "secret"}
     root = os.path.realpath(folder)
     for path in folder.rglob("*"):
-        if path.is_symlink() and path.exists():
-            assert os.path.realpath(path).startswith(root)
+        if path.is_symlink():
+            assert (os.path.realpath(path) + os.sep).startswith(root + os.sep)
 
 
 @pytest.mark.parametrize("mode", ["w", "w:gz", "w:bz2", "w:xz"])
@@ -99,10 +106,12 @@ def test_devices_and_pipes_are_skipped(tmp_path: Path, folder: Path, kind: bytes
     assert everything_below(folder) == {"train.py"}
 
 
+@pytest.mark.parametrize("plants", [False, True])
 @pytest.mark.parametrize("target", ["../../secret", "/etc/passwd", "a/../../../secret", ".."])
-def test_a_link_out_is_skipped(tmp_path: Path, folder: Path, target: str):
+def test_a_link_out_is_skipped(tmp_path: Path, folder: Path, target: str, plants: bool):
     (tmp_path / "secret").write_text("secret")
-    unpack(tmp_path, folder, link("leak", target), member("leak/planted", b"x"))
+    through = [member("leak/planted", b"x")] if plants else []
+    unpack(tmp_path, folder, link("leak", target), *through)
     assert not (folder / "leak").is_symlink()
     check_nothing_left(tmp_path, folder)
 
@@ -120,37 +129,32 @@ def test_links_inside_work(tmp_path: Path, folder: Path):
 
 
 CHAINS = {
-    "a link through a link that appears later": [
-        link("a", "b/../x"),
-        link("b", "."),
-        member("a/planted", b"x"),
-    ],
-    "a link placed below another link": [
-        link("d", "."),
-        link("d/up", "../escape"),
-        member("d/up/planted", b"x"),
-    ],
-    "two steps of one level each": [
+    "a link through a link that appears later": [link("a", "b/../x"), link("b", ".")],
+    "a link through a link that appeared before": [link("b", "."), link("a", "b/../x")],
+    "a link placed below another link": [link("d", "."), link("d/a", "../escape")],
+    "a link placed below a link that comes later": [link("d/a", "../escape"), link("d", ".")],
+    "steps of one level each": [
         member("s/t/keep", b""),
         link("one", "s/t"),
-        link("one/two", "../../../out"),
-        member("one/two/planted", b"x"),
+        link("one/two", "../../out"),
+        link("a", "one/two"),
     ],
-    "a hard link to a link out": [
-        link("leak", "../../secret"),
-        hard_link("stolen", "leak"),
-    ],
+    "up after a link that went up": [link("p/q/a", "../b/../x"), link("p/b", "..")],
+    "a hard link to a link out": [link("a", "../../secret"), hard_link("stolen", "a")],
     "a hard link to the outside": [hard_link("stolen", "../../secret")],
-    "a file over a link": [link("x", "../../secret"), member("x", b"overwritten")],
+    "a file over a link": [link("a", "../../secret"), member("a", b"overwritten")],
 }
 
 
+@pytest.mark.parametrize("plants", [False, True])
 @pytest.mark.parametrize("members", CHAINS.values(), ids=CHAINS.keys())
 def test_no_chain_of_links_leads_out(
-    tmp_path: Path, folder: Path, members: list[tuple[tarfile.TarInfo, bytes]]
+    tmp_path: Path, folder: Path, members: list[tuple[tarfile.TarInfo, bytes]], plants: bool
 ):
     (tmp_path / "secret").write_text("secret")
-    unpack(tmp_path, folder, *members)
+    through = [member("a/planted", b"x")] if plants else []
+    with suppress(ArchiveError):
+        unpack(tmp_path, folder, *members, *through)
     check_nothing_left(tmp_path, folder)
     assert (tmp_path / "secret").read_text() == "secret"
     assert not any(path.is_file() and path.read_bytes() == b"secret" for path in folder.rglob("*"))
@@ -227,7 +231,7 @@ def test_a_header_that_claims_gigabytes_is_refused(tmp_path: Path, folder: Path)
     with gzip.open(path, "wb") as file:
         file.write(info.tobuf(tarfile.GNU_FORMAT))
         file.write(bytes(16 * 1024 * 1024))
-    with pytest.raises(ArchiveError):
+    with pytest.raises(ArchiveError, match="4,294,967,296 bytes read at once"):
         extract(str(path), str(folder))
 
 
