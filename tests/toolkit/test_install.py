@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.toolkit.conftest import Host, wait_until
+from tests.toolkit.conftest import SOURCES, Host, wait_until
 
 REPORT = "import sys, {0}; print({0}.__file__, sys.executable)"
 
@@ -62,6 +62,22 @@ def test_requirements_go_into_an_overlay_that_sees_the_parents_packages(host: Ho
     assert module.startswith(str(overlays))
     assert python.startswith(str(overlays))
     assert parent_packages() == before
+
+
+def test_a_toolkit_started_without_packages_finds_them_for_the_script(host: Host, overlays: Path):
+    wheel(host.code / "wheels", "tracksidetest")
+    host.script("import numpy\n" + REPORT.format("tracksidetest"))
+    host.script("--find-links wheels\ntracksidetest\nnumpy\n", "requirements.txt")
+    start = (
+        f"import sys; sys.path.insert(0, {SOURCES!r}); "
+        "from trackside.toolkit.__main__ import main; sys.exit(main())"
+    )
+    process = host.start(
+        (sys.executable, "-S", "-E", "-c", start), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    output, log = process.communicate(timeout=50)
+    assert process.returncode == 0, log.decode()
+    assert output.decode().splitlines()[-1].startswith(str(overlays))
 
 
 def test_a_second_job_reuses_the_overlay_without_pip(host: Host, overlays: Path):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -269,3 +270,36 @@ def test_the_original_is_never_hidden(host: Host, tmp_path: Path, place: str):
     host.script(f"{add}import sagemaker_training; print(sagemaker_training.name)\n")
     finished = host.train()
     assert finished.stdout == b"the original\n", finished.log
+
+
+def test_the_documentations_first_example_runs_as_printed(host: Host, tmp_path: Path):
+    page = (Path(__file__).parents[2] / "docs" / "toolkit.md").read_text()
+    example = page.partition("```sh\n")[2].partition("```")[0]
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    (programs / "train").write_text(f"#!/bin/sh\nexec {' '.join(TRAIN)}\n")
+    (programs / "train").chmod(0o755)
+    done = subprocess.run(
+        ["sh", "-e", "-c", example],
+        cwd=tmp_path,
+        env=host.variables | {"PATH": f"{programs}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+    )
+    model = tmp_path / "ml" / "model"
+    expected = f"Namespace(batch_size=256, learning_rate=0.0001, model_dir='{model}')"
+    assert done.stdout.strip() == expected, done.stderr
+
+
+def test_the_documentations_python_examples_run():
+    page = (Path(__file__).parents[2] / "docs" / "toolkit.md").read_text()
+    for example in page.split("```python\n")[1:]:
+        subprocess.run([sys.executable, "-c", example.partition("```")[0]], check=True)
+
+
+def test_every_setting_is_documented():
+    folder = Path(__file__).parents[2]
+    page = (folder / "docs" / "toolkit.md").read_text().partition("## Settings")[2]
+    source = (folder / "src" / "trackside" / "toolkit" / "environment.py").read_text()
+    for name in set(re.findall(r"TRACKSIDE_[A-Z_]+", source)):
+        assert f"| `{name}` |" in page

@@ -3,11 +3,13 @@
 import os
 import signal
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
-from tests.toolkit.conftest import Host, children_of, needs, wait_until
+from tests.toolkit.conftest import TRAIN, Host, children_of, needs, needs_root, wait_until
 
 RANK = """
 import os, signal, sys, time
@@ -141,3 +143,92 @@ def test_a_master_that_dies_is_not_waited_for(pair: list[Host]):
     assert "algo-1 ended without reporting" in pair[1].failure
     for pid in mpirun:
         os.killpg(pid, signal.SIGKILL)
+
+
+class Machine(NamedTuple):
+    host: Host
+    space: str
+    shared: Path
+
+    def start(self, name: str, **more: str) -> "subprocess.Popen[bytes]":
+        configure(self.host, name, ("algo-1", "algo-2"), **more)
+        scratch = self.shared / "scratch"
+        enter = [
+            f"hostname {name}",
+            f"mount --bind {self.shared}/hosts /etc/hosts",
+            f"mkdir -p /root/.ssh && mount --bind {self.shared}/ssh /root/.ssh",
+            f"mount -t tmpfs tmpfs {scratch}",
+            "mount -t tmpfs tmpfs /run",
+            f"exec {' '.join(TRAIN)}",
+        ]
+        inside = ("unshare", "--uts", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child")
+        with (self.host.base / "log").open("wb") as log:
+            return self.host.start(
+                ("ip", "netns", "exec", self.space, *inside, "sh", "-c", " && ".join(enter)),
+                stdout=log,
+                stderr=log,
+                TMPDIR=str(scratch),
+                TRACKSIDE_HOST_WAIT_SECONDS="30",
+            )
+
+    @property
+    def log(self) -> str:
+        return (self.host.base / "log").read_text()
+
+
+@pytest.fixture
+def machines(host: Host, tmp_path: Path) -> Iterator[list[Machine]]:
+    """Two hosts with a network, a host name, a /tmp of their own, and a common ssh key."""
+    for program in ("ip", "unshare", "ssh-keygen", "/usr/sbin/sshd"):
+        needs(program, "mpi")
+    needs_root()
+    keys = tmp_path / "ssh"
+    keys.mkdir(mode=0o700)
+    key = keys / "id_ed25519"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
+    (keys / "authorized_keys").write_text(key.with_suffix(".pub").read_text())
+    (tmp_path / "hosts").write_text("127.0.0.1 localhost\n10.99.0.1 algo-1\n10.99.0.2 algo-2\n")
+    (tmp_path / "scratch").mkdir()
+    spaces = [f"trackside-{os.getpid()}-{number}" for number in (1, 2)]
+    for space in spaces:
+        subprocess.run(["ip", "netns", "add", space], check=True)
+    try:
+        link = f"ip link add eth0 netns {spaces[0]} type veth peer name eth0 netns {spaces[1]}"
+        subprocess.run(link.split(), check=True)
+        for number, space in enumerate(spaces, 1):
+            for command in (f"addr add 10.99.0.{number}/24 dev eth0", "link set eth0 up"):
+                subprocess.run(["ip", "-n", space, *command.split()], check=True)
+            subprocess.run(["ip", "-n", space, "link", "set", "lo", "up"], check=True)
+        second = Host(tmp_path / "second")
+        yield [Machine(host, spaces[0], tmp_path), Machine(second, spaces[1], tmp_path)]
+        second.close()
+    finally:
+        for space in spaces:
+            subprocess.run(["ip", "netns", "delete", space], check=True)
+
+
+def test_ranks_on_two_machines_are_started_over_ssh(machines: list[Machine]):
+    first, second = machines
+    processes = [second.start("algo-2"), first.start("algo-1")]
+    assert [process.wait(timeout=50) for process in processes] == [0, 0], first.log + second.log
+    assert first.log.count("<stdout>:rank") == 4
+    assert (second.host.output / "success").exists()
+
+
+def test_a_worker_machine_reports_the_ranks_failure(machines: list[Machine]):
+    first, second = machines
+    processes = [first.start("algo-1", fail="1"), second.start("algo-2", fail="1")]
+    assert [process.wait(timeout=50) for process in processes] == [1, 1], first.log + second.log
+    assert second.host.failure.startswith("ExecuteUserScriptError:\nExitCode 1\n")
+
+
+def test_a_stop_of_two_machines_gives_the_ranks_of_both_their_time(machines: list[Machine]):
+    first, second = machines
+    processes = [second.start("algo-2", wait="1"), first.start("algo-1", wait="1")]
+    # All ranks have the master's variables, so its folder; on this machine they can reach it.
+    model = first.host.base / "model"
+    wait_until(lambda: len(list(model.glob("ready-*"))) == 4, seconds=40)
+    for process in processes:
+        os.kill(children_of(process.pid)[0], signal.SIGTERM)
+    assert [process.wait(timeout=50) for process in processes] == [0, 0], first.log + second.log
+    assert len(list(model.glob("saved-*"))) == 4

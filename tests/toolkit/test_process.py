@@ -14,6 +14,8 @@ SAVES_ON_SIGTERM = """
 import os, pathlib, signal, sys, time
 folder = pathlib.Path(os.environ["SM_MODEL_DIR"])
 def save(number, frame):
+    with open(folder / "signals", "a") as file:
+        print(number, file=file)
     time.sleep(0.5)
     (folder / "saved").write_text(str(number))
     sys.exit(0)
@@ -43,6 +45,7 @@ def test_a_script_below_a_shell_is_waited_for_when_the_shell_dies_first(host: Ho
     process.terminate()
     process.wait(timeout=20)
     assert (host.base / "model" / "saved").exists()
+    assert (host.base / "model" / "signals").read_text() == "15\n", "told once, then left in peace"
 
 
 def test_a_script_without_a_handler_is_reported_with_its_signal(host: Host):

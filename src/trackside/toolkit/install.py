@@ -6,6 +6,7 @@ somebody's own (TRACKSIDE_OVERLAYS is set), an overlay takes it all.
 
 import os
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable
 
@@ -22,23 +23,37 @@ def install(job: Job, entry_point: EntryPoint, signals: StopSignals) -> Interpre
     """Install into the right place, in the current folder, and say which interpreter has it."""
     is_package = entry_point.kind is Kind.PACKAGE
     has_requirements = os.path.isfile(FILE_NAME)
-    if not is_package and (not has_requirements or is_satisfied(FILE_NAME)):
+    paths = interpreter_paths()
+    if not is_package and (not has_requirements or is_satisfied(FILE_NAME, paths)):
         return Interpreter(sys.executable)
+    if not any(os.path.isdir(os.path.join(path, "pip")) for path in paths):
+        raise ToolkitError(
+            f"The source has requirements, and {sys.executable} has no pip. "
+            f"Run `{sys.executable} -m ensurepip`, or install the packages beforehand."
+        )
     wanted = ["."] if is_package else []
     wanted += ["-r", FILE_NAME] if has_requirements else []
     kind = "InstallModuleError" if is_package else "InstallRequirementsError"
     if job.settings.overlays is None:
         _pip(kind, [], wanted, signals)
         return Interpreter(sys.executable)
-    key = None if is_package else fingerprint(FILE_NAME, job.settings.pip_options)
+    key = None if is_package else fingerprint(FILE_NAME, job.settings.pip_options, paths)
     fill = _filler(kind, wanted, signals)
     if key is not None:
-        folder = cached_overlay(job.settings.overlays, key, fill)
+        folder = cached_overlay(job.settings.overlays, key, paths, fill)
         return Interpreter(python_of(folder), folder)
     folder = os.path.join(job.settings.base, ".overlay")
-    new_overlay(folder)
+    new_overlay(folder, paths)
     fill(folder)
     return Interpreter(python_of(folder), folder, is_temporary=True)
+
+
+def interpreter_paths() -> list[str]:
+    """Where the script's interpreter finds packages, also when ours was started without them."""
+    if not sys.flags.no_site:
+        return sys.path
+    command = [sys.executable, "-c", "import sys; print(*sys.path[1:], sep='\\0', end='')"]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split("\0")
 
 
 def discard(interpreter: Interpreter) -> None:
@@ -52,13 +67,6 @@ def _filler(kind: str, wanted: list[str], signals: StopSignals) -> Callable[[str
 
 
 def _pip(kind: str, where: list[str], wanted: list[str], signals: StopSignals) -> None:
-    from importlib.util import find_spec
-
-    if find_spec("pip") is None:
-        raise ToolkitError(
-            f"The source wants {' '.join(wanted)} installed, and {sys.executable} has no pip. "
-            f"Run `{sys.executable} -m ensurepip`, or install the packages beforehand."
-        )
     # -P: a file of the source called like a module of pip's must not take its place.
     command = [sys.executable, "-P", "-m", "pip", *where, "install", *wanted]
     log.info(f"Installing: {' '.join(command)}")

@@ -9,12 +9,12 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from functools import partial
-from importlib.util import find_spec
 
 from trackside.errors import CommandFailed, ToolkitError
 from trackside.toolkit import log, machine
 from trackside.toolkit.entry_point import EntryPoint, Interpreter, Kind
 from trackside.toolkit.environment import Job
+from trackside.toolkit.install import interpreter_paths
 from trackside.toolkit.masking import mask_arguments
 from trackside.toolkit.mpi_outcome import OutcomeChannel, open_channel
 from trackside.toolkit.overlay import packages_of
@@ -152,10 +152,10 @@ def _rank_command(
 
 
 def _has_mpi4py(interpreter: Interpreter) -> bool:
-    if find_spec("mpi4py") is not None:
-        return True
-    overlay = interpreter.overlay
-    return overlay is not None and os.path.isdir(os.path.join(packages_of(overlay), "mpi4py"))
+    paths = interpreter_paths()
+    if interpreter.overlay is not None:
+        paths = [packages_of(interpreter.overlay), *paths]
+    return any(os.path.isdir(os.path.join(path, "mpi4py")) for path in paths)
 
 
 def _wait_for_master(channel: OutcomeChannel, job: Job, signals: StopSignals) -> None:
@@ -178,9 +178,9 @@ def _wait_for_master(channel: OutcomeChannel, job: Job, signals: StopSignals) ->
 @contextmanager
 def _reported_on(channel: OutcomeChannel) -> Iterator[None]:
     """Whatever becomes of mpirun, the other hosts are told."""
+    channel.prepare()
     code = 1
     try:
-        channel.prepare()
         yield
         code = 0
     except CommandFailed as failed:

@@ -7,14 +7,14 @@ import fcntl
 import os
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from trackside.toolkit.requirements import site_folders
 
 _MARKER = ".complete"
 
 
-def cached_overlay(cache: str, key: str, fill: Callable[[str], None]) -> str:
+def cached_overlay(cache: str, key: str, paths: Sequence[str], fill: Callable[[str], None]) -> str:
     """The folder of the overlay with this key; `fill` installs into a new one.
 
     Several jobs may ask at once: one builds, the others wait for it.
@@ -27,7 +27,7 @@ def cached_overlay(cache: str, key: str, fill: Callable[[str], None]) -> str:
     with open(f"{folder}.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not os.path.exists(marker):
-            new_overlay(folder)
+            new_overlay(folder, paths)
             fill(folder)
             # Its scripts name its path, so it cannot be built elsewhere and moved.
             with open(marker, "w"):
@@ -35,13 +35,13 @@ def cached_overlay(cache: str, key: str, fill: Callable[[str], None]) -> str:
     return folder
 
 
-def new_overlay(folder: str) -> None:
-    """An empty one, in place of whatever is there."""
+def new_overlay(folder: str, paths: Sequence[str]) -> None:
+    """An empty one, in place of whatever is there, on top of the packages in `paths`."""
     import venv
 
     shutil.rmtree(folder, ignore_errors=True)
     venv.EnvBuilder(symlinks=True, with_pip=False).create(folder)
-    lines = [f"import site; site.addsitedir({path!r})\n" for path in site_folders(sys.path)]
+    lines = [f"import site; site.addsitedir({path!r})\n" for path in site_folders(paths)]
     with open(os.path.join(packages_of(folder), "_trackside_parent.pth"), "w") as file:
         file.writelines(lines)
 

@@ -29,25 +29,26 @@ class _Unknowable(Exception):
     """The file refers to something that may change behind its name."""
 
 
-def is_satisfied(path: str) -> bool:
+def is_satisfied(path: str, paths: Sequence[str]) -> bool:
     """True when every line names an installed package of a fitting version, beyond doubt.
 
-    Only the simple forms are judged, without starting pip: `name`, `name==1.2`, `name>=1,<3`.
+    `paths` is where the interpreter looks. Only the simple forms are judged, without starting
+    pip: `name`, `name==1.2`, `name>=1,<3`.
     """
-    installed = _installed(sys.path)
+    installed = _installed(paths)
     with open(path, encoding="utf-8", errors="replace") as file:
         lines = list(_lines(file.read()))
     return all(_fits(line, installed) for line in lines)
 
 
-def fingerprint(path: str, pip_options: Mapping[str, str]) -> str | None:
+def fingerprint(path: str, pip_options: Mapping[str, str], paths: Sequence[str]) -> str | None:
     """Equal for two jobs whose installation would be the same; None when that cannot be known.
 
     It covers the file, all files it refers to, pip's variables, and the interpreter with
     the packages it already has.
     """
     digest = hashlib.sha256()
-    for part in (*_interpreter_identity(), *sorted(pip_options.items())):
+    for part in (*_interpreter_identity(paths), *sorted(pip_options.items())):
         digest.update(repr(part).encode() + b"\n")
     try:
         for part in _parts(path, set()):
@@ -126,10 +127,10 @@ def _compare(have: tuple[int, ...], operator: str, wanted: tuple[int, ...] | Non
     }[operator]
 
 
-def _interpreter_identity() -> list[object]:
+def _interpreter_identity(paths: Sequence[str]) -> list[object]:
     # A site folder's time changes when a package comes, goes or is replaced.
-    folders = [(path, os.stat(path).st_mtime_ns) for path in site_folders(sys.path)]
-    return [sys.executable, sys.version, sys.prefix, *folders]
+    folders = [(path, os.stat(path).st_mtime_ns) for path in site_folders(paths)]
+    return [sys.executable, sys.version, *folders]
 
 
 def _parts(path: str, seen: set[str]) -> Iterator[bytes]:

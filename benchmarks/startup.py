@@ -1,0 +1,97 @@
+"""From `train` to the user's first line: ours, the sagemaker-training package, and bare Python."""
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from benchmarks.report import Comparison, Target
+
+PEERS = Path(__file__).parent / ".peers"
+PACKAGE = "sagemaker-training"
+VERSION = "5.1.4"
+
+_FIRST_LINE = """\
+import time
+now = time.time_ns()
+import os
+open(os.environ["STAMP"], "w").write(str(now))
+"""
+
+
+def run(quick: bool = False) -> list[Comparison]:
+    return [first_line(num_runs=5 if quick else 21)]
+
+
+def first_line(num_runs: int) -> Comparison:
+    """Medians of interleaved runs, so that a busy moment of the machine hits all of them."""
+    peer = _peer()
+    with tempfile.TemporaryDirectory() as folder:
+        base = _base(Path(folder))
+        ours = {"PYTHONPATH": str(Path(__file__).parent.parent / "src")}
+        programs: dict[str, tuple[Sequence[str], Mapping[str, str]]] = {
+            "trackside": ([sys.executable, "-m", "trackside.toolkit"], ours),
+            PACKAGE: ([str(peer / "bin" / "train")], {}),
+            "python alone": ([sys.executable, str(base / "code" / "train.py")], {}),
+        }
+        times: dict[str, list[float]] = {name: [] for name in programs}
+        for turn in range(num_runs + 1):
+            for name, (command, variables) in programs.items():
+                took = _measure(command, base, variables)
+                if turn:  # the first one fills the caches
+                    times[name].append(took)
+    return Comparison(
+        title="From the start of `train` to the script's first line",
+        unit="ms",
+        figures={name: statistics.median(taken) for name, taken in times.items()},
+        targets=(Target(PACKAGE, 3.0),),
+        notes=(
+            f"Medians of {num_runs} runs each, taken in turn. One host, one hyperparameter, "
+            f"no requirements. {PACKAGE} {VERSION} from its own environment.",
+        ),
+    )
+
+
+def _measure(command: Sequence[str], base: Path, variables: Mapping[str, str]) -> float:
+    stamp = base / "stamp"
+    environment = {
+        "PATH": os.environ["PATH"],
+        "SAGEMAKER_BASE_DIR": str(base),
+        "SAGEMAKER_PROGRAM": "train.py",
+        "SM_STUDIO_LOCAL_MODE": "true",  # the package would wait for algo-1 to resolve
+        "STAMP": str(stamp),
+        **variables,
+    }
+    with (base / "log").open("ab") as log:
+        started = time.time_ns()
+        done = subprocess.run(command, env=environment, stdout=log, stderr=log)
+    if done.returncode != 0:
+        raise RuntimeError(f"{command} ended with {done.returncode}: {(base / 'log').read_text()}")
+    return (int(stamp.read_text()) - started) / 1e6
+
+
+def _base(folder: Path) -> Path:
+    config = folder / "input" / "config"
+    for path in (config, folder / "code", folder / "model", folder / "output" / "data"):
+        path.mkdir(parents=True)
+    (folder / "code" / "train.py").write_text(_FIRST_LINE)
+    (config / "hyperparameters.json").write_text(json.dumps({"lr": "0.1"}))
+    (config / "inputdataconfig.json").write_text("{}")
+    resources = {"current_host": "algo-1", "hosts": ["algo-1"], "network_interface_name": "eth0"}
+    (config / "resourceconfig.json").write_text(json.dumps(resources))
+    return folder
+
+
+def _peer() -> Path:
+    """The package in an environment of its own; made once. It needs a C compiler."""
+    folder = PEERS / f"{PACKAGE}-{VERSION}"
+    if not (folder / "bin" / "train").exists():
+        subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)
+        pip = [folder / "bin" / "python", "-m", "pip", "install", "--quiet"]
+        subprocess.run([*pip, f"{PACKAGE}=={VERSION}"], check=True)
+    return folder
