@@ -5,6 +5,7 @@ import torch
 from torch import nn
 from torch._dynamo.utils import counters
 
+import trackside.capture as tc
 from tests.capture.networks import Sub, assert_no_failure, read
 from trackside.capture.hook import Hook
 from trackside.capture.save_config import SaveConfig
@@ -130,3 +131,15 @@ def test_a_registered_sequential_may_be_compiled_whole(tmp_path):
     hook.close()
 
     assert num_breaks() == 0
+
+
+@pytest.mark.parametrize("make", [Net, sequential])
+def test_a_compiled_model_is_watched_without_a_break(tmp_path, make):
+    called = compiled(make())
+    with tc.watch(called, out_dir=tmp_path / "t", collections=["gradients"], every=2):
+        run(called, 5)
+
+    assert (num_graphs(), num_breaks()) == (1, 0)
+    trial = read(tmp_path / "t")
+    assert trial.steps() == [0, 2, 4]
+    assert trial.tensor_names(collection="losses") == ["loss_output_0"]

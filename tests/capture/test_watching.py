@@ -1,3 +1,5 @@
+import copy
+
 import pytest
 import torch
 from torch import nn
@@ -56,6 +58,16 @@ def test_reductions_may_be_named(tmp_path):
 
     weight = read(tmp_path / "t").tensor("Net_out.weight")
     assert set(weight.reduction_values(0)) == {("l2", False), ("max", True)}
+
+
+def test_a_model_saved_within_the_block_works_without_the_hook(tmp_path):
+    model = Net()
+    with tc.watch(model, out_dir=tmp_path / "t", collections=["all"], every=1):
+        train(model, 1)
+        twin = copy.deepcopy(model)
+        twin(batch()[0])
+
+    assert read(tmp_path / "t").steps() == [0]
 
 
 def test_torch_is_as_it_was_after_the_block(tmp_path):

@@ -250,10 +250,6 @@ class Hook:
         self._follows_training = False
         self._switch_mode(mode)
 
-    def _switch_mode(self, mode: ModeKeys) -> None:
-        self.mode = mode
-        self.mode_steps.setdefault(mode, -1)
-
     def get_collection(self, name: str, create: bool = True) -> Collection:
         return self.collection_manager.get(name, create=create)
 
@@ -332,6 +328,10 @@ class Hook:
         self._step_roots = {id(root)}
         self._loss_finder.is_step_over = False
         return False
+
+    def _switch_mode(self, mode: ModeKeys) -> None:
+        self.mode = mode
+        self.mode_steps.setdefault(mode, -1)
 
     def _prepare(self) -> None:
         manager = self.collection_manager

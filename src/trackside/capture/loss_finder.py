@@ -11,11 +11,13 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch._dynamo.eval_frame import skip_code
 from torch.amp.grad_scaler import GradScaler
 
 from trackside.capture.failures import Failures, guarded
 from trackside.capture.plan import Origin
 from trackside.capture.stepper import Stepper
+from trackside.capture.taps import NOTHING
 
 _STEM = "loss_output"
 
@@ -90,7 +92,11 @@ class _OutputTap:
         self._found = torch.compiler.disable(finder.on_output)
 
     def __call__(self, module: nn.Module, args: Any, output: Any) -> None:
-        self._found(output)
+        if not torch.compiler.is_compiling():  # not worth a graph break: `backward` shows it too
+            self._found(output)
 
     def __reduce__(self) -> Any:
-        return type(None), ()
+        return NOTHING.__reduce__()
+
+
+skip_code(_OutputTap.__call__.__code__)

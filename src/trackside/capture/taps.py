@@ -17,7 +17,7 @@ from torch._dynamo.symbolic_convert import InstructionTranslator
 
 from trackside.capture.plan import Origin
 
-_NOTHING = partial(sys.audit, "trackside.tap")
+NOTHING = partial(sys.audit, "trackside.tap")
 """A picklable callable of the standard library that takes anything and returns None."""
 
 
@@ -43,7 +43,7 @@ class RootTap:
             self._begin(module)
 
     def __reduce__(self) -> Any:
-        return _NOTHING.__reduce__()
+        return NOTHING.__reduce__()
 
     def install(self) -> Any:
         # Dynamo takes the hooks of torch's own containers into the graph of `torch.compile`.
@@ -62,7 +62,7 @@ class TracedRootTap:
             self._tap(module, args)
 
     def __reduce__(self) -> Any:
-        return _NOTHING.__reduce__()
+        return NOTHING.__reduce__()
 
 
 Take = Callable[[str, Origin, tuple[Any, ...], dict[str, Any], Any], None]
@@ -87,7 +87,7 @@ class ModuleTap:
             self._take(self._name, self._origin, args, kwargs, output)
 
     def __reduce__(self) -> Any:
-        return _NOTHING.__reduce__()
+        return NOTHING.__reduce__()
 
     def install(self) -> Any:
         return self._module.register_forward_hook(self, with_kwargs=True)
