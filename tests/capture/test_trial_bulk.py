@@ -112,6 +112,12 @@ def test_reductions_take_every_type():
     assert reduce_rows(np.array([[True, False]]), "sum").tolist() == [1]
     assert reduce_rows(np.array([[200, 100]], np.uint8), "sum").tolist() == [300]
     assert reduce_rows(np.array([[3 + 4j]]), "l2").tolist() == [5]
+    assert reduce_rows(np.array([[-128, 3]], np.int8), "abs_max").tolist() == [128]
+    assert reduce_rows(np.array([[True, False, True]]), "median").tolist() == [1]
+    half = np.full((2, 4000), 60, np.float16)
+    assert reduce_rows(half, "sum").tolist() == [240_000, 240_000]
+    assert reduce_rows(half, "l2").tolist() == pytest.approx([60 * 4000**0.5] * 2)
+    assert reduce_rows(np.full((1, 4), 1e30, np.float32), "l2").tolist() == pytest.approx([2e30])
 
 
 def test_the_table_has_a_row_for_each_tensor(trial):

@@ -1,5 +1,8 @@
 """Reading while a job writes, with several workers, from object storage, past torn segments."""
 
+import json
+import shutil
+import struct
 import threading
 import time
 from pathlib import Path
@@ -9,12 +12,14 @@ import numpy as np
 import pytest
 
 from tests.capture.test_writer import point_at
-from tests.capture.trials import collections_json, write_the_same
+from tests.capture.trials import SMDEBUG_TRIAL, collections_json, write_the_same
 from tests.waiting import until
 from trackside.capture import step_table
 from trackside.capture import trial as trial_module
+from trackside.capture.event_record import DamagedRecord, read_tensor
 from trackside.capture.exceptions import NoMoreData, StepNotYetAvailable, StepUnavailable
 from trackside.capture.modes import ModeKeys
+from trackside.capture.numpy_reductions import reduce_rows
 from trackside.capture.refreshing import no_refresh, refresh
 from trackside.capture.segments import StepRecord
 from trackside.capture.step_table import StepState
@@ -27,7 +32,7 @@ EAGER = WriterLimits(age_seconds=0.01)
 
 @pytest.fixture(autouse=True)
 def short_polls(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trial_module, "POLL_SECONDS", 0.02)
+    monkeypatch.setattr(trial_module, "LOCAL_POLL_SECONDS", 0.02)
     monkeypatch.setattr(trial_module, "END_DELAY_SECONDS", 0.05)
 
 
@@ -306,3 +311,40 @@ def test_a_running_job_is_read_from_object_storage(tmp_path, s3_server, monkeypa
     writer.close()
     assert trial.steps() == [0, 1]
     assert trial.loaded_all_steps
+
+
+def test_an_smdebug_trial_of_two_workers_is_read_as_it_grows(tmp_path):
+    copy = tmp_path / "trial"
+    shutil.copytree(SMDEBUG_TRIAL, copy, ignore=shutil.ignore_patterns("*.ts"))
+    collections = copy / "collections/000000000/worker_0_collections.json"
+    content = json.loads(collections.read_text())
+    content["_meta"]["num_workers"] = 2
+    collections.write_text(json.dumps(content))
+    shutil.copy(collections, collections.with_name("worker_1_collections.json"))
+    trial = create_trial(str(copy))
+    assert trial.workers() == ["worker_0", "worker_1"]
+    assert trial.steps() == []
+    index = copy / "index/000000000"
+    for step, complete in ((2, [0, 2]), (0, [0, 2]), (6, [0, 2, 3, 6])):
+        shutil.copy(index / f"{step:012}_worker_0.json", index / f"{step:012}_worker_1.json")
+        assert trial.steps() == complete
+    assert trial.steps(show_incomplete_steps=True) == [0, 2, 3, 6, 8]
+    assert trial.tensor("Net_fc.weight").workers(2) == ["worker_0", "worker_1"]
+    assert trial.tensor("Net_fc.weight").workers(3) == ["worker_0"]
+    (copy / "training_job_end.ts").touch()
+    assert trial.steps() == [0, 2, 3, 6, 8]
+
+
+def test_text_in_an_smdebug_trial_is_read_and_has_no_figures():
+    def field(number: int, data: bytes) -> bytes:
+        return bytes([number << 3 | 2, len(data)]) + data
+
+    tensor = bytes([1 << 3, 7]) + field(8, b"cat") + field(8, "ü".encode())
+    event = field(5, field(1, field(1, b"tag") + field(8, tensor)))
+    framed = struct.pack("<Q", len(event)) + bytes(4) + event + bytes(4)
+    name, value = read_tensor(framed)
+    assert (name, value.tolist()) == ("str", ["cat", "ü"])
+    assert np.isnan(reduce_rows(value[None], "mean")).all()
+    for length in range(len(framed)):
+        with pytest.raises(DamagedRecord):
+            read_tensor(framed[:length])

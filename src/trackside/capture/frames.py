@@ -1,11 +1,12 @@
 """A trial as one table: a row for each tensor, step and worker, a column for each reduction."""
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from trackside.capture.dtypes import Array
-from trackside.capture.tensor_index import TensorRecord
+from trackside.capture.tensor_index import Block, TensorRecord
 
 if TYPE_CHECKING:
     from trackside.capture.trial import Trial
@@ -40,7 +41,7 @@ def _part(
     trial: "Trial", name: str, record: TensorRecord, worker: str
 ) -> tuple[list[_About], dict[str, Array]] | None:
     """The rows of one tensor by one worker: what they are about, and their figures."""
-    scalars = [run for run in record.runs.of(worker) if np.prod(run.block.shape) == 1]
+    scalars = [run for run in record.runs.of(worker) if _is_number(run.block)]
     cubes = record.cubes.of(worker)
     known = {step for run in scalars for step in run.steps}
     known.update(step for cube in cubes for step in cube.steps)
@@ -68,3 +69,7 @@ def _part(
         assert saved is not None
         about.append((step, saved.mode.name, saved.mode_step, saved.time, worker, name))
     return about, found
+
+
+def _is_number(block: Block) -> bool:
+    return math.prod(block.shape) == 1 and block.dtype != "str"

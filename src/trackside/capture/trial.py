@@ -35,7 +35,9 @@ from trackside.settings import Settings
 from trackside.storage.locate import locate
 
 POLL_SECONDS = 2.0
-"""Between looks when waiting for a trial to begin or for a step."""
+"""Between looks at an object store when waiting for a trial to begin or for a step."""
+LOCAL_POLL_SECONDS = 0.25
+"""The same for a folder of this machine, where a look costs nothing."""
 _SMDEBUG_OPTIONS = frozenset({"cache", "check", "index_mode", "parallel"})
 END_DELAY_SECONDS = 1.0
 """After the end marker of several workers: time for the files of the slower ones."""
@@ -105,6 +107,7 @@ class Trial:
         self._tensors: dict[str, Tensor] = {}
         self._lock = RLock()
         location = locate(self.path, home=home or Settings.load().home)
+        self._poll_seconds = LOCAL_POLL_SECONDS if location.local else POLL_SECONDS
         self._folder = TrialFolder(location)
         self._files = CollectionsFiles(self._folder)
         self._source = self._wait_for_source()
@@ -212,7 +215,7 @@ class Trial:
         for step in required_steps:
             state = self.has_passed_step(step, mode)
             while state is StepState.NOT_YET_AVAILABLE:
-                time.sleep(POLL_SECONDS)
+                time.sleep(self._poll_seconds)
                 self.refresh_data()
                 state = self.step_table.state(step, mode)
             if state is StepState.UNAVAILABLE:
@@ -328,7 +331,7 @@ class Trial:
             if not told:
                 self.logger.warning("Nothing is saved in %s yet; waiting for it.", self.path)
                 told = True
-            time.sleep(POLL_SECONDS)
+            time.sleep(self._poll_seconds)
 
     def _names_at(self, step: int | None, mode: ModeKeys) -> list[str]:
         if step is None and mode is ModeKeys.GLOBAL and not self.step_table.is_limited:

@@ -117,16 +117,15 @@ class SegmentWriter:
             self._fail(error, num_lost=1)
             return
         with self._wake:
-            if self._closing:
-                pass
-            elif self._fits(size):
+            closed = self._closing
+            fits = not closed and self._fits(size)
+            if fits:
                 self._enqueue(record, size)
-                return
-            else:
+            elif not closed:
                 self._num_spilled += 1
-        if self._closing:
+        if closed:
             self._fail(SMDebugRuntimeError("A step was added to a closed writer."), num_lost=1)
-        else:
+        elif not fits:
             self._write([record], size)
 
     def put_collections(self, collections: str | Mapping[str, Any]) -> None:
