@@ -191,3 +191,17 @@ def test_gradients_asked_for_directly_do_no_harm(tmp_path):
     hook.close()
 
     assert_no_failure(hook)
+
+
+def test_a_tensor_changed_in_place_is_saved_as_it_was_and_as_it_is(tmp_path):
+    model = nn.Sequential(nn.Linear(3, 3), nn.ReLU(inplace=True), nn.Identity())
+    hook = Hook(tmp_path / "t", save_config=EVERY_STEP, include_regex=["put"])
+    hook.register_module(model)
+    model(torch.randn(8, 3))
+    hook.close()
+
+    trial = read(tmp_path / "t")
+    before, after = (trial.tensor(f"{layer}_output_0").value(0) for layer in (0, 1))
+    assert before.min() < 0
+    np.testing.assert_array_equal(after, np.maximum(before, 0))
+    np.testing.assert_array_equal(trial.tensor("2_input_0").value(0), after)
