@@ -89,7 +89,11 @@ def test_a_plain_loop_with_a_loss_module_and_validation(tmp_path):
     trial = read(tmp_path / "t")
     assert trial.steps(ModeKeys.TRAIN) == [0, 2, 4]
     assert trial.steps(ModeKeys.EVAL) == [0]
-    assert trial.tensor_names(collection="losses") == ["CrossEntropyLoss_output_0"]
+    assert trial.tensor_names(collection="losses") == [
+        "CrossEntropyLoss_input_0",
+        "CrossEntropyLoss_input_1",
+        "CrossEntropyLoss_output_0",
+    ]
     assert trial.tensor("CrossEntropyLoss_output_0").steps(ModeKeys.EVAL) == [0]
     assert trial.tensor("gradient/Net_fc.weight").steps(ModeKeys.TRAIN) == [0, 2, 4]
 

@@ -72,15 +72,19 @@ def test_every_tensor_has_the_name_of_the_reference_listing(tmp_path):
     assert_no_failure(hook)
 
 
-def test_with_nothing_configured_the_trial_is_one_scalar(tmp_path):
+LOSS = ["CrossEntropyLoss_input_0", "CrossEntropyLoss_input_1", "CrossEntropyLoss_output_0"]
+"""A loss module's predictions, labels and value."""
+
+
+def test_with_nothing_configured_the_trial_is_the_loss(tmp_path):
     hook, criterion = watched(tmp_path / "t", Net(), save_config=None)
     train(next(iter(hook._stepper.models.values())).root, 3, criterion=criterion)
     hook.close()
 
     trial = read(tmp_path / "t")
-    assert trial.tensor_names() == ["CrossEntropyLoss_output_0"]
+    assert trial.tensor_names() == LOSS
     assert trial.steps() == [0]
-    assert trial.tensor_names(collection="losses") == ["CrossEntropyLoss_output_0"]
+    assert trial.tensor_names(collection="losses") == LOSS
 
 
 def test_saved_steps_follow_the_mode_steps(tmp_path):

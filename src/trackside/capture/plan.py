@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 
 from trackside.capture.collection import BUILT_IN_PATTERNS, Collection, CollectionKeys
@@ -67,7 +67,10 @@ class CapturePlan:
         try:
             return known[name]
         except KeyError:
-            treatment = known[name] = self._decide(self.members(name, origin) & mask)
+            treatment = self._decide(self.members(name, origin) & mask)
+            if treatment and origin is Origin.LOSS and _is_input(name):
+                treatment = replace(treatment, is_scalar=False)
+            known[name] = treatment
             return treatment
 
     def members(self, name: str, origin: Origin) -> int:
@@ -162,5 +165,9 @@ def _holds_by_origin(collection: str, name: str, origin: Origin) -> bool | None:
         case CollectionKeys.GRADIENTS:
             return origin is Origin.GRADIENT
         case CollectionKeys.LOSSES if origin is Origin.LOSS:
-            return "_input_" not in name
+            return True  # its inputs too: predictions and labels, as the first releases had it
     return None
+
+
+def _is_input(name: str) -> bool:
+    return "_input_" in name
