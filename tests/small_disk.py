@@ -2,7 +2,7 @@
 
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -22,3 +22,10 @@ def small_disk(mountpoint: Path, size: str = "1m") -> Iterator[Path]:
         yield mountpoint
     finally:
         subprocess.run(["umount", str(mountpoint)], check=True)
+
+
+def fill(disk: Path) -> None:
+    """Until not another byte fits; removing `filler` there makes room again."""
+    with (disk / "filler").open("wb", buffering=0) as file, suppress(OSError):
+        while True:
+            file.write(bytes(4096))

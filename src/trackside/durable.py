@@ -4,6 +4,7 @@ On a full disk a job's ballast file is given up, once, so that its records can s
 """
 
 import errno
+import itertools
 import json
 import os
 from collections.abc import Callable
@@ -12,6 +13,7 @@ from typing import Any
 
 BALLAST = ".ballast"
 BALLAST_BYTES = 1 << 20
+_serial = itertools.count()
 
 
 def write_bytes(path: Path, data: bytes) -> None:
@@ -53,7 +55,7 @@ def sync_folder(path: Path) -> None:
 
 
 def _write(path: Path, data: bytes) -> None:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}-{next(_serial)}.part")
     try:
         with open(temporary, "wb") as file:
             file.write(data)

@@ -36,6 +36,8 @@ class SyncState:
     to: str = ""
     last: float = 0.0
     """When everything that was there had been uploaded (seconds since the epoch)."""
+    lag_seconds: float = 0.0
+    """How long ago that was, by a clock that nobody sets."""
     pending_files: int = 0
     pending_bytes: int = 0
     uploaded_bytes: int = 0

@@ -127,10 +127,15 @@ class Journal:
 
     def _write_line(self, descriptor: int, line: bytes) -> None:
         size = os.fstat(descriptor).st_size
-        if os.write(descriptor, line) != len(line):  # the disk filled up in the middle
+        try:
+            if os.write(descriptor, line) != len(line):  # the disk filled up in the middle
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.path))
+            os.fsync(descriptor)
+        except OSError:
+            # Who is told that the move was not made will make it again: the same line twice would
+            # be a history that nobody can read.
             os.ftruncate(descriptor, size)
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.path))
-        os.fsync(descriptor)
+            raise
 
     def _events(self) -> list[dict[str, Any]]:
         try:

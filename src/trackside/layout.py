@@ -86,8 +86,13 @@ class JobFolder:
 
     def reserve_ballast(self) -> None:
         """Space to give back when the disk is full, so that the job's end can still be written."""
-        if not self.ballast.exists():
+        if self.ballast.exists():
+            return
+        try:
             self.ballast.write_bytes(bytes(durable.BALLAST_BYTES))
+        except OSError:
+            # Too late to reserve anything; half a ballast would take what space is left.
+            self.ballast.unlink(missing_ok=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +140,11 @@ class HostFolder:
         return self.root / "ml"
 
     @property
+    def mounts(self) -> Path:
+        """The folders that the script sees outside /opt/ml, as they lie below the root."""
+        return self.root / "mounts"
+
+    @property
     def exit_record(self) -> Path:
         """The toolkit's word on the script's own exit code."""
         return self.root / "script.json"
@@ -143,7 +153,7 @@ class HostFolder:
         """The folder behind a path that the script sees: below `ml`, or kept apart in `mounts`."""
         if path == ML or path.startswith(ML + "/"):
             return self.ml / path[len(ML) :].strip("/")
-        return self.root / "mounts" / path.strip("/").replace("/", "_")
+        return self.mounts / path.strip("/")
 
 
 @dataclass(frozen=True, slots=True)

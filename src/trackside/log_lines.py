@@ -4,6 +4,7 @@ in object storage text lines with time stamps, in chunks named by their offset i
 `supervisor/logs.py` writes both; `jobs/logs.py` reads both.
 """
 
+import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 STAMP_LENGTH = len("2026-11-15T22:50:46.123Z ")
+_MARK = re.compile(rb"(\d+) (\d+\.\d{3})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,13 +24,16 @@ class TimeMark:
 
 
 def read_marks(path: Path) -> list[TimeMark]:
-    """The marks written so far; a torn last line is left out."""
+    """The marks written so far; what a crash tore is left out."""
     try:
-        text = path.read_text()
+        data = path.read_bytes()
     except FileNotFoundError:
         return []
-    lines = text[: text.rfind("\n") + 1].splitlines()
-    return [TimeMark(int(size), float(time)) for size, time in map(str.split, lines)]
+    return [
+        TimeMark(int(found[1]), float(found[2]))
+        for line in data[: data.rfind(b"\n") + 1].splitlines()
+        if (found := _MARK.fullmatch(line))
+    ]
 
 
 def time_of(offset: int, marks: Sequence[TimeMark], default: float) -> float:

@@ -80,6 +80,8 @@ def _convert(variable: str, text: str, default: Any) -> Any:
         value = type(default)(text)
     except ValueError:
         raise InvalidSetting(f"{variable} = {text!r} is not a number. Give seconds.") from None
+    if isinstance(value, float) and not value >= 0:  # also what is no number
+        raise InvalidSetting(f"{variable} = {text!r} is no length of time. Give seconds from 0 on.")
     if variable == "TRACKSIDE_ISOLATION" and text not in ("auto", "root", "user", "none"):
         raise InvalidSetting(f"{variable} = {text!r} is not one of auto, root, user, none.")
     return Path(text) if isinstance(default, Path) else value

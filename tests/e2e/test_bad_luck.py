@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.conftest import Machine
+from tests.waiting import until
 from trackside.status import Status
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small disk needs root")
@@ -66,6 +67,30 @@ def test_a_disk_that_fills_up_while_training_is_told_by_the_script_and_the_end_i
     history = job.history()
     assert history.state.status is Status.FAILED
     assert "No space left on device" in (history.failure_reason or "")
+
+
+@needs_root
+def test_a_disk_that_is_full_for_a_while_ends_no_training(on_small_disk, tmp_path):
+    """Nothing can be recorded meanwhile, not even with the ballast given up."""
+    script = """
+import os, time
+end = time.monotonic() + 4
+while time.monotonic() < end:
+    try:
+        with open("/opt/ml/output/data/filler", "ab", buffering=0) as file:
+            file.write(bytes(4096))
+    except OSError:
+        time.sleep(0.01)
+os.remove("/opt/ml/output/data/filler")
+open("/opt/ml/model/m", "w").write("trained")
+"""
+    job = on_small_disk.submit(script, OutputDataConfig={"S3OutputPath": str(tmp_path / "out")})
+    until(lambda: (job.host().ml / "output/data/filler").exists())
+    supervisor = job.supervisor_pid()
+    history = job.wait()
+    assert history.state.status is Status.COMPLETED, history.failure_reason
+    assert job.model() == {"m": b"trained"}
+    assert job.supervisor_pid() == supervisor, "it did not die of it"
 
 
 @needs_root

@@ -90,6 +90,26 @@ def test_death_while_uploading_is_made_good_by_the_next_look(machine):
     assert len(job.model()["big.bin"]) == 64 << 20
 
 
+def test_the_pipes_of_a_dead_supervisor_are_fed_by_the_next(machine):
+    data = machine.settings.layout.buckets / "bucket" / "data"
+    data.mkdir(parents=True)
+    (data / "a.txt").write_text("epoch of data")
+    script = """
+import os, time
+print("READ", open("/opt/ml/input/data/train_0").read(), flush=True)
+while not os.path.exists("/opt/ml/output/data/go"): time.sleep(0.05)
+print("AGAIN", open("/opt/ml/input/data/train_1").read(), flush=True)
+"""
+    source = {"S3Uri": "s3://bucket/data/"}
+    train = {"ChannelName": "train", "DataSource": {"S3DataSource": source}, "InputMode": "Pipe"}
+    job = machine.submit(script, InputDataConfig=[train])
+    job.wait_for_line("READ epoch of data")
+    kill_supervisor(job)
+    (job.host().ml / "output/data/go").touch()
+    assert job.wait().state.status is Status.COMPLETED
+    assert job.said("AGAIN") == "epoch of data"
+
+
 def test_the_submitter_s_terminal_may_close(machine, tmp_path):
     """A session leader with a terminal submits and is hung up; the job goes on."""
     import pty

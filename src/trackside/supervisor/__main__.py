@@ -43,6 +43,7 @@ def supervise(folder: JobFolder, host: str, nonce: str) -> None:
     spec = JobSpec.from_request(json.loads(folder.spec.read_bytes()))
     context = Context(folder, spec, host, nonce, Settings.load(), dict(os.environ))
     folder.reserve_ballast()
+    _end_earlier(context)
     while not (history := context.journal.read()).state.is_final:
         host_folder = folder.host(host, history.attempt)
         host_folder.root.mkdir(parents=True, exist_ok=True)
@@ -57,6 +58,15 @@ def supervise(folder: JobFolder, host: str, nonce: str) -> None:
             conclude(attempt)
         elif not _wait_for_the_lead(attempt):
             return
+
+
+def _end_earlier(context: Context) -> None:
+    """One that was given up for lost may come back to a job that went on without it."""
+    history = context.journal.read()
+    over = history.attempt + 1 if history.state.is_final else history.attempt
+    for number in range(1, over):
+        if context.folder.host(context.host, number).sandbox.is_dir():
+            Attempt(context, number).kill()
 
 
 def _wait_for_the_lead(attempt: Attempt) -> bool:

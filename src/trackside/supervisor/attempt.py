@@ -7,9 +7,11 @@ import logging
 import shutil
 import signal
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from trackside import durable, hosts
-from trackside.errors import SandboxError, TracksideError
+from trackside.errors import SandboxError, TracksideError, TransferStopped
 from trackside.hosts import HostRecord, Phase
 from trackside.journal import History
 from trackside.layout import HostFolder, sandbox_nonce
@@ -21,23 +23,24 @@ from trackside.supervisor.inputs import Inputs, Meter
 from trackside.supervisor.logs import LogClock
 from trackside.supervisor.outcome import algorithm_error
 from trackside.supervisor.process_sandbox import ProcessSandbox
-from trackside.supervisor.sandbox import Exited, Lost, SandboxPlan
+from trackside.supervisor.sandbox import Exited, Lost, Running, SandboxPlan
 from trackside.supervisor.script_start import script_environment, toolkit_command
-from trackside.supervisor.sync import Syncer, make_syncer
+from trackside.supervisor.sync import LAG_SECONDS, LAGGING, Syncer, lag_message, make_syncer
 
 logger = logging.getLogger(__name__)
 
 QUICK_SECONDS, TICK_SECONDS = 0.02, 0.1
-LAG_SECONDS = 60.0
-"""A folder that waits longer than this for its store is told about, loudly."""
+LEAD_SECONDS = 0.2
+"""How often the lead looks at the other hosts."""
 TAIL_BYTES = 8192
 _OUTSIDE = {signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT}
 """Signals that, when we did not send them, mean that the machine or a person ended the script."""
 
 
 class Attempt:
-    def __init__(self, context: Context, number: int) -> None:
+    def __init__(self, context: Context, number: int, *, lag_seconds: float = LAG_SECONDS) -> None:
         self.context = context
+        self._lag_seconds = lag_seconds
         self.number = number
         self.folder: HostFolder = context.folder.host(context.host, number)
         self.gang = Gang(context.folder, context.spec, context.host, number)
@@ -46,29 +49,45 @@ class Attempt:
         self._inputs = Inputs(context.spec, context.host, self.folder, context.settings.home)
         self._syncer: Syncer | None = None
         self._journal_look: tuple[tuple[int, int], History] | None = None
+        self._led_at = 0.0
+        self._is_mute = False
 
     def run(self) -> HostRecord:
         """Bring this host to `ended`. What goes wrong is in the record, never raised."""
         if self.record.phase is Phase.ENDED:
             return self.record
         try:
-            if self._sandbox.poll(self._plan()) is not None or self._prepare():
+            if self._adopt() or self._prepare():
                 self._start()
                 self._watch()
+        except TransferStopped:
+            logger.info("host %s was told to end while it was preparing", self.context.host)
         except (TracksideError, OSError) as error:
             logger.exception("host %s", self.context.host)
             self._fail(error)
+        self.kill()
         self._end()
         return self.record
 
+    def kill(self) -> None:
+        """Nothing of the script lives on."""
+        self._sandbox.signal(self._plan(), signal.SIGKILL)
+
     # Preparing
+
+    def _adopt(self) -> bool:
+        """Whether an earlier supervisor has started the script; what died with it is made good."""
+        state = self._sandbox.poll(self._plan())
+        if isinstance(state, Running):
+            self._inputs.resume(Meter(self.record.progress, self._reannounce), stop=self)
+        return state is not None
 
     def _prepare(self) -> bool:
         """Everything before the script. False when the job ended meanwhile."""
         self._move(Secondary.DOWNLOADING)
         self._announce(Phase.PREPARING)
         lay_out(self.folder, self.context.spec, self.context.host, interface_name())
-        meter = Meter(self.record.progress, self._reannounce)
+        meter = Meter(self.record.progress, self._announce_progress)
         can_mount = not self.context.spec.inputs or self._sandbox.isolation.kind != "none"
         notes = self._inputs.provide(meter, stop=self, can_mount=can_mount)
         for note in notes:
@@ -85,7 +104,6 @@ class Attempt:
                 self._move(Secondary.TRAINING)
             if self._history().state.secondary is Secondary.TRAINING:
                 return True
-            self._lead_on()
             time.sleep(QUICK_SECONDS)
         return False
 
@@ -113,9 +131,7 @@ class Attempt:
         asked: float | None = None
         killed = False
         while not isinstance(state := self._sandbox.poll(self._plan()), Exited | Lost):
-            clock.tick()
             now = time.monotonic()
-            self._lead_on()
             if asked is None and self.is_set():
                 asked = now
                 self._sandbox.signal(self._plan(), signal.SIGTERM)
@@ -123,14 +139,30 @@ class Attempt:
                 killed = now - asked >= self.context.spec.options.grace_seconds
                 if killed:
                     self._sandbox.signal(self._plan(), signal.SIGKILL)
+            with self._unless_disk_full():
+                clock.tick()
             if now - announced >= 1.0:
                 announced = now
-                self._announce_syncs()
                 self._check_inputs()
+                with self._unless_disk_full():
+                    self._announce_syncs()
             time.sleep(QUICK_SECONDS if now - began < 2.0 else TICK_SECONDS)
-        self._sandbox.signal(self._plan(), signal.SIGKILL)  # nothing of it lives on
-        clock.tick()
-        self._record_exit(state, asked is not None)
+        with self._unless_disk_full():
+            clock.tick()
+        # An earlier supervisor may have been the one who asked.
+        self._record_exit(state, asked is not None or self.is_set())
+
+    @contextmanager
+    def _unless_disk_full(self) -> Iterator[None]:
+        """What is only told to others must not end a script that trains."""
+        try:
+            yield
+        except OSError as error:
+            if not self._is_mute:
+                logger.warning("not recorded: %s", error)
+            self._is_mute = True
+        else:
+            self._is_mute = False
 
     def _check_inputs(self) -> None:
         """A pipe whose source failed would keep the script waiting for ever."""
@@ -141,16 +173,18 @@ class Attempt:
                 self._fail(error)
                 self.gang.end(Why.HOST_FAILED, self.context.host)
 
-    def _lead_on(self) -> None:
-        """What only the lead watches: the other hosts and the time limit."""
-        if not self.gang.is_lead or self.gang.ordered_end():
+    def lead_on(self) -> None:
+        """What only the lead watches, whatever else it does: the other hosts, the time limit."""
+        now = time.monotonic()
+        if not self.gang.is_lead or now - self._led_at < LEAD_SECONDS or self.gang.ordered_end():
             return
+        self._led_at = now
         if len(self.gang.hosts) > 1:
             for host, record in self.gang.records().items():
                 if record.phase is Phase.ENDED and record.went_wrong:
                     return self.gang.end(Why.HOST_FAILED, host)
-            if lost := self.gang.lost_host():
-                return self.gang.end(Why.HOST_LOST, lost)
+            if lost := self.gang.lost_hosts():
+                return self.gang.end(Why.HOST_LOST, lost[0])
         if self._runtime_seconds() > self.context.spec.stopping.max_runtime_seconds:
             self.gang.end(Why.MAX_RUNTIME, self.context.host)
 
@@ -170,18 +204,12 @@ class Attempt:
         self._announce(self.record.phase)
         if not self.gang.is_lead:
             return
-        lags = {
-            name: time.time() - state.last
-            for name, state in self.record.syncs.items()
-            if state.error and time.time() - state.last > LAG_SECONDS
-        }
-        if lags:
-            name = max(lags, key=lambda name: lags[name])
-            error = self.record.syncs[name].error
-            message = f"Training goes on; {name} was last synced {lags[name]:.0f} s ago: {error}"
-            self.context.journal.say(message[:500])
-        elif "was last synced" in self._history().message:
-            self.context.journal.say("Training in progress. Sync has caught up.")
+        said = self._history().message
+        lag, why = lag_message(self.gang.records(), after_seconds=self._lag_seconds)
+        if lag and not said.startswith(lag):
+            self.context.say(lag + why)
+        elif not lag and said.startswith(LAGGING):
+            self.context.say("Training in progress. Sync has caught up.")
 
     # Ending
 
@@ -264,13 +292,19 @@ class Attempt:
         return f"{first['where']}: {first['message']} ({first['count']} times)" if first else ""
 
     def _announce_waiting(self, error: str) -> None:
+        assert self._syncer is not None
+        with self._unless_disk_full():
+            self.record.syncs = self._syncer.states()
+            self._reannounce()
         if self.gang.is_lead:
-            self.context.journal.say(f"Waiting for the object store: {error}"[:500])
+            self.context.say(f"Waiting for the object store: {error}")
 
     # What the others see, and what we see of them
 
     def is_set(self) -> bool:
         """Whether the script must end: the job is being stopped, or another host failed."""
+        with self._unless_disk_full():
+            self.lead_on()
         history = self._history()
         over = history.state.status is not Status.IN_PROGRESS or history.attempt != self.number
         return over or self.gang.ordered_end() is not None
@@ -293,9 +327,12 @@ class Attempt:
 
     def _reannounce(self) -> None:
         self.gang.announce(self.record)
+
+    def _announce_progress(self) -> None:
+        self._reannounce()
         progress = self.record.progress
         if self.gang.is_lead and progress.num_files:
-            self.context.journal.say(
+            self.context.say(
                 f"{progress.what}: {progress.done_files} of {progress.num_files} files"
             )
 

@@ -1,5 +1,6 @@
 """What stays the same for all attempts of one host."""
 
+import logging
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,6 +9,8 @@ from trackside.journal import Journal
 from trackside.layout import JobFolder
 from trackside.settings import Settings
 from trackside.spec import JobSpec
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +26,13 @@ class Context:
     @property
     def journal(self) -> Journal:
         return Journal(self.folder.journal)
+
+    def say(self, message: str) -> None:
+        """Into the job's status. For people, so a disk too full for it ends nothing."""
+        try:
+            self.journal.say(message[:500])
+        except OSError as error:
+            logger.warning("%s (not in the journal: %s)", message, error)
 
     @property
     def supervisor_command(self) -> list[str]:

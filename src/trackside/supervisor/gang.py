@@ -91,16 +91,17 @@ class Gang:
             return 0.0
         return _since_boot() - float(meeting["clock"])
 
-    def lost_host(self) -> str | None:
-        """A host whose supervisor has been gone for a while although its script has not ended."""
+    def lost_hosts(self) -> list[str]:
+        """Hosts whose supervisor has been gone for a while although their script has not ended."""
         now = time.monotonic()
+        lost = []
         for host, record in self.records().items():
             alive = is_supervised(self.folder_of(host))
             if host == self.host or record.phase is Phase.ENDED or alive:
                 self._missing_since.pop(host, None)
             elif now - self._missing_since.setdefault(host, now) > LOST_AFTER_SECONDS:
-                return host
-        return None
+                lost.append(host)
+        return lost
 
     @property
     def _end_path(self) -> Path:

@@ -5,17 +5,19 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING
 
 from trackside import hosts
-from trackside.errors import ArchiveError, InputError
+from trackside.errors import ArchiveError, InputError, TracksideError
 from trackside.extract import extract
 from trackside.layout import HostFolder
-from trackside.spec import JobSpec
+from trackside.spec import Channel, JobSpec
 from trackside.storage.crew import StopFlag
 from trackside.storage.locate import locate, locate_object
+from trackside.storage.store import check_key
 from trackside.storage.transfer import download
 from trackside.supervisor.config_files import synced_folders
 from trackside.supervisor.sync import below
@@ -47,17 +49,29 @@ class Inputs:
 
     def provide(self, meter: "Meter", *, stop: StopFlag, can_mount: bool) -> list[str]:
         """Bring everything in. Returns what the user should know of; done again, it goes on."""
-        self._unpack_source()
+        self._unpack_source(stop)
         self._restore_checkpoints(meter, stop)
-        return self._provide_channels(meter, stop, can_mount) if self._spec.inputs else []
+        return self._provide_channels(self._spec.inputs, meter, stop, can_mount)
 
-    def _provide_channels(self, meter: "Meter", stop: StopFlag, can_mount: bool) -> list[str]:
+    def resume(self, meter: "Meter", *, stop: StopFlag) -> None:
+        """Feed the pipes of a script that runs already: its feeders died with the supervisor."""
+        piped = [channel for channel in self._spec.inputs if self._is_piped(channel)]
+        self._provide_channels(piped, meter, stop, can_mount=True)
+
+    def _is_piped(self, channel: Channel) -> bool:
+        return (channel.input_mode or self._spec.algorithm.input_mode) == "Pipe"
+
+    def _provide_channels(
+        self, channels: Sequence[Channel], meter: "Meter", stop: StopFlag, can_mount: bool
+    ) -> list[str]:
+        if not channels:
+            return []
         # 40 ms that a job without channels starts earlier.
         from trackside.supervisor.channel_objects import assign
         from trackside.supervisor.channels import provide
 
         notes: list[str] = []
-        for channel in self._spec.inputs:
+        for channel in channels:
             assignment = assign(self._spec, channel, self._host)
             if assignment is None:
                 continue
@@ -84,7 +98,12 @@ class Inputs:
     def check(self) -> None:
         """Raise what went wrong in a piped channel, if anything did."""
         for feeder in self._feeders:
-            feeder.check()
+            try:
+                feeder.check()
+            except TracksideError:
+                raise
+            except Exception as error:  # whatever its thread met
+                raise InputError(f"A piped channel ended: {error!r}") from error
 
     def close(self) -> None:
         for feeder in self._feeders:
@@ -93,14 +112,14 @@ class Inputs:
             except InputError as error:
                 logger.warning("%s", error)
 
-    def _unpack_source(self) -> None:
+    def _unpack_source(self, stop: StopFlag) -> None:
         """The code the user sent, or nothing: an image or the machine may hold it already."""
         source = self._spec.source
         if source is None:
             return
         code = self._folder.ml / "code"
         shutil.rmtree(code, ignore_errors=True)
-        place = locate_object(source, home=self._home)
+        place = locate_object(source.rstrip("/"), home=self._home)
         if place.local is not None and place.local.is_dir():
             shutil.copytree(place.local, code, symlinks=True)
         elif place.local is not None:
@@ -108,7 +127,7 @@ class Inputs:
         else:
             with tempfile.TemporaryDirectory(dir=self._folder.root) as temporary:
                 archive = Path(temporary, "sourcedir.tar.gz")
-                download(place.store, [(place.store.stat(place.key), archive)])
+                download(place.store, [(place.store.stat(place.key), archive)], stop=stop)
                 _extract(archive, code)
 
     def _restore_checkpoints(self, meter: "Meter", stop: StopFlag) -> None:
@@ -117,7 +136,10 @@ class Inputs:
         source = locate(self._spec.checkpoints.uri, home=self._home)
         target = self._folder.inside(self._spec.checkpoints.local_path.rstrip("/"))
         meter.begin("Restoring checkpoints")
-        files = [(entry, target / name) for name, entry in below(source)]
+        files = []
+        for name, entry in below(source):
+            check_key(name)  # other programs write there too, and a name may lead elsewhere
+            files.append((entry, target / name))
         meter.expect(len(files), sum(entry.size_bytes for entry, _ in files))
         download(source.store, files, progress=meter, stop=stop)
         for entry, path in files:
@@ -131,6 +153,7 @@ class Meter:
         self._progress = progress
         self._announce = announce
         self._announced = time.monotonic()
+        self._lock = Lock()
 
     def begin(self, what: str) -> None:
         self._progress.what = what
@@ -142,11 +165,12 @@ class Meter:
         self._progress.size_bytes = size_bytes
 
     def add(self, num_files: int, size_bytes: int) -> None:
-        self._progress.done_files += num_files
-        self._progress.done_bytes += size_bytes
-        if time.monotonic() - self._announced > ANNOUNCE_SECONDS:
-            self._announced = time.monotonic()
-            self._announce()
+        with self._lock:  # called from several threads
+            self._progress.done_files += num_files
+            self._progress.done_bytes += size_bytes
+            if time.monotonic() - self._announced > ANNOUNCE_SECONDS:
+                self._announced = time.monotonic()
+                self._announce()
 
 
 def _extract(archive: Path, code: Path) -> None:

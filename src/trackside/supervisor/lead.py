@@ -42,12 +42,10 @@ def _wait_for_all(attempt: Attempt) -> dict[str, HostRecord]:
         waiting = {host for host, record in records.items() if record.phase is not Phase.ENDED}
         if not waiting:
             return records
-        wrong = [host for host, record in records.items() if record.went_wrong]
-        if wrong:
-            gang.end(Why.HOST_FAILED, wrong[0])
-        if lost := gang.lost_host():
-            gang.end(Why.HOST_LOST, lost)
-            if waiting == {lost}:
+        attempt.lead_on()  # the time limit goes on for the others
+        if lost := gang.lost_hosts():
+            gang.end(Why.HOST_LOST, lost[0])
+            if waiting.issubset(lost):
                 return records
         time.sleep(POLL_SECONDS)
 
@@ -75,7 +73,7 @@ def _finish(attempt: Attempt, end: End, records: dict[str, HostRecord]) -> None:
             publisher.publish(model=end.keeps_model)
 
         def waiting(error: str) -> None:
-            journal.say(f"Waiting to upload: {error}"[:500])
+            context.say(f"Waiting to upload: {error}")
 
         unsent = until(deadline, publish, waiting) or unsent
     history = _write_end(attempt, end, unsent)
@@ -118,5 +116,6 @@ def _free_space(attempt: Attempt, history: History) -> None:
         for number in range(1, attempt.number + 1):
             folder = attempt.context.folder.host(host, number)
             failed = history.state.status is Status.FAILED
-            shutil.rmtree(folder.ml / "input" / "data" if failed else folder.ml, ignore_errors=True)
+            for path in [folder.ml / "input" / "data"] if failed else [folder.ml, folder.mounts]:
+                shutil.rmtree(path, ignore_errors=True)
     attempt.context.folder.ballast.unlink(missing_ok=True)

@@ -3,10 +3,12 @@
 The script writes its log file itself, without us between; so nothing is lost when we die.
 """
 
+import os
 import time
 from pathlib import Path
 
-from trackside.log_lines import chunk_name, decode, encode, read_marks
+from trackside.hosts import SyncState
+from trackside.log_lines import chunk_name, chunk_place, decode, encode, read_marks
 from trackside.storage.locate import Location
 
 CHUNK_BYTES = 1 << 20
@@ -21,39 +23,66 @@ class LogClock:
         self._times = times
         marks = read_marks(times)
         self._size = marks[-1].size if marks else 0
+        _drop_torn_line(times)
 
     def tick(self) -> None:
         try:
             size = self._log.stat().st_size
         except FileNotFoundError:
             return
-        if size > self._size:
-            self._size = size
-            with self._times.open("a") as file:
-                file.write(f"{size} {time.time():.3f}\n")
+        if size <= self._size:
+            return
+        line = f"{size} {time.time():.3f}\n".encode()
+        with self._times.open("ab", buffering=0) as file:
+            end = file.seek(0, os.SEEK_END)
+            if file.write(line) != len(line):  # the disk filled up in the middle
+                file.truncate(end)
+                return
+        self._size = size
+
+
+def _drop_torn_line(times: Path) -> None:
+    """Left by a crash; what is appended to it would make one wrong mark of two."""
+    try:
+        with times.open("r+b") as file:
+            file.truncate(file.read().rfind(b"\n") + 1)
+    except FileNotFoundError:
+        return
 
 
 class LogUploader:
     """Sends what is new as chunks named by their offset, so that a repeat does no harm."""
 
+    name = "log"
+
     def __init__(self, log: Path, times: Path, to: Location, attempt: int) -> None:
+        self.state = SyncState(to=to.uri, last=time.time())
+        self.synced_at = self.alive_at = time.monotonic()
         self._log = log
         self._times = times
-        self.to = to
+        self._to = to
         self._attempt = attempt
         self._offset: int | None = None
         self._sent_at = time.monotonic()
 
-    def tick(self, *, last: bool = False) -> int:
-        """Upload the chunks that are due (`last`: all there is). Returns the bytes left waiting."""
+    def tick(self, *, last: bool = False) -> None:
+        """Upload the chunks that are due (`last`: all there is)."""
+        began, looked = time.time(), time.monotonic()
         if self._offset is None:
             self._offset = self._resume()
+        self.state.pending_bytes = self._send_due(last)
+        if not self.state.pending_bytes:
+            self.state.last, self.synced_at = began, looked
+
+    def _send_due(self, last: bool) -> int:
+        """Returns the bytes left waiting."""
         while True:
             raw = self._unsent()
             due = len(raw) >= CHUNK_BYTES or time.monotonic() - self._sent_at >= CHUNK_SECONDS
             if not raw or not (last or due):
                 return len(raw)
             self._send(raw, last)
+            self.alive_at = time.monotonic()
             if len(raw) < CHUNK_BYTES and not last:
                 return 0
 
@@ -76,17 +105,18 @@ class LogUploader:
             return  # a line that is still being written
         marks = read_marks(self._times)
         chunk = encode(raw, self._offset, marks, time.time())
-        place = self.to.child(chunk_name(self._attempt, self._offset))
+        place = self._to.child(chunk_name(self._attempt, self._offset))
         place.store.put(place.key, chunk)
         self._offset += len(raw)
         self._sent_at = time.monotonic()
 
     def _resume(self) -> int:
         """Where an earlier supervisor of this host stopped: the end of the last chunk."""
-        first = self.to.child(chunk_name(self._attempt, 0)).key
+        first = self._to.child(chunk_name(self._attempt, 0)).key
         prefix = first[: first.rindex("-") + 1]
-        keys = [entry.key for entry in self.to.store.list(prefix)]
-        if not keys:
+        keys = [entry.key for entry in self._to.store.list(prefix)]
+        places = [(place, key) for key in keys if (place := chunk_place(key.rpartition("/")[2]))]
+        if not places:
             return 0
-        start = int(keys[-1].removeprefix(prefix).removesuffix(".log"))
-        return start + sum(len(line) for _, line in decode(self.to.store.get(keys[-1])))
+        (_, start), key = max(places)
+        return start + sum(len(line) for _, line in decode(self._to.store.get(key)))

@@ -12,13 +12,22 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from trackside.archive import Clash, Source, pack
-from trackside.errors import DamagedTransfer, DiskFull, JobNotFinished, StorageError
+from trackside.archive import Clash, Source, pack, plan
+from trackside.errors import (
+    ArchiveError,
+    DamagedTransfer,
+    DiskFull,
+    InvalidKey,
+    JobNotFinished,
+    StorageError,
+)
 from trackside.journal import Journal
 from trackside.layout import HostFolder, JobFolder, JobKeys
 from trackside.settings import Settings
 from trackside.spec import JobSpec
 from trackside.storage.locate import Location, locate_object
+from trackside.supervisor.gang import Gang
+from trackside.supervisor.outcome import first_wrong
 from trackside.supervisor.sync import make_syncer
 
 logger = logging.getLogger(__name__)
@@ -74,15 +83,17 @@ class Publisher:
         return self._store(uri, digest)
 
     def _copy_model(self, uri: str) -> Iterator[Artifact]:
-        """Host after host, so that a later one wins as it does in the archive."""
-        files = {
-            path.relative_to(source.path).as_posix(): path
-            for source in self._sources("model")
-            for path in sorted(source.path.rglob("*"))
-            if path.is_file()
-        }
-        for name, path in sorted(files.items()):
-            yield self._store(f"{uri}/{name}", _Digest(_read(path)))
+        """The files that would be in the archive; a link to one of them goes as its copy."""
+        sources = self._sources("model")
+        roots = [source.path.resolve() for source in sources]
+        for member in plan(sources, clash=Clash.LAST_WINS):
+            path = member.path.resolve()
+            if not path.is_file():
+                continue
+            if not any(path.is_relative_to(root) for root in roots):
+                logger.warning("%r is left out: it leads outside the folder", str(member.path))
+                continue
+            yield self._store(f"{uri}/{member.name}", _Digest(_read(path)))
 
     def _store(self, uri: str, data: "_Digest") -> Artifact:
         location = self._locate(uri)
@@ -107,6 +118,8 @@ def until(deadline: float, action: Callable[[], None], waiting: Callable[[str], 
         try:
             action()
             return ""
+        except (ArchiveError, InvalidKey) as error:
+            return str(error)  # no time will mend it
         except (StorageError, DiskFull, OSError) as error:
             if time.monotonic() + pause > deadline:
                 return str(error)
@@ -131,12 +144,17 @@ def upload_kept(folder: JobFolder, settings: Settings) -> list[Artifact]:
         raise JobNotFinished(
             f"Job {spec.name!r} keeps nothing on disk: all of it is at {JobKeys.of(spec).prefix}."
         )
+    errors = []
     for host in spec.hosts:
         host_folder = folder.host(host, history.attempt)
-        make_syncer(spec, host_folder, host, history.attempt, settings).send_all()
-    artifacts = publisher.publish(model=True)
+        errors.append(make_syncer(spec, host_folder, host, history.attempt, settings).send_all())
+    gang = Gang(folder, spec, spec.hosts[0], history.attempt)
+    is_good = first_wrong(gang.records(), gang.ordered_end()) is None
+    artifacts = publisher.publish(model=is_good)
     journal.note("uploaded", artifacts=[artifact.uri for artifact in artifacts])
     publisher.put_journal()
+    if error := next(filter(None, errors), ""):
+        raise StorageError(f"All else of job {spec.name!r} is uploaded, but: {error}")
     return artifacts
 
 

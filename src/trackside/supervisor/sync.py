@@ -4,15 +4,18 @@ event files. A file goes up whole and settled, or not at all, and once for each 
 
 import logging
 import os
+import stat
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event, Thread
+from typing import Protocol
 
-from trackside.errors import TracksideError
-from trackside.hosts import SyncState
+from trackside.errors import InvalidKey, TracksideError
+from trackside.hosts import HostRecord, SyncState
 from trackside.layout import HostFolder, JobKeys
+from trackside.log_lines import stamp
 from trackside.settings import Settings
 from trackside.spec import JobSpec
 from trackside.storage.locate import Location, locate
@@ -27,11 +30,29 @@ SETTLED_SECONDS = 1.0
 """A file that has not changed for this long is taken to be whole."""
 GROWING_SECONDS = 2.0
 """The least time between two uploads of a file that is only appended to."""
+LAG_SECONDS = 60.0
+"""A folder that waits longer than this for its store is told about, loudly."""
+WEDGED_SECONDS = 180.0
+"""A store call that gives no sign of life for so long, past the deadline, is left behind. Stores
+retry for two minutes, and then say what is wrong."""
 READ_BYTES = 4 << 20
+_LOOK_SECONDS = 0.1
+_HOPELESS = (InvalidKey, PermissionError)
+"""No further try will send such a file; a person may, having renamed it or changed its mode."""
 
 
 class FileChanged(Exception):
     """The file was written to while it was being sent; what was sent is thrown away."""
+
+
+class LeftBehind(Exception):
+    """Some files of a folder could not be sent; all the others were."""
+
+    def __init__(self, problems: Mapping[str, Exception]) -> None:
+        path, error = next(iter(problems.items()))
+        more = f" {len(problems) - 1} more files wait too." if len(problems) > 1 else ""
+        self.is_hopeless = all(isinstance(error, _HOPELESS) for error in problems.values())
+        super().__init__(f"{path!r} is left behind: {error}{more}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +62,25 @@ class Look:
     size: int
     mtime_ns: int
     inode: int
+    ctime_ns: int = field(compare=False)
+    """Also moved by a rename, and by a mode: too much to tell an unsent file by."""
+
+    @classmethod
+    def of(cls, status: os.stat_result) -> "Look":
+        return cls(status.st_size, status.st_mtime_ns, status.st_ino, status.st_ctime_ns)
+
+
+class Part(Protocol):
+    """Something that goes up, piece by piece. Its `Syncer`'s thread owns it."""
+
+    name: str
+    state: SyncState
+    synced_at: float
+    """Monotonic: when all there was had been sent. No clock that is set can hide a lag."""
+    alive_at: float
+    """Monotonic: when the store last took something."""
+
+    def tick(self, *, last: bool = False) -> None: ...
 
 
 class FolderSync:
@@ -50,6 +90,7 @@ class FolderSync:
         self.name = name
         self.source = source
         self.state = SyncState(to=to.uri, last=time.time())
+        self.synced_at = self.alive_at = time.monotonic()
         self._to = to
         self._mirror = mirror
         """Also delete there what was deleted here (checkpoints)."""
@@ -59,23 +100,40 @@ class FolderSync:
         self._known = False
 
     def tick(self, *, last: bool = False) -> None:
-        """Send what is new and settled (`last`: everything). Raises what the store raises."""
+        """Send what is new and settled (`last`: everything). Raises what the store raises.
+
+        A file that cannot be sent holds up no other: `LeftBehind` comes after the rest went.
+        """
         if not self._known:
             self._take_stock()
-        began = time.time()
-        looks = dict(self._scan())
+        began, looked = time.time(), time.monotonic()
+        problems: dict[str, Exception] = {}
+        looks = dict(self._scan(problems))
+        is_whole = not problems and self.source.is_dir()
         waiting = {path: look for path, look in looks.items() if self._sent.get(path) != look}
-        # By time of writing: a pointer to the newest checkpoint follows the checkpoint.
-        for path in sorted(waiting, key=lambda path: waiting[path].mtime_ns):
-            if last or self._is_due(path, waiting[path]):
-                self._send(path, waiting[path])
-                self._count(waiting)
+        due = [path for path, look in waiting.items() if last or self._is_due(path, look)]
         self._seen = looks
-        if self._mirror:
-            self._delete(set(self._sent) - set(looks))
         self._count(waiting)
-        if not any(self._sent.get(path) != look for path, look in waiting.items()):
-            self.state.last = began
+        # By time of writing: a pointer to the newest checkpoint follows the checkpoint.
+        for path in sorted(due, key=lambda path: waiting[path].mtime_ns):
+            try:
+                self._send(path, waiting[path])
+            except FileNotFoundError:
+                pass  # deleted meanwhile
+            except FileChanged as error:
+                if last:
+                    problems[path] = error
+                continue  # the next scan sees what became of it
+            except (InvalidKey, OSError) as error:  # this file's own; the store's are others
+                problems[path] = error
+                continue
+            self._discount(waiting.pop(path))
+        if self._mirror and is_whole:  # what could not be seen may still be there
+            self._delete(set(self._sent) - set(looks))
+        if not waiting:
+            self.state.last, self.synced_at = began, looked
+        if problems:
+            raise LeftBehind(problems)
 
     def _is_due(self, path: str, look: Look) -> bool:
         if _is_growing(path):
@@ -86,15 +144,18 @@ class FolderSync:
 
     def _send(self, path: str, look: Look) -> None:
         began = time.monotonic()
-        source = self.source / path
-        try:
-            self._to.store.put(self._to.child(path).key, _chunks(source, look))
-        except (FileChanged, FileNotFoundError):
-            return  # the next scan sees what became of it
+        chunks = self._watched(_chunks(self.source / path, look))
+        self._to.store.put(self._to.child(path).key, chunks)
         self._sent[path] = look
         # What takes long to send is not sent again at once: a growing file would never end.
         self._sent_at[path] = time.monotonic() + 9 * (time.monotonic() - began)
         self.state.uploaded_bytes += look.size
+
+    def _watched(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
+        for chunk in chunks:
+            self.alive_at = time.monotonic()
+            yield chunk
+        self.alive_at = time.monotonic()
 
     def _delete(self, paths: set[str]) -> None:
         if paths:
@@ -103,21 +164,33 @@ class FolderSync:
                 del self._sent[path]
 
     def _take_stock(self) -> None:
-        """What is there already, restored or sent by an earlier supervisor, is not sent again."""
+        """What is there already, restored or sent by an earlier supervisor, is not sent again.
+
+        Restored files have their object's time. Of others the time of change counts: a file moved
+        here may be older than the object that had its name.
+        """
         there = dict(below(self._to))
-        for path, look in self._scan():
+        for path, look in self._scan({}):
             entry = there.get(path)
-            if entry and entry.size_bytes == look.size and entry.modified >= look.mtime_ns / 1e9:
+            if entry is None or entry.size_bytes != look.size:
+                continue
+            was_restored = entry.modified == look.mtime_ns / 1e9
+            if was_restored or entry.modified >= look.ctime_ns / 1e9:
                 self._sent[path] = look
         self._known = True
 
-    def _scan(self) -> Iterator[tuple[str, Look]]:
+    def _scan(self, problems: dict[str, Exception]) -> Iterator[tuple[str, Look]]:
+        """Every regular file; folders that cannot be read are left in `problems`."""
         stack = [""]
         while stack:
             below = stack.pop()
             try:
-                entries = list(os.scandir(self.source / below))
+                with os.scandir(self.source / below) as scan:
+                    entries = list(scan)
             except (FileNotFoundError, NotADirectoryError):
+                continue
+            except OSError as error:
+                problems[below] = error
                 continue
             for entry in entries:
                 path = f"{below}/{entry.name}" if below else entry.name
@@ -125,81 +198,130 @@ class FolderSync:
                     if entry.is_dir(follow_symlinks=False):
                         stack.append(path)
                     elif entry.is_file(follow_symlinks=False):
-                        stat = entry.stat(follow_symlinks=False)
-                        yield path, Look(stat.st_size, stat.st_mtime_ns, stat.st_ino)
+                        yield path, Look.of(entry.stat(follow_symlinks=False))
                 except FileNotFoundError:
                     continue
+                except OSError as error:  # a path longer than the system takes
+                    problems[path] = error
 
-    def _count(self, waiting: dict[str, Look]) -> None:
-        left = [look for path, look in waiting.items() if self._sent.get(path) != look]
-        self.state.pending_files = len(left)
-        self.state.pending_bytes = sum(look.size for look in left)
+    def _count(self, waiting: Mapping[str, Look]) -> None:
+        self.state.pending_files = len(waiting)
+        self.state.pending_bytes = sum(look.size for look in waiting.values())
+
+    def _discount(self, look: Look) -> None:
+        self.state.pending_files -= 1
+        self.state.pending_bytes -= look.size
 
 
 class Syncer:
     """Owns the thread in which a host's folders and log go up. Training never waits for it."""
 
-    def __init__(self, folders: list[FolderSync], log: LogUploader) -> None:
-        self.folders = folders
-        self._log = log
+    def __init__(self, parts: Sequence[Part]) -> None:
+        self.parts = parts
         self._stop = Event()
+        self._deadline = 0.0
+        self._hopeless: set[str] = set()
         self._thread = Thread(target=self._run, name="trackside-sync", daemon=True)
-        self.log_state = SyncState(to=log.to.uri, last=time.time())
 
     def start(self) -> None:
         self._thread.start()
 
     def states(self) -> dict[str, SyncState]:
-        return {folder.name: folder.state for folder in self.folders} | {"log": self.log_state}
+        """As of now, also when the thread hangs in a store that does not answer."""
+        now = time.monotonic()
+        for part in self.parts:
+            part.state.lag_seconds = round(now - part.synced_at, 1)
+        return {part.name: part.state for part in self.parts}
 
     def finish(self, deadline: float, waiting: Callable[[str], None]) -> str:
         """Send everything that is left, trying until the deadline (monotonic). The error, or ''.
 
-        `waiting` is told about each try that did not work.
+        `waiting` is told about each new error. What is under way at the deadline is not cut short,
+        unless it gives no sign of life.
         """
+        self._deadline = deadline
         self._stop.set()
-        self._thread.join()
-        pause = 0.5
-        while True:
-            self._pass(last=True)
-            error = next((state.error for state in self.states().values() if state.error), "")
-            if not error or time.monotonic() + pause > deadline:
-                return error
-            waiting(error)
-            time.sleep(pause)
-            pause = min(pause * 2, 15.0)
+        said = ""
+        while self._thread.is_alive():
+            self._thread.join(_LOOK_SECONDS)
+            error = self._error()
+            if error and error != said:
+                said = error
+                waiting(error)
+            silent = time.monotonic() - max(deadline, *(part.alive_at for part in self.parts))
+            if silent > WEDGED_SECONDS:
+                return error or f"The store has not answered for {silent:.0f} s."
+        return self._error()
 
-    def send_all(self) -> None:
-        """Send everything in this thread, once; raises the first error."""
-        for folder in self.folders:
-            folder.tick(last=True)
-        self._log.tick(last=True)
+    def send_all(self) -> str:
+        """Send everything in this thread, once. The first error, or ''."""
+        self._pass(last=True)
+        return self._error()
 
     def _run(self) -> None:
         while not self._stop.wait(SCAN_SECONDS):
             self._pass(last=False)
+        pause, num_hopeless = 0.5, 0
+        while True:
+            self._pass(last=True)
+            wrong = {part.name for part in self.parts if part.state.error}
+            # Twice: a pass may take away what was in the way of the next.
+            num_hopeless = num_hopeless + 1 if wrong <= self._hopeless else 0
+            if not wrong or num_hopeless > 1 or time.monotonic() + pause > self._deadline:
+                return
+            time.sleep(pause)
+            pause = min(pause * 2, 15.0)
 
     def _pass(self, *, last: bool) -> None:
-        for folder in self.folders:
-            self._try(folder.state, lambda folder=folder: folder.tick(last=last))  # type: ignore[misc]
+        for part in self.parts:
+            self._try(part, last)
 
-        def send_log() -> None:
-            began = time.time()
-            self.log_state.pending_bytes = self._log.tick(last=last)
-            if not self.log_state.pending_bytes:
-                self.log_state.last = began
-
-        self._try(self.log_state, send_log)
-
-    def _try(self, state: SyncState, send: Callable[[], None]) -> None:
+    def _try(self, part: Part, last: bool) -> None:
+        state = part.state
+        self._hopeless.discard(part.name)
         try:
-            send()
+            part.tick(last=last)
             state.error = ""
-        except Exception as error:  # a thread that died here would stop the sync unseen
-            known = isinstance(error, TracksideError | OSError)
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        # A thread that died here would stop the sync unseen. A panic in the store's native code
+        # is no `Exception`.
+        except BaseException as error:
+            known = isinstance(error, TracksideError | OSError | LeftBehind)
             if not state.error:
                 logger.warning("sync to %s waits: %s", state.to, error, exc_info=not known)
             state.error = str(error) or repr(error)
+            if isinstance(error, LeftBehind) and error.is_hopeless:
+                self._hopeless.add(part.name)
+        finally:
+            part.alive_at = time.monotonic()
+
+    def _error(self) -> str:
+        return next((part.state.error for part in self.parts if part.state.error), "")
+
+
+LAGGING = "Training goes on; "
+
+
+def lag_message(records: Mapping[str, HostRecord], *, after_seconds: float) -> tuple[str, str]:
+    """What people must know of the folder that lags most, and why; both '' when none does.
+
+    The first text stays the same while the lag lasts and its kind of reason does.
+    """
+    lags = [
+        (state.lag_seconds, name if len(records) == 1 else f"{name} of {host}", state)
+        for host, record in records.items()
+        for name, state in record.syncs.items()
+        if state.lag_seconds > after_seconds
+    ]
+    if not lags:
+        return "", ""
+    _, name, state = max(lags, key=lambda lag: lag[0])
+    since = f"{LAGGING}{name} was last synced at {stamp(state.last).decode().strip()}"
+    if state.error:
+        return f"{since}: ", state.error
+    waits = f"{state.pending_files} files, {state.pending_bytes:,} bytes wait for {state.to}"
+    return f"{since}, ", waits
 
 
 def below(location: Location) -> Iterator[tuple[str, Entry]]:
@@ -214,13 +336,13 @@ def make_syncer(
     spec: JobSpec, folder: HostFolder, host: str, attempt: int, settings: Settings
 ) -> Syncer:
     """All that leaves a host while it runs."""
-    folders = []
+    folders: list[Part] = []
     for seen_as, uri in synced_folders(spec).items():
         mirror = spec.checkpoints is not None and seen_as == spec.checkpoints.local_path.rstrip("/")
         to = locate(uri, home=settings.home)
         folders.append(FolderSync(seen_as, folder.inside(seen_as), to, mirror=mirror))
     logs = locate(f"{JobKeys.of(spec).logs}/{host}", home=settings.home)
-    return Syncer(folders, LogUploader(folder.log, folder.log_times, logs, attempt))
+    return Syncer([*folders, LogUploader(folder.log, folder.log_times, logs, attempt)])
 
 
 def _chunks(path: Path, look: Look) -> Iterator[bytes]:
@@ -229,18 +351,32 @@ def _chunks(path: Path, look: Look) -> Iterator[bytes]:
     Raising inside the upload throws the upload away, so a torn file never gets its final name. A
     file that only grows is cut at the size seen: its beginning does not change.
     """
+    try:
+        # Should a FIFO or a link have taken the file's place, neither blocks nor is followed.
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        if path.is_symlink():
+            raise _changed(path) from error
+        raise
     left = look.size
-    with path.open("rb") as file:
+    with open(handle, "rb") as file:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise _changed(path)
         while left:
             data = file.read(min(READ_BYTES, left))
             if not data:
-                raise FileChanged(path)
+                raise _changed(path)
             left -= len(data)
-            if not left and not _is_growing(path.name):
-                stat = os.stat(path)
-                if Look(stat.st_size, stat.st_mtime_ns, stat.st_ino) != look:
-                    raise FileChanged(path)
+            if left:
+                yield data
+        if not _is_growing(path.name) and Look.of(os.lstat(path)) != look:
+            raise _changed(path)
+        if look.size:
             yield data
+
+
+def _changed(path: Path) -> FileChanged:
+    return FileChanged(f"{str(path)!r} was written to while it was sent.")
 
 
 def _is_growing(path: str) -> bool:

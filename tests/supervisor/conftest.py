@@ -1,0 +1,23 @@
+"""What tests of the supervisor share."""
+
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture
+def as_ordinary_user() -> Iterator[Path]:
+    """A folder of a user from whom something can be kept; root reads everything."""
+    with tempfile.TemporaryDirectory() as folder:
+        if os.geteuid() != 0:
+            yield Path(folder)
+            return
+        os.chown(folder, 65534, -1)
+        os.seteuid(65534)
+        try:
+            yield Path(folder)
+        finally:
+            os.seteuid(0)

@@ -1,0 +1,156 @@
+"""One host through one attempt, in this process, with a real script in a real sandbox."""
+
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import environment_for
+from tests.fault_proxy import Fault
+from tests.supervisor.running import NONCE, attempt, context
+from tests.waiting import until
+from trackside.hosts import HostRecord, Phase
+from trackside.status import Secondary, Status
+from trackside.supervisor.__main__ import supervise
+from trackside.supervisor.attempt import Attempt
+from trackside.supervisor.lead import conclude
+from trackside.supervisor.sandbox import Running
+
+
+def script(text: str) -> dict[str, list[str]]:
+    return {"ContainerEntrypoint": ["sh", "-c", text]}
+
+
+def in_thread(mine: Attempt) -> tuple[threading.Thread, list[HostRecord]]:
+    ran: list[HostRecord] = []
+    thread = threading.Thread(target=lambda: ran.append(mine.run()), daemon=True)
+    thread.start()
+    return thread, ran
+
+
+def test_a_lag_is_said_in_the_journal_and_so_is_its_end(
+    tmp_path, faulty, bucket, s3_server, monkeypatch
+):
+    for name, value in environment_for(faulty.url).items():
+        monkeypatch.setenv(name, value)
+    job = context(
+        tmp_path,
+        AlgorithmSpecification=script("echo x > /opt/ml/checkpoints/1.pt; exec sleep 300"),
+        OutputDataConfig={"S3OutputPath": f"s3://{bucket}/out"},
+        CheckpointConfig={"S3Uri": f"s3://{bucket}/c"},
+    )
+    faulty.inject(Fault(pattern="^PUT", times=10_000, status=403))
+    thread, ran = in_thread(Attempt(job, 1, lag_seconds=1.0))
+    try:
+        until(lambda: "refused" in job.journal.read().message)
+        message = job.journal.read().message
+        assert message.startswith("Training goes on; /opt/ml/checkpoints was last synced at 20")
+        version = job.journal.read().version
+        lagging = until(lambda: _lag(tmp_path) > 3.0 and _lag(tmp_path))
+        assert lagging > 3.0
+        assert job.journal.read().version == version, "said once, not every second"
+        faulty.clear()
+        until(lambda: job.journal.read().message.endswith("Sync has caught up."))
+    finally:
+        job.journal.try_move(Secondary.STOPPING)
+        thread.join(30)
+    assert ran[0].unsent == ""
+    keys = [entry["Key"] for entry in s3_server.client().list_objects_v2(Bucket=bucket)["Contents"]]
+    assert "c/1.pt" in keys
+
+
+def _lag(home: Path) -> float:
+    syncs = attempt(home).gang.records()["algo-1"].syncs
+    return syncs["/opt/ml/checkpoints"].lag_seconds
+
+
+def test_a_supervisor_that_comes_back_to_a_job_that_ended_ends_its_script(tmp_path):
+    mine = attempt(tmp_path, AlgorithmSpecification=script("exec sleep 300"))
+    _start(mine)
+    mine.context.journal.move(Secondary.FAILED, reason="given up")
+    supervise(mine.context.folder, "algo-1", NONCE)
+    until(lambda: not isinstance(mine._sandbox.poll(mine._plan()), Running))
+
+
+def test_a_supervisor_that_comes_back_to_another_attempt_ends_the_earlier_script(tmp_path):
+    mine = attempt(tmp_path, AlgorithmSpecification=script("exec sleep 300"))
+    _start(mine)
+    journal = mine.context.journal
+    journal.move(Secondary.RESTARTING)
+    journal.move(Secondary.STARTING, attempt=2)
+    journal.move(Secondary.STOPPING)
+    supervise(mine.context.folder, "algo-1", NONCE)
+    assert journal.read().state.status is Status.STOPPED
+    until(lambda: not isinstance(mine._sandbox.poll(mine._plan()), Running))
+
+
+def _start(mine: Attempt) -> None:
+    assert mine._prepare()
+    mine._start()
+    assert isinstance(mine._sandbox.poll(mine._plan()), Running)
+
+
+def test_a_script_that_ended_as_asked_has_not_failed_though_its_supervisor_died(tmp_path):
+    """The one who asked is gone; the next one finds the exit."""
+    mine = attempt(tmp_path, num_hosts=1, AlgorithmSpecification=script("exec sleep 300"))
+    _start(mine)
+    mine.context.journal.move(Secondary.STOPPING)
+    mine._sandbox.signal(mine._plan(), 15)
+    until(lambda: not isinstance(mine._sandbox.poll(mine._plan()), Running))
+    found = attempt(tmp_path).run()
+    assert found.exit_code == -15
+    assert not found.went_wrong
+
+
+@pytest.mark.parametrize("phase", ["preparing", "ready", "running", "ended", "uploading"])
+def test_a_supervisor_takes_over_in_every_phase(tmp_path, phase):
+    write = "echo ran >> /opt/ml/output/data/ran; echo m > /opt/ml/model/m"
+    mine = attempt(tmp_path, AlgorithmSpecification=script(write))
+    if phase == "preparing":
+        mine._move(Secondary.DOWNLOADING)
+        mine._announce(Phase.PREPARING)
+    elif phase == "ready":
+        assert mine._prepare()
+    elif phase == "running":
+        assert mine._prepare()
+        mine._start()
+    else:
+        mine.run()
+        if phase == "uploading":
+            mine.context.journal.move(Secondary.UPLOADING)
+    next_one = attempt(tmp_path)
+    assert next_one.run().exit_code == 0
+    ran = next_one.folder.ml / "output/data/ran"
+    assert ran.read_text() == "ran\n", "once, whoever supervises"
+    conclude(next_one)
+    history = next_one.context.journal.read()
+    assert history.state.status is Status.COMPLETED
+    assert [t.secondary for t in history.transitions][-2:] == [
+        Secondary.UPLOADING,
+        Secondary.COMPLETED,
+    ]
+
+
+def test_a_stop_while_uploading_makes_it_stopped_with_the_model(tmp_path):
+    mine = attempt(tmp_path, AlgorithmSpecification=script("echo m > /opt/ml/model/m"))
+    mine.run()
+    mine.context.journal.move(Secondary.UPLOADING)
+    mine.context.journal.move(Secondary.STOPPING)
+    conclude(mine)
+    assert mine.context.journal.read().state.status is Status.STOPPED
+    bucket = mine.context.settings.layout.buckets / "bucket"
+    assert (bucket / "out/job/output/model.tar.gz").exists()
+
+
+def test_a_failing_watch_leaves_no_script_behind(tmp_path, monkeypatch):
+    mine = attempt(tmp_path, AlgorithmSpecification=script("exec sleep 300"))
+
+    def breaks() -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(mine, "_watch", breaks)
+    began = time.monotonic()
+    assert "Input/output error" in mine.run().failure
+    assert time.monotonic() - began < 20
+    until(lambda: not isinstance(mine._sandbox.poll(mine._plan()), Running))

@@ -1,0 +1,160 @@
+"""Hosts that start together and end together, whichever of them fails or vanishes."""
+
+import threading
+import time
+
+import pytest
+
+from tests.supervisor.running import attempt, dead_process, record, supervise_by
+from tests.waiting import until
+from trackside import durable, processes
+from trackside.hosts import HostRecord, Phase
+from trackside.status import Secondary
+from trackside.supervisor import gang as gang_module
+from trackside.supervisor import lead
+from trackside.supervisor.gang import Why, addresses
+
+
+@pytest.fixture(autouse=True)
+def short_waits(monkeypatch):
+    monkeypatch.setattr(gang_module, "LOST_AFTER_SECONDS", 0.1)
+
+
+def test_a_host_that_wrote_nothing_is_preparing(tmp_path):
+    gang = attempt(tmp_path, num_hosts=3).gang
+    assert {record.phase for record in gang.records().values()} == {Phase.PREPARING}
+    assert not gang.all_are(Phase.READY)
+
+
+def test_the_first_order_to_end_stands(tmp_path):
+    gang = attempt(tmp_path, num_hosts=2).gang
+    assert gang.ordered_end() is None
+    gang.end(Why.HOST_FAILED, "algo-2")
+    gang.end(Why.MAX_RUNTIME, "algo-1")
+    order = gang.ordered_end()
+    assert order is not None
+    assert (order.why, order.host) == (Why.HOST_FAILED, "algo-2")
+
+
+def test_what_the_hosts_agreed_on_stays(tmp_path):
+    first, second = (attempt(tmp_path, num_hosts=2, host=f"algo-{n}").gang for n in (1, 2))
+    assert second.master_port == gang_module.DEFAULT_PORT
+    first.meet()
+    port = first.master_port
+    first.meet()
+    assert second.master_port == port
+
+
+def test_the_time_a_job_ran_is_not_the_wall_clock_s(tmp_path, monkeypatch):
+    gang = attempt(tmp_path).gang
+    assert gang.running_seconds() == 0.0
+    gang.meet()
+    monkeypatch.setattr(time, "time", lambda: 0.0)
+    assert 0 <= gang.running_seconds() < 30
+
+
+def test_the_time_before_a_reboot_is_unknown(tmp_path):
+    gang = attempt(tmp_path).gang
+    gang.meet()
+    meeting = durable.read_json(gang._meeting_path) or {}
+    durable.write_json(gang._meeting_path, {**meeting, "boot_id": "another", "clock": -1e6})
+    assert gang.running_seconds() == 0.0
+
+
+def test_a_host_is_lost_only_when_its_supervisor_stays_away(tmp_path):
+    gang = attempt(tmp_path, num_hosts=3).gang
+    supervise_by(gang.folder, "algo-2", dead_process())
+    supervise_by(gang.folder, "algo-3", processes.myself())
+    assert gang.lost_hosts() == []
+    assert until(gang.lost_hosts) == ["algo-2"]
+    supervise_by(gang.folder, "algo-2", processes.myself())
+    assert gang.lost_hosts() == []
+
+
+def test_a_host_that_has_ended_is_not_lost(tmp_path):
+    gang = attempt(tmp_path, num_hosts=2).gang
+    supervise_by(gang.folder, "algo-2", dead_process())
+    record(gang.folder, "algo-2", Phase.ENDED)
+    gang.lost_hosts()
+    time.sleep(0.15)
+    assert gang.lost_hosts() == []
+
+
+def test_every_host_of_a_job_has_an_address_of_its_own():
+    names = tuple(f"algo-{number}" for number in range(1, 1025))
+    found = addresses("a-job", names)
+    assert len(set(found.values())) == 1024
+    assert all(0 < int(part) < 255 for part in found["algo-1024"].split(".")[1:2])
+
+
+# The lead
+
+
+def test_two_lost_hosts_do_not_keep_the_lead_waiting(tmp_path):
+    mine = attempt(tmp_path, num_hosts=3)
+    mine.gang.announce(HostRecord(phase=Phase.ENDED, exit_code=0))
+    for host in ("algo-2", "algo-3"):
+        supervise_by(mine.gang.folder, host, dead_process())
+    lead._wait_for_all(mine)
+    order = mine.gang.ordered_end()
+    assert order is not None
+    assert order.why is Why.HOST_LOST
+
+
+def test_the_time_limit_goes_on_when_the_lead_s_own_script_is_over(tmp_path):
+    limit = {"MaxRuntimeInSeconds": 1}
+    mine = attempt(tmp_path, num_hosts=2, StoppingCondition=limit)
+    mine.gang.announce(HostRecord(phase=Phase.ENDED, exit_code=0))
+    supervise_by(mine.gang.folder, "algo-2", processes.myself())
+    record(mine.gang.folder, "algo-2", Phase.RUNNING)
+    mine.gang.meet()
+    waiting = threading.Thread(target=lead._wait_for_all, args=(mine,), daemon=True)
+    waiting.start()
+    order = until(mine.gang.ordered_end)
+    assert order is not None
+    assert order.why is Why.MAX_RUNTIME
+    record(mine.gang.folder, "algo-2", Phase.ENDED, exit_code=-15)
+    waiting.join(10)
+    assert not waiting.is_alive()
+
+
+def test_a_lead_that_downloads_sees_another_host_fail(tmp_path):
+    """`is_set` is what a download asks now and then."""
+    mine = attempt(tmp_path, num_hosts=3)
+    other = attempt(tmp_path, num_hosts=3, host="algo-3")
+    assert not mine.is_set()
+    record(mine.gang.folder, "algo-2", Phase.ENDED, failure="ClientError: no", ended_at=1.0)
+    until(mine.is_set)
+    order = mine.gang.ordered_end()
+    assert order is not None
+    assert (order.why, order.host) == (Why.HOST_FAILED, "algo-2")
+    assert other.is_set()
+
+
+def test_a_host_told_to_end_while_it_downloads_has_not_failed(
+    tmp_path, bucket, s3_server, monkeypatch
+):
+    """Else the lost host would be forgotten over it, and the job not be tried again."""
+    for number in range(30):
+        s3_server.client().put_object(Bucket=bucket, Key=f"c/{number}.pt", Body=b"x" * 1000)
+    for name, value in s3_server.environment.items():
+        monkeypatch.setenv(name, value)
+    mine = attempt(
+        tmp_path, num_hosts=3, host="algo-2", CheckpointConfig={"S3Uri": f"s3://{bucket}/c"}
+    )
+    mine.gang.end(Why.HOST_LOST, "algo-3")
+    found = mine.run()
+    assert found.phase is Phase.ENDED
+    assert not found.went_wrong
+
+
+def test_a_stop_ends_a_host_that_waits_for_the_others(tmp_path):
+    mine = attempt(tmp_path, num_hosts=2)
+    ran: list[HostRecord] = []
+    running = threading.Thread(target=lambda: ran.append(mine.run()), daemon=True)
+    running.start()
+    until(lambda: mine.gang.records()["algo-1"].phase is Phase.READY)
+    mine.context.journal.move(Secondary.STOPPING)
+    running.join(20)
+    assert ran[0].phase is Phase.ENDED
+    assert not ran[0].went_wrong

@@ -1,0 +1,510 @@
+"""Folders that follow a job into its store: whole files, each once, and no silence about a lag."""
+
+import os
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import environment_for
+from tests.fault_proxy import Fault
+from tests.waiting import until
+from trackside.hosts import HostRecord, SyncState
+from trackside.storage.locate import Location, locate
+from trackside.supervisor import sync
+from trackside.supervisor.sync import FolderSync, LeftBehind, Syncer, lag_message
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    folder = tmp_path / "checkpoints"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def stored(tmp_path: Path) -> Path:
+    return tmp_path / "stored"
+
+
+@pytest.fixture
+def folder(source: Path, stored: Path) -> FolderSync:
+    return FolderSync("/opt/ml/checkpoints", source, place(stored), mirror=True)
+
+
+def place(path: Path) -> Location:
+    return locate(str(path), home=path)
+
+
+def write(path: Path, content: str | bytes = "x", *, age: float = 10.0) -> Path:
+    """A file that has been left alone for a while."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    written = time.time() - age
+    os.utime(path, (written, written))
+    return path
+
+
+def send(folder: FolderSync) -> None:
+    """A file is taken to be whole at its second look."""
+    folder.tick()
+    folder.tick()
+
+
+def names(stored: Path) -> list[str]:
+    return sorted(str(path.relative_to(stored)) for path in stored.rglob("*") if path.is_file())
+
+
+def test_a_checkpoint_written_once_is_uploaded_once(folder, source, stored):
+    write(source / "epoch-1" / "model.pt", b"m" * 1000)
+    for _ in range(5):
+        folder.tick()
+    folder.tick(last=True)
+    assert (stored / "epoch-1" / "model.pt").read_bytes() == b"m" * 1000
+    assert folder.state.uploaded_bytes == 1000
+
+
+def test_a_file_that_is_still_being_written_waits_and_is_counted(folder, source, stored):
+    write(source / "big.pt", b"12345", age=0)
+    send(folder)
+    assert names(stored) == []
+    assert (folder.state.pending_files, folder.state.pending_bytes) == (1, 5)
+    folder.tick(last=True)
+    assert names(stored) == ["big.pt"]
+    assert (folder.state.pending_files, folder.state.pending_bytes) == (0, 0)
+
+
+def test_a_file_that_changes_at_every_scan_is_sent_at_the_end(folder, source, stored):
+    for number in range(5):
+        write(source / "restless.pt", "x" * number, age=10 - number)
+        folder.tick()
+    assert names(stored) == []
+    folder.tick(last=True)
+    assert (stored / "restless.pt").read_text() == "xxxx"
+
+
+def test_a_file_from_the_future_does_not_wait_for_it(folder, source, stored):
+    write(source / "a.pt", age=-86400)
+    send(folder)
+    assert names(stored) == ["a.pt"]
+
+
+def test_an_empty_file_is_a_file(folder, source, stored):
+    write(source / "DONE", "")
+    send(folder)
+    assert (stored / "DONE").read_bytes() == b""
+    assert folder.state.pending_files == 0
+
+
+def test_a_pointer_to_a_checkpoint_follows_it(folder, source, stored):
+    write(source / "latest.txt", "epoch-1.pt", age=5)
+    write(source / "epoch-1.pt", "weights", age=6)
+    stored.mkdir()
+    (stored / "latest.txt").mkdir()
+    (stored / "latest.txt" / "in the way").touch()
+    folder.tick()
+    with pytest.raises(LeftBehind, match=r"latest\.txt"):
+        folder.tick()
+    assert (stored / "epoch-1.pt").exists()
+
+
+def test_thousands_of_files_are_no_matter(folder, source, stored):
+    for number in range(3000):
+        write(source / f"{number % 10}" / f"{number}.bin", "x")
+    began = time.process_time()
+    send(folder)
+    assert time.process_time() - began < 20
+    assert len(names(stored)) == 3000
+    assert folder.state.pending_files == 0
+    uploaded = folder.state.uploaded_bytes
+    folder.tick(last=True)
+    assert folder.state.uploaded_bytes == uploaded
+
+
+def test_what_is_deleted_here_is_deleted_there(folder, source, stored):
+    old, new = write(source / "1.pt"), source / "2.pt"
+    send(folder)
+    old.unlink()
+    write(new)
+    send(folder)
+    assert names(stored) == ["2.pt"]
+
+
+def test_a_folder_that_is_no_checkpoint_folder_keeps_what_was_sent(source, stored):
+    folder = FolderSync("/opt/ml/output/intermediate", source, place(stored))
+    path = write(source / "1.txt")
+    send(folder)
+    path.unlink()
+    send(folder)
+    assert names(stored) == ["1.txt"]
+
+
+def test_a_checkpoint_folder_that_is_gone_as_a_whole_takes_nothing_along(folder, source, stored):
+    write(source / "1.pt")
+    send(folder)
+    source.rename(source.with_name("moved away"))
+    folder.tick(last=True)
+    assert names(stored) == ["1.pt"]
+
+
+def test_a_name_that_no_store_takes_holds_up_no_other(folder, source, stored):
+    write(source / "a\nb.pt", age=12)
+    write(source / "good.pt", age=10)
+    folder.tick()
+    with pytest.raises(LeftBehind, match=r"a\\nb\.pt.*control character") as caught:
+        folder.tick()
+    assert caught.value.is_hopeless
+    assert names(stored) == ["good.pt"]
+    assert folder.state.pending_files == 1
+
+
+def test_deletions_go_on_beside_a_name_that_no_store_takes(folder, source, stored):
+    write(source / "a\nb.pt")
+    old = write(source / "old.pt")
+    for _ in range(2):
+        with pytest.raises(LeftBehind):
+            folder.tick(last=True)
+        old.unlink(missing_ok=True)
+    assert names(stored) == []
+
+
+def test_unicode_and_undecodable_names_arrive(folder, source, stored):
+    strange = os.fsdecode(b"caf\xe9.pt")
+    for name in ("模型-é.pt", strange, "with space", "-rf", "#?%.pt"):
+        write(source / name, "x")
+    send(folder)
+    assert set(os.listdir(stored)) == set(os.listdir(source))
+
+
+def test_a_name_that_is_no_unicode_holds_up_no_other_on_s3(
+    source, bucket, s3_server, monkeypatch, tmp_path
+):
+    for variable, value in s3_server.environment.items():
+        monkeypatch.setenv(variable, value)
+    folder = FolderSync("checkpoints", source, locate(f"s3://{bucket}/ckpt", home=tmp_path))
+    write(source / os.fsdecode(b"caf\xe9.pt"), age=12)
+    write(source / "good.pt", age=10)
+    with pytest.raises(LeftBehind, match=r"caf\\udce9") as caught:
+        folder.tick(last=True)
+    assert caught.value.is_hopeless
+    found = s3_server.client().list_objects_v2(Bucket=bucket)["Contents"]
+    assert [entry["Key"] for entry in found] == ["ckpt/good.pt"]
+
+
+def test_what_cannot_be_read_is_told_holds_up_nothing_and_is_not_deleted(as_ordinary_user):
+    source, stored = as_ordinary_user / "checkpoints", as_ordinary_user / "stored"
+    for name in ("closed/a", "b"):
+        write(source / name)
+    folder = FolderSync("c", source, place(stored), mirror=True)
+    folder.tick(last=True)
+    (source / "closed").chmod(0)
+    write(source / "unreadable").chmod(0)
+    write(source / "late")
+    try:
+        with pytest.raises(LeftBehind, match="Permission denied.* 1 more") as caught:
+            folder.tick(last=True)
+    finally:
+        (source / "closed").chmod(0o700)
+    assert caught.value.is_hopeless
+    assert names(stored) == ["b", "closed/a", "late"]
+
+
+def test_a_path_too_long_to_look_at_holds_up_no_other(folder, source, stored):
+    """A script may nest folders deeper than any path can name."""
+    here = os.getcwd()
+    write(source / "good.pt")
+    try:
+        os.chdir(source)
+        for _ in range(17):
+            os.mkdir("d" * 250)
+            os.chdir("d" * 250)
+        Path("a.pt").touch()
+    finally:
+        os.chdir(here)
+    with pytest.raises(LeftBehind, match="File name too long"):
+        folder.tick(last=True)
+    assert names(stored) == ["good.pt"]
+
+
+def test_links_and_pipes_are_not_followed(folder, source, stored, tmp_path):
+    secret = write(tmp_path / "secret", "s")
+    (source / "link").symlink_to(secret)
+    (source / "loop").symlink_to(source)
+    os.mkfifo(source / "pipe")
+    write(source / "plain.pt")
+    send(folder)
+    assert names(stored) == ["plain.pt"]
+
+
+def test_a_file_that_became_a_pipe_after_the_scan_blocks_nothing(source):
+    path = write(source / "a.pt", "abc")
+    look = sync.Look.of(path.stat())
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(sync.FileChanged):
+        list(sync._chunks(path, look))
+
+
+@pytest.mark.parametrize("change", ["replaced", "truncated", "grown"])
+def test_a_file_that_changes_while_it_is_sent_never_gets_its_name_torn(
+    source, stored, change, monkeypatch
+):
+    monkeypatch.setattr(sync, "READ_BYTES", 4)
+    path = write(source / "a.pt", "old old old!")
+    chunks = sync._chunks(path, sync.Look.of(path.stat()))
+
+    def changing() -> Iterator[bytes]:
+        yield next(chunks)
+        if change == "replaced":
+            os.replace(write(source / "new", "new new new!"), path)
+        elif change == "truncated":
+            os.truncate(path, 6)
+        else:
+            with path.open("a") as file:
+                file.write("more")
+        yield from chunks
+
+    to = place(stored).child("a.pt")
+    with pytest.raises(sync.FileChanged):
+        to.store.put(to.key, changing())
+    assert names(stored) == []
+
+
+def test_a_file_that_changes_during_the_last_pass_is_tried_again(source, stored, monkeypatch):
+    """The script is over, but something still appends: no pass may call that done."""
+    monkeypatch.setattr(sync, "READ_BYTES", 1 << 16)
+    path = write(source / "busy.pt", b"x" * (8 << 20))
+    folder = FolderSync("c", source, place(stored))
+    done = threading.Event()
+
+    def append() -> None:
+        while not done.is_set():
+            with path.open("ab") as file:
+                file.write(b"y")
+
+    writer = threading.Thread(target=append)
+    writer.start()
+    try:
+        with pytest.raises(LeftBehind, match=r"busy\.pt.*written to") as caught:
+            until(lambda: folder.tick(last=True))  # a pass may fall between two writes
+    finally:
+        done.set()
+        writer.join()
+    assert not caught.value.is_hopeless
+    syncer = Syncer([folder])
+    syncer.start()
+    assert syncer.finish(time.monotonic() + 20, lambda error: None) == ""
+    assert (stored / "busy.pt").read_bytes() == path.read_bytes()
+
+
+def test_files_that_vanish_are_no_error(folder, source, stored):
+    gone = write(source / "gone.pt")
+    write(source / "stays.pt")
+    folder.tick()
+    looks = dict(folder._scan({}))
+    gone.unlink()
+    with pytest.raises(FileNotFoundError):
+        folder._send("gone.pt", looks["gone.pt"])
+    folder.tick(last=True)
+    assert names(stored) == ["stays.pt"]
+    assert folder.state.pending_files == 0
+
+
+def test_restored_checkpoints_are_not_uploaded_again(source, stored):
+    there = write(stored / "old.pt", "old", age=1000)
+    restored = write(source / "old.pt", "old")
+    modified = there.stat().st_mtime
+    os.utime(restored, (modified, modified))
+    write(source / "new.pt", "newest")
+    folder = FolderSync("c", source, place(stored), mirror=True)
+    folder.tick(last=True)
+    assert folder.state.uploaded_bytes == len("newest")
+
+
+def test_the_next_supervisor_sends_only_what_the_last_one_did_not(folder, source, stored):
+    write(source / "sent.pt", "12345")
+    send(folder)
+    write(source / "unsent.pt", "1234567")
+    after = FolderSync("c", source, place(stored), mirror=True)
+    after.tick(last=True)
+    assert after.state.uploaded_bytes == 7
+
+
+def test_the_next_supervisor_knows_a_file_that_was_moved_over_another(folder, source, stored):
+    """`latest` becomes `previous`: same size, and older than the object of that name."""
+    previous, latest = write(source / "previous.pt", "one", age=30), source / "latest.pt"
+    write(latest, "two", age=20)
+    send(folder)
+    # The clock of a file's change and that of the object may be the same tick.
+    until(lambda: time.time() > (stored / "previous.pt").stat().st_mtime + 0.02)
+    os.replace(latest, previous)
+    FolderSync("c", source, place(stored), mirror=True).tick(last=True)
+    assert (stored / "previous.pt").read_text() == "two"
+    assert names(stored) == ["latest.pt", "previous.pt"]
+
+
+def test_an_event_file_goes_up_while_it_grows(folder, source, stored):
+    path = write(source / "events.out.tfevents.1.host", "one", age=0)
+    folder.tick()
+    assert (stored / path.name).read_text() == "one"
+    with path.open("a") as file:
+        file.write("two")
+    folder.tick()
+    assert (stored / path.name).read_text() == "one", "not at every scan"
+    folder.tick(last=True)
+    assert (stored / path.name).read_text() == "onetwo"
+
+
+# The thread
+
+
+class Failing:
+    """A part whose ticks end as the test says."""
+
+    def __init__(self, *ends: BaseException | None) -> None:
+        self.name = "part"
+        self.state = SyncState(to="s3://bucket/part", last=time.time())
+        self.synced_at = self.alive_at = time.monotonic()
+        self.num_ticks = 0
+        self._ends = iter(ends)
+
+    def tick(self, *, last: bool = False) -> None:
+        self.num_ticks += 1
+        error = next(self._ends, None)
+        if error is not None:
+            raise error
+
+
+class Panic(BaseException):
+    """As native code raises it."""
+
+
+def test_the_thread_survives_whatever_a_store_raises(monkeypatch):
+    monkeypatch.setattr(sync, "SCAN_SECONDS", 0.01)
+    part = Failing(ValueError("odd"), Panic("at the disco"), MemoryError(), GeneratorExit())
+    syncer = Syncer([part])
+    syncer.start()
+    until(lambda: part.num_ticks > 4)
+    assert part.state.error == ""
+    assert syncer.finish(time.monotonic() + 5, lambda error: None) == ""
+
+
+def test_an_error_is_in_the_state_until_it_has_passed():
+    part = Failing(ValueError("the store is odd"))
+    syncer = Syncer([part])
+    assert syncer.send_all() == "the store is odd"
+    assert syncer.states()["part"].error == "the store is odd"
+    assert syncer.send_all() == ""
+
+
+def test_a_part_that_fails_holds_up_no_other(source, stored):
+    write(source / "a.pt")
+    syncer = Syncer([Failing(ValueError("odd")), FolderSync("c", source, place(stored))])
+    assert syncer.send_all() == "odd"
+    assert names(stored) == ["a.pt"]
+
+
+def test_the_end_waits_for_a_store_that_comes_back(monkeypatch):
+    part = Failing(OSError("away"), OSError("away"))
+    told: list[str] = []
+    syncer = Syncer([part])
+    syncer.start()
+    assert syncer.finish(time.monotonic() + 20, told.append) == ""
+    assert told == ["away"]
+    assert part.num_ticks == 3
+
+
+def test_the_end_gives_up_at_its_deadline_and_says_why():
+    syncer = Syncer([Failing(*[OSError("away")] * 100)])
+    syncer.start()
+    assert syncer.finish(time.monotonic() + 0.1, lambda error: None) == "away"
+
+
+def test_the_end_does_not_wait_for_what_no_time_can_mend(source, stored):
+    write(source / "a\x01b")
+    write(source / "good")
+    syncer = Syncer([FolderSync("c", source, place(stored), mirror=True)])
+    syncer.start()
+    began = time.monotonic()
+    assert "control character" in syncer.finish(time.monotonic() + 600, lambda error: None)
+    assert time.monotonic() - began < 20
+    assert names(stored) == ["good"]
+
+
+def test_a_file_that_became_a_folder_is_no_hopeless_case(folder, source, stored):
+    path = write(source / "a")
+    send(folder)
+    path.unlink()
+    write(source / "a" / "b")
+    syncer = Syncer([folder])
+    syncer.start()
+    assert syncer.finish(time.monotonic() + 20, lambda error: None) == ""
+    assert names(stored) == ["a/b"]
+
+
+@pytest.fixture
+def deaf_store(monkeypatch, tmp_path) -> Iterator[Location]:
+    """An address that takes connections and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"http://127.0.0.1:{server.getsockname()[1]}"
+        for variable, value in environment_for(url).items():
+            monkeypatch.setenv(variable, value)
+        yield locate("s3://bucket/checkpoints", home=tmp_path)
+
+
+def test_a_store_call_that_never_returns_is_seen_as_a_lag(source, deaf_store, monkeypatch):
+    monkeypatch.setattr(sync, "SCAN_SECONDS", 0.01)
+    monkeypatch.setattr(sync, "WEDGED_SECONDS", 0.3)
+    write(source / "a.pt")
+    syncer = Syncer([FolderSync("/opt/ml/checkpoints", source, deaf_store)])
+    syncer.start()
+    until(lambda: syncer.states()["/opt/ml/checkpoints"].lag_seconds > 0.3)
+    record = HostRecord(syncs=syncer.states())
+    assert record.syncs["/opt/ml/checkpoints"].error == ""
+    lag, why = lag_message({"algo-1": record}, after_seconds=0.2)
+    assert "/opt/ml/checkpoints was last synced at 20" in lag
+    assert "s3://bucket/checkpoints" in why
+    assert "has not answered" in syncer.finish(time.monotonic(), lambda error: None)
+
+
+def test_no_lag_is_told_of_a_store_that_keeps_up(folder, source):
+    write(source / "a.pt")
+    send(folder)
+    record = HostRecord(syncs=Syncer([folder]).states())
+    assert lag_message({"algo-1": record}, after_seconds=5.0) == ("", "")
+
+
+def test_the_lag_of_every_host_is_told_with_its_name():
+    late = SyncState(to="s3://b/c", last=time.time(), lag_seconds=70, error="refused")
+    later = SyncState(to="s3://b/c", last=0.0, lag_seconds=90, error="gone")
+    records = {"algo-1": HostRecord(syncs={"log": late}), "algo-2": HostRecord(syncs={"x": later})}
+    lag, why = lag_message(records, after_seconds=60)
+    assert lag == "Training goes on; x of algo-2 was last synced at 1970-01-01T00:00:00.000Z: "
+    assert why == "gone"
+
+
+def test_a_clock_that_is_set_back_hides_no_lag(monkeypatch):
+    part = Failing(OSError("away"))
+    part.synced_at -= 100
+    monkeypatch.setattr(time, "time", lambda: 0.0)
+    syncer = Syncer([part])
+    assert syncer.states()["part"].lag_seconds >= 100
+
+
+def test_an_outage_costs_no_file_and_no_second_upload(
+    source, faulty, bucket, s3_server, monkeypatch, tmp_path
+):
+    for variable, value in environment_for(faulty.url).items():
+        monkeypatch.setenv(variable, value)
+    folder = FolderSync("c", source, locate(f"s3://{bucket}/c", home=tmp_path))
+    for number in range(3):
+        write(source / f"{number}.pt", b"12345", age=10 - number)
+    faulty.inject(Fault(pattern=r"^PUT .*/1\.pt", status=403))
+    syncer = Syncer([folder])
+    assert "refused" in syncer.send_all()
+    assert folder.state.pending_files == 2
+    assert syncer.send_all() == ""
+    assert [faulty.count(rf"^PUT .*/{number}\.pt") for number in range(3)] == [1, 2, 1]
