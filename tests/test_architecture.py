@@ -18,10 +18,11 @@ MAY_IMPORT = {
     "storage": {ROOT},
     "toolkit": {ROOT},
     "placement": {ROOT},
-    "supervisor": {ROOT, "storage"},
+    "curves": {ROOT, "storage"},
+    "supervisor": {ROOT, "storage", "curves"},
     "jobs": {ROOT, "storage", "placement"},
-    "sdk": {ROOT, "storage", "jobs"},
-    "cli": {ROOT, "storage", "placement", "jobs", "sdk", "supervisor"},
+    "sdk": {ROOT, "storage", "jobs", "curves"},
+    "cli": {ROOT, "storage", "placement", "jobs", "sdk", "supervisor", "curves"},
 }
 
 MAY_READ_ENVIRONMENT = {

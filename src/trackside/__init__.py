@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from trackside import curves as curves
+    from trackside.curves.event_writer import SummaryWriter as SummaryWriter
     from trackside.errors import InvalidSpec as InvalidSpec
     from trackside.errors import JobFailed as JobFailed
     from trackside.errors import TracksideError as TracksideError
@@ -33,11 +35,13 @@ _HOMES = {
     "PyTorch": "trackside.sdk.estimator",
     "Rule": "trackside.sdk.debugger",
     "ShuffleConfig": "trackside.sdk.inputs",
+    "SummaryWriter": "trackside.curves.event_writer",
     "TensorBoardOutputConfig": "trackside.sdk.debugger",
     "TracksideError": "trackside.errors",
     "TrainingInput": "trackside.sdk.inputs",
     "TrainingJob": "trackside.sdk.job",
     "attach": "trackside.sdk.job",
+    "curves": "trackside.curves",
     "get_execution_role": "trackside.sdk.estimator",
     "rule_configs": "trackside.sdk.rule_configs",
 }

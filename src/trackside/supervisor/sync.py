@@ -1,15 +1,18 @@
-"""Folders copied to object storage while the job runs: checkpoints, intermediate output, tensors,
-event files. A file goes up whole and settled, or not at all, and once for each time it is written.
+"""Folders copied to object storage while the job runs: checkpoints, intermediate output, tensors.
+A file goes up whole and settled, or not at all, and once for each time it is written.
+
+Event files, which grow until the script ends, go up record by record: see `event_sync.py`.
 """
 
 import logging
 import os
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from threading import Event, Thread
 
+from trackside.curves.chunks import is_event_file
 from trackside.errors import TracksideError
 from trackside.hosts import SyncState
 from trackside.layout import HostFolder, JobKeys
@@ -18,6 +21,8 @@ from trackside.spec import JobSpec
 from trackside.storage.locate import Location, locate
 from trackside.storage.store import Entry
 from trackside.supervisor.config_files import synced_folders
+from trackside.supervisor.event_sync import EventSync
+from trackside.supervisor.folder_scan import Look, scan
 from trackside.supervisor.logs import LogUploader
 
 logger = logging.getLogger(__name__)
@@ -25,8 +30,6 @@ logger = logging.getLogger(__name__)
 SCAN_SECONDS = 1.0
 SETTLED_SECONDS = 1.0
 """A file that has not changed for this long is taken to be whole."""
-GROWING_SECONDS = 2.0
-"""The least time between two uploads of a file that is only appended to."""
 READ_BYTES = 4 << 20
 
 
@@ -34,28 +37,28 @@ class FileChanged(Exception):
     """The file was written to while it was being sent; what was sent is thrown away."""
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
-    """A file as one scan saw it."""
-
-    size: int
-    mtime_ns: int
-    inode: int
-
-
 class FolderSync:
     """One folder and the location that follows it. Not thread-safe: its `Syncer` owns it."""
 
-    def __init__(self, name: str, source: Path, to: Location, *, mirror: bool = False) -> None:
+    def __init__(
+        self,
+        name: str,
+        source: Path,
+        to: Location,
+        *,
+        mirror: bool = False,
+        leave: Callable[[str], bool] = lambda path: False,
+    ) -> None:
         self.name = name
         self.source = source
         self.state = SyncState(to=to.uri, last=time.time())
         self._to = to
         self._mirror = mirror
         """Also delete there what was deleted here (checkpoints)."""
+        self._leave = leave
+        """Which paths are somebody else's to send."""
         self._sent: dict[str, Look] = {}
         self._seen: dict[str, Look] = {}
-        self._sent_at: dict[str, float] = {}
         self._known = False
 
     def tick(self, *, last: bool = False) -> None:
@@ -78,22 +81,17 @@ class FolderSync:
             self.state.last = began
 
     def _is_due(self, path: str, look: Look) -> bool:
-        if _is_growing(path):
-            return time.monotonic() - self._sent_at.get(path, 0.0) >= GROWING_SECONDS
         settled = time.time() - look.mtime_ns / 1e9
         # A clock that was set back must not hold a file for ever: two equal looks settle it too.
         return self._seen.get(path) == look and (settled >= SETTLED_SECONDS or settled < 0)
 
     def _send(self, path: str, look: Look) -> None:
-        began = time.monotonic()
         source = self.source / path
         try:
             self._to.store.put(self._to.child(path).key, _chunks(source, look))
         except (FileChanged, FileNotFoundError):
             return  # the next scan sees what became of it
         self._sent[path] = look
-        # What takes long to send is not sent again at once: a growing file would never end.
-        self._sent_at[path] = time.monotonic() + 9 * (time.monotonic() - began)
         self.state.uploaded_bytes += look.size
 
     def _delete(self, paths: set[str]) -> None:
@@ -112,23 +110,7 @@ class FolderSync:
         self._known = True
 
     def _scan(self) -> Iterator[tuple[str, Look]]:
-        stack = [""]
-        while stack:
-            below = stack.pop()
-            try:
-                entries = list(os.scandir(self.source / below))
-            except (FileNotFoundError, NotADirectoryError):
-                continue
-            for entry in entries:
-                path = f"{below}/{entry.name}" if below else entry.name
-                try:
-                    if entry.is_dir(follow_symlinks=False):
-                        stack.append(path)
-                    elif entry.is_file(follow_symlinks=False):
-                        stat = entry.stat(follow_symlinks=False)
-                        yield path, Look(stat.st_size, stat.st_mtime_ns, stat.st_ino)
-                except FileNotFoundError:
-                    continue
+        return ((path, look) for path, look in scan(self.source) if not self._leave(path))
 
     def _count(self, waiting: dict[str, Look]) -> None:
         left = [look for path, look in waiting.items() if self._sent.get(path) != look]
@@ -137,17 +119,28 @@ class FolderSync:
 
 
 class Syncer:
-    """Owns the thread in which a host's folders and log go up. Training never waits for it."""
+    """Owns the threads in which a host's folders and log go up. Training never waits for them.
 
-    def __init__(self, folders: list[FolderSync], log: LogUploader) -> None:
-        self.folders = folders
+    Event files have a thread of their own: curves stay live while a large checkpoint goes up.
+    """
+
+    def __init__(
+        self, folders: list[FolderSync], log: LogUploader, events: list[EventSync] | None = None
+    ) -> None:
+        self.folders: list[FolderSync | EventSync] = [*folders, *(events or [])]
         self._log = log
         self._stop = Event()
-        self._thread = Thread(target=self._run, name="trackside-sync", daemon=True)
+        self._threads = [
+            Thread(target=self._run, args=(self._pass_files,), name="trackside-sync", daemon=True),
+            Thread(
+                target=self._run, args=(self._pass_events,), name="trackside-curves", daemon=True
+            ),
+        ]
         self.log_state = SyncState(to=log.to.uri, last=time.time())
 
     def start(self) -> None:
-        self._thread.start()
+        for thread in self._threads:
+            thread.start()
 
     def states(self) -> dict[str, SyncState]:
         return {folder.name: folder.state for folder in self.folders} | {"log": self.log_state}
@@ -158,10 +151,12 @@ class Syncer:
         `waiting` is told about each try that did not work.
         """
         self._stop.set()
-        self._thread.join()
+        for thread in self._threads:
+            thread.join()
         pause = 0.5
         while True:
-            self._pass(last=True)
+            self._pass_events(last=True)
+            self._pass_files(last=True)
             error = next((state.error for state in self.states().values() if state.error), "")
             if not error or time.monotonic() + pause > deadline:
                 return error
@@ -175,13 +170,19 @@ class Syncer:
             folder.tick(last=True)
         self._log.tick(last=True)
 
-    def _run(self) -> None:
+    def _run(self, send: Callable[[], None]) -> None:
         while not self._stop.wait(SCAN_SECONDS):
-            self._pass(last=False)
+            send()
 
-    def _pass(self, *, last: bool) -> None:
+    def _pass_events(self, *, last: bool = False) -> None:
         for folder in self.folders:
-            self._try(folder.state, lambda folder=folder: folder.tick(last=last))  # type: ignore[misc]
+            if isinstance(folder, EventSync):
+                self._try(folder.state, partial(folder.tick, last=last))
+
+    def _pass_files(self, *, last: bool = False) -> None:
+        for folder in self.folders:
+            if isinstance(folder, FolderSync):
+                self._try(folder.state, partial(folder.tick, last=last))
 
         def send_log() -> None:
             began = time.time()
@@ -214,20 +215,23 @@ def make_syncer(
     spec: JobSpec, folder: HostFolder, host: str, attempt: int, settings: Settings
 ) -> Syncer:
     """All that leaves a host while it runs."""
-    folders = []
+    folders, events = [], []
     for seen_as, uri in synced_folders(spec).items():
-        mirror = spec.checkpoints is not None and seen_as == spec.checkpoints.local_path.rstrip("/")
-        to = locate(uri, home=settings.home)
-        folders.append(FolderSync(seen_as, folder.inside(seen_as), to, mirror=mirror))
+        source, to = folder.inside(seen_as), locate(uri, home=settings.home)
+        if spec.checkpoints is not None and seen_as == spec.checkpoints.local_path.rstrip("/"):
+            # Event files too are whole here: a later attempt gets them back as they were.
+            folders.append(FolderSync(seen_as, source, to, mirror=True))
+        else:
+            folders.append(FolderSync(seen_as, source, to, leave=is_event_file))
+            events.append(EventSync(f"{seen_as} (event files)", source, to, host))
     logs = locate(f"{JobKeys.of(spec).logs}/{host}", home=settings.home)
-    return Syncer(folders, LogUploader(folder.log, folder.log_times, logs, attempt))
+    return Syncer(folders, LogUploader(folder.log, folder.log_times, logs, attempt), events)
 
 
 def _chunks(path: Path, look: Look) -> Iterator[bytes]:
     """The file's bytes as the scan saw it; `FileChanged` before the last one if it is no longer so.
 
-    Raising inside the upload throws the upload away, so a torn file never gets its final name. A
-    file that only grows is cut at the size seen: its beginning does not change.
+    Raising inside the upload throws the upload away, so a torn file never gets its final name.
     """
     left = look.size
     with path.open("rb") as file:
@@ -236,13 +240,8 @@ def _chunks(path: Path, look: Look) -> Iterator[bytes]:
             if not data:
                 raise FileChanged(path)
             left -= len(data)
-            if not left and not _is_growing(path.name):
+            if not left:
                 stat = os.stat(path)
                 if Look(stat.st_size, stat.st_mtime_ns, stat.st_ino) != look:
                     raise FileChanged(path)
             yield data
-
-
-def _is_growing(path: str) -> bool:
-    """TensorBoard event files are appended to until the script ends."""
-    return ".tfevents." in path
