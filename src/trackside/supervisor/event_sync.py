@@ -6,7 +6,7 @@ store does not answer, is the `Syncer`'s.
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,12 +40,22 @@ class _Sent:
 class EventSync:
     """One folder's event files. Not thread-safe: its `Syncer` owns it."""
 
-    def __init__(self, name: str, source: Path, to: Location, host: str) -> None:
+    def __init__(
+        self,
+        name: str,
+        source: Path,
+        to: Location,
+        host: str,
+        *,
+        fill: Callable[..., None] | None = None,
+    ) -> None:
         self.name = name
         self.source = source
         self.state = SyncState(to=to.uri, last=time.time())
         self._to = to
         self._host = host
+        self._fill = fill
+        """Called before each look, with `last`, to write what is to be sent."""
         self._sent: dict[str, _Sent] = {}
         self._there: dict[Source, list[Piece]] | None = None
         """What an earlier supervisor left there, by the file it came from."""
@@ -54,6 +64,8 @@ class EventSync:
 
     def tick(self, *, last: bool = False) -> None:
         """Send the whole records that are new (`last`: all bytes). Raises what the store raises."""
+        if self._fill is not None:
+            self._fill(last=last)
         if self._there is None:
             self._take_stock()
         began = time.time()
