@@ -46,7 +46,7 @@ class TensorBoard:
 def tensorboard(logdir: str, *flags: str, env: Mapping[str, str]) -> Iterator[TensorBoard]:
     command = [sys.executable, "-m", "tensorboard.main", "--logdir", logdir, "--port", "0"]
     with subprocess.Popen(
-        [*command, "--reload_interval", "1", "--samples_per_plugin", "scalars=0", *flags],
+        [*command, "--reload_interval", "1", "--samples_per_plugin", "scalars=100000", *flags],
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, **env},
