@@ -21,10 +21,11 @@ MAY_IMPORT = {
     "smdebug_alias": {"capture", "rules"},
     "toolkit": {ROOT},
     "placement": {ROOT},
-    "supervisor": {ROOT, "storage"},
+    "curves": {ROOT, "storage"},
+    "supervisor": {ROOT, "storage", "curves"},
     "jobs": {ROOT, "storage", "placement"},
-    "sdk": {ROOT, "storage", "jobs"},
-    "cli": {ROOT, "storage", "placement", "jobs", "sdk", "supervisor", "capture"},
+    "sdk": {ROOT, "storage", "jobs", "curves"},
+    "cli": {ROOT, "storage", "placement", "jobs", "sdk", "supervisor", "capture", "curves"},
 }
 
 MAY_READ_ENVIRONMENT = {

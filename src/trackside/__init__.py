@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from trackside import curves as curves
     from trackside.capture import modes as modes
     from trackside.capture.trial import create_trial as create_trial
+    from trackside.curves.event_writer import SummaryWriter as SummaryWriter
     from trackside.errors import InvalidSpec as InvalidSpec
     from trackside.errors import JobFailed as JobFailed
     from trackside.errors import TracksideError as TracksideError
@@ -35,12 +37,14 @@ _HOMES = {
     "PyTorch": "trackside.sdk.estimator",
     "Rule": "trackside.sdk.debugger",
     "ShuffleConfig": "trackside.sdk.inputs",
+    "SummaryWriter": "trackside.curves.event_writer",
     "TensorBoardOutputConfig": "trackside.sdk.debugger",
     "TracksideError": "trackside.errors",
     "TrainingInput": "trackside.sdk.inputs",
     "TrainingJob": "trackside.sdk.job",
     "attach": "trackside.sdk.job",
     "create_trial": "trackside.capture.trial",
+    "curves": "trackside.curves",
     "get_execution_role": "trackside.sdk.estimator",
     "modes": "trackside.capture.modes",
     "rule_configs": "trackside.sdk.rule_configs",

@@ -131,6 +131,16 @@ class HostFolder:
         return self.root / "log.times"
 
     @property
+    def curves(self) -> Path:
+        """Event files of the supervisor's own, by run: they go where the job's curves are."""
+        return self.root / "curves"
+
+    @property
+    def metrics(self) -> Path:
+        """A folder for the totals of `metric_totals`."""
+        return self.root / "metrics"
+
+    @property
     def sandbox(self) -> Path:
         return self.root / "sandbox"
 
@@ -197,6 +207,16 @@ class JobKeys:
         return f"{self.prefix}/trackside/logs"
 
     @property
+    def curves(self) -> str:
+        """Event files of a job without a TensorBoard output."""
+        return f"{self.prefix}/trackside/curves"
+
+    @property
+    def metrics(self) -> str:
+        """A file per host: what its metrics have come to."""
+        return f"{self.prefix}/trackside/metrics"
+
+    @property
     def model(self) -> str:
         return f"{self.prefix}/output/model.tar.gz"
 
@@ -220,3 +240,11 @@ class JobKeys:
     def under(self, uri: str, folder: str) -> str:
         """A folder of this job below another location, such as the TensorBoard one's."""
         return f"{uri.rstrip('/')}/{self.name}/{folder}"
+
+
+def curves_of(spec: JobSpec) -> str:
+    """Where all curves of a job are: the script's, those made of its log, and the machine's."""
+    keys = JobKeys.of(spec)
+    if spec.tensorboard is None:
+        return keys.curves
+    return keys.under(spec.tensorboard.uri, "tensorboard-output")

@@ -18,6 +18,8 @@ COMMANDS = (
     "show",
     "logs",
     "tensors",
+    "metrics",
+    "compare",
     "stop",
     "artifacts",
     "upload",

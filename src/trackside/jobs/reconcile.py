@@ -14,7 +14,7 @@ from trackside.jobs.placing import Launcher, Placed, locked, new_nonce
 from trackside.jobs.records import has_source, publish_journal, publish_spec, read_spec
 from trackside.jobs.submit import withdraw
 from trackside.journal import Journal
-from trackside.layout import Home, HostFolder, JobFolder, sandbox_nonce
+from trackside.layout import Home, HostFolder, JobFolder
 from trackside.placement.placement import Exited, Placement, Poll, Running
 from trackside.processes import Identity
 from trackside.status import Secondary, State
@@ -205,6 +205,6 @@ def _sweep(folder: JobFolder, attempt: int) -> None:
     """The script may have outlived its supervisors; a job that has ended has no processes."""
     for path in folder.hosts.iterdir():
         for number in range(attempt, 0, -1):
-            if placed := Placed.read(folder.host(path.name, number).placed):
-                processes.sweep(sandbox_nonce(placed.nonce, attempt))
-                break
+            intent = durable.read_json(folder.host(path.name, number).sandbox / "intent.json")
+            if intent is not None:
+                processes.sweep(intent["mark"])

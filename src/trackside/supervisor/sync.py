@@ -1,5 +1,7 @@
-"""Folders copied to object storage while the job runs: checkpoints, intermediate output, tensors,
-event files. A file goes up whole and settled, or not at all, and once for each time it is written.
+"""Folders copied to object storage while the job runs: checkpoints, intermediate output, tensors.
+A file goes up whole and settled, or not at all, and once for each time it is written.
+
+Event files, which grow until the script ends, are `event_sync.py`'s.
 """
 
 import logging
@@ -7,20 +9,23 @@ import os
 import stat
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event, Thread
 from typing import Protocol
 
+from trackside.curves.chunks import is_event_file
+from trackside.curves.log_metrics import LogMetrics, MetricsKeeper
 from trackside.errors import InvalidKey, TracksideError
 from trackside.hosts import HostRecord, SyncState
-from trackside.layout import HostFolder, JobKeys
+from trackside.layout import HostFolder, JobKeys, curves_of
 from trackside.log_lines import stamp
 from trackside.settings import Settings
 from trackside.spec import JobSpec
 from trackside.storage.locate import Location, locate
 from trackside.storage.store import Entry
 from trackside.supervisor.config_files import synced_folders
+from trackside.supervisor.event_sync import EventSync
+from trackside.supervisor.folder_scan import Look, scan
 from trackside.supervisor.logs import LogUploader
 
 logger = logging.getLogger(__name__)
@@ -28,8 +33,6 @@ logger = logging.getLogger(__name__)
 SCAN_SECONDS = 1.0
 SETTLED_SECONDS = 1.0
 """A file that has not changed for this long is taken to be whole."""
-GROWING_SECONDS = 2.0
-"""The least time between two uploads of a file that is only appended to."""
 LAG_SECONDS = 60.0
 """A folder that waits longer than this for its store is told about, loudly."""
 WEDGED_SECONDS = 180.0
@@ -55,21 +58,6 @@ class LeftBehind(Exception):
         super().__init__(f"{path!r} is left behind: {error}{more}")
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
-    """A file as one scan saw it."""
-
-    size: int
-    mtime_ns: int
-    inode: int
-    ctime_ns: int = field(compare=False)
-    """Also moved by a rename, and by a mode: too much to tell an unsent file by."""
-
-    @classmethod
-    def of(cls, status: os.stat_result) -> "Look":
-        return cls(status.st_size, status.st_mtime_ns, status.st_ino, status.st_ctime_ns)
-
-
 class Part(Protocol):
     """Something that goes up, piece by piece. Its `Syncer`'s thread owns it."""
 
@@ -86,7 +74,15 @@ class Part(Protocol):
 class FolderSync:
     """One folder and the location that follows it. Not thread-safe: its `Syncer` owns it."""
 
-    def __init__(self, name: str, source: Path, to: Location, *, mirror: bool = False) -> None:
+    def __init__(
+        self,
+        name: str,
+        source: Path,
+        to: Location,
+        *,
+        mirror: bool = False,
+        leave: Callable[[str], bool] = lambda path: False,
+    ) -> None:
         self.name = name
         self.source = source
         self.state = SyncState(to=to.uri, last=time.time())
@@ -94,9 +90,10 @@ class FolderSync:
         self._to = to
         self._mirror = mirror
         """Also delete there what was deleted here (checkpoints)."""
+        self._leave = leave
+        """Whether a file is somebody else's to send."""
         self._sent: dict[str, Look] = {}
         self._seen: dict[str, Look] = {}
-        self._sent_at: dict[str, float] = {}
         self._known = False
 
     def tick(self, *, last: bool = False) -> None:
@@ -108,7 +105,7 @@ class FolderSync:
             self._take_stock()
         began, looked = time.time(), time.monotonic()
         problems: dict[str, Exception] = {}
-        looks = dict(self._scan(problems))
+        looks = self._looks(problems)
         is_whole = not problems and self.source.is_dir()
         waiting = {path: look for path, look in looks.items() if self._sent.get(path) != look}
         due = [path for path, look in waiting.items() if last or self._is_due(path, look)]
@@ -136,19 +133,14 @@ class FolderSync:
             raise LeftBehind(problems)
 
     def _is_due(self, path: str, look: Look) -> bool:
-        if _is_growing(path):
-            return time.monotonic() - self._sent_at.get(path, 0.0) >= GROWING_SECONDS
         settled = time.time() - look.mtime_ns / 1e9
         # A clock that was set back must not hold a file for ever: two equal looks settle it too.
         return self._seen.get(path) == look and (settled >= SETTLED_SECONDS or settled < 0)
 
     def _send(self, path: str, look: Look) -> None:
-        began = time.monotonic()
         chunks = self._watched(_chunks(self.source / path, look))
         self._to.store.put(self._to.child(path).key, chunks)
         self._sent[path] = look
-        # What takes long to send is not sent again at once: a growing file would never end.
-        self._sent_at[path] = time.monotonic() + 9 * (time.monotonic() - began)
         self.state.uploaded_bytes += look.size
 
     def _watched(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
@@ -170,7 +162,7 @@ class FolderSync:
         here may be older than the object that had its name.
         """
         there = dict(below(self._to))
-        for path, look in self._scan({}):
+        for path, look in self._looks({}).items():
             entry = there.get(path)
             if entry is None or entry.size_bytes != look.size:
                 continue
@@ -179,30 +171,9 @@ class FolderSync:
                 self._sent[path] = look
         self._known = True
 
-    def _scan(self, problems: dict[str, Exception]) -> Iterator[tuple[str, Look]]:
-        """Every regular file; folders that cannot be read are left in `problems`."""
-        stack = [""]
-        while stack:
-            below = stack.pop()
-            try:
-                with os.scandir(self.source / below) as scan:
-                    entries = list(scan)
-            except (FileNotFoundError, NotADirectoryError):
-                continue
-            except OSError as error:
-                problems[below] = error
-                continue
-            for entry in entries:
-                path = f"{below}/{entry.name}" if below else entry.name
-                try:
-                    if entry.is_dir(follow_symlinks=False):
-                        stack.append(path)
-                    elif entry.is_file(follow_symlinks=False):
-                        yield path, Look.of(entry.stat(follow_symlinks=False))
-                except FileNotFoundError:
-                    continue
-                except OSError as error:  # a path longer than the system takes
-                    problems[path] = error
+    def _looks(self, problems: dict[str, Exception]) -> dict[str, Look]:
+        found = scan(self.source, problems)
+        return {path: look for path, look in found if not self._leave(path)}
 
     def _count(self, waiting: Mapping[str, Look]) -> None:
         self.state.pending_files = len(waiting)
@@ -214,17 +185,24 @@ class FolderSync:
 
 
 class Syncer:
-    """Owns the thread in which a host's folders and log go up. Training never waits for it."""
+    """Owns the threads in which a host's folders, curves and log go up. Training never waits.
 
-    def __init__(self, parts: Sequence[Part]) -> None:
-        self.parts = parts
+    Each group has a thread: curves do not wait behind a large checkpoint.
+    """
+
+    def __init__(self, *groups: Sequence[Part]) -> None:
+        self.parts = [part for group in groups for part in group]
         self._stop = Event()
         self._deadline = 0.0
         self._hopeless: set[str] = set()
-        self._thread = Thread(target=self._run, name="trackside-sync", daemon=True)
+        self._threads = [
+            Thread(target=self._run, args=(group,), name=f"trackside-sync-{number}", daemon=True)
+            for number, group in enumerate(groups)
+        ]
 
     def start(self) -> None:
-        self._thread.start()
+        for thread in self._threads:
+            thread.start()
 
     def states(self) -> dict[str, SyncState]:
         """As of now, also when the thread hangs in a store that does not answer."""
@@ -242,8 +220,8 @@ class Syncer:
         self._deadline = deadline
         self._stop.set()
         said = ""
-        while self._thread.is_alive():
-            self._thread.join(_LOOK_SECONDS)
+        while alive := [thread for thread in self._threads if thread.is_alive()]:
+            alive[0].join(_LOOK_SECONDS)
             error = self._error()
             if error and error != said:
                 said = error
@@ -255,16 +233,16 @@ class Syncer:
 
     def send_all(self) -> str:
         """Send everything in this thread, once. The first error, or ''."""
-        self._pass(last=True)
+        self._pass(self.parts, last=True)
         return self._error()
 
-    def _run(self) -> None:
+    def _run(self, parts: Sequence[Part]) -> None:
         while not self._stop.wait(SCAN_SECONDS):
-            self._pass(last=False)
+            self._pass(parts, last=False)
         pause, num_hopeless = 0.5, 0
         while True:
-            self._pass(last=True)
-            wrong = {part.name for part in self.parts if part.state.error}
+            self._pass(parts, last=True)
+            wrong = {part.name for part in parts if part.state.error}
             # Twice: a pass may take away what was in the way of the next.
             num_hopeless = num_hopeless + 1 if wrong <= self._hopeless else 0
             if not wrong or num_hopeless > 1 or time.monotonic() + pause > self._deadline:
@@ -272,8 +250,8 @@ class Syncer:
             time.sleep(pause)
             pause = min(pause * 2, 15.0)
 
-    def _pass(self, *, last: bool) -> None:
-        for part in self.parts:
+    def _pass(self, parts: Sequence[Part], *, last: bool) -> None:
+        for part in parts:
             self._try(part, last)
 
     def _try(self, part: Part, last: bool) -> None:
@@ -336,20 +314,46 @@ def make_syncer(
     spec: JobSpec, folder: HostFolder, host: str, attempt: int, settings: Settings
 ) -> Syncer:
     """All that leaves a host while it runs."""
-    folders: list[Part] = []
+    files: list[Part] = []
+    events: list[Part] = []
     for seen_as, uri in synced_folders(spec).items():
-        mirror = spec.checkpoints is not None and seen_as == spec.checkpoints.local_path.rstrip("/")
-        to = locate(uri, home=settings.home)
-        folders.append(FolderSync(seen_as, folder.inside(seen_as), to, mirror=mirror))
-    logs = locate(f"{JobKeys.of(spec).logs}/{host}", home=settings.home)
-    return Syncer([*folders, LogUploader(folder.log, folder.log_times, logs, attempt)])
+        source, to = folder.inside(seen_as), locate(uri, home=settings.home)
+        if spec.checkpoints is not None and seen_as == spec.checkpoints.local_path.rstrip("/"):
+            # Event files too are whole here: a later attempt gets them back as they were.
+            files.append(FolderSync(seen_as, source, to, mirror=True))
+        else:
+            files.append(FolderSync(seen_as, source, to, leave=_is_not_ours))
+            events.append(EventSync(f"{seen_as} (event files)", source, to, host))
+    keys = JobKeys.of(spec)
+    metrics = locate(keys.metrics, home=settings.home)
+    # In this order and one thread: the last look at the log decides the final metrics.
+    events.append(_own_curves(spec, folder, host, settings))
+    events.append(FolderSync("metrics", folder.metrics, metrics))
+    logs = locate(f"{keys.logs}/{host}", home=settings.home)
+    files.append(LogUploader(folder.log, folder.log_times, logs, attempt))
+    return Syncer(files, events)
+
+
+def _is_not_ours(path: str) -> bool:
+    """Event files go up by record; a claim is only for processes that share the folder."""
+    return is_event_file(path) or path == "claim.smd" or path.endswith(".tmp")
+
+
+def _own_curves(spec: JobSpec, folder: HostFolder, host: str, settings: Settings) -> EventSync:
+    """What the supervisor itself writes for TensorBoard: a run named after the host."""
+    told = folder.ml / "output" / "metrics" / "sagemaker"
+    source = LogMetrics(spec.algorithm.metrics, folder.log, folder.log_times, told)
+    folder.metrics.mkdir(exist_ok=True)
+    run = folder.curves / "trackside" / host
+    keeper = MetricsKeeper(source, run, folder.metrics / f"{host}.json")
+    to = locate(curves_of(spec), home=settings.home)
+    return EventSync("curves", folder.curves, to, host, fill=keeper.tick)
 
 
 def _chunks(path: Path, look: Look) -> Iterator[bytes]:
     """The file's bytes as the scan saw it; `FileChanged` before the last one if it is no longer so.
 
-    Raising inside the upload throws the upload away, so a torn file never gets its final name. A
-    file that only grows is cut at the size seen: its beginning does not change.
+    Raising inside the upload throws the upload away, so a torn file never gets its final name.
     """
     try:
         # Should a FIFO or a link have taken the file's place, neither blocks nor is followed.
@@ -369,7 +373,7 @@ def _chunks(path: Path, look: Look) -> Iterator[bytes]:
             left -= len(data)
             if left:
                 yield data
-        if not _is_growing(path.name) and Look.of(os.lstat(path)) != look:
+        if Look.of(os.lstat(path)) != look:
             raise _changed(path)
         if look.size:
             yield data
@@ -377,8 +381,3 @@ def _chunks(path: Path, look: Look) -> Iterator[bytes]:
 
 def _changed(path: Path) -> FileChanged:
     return FileChanged(f"{str(path)!r} was written to while it was sent.")
-
-
-def _is_growing(path: str) -> bool:
-    """TensorBoard event files are appended to until the script ends."""
-    return ".tfevents." in path

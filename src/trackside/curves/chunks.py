@@ -1,0 +1,93 @@
+"""Event files in object storage: pieces cut between records, in names that sort as they were sent.
+
+TensorBoard reads a run's files in the order of their names and never looks back, so a name begins
+with the time of sending. The rest says which bytes of which file these are, so that a supervisor
+which takes over goes on where the last one stopped, and a reader joins them again.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+MARK = ".tfevents"
+"""What TensorBoard's Rust loader looks for in a name; its Python loader wants less."""
+
+_NAME = re.compile(r"(\d{16})\.([A-Za-z0-9-]+)\.(\d+)\.(\d{12,})\.(.+)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Source:
+    """A file as one writer made it."""
+
+    folder: str
+    """Below the synced one; empty at its top. TensorBoard calls it a run."""
+    name: str
+    host: str = ""
+    """Empty for a file that was never cut."""
+    generation: int = 0
+    """Grows when the file is begun anew under the same name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Bytes of a source: those from `offset` on, as many as the object has."""
+
+    source: Source
+    offset: int
+    sent: int
+    """Microseconds since the epoch, and greater than that of every chunk sent before."""
+
+    @property
+    def path(self) -> str:
+        source = self.source
+        place = f"{self.sent:016d}.{source.host}.{source.generation}.{self.offset:012d}"
+        name = f"{place}.{source.name}"
+        return f"{source.folder}/{name}" if source.folder else name
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """An object that holds bytes of a source."""
+
+    key: str
+    chunk: Chunk
+    size: int
+
+    @property
+    def end(self) -> int:
+        return self.chunk.offset + self.size
+
+
+def is_event_file(path: str) -> bool:
+    return MARK in path.rpartition("/")[2]
+
+
+def parse(path: str) -> Chunk:
+    """What an object is, by its path below the synced folder; a file never cut is one chunk."""
+    folder, _, name = path.rpartition("/")
+    matched = _NAME.fullmatch(name)
+    if matched is None:
+        return Chunk(Source(folder, name), 0, 0)
+    sent, host, generation, offset, original = matched.groups()
+    return Chunk(Source(folder, original, host, int(generation)), int(offset), int(sent))
+
+
+def by_source(objects: Iterable[tuple[str, str, int]]) -> dict[Source, list[Piece]]:
+    """Objects (path, key, size) by the file they come from, in the file's order.
+
+    A piece whose bytes an earlier one has too, as during a merge, is left out.
+    """
+    pieces: dict[Source, list[Piece]] = {}
+    for path, key, size in objects:
+        if is_event_file(path):
+            piece = Piece(key, parse(path), size)
+            pieces.setdefault(piece.chunk.source, []).append(piece)
+    return {source: _without_repeats(found) for source, found in pieces.items()}
+
+
+def _without_repeats(pieces: list[Piece]) -> list[Piece]:
+    kept: list[Piece] = []
+    for piece in sorted(pieces, key=lambda piece: (piece.chunk.offset, -piece.size)):
+        if not kept or piece.end > kept[-1].end:
+            kept.append(piece)
+    return kept

@@ -1,0 +1,64 @@
+"""A buffer of records made arrays of scalars, all at once; what is no scalar is handed back.
+
+Compiled where it can be (`native.py`), with numpy elsewhere (`decode_numpy.py`).
+"""
+
+import ctypes
+from ctypes import byref
+
+import numpy
+
+from trackside.curves import native, records
+from trackside.curves.columns import Bytes, Column, Decoded, Integers, Rows, grouped
+from trackside.curves.decode_numpy import decode_with_numpy
+from trackside.curves.summaries import Summary, summaries
+
+MOST_TAGS = 1 << 16
+LEAST_SCALAR_BYTES = 9
+"""A value without a tag; so a buffer holds no more scalars than it has room for."""
+
+
+def decode(data: bytes, library: ctypes.CDLL | None = native.library) -> Decoded:
+    if library is not None:
+        return _by_library(data, library)
+    return decode_with_numpy(data)
+
+
+def _by_library(data: bytes, library: ctypes.CDLL) -> Decoded:
+    whole = numpy.frombuffer(data, numpy.uint8)
+    columns: list[Column] = []
+    others: list[Summary] = []
+    at = lost = 0
+    while True:
+        totals, rows, places = _scan(whole[at:], library)
+        columns += grouped(rows, library)
+        for start, size in places.tolist():
+            others += summaries(data[at + start : at + start + size])
+        at += totals.consumed
+        lost += totals.lost_bytes
+        if not totals.is_full:
+            return Decoded(columns, others, at, lost)
+
+
+def _scan(buffer: Bytes, library: ctypes.CDLL) -> tuple[native.Totals, Rows, Integers]:
+    size = len(buffer)
+    # Pages of these that are not written to cost nothing.
+    num_rows = size // LEAST_SCALAR_BYTES + 1
+    num_others = size // records.FRAME_BYTES + 1
+    slots = numpy.empty(native.NUM_SLOTS, numpy.int32)
+    tag = numpy.empty(num_rows, numpy.int32)
+    step = numpy.empty(num_rows, numpy.int64)
+    time, value = numpy.empty(num_rows), numpy.empty(num_rows)
+    places = numpy.empty((num_others, 2), numpy.int64)
+    tag_places = numpy.empty((MOST_TAGS, 2), numpy.int64)
+    room = native.Room(num_rows, num_others, MOST_TAGS)
+    totals = native.Totals()
+    outputs = [array.ctypes.data for array in (slots, tag, step, time, value, places, tag_places)]
+    library.trackside_scan(buffer.ctypes.data, size, byref(room), *outputs, byref(totals))
+    count = totals.num_scalars
+    tags = [
+        buffer[start : start + length].tobytes().decode(errors="replace")
+        for start, length in tag_places[: totals.num_tags].tolist()
+    ]
+    rows = Rows(tags, tag[:count], step[:count], time[:count], value[:count])
+    return totals, rows, places[: totals.num_others]

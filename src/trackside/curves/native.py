@@ -1,0 +1,61 @@
+"""The compiled scanner of `scan.c`, where the installation could build it; None elsewhere.
+
+Loaded with ctypes, so that one build serves every version of Python and needs no headers.
+"""
+
+import ctypes
+from ctypes import POINTER, Structure, c_int64, c_size_t, c_uint32, c_void_p
+from pathlib import Path
+
+LIBRARY = Path(__file__).with_name("scan.so")
+NUM_SLOTS = 1 << 17
+"""As in scan.c."""
+
+
+class Totals(Structure):
+    consumed: int
+    num_scalars: int
+    num_others: int
+    num_tags: int
+    lost_bytes: int
+    is_full: int
+
+    _fields_ = [
+        (name, c_int64)
+        for name in (
+            "consumed",
+            "num_scalars",
+            "num_others",
+            "num_tags",
+            "lost_bytes",
+            "is_full",
+        )
+    ]
+
+
+class Room(Structure):
+    _fields_ = [("scalars", c_int64), ("others", c_int64), ("tags", c_int64)]
+
+
+def load(path: Path = LIBRARY) -> ctypes.CDLL | None:
+    """None when it was not built, or was built for another machine."""
+    try:
+        library = ctypes.CDLL(str(path))
+    except OSError:
+        return None
+    library.trackside_crc32c.argtypes = [c_void_p, c_size_t]
+    library.trackside_crc32c.restype = c_uint32
+    library.trackside_scan.argtypes = [
+        c_void_p,
+        c_int64,
+        POINTER(Room),
+        *(c_void_p,) * 7,
+        POINTER(Totals),
+    ]
+    library.trackside_scan.restype = None
+    library.trackside_group.argtypes = [c_int64, *(c_void_p,) * 8]
+    library.trackside_group.restype = None
+    return library
+
+
+library = load()
