@@ -121,7 +121,11 @@ def test_a_job_given_up_leaves_no_process_of_its_script(jobs: Jobs, home: Home):
     eventually(lambda: is_training(jobs, "job-1"))
     placed = Placed.read(folder.host("algo-1", 1).placed)
     assert placed is not None
-    script = subprocess.Popen(["sleep", "600"], env={"TRACKSIDE_NONCE": f"{placed.nonce}.1"})
+    mark = f"{placed.nonce}.1.0badcafe"  # as a sandbox marks its processes, and says so
+    sandbox = folder.host("algo-1", 1).sandbox
+    sandbox.mkdir(exist_ok=True)
+    durable.write_json(sandbox / "intent.json", {"mark": mark})
+    script = subprocess.Popen(["sleep", "600"], env={"TRACKSIDE_NONCE": mark})
     kill_supervisor(folder)
     replace(placed, revivals=MAX_REVIVALS).write(folder.host("algo-1", 1).placed)
     jobs.reconcile("job-1")
