@@ -9,7 +9,7 @@ from pathlib import Path
 
 from benchmarks.report import as_table, write_json
 
-NAMES = ("startup", "download", "pack", "trial", "capture")
+NAMES = ("startup", "download", "pack", "trial", "capture", "curves")
 
 
 def main() -> None:

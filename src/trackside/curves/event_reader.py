@@ -18,11 +18,12 @@ from trackside.curves.decode import decode
 from trackside.curves.places import list_event_files, located
 from trackside.curves.records import FRAME_BYTES, length_at
 from trackside.curves.summaries import HistogramPoint, ImagePoint, Summary, TextPoint
+from trackside.storage.folder import FolderStore
 from trackside.storage.locate import Location
 
 TOP = "."
 """The run of files that are in no sub-folder, as TensorBoard calls it."""
-BLOCK_BYTES = 64 << 20
+BLOCK_BYTES = 8 << 20
 MOST_RECORD_BYTES = 256 << 20
 """A longer record is skipped and counted as lost: no summary is so large."""
 NUM_FETCHERS = 8
@@ -178,7 +179,12 @@ class Follower:
 
     def _get(self, part: tuple[str, int, int]) -> bytes:
         key, start, end = part
-        return self.place.store.get(key, start, end)
+        store = self.place.store
+        if not isinstance(store, FolderStore):
+            return store.get(key, start, end)
+        with (store.root / key).open("rb", buffering=0) as file:  # in one piece
+            file.seek(start)
+            return file.read(end - start)
 
     def _lose(self, name: str, num_bytes: int) -> None:
         if num_bytes:
