@@ -135,6 +135,16 @@ class HostFolder:
         return self.root / "ml"
 
     @property
+    def curves(self) -> Path:
+        """Event files that the supervisor itself writes; the script cannot reach them."""
+        return self.root / "curves"
+
+    @property
+    def profiler_parts(self) -> Path:
+        """The profiler's file of the present minute; on the same disk as `ml`."""
+        return self.root / "profiler.part"
+
+    @property
     def exit_record(self) -> Path:
         """The toolkit's word on the script's own exit code."""
         return self.root / "script.json"
@@ -187,6 +197,11 @@ class JobKeys:
         return f"{self.prefix}/trackside/logs"
 
     @property
+    def own_curves(self) -> str:
+        """Where event files go when the job has no TensorBoard output; see `curves_of`."""
+        return f"{self.prefix}/trackside/curves"
+
+    @property
     def model(self) -> str:
         return f"{self.prefix}/output/model.tar.gz"
 
@@ -210,3 +225,21 @@ class JobKeys:
     def under(self, uri: str, folder: str) -> str:
         """A folder of this job below another location, such as the TensorBoard one's."""
         return f"{uri.rstrip('/')}/{self.name}/{folder}"
+
+
+def curves_of(spec: JobSpec, keys: JobKeys | None = None) -> str:
+    """Where all of a job's event files are: the script's, and the supervisor's beside them.
+
+    `keys` when the job was found somewhere else than its spec says.
+    """
+    keys = keys or JobKeys.of(spec)
+    if spec.tensorboard is None:
+        return keys.own_curves
+    return keys.under(spec.tensorboard.uri, "tensorboard-output")
+
+
+def profile_of(spec: JobSpec) -> str | None:
+    """Where the profiler's files go; None when nobody asked for a profile."""
+    if spec.profiler is None or spec.profiler.disabled:
+        return None
+    return JobKeys.of(spec).under(spec.profiler.uri or spec.output.uri, "profiler-output")

@@ -15,7 +15,7 @@ from threading import Event, Thread
 from trackside.curves.chunks import is_event_file
 from trackside.errors import TracksideError
 from trackside.hosts import SyncState
-from trackside.layout import HostFolder, JobKeys
+from trackside.layout import HostFolder, JobKeys, curves_of
 from trackside.settings import Settings
 from trackside.spec import JobSpec
 from trackside.storage.locate import Location, locate
@@ -224,6 +224,8 @@ def make_syncer(
         else:
             folders.append(FolderSync(seen_as, source, to, leave=is_event_file))
             events.append(EventSync(f"{seen_as} (event files)", source, to, host))
+    own = locate(curves_of(spec), home=settings.home)
+    events.append(EventSync("machine", folder.curves, own, host))
     logs = locate(f"{JobKeys.of(spec).logs}/{host}", home=settings.home)
     return Syncer(folders, LogUploader(folder.log, folder.log_times, logs, attempt), events)
 
