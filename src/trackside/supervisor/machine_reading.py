@@ -16,7 +16,7 @@ SECTOR_BYTES = 512
 """What /proc/diskstats counts in, whatever the disk's own sectors are."""
 SCAN_SHARE = 0.001
 """Of the time, at most, that goes into looking for new processes in the whole table, …"""
-NUM_FIRST_SCANS = 10
+NUM_FIRST_SCANS = 5
 """… but for the first looks, when the script starts its processes."""
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
