@@ -126,6 +126,16 @@ class HostFolder:
         return self.root / "log.times"
 
     @property
+    def curves(self) -> Path:
+        """Event files of the supervisor's own, by run: they go where the job's curves are."""
+        return self.root / "curves"
+
+    @property
+    def metrics(self) -> Path:
+        """A folder for the totals of `metric_totals`."""
+        return self.root / "metrics"
+
+    @property
     def sandbox(self) -> Path:
         return self.root / "sandbox"
 
@@ -133,11 +143,6 @@ class HostFolder:
     def ml(self) -> Path:
         """What the script sees as /opt/ml."""
         return self.root / "ml"
-
-    @property
-    def curves(self) -> Path:
-        """Event files that the supervisor itself writes; the script cannot reach them."""
-        return self.root / "curves"
 
     @property
     def profiler_parts(self) -> Path:
@@ -197,9 +202,14 @@ class JobKeys:
         return f"{self.prefix}/trackside/logs"
 
     @property
-    def own_curves(self) -> str:
-        """Where event files go when the job has no TensorBoard output; see `curves_of`."""
+    def curves(self) -> str:
+        """Event files of a job without a TensorBoard output."""
         return f"{self.prefix}/trackside/curves"
+
+    @property
+    def metrics(self) -> str:
+        """A file per host: what its metrics have come to."""
+        return f"{self.prefix}/trackside/metrics"
 
     @property
     def model(self) -> str:
@@ -228,13 +238,13 @@ class JobKeys:
 
 
 def curves_of(spec: JobSpec, keys: JobKeys | None = None) -> str:
-    """Where all of a job's event files are: the script's, and the supervisor's beside them.
+    """Where all curves of a job are: the script's, those made of its log, and the machine's.
 
     `keys` when the job was found somewhere else than its spec says.
     """
     keys = keys or JobKeys.of(spec)
     if spec.tensorboard is None:
-        return keys.own_curves
+        return keys.curves
     return keys.under(spec.tensorboard.uri, "tensorboard-output")
 
 

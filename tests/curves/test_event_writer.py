@@ -81,7 +81,7 @@ def test_hyperparameters_are_those_that_torch_writes(tmp_path):
     for writer in (trackside.SummaryWriter(ours), TorchWriter(str(theirs))):
         with writer:
             writer.add_hparams(
-                {"lr": 0.1, "layers": 3, "name": "adam", "fast": True},
+                {"lr": 0.1, "layers": 3, "name": "adam"},
                 {"accuracy": 0.9},
                 hparam_domain_discrete={"layers": [1, 2, 3]},
                 run_name="tried",

@@ -12,7 +12,19 @@ import click
 import trackside
 from trackside.cli.failures import EXPECTED, INTERRUPTED, exit_code, explain
 
-COMMANDS = ("run", "jobs", "show", "logs", "tensorboard", "stop", "artifacts", "upload", "reindex")
+COMMANDS = (
+    "run",
+    "jobs",
+    "show",
+    "logs",
+    "metrics",
+    "compare",
+    "tensorboard",
+    "stop",
+    "artifacts",
+    "upload",
+    "reindex",
+)
 """In the order of a job's life; each is the function of that name in the module of that name."""
 
 

@@ -26,16 +26,28 @@ class EventFile:
 
     def __init__(self, folder: Path, suffix: str = "") -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self.path, self._descriptor = _create(folder, suffix)
+        self._open(*_create(folder, suffix), 0)
+        self.add((None, wire.file_version, None, time.time()))
+        self.flush()
+
+    @classmethod
+    def reopen(cls, path: Path, size: int) -> "EventFile":
+        """Go on with a file after its first `size` bytes."""
+        file = cls.__new__(cls)
+        file._open(path, os.open(path, os.O_WRONLY), size)
+        os.ftruncate(file._descriptor, size)
+        return file
+
+    def _open(self, path: Path, descriptor: int, size: int) -> None:
+        self.path = path
+        self._descriptor = descriptor
         self._entries: list[Entry] = []
         self.add: Callable[[Entry], None] = self._entries.append
         """Atomic, and never waits."""
         self._lock = threading.Lock()
         self._tags: dict[str, bytes] = {}
         self._encoded = b""
-        self._size = 0
-        self.add((None, wire.file_version, None, time.time()))
-        self.flush()
+        self._size = size
 
     @property
     def num_waiting(self) -> int:

@@ -114,10 +114,10 @@ def hparams_experiment(
     hparams: Mapping[str, Any], metrics: Iterable[str], domains: Mapping[str, Iterable[Any]]
 ) -> bytes:
     infos = b"".join(
-        message(5, text(1, name) + _hparam_type(value) + _domain(domains.get(name)))
+        message(4, text(1, name) + _hparam_type(value) + _domain(domains.get(name)))
         for name, value in hparams.items()
     )
-    infos += b"".join(message(6, message(1, text(2, name))) for name in metrics)
+    infos += b"".join(message(5, message(1, text(2, name))) for name in metrics)
     return message(2, infos)
 
 

@@ -8,6 +8,7 @@ from trackside import hosts
 from trackside.jobs.records import Record
 from trackside.journal import History, Transition
 from trackside.layout import JobKeys
+from trackside.metric_totals import Totals
 
 ACCOUNT = "000000000000"
 REGION = "local"
@@ -21,7 +22,7 @@ def arn(name: str) -> str:
     return f"arn:aws:sagemaker:{REGION}:{ACCOUNT}:training-job/{name.lower()}"
 
 
-def describe(record: Record) -> dict[str, Any]:
+def describe(record: Record, metrics: Totals | None = None) -> dict[str, Any]:
     """Times are aware datetimes, as boto3 gives; members that do not apply are left out."""
     request = record.spec.to_request()
     return {
@@ -33,6 +34,7 @@ def describe(record: Record) -> dict[str, Any]:
         **_state(record.history),
         **_times(record.history),
         **_profiling(record),
+        **_final_metrics(metrics or {}),
         "Trackside": _trackside(record, request["Trackside"]),
     }
 
@@ -86,6 +88,18 @@ def _profiling(record: Record) -> dict[str, Any]:
     if record.spec.profiler is None:
         return {}
     return {"ProfilingStatus": "Disabled" if record.spec.profiler.disabled else "Enabled"}
+
+
+def _final_metrics(metrics: Totals) -> dict[str, Any]:
+    told = [
+        {
+            "MetricName": name,
+            "Value": total.value,
+            "Timestamp": _moment(float(int(total.time))),
+        }
+        for name, total in sorted(metrics.items())
+    ]
+    return {"FinalMetricDataList": told} if told else {}
 
 
 def _trackside(record: Record, options: dict[str, Any]) -> dict[str, Any]:

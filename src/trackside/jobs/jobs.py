@@ -26,7 +26,7 @@ from trackside.jobs.index import JobSummary
 from trackside.jobs.logs import LogLine, LogPosition, LogReader
 from trackside.jobs.placing import Launcher
 from trackside.jobs.reconcile import Reconciler
-from trackside.jobs.records import UNREADABLE, Record, read_folder, read_stored
+from trackside.jobs.records import UNREADABLE, Record, read_folder, read_metrics, read_stored
 from trackside.jobs.submit import Submission, anchored, sweep_drafts
 from trackside.jobs.watch import Watch
 from trackside.journal import History, Journal
@@ -78,7 +78,8 @@ class Jobs:
         """What DescribeTrainingJob answers; what only Trackside knows is under `Trackside`."""
         if self._is_here(name):
             self._heal(name)
-        return describe(self._record(name))
+        record = self._record(name)
+        return describe(record, read_metrics(record, self._home))
 
     def stop(self, name: str) -> History:
         """Ask the job to end, and return where it stands: it ends by itself, within its grace.

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from trackside.errors import JobNotFound, ObjectNotFound, TracksideError
 from trackside.journal import History, Journal, fold
 from trackside.layout import Home, JobFolder, JobKeys
+from trackside.metric_totals import MetricTotal, from_json, merged
 from trackside.spec import JobSpec
 from trackside.storage.locate import locate_object
 
@@ -46,6 +47,22 @@ def read_stored(keys: JobKeys, home: Home) -> Record:
 
 def read_stored_history(keys: JobKeys, home: Home) -> History:
     return fold([json.loads(line) for line in _fetch(keys.journal, home).splitlines()])
+
+
+def read_metrics(record: Record, home: Home) -> dict[str, MetricTotal]:
+    """What the job's metrics have come to; a file that cannot be read is left out."""
+    of_hosts = []
+    for host in record.spec.hosts:
+        try:
+            if record.folder is None:
+                content = json.loads(_fetch(f"{record.keys.metrics}/{host}.json", home))
+            else:
+                place = record.folder.host(host, record.history.attempt)
+                content = json.loads((place.metrics / f"{host}.json").read_bytes())
+            of_hosts.append(from_json(content))
+        except UNREADABLE:
+            continue
+    return merged(of_hosts)
 
 
 def publish_spec(spec: JobSpec, home: Home) -> None:

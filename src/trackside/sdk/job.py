@@ -51,6 +51,16 @@ class TrainingJob:
         """Everything known, in the form of DescribeTrainingJob."""
         return self._jobs.describe(self.name)
 
+    @property
+    def curves_uri(self) -> str:
+        """Where its event files are: the TensorBoard output, or a folder below its own output."""
+        described = self.describe()
+        keys = JobKeys(described["OutputDataConfig"]["S3OutputPath"].rstrip("/"), self.name)
+        if "TensorBoardOutputConfig" in described:
+            uri = described["TensorBoardOutputConfig"]["S3OutputPath"]
+            return keys.under(uri, "tensorboard-output")
+        return f"{described['Trackside']['output']}/trackside/curves"
+
     def wait(self, logs: Logs = "All") -> None:
         """Return when the job has ended, printing its log as it comes. `JobFailed` if it failed."""
         if _is_silent(logs):

@@ -6,13 +6,14 @@ store does not answer, is the `Syncer`'s.
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from trackside.curves.chunks import Chunk, Piece, Source, by_source, is_event_file
 from trackside.curves.places import list_event_files
 from trackside.curves.records import FOOTER_BYTES, HEADER_BYTES, length_at
+from trackside.errors import ObjectNotFound
 from trackside.hosts import SyncState
 from trackside.storage.locate import Location
 from trackside.supervisor.folder_scan import Look, scan
@@ -32,33 +33,49 @@ class _Sent:
     inode: int
     offset: int = 0
     tail: bytes = b""
+    tried: tuple[str, int] | None = None
+    """Key and end of a chunk that was put, with no answer yet."""
 
 
 class EventSync:
     """One folder's event files. Not thread-safe: its `Syncer` owns it."""
 
-    def __init__(self, name: str, source: Path, to: Location, host: str) -> None:
+    def __init__(
+        self,
+        name: str,
+        source: Path,
+        to: Location,
+        host: str,
+        *,
+        fill: Callable[..., None] | None = None,
+    ) -> None:
         self.name = name
         self.source = source
         self.state = SyncState(to=to.uri, last=time.time())
         self._to = to
         self._host = host
+        self._fill = fill
+        """Called before each look, with `last`, to write what is to be sent."""
         self._sent: dict[str, _Sent] = {}
         self._there: dict[Source, list[Piece]] | None = None
         """What an earlier supervisor left there, by the file it came from."""
+        self._used: set[Source] = set()
         self._last_sent = 0
 
     def tick(self, *, last: bool = False) -> None:
         """Send the whole records that are new (`last`: all bytes). Raises what the store raises."""
+        if self._fill is not None:
+            self._fill(last=last)
         if self._there is None:
             self._take_stock()
         began = time.time()
         looks = {path: look for path, look in scan(self.source) if is_event_file(path)}
+        self._follow_renames(looks)
         waiting = {path: look for path, look in looks.items() if not self._is_sent(path, look)}
         self._count(waiting)
         for path in sorted(waiting, key=lambda path: waiting[path].mtime_ns):
             try:
-                self._send(path, waiting[path], set(looks), last=last)
+                self._send(path, waiting[path].inode, last=last)
             except FileNotFoundError:
                 continue  # deleted since the scan; what had gone up stays
             self._count(waiting)
@@ -68,10 +85,19 @@ class EventSync:
         sent = self._sent.get(path)
         return sent is not None and (sent.inode, sent.offset) == (look.inode, look.size)
 
-    def _send(self, path: str, look: Look, present: set[str], *, last: bool) -> None:
+    def _follow_renames(self, looks: dict[str, Look]) -> None:
+        """The same file under a new name goes on under its first one."""
+        now_at = {look.inode: path for path, look in looks.items()}
+        self._sent = {
+            path if _is_at(sent, looks.get(path)) else now_at[sent.inode]: sent
+            for path, sent in self._sent.items()
+            if sent.inode in now_at
+        }
+
+    def _send(self, path: str, inode: int, *, last: bool) -> None:
         with (self.source / path).open("rb") as file:
-            sent = self._found(path, look.inode, file.fileno(), present)
-            # A rotated file that is read by its old name, or one replaced since the scan.
+            sent = self._found(path, inode, file.fileno())
+            self._settle(sent, file.fileno())
             size = os.fstat(file.fileno()).st_size
             end = size if last else whole_records_end(file.fileno(), sent.offset, size)
             if end <= sent.offset:
@@ -80,28 +106,39 @@ class EventSync:
             place = self._to.child(Chunk(sent.source, sent.offset, self._last_sent).path)
             pieces = _bytes(file.fileno(), sent.offset, end)
             is_small = end - sent.offset <= WHOLE_BYTES
+            sent.tried = (place.key, end)
             place.store.put(place.key, b"".join(pieces) if is_small else pieces)
-            self.state.uploaded_bytes += end - sent.offset
-            start = max(0, end - TAIL_BYTES)
-            sent.tail = os.pread(file.fileno(), end - start, start)
-            sent.offset = end
+            self._note(sent, end, file.fileno())
 
-    def _found(self, path: str, inode: int, descriptor: int, present: set[str]) -> _Sent:
+    def _settle(self, sent: _Sent, descriptor: int) -> None:
+        """A put whose reply was lost may have worked: then its bytes are not sent again."""
+        if sent.tried is None:
+            return
+        key, end = sent.tried
+        try:
+            self._to.store.stat(key)
+        except ObjectNotFound:
+            sent.tried = None
+        else:
+            self._note(sent, end, descriptor)
+
+    def _note(self, sent: _Sent, end: int, descriptor: int) -> None:
+        self.state.uploaded_bytes += end - sent.offset
+        start = max(0, end - TAIL_BYTES)
+        sent.tail = os.pread(descriptor, end - start, start)
+        sent.offset = end
+        sent.tried = None
+
+    def _found(self, path: str, inode: int, descriptor: int) -> _Sent:
         """How far this file is; a new beginning when it is not the one that was sent."""
-        sent = self._sent.get(path) or self._renamed(path, inode, present)
+        sent = self._sent.get(path)
         if sent is None:
             sent = self._resumed(path, inode, descriptor)
         elif sent.inode != inode or not _continues(sent, descriptor):
             sent = _Sent(self._new_source(path), inode)
+        self._used.add(sent.source)
         self._sent[path] = sent
         return sent
-
-    def _renamed(self, path: str, inode: int, present: set[str]) -> _Sent | None:
-        """The same file under a new name goes on under its first one."""
-        for known, sent in self._sent.items():
-            if sent.inode == inode and known not in present:
-                return self._sent.pop(known)
-        return None
 
     def _resumed(self, path: str, inode: int, descriptor: int) -> _Sent:
         """Where an earlier supervisor stopped, if what it sent is what the file still holds."""
@@ -110,7 +147,7 @@ class EventSync:
         for source in sorted(self._there, reverse=True):
             if (source.folder, source.name, source.host) != (folder, name, self._host):
                 continue
-            piece = self._there[source][-1]
+            piece = self._there.pop(source)[-1]
             start = max(0, piece.size - TAIL_BYTES)
             tail = self._to.store.get(piece.key, start, piece.size)
             sent = _Sent(source, inode, piece.end, tail)
@@ -119,12 +156,10 @@ class EventSync:
 
     def _new_source(self, path: str) -> Source:
         """The next generation of this name."""
-        assert self._there is not None
         folder, _, name = path.rpartition("/")
-        sources = [*self._there, *(sent.source for sent in self._sent.values())]
         used = [
             source.generation
-            for source in sources
+            for source in self._used
             if (source.folder, source.name, source.host) == (folder, name, self._host)
         ]
         return Source(folder, name, self._host, max(used, default=-1) + 1)
@@ -134,6 +169,7 @@ class EventSync:
         newest = (piece.chunk.sent for pieces in there.values() for piece in pieces)
         self._last_sent = max(newest, default=0)
         self._there = {source: pieces for source, pieces in there.items() if source.host}
+        self._used = set(self._there)
 
     def _count(self, waiting: dict[str, Look]) -> None:
         left = [
@@ -160,6 +196,10 @@ def whole_records_end(descriptor: int, start: int, size: int) -> int:
             return at
         at += HEADER_BYTES + length + FOOTER_BYTES
     return at
+
+
+def _is_at(sent: _Sent, look: Look | None) -> bool:
+    return look is not None and look.inode == sent.inode
 
 
 def _continues(sent: _Sent, descriptor: int) -> bool:

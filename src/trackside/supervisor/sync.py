@@ -13,6 +13,7 @@ from pathlib import Path
 from threading import Event, Thread
 
 from trackside.curves.chunks import is_event_file
+from trackside.curves.log_metrics import LogMetrics, MetricsKeeper
 from trackside.errors import TracksideError
 from trackside.hosts import SyncState
 from trackside.layout import HostFolder, JobKeys, curves_of
@@ -224,10 +225,23 @@ def make_syncer(
         else:
             folders.append(FolderSync(seen_as, source, to, leave=is_event_file))
             events.append(EventSync(f"{seen_as} (event files)", source, to, host))
-    own = locate(curves_of(spec), home=settings.home)
-    events.append(EventSync("machine", folder.curves, own, host))
-    logs = locate(f"{JobKeys.of(spec).logs}/{host}", home=settings.home)
+    keys = JobKeys.of(spec)
+    metrics = locate(keys.metrics, home=settings.home)
+    folders.append(FolderSync("metrics", folder.metrics, metrics))
+    events.append(_own_curves(spec, folder, host, settings))
+    logs = locate(f"{keys.logs}/{host}", home=settings.home)
     return Syncer(folders, LogUploader(folder.log, folder.log_times, logs, attempt), events)
+
+
+def _own_curves(spec: JobSpec, folder: HostFolder, host: str, settings: Settings) -> EventSync:
+    """What the supervisor itself writes for TensorBoard: a run named after the host."""
+    told = folder.ml / "output" / "metrics" / "sagemaker"
+    source = LogMetrics(spec.algorithm.metrics, folder.log, folder.log_times, told)
+    folder.metrics.mkdir(exist_ok=True)
+    run = folder.curves / "trackside" / host
+    keeper = MetricsKeeper(source, run, folder.metrics / f"{host}.json")
+    to = locate(curves_of(spec), home=settings.home)
+    return EventSync("curves", folder.curves, to, host, fill=keeper.tick)
 
 
 def _chunks(path: Path, look: Look) -> Iterator[bytes]:

@@ -1,0 +1,117 @@
+"""`trackside metrics`: a job's curves in the terminal."""
+
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import click
+import numpy
+
+from trackside.cli.sparkline import sparkline
+from trackside.cli.tables import Cell, print_table
+from trackside.cli.text import as_json
+from trackside.curves.event_reader import TOP, Curves, Follower, Series
+from trackside.sdk.job import TrainingJob
+from trackside.sdk.local import local_jobs
+
+FOLLOW_SECONDS = 1.0
+COLUMNS = ("METRIC", "LAST", "STEP", "MIN", "MAX", "POINTS", "CURVE")
+_CLEAR = "\x1b[H\x1b[2J"
+
+
+@click.command
+@click.argument("job")
+@click.option("--tag", metavar="TEXT", default="", help="Only metrics with this in their name.")
+@click.option("-f", "--follow", is_flag=True, help="Go on until the job has ended.")
+@click.option("--json", is_flag=True, help="Print JSON.")
+def metrics(job: str, tag: str, follow: bool, json: bool) -> None:
+    """Show a job's metrics: the last value, the least and the most, and the curve.
+
+    \b
+    Examples:
+      trackside metrics train-2026-11-15-22-50-46-123
+      trackside metrics train-2026-11-15-22-50-46-123 --tag loss -f
+    """
+    known = TrainingJob(job, local_jobs())
+    follower = Follower(known.curves_uri)
+    for curves in _readings(known, follower, follow=follow):
+        shown = list(chosen(curves, tag))
+        if follow and sys.stdout.isatty():
+            print(_CLEAR, end="")
+        if json:
+            print(as_json([_summary(series) for series in shown]), flush=True)
+        elif shown:
+            print_table(COLUMNS, [_row(series) for series in shown])
+        else:
+            print(_nothing(tag))
+        for path, num_bytes in curves.lost_bytes.items():
+            print(f"{num_bytes:,} damaged bytes of {path!r} were skipped.", file=sys.stderr)
+
+
+def chosen(curves: Curves, tag: str) -> Iterator[Series]:
+    for key in sorted(curves.scalars):
+        if tag in metric_name(curves.scalars[key]):
+            yield curves.scalars[key]
+
+
+def metric_name(series: Series) -> str:
+    """Run and tag; what is of the whole job, or scraped from its log, goes by its tag alone."""
+    if series.run in (TOP, "trackside/algo-1"):
+        return series.tag
+    return f"{series.run.removeprefix('trackside/')}/{series.tag}"
+
+
+def number(value: float) -> str:
+    return f"{value:.6g}"
+
+
+def _readings(job: TrainingJob, follower: Follower, *, follow: bool) -> Iterator[Curves]:
+    """Once; or each time that there is something new, until the job has ended."""
+    while True:
+        is_over = not follow or job.describe()["TrainingJobStatus"] not in (
+            "InProgress",
+            "Stopping",
+        )
+        if follower.update() or is_over:
+            yield follower.curves
+        if is_over:
+            return
+        time.sleep(FOLLOW_SECONDS)
+
+
+def _row(series: Series) -> list[Cell]:
+    told = _summary(series)
+    return [
+        Cell(metric_name(series)),
+        Cell(number(told["last"]), "bold"),
+        Cell(str(told["step"])),
+        Cell("" if told["min"] is None else number(told["min"])),
+        Cell("" if told["max"] is None else number(told["max"])),
+        Cell(str(told["points"])),
+        Cell(sparkline(series.values), "cyan"),
+    ]
+
+
+def _summary(series: Series) -> dict[str, Any]:
+    finite = series.values[numpy.isfinite(series.values)]
+    return {
+        "metric": metric_name(series),
+        "run": series.run,
+        "tag": series.tag,
+        "last": float(series.values[-1]),
+        "step": int(series.steps[-1]),
+        "time": float(series.times[-1]),
+        "min": float(finite.min()) if len(finite) else None,
+        "max": float(finite.max()) if len(finite) else None,
+        "points": len(series),
+    }
+
+
+def _nothing(tag: str) -> str:
+    if tag:
+        return f"No metric has {tag!r} in its name. Without --tag all are shown."
+    return (
+        "No metrics yet. Write them with a SummaryWriter to the TensorBoard folder, or print "
+        "them and name a pattern: `trackside run --metric 'loss=loss: ([0-9.]+)' …`."
+    )

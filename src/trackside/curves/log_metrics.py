@@ -1,0 +1,195 @@
+"""Metrics that a script only prints: found by MetricDefinitions, kept as curves and as totals.
+
+Also picks up the JSON lines of the metrics folder (`SAGEMAKER_METRICS_DIRECTORY`). What is written
+depends on the log's bytes and times alone, so whoever takes over repeats the last seconds exactly.
+"""
+
+import json
+import logging
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from trackside import durable
+from trackside.curves.event_file import EventFile
+from trackside.log_lines import TimeMark, read_marks, time_of
+from trackside.metric_totals import MetricTotal, from_json, started, to_json
+from trackside.spec import MetricDefinition
+
+logger = logging.getLogger(__name__)
+
+READ_BYTES = 1 << 20
+MOST_LINE = 8192
+"""Characters of a line that are searched: a pattern's time may grow with their square or worse."""
+
+_LINE = re.compile(rb"[^\r\n]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    name: str
+    value: float
+    time: float
+    step: int | None = None
+    """Told by the script; else the point's number among those of its name."""
+
+
+class LogMetrics:
+    """One host's metrics. Not thread-safe."""
+
+    def __init__(
+        self, definitions: Iterable[MetricDefinition], log: Path, times: Path, told: Path
+    ) -> None:
+        self._patterns = list(compiled(definitions))
+        self._log = log
+        self._times = times
+        self._told = told
+        """The folder of JSON lines."""
+
+    def points(self, offsets: dict[str, int], *, last: bool) -> Iterator[Point]:
+        """What is new since `offsets`, which are moved on."""
+        if self._patterns:
+            yield from self._scraped(offsets, last=last)
+        for path in sorted(self._told.glob("*.json")):
+            for line in _new_lines(path, offsets, path.name, _size(path), last=last):
+                yield from told_points(line[1])
+
+    def _scraped(self, offsets: dict[str, int], *, last: bool) -> Iterator[Point]:
+        marks = read_marks(self._times)
+        size = marks[-1].size if marks else 0  # later bytes have no time yet
+        for offset, line in _new_lines(self._log, offsets, "", size, last=last):
+            yield from scraped_points(self._patterns, line, offset, marks)
+
+
+class MetricsKeeper:
+    """Writes the points as an event file and their totals as JSON, each time it is asked."""
+
+    def __init__(self, source: LogMetrics, curves: Path, totals: Path) -> None:
+        self._source = source
+        self._curves = curves
+        self._path = totals
+        state = durable.read_json(totals) or {"metrics": {}, "offsets": {}}
+        self._totals: dict[str, MetricTotal] = from_json(state)
+        self._offsets: dict[str, int] = state["offsets"]
+        self._file = _reopened(curves, state)
+        self._is_broken = False
+
+    def tick(self, *, last: bool = False) -> None:
+        """Never raises: a job does not fail for a metric."""
+        if self._is_broken:
+            return
+        try:
+            self._keep(last=last)
+        except Exception:
+            logger.exception("metrics are no longer collected")
+            self._is_broken = True
+
+    def _keep(self, *, last: bool) -> None:
+        before = dict(self._offsets)
+        for point in self._source.points(self._offsets, last=last):
+            self._add(point)
+        if self._offsets == before:
+            return
+        if self._file is not None:
+            self._file.flush()
+        durable.write_json(self._path, self._state())
+
+    def _add(self, point: Point) -> None:
+        known = self._totals.get(point.name)
+        step = point.step if point.step is not None else known.count if known else 0
+        if self._file is None:
+            self._file = EventFile(self._curves)
+        self._file.add((point.name, point.value, step, point.time))
+        self._totals[point.name] = (
+            known.and_(point.value, point.time) if known else started(point.value, point.time)
+        )
+
+    def _state(self) -> dict[str, Any]:
+        file = self._file
+        return {
+            "metrics": to_json(self._totals),
+            "offsets": self._offsets,
+            "file": None if file is None else file.path.name,
+            "file_bytes": 0 if file is None else file.path.stat().st_size,
+        }
+
+
+def compiled(definitions: Iterable[MetricDefinition]) -> Iterator[tuple[str, re.Pattern[str]]]:
+    for definition in definitions:
+        try:
+            yield definition.name, re.compile(definition.regex)
+        except re.error as error:
+            logger.warning(
+                "metric %r is not collected: %r is no regular expression (%s)",
+                definition.name,
+                definition.regex,
+                error,
+            )
+
+
+def scraped_points(
+    patterns: list[tuple[str, re.Pattern[str]]], line: bytes, offset: int, marks: list[TimeMark]
+) -> Iterator[Point]:
+    """Every match counts; one whose first group is no number does not."""
+    text = line[: 4 * MOST_LINE].decode(errors="replace")[:MOST_LINE]
+    for name, pattern in patterns:
+        for match in pattern.finditer(text):
+            value = _number(match[1] if pattern.groups else match[0])
+            if value is not None:
+                yield Point(name, value, time_of(offset, marks, marks[-1].time))
+
+
+def told_points(line: bytes) -> Iterator[Point]:
+    """A line of the metrics folder: MetricName, Value, Timestamp (ms) and IterationNumber."""
+    try:
+        record = json.loads(line)
+        step = record.get("IterationNumber")
+        yield Point(
+            str(record["MetricName"]),
+            float(record["Value"]),
+            float(record["Timestamp"]) / 1000,
+            None if step is None else int(step),
+        )
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        return float(text or "")
+    except ValueError:
+        return None
+
+
+def _new_lines(
+    path: Path, offsets: dict[str, int], name: str, size: int, *, last: bool
+) -> Iterator[tuple[int, bytes]]:
+    """Offset and bytes of each line up to `size`; one without an end only when `last`."""
+    while (start := offsets.get(name, 0)) < size:
+        with path.open("rb") as file:
+            file.seek(start)
+            data = file.read(min(READ_BYTES, size - start))
+        end = max(data.rfind(b"\n"), data.rfind(b"\r")) + 1
+        if not end and len(data) < READ_BYTES and not last:
+            return
+        if not end or (last and start + len(data) >= size):
+            end = len(data)
+        for match in _LINE.finditer(data[:end]):
+            yield start + match.start(), match[0]
+        offsets[name] = start + end
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def _reopened(curves: Path, state: dict[str, Any]) -> EventFile | None:
+    """The file an earlier supervisor wrote, cut back to what the totals count."""
+    if not state.get("file"):
+        return None
+    return EventFile.reopen(curves / state["file"], state["file_bytes"])

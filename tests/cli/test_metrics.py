@@ -1,0 +1,82 @@
+"""A job's curves in the terminal."""
+
+import json
+
+import numpy
+import pytest
+
+from tests.cli.conftest import Command
+from tests.jobs.conftest import make_spec
+from trackside.cli.compare import best
+from trackside.cli.sparkline import sparkline
+from trackside.curves.event_file import EventFile
+from trackside.curves.event_reader import Series
+from trackside.jobs.jobs import Jobs
+from trackside.layout import curves_of
+from trackside.storage.locate import locate
+
+
+def finish(jobs: Jobs, name: str, values: list[float], **hyper: str) -> None:
+    spec = make_spec(name, hyper=hyper)
+    jobs.submit(spec)
+    jobs.wait(name)
+    folder = locate(curves_of(spec), home=jobs.settings.home).local
+    assert folder is not None
+    file = EventFile(folder)
+    for step, value in enumerate(values):
+        file.add(("loss", value, step, 1.7e9 + step))
+        file.add(("accuracy", 1 - value, step, 1.7e9 + step))
+    file.close()
+
+
+def test_metrics_shows_last_least_most_and_the_curve(command: Command, jobs: Jobs):
+    finish(jobs, "first", [4.0, 1.0, 2.0])
+    done = command("metrics", "first", "--tag", "loss", "-f")
+    assert done.returncode == 0, done.stderr
+    heading, row = done.stdout.splitlines()
+    assert heading.split() == ["METRIC", "LAST", "STEP", "MIN", "MAX", "POINTS", "CURVE"]
+    assert row.split() == ["loss", "2", "2", "1", "4", "3", "█▁▃"]
+    told = json.loads(command("metrics", "first", "--json").stdout)
+    assert [metric["tag"] for metric in told] == ["accuracy", "loss"]
+    assert (told[1]["last"], told[1]["points"]) == (2.0, 3)
+
+
+def test_a_job_without_metrics_says_how_to_get_some(command: Command, jobs: Jobs):
+    jobs.submit(make_spec("bare"))
+    jobs.wait("bare")
+    assert "SummaryWriter" in command("metrics", "bare").stdout
+    assert command("metrics", "missing").returncode == 2
+
+
+def test_compare_shows_what_differs_and_the_best_of_each_metric(command: Command, jobs: Jobs):
+    finish(jobs, "first", [0.5, 0.25, 0.3], lr="0.1", layers="3")
+    finish(jobs, "second", [0.5, 0.4], lr="0.01", layers="3")
+    done = command("compare", "first", "second")
+    assert done.returncode == 0, done.stderr
+    lines = [line.split() for line in done.stdout.splitlines()]
+    assert ["status", "Completed", "Completed"] in lines
+    assert ["lr", "0.1", "0.01"] in lines
+    assert not any(line[:1] == ["layers"] for line in lines)
+    assert ["loss", "0.3", "(0.25)", "0.4", "(0.4)"] in lines
+    assert ["accuracy", "0.7", "(0.75)", "0.6", "(0.6)"] in lines
+    told = json.loads(command("compare", "first", "second", "--json").stdout)
+    assert told["first"]["metrics"]["loss"]["best_step"] == 1
+
+
+@pytest.mark.parametrize(
+    ("values", "drawn"),
+    [
+        ([], ""),
+        ([1.0], "▁"),
+        ([0.0, 1.0], "▁█"),
+        ([0.0, float("nan"), 1.0, float("inf")], "▁ █ "),
+        ([float("nan")], " "),
+    ],
+)
+def test_a_sparkline_leaves_gaps_for_what_is_not_finite(values: list[float], drawn: str):
+    assert sparkline(numpy.array(values)) == drawn
+
+
+def test_the_best_of_a_curve_without_a_finite_value_is_none():
+    values = numpy.array([float("nan")])
+    assert best(Series(".", "loss", numpy.array([1]), numpy.array([1.0]), values)) is None

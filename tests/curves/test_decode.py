@@ -1,0 +1,163 @@
+"""Both scanners against TensorBoard's own protobufs, record for record."""
+
+import ctypes
+import random
+import struct
+
+import numpy
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tensorboard.compat.proto.event_pb2 import Event
+from tensorboard.compat.proto.summary_pb2 import Summary, SummaryMetadata
+from tensorboard.util.tensor_util import make_tensor_proto
+
+from trackside.curves import records
+from trackside.curves.columns import Decoded
+from trackside.curves.decode import decode
+from trackside.curves.summaries import scalar, summaries
+
+REALS = st.floats(width=32)
+TAGS = st.sampled_from(["loss", "a/b", "", "é" * 70, "x" * 300])
+STEPS = st.integers(-(2**63), 2**63 - 1) | st.integers(0, 300)
+
+
+def points(decoded: Decoded) -> list[tuple[str, int, float, float]]:
+    return [
+        (column.tag, *point)
+        for column in decoded.columns
+        for point in zip(
+            column.steps.tolist(), column.times.tolist(), column.values.tolist(), strict=True
+        )
+    ]
+
+
+def by_tag(rows: list[tuple[str, int, float, float]]) -> dict[str, list[bytes]]:
+    """As bits, so that NaN equals NaN; in the order of writing for each tag."""
+    found: dict[str, list[bytes]] = {}
+    for tag, step, time, value in rows:
+        found.setdefault(tag, []).append(struct.pack("<qdd", step, time, value))
+    return found
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(TAGS, STEPS, st.floats(allow_nan=False), REALS), max_size=40))
+def test_scalars_come_out_as_protobuf_wrote_them(rows: list[tuple[str, int, float, float]]):
+    data = b"".join(
+        records.frame(
+            Event(
+                wall_time=time,
+                step=step,
+                summary=Summary(value=[Summary.Value(tag=tag, simple_value=value)]),
+            ).SerializeToString()
+        )
+        for tag, step, time, value in rows
+    )
+    for library in LIBRARIES:
+        decoded = decode(data, library)
+        assert by_tag([*points(decoded), *odd_points(decoded)]) == by_tag(rows)
+        assert (decoded.consumed, decoded.lost_bytes) == (len(data), 0)
+
+
+LIBRARIES: list[ctypes.CDLL | None] = [None]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _both_scanners(compiled: ctypes.CDLL):
+    LIBRARIES.append(compiled)
+    yield
+    LIBRARIES.remove(compiled)
+
+
+def odd_points(decoded: Decoded) -> list[tuple[str, int, float, float]]:
+    rows = []
+    for summary in [each for content in decoded.others for each in summaries(content)]:
+        value = scalar(summary)
+        assert value is not None
+        rows.append((summary.tag, summary.step, summary.time, value))
+    return rows
+
+
+def plain(tag: str, step: int, value: float) -> bytes:
+    value_ = Summary.Value(tag=tag, simple_value=value)
+    event = Event(wall_time=1.5, step=step, summary=Summary(value=[value_]))
+    return records.frame(event.SerializeToString())
+
+
+def test_several_values_in_one_event_and_tensors_of_one_number_are_scalars(library):
+    scalars = SummaryMetadata(plugin_data=SummaryMetadata.PluginData(plugin_name="scalars"))
+    event = Event(
+        wall_time=2.0,
+        step=7,
+        summary=Summary(
+            value=[
+                Summary.Value(tag="a", simple_value=1.0),
+                Summary.Value(tag="b", tensor=make_tensor_proto(2.5, "float32"), metadata=scalars),
+                Summary.Value(tag="c", tensor=make_tensor_proto(0.1, "float64"), metadata=scalars),
+            ]
+        ),
+    )
+    decoded = decode(records.frame(event.SerializeToString()), library)
+    rows = [*points(decoded), *odd_points(decoded)]
+    assert rows == [("a", 7, 2.0, 1.0), ("b", 7, 2.0, 2.5), ("c", 7, 2.0, 0.1)]
+
+
+def test_a_damaged_record_is_skipped_and_counted(library):
+    framed = [plain("loss", step, step / 2) for step in range(100)]
+    size = len(framed[50])
+    broken = bytearray(framed[50])
+    broken[20] ^= 1
+    framed[50] = bytes(broken)
+    decoded = decode(b"".join(framed), library)
+    assert [step for _, step, _, _ in points(decoded)] == [*range(50), *range(51, 100)]
+    assert decoded.lost_bytes == size
+
+
+def test_a_damaged_header_costs_the_way_to_the_next_sound_one(library):
+    framed = [plain("loss", step, step / 2) for step in range(100)]
+    broken = bytearray(framed[50])
+    broken[0] ^= 1
+    data = b"".join([*framed[:50], bytes(broken), *framed[51:]])
+    decoded = decode(data, library)
+    assert [step for _, step, _, _ in points(decoded)] == [*range(50), *range(51, 100)]
+    assert decoded.lost_bytes == len(broken)
+
+
+def test_rubbish_of_every_kind_neither_crashes_nor_ends_the_reading(library):
+    rng = random.Random(5)
+    good = plain("loss", 1, 1.0)
+    for length in (0, 1, 11, 12, 15, 16, 100, 3000):
+        data = rng.randbytes(length)
+        assert decode(data, library).consumed == 0
+        assert decode(good + data, library).consumed == len(good)
+        # Sound frames around content that is no event.
+        decoded = decode(records.frame(data) + good, library)
+        assert len(points(decoded)) == 1
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_one_flipped_byte_never_yields_a_wrong_point(data: st.DataObject):
+    rows = [("loss", step, 1.5, step / 2) for step in range(20)]
+    whole = bytearray(b"".join(plain(tag, step, value) for tag, step, _, value in rows))
+    at = data.draw(st.integers(0, len(whole) - 1))
+    whole[at] ^= data.draw(st.integers(1, 255))
+    for library in LIBRARIES:
+        assert set(points(decode(bytes(whole), library))) <= set(rows)
+
+
+def test_more_tags_than_the_scanner_keeps_at_once_are_all_read(compiled: ctypes.CDLL):
+    num_tags = 70_000
+    data = b"".join(plain(f"tag {number}", number, 1.0) for number in range(num_tags))
+    decoded = decode(data, compiled)
+    assert [step for _, step, _, _ in points(decoded)] == [*range(num_tags)]
+
+
+def test_every_cut_of_a_file_gives_a_beginning_of_its_points(library):
+    data = b"".join(plain("loss", step, step / 2) for step in range(5))
+    whole = points(decode(data, library))
+    for cut in range(len(data)):
+        decoded = decode(data[:cut], library)
+        assert points(decoded) == whole[: len(points(decoded))]
+        assert decoded.consumed <= cut
+    assert numpy.isclose(whole[-1][3], 2.0)

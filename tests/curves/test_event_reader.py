@@ -1,0 +1,136 @@
+"""`curves.read`, judged by what TensorBoard's EventAccumulator makes of the same files."""
+
+import os
+from pathlib import Path
+
+import numpy
+import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from torch.utils.tensorboard import SummaryWriter as TorchWriter
+
+from trackside import curves
+from trackside.curves.event_file import EventFile
+from trackside.curves.event_tail import MOST_RECORD_BYTES
+from trackside.curves.records import frame, header
+
+
+def test_a_folder_of_torch_is_read_as_tensorboard_reads_it(tmp_path):
+    rng = numpy.random.default_rng(3)
+    for run in ("first", "second"):
+        with TorchWriter(str(tmp_path / run)) as writer:
+            for step in range(300):
+                writer.add_scalar("loss", float(rng.normal()), step)
+                writer.add_scalar("new", float(rng.normal()), step, new_style=True)
+            writer.add_scalar("odd", float("nan"), 5, walltime=3.0)
+            writer.add_text("note", "hello *there*", 4)
+            writer.add_histogram("weights", rng.normal(size=100), 2)
+            writer.add_image("picture", rng.random((3, 4, 4)), 6)
+            writer.add_hparams({"lr": 0.1, "name": "adam"}, {"accuracy": 0.9}, run_name="hp")
+    found = curves.read(tmp_path)
+    assert found.runs == ["first", "first/hp", "second", "second/hp"]
+    for run in ("first", "second"):
+        events = EventAccumulator(str(tmp_path / run), size_guidance={"scalars": 0, "tensors": 0})
+        events.Reload()
+        loss = found.scalars[run, "loss"]
+        theirs = [(point.wall_time, point.step, point.value) for point in events.Scalars("loss")]
+        assert [*zip(loss.times, loss.steps, loss.values, strict=True)] == theirs
+        assert len(found.scalars[run, "new"]) == 300
+        assert numpy.isnan(found.scalars[run, "odd"].values).all()
+        (histogram,) = found.histograms[run, "weights"]
+        assert sum(histogram.counts) == 100
+        assert histogram.limits == tuple(
+            events.Histograms("weights")[0].histogram_value.bucket_limit
+        )
+        assert found.texts[run, "note/text_summary"][0].text == "hello *there*"
+        assert found.images[run, "picture"][0].data.startswith(b"\x89PNG")
+        assert found.hparams[f"{run}/hp"] == {"lr": 0.1, "name": "adam"}
+
+
+def test_a_follower_reads_only_what_is_new(tmp_path):
+    file = EventFile(tmp_path / "run")
+    follower = curves.Follower(tmp_path)
+    assert follower.update() == 0
+    for number in range(1, 4):
+        for step in range(10):
+            file.add(("loss", 1.0, number * 10 + step, 5.0))
+        file.flush()
+        assert follower.update() == 10
+        assert follower.update() == 0
+    assert follower.curves.scalars["run", "loss"].steps.tolist() == [*range(10, 40)]
+
+
+def test_a_record_that_is_still_being_written_is_read_when_it_is_whole(tmp_path):
+    file = EventFile(tmp_path)
+    file.add(("loss", 1.0, 1, 5.0))
+    file.close()
+    whole = file.path.read_bytes()
+    file.path.write_bytes(whole[:-3])
+    follower = curves.Follower(tmp_path)
+    assert follower.update() == 0
+    assert list(follower.curves.unread_bytes.values()) == [
+        len(whole) - 3 - len(frame(whole[12:36]))
+    ]
+    file.path.write_bytes(whole)
+    assert follower.update() == 1
+    assert follower.curves.unread_bytes == {}
+
+
+def test_a_folder_that_is_not_there_yet_has_no_curves(tmp_path):
+    found = curves.read(tmp_path / "later")
+    assert (found.runs, found.num_points) == ([], 0)
+    assert found.to_pandas().empty
+
+
+def test_one_file_can_be_read_by_its_own_path(tmp_path):
+    file = EventFile(tmp_path)
+    file.add(("loss", 1.0, 1, 5.0))
+    file.close()
+    assert curves.read(file.path).num_points == 1
+
+
+def test_a_file_that_is_no_event_file_is_said_to_be_unread(tmp_path):
+    (tmp_path / "x.tfevents.y").write_bytes(b"this is no event file at all")
+    found = curves.read(tmp_path)
+    assert found.num_points == 0
+    assert found.unread_bytes == {"x.tfevents.y": 28}
+
+
+def test_a_record_of_gigabytes_is_passed_over_without_being_loaded(tmp_path):
+    file = EventFile(tmp_path)
+    file.add(("loss", 1.0, 1, 5.0))
+    file.close()
+    after = EventFile(tmp_path / "other")
+    after.add(("loss", 2.0, 2, 5.0))
+    after.close()
+    size = 2 << 30
+    assert size > MOST_RECORD_BYTES
+    with file.path.open("r+b") as huge:  # sparse: takes no space
+        huge.seek(0, os.SEEK_END)
+        start = huge.tell()
+        huge.write(header(size))
+        huge.seek(start + 12 + size + 4)
+        huge.write(after.path.read_bytes())
+    found = curves.read(file.path)
+    assert found.scalars[".", "loss"].steps.tolist() == [1, 2]
+    assert list(found.lost_bytes.values()) == [size + 16]
+
+
+def test_pandas_gets_a_row_for_each_point(tmp_path):
+    for run in ("a", "b"):
+        file = EventFile(tmp_path / run)
+        for step in range(3):
+            file.add(("loss", step / 2, step, 1.7e9))
+        file.close()
+    frame_ = curves.read(tmp_path).to_pandas()
+    assert list(frame_.columns) == ["run", "tag", "step", "time", "value"]
+    assert frame_[frame_.run == "b"].value.tolist() == [0.0, 0.5, 1.0]
+    assert str(frame_.time[0]) == "2023-11-14 22:13:20+00:00"
+
+
+@pytest.mark.parametrize("times", [[5.0, 4.0, 3.0], [0.0, 0.0, 1e300]])
+def test_time_may_run_backwards(tmp_path: Path, times: list[float]):
+    file = EventFile(tmp_path)
+    for step, time in enumerate(times):
+        file.add(("loss", 1.0, step, time))
+    file.close()
+    assert curves.read(tmp_path).scalars[".", "loss"].times.tolist() == times

@@ -1,0 +1,101 @@
+"""A real TensorBoard on a location that is being synced: both its loaders, and from S3."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import S3Server
+from trackside.curves.event_file import EventFile
+from trackside.storage.locate import locate
+from trackside.supervisor.event_sync import EventSync
+
+pytestmark = pytest.mark.timeout(180)
+SECONDS = 60.0
+
+
+class TensorBoard:
+    def __init__(self, url: str) -> None:
+        self._url = url
+
+    def steps(self, run: str, tag: str) -> list[int]:
+        query = urllib.parse.urlencode({"run": run, "tag": tag})
+        with suppress(urllib.error.HTTPError):  # not loaded yet
+            url = f"{self._url}data/plugin/scalars/scalars?{query}"
+            with urllib.request.urlopen(url, timeout=30) as answer:
+                return [step for _, step, _ in json.load(answer)]
+        return []
+
+    def wait_for(self, run: str, steps: list[int]) -> None:
+        deadline = time.monotonic() + SECONDS
+        while (seen := self.steps(run, "loss")) != steps:
+            assert time.monotonic() < deadline, f"{run}: {len(seen)} of {len(steps)} points"
+            time.sleep(0.2)
+
+
+@contextmanager
+def tensorboard(logdir: str, *flags: str, env: Mapping[str, str]) -> Iterator[TensorBoard]:
+    command = [sys.executable, "-m", "tensorboard.main", "--logdir", logdir, "--port", "0"]
+    with subprocess.Popen(
+        [*command, "--reload_interval", "1", "--samples_per_plugin", "scalars=100000", *flags],
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **env},
+    ) as process:
+        assert process.stderr is not None
+        try:
+            for line in process.stderr:
+                if "http://" in line:
+                    yield TensorBoard("http" + line.partition("http")[2].split()[0])
+                    break
+            else:
+                pytest.fail("TensorBoard ended before it listened")
+        finally:
+            process.terminate()
+            process.stderr.read()
+
+
+def write_and_sync(file: EventFile, sync: EventSync, steps: range) -> None:
+    for step in steps:
+        file.add(("loss", step / 2, step, 1.7e9 + step))
+    file.flush()
+    sync.tick()
+
+
+@pytest.mark.parametrize("loader", ["true", "false"])
+def test_both_loaders_follow_two_writers_of_a_run_live(tmp_path: Path, loader: str):
+    source, bucket = tmp_path / "source", tmp_path / "bucket"
+    sync = EventSync("tensorboard", source, locate(bucket, home=tmp_path), "algo-1")
+    first, second = EventFile(source / "run"), EventFile(source / "run")
+    write_and_sync(first, sync, range(10))
+    with tensorboard(str(bucket), "--load_fast", loader, env={}) as page:
+        page.wait_for("run", [*range(10)])
+        write_and_sync(second, sync, range(10, 20))
+        page.wait_for("run", [*range(20)])
+        write_and_sync(first, sync, range(20, 30))
+        page.wait_for("run", [*range(30)])
+
+
+def test_tensorboard_follows_a_job_in_s3_without_special_variables(
+    tmp_path: Path, s3_server: S3Server, bucket: str, monkeypatch: pytest.MonkeyPatch
+):
+    for name, value in s3_server.environment.items():
+        monkeypatch.setenv(name, value)
+    location = f"s3://{bucket}/tb/job/tensorboard-output"
+    sync = EventSync("tensorboard", tmp_path, locate(location, home=tmp_path), "algo-1")
+    file = EventFile(tmp_path / "run")
+    write_and_sync(file, sync, range(10))
+    with tensorboard(location, env=s3_server.environment) as page:
+        page.wait_for("run", [*range(10)])
+        for number in range(1, 4):
+            write_and_sync(file, sync, range(number * 10, number * 10 + 10))
+        page.wait_for("run", [*range(40)])
