@@ -17,6 +17,8 @@ TracksideError
 ├── ArchiveError            an archive is damaged or would leave its folder
 ├── SandboxError            the script's surroundings cannot be made
 ├── DiskFull                no space left, with the folder and the way out
+├── MissingExtra            a package that only this command needs is not installed
+├── TensorBoardFailed       TensorBoard did not start, or ended
 ├── ToolkitError            `train` cannot run the script as asked; the message is the failure text
 │   ├── CommandFailed       the script, or pip before it, ended with a code other than 0
 │   └── StoppedEarly        a stop signal came before the script was started
@@ -141,6 +143,20 @@ class SandboxError(TracksideError):
 
 class DiskFull(TracksideError):
     code = "disk_full"
+
+
+class MissingExtra(TracksideError):
+    code = "missing_extra"
+
+    def __init__(self, what: str, package: str, extra: str) -> None:
+        super().__init__(
+            f"{what} needs the package {package!r}, which is not installed. "
+            f"Install it with: pip install 'trackside[{extra}]'"
+        )
+
+
+class TensorBoardFailed(TracksideError):
+    code = "tensorboard_failed"
 
 
 class ToolkitError(TracksideError):

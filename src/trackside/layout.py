@@ -155,6 +155,11 @@ class HostFolder:
         return self.root / "mounts"
 
     @property
+    def profiler_parts(self) -> Path:
+        """The profiler's file of the present minute; on the same disk as `ml`."""
+        return self.root / "profiler.part"
+
+    @property
     def exit_record(self) -> Path:
         """The toolkit's word on the script's own exit code."""
         return self.root / "script.json"
@@ -242,9 +247,19 @@ class JobKeys:
         return f"{uri.rstrip('/')}/{self.name}/{folder}"
 
 
-def curves_of(spec: JobSpec) -> str:
-    """Where all curves of a job are: the script's, those made of its log, and the machine's."""
-    keys = JobKeys.of(spec)
+def curves_of(spec: JobSpec, keys: JobKeys | None = None) -> str:
+    """Where all curves of a job are: the script's, those made of its log, and the machine's.
+
+    `keys` when the job was found somewhere else than its spec says.
+    """
+    keys = keys or JobKeys.of(spec)
     if spec.tensorboard is None:
         return keys.curves
     return keys.under(spec.tensorboard.uri, "tensorboard-output")
+
+
+def profile_of(spec: JobSpec) -> str | None:
+    """Where the profiler's files go; None when nobody asked for a profile."""
+    if spec.profiler is None or spec.profiler.disabled:
+        return None
+    return JobKeys.of(spec).under(spec.profiler.uri or spec.output.uri, "profiler-output")

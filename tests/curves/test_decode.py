@@ -15,6 +15,7 @@ from tensorboard.util.tensor_util import make_tensor_proto
 from trackside.curves import records
 from trackside.curves.columns import Decoded
 from trackside.curves.decode import decode
+from trackside.curves.summaries import scalar, summaries
 
 REALS = st.floats(width=32)
 TAGS = st.sampled_from(["loss", "a/b", "", "é" * 70, "x" * 300])
@@ -69,10 +70,8 @@ def _both_scanners(compiled: ctypes.CDLL):
 
 
 def odd_points(decoded: Decoded) -> list[tuple[str, int, float, float]]:
-    from trackside.curves.summaries import scalar
-
     rows = []
-    for summary in decoded.others:
+    for summary in [each for content in decoded.others for each in summaries(content)]:
         value = scalar(summary)
         assert value is not None
         rows.append((summary.tag, summary.step, summary.time, value))

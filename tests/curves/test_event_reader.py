@@ -10,7 +10,7 @@ from torch.utils.tensorboard import SummaryWriter as TorchWriter
 
 from trackside import curves
 from trackside.curves.event_file import EventFile
-from trackside.curves.event_reader import MOST_RECORD_BYTES
+from trackside.curves.event_tail import MOST_RECORD_BYTES
 from trackside.curves.records import frame, header
 
 

@@ -20,6 +20,7 @@ COMMANDS = (
     "tensors",
     "metrics",
     "compare",
+    "tensorboard",
     "stop",
     "artifacts",
     "upload",

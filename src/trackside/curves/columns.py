@@ -6,8 +6,6 @@ from dataclasses import dataclass
 import numpy
 from numpy.typing import NDArray
 
-from trackside.curves.summaries import Summary
-
 Bytes = NDArray[numpy.uint8]
 Integers = NDArray[numpy.int64]
 Reals = NDArray[numpy.float64]
@@ -26,7 +24,8 @@ class Column:
 @dataclass(frozen=True, slots=True)
 class Decoded:
     columns: list[Column]
-    others: list[Summary]
+    others: list[bytes]
+    """Events that are no plain scalars, as they were written; `summaries.py` takes them apart."""
     consumed: int
     """Bytes up to the end of the last record that could be read; a torn one is left."""
     lost_bytes: int

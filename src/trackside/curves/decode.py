@@ -11,7 +11,6 @@ import numpy
 from trackside.curves import native, records
 from trackside.curves.columns import Bytes, Column, Decoded, Integers, Rows, grouped
 from trackside.curves.decode_numpy import decode_with_numpy
-from trackside.curves.summaries import Summary, summaries
 
 MOST_TAGS = 1 << 16
 LEAST_SCALAR_BYTES = 9
@@ -27,13 +26,12 @@ def decode(data: bytes, library: ctypes.CDLL | None = native.library) -> Decoded
 def _by_library(data: bytes, library: ctypes.CDLL) -> Decoded:
     whole = numpy.frombuffer(data, numpy.uint8)
     columns: list[Column] = []
-    others: list[Summary] = []
+    others: list[bytes] = []
     at = lost = 0
     while True:
         totals, rows, places = _scan(whole[at:], library)
         columns += grouped(rows, library)
-        for start, size in places.tolist():
-            others += summaries(data[at + start : at + start + size])
+        others += [data[at + start : at + start + size] for start, size in places.tolist()]
         at += totals.consumed
         lost += totals.lost_bytes
         if not totals.is_full:

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from trackside.curves import records
 from trackside.curves.columns import Bytes, Column, Decoded, Integers, Rows, grouped
-from trackside.curves.summaries import Summary, summaries
 
 _TIME, _STEP, _SUMMARY, _FIRST, _FLOAT = 0x09, 0x10, 0x2A, 0x0A, 0x15
 """Keys of fields: number and wire type. `_FIRST` is both a summary's value and a value's tag."""
@@ -23,15 +22,14 @@ _CRC_TABLE = numpy.array(records.TABLE, numpy.uint32)
 def decode_with_numpy(data: bytes) -> Decoded:
     whole = numpy.frombuffer(data, numpy.uint8)
     columns: list[Column] = []
-    others: list[Summary] = []
+    others: list[bytes] = []
     at = lost = 0
     while True:
         places = numpy.array(list(records.contents(data, at)), numpy.int64).reshape(-1, 2)
         found, odd, lost_here = _decode_records(whole, places)
         columns += found
         lost += lost_here
-        for start, end in odd:
-            others += summaries(data[start:end])
+        others += [data[start:end] for start, end in odd]
         if len(places):
             at = int(places[-1, 1]) + records.FOOTER_BYTES
         if records.length_at(data, at) is not None:

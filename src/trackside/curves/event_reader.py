@@ -1,10 +1,9 @@
 """Curves read back: every point of every run below a location, as arrays, and again as they grow.
 
-Decoding is `decode.py`'s; which objects belong together is `chunks.py`'s.
+Following the files is `event_tail.py`'s.
 """
 
 from collections import defaultdict
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -12,21 +11,14 @@ from typing import Any
 import numpy
 
 from trackside.curves import summaries
-from trackside.curves.chunks import Piece, Source, by_source
 from trackside.curves.columns import Column, Decoded, Integers, Reals
-from trackside.curves.decode import decode
-from trackside.curves.places import list_event_files, located
-from trackside.curves.records import FRAME_BYTES, length_at
+from trackside.curves.event_tail import EventTail
+from trackside.curves.places import located
 from trackside.curves.summaries import HistogramPoint, ImagePoint, Summary, TextPoint
-from trackside.storage.folder import FolderStore
 from trackside.storage.locate import Location
 
 TOP = "."
 """The run of files that are in no sub-folder, as TensorBoard calls it."""
-BLOCK_BYTES = 8 << 20
-MOST_RECORD_BYTES = 256 << 20
-"""A longer record is skipped and counted as lost: no summary is so large."""
-NUM_FETCHERS = 8
 
 Key = tuple[str, str]
 """Run and tag."""
@@ -108,93 +100,26 @@ class Follower:
     """Reads what is new each time it is asked. Not thread-safe."""
 
     def __init__(self, location: str | Path | Location, *, home: Path | None = None) -> None:
-        self.place = located(location, home)
-        self.curves = Curves()
-        self._position: dict[Source, int] = {}
+        self._tail = EventTail(located(location, home), self._add)
+        self.place = self._tail.place
+        self.curves = Curves(lost_bytes=self._tail.lost_bytes, unread_bytes=self._tail.unread_bytes)
         self._columns: dict[Key, list[Column]] = defaultdict(list)
         self._plugins: dict[Key, str] = {}
 
     def update(self) -> int:
         """Read what was added since the last time; returns the number of new scalars."""
-        found = by_source(list_event_files(self.place))
-        grown = [
-            (source, pieces)
-            for source, pieces in found.items()
-            if pieces[-1].end != self._position.get(source, 0)
-        ]
         before = self.curves.num_points
-        with ThreadPoolExecutor(NUM_FETCHERS, thread_name_prefix="trackside-read") as pool:
-            for source, pieces in sorted(grown, key=lambda item: item[1][0].chunk.sent):
-                self._read(source, pieces, pool)
+        self._tail.update()
         self._join()
         return self.curves.num_points - before
 
-    def _read(self, source: Source, pieces: list[Piece], pool: ThreadPoolExecutor) -> None:
-        """Block by block from where the last reading stopped."""
-        name = f"{source.folder}/{source.name}" if source.folder else source.name
-        position, end = self._position.get(source, 0), pieces[-1].end
-        if position > end:  # begun anew
-            position = 0
-        block = BLOCK_BYTES
-        while position < end:
-            start, data = self._fetch(pieces, position, min(end, position + block), pool)
-            self._lose(name, start - position)
-            position = start
-            decoded = decode(data)
-            self._add(source.folder or TOP, decoded)
-            self._lose(name, decoded.lost_bytes)
-            position += decoded.consumed
-            if decoded.consumed:
-                continue
-            needed = FRAME_BYTES + (length_at(data) or 0)
-            if start + len(data) >= end or start + needed > end:
-                break  # torn, or not written yet
-            if needed > MOST_RECORD_BYTES:
-                self._lose(name, needed)
-                position += needed
-            block = max(2 * block, min(needed, MOST_RECORD_BYTES))
-        self._position[source] = position
-        self.curves.unread_bytes.pop(name, None)
-        if position < end:
-            self.curves.unread_bytes[name] = end - position
-
-    def _fetch(
-        self, pieces: list[Piece], start: int, end: int, pool: ThreadPoolExecutor
-    ) -> tuple[int, bytes]:
-        """Where the next bytes begin (later than asked, if some are missing), and they."""
-        wanted = [piece for piece in pieces if piece.end > start and piece.chunk.offset < end]
-        if not wanted:
-            wanted = [piece for piece in pieces if piece.chunk.offset >= end][:1]
-        start = max(start, wanted[0].chunk.offset)
-        ranges: list[tuple[str, int, int]] = []
-        at = start
-        for piece in wanted:
-            if piece.chunk.offset > at:
-                break
-            ranges.append((piece.key, at - piece.chunk.offset, max(at, end) - piece.chunk.offset))
-            at = piece.end
-        if len(ranges) == 1:
-            return start, self._get(ranges[0])
-        return start, b"".join(pool.map(self._get, ranges))
-
-    def _get(self, part: tuple[str, int, int]) -> bytes:
-        key, start, end = part
-        store = self.place.store
-        if not isinstance(store, FolderStore):
-            return store.get(key, start, end)
-        with (store.root / key).open("rb", buffering=0) as file:  # in one piece
-            file.seek(start)
-            return file.read(end - start)
-
-    def _lose(self, name: str, num_bytes: int) -> None:
-        if num_bytes:
-            self.curves.lost_bytes[name] = self.curves.lost_bytes.get(name, 0) + num_bytes
-
-    def _add(self, run: str, decoded: Decoded) -> None:
+    def _add(self, folder: str, decoded: Decoded) -> None:
+        run = folder or TOP
         for column in decoded.columns:
             self._columns[run, column.tag].append(column)
-        for summary in decoded.others:
-            self._add_other(run, summary)
+        for content in decoded.others:
+            for summary in summaries.summaries(content):
+                self._add_other(run, summary)
 
     def _add_other(self, run: str, summary: Summary) -> None:
         curves, key = self.curves, (run, summary.tag)

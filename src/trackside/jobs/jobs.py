@@ -20,6 +20,7 @@ from trackside.errors import (
 from trackside.jobs import failure, watch
 from trackside.jobs.artifacts import Artifact, artifacts_of
 from trackside.jobs.catalog import Catalog
+from trackside.jobs.curve_places import curve_places
 from trackside.jobs.describe import describe
 from trackside.jobs.index import JobSummary
 from trackside.jobs.logs import LogLine, LogPosition, LogReader
@@ -35,6 +36,7 @@ from trackside.processes import NONCE_VARIABLE
 from trackside.settings import Settings
 from trackside.spec import JOB_NAME, JobSpec
 from trackside.status import Secondary, Status
+from trackside.storage.locate import Location
 
 logger = logging.getLogger(__name__)
 
@@ -146,6 +148,10 @@ class Jobs:
     def artifacts(self, name: str) -> list[Artifact]:
         """What is in object storage now."""
         return artifacts_of(self._record(name), self._home)
+
+    def curve_places(self, name: str) -> Sequence[Location]:
+        """Where its event files are now."""
+        return curve_places(self._record(name), self._home)
 
     def failure_of(self, name: str) -> JobFailed | None:
         """The error to raise for a job that failed; None for any other."""

@@ -8,7 +8,7 @@ import shutil
 import signal
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 from trackside import durable, hosts
 from trackside.errors import SandboxError, TracksideError, TransferStopped
@@ -21,6 +21,7 @@ from trackside.supervisor.context import Context
 from trackside.supervisor.gang import Gang, Why, addresses, interface_name
 from trackside.supervisor.inputs import Inputs, Meter
 from trackside.supervisor.logs import LogClock
+from trackside.supervisor.machine import make_sampler
 from trackside.supervisor.outcome import algorithm_error
 from trackside.supervisor.process_sandbox import ProcessSandbox
 from trackside.supervisor.sandbox import Exited, Lost, Running, SandboxPlan
@@ -121,12 +122,23 @@ class Attempt:
     # Watching
 
     def _watch(self) -> None:
-        """Until the script is over: its log's times, its folders, the orders to end it."""
-        clock = LogClock(self.folder.log, self.folder.log_times)
+        """Until the script is over: its folders, its machine, its log's times, its orders."""
         self._syncer = make_syncer(
             self.context.spec, self.folder, self.context.host, self.number, self.context.settings
         )
         self._syncer.start()
+        with self._sampler():
+            state, was_asked = self._see_out()
+        self._record_exit(state, was_asked)
+
+    def _sampler(self) -> AbstractContextManager[object]:
+        pid = self._sandbox.root_pid(self._plan())
+        seconds = self.gang.running_seconds()
+        return make_sampler(self.context.spec, self.folder, self.context.host, pid, seconds)
+
+    def _see_out(self) -> tuple[Exited | Lost, bool]:
+        """How the script ended, and whether it was asked to."""
+        clock = LogClock(self.folder.log, self.folder.log_times)
         began = announced = time.monotonic()
         asked: float | None = None
         killed = False
@@ -150,7 +162,7 @@ class Attempt:
         with self._unless_disk_full():
             clock.tick()
         # An earlier supervisor may have been the one who asked.
-        self._record_exit(state, asked is not None or self.is_set())
+        return state, asked is not None or self.is_set()
 
     @contextmanager
     def _unless_disk_full(self) -> Iterator[None]:

@@ -3,6 +3,7 @@
 import logging
 import shutil
 import time
+from functools import partial
 
 from trackside.hosts import HostRecord, Phase
 from trackside.journal import History
@@ -66,18 +67,16 @@ def _finish(attempt: Attempt, end: End, records: dict[str, HostRecord]) -> None:
     publisher = Publisher(context.spec, context.folder, attempt.number, context.settings.home)
     deadline = time.monotonic() + context.settings.upload_deadline_seconds
     unsent = next((record.unsent for record in records.values() if record.unsent), "")
+
+    def waiting(error: str) -> None:
+        context.say(f"Waiting to upload: {error}")
+
     if _has_trained(journal.read(), attempt.number):
         journal.try_move(Secondary.UPLOADING)
-
-        def publish() -> None:
-            publisher.publish(model=end.keeps_model)
-
-        def waiting(error: str) -> None:
-            context.say(f"Waiting to upload: {error}")
-
+        publish = partial(publisher.publish, model=end.keeps_model)
         unsent = until(deadline, publish, waiting) or unsent
     history = _write_end(attempt, end, unsent)
-    error = until(deadline, publisher.put_journal, lambda error: None)
+    error = until(deadline, publisher.put_end, lambda error: None)
     if not error and not unsent:
         _free_space(attempt, history)
     elif error:

@@ -145,6 +145,11 @@ class ProcessSandbox(Sandbox):
         record = read_json(plan.folder / "process.json")
         return None if record is None else _isolation(record["isolation"], record["refusals"])
 
+    def root_pid(self, plan: SandboxPlan) -> int | None:
+        """The process that all others of a started sandbox descend from."""
+        record = read_json(plan.folder / "process.json")
+        return None if record is None else int(record["init"]["pid"])
+
 
 def _check(plan: SandboxPlan) -> None:
     if not _NONCE.fullmatch(plan.nonce):

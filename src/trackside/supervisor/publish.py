@@ -22,7 +22,7 @@ from trackside.errors import (
     StorageError,
 )
 from trackside.journal import Journal
-from trackside.layout import HostFolder, JobFolder, JobKeys
+from trackside.layout import HostFolder, JobFolder, JobKeys, profile_of
 from trackside.settings import Settings
 from trackside.spec import JobSpec
 from trackside.storage.locate import Location, locate_object
@@ -31,6 +31,9 @@ from trackside.supervisor.outcome import first_wrong
 from trackside.supervisor.sync import make_syncer
 
 logger = logging.getLogger(__name__)
+
+END_MARKER = "training_job_end.ts"
+"""An empty object: the contract's sign that a trial is complete."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,7 @@ class Publisher:
 
     def publish(self, *, model: bool) -> list[Artifact]:
         """Upload everything; raises `StorageError` or `DiskFull` when a part cannot be stored."""
+        self._put_end_markers()
         keys = JobKeys.of(self.spec)
         artifacts = []
         if any(_has_files(folder.ml / "output" / "data") for folder in self._hosts()):
@@ -64,9 +68,27 @@ class Publisher:
         self._put(keys.artifacts, manifest.encode())
         return artifacts
 
+    def put_end(self) -> None:
+        """The last of all. A job that never ran has published nothing: its readers wait, too."""
+        self._put_end_markers()
+        self.put_journal()
+
     def put_journal(self) -> None:
         """The journal follows the job into storage; small, so it is sent whole."""
         self._put(JobKeys.of(self.spec).journal, self.folder.journal.read_bytes())
+
+    def _put_end_markers(self) -> None:
+        """Tell readers of tensors and profiles that no more will come: they wait for nothing else.
+
+        All that these folders hold has been sent by then.
+        """
+        keys = JobKeys.of(self.spec)
+        if self.spec.debug_hook:
+            debug = keys.under(self.spec.debug_hook.uri, "debug-output")
+            self._put(f"{debug}/{END_MARKER}", b"")
+        if profile := profile_of(self.spec):
+            for kind in ("system", "framework"):
+                self._put(f"{profile}/{kind}/{END_MARKER}", b"")
 
     def _hosts(self) -> list[HostFolder]:
         return [self.folder.host(host, self.attempt) for host in self.spec.hosts]
@@ -111,7 +133,7 @@ class Publisher:
         return locate_object(uri, home=self.home)
 
 
-def until(deadline: float, action: Callable[[], None], waiting: Callable[[str], None]) -> str:
+def until(deadline: float, action: Callable[[], object], waiting: Callable[[str], None]) -> str:
     """Do it, with back-off until the deadline (monotonic). The last error, or ''."""
     pause = 0.5
     while True:

@@ -1,0 +1,100 @@
+"""`trackside tensorboard`: the real TensorBoard on one job or several, live."""
+
+import signal
+import sys
+import webbrowser
+from collections.abc import Sequence
+from functools import partial
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+import click
+
+from trackside.cli.text import visible
+from trackside.errors import MissingExtra
+from trackside.jobs.jobs import Jobs
+from trackside.sdk.local import local_jobs
+from trackside.storage.locate import locate
+
+if TYPE_CHECKING:
+    from trackside.curves.provider import FindPlaces, JobCurves
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+@click.command
+@click.argument("jobs", metavar="JOB...", nargs=-1, required=True)
+@click.option("--port", type=click.IntRange(0, 65535), help="6006, or the next that is free.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen at.")
+@click.option("--no-open", is_flag=True, help="Leave the browser alone.")
+def tensorboard(jobs: tuple[str, ...], port: int | None, host: str, no_open: bool) -> None:
+    """Show the curves of jobs side by side in TensorBoard, as they grow. Ctrl-C ends it.
+
+    A JOB is a name, or a location with event files (s3://…, a folder). Curves come from the job's
+    folder while it runs here and from object storage afterwards, down-sampled with their extremes.
+
+    \b
+    Examples:
+      trackside tensorboard train-2026-11-15-22-50-46-123
+      trackside tensorboard job-a job-b s3://bucket/tb/old-job/tensorboard-output --no-open
+    """
+    if find_spec("tensorboard") is None:
+        raise MissingExtra("trackside tensorboard", "tensorboard", "tensorboard")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    try:
+        _serve(jobs, port, host, opens=not no_open)
+    except KeyboardInterrupt:
+        print()
+
+
+def _serve(names: Sequence[str], port: int | None, host: str, *, opens: bool) -> None:
+    # Imported here: they need the extra, and half a second.
+    from trackside.curves.provider import Library
+    from trackside.curves.provider_server import ProviderServer
+    from trackside.curves.tensorboard_process import TensorBoardProcess
+
+    known = local_jobs()
+    labels = {_label(name): name for name in names}
+    library = Library(lambda label: _find(known, labels.get(label, label)), list(labels))
+    for label in labels:
+        library.job(label)  # an unknown one is told before anything starts
+    options = [f"--host={host}", *([] if port is None else [f"--port={port}"])]
+    with (
+        ProviderServer(library) as server,
+        TensorBoardProcess([f"--grpc_data_provider=127.0.0.1:{server.port}", *options]) as process,
+    ):
+        for label in labels:
+            _tell_about(library.job(label))
+        url = process.url()
+        if host not in LOOPBACK:
+            print(f"TensorBoard asks nobody for a password: who reaches {host} sees these curves.")
+        print(f"TensorBoard is at {url} (Ctrl-C ends it)", flush=True)
+        if opens:
+            webbrowser.open(url)
+        process.wait()
+
+
+def _label(name: str) -> str:
+    """What a location is called among the runs: its last part that tells something."""
+    parts = [part for part in name.rstrip("/").split("/") if part != "tensorboard-output"]
+    return parts[-1] or name
+
+
+def _find(known: Jobs, name: str) -> "FindPlaces":
+    if "/" in name:
+        place = locate(name, home=known.settings.home)
+        return lambda: [place]
+    known.curve_places(name)  # raises for a job that is none
+    return partial(known.curve_places, name)
+
+
+def _tell_about(job: "JobCurves") -> None:
+    """TensorBoard shows an empty page without a word; here are the words."""
+    job.look()
+    if not job.runs():
+        where = " or ".join(repr(place) for place in job.places)
+        print(
+            f"{visible(job.name)}: no event files yet at {visible(where)}. The page shows them "
+            "when they come.",
+            file=sys.stderr,
+        )

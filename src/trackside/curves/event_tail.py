@@ -1,0 +1,103 @@
+"""Follows the event files below a location: what is new each time, decoded, run by run.
+
+Decoding is `decode.py`'s; which objects belong together is `chunks.py`'s; what becomes of it all is
+the caller's.
+"""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+from trackside.curves.chunks import Piece, Source, by_source
+from trackside.curves.columns import Decoded
+from trackside.curves.decode import decode
+from trackside.curves.places import list_event_files
+from trackside.curves.records import FRAME_BYTES, length_at
+from trackside.storage.locate import Location
+
+BLOCK_BYTES = 64 << 20
+MOST_RECORD_BYTES = 256 << 20
+"""A longer record is skipped and counted as lost: no summary is so large."""
+NUM_FETCHERS = 8
+
+Take = Callable[[str, Decoded], None]
+"""Gets the folder below the location (empty at its top) and what is new in it."""
+
+
+class EventTail:
+    """Reads what is new each time it is asked. Not thread-safe."""
+
+    def __init__(self, place: Location, take: Take) -> None:
+        self.place = place
+        self.lost_bytes: dict[str, int] = {}
+        """Damaged and skipped, by the path of the file they were in."""
+        self.unread_bytes: dict[str, int] = {}
+        """At the end of a file, and no whole record yet."""
+        self._take = take
+        self._position: dict[Source, int] = {}
+
+    def update(self) -> None:
+        found = by_source(list_event_files(self.place))
+        grown = [
+            (source, pieces)
+            for source, pieces in found.items()
+            if pieces[-1].end != self._position.get(source, 0)
+        ]
+        with ThreadPoolExecutor(NUM_FETCHERS, thread_name_prefix="trackside-read") as pool:
+            for source, pieces in sorted(grown, key=lambda item: item[1][0].chunk.sent):
+                self._read(source, pieces, pool)
+
+    def _read(self, source: Source, pieces: list[Piece], pool: ThreadPoolExecutor) -> None:
+        """Block by block from where the last reading stopped."""
+        name = f"{source.folder}/{source.name}" if source.folder else source.name
+        position, end = self._position.get(source, 0), pieces[-1].end
+        if position > end:  # begun anew
+            position = 0
+        block = BLOCK_BYTES
+        while position < end:
+            start, data = self._fetch(pieces, position, min(end, position + block), pool)
+            self._lose(name, start - position)
+            position = start
+            decoded = decode(data)
+            self._take(source.folder, decoded)
+            self._lose(name, decoded.lost_bytes)
+            position += decoded.consumed
+            if decoded.consumed:
+                continue
+            needed = FRAME_BYTES + (length_at(data) or 0)
+            if start + len(data) >= end or start + needed > end:
+                break  # torn, or not written yet
+            if needed > MOST_RECORD_BYTES:
+                self._lose(name, needed)
+                position += needed
+            block = max(2 * block, min(needed, MOST_RECORD_BYTES))
+        self._position[source] = position
+        self.unread_bytes.pop(name, None)
+        if position < end:
+            self.unread_bytes[name] = end - position
+
+    def _fetch(
+        self, pieces: list[Piece], start: int, end: int, pool: ThreadPoolExecutor
+    ) -> tuple[int, bytes]:
+        """Where the next bytes begin (later than asked, if some are missing), and they."""
+        wanted = [piece for piece in pieces if piece.end > start and piece.chunk.offset < end]
+        if not wanted:
+            wanted = [piece for piece in pieces if piece.chunk.offset >= end][:1]
+        start = max(start, wanted[0].chunk.offset)
+        ranges: list[tuple[str, int, int]] = []
+        at = start
+        for piece in wanted:
+            if piece.chunk.offset > at:
+                break
+            ranges.append((piece.key, at - piece.chunk.offset, max(at, end) - piece.chunk.offset))
+            at = piece.end
+        if len(ranges) == 1:
+            return start, self._get(ranges[0])
+        return start, b"".join(pool.map(self._get, ranges))
+
+    def _get(self, part: tuple[str, int, int]) -> bytes:
+        key, start, end = part
+        return self.place.store.get(key, start, end)
+
+    def _lose(self, name: str, num_bytes: int) -> None:
+        if num_bytes:
+            self.lost_bytes[name] = self.lost_bytes.get(name, 0) + num_bytes

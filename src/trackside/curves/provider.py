@@ -1,0 +1,98 @@
+"""Follows the event files of jobs, wherever they are, and holds their runs for TensorBoard.
+
+Files are looked at when somebody asks and the last look is old; nobody asks, nothing is read.
+`provider_server.py` speaks TensorBoard's protocol over this.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+
+from trackside.curves.columns import Decoded
+from trackside.curves.event_tail import EventTail
+from trackside.curves.series import Run
+from trackside.errors import StorageError
+from trackside.storage.locate import Location
+
+logger = logging.getLogger(__name__)
+
+STALE_SECONDS = 0.5
+"""A look older than this is taken again before an answer."""
+NO_EXPERIMENT = ("", "defaultExperimentId")
+"""What TensorBoard's server and its page say when the address names no experiment."""
+
+FindPlaces = Callable[[], Sequence[Location]]
+"""Where a job's event files are now: on disk while it runs here, in storage afterwards."""
+
+
+class JobCurves:
+    """One job's runs, named after it and their folder. Not thread-safe."""
+
+    def __init__(self, name: str, find: FindPlaces) -> None:
+        self.name = name
+        self.trouble = ""
+        """Why the last look did not work; what was read before is still there."""
+        self._find = find
+        self._looked = 0.0
+        self._tails: list[EventTail] = []
+        self._runs: dict[str, Run] = {}
+
+    @property
+    def places(self) -> list[str]:
+        """Where its event files were at the last look."""
+        return [tail.place.uri for tail in self._tails]
+
+    def runs(self) -> dict[str, Run]:
+        """As the files are now, or were a moment ago; what the store refuses is in `trouble`."""
+        if time.monotonic() - self._looked < STALE_SECONDS:
+            return self._runs
+        try:
+            self.look()
+            self.trouble = ""
+        except (StorageError, OSError) as error:
+            if str(error) != self.trouble:
+                logger.warning("the curves of %s stand still: %s", self.name, error)
+            self.trouble = str(error)
+            self._looked = time.monotonic()
+        return self._runs
+
+    def look(self) -> None:
+        """Read what is new. Raises what the store raises."""
+        places = list(self._find())
+        if [place.uri for place in places] != self.places:
+            self._runs = {}
+            self._tails = [EventTail(place, self._add) for place in places]
+        for tail in self._tails:
+            tail.update()
+        self._looked = time.monotonic()
+
+    def _add(self, folder: str, new: Decoded) -> None:
+        name = f"{self.name}/{folder}" if folder else self.name
+        run = self._runs.setdefault(name, Run())
+        for column in new.columns:
+            run.add_scalars(column)
+        for event in new.others:
+            run.add_event(event)
+
+
+class Library:
+    """All jobs that were asked for, and any other by its name. Not thread-safe."""
+
+    def __init__(self, find: Callable[[str], FindPlaces], names: Sequence[str] = ()) -> None:
+        """`find` raises `JobNotFound` for a name that is none."""
+        self._find = find
+        self._jobs: dict[str, JobCurves] = {}
+        self.names = [*names]
+
+    def job(self, name: str) -> JobCurves:
+        if name not in self._jobs:
+            self._jobs[name] = JobCurves(name, self._find(name))
+        return self._jobs[name]
+
+    def jobs(self, experiment: str) -> list[JobCurves]:
+        """TensorBoard's experiment: a job, several with commas between, or those asked for."""
+        names = self.names if experiment in NO_EXPERIMENT else experiment.split(",")
+        return [self.job(name) for name in names]
+
+    def runs(self, experiment: str) -> dict[str, Run]:
+        return {name: run for job in self.jobs(experiment) for name, run in job.runs().items()}

@@ -1,0 +1,82 @@
+"""TensorBoard itself, unmodified, in a process that ends when we do."""
+
+import re
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Sequence
+from threading import Event, Thread
+from types import TracebackType
+
+from trackside.errors import TensorBoardFailed
+
+START_SECONDS = 60.0
+# Its standard input ends when we end, however we do; a port that nobody watches stays taken.
+_BOOTSTRAP = """\
+import os, sys, threading
+watch = lambda: (sys.stdin.buffer.read(), os._exit(0))
+threading.Thread(target=watch, daemon=True).start()
+from tensorboard.main import run_main
+run_main()
+"""
+_ADDRESS = re.compile(r"TensorBoard \S+ at (https?://\S+)")
+
+
+class TensorBoardProcess:
+    """Starts on entering the block; leaving it ends it."""
+
+    def __init__(self, arguments: Sequence[str]) -> None:
+        self._command = [sys.executable, "-c", _BOOTSTRAP, *arguments]
+        self._last_lines: deque[str] = deque(maxlen=10)
+        self._answered = Event()
+        self._url = ""
+
+    def __enter__(self) -> "TensorBoardProcess":
+        self._process = subprocess.Popen(
+            self._command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+        )
+        self._listener = Thread(target=self._listen, name="trackside-tensorboard", daemon=True)
+        self._listener.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._process.kill()  # it keeps nothing that could be lost
+        self._process.wait()
+        self._listener.join()
+        for pipe in (self._process.stdin, self._process.stderr):
+            assert pipe is not None
+            pipe.close()
+
+    def url(self) -> str:
+        """Where it listens, once it does; `TensorBoardFailed` with its own words if it will not."""
+        self._answered.wait(START_SECONDS)
+        if not self._url:
+            said = "".join(self._last_lines).strip() or f"nothing for {START_SECONDS:.0f} s"
+            raise TensorBoardFailed(f"TensorBoard did not start. It says: {said}")
+        return self._url
+
+    def wait(self) -> None:
+        """Until it ends, which it does only by itself when something is wrong with it."""
+        code = self._process.wait()
+        self._listener.join()
+        said = "".join(self._last_lines).strip()
+        raise TensorBoardFailed(f"TensorBoard ended with code {code}. It says: {said}")
+
+    def _listen(self) -> None:
+        assert self._process.stderr is not None
+        for line in self._process.stderr:
+            self._last_lines.append(line)
+            if not self._url and (found := _ADDRESS.search(line)):
+                self._url = found[1]
+                self._answered.set()
+        self._answered.set()
