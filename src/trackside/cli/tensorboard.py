@@ -78,14 +78,17 @@ def _serve(names: Sequence[str], options: Sequence[str], *, mirror: bool) -> Ite
             copied.refresh()
             parts.enter_context(copied)
             source = [f"--logdir={folder}", "--reload_interval=1"]
+            process = parts.enter_context(TensorBoardProcess([*source, *options]))
             print(f"TensorBoard reads a copy in {folder}, which follows the jobs.", file=sys.stderr)
         else:
             library = Library(lambda name: places.get(name) or _find(known, name), list(labels))
+            server = ProviderServer(library)
+            source = [f"--grpc_data_provider=127.0.0.1:{server.port}"]
+            # TensorBoard takes seconds to start: the curves are read meanwhile.
+            process = parts.enter_context(TensorBoardProcess([*source, *options]))
             for label in labels:
                 _tell_about(library.job(label))
-            server = parts.enter_context(ProviderServer(library))
-            source = [f"--grpc_data_provider=127.0.0.1:{server.port}"]
-        process = parts.enter_context(TensorBoardProcess([*source, *options]))
+            parts.enter_context(server)
         yield process.url()
         process.wait()
 
