@@ -18,6 +18,7 @@ from trackside.curves.decode import decode
 from trackside.curves.places import list_event_files, located
 from trackside.curves.records import FRAME_BYTES, length_at
 from trackside.curves.summaries import HistogramPoint, ImagePoint, Summary, TextPoint
+from trackside.errors import ObjectNotFound
 from trackside.storage.folder import FolderStore
 from trackside.storage.locate import Location
 
@@ -27,6 +28,8 @@ BLOCK_BYTES = 8 << 20
 MOST_RECORD_BYTES = 256 << 20
 """A longer record is skipped and counted as lost: no summary is so large."""
 NUM_FETCHERS = 8
+NUM_TRIES = 3
+"""Listings, while objects vanish between listing and reading."""
 
 Key = tuple[str, str]
 """Run and tag."""
@@ -116,18 +119,29 @@ class Follower:
 
     def update(self) -> int:
         """Read what was added since the last time; returns the number of new scalars."""
+        before = self.curves.num_points
+        for _ in range(NUM_TRIES):
+            if self._read_all():
+                break
+        self._join()
+        return self.curves.num_points - before
+
+    def _read_all(self) -> bool:
+        """False when an object was gone since the listing: merged into another, or deleted."""
         found = by_source(list_event_files(self.place))
         grown = [
             (source, pieces)
             for source, pieces in found.items()
             if pieces[-1].end != self._position.get(source, 0)
         ]
-        before = self.curves.num_points
+        is_whole = True
         with ThreadPoolExecutor(NUM_FETCHERS, thread_name_prefix="trackside-read") as pool:
             for source, pieces in sorted(grown, key=lambda item: item[1][0].chunk.sent):
-                self._read(source, pieces, pool)
-        self._join()
-        return self.curves.num_points - before
+                try:
+                    self._read(source, pieces, pool)
+                except (ObjectNotFound, FileNotFoundError):
+                    is_whole = False
+        return is_whole
 
     def _read(self, source: Source, pieces: list[Piece], pool: ThreadPoolExecutor) -> None:
         """Block by block from where the last reading stopped."""
@@ -144,6 +158,7 @@ class Follower:
             self._add(source.folder or TOP, decoded)
             self._lose(name, decoded.lost_bytes)
             position += decoded.consumed
+            self._position[source] = position
             if decoded.consumed:
                 continue
             needed = FRAME_BYTES + (length_at(data) or 0)
