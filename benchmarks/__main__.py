@@ -9,7 +9,7 @@ from pathlib import Path
 
 from benchmarks.report import as_table, write_json
 
-NAMES = ("startup", "download", "pack")
+NAMES = ("startup", "download", "pack", "curves")
 
 
 def main() -> None:

@@ -123,6 +123,13 @@ def test_a_damaged_header_costs_the_way_to_the_next_sound_one(library):
     assert decoded.lost_bytes == len(broken)
 
 
+def test_a_hole_of_zeros_is_damage_and_no_run_of_empty_records(library):
+    good = plain("loss", 1, 1.0)
+    decoded = decode(good + bytes(1000) + good, library)
+    assert len(points(decoded)) == 2
+    assert decoded.lost_bytes == 1000
+
+
 def test_rubbish_of_every_kind_neither_crashes_nor_ends_the_reading(library):
     rng = random.Random(5)
     good = plain("loss", 1, 1.0)

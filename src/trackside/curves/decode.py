@@ -44,6 +44,7 @@ def _scan(buffer: Bytes, library: ctypes.CDLL) -> tuple[native.Totals, Rows, Int
     num_rows = size // LEAST_SCALAR_BYTES + 1
     num_others = size // records.FRAME_BYTES + 1
     slots = numpy.empty(native.NUM_SLOTS, numpy.int32)
+    after = numpy.empty(MOST_TAGS, numpy.int32)
     tag = numpy.empty(num_rows, numpy.int32)
     step = numpy.empty(num_rows, numpy.int64)
     time, value = numpy.empty(num_rows), numpy.empty(num_rows)
@@ -51,8 +52,9 @@ def _scan(buffer: Bytes, library: ctypes.CDLL) -> tuple[native.Totals, Rows, Int
     tag_places = numpy.empty((MOST_TAGS, 2), numpy.int64)
     room = native.Room(num_rows, num_others, MOST_TAGS)
     totals = native.Totals()
-    outputs = [array.ctypes.data for array in (slots, tag, step, time, value, places, tag_places)]
-    library.trackside_scan(buffer.ctypes.data, size, byref(room), *outputs, byref(totals))
+    arrays = (slots, after, tag, step, time, value, places, tag_places)
+    pointers = [array.ctypes.data for array in arrays]
+    library.trackside_scan(buffer.ctypes.data, size, byref(room), *pointers, byref(totals))
     count = totals.num_scalars
     tags = [
         buffer[start : start + length].tobytes().decode(errors="replace")

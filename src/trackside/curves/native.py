@@ -49,7 +49,7 @@ def load(path: Path = LIBRARY) -> ctypes.CDLL | None:
         c_void_p,
         c_int64,
         POINTER(Room),
-        *(c_void_p,) * 7,
+        *(c_void_p,) * 8,
         POINTER(Totals),
     ]
     library.trackside_scan.restype = None

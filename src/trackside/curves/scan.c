@@ -63,8 +63,11 @@ static uint32_t load32(const uint8_t *at) {
 __attribute__((target("sse4.2"))) static uint32_t crc_by_instruction(const uint8_t *at, size_t size) {
     uint64_t crc = 0xFFFFFFFFu;
     for (; size >= 8; at += 8, size -= 8) crc = __builtin_ia32_crc32di(crc, load64(at));
-    for (; size; at++, size--) crc = __builtin_ia32_crc32qi((uint32_t)crc, *at);
-    return ~(uint32_t)crc;
+    uint32_t rest = (uint32_t)crc;
+    if (size & 4) rest = __builtin_ia32_crc32si(rest, load32(at)), at += 4;
+    if (size & 2) rest = __builtin_ia32_crc32hi(rest, (uint16_t)(at[0] | at[1] << 8)), at += 2;
+    if (size & 1) rest = __builtin_ia32_crc32qi(rest, *at);
+    return ~rest;
 }
 #endif
 
@@ -202,23 +205,41 @@ typedef struct {
     Totals *totals;
     Room room;
     int32_t *slots;
+    int32_t *after; /* which tag came after each: most writers go round */
+    int32_t last;
 } Tags;
 
-static int64_t tag_number(Tags *tags, Bytes tag) {
+static int is_tag(const Tags *tags, int32_t number, Bytes tag) {
+    const int64_t *known = tags->tags + 2 * (int64_t)number;
+    return known[1] == tag.end - tag.at && !memcmp(tags->buffer + known[0], tag.at, known[1]);
+}
+
+static int64_t find_tag(Tags *tags, Bytes tag) {
     size_t size = tag.end - tag.at;
     uint32_t slot = (trackside_crc32c(tag.at, size) * 2654435761u) >> 15;
     for (;; slot = (slot + 1) & (SLOTS - 1)) {
         int32_t number = tags->slots[slot];
         if (number < 0) break;
-        int64_t *known = tags->tags + 2 * number;
-        if ((size_t)known[1] == size && !memcmp(tags->buffer + known[0], tag.at, size)) return number;
+        if (is_tag(tags, number, tag)) return number;
     }
     int64_t number = tags->totals->num_tags;
     if (number >= tags->room.tags) return -1;
     tags->slots[slot] = (int32_t)number;
     tags->tags[2 * number] = tag.at - tags->buffer;
     tags->tags[2 * number + 1] = size;
+    tags->after[number] = 0;
     tags->totals->num_tags++;
+    return number;
+}
+
+static int64_t tag_number(Tags *tags, Bytes tag) {
+    int64_t number = tags->last < 0 ? -1 : tags->after[tags->last];
+    if (number < 0 || !is_tag(tags, (int32_t)number, tag)) {
+        number = find_tag(tags, tag);
+        if (number < 0) return number;
+        if (tags->last >= 0) tags->after[tags->last] = (int32_t)number;
+    }
+    tags->last = (int32_t)number;
     return number;
 }
 
@@ -227,6 +248,38 @@ typedef struct {
     int64_t *step;
     double *time, *value;
 } Columns;
+
+static int note(Tags *tags, Columns *columns, Bytes tag, int64_t step, double time, double value) {
+    int64_t row = tags->totals->num_scalars, number = tag_number(tags, tag);
+    if (row >= tags->room.scalars || number < 0) return 0;
+    columns->tag[row] = (int32_t)number;
+    columns->step[row] = step;
+    columns->time[row] = time;
+    columns->value[row] = value;
+    tags->totals->num_scalars++;
+    return 1;
+}
+
+/* What SummaryWriter.add_scalar writes, all sizes of one byte; answers as `note_event`. */
+static int note_usual(Bytes event, Tags *tags, Columns *columns) {
+    const uint8_t *at = event.at;
+    uint64_t step = 0;
+    if (event.end - at < 25 || at[0] != (1 << 3 | 1)) return 0;
+    double time = as_double(at + 1);
+    at += 9;
+    if (*at == (2 << 3 | 0)) {
+        Bytes rest = {at + 1, event.end};
+        if (!varint(&rest, &step)) return 0;
+        at = rest.at;
+    }
+    ptrdiff_t left = event.end - at;
+    if (left < 11 || left > 129) return 0;
+    if (at[0] != (5 << 3 | 2) || at[1] != left - 2 || at[2] != (1 << 3 | 2) || at[3] != left - 4
+        || at[4] != (1 << 3 | 2) || at[5] != left - 11 || at[left - 5] != (2 << 3 | 5))
+        return 0;
+    Bytes tag = {at + 6, at + left - 5};
+    return note(tags, columns, tag, (int64_t)step, time, as_float(at + left - 4)) ? 1 : -1;
+}
 
 /* 1: all its values are scalars and noted; 0: something else; -1: no room. */
 static int note_event(Bytes event, Tags *tags, Columns *columns) {
@@ -250,31 +303,33 @@ static int note_event(Bytes event, Tags *tags, Columns *columns) {
             totals->num_scalars = before;
             return 0;
         }
-        int64_t row = totals->num_scalars, of_tag = tag_number(tags, tag);
-        if (row >= tags->room.scalars || of_tag < 0) {
+        if (!note(tags, columns, tag, (int64_t)step, time, value)) {
             totals->num_scalars = before;
             return -1;
         }
-        columns->tag[row] = (int32_t)of_tag;
-        columns->step[row] = (int64_t)step;
-        columns->time[row] = time;
-        columns->value[row] = value;
-        totals->num_scalars++;
     }
     return totals->num_scalars > before;
 }
 
-/* `slots` is scratch of SLOTS numbers; `others` gets offset and size of each record's content. */
+/* `slots` is scratch of SLOTS and `after` of as many numbers as there is room for tags; `others` gets offset and size of each record's content. */
 void trackside_scan(const uint8_t *buffer, int64_t size, const Room *room, int32_t *slots,
-                    int32_t *tag, int64_t *step, double *time, double *value,
+                    int32_t *after, int32_t *tag, int64_t *step, double *time, double *value,
                     int64_t *others, int64_t *tag_places, Totals *totals) {
-    Tags tags = {buffer, tag_places, totals, *room, slots};
+    Tags tags = {buffer, tag_places, totals, *room, slots, after, -1};
     Columns columns = {tag, step, time, value};
+    /* Headers seen to be right: a writer's records have few lengths. Length 1 is not one of row 0. */
+    uint64_t sound[256][2] = {{1, 0}};
     int64_t at = 0;
     memset(totals, 0, sizeof *totals);
     memset(slots, 255, SLOTS * sizeof *slots);
     while (size - at >= HEADER) {
-        if (!is_header(buffer + at)) {
+        uint64_t length = load64(buffer + at), checksum = load32(buffer + at + 8);
+        uint64_t *known = sound[length & 255];
+        if (known[0] != length || known[1] != checksum) {
+            known[0] = length;
+            known[1] = is_header(buffer + at) ? checksum : UINT64_MAX;
+        }
+        if (known[1] == UINT64_MAX) {
             int64_t next = at + 1;
             while (size - next >= HEADER && !is_header(buffer + next)) next++;
             if (size - next < HEADER) break; /* the next bytes to come may tell */
@@ -282,14 +337,14 @@ void trackside_scan(const uint8_t *buffer, int64_t size, const Room *room, int32
             totals->consumed = at = next;
             continue;
         }
-        uint64_t length = load64(buffer + at);
         if (length > (uint64_t)(size - at - HEADER) || (int64_t)length > size - at - HEADER - FOOTER) break;
         const uint8_t *content = buffer + at + HEADER;
         if (masked(content, length) != load32(content + length)) {
             totals->lost_bytes += HEADER + length + FOOTER;
         } else {
             Bytes event = {content, content + length};
-            int noted = note_event(event, &tags, &columns);
+            int noted = note_usual(event, &tags, &columns);
+            if (!noted) noted = note_event(event, &tags, &columns);
             if (noted < 0 || (!noted && totals->num_others >= room->others)) {
                 totals->is_full = 1;
                 return;
