@@ -127,6 +127,24 @@ def test_folders_are_shown_side_by_side_as_they_grow(board: Callable[..., Board]
     assert shown.end() == 0
 
 
+def test_a_place_with_projector_files_is_shown_from_a_copy(
+    board: Callable[..., Board], tmp_path: Path
+):
+    with SummaryWriter(tmp_path / "a" / "train") as writer:
+        writer.add_scalar("loss", 0.5, 1)
+        writer.flush()
+        (tmp_path / "a" / "projector_config.pbtxt").touch()
+        shown = board("./a")
+        until(lambda: shown.values("a/train", "loss") == [0.5])
+        writer.add_scalar("loss", 0.125, 2)
+        writer.flush()
+        until(lambda: shown.values("a/train", "loss") == [0.5, 0.125])
+    [copy] = re.findall(r"a copy in (\S+),", shown.said)
+    assert Path(copy, "a", "projector_config.pbtxt").exists()
+    assert shown.end() == 0
+    assert not Path(copy).exists()
+
+
 def test_a_job_is_followed_from_its_folder_into_storage(
     board: Callable[..., Board], command: Command, workplace: Path
 ):

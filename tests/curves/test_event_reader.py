@@ -1,6 +1,7 @@
 """`curves.read`, judged by what TensorBoard's EventAccumulator makes of the same files."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy
@@ -12,6 +13,9 @@ from trackside import curves
 from trackside.curves.event_file import EventFile
 from trackside.curves.event_tail import MOST_RECORD_BYTES
 from trackside.curves.records import frame, header
+from trackside.storage.folder import FolderStore
+from trackside.storage.locate import Location
+from trackside.storage.store import Entry
 
 
 def test_a_folder_of_torch_is_read_as_tensorboard_reads_it(tmp_path):
@@ -113,6 +117,28 @@ def test_a_record_of_gigabytes_is_passed_over_without_being_loaded(tmp_path):
     found = curves.read(file.path)
     assert found.scalars[".", "loss"].steps.tolist() == [1, 2]
     assert list(found.lost_bytes.values()) == [size + 16]
+
+
+class LateStore(FolderStore):
+    """Its first listing is as old as a listing can be: one object in it is gone by now."""
+
+    gone: Entry | None = None
+
+    def list(self, prefix: str = "", after: str = "") -> Iterator[Entry]:
+        if self.gone is not None:
+            yield self.gone
+            self.gone = None
+        yield from super().list(prefix, after)
+
+
+def test_an_object_that_vanishes_after_the_listing_hides_no_other(tmp_path):
+    file = EventFile(tmp_path)
+    file.add(("loss", 1.0, 1, 5.0))
+    file.close()
+    store = LateStore(tmp_path)
+    store.gone = Entry("run/x.tfevents.1", 100)
+    found = curves.read(Location(store, "", str(tmp_path)))
+    assert found.scalars[".", "loss"].steps.tolist() == [1]
 
 
 def test_pandas_gets_a_row_for_each_point(tmp_path):

@@ -108,4 +108,5 @@ def test_a_default_hook_configuration_watches_nothing(machine):
     default = {"S3OutputPath": "s3://bucket/debug", "CollectionConfigurations": []}
     job = machine.run(NET + TRAIN, DebugHookConfig=default)
     assert job.history().state.status is Status.COMPLETED
-    assert not (machine.settings.layout.buckets / "bucket/debug" / job.name).exists()
+    trial = machine.settings.layout.buckets / "bucket/debug" / job.name / "debug-output"
+    assert [path.name for path in trial.iterdir()] == ["training_job_end.ts"]

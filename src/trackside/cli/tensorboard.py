@@ -3,9 +3,12 @@
 import signal
 import sys
 import webbrowser
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from functools import partial
 from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import click
@@ -27,7 +30,10 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 @click.option("--port", type=click.IntRange(0, 65535), help="6006, or the next that is free.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen at.")
 @click.option("--no-open", is_flag=True, help="Leave the browser alone.")
-def tensorboard(jobs: tuple[str, ...], port: int | None, host: str, no_open: bool) -> None:
+@click.option("--mirror", is_flag=True, help="Let TensorBoard read a copy on this disk itself.")
+def tensorboard(
+    jobs: tuple[str, ...], port: int | None, host: str, no_open: bool, mirror: bool
+) -> None:
     """Show the curves of jobs side by side in TensorBoard, as they grow. Ctrl-C ends it.
 
     A JOB is a name, or a location with event files (s3://…, a folder). Curves come from the job's
@@ -41,36 +47,49 @@ def tensorboard(jobs: tuple[str, ...], port: int | None, host: str, no_open: boo
     if find_spec("tensorboard") is None:
         raise MissingExtra("trackside tensorboard", "tensorboard", "tensorboard")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    options = [f"--host={host}", *([] if port is None else [f"--port={port}"])]
     try:
-        _serve(jobs, port, host, opens=not no_open)
+        for url in _serve(jobs, options, mirror=mirror):
+            if host not in LOOPBACK:
+                print(f"TensorBoard asks nobody for a password: who reaches {host} sees all of it.")
+            print(f"TensorBoard is at {url} (Ctrl-C ends it)", flush=True)
+            if not no_open:
+                webbrowser.open(url)
     except KeyboardInterrupt:
         print()
 
 
-def _serve(names: Sequence[str], port: int | None, host: str, *, opens: bool) -> None:
+def _serve(names: Sequence[str], options: Sequence[str], *, mirror: bool) -> Iterator[str]:
+    """Yields TensorBoard's address once it answers, and goes on until it ends."""
     # Imported here: they need the extra, and half a second.
+    from trackside.curves.mirror import Mirror, wants_a_folder
     from trackside.curves.provider import Library
     from trackside.curves.provider_server import ProviderServer
     from trackside.curves.tensorboard_process import TensorBoardProcess
 
     known = local_jobs()
     labels = {_label(name): name for name in names}
-    library = Library(lambda label: _find(known, labels.get(label, label)), list(labels))
-    for label in labels:
-        library.job(label)  # an unknown one is told before anything starts
-    options = [f"--host={host}", *([] if port is None else [f"--port={port}"])]
-    with (
-        ProviderServer(library) as server,
-        TensorBoardProcess([f"--grpc_data_provider=127.0.0.1:{server.port}", *options]) as process,
-    ):
-        for label in labels:
-            _tell_about(library.job(label))
-        url = process.url()
-        if host not in LOOPBACK:
-            print(f"TensorBoard asks nobody for a password: who reaches {host} sees these curves.")
-        print(f"TensorBoard is at {url} (Ctrl-C ends it)", flush=True)
-        if opens:
-            webbrowser.open(url)
+    # An unknown job is told before anything starts.
+    places = {label: _find(known, name) for label, name in labels.items()}
+    with ExitStack() as parts:
+        if mirror or any(wants_a_folder(find()) for find in places.values()):
+            folder = Path(parts.enter_context(TemporaryDirectory(prefix="trackside-tensorboard-")))
+            copied = Mirror(folder, places)
+            copied.refresh()
+            parts.enter_context(copied)
+            source = [f"--logdir={folder}", "--reload_interval=1"]
+            process = parts.enter_context(TensorBoardProcess([*source, *options]))
+            print(f"TensorBoard reads a copy in {folder}, which follows the jobs.", file=sys.stderr)
+        else:
+            library = Library(lambda name: places.get(name) or _find(known, name), list(labels))
+            server = ProviderServer(library)
+            source = [f"--grpc_data_provider=127.0.0.1:{server.port}"]
+            # TensorBoard takes seconds to start: the curves are read meanwhile.
+            process = parts.enter_context(TensorBoardProcess([*source, *options]))
+            for label in labels:
+                _tell_about(library.job(label))
+            parts.enter_context(server)
+        yield process.url()
         process.wait()
 
 

@@ -12,12 +12,16 @@ from trackside.curves.columns import Decoded
 from trackside.curves.decode import decode
 from trackside.curves.places import list_event_files
 from trackside.curves.records import FRAME_BYTES, length_at
+from trackside.errors import ObjectNotFound
+from trackside.storage.folder import FolderStore
 from trackside.storage.locate import Location
 
-BLOCK_BYTES = 64 << 20
+BLOCK_BYTES = 8 << 20
 MOST_RECORD_BYTES = 256 << 20
 """A longer record is skipped and counted as lost: no summary is so large."""
 NUM_FETCHERS = 8
+NUM_TRIES = 3
+"""Listings, while objects vanish between listing and reading."""
 
 Take = Callable[[str, Decoded], None]
 """Gets the folder below the location (empty at its top) and what is new in it."""
@@ -36,15 +40,26 @@ class EventTail:
         self._position: dict[Source, int] = {}
 
     def update(self) -> None:
+        for _ in range(NUM_TRIES):
+            if self._read_all():
+                return
+
+    def _read_all(self) -> bool:
+        """False when an object was gone since the listing: merged into another, or deleted."""
         found = by_source(list_event_files(self.place))
         grown = [
             (source, pieces)
             for source, pieces in found.items()
             if pieces[-1].end != self._position.get(source, 0)
         ]
+        is_whole = True
         with ThreadPoolExecutor(NUM_FETCHERS, thread_name_prefix="trackside-read") as pool:
             for source, pieces in sorted(grown, key=lambda item: item[1][0].chunk.sent):
-                self._read(source, pieces, pool)
+                try:
+                    self._read(source, pieces, pool)
+                except (ObjectNotFound, FileNotFoundError):
+                    is_whole = False
+        return is_whole
 
     def _read(self, source: Source, pieces: list[Piece], pool: ThreadPoolExecutor) -> None:
         """Block by block from where the last reading stopped."""
@@ -61,6 +76,7 @@ class EventTail:
             self._take(source.folder, decoded)
             self._lose(name, decoded.lost_bytes)
             position += decoded.consumed
+            self._position[source] = position
             if decoded.consumed:
                 continue
             needed = FRAME_BYTES + (length_at(data) or 0)
@@ -96,7 +112,12 @@ class EventTail:
 
     def _get(self, part: tuple[str, int, int]) -> bytes:
         key, start, end = part
-        return self.place.store.get(key, start, end)
+        store = self.place.store
+        if not isinstance(store, FolderStore):
+            return store.get(key, start, end)
+        with (store.root / key).open("rb", buffering=0) as file:  # in one piece
+            file.seek(start)
+            return file.read(end - start)
 
     def _lose(self, name: str, num_bytes: int) -> None:
         if num_bytes:

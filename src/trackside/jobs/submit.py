@@ -32,7 +32,7 @@ from trackside.journal import Journal
 from trackside.layout import Home, JobFolder, JobKeys
 from trackside.spec import JobSpec
 from trackside.status import Secondary
-from trackside.storage.locate import locate_object
+from trackside.storage.locate import locate, locate_object
 
 logger = logging.getLogger(__name__)
 
@@ -76,6 +76,8 @@ class Submission:
                 pass
             else:
                 raise JobExists(name)
+        for uri in _places(self.spec):
+            locate(uri, home=self.home.root)  # `InvalidKey` before anything runs, not at its end
         check_channels(self.spec, self.home)
 
     @contextmanager
@@ -164,6 +166,14 @@ def sweep_drafts(home: Home) -> None:
 
 def _absolute(uri: str) -> str:
     return uri if "://" in uri else os.path.abspath(os.path.expanduser(uri))
+
+
+def _places(spec: JobSpec) -> Iterator[str]:
+    """Where else the job will write."""
+    parts = (spec.checkpoints, spec.tensorboard, spec.debug_hook, spec.profiler)
+    for part in parts:
+        if part is not None and part.uri is not None:
+            yield part.uri
 
 
 @contextmanager

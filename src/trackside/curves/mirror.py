@@ -1,0 +1,90 @@
+"""Jobs' curves copied to this disk and kept up to date, for plugins that want a folder.
+
+TensorBoard's data provider protocol carries what is in event files; the projector and the tab of
+the profiler read other files beside them.
+"""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from threading import Event, Thread
+from types import TracebackType
+
+from trackside.errors import ObjectNotFound, StorageError
+from trackside.storage.locate import Location
+from trackside.storage.store import Entry
+
+logger = logging.getLogger(__name__)
+
+REFRESH_SECONDS = 1.0
+_WANTS_A_FOLDER = ("projector_config.pbtxt", ".trace.json", ".trace.json.gz", ".xplane.pb")
+
+
+def wants_a_folder(places: Sequence[Location]) -> bool:
+    """Whether there are files that a plugin of TensorBoard reads by itself."""
+    return any(
+        entry.key.endswith(_WANTS_A_FOLDER) for place in places for _, entry in _listed(place)
+    )
+
+
+class Mirror:
+    """Owns the thread that copies, while its block is open. Files grow in place.
+
+    A file put in another's place would be lost on TensorBoard, which goes on reading the old one.
+    """
+
+    def __init__(self, folder: Path, jobs: Mapping[str, Callable[[], Sequence[Location]]]) -> None:
+        """Each job gets a folder of its name below `folder`."""
+        self._folder = folder
+        self._jobs = jobs
+        self._stop = Event()
+        self._thread = Thread(target=self._run, name="trackside-mirror", daemon=True)
+
+    def __enter__(self) -> "Mirror":
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def refresh(self) -> None:
+        """Copy what is new. Raises what a store raises."""
+        for name, find in self._jobs.items():
+            for place in find():
+                for path, entry in _listed(place):
+                    _append(self._folder / name / path, place, entry)
+
+    def _run(self) -> None:
+        trouble = ""
+        while not self._stop.wait(REFRESH_SECONDS):
+            try:
+                self.refresh()
+                trouble = ""
+            except (StorageError, OSError) as error:
+                if str(error) != trouble:
+                    logger.warning("the local copy stands still: %s", error)
+                trouble = str(error)
+
+
+def _listed(place: Location) -> list[tuple[str, Entry]]:
+    prefix = place.key if not place.key or place.key.endswith("/") else f"{place.key}/"
+    return [(entry.key.removeprefix(prefix), entry) for entry in place.store.list(prefix)]
+
+
+def _append(path: Path, place: Location, entry: Entry) -> None:
+    there = path.stat().st_size if path.exists() else -1
+    if there >= entry.size_bytes:
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with path.open("ab") as file:
+            for piece in place.store.read(entry.key, max(0, there), entry.size_bytes):
+                file.write(piece)
+    except ObjectNotFound:
+        return  # deleted since it was listed
