@@ -186,7 +186,7 @@ def test_each_synced_folder_has_its_place():
         "/opt/ml/checkpoints": "s3://bucket/ckpt",
         "/opt/ml/output/tensors": "s3://bucket/debug/golden/debug-output",
         "/opt/ml/output/tensorboard": "s3://bucket/tb/golden/tensorboard-output",
-        "/opt/ml/output/profiler": "s3://bucket/prof/golden/profiler-output",
+        "/opt/ml/output/profiler": "s3://bucket/profile/golden/profiler-output",
     }
 
 
