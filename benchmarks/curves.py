@@ -65,7 +65,10 @@ def reading(root: Path, num_scalars: int) -> list[Comparison]:
         "EventAccumulator as E; e = E(sys.argv[1], size_guidance={'scalars': 0}); e.Reload();"
         "[e.Scalars(tag) for tag in e.Tags()['scalars']]"
     )
-    files = "import sys, pathlib; [p.read_bytes() for p in pathlib.Path(sys.argv[1]).rglob('*.0*')]"
+    files = (
+        "import sys, pathlib; "
+        "[path.read_bytes() for path in pathlib.Path(sys.argv[1]).rglob('*tfevents*')]"
+    )
     size = sum(path.stat().st_size for path in root.rglob("*") if path.is_file())
     seconds = {
         "trackside": min(timed(ours, root) for _ in range(3)),
