@@ -125,9 +125,9 @@ def test_carriers_are_known_by_the_whole_nonce(sleeper: subprocess.Popen[bytes])
 
 
 def test_a_sweep_outruns_a_process_that_forks_away() -> None:
-    """Each generation starts the next in a session of its own and leaves."""
+    """Each generation starts the next in a session of its own and leaves, for 20 s at most."""
     hop = "    if os.fork(): os._exit(0)\n    os.setsid(); time.sleep(0.001)"
-    program = f"import os, time\nwhile True:\n{hop}"
+    program = f"import os, time\nend = time.monotonic() + 20\nwhile time.monotonic() < end:\n{hop}"
     environment = {NONCE_VARIABLE: NONCE, "PATH": os.defpath}
     subprocess.Popen([sys.executable, "-S", "-c", program], env=environment).wait()
     assert processes.sweep(NONCE) >= 1
