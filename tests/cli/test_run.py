@@ -39,7 +39,7 @@ def test_every_option_reaches_the_job(command: Command, workplace: Path):
         *("--name", "my-job", "--output", "out", "--instances", "2", "--instance-type", "ml.x"),
         *("--channel", "training=./data", "-p", "epochs=3", "--hyperparameter", "name=a=b"),
         *("--environment", "OMP_NUM_THREADS=1", "--tag", "team=vision"),
-        *("--checkpoint-uri", "s3://ckpt/x", "--tensorboard", "s3://tb/x"),
+        *("--checkpoint-uri", "s3://ckpt/x", "--tensorboard", "s3://curves/x"),
         *("--metric", "loss=loss=([0-9.]+)", "--max-run", "60", "--max-retries", "2"),
         *("--grace", "7", "--distribution", "torchrun", "--processes-per-host", "2"),
         *("--input-mode", "FastFile"),
@@ -59,7 +59,7 @@ def test_every_option_reaches_the_job(command: Command, workplace: Path):
     assert spec.checkpoints is not None
     assert spec.checkpoints.uri == "s3://ckpt/x"
     assert spec.tensorboard is not None
-    assert spec.tensorboard.uri == "s3://tb/x"
+    assert spec.tensorboard.uri == "s3://curves/x"
     assert [(each.name, each.regex) for each in spec.algorithm.metrics] == [
         ("loss", "loss=([0-9.]+)")
     ]
