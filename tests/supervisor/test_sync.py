@@ -16,7 +16,8 @@ from trackside.hosts import HostRecord, SyncState
 from trackside.storage.locate import Location, locate
 from trackside.supervisor import sync
 from trackside.supervisor.folder_scan import Look
-from trackside.supervisor.sync import FolderSync, LeftBehind, Syncer, lag_message
+from trackside.supervisor.lag import lag_message
+from trackside.supervisor.sync import FolderSync, LeftBehind, Syncer
 
 
 @pytest.fixture

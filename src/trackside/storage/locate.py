@@ -2,6 +2,7 @@
 
 import os
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -11,7 +12,7 @@ from urllib.parse import unquote
 from trackside.errors import InvalidKey, UnknownScheme
 from trackside.storage.credentials import S3Access, s3_access
 from trackside.storage.folder import FolderStore
-from trackside.storage.store import Store, check_key
+from trackside.storage.store import Entry, Store, check_key
 
 if TYPE_CHECKING:
     from trackside.storage.cloud import CloudStore
@@ -75,6 +76,14 @@ def locate_object(uri: str, *, home: Path) -> Location:
     """One object, there already or not: of a path alone, nobody could tell a file from a folder."""
     folder, _, name = uri.rpartition("/")
     return locate(folder, home=home).child(name)
+
+
+def entries_below(location: Location) -> Iterator[tuple[str, Entry]]:
+    """Every object of a folder-like location, by its name below it."""
+    prefix = location.child("x").key[:-1]
+    for entry in location.store.list(prefix):
+        if not entry.key.endswith("/"):
+            yield entry.key.removeprefix(prefix), entry
 
 
 def _on_this_machine(path: Path) -> Location:

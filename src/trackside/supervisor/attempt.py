@@ -9,6 +9,7 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING
 
 from trackside import durable, hosts
 from trackside.errors import SandboxError, TracksideError, TransferStopped
@@ -20,13 +21,15 @@ from trackside.supervisor.config_files import failure_file, lay_out
 from trackside.supervisor.context import Context
 from trackside.supervisor.gang import Gang, Why, addresses, interface_name
 from trackside.supervisor.inputs import Inputs, Meter
+from trackside.supervisor.lag import LAG_SECONDS, LAGGING, lag_message
 from trackside.supervisor.logs import LogClock
-from trackside.supervisor.machine import make_sampler
 from trackside.supervisor.outcome import algorithm_error
 from trackside.supervisor.process_sandbox import ProcessSandbox
 from trackside.supervisor.sandbox import Exited, Lost, Running, SandboxPlan
 from trackside.supervisor.script_start import script_environment, toolkit_command
-from trackside.supervisor.sync import LAG_SECONDS, LAGGING, Syncer, lag_message, make_syncer
+
+if TYPE_CHECKING:
+    from trackside.supervisor.sync import Syncer
 
 logger = logging.getLogger(__name__)
 
@@ -123,6 +126,9 @@ class Attempt:
 
     def _watch(self) -> None:
         """Until the script is over: its folders, its machine, its log's times, its orders."""
+        # Here, with the script on its way: it need not wait for what is only needed now.
+        from trackside.supervisor.sync import make_syncer
+
         self._syncer = make_syncer(
             self.context.spec, self.folder, self.context.host, self.number, self.context.settings
         )
@@ -132,6 +138,8 @@ class Attempt:
         self._record_exit(state, was_asked)
 
     def _sampler(self) -> AbstractContextManager[object]:
+        from trackside.supervisor.machine import make_sampler  # likewise
+
         pid = self._sandbox.root_pid(self._plan())
         seconds = self.gang.running_seconds()
         return make_sampler(self.context.spec, self.folder, self.context.host, pid, seconds)

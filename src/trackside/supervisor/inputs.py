@@ -16,11 +16,10 @@ from trackside.extract import extract
 from trackside.layout import HostFolder
 from trackside.spec import Channel, JobSpec
 from trackside.storage.crew import StopFlag
-from trackside.storage.locate import locate, locate_object
+from trackside.storage.locate import entries_below, locate, locate_object
 from trackside.storage.store import check_key
 from trackside.storage.transfer import download
 from trackside.supervisor.config_files import synced_folders
-from trackside.supervisor.sync import below
 
 if TYPE_CHECKING:
     from trackside.supervisor.pipes import Feeder
@@ -137,7 +136,7 @@ class Inputs:
         target = self._folder.inside(self._spec.checkpoints.local_path.rstrip("/"))
         meter.begin("Restoring checkpoints")
         files = []
-        for name, entry in below(source):
+        for name, entry in entries_below(source):
             check_key(name)  # other programs write there too, and a name may lead elsewhere
             files.append((entry, target / name))
         meter.expect(len(files), sum(entry.size_bytes for entry, _ in files))

@@ -16,13 +16,11 @@ from typing import Protocol
 from trackside.curves.chunks import is_event_file
 from trackside.curves.log_metrics import LogMetrics, MetricsKeeper
 from trackside.errors import InvalidKey, TracksideError
-from trackside.hosts import HostRecord, SyncState
+from trackside.hosts import SyncState
 from trackside.layout import HostFolder, JobKeys, curves_of
-from trackside.log_lines import stamp
 from trackside.settings import Settings
 from trackside.spec import JobSpec
-from trackside.storage.locate import Location, locate
-from trackside.storage.store import Entry
+from trackside.storage.locate import Location, entries_below, locate
 from trackside.supervisor.config_files import synced_folders
 from trackside.supervisor.event_sync import EventSync
 from trackside.supervisor.folder_scan import Look, scan
@@ -33,8 +31,6 @@ logger = logging.getLogger(__name__)
 SCAN_SECONDS = 1.0
 SETTLED_SECONDS = 1.0
 """A file that has not changed for this long is taken to be whole."""
-LAG_SECONDS = 60.0
-"""A folder that waits longer than this for its store is told about, loudly."""
 WEDGED_SECONDS = 180.0
 """A store call that gives no sign of life for so long, past the deadline, is left behind. Stores
 retry for two minutes, and then say what is wrong."""
@@ -161,7 +157,7 @@ class FolderSync:
         Restored files have their object's time. Of others the time of change counts: a file moved
         here may be older than the object that had its name.
         """
-        there = dict(below(self._to))
+        there = dict(entries_below(self._to))
         for path, look in self._looks({}).items():
             entry = there.get(path)
             if entry is None or entry.size_bytes != look.size:
@@ -276,38 +272,6 @@ class Syncer:
 
     def _error(self) -> str:
         return next((part.state.error for part in self.parts if part.state.error), "")
-
-
-LAGGING = "Training goes on; "
-
-
-def lag_message(records: Mapping[str, HostRecord], *, after_seconds: float) -> tuple[str, str]:
-    """What people must know of the folder that lags most, and why; both '' when none does.
-
-    The first text stays the same while the lag lasts and its kind of reason does.
-    """
-    lags = [
-        (state.lag_seconds, name if len(records) == 1 else f"{name} of {host}", state)
-        for host, record in records.items()
-        for name, state in record.syncs.items()
-        if state.lag_seconds > after_seconds
-    ]
-    if not lags:
-        return "", ""
-    _, name, state = max(lags, key=lambda lag: lag[0])
-    since = f"{LAGGING}{name} was last synced at {stamp(state.last).decode().strip()}"
-    if state.error:
-        return f"{since}: ", state.error
-    waits = f"{state.pending_files} files, {state.pending_bytes:,} bytes wait for {state.to}"
-    return f"{since}, ", waits
-
-
-def below(location: Location) -> Iterator[tuple[str, Entry]]:
-    """Every object of a folder-like location, by its name below it."""
-    prefix = location.child("x").key[:-1]
-    for entry in location.store.list(prefix):
-        if not entry.key.endswith("/"):
-            yield entry.key.removeprefix(prefix), entry
 
 
 def make_syncer(
