@@ -178,6 +178,28 @@ def test_gradients_of_a_closure_belong_to_the_step_it_runs(tmp_path):
     assert saved == json.loads(printed)
 
 
+def test_a_loss_module_that_a_model_makes_in_each_call_keeps_one_name(tmp_path):
+    run_script(
+        tmp_path,
+        """
+        class Wrapped(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.net = model
+            def forward(self, x, y):
+                return {"loss": nn.CrossEntropyLoss()(self.net(x), y)}
+        wrapped = Wrapped()
+        for _ in range(30):
+            wrapped(x, y)["loss"].backward()
+            optimizer.step()
+        """,
+    )
+
+    trial = read(tmp_path / "t")
+    assert trial.tensor_names(collection="losses") == ["loss_output_0"]
+    assert trial.tensor("loss_output_0").steps() == [*range(0, 30, 2)]
+
+
 def test_a_script_that_brings_its_own_hook_is_left_to_it(tmp_path):
     run_script(
         tmp_path,
