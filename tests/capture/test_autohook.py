@@ -150,6 +150,56 @@ def test_an_output_that_carries_its_loss_is_recorded_once_in_training_and_in_eva
     assert float(tensor.value(0, ModeKeys.EVAL)) == pytest.approx(losses[3])
 
 
+def test_gradients_of_a_closure_belong_to_the_step_it_runs(tmp_path):
+    printed = run_script(
+        tmp_path,
+        """
+        import json
+        seen = []
+        def closure():
+            optimizer.zero_grad()
+            loss = F.cross_entropy(model(x), y)
+            loss.backward()
+            seen.append(model.fc.bias.grad.tolist())
+            return loss
+        for _ in range(3):
+            optimizer.step(closure)
+        model.eval()
+        with torch.no_grad():
+            model(x)
+        print(json.dumps(seen))
+        """,
+        hook={"save_interval": "1"},
+    )
+
+    gradient = read(tmp_path / "t").tensor("gradient/Net_fc.bias")
+    assert gradient.steps(ModeKeys.TRAIN) == [0, 1, 2]
+    saved = [gradient.value(step, ModeKeys.TRAIN).tolist() for step in range(3)]
+    assert saved == json.loads(printed)
+
+
+def test_a_loss_module_that_a_model_makes_in_each_call_keeps_one_name(tmp_path):
+    run_script(
+        tmp_path,
+        """
+        class Wrapped(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.net = model
+            def forward(self, x, y):
+                return {"loss": nn.CrossEntropyLoss()(self.net(x), y)}
+        wrapped = Wrapped()
+        for _ in range(30):
+            wrapped(x, y)["loss"].backward()
+            optimizer.step()
+        """,
+    )
+
+    trial = read(tmp_path / "t")
+    assert trial.tensor_names(collection="losses") == ["loss_output_0"]
+    assert trial.tensor("loss_output_0").steps() == [*range(0, 30, 2)]
+
+
 def test_a_script_that_brings_its_own_hook_is_left_to_it(tmp_path):
     run_script(
         tmp_path,

@@ -44,6 +44,7 @@ class Discovery:
         self._depth = 0
         self._hook: Any = None
         self._seen: set[int] = set()
+        self._parts: set[int] = set()
         self._quiet_since = -1
         self._handles: list[Any] = []
 
@@ -79,7 +80,7 @@ class Discovery:
     def _look_at(self, module: Any) -> None:
         torch = sys.modules["torch"]
         if isinstance(module, torch.nn.modules.loss._Loss):
-            if self._hook is not None:
+            if self._hook is not None and self._is_lasting(module):
                 self._seen.add(id(module))
                 self._hook.register_loss(module)
             return
@@ -92,8 +93,16 @@ class Discovery:
             self.remove()
             return
         self._quiet_since = self._hook.step
+        self._parts.update(map(id, module.modules()))
         self._hook.register_module(module)
         self._hook.begin(module)  # its call is under way already
+
+    def _is_lasting(self, loss: Any) -> bool:
+        """Not one that a model makes anew in each call, as Hugging Face's do.
+
+        Its name would end with our looking; what the model returns has the loss for good.
+        """
+        return self._depth == 1 or id(loss) in self._parts
 
     def _give_up_when_quiet(self) -> None:
         if self._hook.step - self._quiet_since > _QUIET_STEPS:

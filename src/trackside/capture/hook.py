@@ -15,7 +15,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.loss import _Loss
-from torch.optim.optimizer import register_optimizer_step_pre_hook
+from torch.optim.optimizer import (
+    register_optimizer_step_post_hook,
+    register_optimizer_step_pre_hook,
+)
 
 from trackside.capture.collection import (
     Collection,
@@ -131,7 +134,8 @@ class Hook:
         if ring > 0:
             self._outlet.keep_last(ring, self._finish_step)
         if gradients_at == "optimizer" and self._writes:
-            self._handles.append(register_optimizer_step_pre_hook(self._on_optimizer_step))
+            self._handles.append(register_optimizer_step_pre_hook(self._before_optimizer))
+            self._handles.append(register_optimizer_step_post_hook(self._after_optimizer))
         atexit.register(self.close)
         set_hook(self)
 
@@ -361,8 +365,17 @@ class Hook:
         if step is not None and self._stepper.plan is not None and self._stepper.plan.is_changed:
             self.export_collections()
 
+    def _before_optimizer(self, _: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if not _has_closure(args, kwargs):
+            self._take_final_gradients()
+
+    def _after_optimizer(self, _: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """A closure, as Lightning passes it, runs forward and backward inside `step`."""
+        if _has_closure(args, kwargs):
+            self._take_final_gradients()
+
     @guarded
-    def _on_optimizer_step(self, *_: Any) -> None:
+    def _take_final_gradients(self) -> None:
         self._loss_finder.is_step_over = True
         self._stepper.take_gradients()
 
@@ -451,6 +464,11 @@ def set_hook(hook: Hook) -> None:
 def del_hook() -> None:
     global _current
     _current = None
+
+
+def _has_closure(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Of a call of `Optimizer.step`, whose first argument is the optimizer."""
+    return kwargs.get("closure", args[1] if len(args) > 1 else None) is not None
 
 
 def _unfinished(out_dir: str) -> Location:
