@@ -182,3 +182,18 @@ def test_secrets_are_not_shown() -> None:
     access = s3_access({"AWS_ENDPOINT_URL": "http://x:1", "AWS_SESSION_TOKEN": "token!"} | KEYS)
     assert "secret'" not in repr(access)
     assert "token!" not in repr(access)
+
+
+@pytest.mark.parametrize(
+    "url", ["127.0.0.1:9000", "http://", "http://127.0.0.1:", "http://host:port", "ftp://host"]
+)
+def test_an_endpoint_that_is_no_address_is_named(url: str) -> None:
+    with pytest.raises(InvalidSetting, match="is not a web address"):
+        s3_access({"AWS_ENDPOINT_URL": url})
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:9000", "https://s3.example", "http://[::1]:80/"])
+def test_an_endpoint_that_is_an_address_is_taken(url: str) -> None:
+    access = s3_access({"AWS_ENDPOINT_URL": url})
+    assert access is not None
+    assert access.endpoint == url.rstrip("/")

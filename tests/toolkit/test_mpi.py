@@ -156,7 +156,7 @@ class Machine(NamedTuple):
         enter = [
             f"hostname {name}",
             f"mount --bind {self.shared}/hosts /etc/hosts",
-            f"mkdir -p /root/.ssh && mount --bind {self.shared}/ssh /root/.ssh",
+            f"mkdir -p ~root/.ssh && mount --bind {self.shared}/ssh ~root/.ssh",
             f"mount -t tmpfs tmpfs {scratch}",
             "mount -t tmpfs tmpfs /run",
             f"exec {' '.join(TRAIN)}",

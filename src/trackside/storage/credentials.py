@@ -4,6 +4,7 @@ The only storage module that reads the environment. Connects to nothing.
 """
 
 import os
+import re
 from collections.abc import Mapping
 from configparser import ConfigParser
 from configparser import Error as ConfigError
@@ -24,6 +25,9 @@ _ELSEWHERE = (
 """Variables that tell the object-store library to fetch credentials by itself."""
 
 _NEEDS_AWS_CLI = ("sso_session", "sso_start_url", "role_arn", "credential_process")
+
+# An object store's client takes a port that is none for a reason to end the process.
+_ADDRESS = re.compile(r"https?://([^/:\s]+|\[[^\]]+\])(:\d{1,5})?(/.*)?")
 
 _NO_KEYS = (
     "No credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE to a profile "
@@ -120,7 +124,7 @@ def _endpoint(environ: Mapping[str, str], profile: _Profile) -> str | None:
 
 
 def _checked_endpoint(url: str, source: str) -> str:
-    if not url.startswith(("http://", "https://")):
+    if not _ADDRESS.fullmatch(url):
         raise InvalidSetting(
             f"{source} = {url!r} is not a web address. Write it as http://HOST:PORT or https://HOST."
         )
