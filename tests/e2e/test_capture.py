@@ -94,7 +94,8 @@ def test_a_job_s_tensors_can_be_read_as_the_tutorial_does(machine, trial_of, scr
     gradient = trial.tensor("gradient/Net_fc2.weight").value(10)
     assert gradient.shape == (10, 16)
     assert np.isfinite(gradient).all()
-    assert modes.GLOBAL
+    values = trial.tensor("gradient/Net_fc2.weight").values(mode=modes.GLOBAL)
+    assert list(values) == [0, 10, 20]
 
 
 def test_watching_does_not_change_what_is_learnt(machine):
