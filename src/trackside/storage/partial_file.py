@@ -27,11 +27,6 @@ def is_temporary(name: str) -> bool:
     return name.startswith(_PREFIX) and name.endswith(_SUFFIX)
 
 
-def nanoseconds(modified: float) -> int:
-    """A store's time as a file's: the same for the same time, so that the two can be compared."""
-    return int(modified * 1e9)
-
-
 @contextmanager
 def disk_full_named(folder: str | Path) -> Iterator[None]:
     """Turn the system's "no space left" into `DiskFull` with the folder and the way out."""
@@ -103,11 +98,11 @@ class PartialFile:
     def stat(self) -> os.stat_result:
         return os.fstat(self._descriptor)
 
-    def publish(self, *, durable: bool, modified: float | None = None) -> None:
+    def publish(self, *, durable: bool, modified_ns: int | None = None) -> None:
         """Give the file its name, replacing what had it. Durable: it survives a power cut."""
         with disk_full_named(self.folder):
-            if modified is not None:
-                os.utime(self._descriptor, ns=(nanoseconds(modified),) * 2)
+            if modified_ns is not None:
+                os.utime(self._descriptor, ns=(modified_ns, modified_ns))
             if durable:
                 os.fsync(self._descriptor)
             os.rename(self._temporary, self.target)

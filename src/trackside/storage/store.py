@@ -26,6 +26,11 @@ class Entry:
     modified: float = 0.0
     """Seconds since the epoch, by the store's clock."""
 
+    @property
+    def modified_ns(self) -> int:
+        """For a file's own time. Whole, since seconds as floats do not always come back equal."""
+        return int(self.modified * 1e9)
+
 
 class Store(ABC):
     """Whole objects in, whole objects or byte ranges out. Safe to use from several threads.

@@ -20,7 +20,7 @@ from typing import Protocol
 
 from trackside.errors import DamagedTransfer, DiskFull, StorageError
 from trackside.storage.crew import Crew, StopFlag, Task, check
-from trackside.storage.partial_file import PartialFile, nanoseconds
+from trackside.storage.partial_file import PartialFile
 from trackside.storage.store import Entry, Store
 
 SMALL_BYTES = 1 << 20
@@ -268,7 +268,7 @@ def _is_there(entry: Entry, path: Path) -> bool:
     return (
         stat.S_ISREG(status.st_mode)
         and status.st_size == entry.size_bytes
-        and status.st_mtime_ns == nanoseconds(entry.modified)
+        and status.st_mtime_ns == entry.modified_ns
     )
 
 
@@ -276,7 +276,7 @@ def _publish(entry: Entry, file: PartialFile) -> None:
     # Stores keep whole seconds. An object that is only just written may yet be replaced within
     # the same one, so its copy keeps its own time and will not be taken for the newer version.
     is_settled = time.time() - entry.modified > _FRESH_SECONDS
-    file.publish(durable=False, modified=entry.modified if is_settled else None)
+    file.publish(durable=False, modified_ns=entry.modified_ns if is_settled else None)
 
 
 def _with_room(path: Path, size_bytes: int) -> PartialFile:

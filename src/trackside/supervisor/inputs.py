@@ -142,7 +142,7 @@ class Inputs:
         meter.expect(len(files), sum(entry.size_bytes for entry, _ in files))
         download(source.store, files, progress=meter, stop=stop)
         for entry, path in files:
-            os.utime(path, (entry.modified, entry.modified))  # so that the sync knows it
+            os.utime(path, ns=(entry.modified_ns,) * 2)  # so that the sync knows it
 
 
 class Meter:

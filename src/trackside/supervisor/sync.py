@@ -162,7 +162,7 @@ class FolderSync:
             entry = there.get(path)
             if entry is None or entry.size_bytes != look.size:
                 continue
-            was_restored = entry.modified == look.mtime_ns / 1e9
+            was_restored = entry.modified_ns == look.mtime_ns
             if was_restored or entry.modified >= look.ctime_ns / 1e9:
                 self._sent[path] = look
         self._known = True
