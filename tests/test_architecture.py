@@ -17,7 +17,7 @@ MAY_IMPORT = {
     ROOT: {ROOT},
     "storage": {ROOT},
     "capture": {ROOT, "storage"},
-    "rules": {ROOT, "storage", "capture"},
+    "rules": {ROOT, "storage", "capture", "curves"},
     "smdebug_alias": {"capture", "rules"},
     "toolkit": {ROOT},
     "placement": {ROOT},

@@ -81,6 +81,10 @@ class JobFolder:
         return HostFolder(self.hosts / host / str(attempt))
 
     @property
+    def rules(self) -> "RulesFolder":
+        return RulesFolder(self.root / "rules")
+
+    @property
     def ballast(self) -> Path:
         return self.root / durable.BALLAST
 
@@ -93,6 +97,37 @@ class JobFolder:
         except OSError:
             # Too late to reserve anything; half a ballast would take what space is left.
             self.ballast.unlink(missing_ok=True)
+
+
+@dataclass(frozen=True, slots=True)
+class RulesFolder:
+    """What watches the job: one evaluator, whatever the number of hosts and attempts."""
+
+    root: Path
+
+    @property
+    def evaluator(self) -> Path:
+        """The living evaluator's pid, start time and nonce: written by itself."""
+        return self.root / "evaluator.json"
+
+    @property
+    def log(self) -> Path:
+        return self.root / "evaluator.log"
+
+    @property
+    def statuses(self) -> Path:
+        """How far each rule is: `rule_status`."""
+        return self.root / "statuses.json"
+
+    @property
+    def findings(self) -> Path:
+        """A line for each `Finding`, only ever appended to."""
+        return self.root / "findings.jsonl"
+
+    @property
+    def actions(self) -> Path:
+        """A line for each action before it is taken, and one for how it went."""
+        return self.root / "actions.jsonl"
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,6 +255,11 @@ class JobKeys:
     def metrics(self) -> str:
         """A file per host: what its metrics have come to."""
         return f"{self.prefix}/trackside/metrics"
+
+    @property
+    def rules(self) -> str:
+        """A folder with the statuses, findings and actions of the rules."""
+        return f"{self.prefix}/trackside/rules"
 
     @property
     def model(self) -> str:

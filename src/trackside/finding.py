@@ -1,0 +1,78 @@
+"""What a rule found, as data: the form of the lines in a job's `findings.jsonl`.
+
+Rules make findings, the evaluator files them, everybody reads them through this module.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """A condition that began to hold: where, when, by how much, and what to try.
+
+    Not one for each step at which it holds: `step` is where it began.
+    """
+
+    rule: str
+    """The rule's own name: "VanishingGradient"."""
+    message: str
+    """One sentence with the value and the threshold in it."""
+    advice: str = ""
+    configuration: str = ""
+    """The name the job gave to this use of the rule; filled in by the evaluator."""
+    step: int | None = None
+    """Global step; None when the finding is about the whole job or the machine."""
+    mode: str = ""
+    worker: str = ""
+    tensor: str = ""
+    value: float | None = None
+    threshold: float | None = None
+    time: float = 0.0
+    """When it was found, seconds since the epoch; filled in by the evaluator."""
+
+    @property
+    def identity(self) -> tuple[Any, ...]:
+        """Equal for the same discovery made again, as after a restart of the evaluator."""
+        return (self.configuration, self.rule, self.step, self.mode, self.worker, self.tensor)
+
+    def to_line(self) -> bytes:
+        """Strict JSON: NaN and infinities, which are what some rules look for, become texts."""
+        record = {key: _plain(value) for key, value in asdict(self).items() if value is not None}
+        return json.dumps(record, allow_nan=False, ensure_ascii=False).encode() + b"\n"
+
+    @classmethod
+    def from_line(cls, line: bytes) -> "Finding":
+        """Members that this version does not know are ignored."""
+        record = json.loads(line)
+        known = {field.name for field in fields(cls)}
+        for name in ("value", "threshold"):
+            if name in record:
+                record[name] = float(record[name])
+        return cls(**{key: value for key, value in record.items() if key in known})
+
+
+def read_findings(path: Path) -> list[Finding]:
+    """In the order they were found; none when there is no file. A torn last line is left out."""
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return []
+    return list(parse_findings(data))
+
+
+def parse_findings(data: bytes) -> Iterator[Finding]:
+    for line in data.split(b"\n")[:-1]:
+        try:
+            yield Finding.from_line(line)
+        except (ValueError, TypeError):
+            continue  # torn by a kill in the middle of a write, and followed by whole lines
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float) and not -float("inf") < value < float("inf"):
+        return str(value)
+    return value

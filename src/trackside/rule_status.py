@@ -1,0 +1,64 @@
+"""How far each rule of a job is: written by its evaluator, told by `describe()`."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from trackside import durable
+
+DETAILS_MOST = 1024
+
+
+class RuleStatus(StrEnum):
+    """The contract's six."""
+
+    IN_PROGRESS = "InProgress"
+    NO_ISSUES_FOUND = "NoIssuesFound"
+    ISSUES_FOUND = "IssuesFound"
+    ERROR = "Error"
+    STOPPING = "Stopping"
+    STOPPED = "Stopped"
+
+    @property
+    def is_final(self) -> bool:
+        return self not in (RuleStatus.IN_PROGRESS, RuleStatus.STOPPING)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluation:
+    """One configured rule. Watching goes on after a hit: `is_over` tells when it ended."""
+
+    configuration: str
+    """RuleConfigurationName."""
+    rule: str
+    """What it invokes."""
+    is_profiler: bool = False
+    status: RuleStatus = RuleStatus.IN_PROGRESS
+    details: str = ""
+    num_findings: int = 0
+    last_step: int | None = None
+    """How far it has looked."""
+    is_over: bool = False
+    modified: float = 0.0
+    """Of the status, seconds since the epoch."""
+
+
+def write_evaluations(path: Path, evaluations: Sequence[Evaluation]) -> None:
+    durable.write_json(path, [asdict(each) for each in evaluations])
+
+
+def read_evaluations(path: Path) -> list[Evaluation]:
+    """In the order of the request; none when no evaluator has begun."""
+    try:
+        return parse_evaluations(path.read_bytes())
+    except FileNotFoundError:
+        return []
+
+
+def parse_evaluations(data: bytes) -> list[Evaluation]:
+    return [
+        Evaluation(**{**record, "status": RuleStatus(record["status"])})
+        for record in json.loads(data)
+    ]

@@ -1,0 +1,68 @@
+"""What a built-in rule is: parameters as fields, what it needs saved, and a look at new evidence.
+
+`catalog.py` knows them all, the evaluator runs them; `smdebug_rule.py` is for rules of users.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar, Generic, TypeVar
+
+from trackside.finding import Finding
+from trackside.rules.evidence import Evidence, Selection
+
+E = TypeVar("E")
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """Tensors a rule wants saved: a collection, and what of it."""
+
+    collection: str
+    include_regex: str = ""
+    """For a collection that is not one of the hook's own."""
+    reductions: tuple[str, ...] = ()
+    """The stored figures that are enough ("abs_mean"); none: the values themselves."""
+    save_interval: int = 500
+    is_optional: bool = False
+    """The rule sees more with it, and works without."""
+
+    @property
+    def selection(self) -> Selection:
+        if self.include_regex:
+            return Selection((self.collection,), (self.include_regex,))
+        return Selection((self.collection,))
+
+
+class BuiltInRule(ABC, Generic[E]):
+    """Subclasses are dataclasses with `parameter` fields. The docstring is its documentation:
+    the first line for lists, the rest for its page. One instance watches one job."""
+
+    advice: ClassVar[str] = ""
+    """What to try, for the findings."""
+
+    @classmethod
+    def name(cls) -> str:
+        """What `rule_to_invoke` calls it."""
+        return cls.__name__
+
+    @abstractmethod
+    def look(self, evidence: E) -> Iterable[Finding]:
+        """Judge what is new. Called again and again while the job runs, and once when all of it
+        has been read (`evidence.is_all`). State is the rule's own."""
+
+
+class TensorRule(BuiltInRule[Evidence]):
+    """Watches what the hook saved."""
+
+    def needs(self) -> tuple[Need, ...]:
+        """What must be saved for it; depends on the parameters."""
+        return ()
+
+    def missing(self, evidence: Evidence) -> str:
+        """Why it could not judge anything, with the way out; "" when it could."""
+        return " ".join(
+            evidence.missing(need.selection)
+            for need in self.needs()
+            if not need.is_optional and not evidence.names(need.selection)
+        )

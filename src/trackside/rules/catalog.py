@@ -1,0 +1,29 @@
+"""All built-in rules by the name that `rule_to_invoke` has."""
+
+import difflib
+from typing import Any
+
+from trackside.rules import gradients
+from trackside.rules.builtin import BuiltInRule
+
+TENSOR_RULES: dict[str, type[BuiltInRule[Any]]] = {
+    rule.name(): rule for rule in (gradients.VanishingGradient,)
+}
+
+
+class UnknownRule(ValueError):
+    """No built-in rule has this name; the message has the nearest."""
+
+
+def find(name: str) -> type[BuiltInRule[Any]]:
+    """By name in any letter case, with or without underscores."""
+    by_key = {_key(each): rule for each, rule in TENSOR_RULES.items()}
+    if _key(name) in by_key:
+        return by_key[_key(name)]
+    near = difflib.get_close_matches(_key(name), by_key, n=1)
+    meant = f" Did you mean {by_key[near[0]].name()!r}?" if near else ""
+    raise UnknownRule(f"No rule is called {name!r}.{meant} `trackside rules` lists them.")
+
+
+def _key(name: str) -> str:
+    return name.replace("_", "").lower()

@@ -1,0 +1,129 @@
+"""What tensor rules look at: the steps that are new, as arrays that all rules share."""
+
+import difflib
+import re
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+
+from trackside.capture.cube import Cube
+from trackside.capture.dtypes import Array
+from trackside.capture.exceptions import SMDebugError
+from trackside.capture.modes import ModeKeys
+from trackside.capture.trial import Trial
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Tensors by collection and by pattern: those of either. Nothing given means all."""
+
+    collections: tuple[str, ...] = ()
+    patterns: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        parts = [f"collection {name!r}" for name in self.collections]
+        parts += [f"pattern {pattern!r}" for pattern in self.patterns]
+        return " or ".join(parts) or "any tensor"
+
+
+class Evidence:
+    """A trial as it grows. Between two calls of `advance` nothing changes, and what one rule has
+    read, the next gets for nothing. Steps are global."""
+
+    def __init__(self, trial: Trial, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self.trial = trial
+        self.steps: tuple[int, ...] = ()
+        """New since the last look, complete, in order."""
+        self.is_all = False
+        """The job has ended and nothing is left to read."""
+        self.arrived = clock()
+        """Monotonic: when something new was last seen."""
+        self._clock = clock
+        self._last = -1
+        self._shared: dict[Any, Any] = {}
+
+    def advance(self) -> bool:
+        """Take in what was saved meanwhile; whether there is anything to look at."""
+        self._shared.clear()
+        self.trial.dynamic_refresh = False
+        self.trial.refresh_data()
+        known = self.trial.steps()
+        self.steps = tuple(step for step in known if step > self._last)
+        was_all, self.is_all = self.is_all, self.trial.loaded_all_steps
+        if self.steps:
+            self._last = self.steps[-1]
+            self.arrived = self._clock()
+        return bool(self.steps) or self.is_all != was_all
+
+    @property
+    def quiet_seconds(self) -> float:
+        """How long nothing new has come."""
+        return self._clock() - self.arrived
+
+    def mode(self, step: int) -> ModeKeys:
+        return self.trial.mode(step) or ModeKeys.GLOBAL
+
+    def modes(self) -> Array:
+        """The mode of each new step, as the numbers of `ModeKeys`."""
+        return self._share("modes", lambda: np.array([self.mode(s).value for s in self.steps], int))
+
+    def names(self, selection: Selection) -> tuple[str, ...]:
+        """Tensors saved so far that the selection means."""
+        return self._share(("names", selection), lambda: self._find(selection))
+
+    def figures(self, names: Sequence[str], reduction: str, *, worker: str | None = None) -> Cube:
+        """One figure of these tensors at the new steps ("abs_mean", "l2", "mean" ...)."""
+        key = ("figures", tuple(names), reduction, worker)
+        return self._share(key, lambda: self._read(names, reduction, worker))
+
+    def values(self, name: str, step: int, *, worker: str | None = None) -> Array | None:
+        """The tensor itself; None where it was not saved, or only its reductions."""
+        key = ("values", name, step, worker)
+        return self._share(key, lambda: self._value(name, step, worker))
+
+    def missing(self, selection: Selection) -> str:
+        """Told to a person whose rule found nothing to look at."""
+        saved = self.trial.tensor_names()
+        wanted = selection.patterns[0] if selection.patterns else selection.collections[0]
+        plain = re.sub(r"[^\w/]+", "", wanted)
+        near = difflib.get_close_matches(plain, saved, n=3, cutoff=0.3) or saved[:3]
+        has = f"Nearest of {len(saved)} saved names: {', '.join(near)}." if saved else "None is."
+        name = selection.collections[0] if selection.collections else "custom"
+        ways = f"CollectionConfig({name!r}"
+        if selection.patterns:
+            ways += f", {{'include_regex': {selection.patterns[0]!r}}}"
+        return f"No tensor of {selection} is saved. {has} Save them with {ways})."
+
+    def _find(self, selection: Selection) -> tuple[str, ...]:
+        trial = self.trial
+        if not selection.collections and not selection.patterns:
+            return tuple(trial.tensor_names())
+        found: dict[str, None] = {}
+        for collection in selection.collections:
+            found.update(dict.fromkeys(trial.tensor_names(collection=collection)))
+        if selection.patterns:
+            found.update(dict.fromkeys(trial.tensor_names(regex=list(selection.patterns))))
+        return tuple(found)
+
+    def _read(self, names: Sequence[str], reduction: str, worker: str | None) -> Cube:
+        cube = self.trial.cube(names, reduction, worker=worker)
+        new = np.isin(cube.steps, self.steps)
+        steps = tuple(np.array(cube.steps)[new].tolist())
+        return Cube(steps, cube.names, cube.values[new], cube.saved[new])
+
+    def _value(self, name: str, step: int, worker: str | None) -> Array | None:
+        try:
+            return self.trial.tensor(name).value(step, worker=worker)
+        except SMDebugError:
+            return None
+
+    def _share(self, key: Any, read: Callable[[], _T]) -> _T:
+        if key not in self._shared:
+            self._shared[key] = read()
+        shared: _T = self._shared[key]
+        return shared

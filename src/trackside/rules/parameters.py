@@ -1,0 +1,146 @@
+"""The parameters of built-in rules: declared as fields, given as texts, checked all at once."""
+
+import dataclasses
+import difflib
+import re
+import types
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+_SET_BY_THE_PLATFORM = re.compile(
+    r"rule_to_invoke|base_trial|other_trials?(_\d+)?|action_json|scan_interval_us"
+)
+_UNSET = ("", "None", "none", "null")
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """As `trackside rules` and the documentation show it."""
+
+    name: str
+    type: str
+    default: Any
+    doc: str
+
+
+class InvalidParameters(ValueError):
+    """All that is wrong with one rule's parameters, a sentence each."""
+
+    def __init__(self, problems: list[str]) -> None:
+        self.problems = tuple(problems)
+        super().__init__(" ".join(problems))
+
+
+def parameter(
+    default: Any, doc: str, *, at_least: float | None = None, at_most: float | None = None
+) -> Any:
+    """A field of a rule that the user may set; its annotation says how the text is read."""
+    limits = (at_least, at_most)
+    return dataclasses.field(default=default, metadata={"doc": doc, "limits": limits})
+
+
+def parameters_of(rule: type) -> tuple[Parameter, ...]:
+    hints = get_type_hints(rule)
+    return tuple(
+        Parameter(field.name, _type_name(hints[field.name]), field.default, field.metadata["doc"])
+        for field in _fields(rule)
+    )
+
+
+def build(rule: type[_T], texts: Mapping[str, str]) -> _T:
+    """The rule with these parameters; `InvalidParameters` names each that it does not take."""
+    hints = get_type_hints(rule)
+    known = {field.name: field for field in _fields(rule)}
+    given: dict[str, Any] = {}
+    problems = []
+    for name, text in texts.items():
+        if name in known:
+            try:
+                given[name] = _parse(text, hints[name], *known[name].metadata["limits"])
+            except ValueError as error:
+                problems.append(f"{name} = {text!r}: {error}.")
+        elif not _SET_BY_THE_PLATFORM.fullmatch(name):
+            problems.append(_unknown(name, rule.__name__, list(known)))
+    if problems:
+        raise InvalidParameters(problems)
+    return rule(**given)
+
+
+def _fields(rule: type) -> list[dataclasses.Field[Any]]:
+    return [field for field in dataclasses.fields(rule) if "doc" in field.metadata]
+
+
+def _unknown(name: str, rule: str, known: list[str]) -> str:
+    near = difflib.get_close_matches(name, known, n=1)
+    meant = f" Did you mean {near[0]!r}?" if near else ""
+    has = f"It has: {', '.join(known)}." if known else "It has none."
+    return f"{rule} has no parameter {name!r}.{meant} {has}"
+
+
+def _parse(text: str, hint: Any, at_least: float | None, at_most: float | None) -> Any:
+    if get_origin(hint) in (Union, types.UnionType):
+        if text.strip() in _UNSET:
+            return None
+        hint = next(each for each in get_args(hint) if each is not type(None))
+    if get_origin(hint) is tuple:
+        element = get_args(hint)[0]
+        return tuple(_parse(part, element, at_least, at_most) for part in _split(text))
+    value = _PARSERS[hint](text.strip())
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        if at_least is not None and not value >= at_least:
+            raise ValueError(f"at least {at_least:g} is needed")
+        if at_most is not None and not value <= at_most:
+            raise ValueError(f"at most {at_most:g} is possible")
+    return value
+
+
+def _split(text: str) -> list[str]:
+    return [] if text.strip() in _UNSET else [part.strip() for part in text.split(",")]
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError("a number is needed") from None
+
+
+def _whole(text: str) -> int:
+    value = _number(text)
+    if value != int(value):
+        raise ValueError("a whole number is needed")
+    return int(value)
+
+
+def _boolean(text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise ValueError("'True' or 'False' is needed")
+    return text.lower() == "true"
+
+
+def _pattern(text: str) -> re.Pattern[str]:
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise ValueError(f"this is no regular expression ({error})") from None
+
+
+_PARSERS: dict[Any, Callable[[str], Any]] = {
+    float: _number,
+    int: _whole,
+    bool: _boolean,
+    str: str,
+    re.Pattern: _pattern,
+    re.Pattern[str]: _pattern,
+}
+_NAMES = {float: "number", int: "whole number", bool: "True or False", str: "text"}
+
+
+def _type_name(hint: Any) -> str:
+    if get_origin(hint) in (Union, types.UnionType):
+        hint = next(each for each in get_args(hint) if each is not type(None))
+    if get_origin(hint) is tuple:
+        return f"{_type_name(get_args(hint)[0])}, or several with commas"
+    return _NAMES.get(hint, "pattern")
