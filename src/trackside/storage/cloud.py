@@ -33,7 +33,7 @@ PART_BYTES = 8 << 20
 
 _STREAM_PART_BYTES = 16 << 20  # S3 allows 10,000 parts: 160 GB of unknown length
 _MOST_PARTS = 9_000
-_PIECE_BYTES = 256 << 10
+_PIECE_BYTES = 64 << 10
 _PARTS_AT_ONCE = 4
 _HEADS_AT_ONCE = 16
 _PAGE = 1000
@@ -64,6 +64,8 @@ class CloudStore(Store):
     def get(
         self, key: str, start: int = 0, end: int | None = None, *, etag: str | None = None
     ) -> bytes:
+        if etag is None and end is not None and end > start:
+            return self._get_range(key, start, end)
         result = self._request(key, start, end, etag)
         if result is None:
             return b""
@@ -110,6 +112,16 @@ class CloudStore(Store):
                 check_key(key)
             with errors_named(self._place, batch[0] if len(batch) == 1 else ""):
                 self._delete(batch)
+
+    def _get_range(self, key: str, start: int, end: int) -> bytes:
+        """In one call of obstore instead of two, and of ours as few as can be: small downloads."""
+        check_key(key)
+        try:
+            return obstore.get_range(self._inner, key, start=start, end=end).to_bytes()
+        except (BaseError, OSError, ValueError) as error:
+            if is_beyond_the_end(error):
+                return b""
+            raise translated(error, self._place, key) from error
 
     def _request(
         self, key: str, start: int, end: int | None, etag: str | None

@@ -18,7 +18,7 @@ from trackside.errors import (
     ObjectNotFound,
     StorageError,
 )
-from trackside.storage.partial_file import PartialFile, is_temporary
+from trackside.storage.partial_file import PartialFile, is_temporary, sweep
 from trackside.storage.store import Entry, Store, check_key
 
 _PIECE_BYTES = 1 << 20
@@ -34,6 +34,7 @@ class FolderStore(Store):
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self._swept: set[str] = set()
 
     def __repr__(self) -> str:
         return f"FolderStore({str(self.root)!r})"
@@ -41,6 +42,7 @@ class FolderStore(Store):
     def put(self, key: str, data: bytes | Path | Iterable[bytes]) -> Entry:
         path = self._path(key)
         with self._errors_named(key, writing=True):
+            self._sweep_once(os.path.dirname(path))
             file = PartialFile(path)
         with file:
             if isinstance(data, Path):
@@ -105,6 +107,11 @@ class FolderStore(Store):
 
     def _shown(self, key: str) -> str:
         return repr(os.path.join(self.root, key))
+
+    def _sweep_once(self, folder: str) -> None:
+        if folder not in self._swept:
+            self._swept.add(folder)
+            sweep(folder)
 
     def _write(self, file: PartialFile, key: str, chunks: Iterable[bytes]) -> None:
         offset = 0

@@ -1,9 +1,11 @@
 """A file on this machine that appears under its name only when it is whole.
 
 Used by folder stores (durable) and by downloads (not: what was fetched can be fetched again).
+What a killed process left behind is removed by whoever writes to that folder next.
 """
 
 import errno
+import fcntl
 import hashlib
 import itertools
 import os
@@ -11,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import NoReturn, Self
 
 from trackside.durable import sync_folder
 from trackside.errors import DiskFull
@@ -20,6 +22,8 @@ _PREFIX = ".trackside-"
 _SUFFIX = ".part"
 _TOKEN = os.urandom(4).hex()  # pids repeat where machines or containers share a folder
 _serial = itertools.count()
+_FLAGS = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+_TRIES = 100
 
 
 def is_temporary(name: str) -> bool:
@@ -33,11 +37,38 @@ def disk_full_named(folder: str | Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-            raise
-        raise DiskFull(
-            f"No space left in {str(folder)!r}. Free some there, or use a folder on another disk."
-        ) from error
+        _raise_named(error, folder)
+
+
+def write_whole(target: str, data: bytes, modified_ns: int | None) -> None:
+    """A small file in the fewest steps; downloads make thousands of them a second."""
+    folder = os.path.dirname(target)
+    try:
+        for _ in range(_TRIES):
+            try:
+                return _write_whole(target, _temporary_in(folder), data, modified_ns)
+            except FileNotFoundError:  # no folder yet, or it was swept: it holds no lock
+                os.makedirs(folder, exist_ok=True)
+        return _write_whole(target, _temporary_in(folder), data, modified_ns)
+    except OSError as error:
+        _raise_named(error, folder)
+
+
+def sweep(folder: str) -> bool:
+    """Remove what killed processes left unfinished; returns whether nothing else is there.
+
+    The system drops a dead process's locks, and only its: a file that is being written stays.
+    """
+    is_empty = True
+    try:
+        with os.scandir(folder) as scan:
+            for item in scan:
+                is_empty &= is_temporary(item.name) and _removed_if_abandoned(item.path)
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        return False  # one may be allowed to write where one may not look
+    return is_empty
 
 
 class PartialFile:
@@ -51,9 +82,7 @@ class PartialFile:
     def __init__(self, target: str | Path) -> None:
         self.target = os.fspath(target)
         self.folder = os.path.dirname(self.target)
-        self._temporary = os.path.join(
-            self.folder, f"{_PREFIX}{_TOKEN}-{os.getpid()}-{next(_serial)}{_SUFFIX}"
-        )
+        self._temporary = ""
         self._made: list[str] = []
         with disk_full_named(self.folder):
             self._descriptor = self._open()
@@ -71,10 +100,12 @@ class PartialFile:
 
     def write_at(self, data: bytes, offset: int) -> None:
         view = memoryview(data)
-        with disk_full_named(self.folder):
+        try:
             while view:
                 written = os.pwrite(self._descriptor, view, offset)
                 view, offset = view[written:], offset + written
+        except OSError as error:
+            _raise_named(error, self.folder)
 
     def copy_from(self, source: int, size_bytes: int) -> int:
         """Copy from an open file, inside the kernel where it can; returns the bytes there were."""
@@ -128,13 +159,21 @@ class PartialFile:
                 os.unlink(temporary)
 
     def _open(self) -> int:
-        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         # Someone who deletes the last object of a folder removes the folder too, perhaps just now.
-        for _ in range(100):
+        for _ in range(_TRIES):
             with suppress(FileNotFoundError):
-                return os.open(self._temporary, flags, 0o666)
+                return self._locked()
             self._make_folder()
-        return os.open(self._temporary, flags, 0o666)
+        return self._locked()
+
+    def _locked(self) -> int:
+        """Until one is ours: a `sweep` may find it before our lock tells that we live."""
+        while True:
+            self._temporary = _temporary_in(self.folder)
+            descriptor = os.open(self._temporary, _FLAGS, 0o666)
+            if _is_locked(descriptor) and os.fstat(descriptor).st_nlink > 0:
+                return descriptor
+            os.close(descriptor)
 
     def _make_folder(self) -> None:
         missing = self.folder
@@ -145,6 +184,57 @@ class PartialFile:
                 break
             missing = parent
         os.makedirs(self.folder, exist_ok=True)
+
+
+def _write_whole(target: str, temporary: str, data: bytes, modified_ns: int | None) -> None:
+    descriptor = os.open(temporary, _FLAGS, 0o666)
+    try:
+        written = os.write(descriptor, data)
+        while written < len(data):
+            written += os.write(descriptor, memoryview(data)[written:])
+        if modified_ns is not None:
+            os.utime(descriptor, ns=(modified_ns, modified_ns))
+        os.rename(temporary, target)
+    except BaseException:
+        with suppress(FileNotFoundError):
+            os.unlink(temporary)
+        raise
+    finally:
+        os.close(descriptor)
+
+
+def _temporary_in(folder: str) -> str:
+    return os.path.join(folder, f"{_PREFIX}{_TOKEN}-{os.getpid()}-{next(_serial)}{_SUFFIX}")
+
+
+def _is_locked(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        pass  # a disk without locks; no `sweep` gets one there either
+    return True
+
+
+def _removed_if_abandoned(path: str) -> bool:
+    with suppress(OSError):  # locked by its writer, or not ours to open
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.unlink(path)
+            return True
+        finally:
+            os.close(descriptor)
+    return False
+
+
+def _raise_named(error: OSError, folder: str | Path) -> NoReturn:
+    if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+        raise error
+    raise DiskFull(
+        f"No space left in {str(folder)!r}. Free some there, or use a folder on another disk."
+    ) from error
 
 
 def _copy_in_kernel(source: int, target: int, size_bytes: int) -> int:

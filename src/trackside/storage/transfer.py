@@ -8,18 +8,16 @@ import hashlib
 import logging
 import os
 import re
-import stat
 import threading
-import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from trackside.errors import DamagedTransfer, DiskFull, StorageError
+from trackside.errors import DamagedTransfer
 from trackside.storage.crew import Crew, StopFlag, Task, check
+from trackside.storage.landing import Landing, writing_named
 from trackside.storage.partial_file import PartialFile
 from trackside.storage.store import Entry, Store
 
@@ -30,13 +28,12 @@ PART_BYTES = 8 << 20
 """Larger files are fetched in parts of this size, several at once."""
 
 NUM_DOWNLOADS = 16
-"""Requests at once. Memory in use is at most a small file for each."""
+"""Requests at once, at most. Memory in use is no more than a small file for each."""
 
 NUM_UPLOADS = 8
 _LARGE_UPLOADS = 2  # each sends a few parts at once already
 
 _MD5 = re.compile(r"[0-9a-f]{32}")
-_FRESH_SECONDS = 2.0
 
 _log = logging.getLogger(__name__)
 
@@ -153,17 +150,20 @@ class _Downloads:
     def __init__(self, store: Store, tally: _Tally) -> None:
         self._store = store
         self._tally = tally
+        self._landing = Landing()
         self._etags_are_md5 = True
         self._large: list[_Large] = []
 
     def tasks(self, files: Iterable[tuple[Entry, Path]]) -> Iterator[Task]:
-        for entry, path in files:
+        for entry, target in files:
+            path = os.fspath(target)
             if entry.size_bytes <= SMALL_BYTES:
                 yield partial(self._fetch_small, entry, path)
-            elif _is_there(entry, path):
+            elif self._landing.holds(entry, path):
                 self._tally.skip(entry.size_bytes)
             else:
-                large = _Large(entry, _with_room(path, entry.size_bytes), entry.size_bytes)
+                file = self._landing.begin(path, entry.size_bytes)
+                large = _Large(entry, file, entry.size_bytes)
                 self._large.append(large)
                 for start in range(0, entry.size_bytes, PART_BYTES):
                     yield partial(self._fetch_part, large, start)
@@ -176,62 +176,67 @@ class _Downloads:
             else:
                 large.file.unlink()
 
-    def _fetch_small(self, entry: Entry, path: Path) -> None:
-        if _is_there(entry, path):
+    def _fetch_small(self, entry: Entry, path: str) -> None:
+        if self._landing.holds(entry, path):
             self._tally.skip(entry.size_bytes)
             return
-        data = self._store.get(entry.key, etag=entry.etag)
+        if entry.size_bytes > 0 and self._is_checkable(entry):
+            # The sum tells another version as well as damage: the quickest request will do.
+            data = self._store.get(entry.key, 0, entry.size_bytes)
+            if (digest := _md5(data)) != entry.etag:
+                data = self._store.get(entry.key, etag=entry.etag)
+                self._judge(entry, digest, _md5(data))
+        else:
+            data = self._store.get(entry.key, etag=entry.etag)
         _check_size(entry, 0, len(data), entry.size_bytes)
         if self.crew.is_ending:
             return
-        with _writing_named(path), PartialFile(path) as file:
-            file.write_at(data, 0)
-            if self._is_checkable(entry):
-                self._check(entry, file, hashlib.md5(data, usedforsecurity=False).hexdigest())
-            _publish(entry, file)
+        self._landing.write(entry, path, data)
         self._tally.add(1, len(data))
 
     def _fetch_part(self, large: _Large, start: int) -> None:
         end = min(start + PART_BYTES, large.entry.size_bytes)
-        for piece in self._fill(large.entry, large.file, start, end):
-            self._tally.add(0, len(piece))
-            if self.crew.is_ending:
-                return
-        with large.lock:
-            large.missing_bytes -= end - start
-            is_whole = large.missing_bytes == 0
-        if is_whole:
-            with _writing_named(large.file.target):
+        with writing_named(large.file.target):
+            for piece in self._fill(large.entry, large.file, start, end):
+                self._tally.add(0, len(piece))
+                if self.crew.is_ending:
+                    return
+            with large.lock:
+                large.missing_bytes -= end - start
+                is_whole = large.missing_bytes == 0
+            if is_whole:
                 if self._is_checkable(large.entry):
-                    self._check(large.entry, large.file, large.file.md5())
-                _publish(large.entry, large.file)
-            self._tally.add(1, 0)
+                    self._check(large.entry, large.file)
+                self._landing.publish(large.entry, large.file)
+                self._tally.add(1, 0)
 
     def _fill(self, entry: Entry, file: PartialFile, start: int, end: int) -> Iterator[bytes]:
         """Write this range of the object to the file, and show each piece."""
         offset = start
         for piece in self._store.read(entry.key, start, end, etag=entry.etag):
-            with _writing_named(file.target):
-                file.write_at(piece, offset)
+            file.write_at(piece, offset)
             offset += len(piece)
             yield piece
         _check_size(entry, start, offset - start, end - start)
 
     def _is_checkable(self, entry: Entry) -> bool:
         """The ETag of an object stored in one request is its MD5, except under some encryption."""
-        return self._etags_are_md5 and bool(_MD5.fullmatch(entry.etag or ""))
+        return self._etags_are_md5 and _MD5.fullmatch(entry.etag or "") is not None
 
-    def _check(self, entry: Entry, file: PartialFile, digest: str) -> None:
-        """On a mismatch fetch again: two equal copies tell that the tag was never an MD5."""
+    def _check(self, entry: Entry, file: PartialFile) -> None:
+        digest = file.md5()
         if digest == entry.etag:
             return
         hasher = hashlib.md5(usedforsecurity=False)
         for piece in self._fill(entry, file, 0, entry.size_bytes):
             hasher.update(piece)
-        again = hasher.hexdigest()
+        self._judge(entry, digest, hasher.hexdigest())
+
+    def _judge(self, entry: Entry, first: str, again: str) -> None:
+        """After a mismatch and a second fetch: two equal copies tell that the tag was no MD5."""
         if again == entry.etag:
             _log.warning("%r arrived damaged and was fetched again", entry.key)
-        elif again == digest:
+        elif again == first:
             _log.debug("ETags of %r are not MD5 sums; only sizes are checked", self._store)
             self._etags_are_md5 = False
         else:
@@ -241,54 +246,13 @@ class _Downloads:
             )
 
 
+def _md5(data: bytes) -> str:
+    return hashlib.md5(data, usedforsecurity=False).hexdigest()
+
+
 def _check_size(entry: Entry, start: int, came: int, listed: int) -> None:
     if came != listed:
         raise DamagedTransfer(
             f"{entry.key!r} gave {came} bytes from {start} on where {listed} were listed. "
             "List and download again."
         )
-
-
-@contextmanager
-def _writing_named(path: str | Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise StorageError(
-            f"{str(path)!r} cannot be written: {error.strerror}. Check what is there and its mode."
-        ) from error
-
-
-def _is_there(entry: Entry, path: Path) -> bool:
-    """Size and time of a finished download agree with the listing's."""
-    try:
-        status = os.lstat(path)
-    except (FileNotFoundError, NotADirectoryError):
-        return False
-    return (
-        stat.S_ISREG(status.st_mode)
-        and status.st_size == entry.size_bytes
-        and status.st_mtime_ns == entry.modified_ns
-    )
-
-
-def _publish(entry: Entry, file: PartialFile) -> None:
-    # Stores keep whole seconds. An object that is only just written may yet be replaced within
-    # the same one, so its copy keeps its own time and will not be taken for the newer version.
-    is_settled = time.time() - entry.modified > _FRESH_SECONDS
-    file.publish(durable=False, modified_ns=entry.modified_ns if is_settled else None)
-
-
-def _with_room(path: Path, size_bytes: int) -> PartialFile:
-    """Say so before fetching what will not fit."""
-    with _writing_named(path):
-        file = PartialFile(path)
-    space = os.statvfs(file.folder or ".")
-    free_bytes = space.f_bavail * space.f_frsize
-    if free_bytes < size_bytes:
-        file.discard()
-        raise DiskFull(
-            f"{str(path)!r} needs {size_bytes} bytes and its disk has {free_bytes} left. "
-            "Free some, or use a folder on another disk."
-        )
-    return file
