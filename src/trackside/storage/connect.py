@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from obstore.store import AzureStore, GCSStore, S3Store
 
 from trackside.errors import AccessRefused
+from trackside.storage import plain_http
 from trackside.storage.cloud import CloudStore, errors_named
 from trackside.storage.cloud_errors import Place
 from trackside.storage.credentials import S3Access
@@ -52,7 +53,7 @@ def open_s3(bucket: str, access: S3Access, retry: Retry = PATIENT) -> CloudStore
     client["allow_http"] = True
     with errors_named(place, ""):
         inner = S3Store(bucket, config=config, client_options=client, retry_config=_retries(retry))
-    return CloudStore(inner, place)
+    return CloudStore(inner, place, is_plain_http=plain_http.is_usable(access.endpoint))
 
 
 def open_google(bucket: str, retry: Retry = PATIENT) -> CloudStore:

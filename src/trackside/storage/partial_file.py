@@ -107,6 +107,10 @@ class PartialFile:
         except OSError as error:
             _raise_named(error, self.folder)
 
+    @property
+    def descriptor(self) -> int:
+        return self._descriptor
+
     def copy_from(self, source: int, size_bytes: int) -> int:
         """Copy from an open file, inside the kernel where it can; returns the bytes there were."""
         with disk_full_named(self.folder):

@@ -197,8 +197,8 @@ class _Downloads:
     def _fetch_part(self, large: _Large, start: int) -> None:
         end = min(start + PART_BYTES, large.entry.size_bytes)
         with writing_named(large.file.target):
-            for piece in self._fill(large.entry, large.file, start, end):
-                self._tally.add(0, len(piece))
+            for size_bytes in self._fill(large.entry, large.file, start, end):
+                self._tally.add(0, size_bytes)
                 if self.crew.is_ending:
                     return
             with large.lock:
@@ -210,13 +210,17 @@ class _Downloads:
                 self._landing.publish(large.entry, large.file)
                 self._tally.add(1, 0)
 
-    def _fill(self, entry: Entry, file: PartialFile, start: int, end: int) -> Iterator[bytes]:
-        """Write this range of the object to the file, and show each piece."""
+    def _fill(self, entry: Entry, file: PartialFile, start: int, end: int) -> Iterator[int]:
+        """Write this range of the object to the file; sizes of the pieces as they come."""
         offset = start
-        for piece in self._store.read(entry.key, start, end, etag=entry.etag):
-            file.write_at(piece, offset)
-            offset += len(piece)
-            yield piece
+        for size in self._store.move(entry.key, start, end, file.descriptor, etag=entry.etag):
+            offset += size
+            yield size
+        if offset < end:
+            for piece in self._store.read(entry.key, offset, end, etag=entry.etag):
+                file.write_at(piece, offset)
+                offset += len(piece)
+                yield len(piece)
         _check_size(entry, start, offset - start, end - start)
 
     def _is_checkable(self, entry: Entry) -> bool:
@@ -227,10 +231,9 @@ class _Downloads:
         digest = file.md5()
         if digest == entry.etag:
             return
-        hasher = hashlib.md5(usedforsecurity=False)
-        for piece in self._fill(entry, file, 0, entry.size_bytes):
-            hasher.update(piece)
-        self._judge(entry, digest, hasher.hexdigest())
+        for _ in self._fill(entry, file, 0, entry.size_bytes):
+            pass
+        self._judge(entry, digest, file.md5())
 
     def _judge(self, entry: Entry, first: str, again: str) -> None:
         """After a mismatch and a second fetch: two equal copies tell that the tag was no MD5."""
