@@ -69,8 +69,10 @@ def open_azure(container: str, retry: Retry = PATIENT) -> CloudStore:
     """The account and its key from AZURE_STORAGE_ACCOUNT_NAME, AZURE_STORAGE_ACCOUNT_KEY, …"""
     advice = "Set AZURE_STORAGE_ACCOUNT_NAME, and AZURE_STORAGE_ACCOUNT_KEY or a SAS token."
     place = Place(f"az://{container}", "Azure", advice)
+    client = _client(retry)
+    client["allow_http"] = True  # an emulator's AZURE_STORAGE_ENDPOINT
     with errors_named(place, ""):
-        inner = AzureStore(container, client_options=_client(retry), retry_config=_retries(retry))
+        inner = AzureStore(container, client_options=client, retry_config=_retries(retry))
     return CloudStore(inner, place)
 
 
