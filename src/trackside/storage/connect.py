@@ -34,6 +34,14 @@ class Retry:
 
 
 PATIENT = Retry()
+HURRIED = Retry(
+    max_retries=3,
+    limit_seconds=3.0,
+    longest_wait_seconds=1.0,
+    connect_seconds=2.0,
+    silence_seconds=5.0,
+)
+"""For a question somebody sits and waits for."""
 
 
 def open_s3(bucket: str, access: S3Access, retry: Retry = PATIENT) -> CloudStore:

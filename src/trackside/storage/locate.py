@@ -54,10 +54,11 @@ class Location:
         return self.uri
 
 
-def locate(uri: str | Path, *, home: Path) -> Location:
+def locate(uri: str | Path, *, home: Path, hurried: bool = False) -> Location:
     """`home` holds the embedded buckets. Opens no connection; reads AWS settings for `s3://`.
 
     A path that is a file is a key in its folder; any other is a folder, there already or not.
+    With `hurried`, a store that cannot be reached is given up within seconds, not minutes.
     """
     matched = _SCHEME.fullmatch(uri) if isinstance(uri, str) else None
     if matched is None:
@@ -69,13 +70,13 @@ def locate(uri: str | Path, *, home: Path) -> Location:
         return _on_this_machine(_file_path(uri, rest[2:]))
     bucket, _, key = rest[2:].partition("/")
     _check_bucket(uri, bucket)
-    return Location(_store(scheme, bucket, home), key, uri)
+    return Location(_store(scheme, bucket, home, hurried), key, uri)
 
 
-def locate_object(uri: str, *, home: Path) -> Location:
+def locate_object(uri: str, *, home: Path, hurried: bool = False) -> Location:
     """One object, there already or not: of a path alone, nobody could tell a file from a folder."""
     folder, _, name = uri.rpartition("/")
-    return locate(folder, home=home).child(name)
+    return locate(folder, home=home, hurried=hurried).child(name)
 
 
 def entries_below(location: Location) -> Iterator[tuple[str, Entry]]:
@@ -111,19 +112,20 @@ def _check_bucket(uri: str, bucket: str) -> None:
         )
 
 
-def _store(scheme: str, bucket: str, home: Path) -> Store:
+def _store(scheme: str, bucket: str, home: Path, hurried: bool) -> Store:
     access = s3_access() if scheme == "s3" else None
     if scheme == "s3" and access is None:
         return FolderStore(home / "buckets" / bucket)
-    return _cloud_store(scheme, bucket, access)
+    return _cloud_store(scheme, bucket, access, hurried)
 
 
 @lru_cache(maxsize=64)
-def _cloud_store(scheme: str, bucket: str, access: S3Access | None) -> "CloudStore":
+def _cloud_store(scheme: str, bucket: str, access: S3Access | None, hurried: bool) -> "CloudStore":
     """Kept, because a store holds its open connections."""
     # Imported when first needed: it takes 40 ms, and most commands need no object store.
-    from trackside.storage.connect import open_azure, open_google, open_s3
+    from trackside.storage.connect import HURRIED, PATIENT, open_azure, open_google, open_s3
 
+    retry = HURRIED if hurried else PATIENT
     if access is not None:
-        return open_s3(bucket, access)
-    return open_google(bucket) if scheme == "gs" else open_azure(bucket)
+        return open_s3(bucket, access, retry)
+    return open_google(bucket, retry) if scheme == "gs" else open_azure(bucket, retry)
