@@ -216,6 +216,24 @@ def test_a_file_that_grows_while_packed_leaves_the_archive_sound(tmp_path: Path)
     assert content(iter([packed]), "zz") == b"the last one"
 
 
+def test_a_path_that_is_too_long_for_the_system_is_named(tmp_path: Path) -> None:
+    root = tmp_path / "model"
+    root.mkdir()
+    folder = os.open(root, os.O_RDONLY)
+    for number in range(20):  # 5,000 bytes, made step by step as a script with chdir would
+        name = f"{number:02}" + "x" * 248
+        os.mkdir(name, dir_fd=folder)
+        inner = os.open(name, os.O_RDONLY, dir_fd=folder)
+        os.close(folder)
+        folder = inner
+    os.close(folder)
+    try:
+        with pytest.raises(ArchiveError, match="15x.*File name too long.*less deeply"):
+            b"".join(pack([Source(root)]))
+    finally:
+        subprocess.run(["rm", "-r", str(root)], check=True)  # Python's own cannot reach it
+
+
 def test_a_file_that_vanishes_is_reported_and_left_out(model: Path) -> None:
     told: list[str] = []
     stream = pack([Source(model)], warn=told.append)

@@ -110,6 +110,8 @@ def _walk(source: Source, warn: Callable[[str], None]) -> Iterator[Member]:
             except FileNotFoundError:
                 warn(f"{str(path)!r} vanished while it was packed")
                 continue
+            except OSError as failure:
+                raise _unreadable(path, failure) from failure
             if kind not in (stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK):
                 warn(f"{str(path)!r} is left out: neither a file, a folder nor a link")
                 continue
@@ -277,7 +279,9 @@ def _joined(folder: str, name: str) -> str:
 
 
 def _unreadable(path: Path, failure: OSError) -> ArchiveError:
+    is_too_long = failure.errno == errno.ENAMETOOLONG
+    remedy = "nest its folders less deeply" if is_too_long else "make it readable"
     return ArchiveError(
         f"{str(path)!r} cannot be packed: {failure.strerror}. "
-        "It is still there; make it readable and pack again."
+        f"It is still there; {remedy} and pack again."
     )

@@ -1,13 +1,15 @@
 """From what the user wrote to a store and a key."""
 
+import socket
+import time
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import S3Server, environment_for
-from trackside.errors import AccessRefused, InvalidKey, UnknownScheme
+from trackside.errors import AccessRefused, InvalidKey, StoreUnreachable, UnknownScheme
 from trackside.storage.folder import FolderStore
-from trackside.storage.locate import locate
+from trackside.storage.locate import locate, locate_object
 
 HOME = Path("/home/of/trackside")
 
@@ -123,3 +125,18 @@ def test_a_bucket_name_cannot_lead_elsewhere(bucket: str) -> None:
 def test_a_file_uri_of_another_machine_is_refused() -> None:
     with pytest.raises(InvalidKey, match="file:///absolute/path"):
         locate("file://server/share", home=HOME)
+
+
+def test_a_hurried_question_to_a_store_that_is_away_ends_within_seconds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{closed.getsockname()[1]}"
+        for name, value in environment_for(url).items():
+            monkeypatch.setenv(name, value)
+        place = locate_object("s3://bucket/jobs/x/job.json", home=tmp_path, hurried=True)
+        started = time.monotonic()
+        with pytest.raises(StoreUnreachable, match=f"{url}.*Check the address"):
+            place.store.stat(place.key)
+    assert time.monotonic() - started < 8

@@ -69,7 +69,8 @@ class Submission:
         if self.home.job(name).root.exists():
             raise JobExists(name)
         with _named(self.spec):
-            location = locate_object(JobKeys.of(self.spec).spec, home=self.home.root)
+            uri = JobKeys.of(self.spec).spec
+            location = locate_object(uri, home=self.home.root, hurried=True)
             try:
                 location.store.stat(location.key)
             except ObjectNotFound:
