@@ -1,6 +1,10 @@
 """The way from socket to file inside the kernel: that it is taken, and left when it must be."""
 
 import os
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -70,6 +74,48 @@ def test_another_version_is_not_taken(
     assert (tmp_path / "file").stat().st_size == 0
     with pytest.raises(ObjectChanged):
         download(store, [(entry, tmp_path / "other")])
+
+
+@contextmanager
+def answering(answer: bytes) -> Iterator[str]:
+    """A server for one request, which closes the connection in good order after its answer."""
+
+    def serve() -> None:
+        with listener.accept()[0] as line:
+            asked = b""
+            while not asked.endswith(b"\r\n\r\n"):
+                asked += line.recv(4096)
+            line.sendall(answer)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}/bucket/key?signature=x"
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    ("head", "num_moved"),
+    [
+        (b'206 Partial Content\r\nContent-Length: 99999\r\nETag: "tag"', 50_000),
+        (b'206 Partial Content\r\nContent-Length: 99999\r\nETag: "another"', 0),
+        (b"206 Partial Content\r\nContent-Length: 99999", 0),
+        (b'200 OK\r\nContent-Length: 99999\r\nETag: "tag"', 0),
+        (b'206 Partial Content\r\nContent-Length: 50000\r\nETag: "tag"', 0),
+        (b'206 Partial Content\r\nETag: "tag"', 0),
+    ],
+    ids=["it breaks off", "another version", "no version", "the whole", "less", "no length"],
+)
+def test_an_answer_that_is_not_as_asked_leaves_no_byte(
+    tmp_path: Path, head: bytes, num_moved: int
+) -> None:
+    body = CONTENT[:50_000]
+    with (
+        (tmp_path / "file").open("w+b") as file,
+        answering(b"HTTP/1.1 " + head + b"\r\n\r\n" + body) as url,
+    ):
+        assert sum(plain_http.moved(url, 7, 7 + 99_999, file.fileno(), "tag")) == num_moved
+        assert file.read() == (bytes(7) + body if num_moved else b"")
 
 
 def test_only_a_server_without_tls_and_without_a_proxy_is_spoken_to(

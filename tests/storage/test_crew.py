@@ -1,0 +1,29 @@
+"""How many threads a crew makes of what it may."""
+
+import threading
+
+from trackside.storage.crew import Crew
+
+
+def test_threads_that_only_wait_become_as_many_as_allowed() -> None:
+    barrier = threading.Barrier(16)
+
+    def task() -> None:
+        barrier.wait(20)  # none gets through before sixteen have come
+
+    with Crew((task for _ in range(32)), 16) as crew:
+        crew.wait(None)
+    assert crew.is_gone
+
+
+def test_no_more_threads_are_made_than_allowed() -> None:
+    seen: set[str] = set()
+    turn = threading.Event()
+
+    def task() -> None:
+        seen.add(threading.current_thread().name)
+        turn.wait(0.2)
+
+    with Crew((task for _ in range(12)), 2) as crew:
+        crew.wait(None)
+    assert seen == {"trackside-transfer-0", "trackside-transfer-1"}
