@@ -25,12 +25,13 @@ SMALL_BYTES = 1 << 20
 """Files up to this size pass through memory whole; larger ones piece by piece."""
 
 PART_BYTES = 8 << 20
-"""Larger files are fetched in parts of this size, several at once."""
+"""Larger files are fetched in parts of at least this size, several at once."""
 
 NUM_DOWNLOADS = 16
 """Requests at once, at most. Memory in use is no more than a small file for each."""
 
 NUM_UPLOADS = 8
+_LARGEST_PART_BYTES = 32 << 20  # the last ones should not leave the other threads idle for long
 _LARGE_UPLOADS = 2  # each sends a few parts at once already
 
 _MD5 = re.compile(r"[0-9a-f]{32}")
@@ -165,8 +166,10 @@ class _Downloads:
                 file = self._landing.begin(path, entry.size_bytes)
                 large = _Large(entry, file, entry.size_bytes)
                 self._large.append(large)
-                for start in range(0, entry.size_bytes, PART_BYTES):
-                    yield partial(self._fetch_part, large, start)
+                part_bytes = _part_bytes(entry.size_bytes)
+                for start in range(0, entry.size_bytes, part_bytes):
+                    end = min(start + part_bytes, entry.size_bytes)
+                    yield partial(self._fetch_part, large, start, end)
 
     def clean_up(self) -> None:
         """Remove what is unfinished; a thread that was left behind may still be writing to it."""
@@ -194,8 +197,7 @@ class _Downloads:
         self._landing.write(entry, path, data)
         self._tally.add(1, len(data))
 
-    def _fetch_part(self, large: _Large, start: int) -> None:
-        end = min(start + PART_BYTES, large.entry.size_bytes)
+    def _fetch_part(self, large: _Large, start: int, end: int) -> None:
         with writing_named(large.file.target):
             for size_bytes in self._fill(large.entry, large.file, start, end):
                 self._tally.add(0, size_bytes)
@@ -247,6 +249,11 @@ class _Downloads:
                 f"{entry.key!r} arrived damaged twice: its MD5 is {entry.etag}, not {again}. "
                 "Suspect the network or a proxy on the way."
             )
+
+
+def _part_bytes(size_bytes: int) -> int:
+    """One for each thread, within limits: a request and its connection have their price too."""
+    return min(max(PART_BYTES, size_bytes // NUM_DOWNLOADS), _LARGEST_PART_BYTES)
 
 
 def _md5(data: bytes) -> str:
