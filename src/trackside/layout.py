@@ -11,6 +11,10 @@ from trackside.spec import JobSpec
 
 ML = "/opt/ml"
 """Where the script believes it is."""
+CURVES_FOLDER = "tensorboard-output"
+"""A job's own below the TensorBoard location."""
+EVENT_FILE_MARK = ".tfevents"
+"""What TensorBoard's Rust loader looks for in a name; its Python loader wants less."""
 
 
 def sandbox_nonce(nonce: str, attempt: int) -> str:
@@ -295,7 +299,7 @@ def curves_of(spec: JobSpec, keys: JobKeys | None = None) -> str:
     keys = keys or JobKeys.of(spec)
     if spec.tensorboard is None:
         return keys.curves
-    return keys.under(spec.tensorboard.uri, "tensorboard-output")
+    return keys.under(spec.tensorboard.uri, CURVES_FOLDER)
 
 
 def profile_of(spec: JobSpec) -> str | None:

@@ -9,8 +9,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-MARK = ".tfevents"
-"""What TensorBoard's Rust loader looks for in a name; its Python loader wants less."""
+from trackside.layout import EVENT_FILE_MARK
 
 _NAME = re.compile(r"(\d{16})\.([A-Za-z0-9-]+)\.(\d+)\.(\d{12,})\.(.+)", re.DOTALL)
 
@@ -59,7 +58,7 @@ class Piece:
 
 
 def is_event_file(path: str) -> bool:
-    return MARK in path.rpartition("/")[2]
+    return EVENT_FILE_MARK in path.rpartition("/")[2]
 
 
 def parse(path: str) -> Chunk:
