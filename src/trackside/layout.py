@@ -13,8 +13,6 @@ ML = "/opt/ml"
 """Where the script believes it is."""
 CURVES_FOLDER = "tensorboard-output"
 """A job's own below the TensorBoard location."""
-EVENT_FILE_MARK = ".tfevents"
-"""What TensorBoard's Rust loader looks for in a name; its Python loader wants less."""
 
 
 def sandbox_nonce(nonce: str, attempt: int) -> str:

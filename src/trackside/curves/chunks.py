@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from trackside.layout import EVENT_FILE_MARK
+from trackside.event_names import is_event_file
 
 _NAME = re.compile(r"(\d{16})\.([A-Za-z0-9-]+)\.(\d+)\.(\d{12,})\.(.+)", re.DOTALL)
 
@@ -55,10 +55,6 @@ class Piece:
     @property
     def end(self) -> int:
         return self.chunk.offset + self.size
-
-
-def is_event_file(path: str) -> bool:
-    return EVENT_FILE_MARK in path.rpartition("/")[2]
 
 
 def parse(path: str) -> Chunk:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from trackside.curves.chunks import is_event_file
+from trackside.event_names import is_event_file
 from trackside.settings import Settings
 from trackside.storage.locate import Location, locate
 

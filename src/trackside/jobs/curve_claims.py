@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from trackside.errors import CurvesTaken, StorageError
-from trackside.layout import CURVES_FOLDER, EVENT_FILE_MARK, Home, JobKeys, curves_of
+from trackside.event_names import is_event_file
+from trackside.layout import CURVES_FOLDER, Home, JobKeys, curves_of
 from trackside.spec import JobSpec
 from trackside.storage.locate import Location, locate
 
@@ -69,7 +70,7 @@ def _check_files(spec: JobSpec, home: Home) -> None:
     place = locate(uri, home=home.root)
     prefix = place.child("x").key[:-1]
     for entry in place.store.list(prefix):
-        if EVENT_FILE_MARK in entry.key.rpartition("/")[2]:
+        if is_event_file(entry.key):
             raise CurvesTaken(spec.name, uri)
 
 
