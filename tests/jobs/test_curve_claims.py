@@ -4,6 +4,7 @@ import json
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from socket import gethostname
 from typing import Any
 
 import pytest
@@ -58,7 +59,8 @@ def test_a_job_of_the_same_name_elsewhere_is_refused_with_both_names(
         other.submit(a_spec(f"{shared}/"))
     assert caught.value.owner == "job-1"
     assert "event files of job 'job-1' would go to" in str(caught.value)
-    assert "those of job 'job-1' (output 's3://out/runs/job-1')" in str(caught.value)
+    output = jobs.settings.home / "buckets" / "out" / "runs" / "job-1"
+    assert f"those of job 'job-1' (output \"{gethostname()}:{output}\")" in str(caught.value)
     assert not (other.settings.layout.jobs / "job-1").exists()
     run_to_end(jobs)
     with pytest.raises(CurvesTaken):  # when it has ended it is still its own

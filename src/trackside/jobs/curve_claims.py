@@ -40,7 +40,7 @@ def claim(spec: JobSpec, home: Home) -> None:
     if spec.tensorboard is None:
         return
     place = _own_claim(spec, home)
-    record = {"job": spec.name, "output": JobKeys.of(spec).prefix, "host": socket.gethostname()}
+    record = {"job": spec.name, "output": _identity(spec, home)}
     place.store.put(place.key, json.dumps(record).encode())
     try:
         _check_claims(spec, home)
@@ -91,13 +91,16 @@ def _owner(claims: Location, key: str) -> tuple[str, str]:
 
 
 def _own_claim(spec: JobSpec, home: Home) -> Location:
-    """Named after the job's output, which no other job has. Embedded buckets are a home's own."""
-    prefix = JobKeys.of(spec).prefix
-    local = locate(prefix, home=home.root).local
-    identity = prefix if local is None else f"{socket.gethostname()}:{local}"
-    digest = hashlib.sha256(identity.encode()).hexdigest()[:16]
+    digest = hashlib.sha256(_identity(spec, home).encode()).hexdigest()[:16]
     claims = _claims(curves_of(spec), home)
     return replace(claims, key=f"{claims.key}{digest}.json", uri=f"{claims.uri}{digest}.json")
+
+
+def _identity(spec: JobSpec, home: Home) -> str:
+    """The job's output, which no other job has; embedded buckets and paths are one machine's."""
+    prefix = JobKeys.of(spec).prefix
+    local = locate(prefix, home=home.root).local
+    return prefix if local is None else f"{socket.gethostname()}:{local}"
 
 
 def _claims(curves: str, home: Home) -> Location:
