@@ -180,3 +180,15 @@ def test_instance_groups_number_the_hosts_on():
     ]
     spec = JobSpec.from_request(request(ResourceConfig={"InstanceGroups": groups}))
     assert spec.hosts == ("algo-1", "algo-2", "algo-3")
+
+
+def test_every_metric_s_pattern_must_be_a_regular_expression():
+    metrics = [
+        {"Name": "loss", "Regex": "loss: ([0-9.]+)"},
+        {"Name": "a", "Regex": "acc ("},
+        {"Name": "b", "Regex": "*"},
+    ]
+    first, second = violations_of(AlgorithmSpecification={"MetricDefinitions": metrics})
+    assert first.startswith("AlgorithmSpecification.MetricDefinitions[1].Regex = 'acc ('")
+    assert "missing )" in first
+    assert "MetricDefinitions[2].Regex = '*'" in second

@@ -25,6 +25,7 @@ TracksideError
 └── JobError
     ├── JobNotFound
     ├── JobExists
+    ├── CurvesTaken         two jobs would mix their event files
     ├── JobNotFinished
     ├── JobFailed           raised by fit() and wait(), carries the reason and the last lines
     └── MoveRefused         a status may not follow the present one
@@ -207,6 +208,23 @@ class JobExists(JobError):
     def __init__(self, name: str) -> None:
         self.name = name
         super().__init__(f"A job called {name!r} already exists. Job names are never reused.")
+
+
+class CurvesTaken(JobError):
+    """The job's TensorBoard location holds another job's event files, or is claimed for them."""
+
+    code = "curves_taken"
+
+    def __init__(self, job: str, place: str, owner: str = "", output: str = "") -> None:
+        self.job = job
+        self.place = place
+        self.owner = owner
+        whose = f"those of job {owner!r} (output {output!r}) go" if owner else "others are already"
+        super().__init__(
+            f"The event files of job {job!r} would go to {place!r}, where {whose}: nobody could "
+            "tell their curves apart. Choose another job name or TensorBoard location, or delete "
+            f"all below {place.rpartition('/')[0]!r} if it is of no more use."
+        )
 
 
 class JobNotFinished(JobError):

@@ -11,6 +11,8 @@ from trackside.spec import JobSpec
 
 ML = "/opt/ml"
 """Where the script believes it is."""
+CURVES_FOLDER = "tensorboard-output"
+"""A job's own below the TensorBoard location."""
 
 
 def sandbox_nonce(nonce: str, attempt: int) -> str:
@@ -295,7 +297,7 @@ def curves_of(spec: JobSpec, keys: JobKeys | None = None) -> str:
     keys = keys or JobKeys.of(spec)
     if spec.tensorboard is None:
         return keys.curves
-    return keys.under(spec.tensorboard.uri, "tensorboard-output")
+    return keys.under(spec.tensorboard.uri, CURVES_FOLDER)
 
 
 def profile_of(spec: JobSpec) -> str | None:

@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 
@@ -27,6 +27,15 @@ class MetricTotal:
 
 
 Totals = Mapping[str, MetricTotal]
+
+
+@dataclass(frozen=True, slots=True)
+class JobMetrics:
+    """All hosts' together."""
+
+    totals: Totals = field(default_factory=dict)
+    switched_off: Mapping[str, str] = field(default_factory=dict)
+    """Patterns that are no longer looked for, and why."""
 
 
 def started(value: float, time: float) -> MetricTotal:

@@ -4,6 +4,8 @@ Validated once, here, with every violation reported together. `job.json` is its 
 """
 
 import posixpath
+import re
+import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -294,6 +296,7 @@ def _inconsistencies(spec: JobSpec) -> Iterator[Violation]:
     )
     for channel in spec.inputs:
         yield from _channel_problems(channel, spec)
+    yield from _metric_problems(spec)
     yield from _folder_problems(spec)
     algorithm = spec.algorithm
     if algorithm.image and algorithm.name:
@@ -343,6 +346,24 @@ def _channel_problems(channel: Channel, spec: JobSpec) -> Iterator[Violation]:
         if name not in groups:
             known = ", ".join(sorted(groups)) or "none"
             yield Violation(f"{where}.InstanceGroupNames", name, f"unknown group; known: {known}")
+
+
+def _metric_problems(spec: JobSpec) -> Iterator[Violation]:
+    for index, definition in enumerate(spec.algorithm.metrics):
+        if definition is None:  # no object; that is a violation already
+            continue
+        try:
+            with warnings.catch_warnings():  # of what a later Python may read otherwise
+                warnings.simplefilter("ignore")
+                re.compile(definition.regex)
+        except (re.error, RecursionError, OverflowError) as error:
+            where = f"AlgorithmSpecification.MetricDefinitions[{index}].Regex"
+            yield Violation(
+                where,
+                definition.regex,
+                f"is no regular expression of Python's ({error}); the value is its first group, "
+                "as in 'loss: ([0-9.]+)'",
+            )
 
 
 def _folder_problems(spec: JobSpec) -> Iterator[Violation]:

@@ -63,6 +63,66 @@ def test_compare_shows_what_differs_and_the_best_of_each_metric(command: Command
     assert told["first"]["metrics"]["loss"]["best_step"] == 1
 
 
+MACHINE = {
+    "cpu/total_percent": [50.0, 80.0],
+    "script/memory_bytes": [1e9, 2e9],
+    "gpu_0/utilization_percent": [97.0, 99.0],
+    "network/sent_bytes_per_second": [0.0, 0.0],
+}
+
+
+def watch(jobs: Jobs, name: str) -> None:
+    """What the supervisor writes about the machine: a second, then the mean of nine."""
+    folder = locate(curves_of(make_spec(name)), home=jobs.settings.home).local
+    assert folder is not None
+    file = EventFile(folder / "system" / "algo-1")
+    for tag, values in MACHINE.items():
+        for step, value in zip((1, 10), values, strict=True):
+            file.add((tag, value, step, 1.7e9 + step))
+    file.close()
+
+
+def test_the_machine_s_figures_are_shown_when_asked_for(command: Command, jobs: Jobs):
+    finish(jobs, "first", [0.5])
+    watch(jobs, "first")
+    assert "system/" not in command("metrics", "first").stdout
+    assert "--system shows them" in command("metrics", "first", "--tag", "cpu").stdout
+    rows = command("metrics", "first", "--system", "--tag", "memory").stdout.splitlines()
+    assert rows[1].split()[:3] == ["system/algo-1/script/memory_bytes", "2.0", "GB"]
+    told = json.loads(command("metrics", "first", "--system", "--json").stdout)
+    assert [metric["run"] for metric in told[:2]] == [".", "."]
+    assert {metric["run"] for metric in told[2:]} == {"system/algo-1"}
+
+
+def test_compare_shows_what_the_jobs_took_of_the_machine(command: Command, jobs: Jobs):
+    for name in ("first", "second"):
+        finish(jobs, name, [0.5])
+    watch(jobs, "first")
+    done = command("compare", "first", "second")
+    assert done.returncode == 0, done.stderr
+    lines = [line.split("  ") for line in done.stdout.splitlines()]
+    shown = {line[0].strip(): line[-1].strip() for line in lines}
+    assert shown["cpu"] == "77 % (80 %)"  # a mean over time, not over points
+    assert shown["memory of the script"] == "1.9 GB (2.0 GB)"
+    assert shown["gpu 0"] == "99 % (99 %)"
+    assert "network, sent" not in shown  # nothing was sent
+    assert "system/" not in done.stdout
+    assert "system/algo-1/cpu/total_percent" in command("compare", "first", "--system").stdout
+    told = json.loads(command("compare", "first", "second", "--json").stdout)
+    assert told["first"]["machine"]["cpu"]["peak"] == 80.0
+    assert told["second"]["machine"] == {}
+
+
+def test_a_pattern_that_was_switched_off_is_told(command: Command, jobs: Jobs):
+    finish(jobs, "first", [0.5])
+    place = jobs.settings.home / "jobs" / "first" / "hosts" / "algo-1" / "1" / "metrics"
+    place.mkdir()
+    off = {"metrics": {}, "switched_off": {"(a*)*$": "takes too long, as on the line 'aab'"}}
+    (place / "algo-1.json").write_text(json.dumps(off))
+    done = command("metrics", "first")
+    assert "The pattern '(a*)*$' was switched off: it takes too long" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("values", "drawn"),
     [

@@ -124,6 +124,9 @@ def test_folders_are_shown_side_by_side_as_they_grow(board: Callable[..., Board]
         writer.flush()
         until(lambda: shown.values("a", "loss") == [0.5, 0.125], seconds=5)
     assert shown.get("environment")["data_location"].startswith(str(tmp_path))
+    [alone] = re.findall(r"b alone: (\S+)", shown.said)
+    with urllib.request.urlopen(f"{alone}data/runs", timeout=30) as answer:
+        assert json.load(answer) == ["b/eval"]
     assert shown.end() == 0
 
 

@@ -1,8 +1,14 @@
 """Metrics found in a log, as curves and as totals."""
 
 import json
+import os
+import signal
+import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import ClassVar
 
+import psutil
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
@@ -15,6 +21,8 @@ LOSS = MetricDefinition(name="loss", regex=r"loss=([-+.\w]+)")
 
 
 class Host:
+    sources: ClassVar[list[LogMetrics]] = []
+
     def __init__(self, root: Path, *definitions: MetricDefinition) -> None:
         self.root = root
         self.definitions = definitions
@@ -25,6 +33,7 @@ class Host:
 
     def new_keeper(self) -> MetricsKeeper:
         source = LogMetrics(self.definitions, self.log, self.times, self.told)
+        self.sources.append(source)
         return MetricsKeeper(source, self.root / "curves", self.root / "totals.json")
 
     def write(self, data: bytes, time: float) -> None:
@@ -44,6 +53,14 @@ class Host:
 
     def totals(self) -> dict[str, MetricTotal]:
         return from_json(json.loads((self.root / "totals.json").read_bytes()))
+
+
+@pytest.fixture(autouse=True)
+def searches_end() -> Iterator[None]:
+    yield
+    for source in Host.sources:
+        source.close()
+    Host.sources.clear()
 
 
 def test_every_match_becomes_a_point_with_the_time_of_its_line(tmp_path):
@@ -104,7 +121,59 @@ def test_a_wrong_expression_is_told_and_the_others_work(tmp_path, caplog):
     host.write(b"loss=1\n", 100.0)
     host.keeper.tick()
     assert len(host.points()) == 1
-    assert "'bad' is not collected" in caplog.text
+    assert "'bad' is not collected any more: its pattern '(' is no regular" in caplog.text
+
+
+HOSTILE = MetricDefinition(name="hostile", regex=r"^(\d+\.?\d*)*$")
+ENDLESS = b"1" * 60 + b"!\n"
+
+
+def test_a_pattern_that_searches_for_ever_is_switched_off_and_the_others_go_on(tmp_path, caplog):
+    host = Host(tmp_path, HOSTILE, LOSS)
+    host.write(b"5\n" + ENDLESS + b"loss=1\n", 100.0)
+    began = time.monotonic()
+    spent = time.process_time()
+    host.keeper.tick()
+    assert time.monotonic() - began < 40
+    assert time.process_time() - spent < 1.0  # the supervisor's own time
+    assert [value for _, _, value in host.points()] == [1.0]
+    assert [value for _, _, value in host.points("hostile")] == [5.0]
+    assert caplog.text.count("'hostile' is not collected any more") == 1
+    state = json.loads((tmp_path / "totals.json").read_bytes())
+    assert state["switched_off"].keys() == {HOSTILE.regex}
+    # Whoever takes over does not try it again.
+    host.keeper = host.new_keeper()
+    host.write(ENDLESS + b"loss=2\n", 101.0)
+    began = time.monotonic()
+    host.keeper.tick(last=True)
+    assert time.monotonic() - began < 4
+    assert [value for _, _, value in host.points()] == [1.0, 2.0]
+
+
+def test_a_killed_search_is_done_again(tmp_path):
+    host = Host(tmp_path, LOSS)
+    host.write(b"loss=1\n", 100.0)
+    host.keeper.tick()
+    [child] = searches()
+    os.kill(child, signal.SIGKILL)
+    host.write(b"loss=2\n", 101.0)
+    host.keeper.tick()
+    assert [value for _, _, value in host.points()] == [1.0, 2.0]
+    assert searches() != [child]
+
+
+def test_no_process_is_left_when_the_log_has_ended(tmp_path):
+    host = Host(tmp_path, LOSS)
+    host.write(b"loss=1\n", 100.0)
+    host.keeper.tick()
+    assert len(searches()) == 1
+    host.keeper.tick(last=True)
+    assert searches() == []
+
+
+def searches() -> list[int]:
+    children = psutil.Process().children()
+    return [child.pid for child in children if "pattern_worker" in " ".join(child.cmdline())]
 
 
 def test_lines_of_the_metrics_folder_are_metrics_too(tmp_path):
@@ -118,10 +187,10 @@ def test_lines_of_the_metrics_folder_are_metrics_too(tmp_path):
 
 def test_the_last_value_of_several_hosts_is_the_newest(tmp_path):
     hosts = []
-    for name, (value, time) in {"a": (1, 101.0), "b": (2, 100.0)}.items():
+    for name, (value, moment) in {"a": (1, 101.0), "b": (2, 100.0)}.items():
         (tmp_path / name).mkdir()
         host = Host(tmp_path / name, LOSS)
-        host.write(f"loss={value}\n".encode(), time)
+        host.write(f"loss={value}\n".encode(), moment)
         host.keeper.tick()
         hosts.append(host.totals())
     total = merged(hosts)["loss"]

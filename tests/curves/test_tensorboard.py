@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 import time
@@ -21,6 +22,7 @@ from trackside.supervisor.event_sync import EventSync
 
 pytestmark = pytest.mark.timeout(180)
 SECONDS = 60.0
+EAGER = ("--reload_interval", "1", "--samples_per_plugin", "scalars=100000")
 
 
 class TensorBoard:
@@ -43,10 +45,9 @@ class TensorBoard:
 
 
 @contextmanager
-def tensorboard(logdir: str, *flags: str, env: Mapping[str, str]) -> Iterator[TensorBoard]:
-    command = [sys.executable, "-m", "tensorboard.main", "--logdir", logdir, "--port", "0"]
+def tensorboard(*flags: str, env: Mapping[str, str]) -> Iterator[TensorBoard]:
     with subprocess.Popen(
-        [*command, "--reload_interval", "1", "--samples_per_plugin", "scalars=100000", *flags],
+        [sys.executable, "-m", "tensorboard.main", *flags, "--port", "0"],
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, **env},
@@ -64,6 +65,15 @@ def tensorboard(logdir: str, *flags: str, env: Mapping[str, str]) -> Iterator[Te
             process.stderr.read()
 
 
+def documented_command() -> tuple[dict[str, str], list[str]]:
+    """Variables and flags of the command that docs/tensorboard.md gives for other stores."""
+    page = (Path(__file__).parents[2] / "docs" / "tensorboard.md").read_text()
+    [block] = [block for block in page.split("```text\n") if block.startswith("AWS_ACCESS_KEY_ID=")]
+    words = shlex.split(block.partition("```")[0].replace("\\\n", " "))
+    at = words.index("tensorboard")
+    return dict(word.split("=", 1) for word in words[:at]), words[at + 1 :]
+
+
 def write_and_sync(file: EventFile, sync: EventSync, steps: range) -> None:
     for step in steps:
         file.add(("loss", step / 2, step, 1.7e9 + step))
@@ -77,7 +87,7 @@ def test_both_loaders_follow_two_writers_of_a_run_live(tmp_path: Path, loader: s
     sync = EventSync("tensorboard", source, locate(bucket, home=tmp_path), "algo-1")
     first, second = EventFile(source / "run"), EventFile(source / "run")
     write_and_sync(first, sync, range(10))
-    with tensorboard(str(bucket), "--load_fast", loader, env={}) as page:
+    with tensorboard("--logdir", str(bucket), "--load_fast", loader, *EAGER, env={}) as page:
         page.wait_for("run", [*range(10)])
         write_and_sync(second, sync, range(10, 20))
         page.wait_for("run", [*range(20)])
@@ -85,17 +95,42 @@ def test_both_loaders_follow_two_writers_of_a_run_live(tmp_path: Path, loader: s
         page.wait_for("run", [*range(30)])
 
 
-def test_tensorboard_follows_a_job_in_s3_without_special_variables(
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_tensorboard_follows_a_job_in_s3_with_the_documented_command(
+    tmp_path: Path,
+    s3_server: S3Server,
+    bucket: str,
+    monkeypatch: pytest.MonkeyPatch,
+    is_lost: bool,
+):
+    """`is_lost`: the supervisor is replaced by another while the page is open."""
+    for name, value in s3_server.environment.items():
+        monkeypatch.setenv(name, value)
+    location = f"s3://{bucket}/tb/JOB/tensorboard-output"
+    sync = EventSync("tensorboard", tmp_path, locate(location, home=tmp_path), "algo-1")
+    file = EventFile(tmp_path / "run")
+    write_and_sync(file, sync, range(10))
+    variables, flags = documented_command()
+    assert variables.keys() == s3_server.environment.keys()
+    shown = [flag.replace("s3://bucket/", f"s3://{bucket}/") for flag in flags]
+    assert location in shown
+    with tensorboard(*shown, env=s3_server.environment) as page:
+        page.wait_for("run", [*range(10)])
+        if is_lost:
+            sync = EventSync("tensorboard", tmp_path, locate(location, home=tmp_path), "algo-1")
+        for number in range(1, 4):
+            write_and_sync(file, sync, range(number * 10, number * 10 + 10))
+        page.wait_for("run", [*range(40)])
+
+
+def test_no_checksum_is_stored_that_would_break_a_ranged_read(
     tmp_path: Path, s3_server: S3Server, bucket: str, monkeypatch: pytest.MonkeyPatch
 ):
     for name, value in s3_server.environment.items():
         monkeypatch.setenv(name, value)
-    location = f"s3://{bucket}/tb/job/tensorboard-output"
-    sync = EventSync("tensorboard", tmp_path, locate(location, home=tmp_path), "algo-1")
-    file = EventFile(tmp_path / "run")
-    write_and_sync(file, sync, range(10))
-    with tensorboard(location, env=s3_server.environment) as page:
-        page.wait_for("run", [*range(10)])
-        for number in range(1, 4):
-            write_and_sync(file, sync, range(number * 10, number * 10 + 10))
-        page.wait_for("run", [*range(40)])
+    place = locate(f"s3://{bucket}/tb", home=tmp_path)
+    write_and_sync(EventFile(tmp_path), EventSync("x", tmp_path, place, "algo-1"), range(3))
+    client = s3_server.client()
+    [stored] = client.list_objects_v2(Bucket=bucket)["Contents"]
+    head = client.head_object(Bucket=bucket, Key=stored["Key"], ChecksumMode="ENABLED")
+    assert not [name for name in head if name.startswith("Checksum")]

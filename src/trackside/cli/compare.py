@@ -1,12 +1,14 @@
 """`trackside compare`: several jobs side by side."""
 
 import re
+from collections.abc import Iterable
 from typing import Any
 
 import click
 import numpy
 
-from trackside.cli.metrics import chosen, metric_name, number
+from trackside.cli.machine_use import machine_use, with_unit
+from trackside.cli.metrics import chosen, metric_name
 from trackside.cli.tables import Cell, print_table, status_style
 from trackside.cli.text import as_json, duration
 from trackside.curves.event_reader import Series, read
@@ -23,11 +25,13 @@ _NOT_COMPARED = "sagemaker_"
 @click.command
 @click.argument("jobs", nargs=-1, required=True)
 @click.option("--tag", metavar="TEXT", default="", help="Only metrics with this in their name.")
+@click.option("--system", is_flag=True, help="Every figure of the machine too.")
 @click.option("--json", is_flag=True, help="Print JSON.")
-def compare(jobs: tuple[str, ...], tag: str, json: bool) -> None:
-    """Compare jobs: the hyperparameters that differ, and each metric's last and best value.
+def compare(jobs: tuple[str, ...], tag: str, system: bool, json: bool) -> None:
+    """Compare jobs: hyperparameters that differ, machine use, each metric's last and best value.
 
-    The best is the greatest for names such as accuracy, and the least for all others.
+    The best is the greatest for names such as accuracy, and the least for all others; the best
+    of the jobs is green.
 
     \b
     Examples:
@@ -35,20 +39,22 @@ def compare(jobs: tuple[str, ...], tag: str, json: bool) -> None:
       trackside compare train-a train-b train-c --tag val/ --json
     """
     known = local_jobs()
-    found = {name: _looked_at(TrainingJob(name, known), tag) for name in jobs}
+    found = {name: _looked_at(TrainingJob(name, known), tag, system) for name in jobs}
     if json:
         print(as_json(found))
         return
-    columns = ("", *found)
-    rows = [
-        _row("status", [job["status"] for job in found.values()], is_status=True),
-        _row("trained", [_trained(job["seconds"]) for job in found.values()]),
-    ]
-    print_table(columns, rows)
-    for title, key in (("HYPERPARAMETER", "hyperparameters"), ("METRIC, LAST (BEST)", "metrics")):
-        if table := _table(found, key):
-            print()
-            print_table((title, *found), table)
+    columns = list(found.values())
+    sections = {
+        "HYPERPARAMETER": _hyperparameters(columns),
+        "MACHINE, MEAN (PEAK)": _machine(columns),
+        "METRIC, LAST (BEST)": _metrics(columns),
+    }
+    rows = _about(columns)
+    for title, section in sections.items():
+        if section:
+            empty = [Cell("")] * len(columns)
+            rows += [[Cell(""), *empty], [Cell(title, "bold"), *empty], *section]
+    print_table(("", *found), rows)
 
 
 def best(series: Series) -> tuple[float, int] | None:
@@ -57,23 +63,29 @@ def best(series: Series) -> tuple[float, int] | None:
     if not len(finite):
         return None
     values = series.values[finite]
-    is_more = _MORE_IS_BETTER.search(series.tag.lower()) is not None
-    at = finite[values.argmax() if is_more else values.argmin()]
+    at = finite[values.argmax() if _is_more_better(series.tag) else values.argmin()]
     return float(series.values[at]), int(series.steps[at])
 
 
-def _looked_at(job: TrainingJob, tag: str) -> dict[str, Any]:
+def _is_more_better(name: str) -> bool:
+    return _MORE_IS_BETTER.search(name.lower()) is not None
+
+
+def _looked_at(job: TrainingJob, tag: str, system: bool) -> dict[str, Any]:
     described = job.describe()
+    curves = read(job.curves_uri)
     return {
         "status": described["TrainingJobStatus"],
         "seconds": described.get("TrainingTimeInSeconds"),
+        "hosts": job.num_hosts,
         "hyperparameters": {
             name: value
             for name, value in described.get("HyperParameters", {}).items()
             if not name.startswith(_NOT_COMPARED)
         },
+        "machine": machine_use(curves),
         "metrics": {
-            metric_name(series): _figures(series) for series in chosen(read(job.curves_uri), tag)
+            metric_name(series): _figures(series) for series in chosen(curves, tag, system=system)
         },
     }
 
@@ -81,6 +93,7 @@ def _looked_at(job: TrainingJob, tag: str) -> dict[str, Any]:
 def _figures(series: Series) -> dict[str, Any]:
     found = best(series)
     return {
+        "tag": series.tag,
         "last": float(series.values[-1]),
         "step": int(series.steps[-1]),
         "best": None if found is None else found[0],
@@ -88,23 +101,75 @@ def _figures(series: Series) -> dict[str, Any]:
     }
 
 
-def _table(found: dict[str, dict[str, Any]], key: str) -> list[list[Cell]]:
-    """Rows of what differs; metrics are always shown."""
-    names = sorted({name for job in found.values() for name in job[key]})
-    rows = [(name, [_shown(job[key].get(name)) for job in found.values()]) for name in names]
-    return [_row(name, cells) for name, cells in rows if key == "metrics" or len({*cells}) > 1]
+def _about(jobs: list[dict[str, Any]]) -> list[list[Cell]]:
+    statuses = [Cell(job["status"], status_style(job["status"])) for job in jobs]
+    rows = [[Cell("status"), *statuses], _row("trained for", map(_trained, jobs))]
+    if len({job["hosts"] for job in jobs}) > 1:
+        rows.append(_row("hosts", (str(job["hosts"]) for job in jobs)))
+    return rows
 
 
-def _shown(value: Any) -> str:
-    if isinstance(value, dict):
-        best = "" if value["best"] is None else f" ({number(value['best'])})"
-        return f"{number(value['last'])}{best}"
-    return "" if value is None else str(value)
+def _trained(job: dict[str, Any]) -> str:
+    return "" if job["seconds"] is None else duration(job["seconds"])
 
 
-def _row(name: str, cells: list[str], *, is_status: bool = False) -> list[Cell]:
-    return [Cell(name), *(Cell(text, status_style(text) if is_status else "") for text in cells)]
+def _hyperparameters(jobs: list[dict[str, Any]]) -> list[list[Cell]]:
+    """Rows of what differs."""
+    rows = []
+    for name in _names(jobs, "hyperparameters"):
+        values = [job["hyperparameters"].get(name) for job in jobs]
+        if len({*values}) > 1:
+            rows.append(_row(name, ("" if value is None else value for value in values)))
+    return rows
 
 
-def _trained(seconds: int | None) -> str:
-    return "" if seconds is None else duration(seconds)
+def _machine(jobs: list[dict[str, Any]]) -> list[list[Cell]]:
+    def shown(use: dict[str, Any] | None) -> str:
+        if use is None:
+            return ""
+        return f"{with_unit(use['tag'], use['mean'])} ({with_unit(use['tag'], use['peak'])})"
+
+    labels = list(dict.fromkeys(label for job in jobs for label in job["machine"]))
+    rows = [(label, [job["machine"].get(label) for job in jobs]) for label in labels]
+    return [
+        _row(label, map(shown, uses))
+        for label, uses in rows
+        if any(use["peak"] for use in uses if use is not None)
+    ]
+
+
+def _metrics(jobs: list[dict[str, Any]]) -> list[list[Cell]]:
+    rows = []
+    for name in _names(jobs, "metrics"):
+        figures = [job["metrics"].get(name) for job in jobs]
+        winners = _winners(name, [one and one["best"] for one in figures])
+        cells = [
+            Cell(_metric(one), "green" if won else "")
+            for one, won in zip(figures, winners, strict=True)
+        ]
+        rows.append([Cell(name), *cells])
+    return rows
+
+
+def _metric(figures: dict[str, Any] | None) -> str:
+    if figures is None:
+        return ""
+    best = "" if figures["best"] is None else f" ({figures['best']:.6g})"
+    return f"{figures['last']:.6g}{best}"
+
+
+def _winners(name: str, bests: list[float | None]) -> list[bool]:
+    """Nobody wins where all are equal, or alone."""
+    known = [value for value in bests if value is not None]
+    if len({*known}) < 2:
+        return [False] * len(bests)
+    winner = max(known) if _is_more_better(name) else min(known)
+    return [value == winner for value in bests]
+
+
+def _names(jobs: list[dict[str, Any]], key: str) -> list[str]:
+    return sorted({name for job in jobs for name in job[key]})
+
+
+def _row(name: str, cells: Iterable[str]) -> list[Cell]:
+    return [Cell(name), *map(Cell, cells)]

@@ -8,9 +8,10 @@ from typing import Any
 import click
 import numpy
 
+from trackside.cli.machine_use import is_machine, with_unit
 from trackside.cli.sparkline import sparkline
 from trackside.cli.tables import Cell, print_table
-from trackside.cli.text import as_json
+from trackside.cli.text import as_json, visible
 from trackside.curves.event_reader import TOP, Curves, Follower, Series
 from trackside.sdk.job import TrainingJob
 from trackside.sdk.local import local_jobs
@@ -23,10 +24,13 @@ _CLEAR = "\x1b[H\x1b[2J"
 @click.command
 @click.argument("job")
 @click.option("--tag", metavar="TEXT", default="", help="Only metrics with this in their name.")
+@click.option("--system", is_flag=True, help="The machine's figures too.")
 @click.option("-f", "--follow", is_flag=True, help="Go on until the job has ended.")
 @click.option("--json", is_flag=True, help="Print JSON.")
-def metrics(job: str, tag: str, follow: bool, json: bool) -> None:
+def metrics(job: str, tag: str, system: bool, follow: bool, json: bool) -> None:
     """Show a job's metrics: the last value, the least and the most, and the curve.
+
+    What the machine did meanwhile is left out unless --system asks for it.
 
     \b
     Examples:
@@ -36,7 +40,7 @@ def metrics(job: str, tag: str, follow: bool, json: bool) -> None:
     known = TrainingJob(job, local_jobs())
     follower = Follower(known.curves_uri)
     for curves in _readings(known, follower, follow=follow):
-        shown = list(chosen(curves, tag))
+        shown = chosen(curves, tag, system=system)
         if follow and sys.stdout.isatty():
             print(_CLEAR, end="")
         if json:
@@ -44,15 +48,21 @@ def metrics(job: str, tag: str, follow: bool, json: bool) -> None:
         elif shown:
             print_table(COLUMNS, [_row(series) for series in shown])
         else:
-            print(_nothing(tag))
+            print(_nothing(tag, hidden=len(chosen(curves, tag, system=True))))
         for path, num_bytes in curves.lost_bytes.items():
             print(f"{num_bytes:,} damaged bytes of {path!r} were skipped.", file=sys.stderr)
+    for pattern, why in known.describe()["Trackside"]["metrics_switched_off"].items():
+        print(visible(f"The pattern {pattern!r} was switched off: it {why}."), file=sys.stderr)
 
 
-def chosen(curves: Curves, tag: str) -> Iterator[Series]:
-    for key in sorted(curves.scalars):
-        if tag in metric_name(curves.scalars[key]):
-            yield curves.scalars[key]
+def chosen(curves: Curves, tag: str, *, system: bool) -> list[Series]:
+    """Those with `tag` in their name, by name; the machine's last, and only with `system`."""
+    found = [
+        series
+        for series in curves.scalars.values()
+        if tag in metric_name(series) and (system or not is_machine(series))
+    ]
+    return sorted(found, key=lambda series: (is_machine(series), metric_name(series)))
 
 
 def metric_name(series: Series) -> str:
@@ -62,8 +72,10 @@ def metric_name(series: Series) -> str:
     return f"{series.run.removeprefix('trackside/')}/{series.tag}"
 
 
-def number(value: float) -> str:
-    return f"{value:.6g}"
+def shown_value(series: Series, value: float | None) -> str:
+    if value is None:
+        return ""
+    return with_unit(series.tag, value) if is_machine(series) else f"{value:.6g}"
 
 
 def _readings(job: TrainingJob, follower: Follower, *, follow: bool) -> Iterator[Curves]:
@@ -84,10 +96,10 @@ def _row(series: Series) -> list[Cell]:
     told = _summary(series)
     return [
         Cell(metric_name(series)),
-        Cell(number(told["last"]), "bold"),
+        Cell(shown_value(series, told["last"]), "bold"),
         Cell(str(told["step"])),
-        Cell("" if told["min"] is None else number(told["min"])),
-        Cell("" if told["max"] is None else number(told["max"])),
+        Cell(shown_value(series, told["min"])),
+        Cell(shown_value(series, told["max"])),
         Cell(str(told["points"])),
         Cell(sparkline(series.values), "cyan"),
     ]
@@ -108,10 +120,13 @@ def _summary(series: Series) -> dict[str, Any]:
     }
 
 
-def _nothing(tag: str) -> str:
+def _nothing(tag: str, *, hidden: int) -> str:
+    if hidden and tag:
+        return f"Only figures of the machine have {tag!r} in their name; --system shows them."
     if tag:
         return f"No metric has {tag!r} in its name. Without --tag all are shown."
-    return (
+    advice = (
         "No metrics yet. Write them with a SummaryWriter to the TensorBoard folder, or print "
         "them and name a pattern: `trackside run --metric 'loss=loss: ([0-9.]+)' …`."
     )
+    return f"{advice} The machine's figures are there: --system." if hidden else advice

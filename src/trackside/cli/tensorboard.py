@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 import click
 
@@ -49,9 +50,11 @@ def tensorboard(
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     options = [f"--host={host}", *([] if port is None else [f"--port={port}"])]
     try:
-        for url in _serve(jobs, options, mirror=mirror):
+        for url, of_jobs in _serve(jobs, options, mirror=mirror):
             if host not in LOOPBACK:
                 print(f"TensorBoard asks nobody for a password: who reaches {host} sees all of it.")
+            for label, page in of_jobs.items():
+                print(f"{visible(label)} alone: {page}")
             print(f"TensorBoard is at {url} (Ctrl-C ends it)", flush=True)
             if not no_open:
                 webbrowser.open(url)
@@ -59,8 +62,13 @@ def tensorboard(
         print()
 
 
-def _serve(names: Sequence[str], options: Sequence[str], *, mirror: bool) -> Iterator[str]:
-    """Yields TensorBoard's address once it answers, and goes on until it ends."""
+def _serve(
+    names: Sequence[str], options: Sequence[str], *, mirror: bool
+) -> Iterator[tuple[str, dict[str, str]]]:
+    """Yields TensorBoard's address once it answers, and goes on until it ends.
+
+    Of several jobs each has a page of its own too, unless TensorBoard reads a copy.
+    """
     # Imported here: they need the extra, and half a second.
     from trackside.curves.mirror import Mirror, wants_a_folder
     from trackside.curves.provider import Library
@@ -77,6 +85,7 @@ def _serve(names: Sequence[str], options: Sequence[str], *, mirror: bool) -> Ite
             copied = Mirror(folder, places)
             copied.refresh()
             parts.enter_context(copied)
+            labels = {}
             source = [f"--logdir={folder}", "--reload_interval=1"]
             process = parts.enter_context(TensorBoardProcess([*source, *options]))
             print(f"TensorBoard reads a copy in {folder}, which follows the jobs.", file=sys.stderr)
@@ -89,7 +98,9 @@ def _serve(names: Sequence[str], options: Sequence[str], *, mirror: bool) -> Ite
             for label in labels:
                 _tell_about(library.job(label))
             parts.enter_context(server)
-        yield process.url()
+        url = process.url()
+        pages = {label: f"{url}experiment/{quote(label)}/" for label in labels}
+        yield url, pages if len(pages) > 1 else {}
         process.wait()
 
 

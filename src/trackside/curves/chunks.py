@@ -9,8 +9,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-MARK = ".tfevents"
-"""What TensorBoard's Rust loader looks for in a name; its Python loader wants less."""
+from trackside.event_names import is_event_file
 
 _NAME = re.compile(r"(\d{16})\.([A-Za-z0-9-]+)\.(\d+)\.(\d{12,})\.(.+)", re.DOTALL)
 
@@ -56,10 +55,6 @@ class Piece:
     @property
     def end(self) -> int:
         return self.chunk.offset + self.size
-
-
-def is_event_file(path: str) -> bool:
-    return MARK in path.rpartition("/")[2]
 
 
 def parse(path: str) -> Chunk:

@@ -4,13 +4,16 @@ Decoding is `decode.py`'s; which objects belong together is `chunks.py`'s; what 
 the caller's.
 """
 
+import os
+from bisect import bisect_right
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 
-from trackside.curves.chunks import Piece, Source, by_source
+from trackside.curves.chunks import Piece, Source
 from trackside.curves.columns import Decoded
 from trackside.curves.decode import decode
-from trackside.curves.places import list_event_files
+from trackside.curves.event_listing import EventListing
 from trackside.curves.records import FRAME_BYTES, length_at
 from trackside.errors import ObjectNotFound
 from trackside.storage.folder import FolderStore
@@ -19,7 +22,8 @@ from trackside.storage.locate import Location
 BLOCK_BYTES = 8 << 20
 MOST_RECORD_BYTES = 256 << 20
 """A longer record is skipped and counted as lost: no summary is so large."""
-NUM_FETCHERS = 8
+NUM_FETCHERS = 32
+"""Pieces are small and stores are far away: waiting is what takes the time."""
 NUM_TRIES = 3
 """Listings, while objects vanish between listing and reading."""
 
@@ -38,18 +42,19 @@ class EventTail:
         """At the end of a file, and no whole record yet."""
         self._take = take
         self._position: dict[Source, int] = {}
+        self._listing = EventListing(place)
 
     def update(self) -> None:
-        for _ in range(NUM_TRIES):
+        for number in range(NUM_TRIES):
+            self._listing.update(whole=number > 0)
             if self._read_all():
                 return
 
     def _read_all(self) -> bool:
         """False when an object was gone since the listing: merged into another, or deleted."""
-        found = by_source(list_event_files(self.place))
         grown = [
             (source, pieces)
-            for source, pieces in found.items()
+            for source, pieces in self._listing.pieces.items()
             if pieces[-1].end != self._position.get(source, 0)
         ]
         is_whole = True
@@ -95,30 +100,36 @@ class EventTail:
         self, pieces: list[Piece], start: int, end: int, pool: ThreadPoolExecutor
     ) -> tuple[int, bytes]:
         """Where the next bytes begin (later than asked, if some are missing), and they."""
-        wanted = [piece for piece in pieces if piece.end > start and piece.chunk.offset < end]
-        if not wanted:
-            wanted = [piece for piece in pieces if piece.chunk.offset >= end][:1]
-        start = max(start, wanted[0].chunk.offset)
+        first = bisect_right(pieces, start, key=_end)
+        start = max(start, pieces[first].chunk.offset)
         ranges: list[tuple[str, int, int]] = []
         at = start
-        for piece in wanted:
-            if piece.chunk.offset > at:
-                break
+        for piece in islice(pieces, first, None):
+            if piece.chunk.offset > at or at >= end and ranges:
+                break  # bytes are missing, or enough are there
             ranges.append((piece.key, at - piece.chunk.offset, max(at, end) - piece.chunk.offset))
             at = piece.end
         if len(ranges) == 1:
             return start, self._get(ranges[0])
-        return start, b"".join(pool.map(self._get, ranges))
+        # Threads help with a store that is far away; with a disk they are only in the way.
+        get = map if isinstance(self.place.store, FolderStore) else pool.map
+        return start, b"".join(get(self._get, ranges))
 
     def _get(self, part: tuple[str, int, int]) -> bytes:
         key, start, end = part
         store = self.place.store
         if not isinstance(store, FolderStore):
             return store.get(key, start, end)
-        with (store.root / key).open("rb", buffering=0) as file:  # in one piece
-            file.seek(start)
-            return file.read(end - start)
+        file = os.open(os.path.join(store.root, key), os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return os.pread(file, end - start, start)  # in one piece
+        finally:
+            os.close(file)
 
     def _lose(self, name: str, num_bytes: int) -> None:
         if num_bytes:
             self.lost_bytes[name] = self.lost_bytes.get(name, 0) + num_bytes
+
+
+def _end(piece: Piece) -> int:
+    return piece.end

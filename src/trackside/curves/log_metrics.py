@@ -7,22 +7,27 @@ depends on the log's bytes and times alone, so whoever takes over repeats the la
 import json
 import logging
 import re
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from trackside import durable
 from trackside.curves.event_file import EventFile
-from trackside.log_lines import TimeMark, read_marks, time_of
+from trackside.curves.pattern_search import PatternSearch
+from trackside.log_lines import read_marks, time_of
 from trackside.metric_totals import MetricTotal, from_json, started, to_json
 from trackside.spec import MetricDefinition
 
 logger = logging.getLogger(__name__)
 
-READ_BYTES = 1 << 20
+READ_BYTES = 256 << 10
+BUSY_SECONDS = 1.0
+"""After which the rest of a log waits for the next time."""
 MOST_LINE = 8192
-"""Characters of a line that are searched: a pattern's time may grow with their square or worse."""
+"""Characters of a line that are searched: a pattern's time may grow with their square or worse
+(`pattern_worker.py` sees to the worse)."""
 
 _LINE = re.compile(rb"[^\r\n]+")
 
@@ -40,27 +45,41 @@ class LogMetrics:
     """One host's metrics. Not thread-safe."""
 
     def __init__(
-        self, definitions: Iterable[MetricDefinition], log: Path, times: Path, told: Path
+        self, definitions: Sequence[MetricDefinition], log: Path, times: Path, told: Path
     ) -> None:
-        self._patterns = list(compiled(definitions))
+        self._search = PatternSearch(definitions)
         self._log = log
         self._times = times
         self._told = told
         """The folder of JSON lines."""
 
     def points(self, offsets: dict[str, int], *, last: bool) -> Iterator[Point]:
-        """What is new since `offsets`, which are moved on."""
-        if self._patterns:
+        """What is new since `offsets`, which are moved on. Of a long log, a part at a time."""
+        if self._search.definitions:
             yield from self._scraped(offsets, last=last)
         for path in sorted(self._told.glob("*.json")):
-            for line in _new_lines(path, offsets, path.name, _size(path), last=last):
-                yield from told_points(line[1])
+            for block in _new_lines(path, offsets, path.name, _size(path), last=last):
+                for _, line in block:
+                    yield from told_points(line)
+
+    @property
+    def switched_off(self) -> dict[str, str]:
+        """Patterns that are not looked for, and why."""
+        return self._search.switched_off
+
+    def close(self) -> None:
+        """Ends the process that searches; the next search starts another."""
+        self._search.close()
 
     def _scraped(self, offsets: dict[str, int], *, last: bool) -> Iterator[Point]:
         marks = read_marks(self._times)
         size = marks[-1].size if marks else 0  # later bytes have no time yet
-        for offset, line in _new_lines(self._log, offsets, "", size, last=last):
-            yield from scraped_points(self._patterns, line, offset, marks)
+        began = time.monotonic()
+        for block in _new_lines(self._log, offsets, "", size, last=last):
+            for at, name, value in self._search.search([_text(line) for _, line in block]):
+                yield Point(name, value, time_of(block[at][0], marks, marks[-1].time))
+            if time.monotonic() - began > BUSY_SECONDS and not last:
+                return  # event files wait behind us
 
 
 class MetricsKeeper:
@@ -73,6 +92,7 @@ class MetricsKeeper:
         state = durable.read_json(totals) or {"metrics": {}, "offsets": {}}
         self._totals: dict[str, MetricTotal] = from_json(state)
         self._offsets: dict[str, int] = state["offsets"]
+        source.switched_off.update(state.get("switched_off", {}))
         self._file = _reopened(curves, state)
         self._is_broken = False
 
@@ -85,6 +105,8 @@ class MetricsKeeper:
         except Exception:
             logger.exception("metrics are no longer collected")
             self._is_broken = True
+        if last or self._is_broken:
+            self._source.close()
 
     def _keep(self, *, last: bool) -> None:
         before = dict(self._offsets)
@@ -111,34 +133,10 @@ class MetricsKeeper:
         return {
             "metrics": to_json(self._totals),
             "offsets": self._offsets,
+            "switched_off": self._source.switched_off,
             "file": None if file is None else file.path.name,
             "file_bytes": 0 if file is None else file.path.stat().st_size,
         }
-
-
-def compiled(definitions: Iterable[MetricDefinition]) -> Iterator[tuple[str, re.Pattern[str]]]:
-    for definition in definitions:
-        try:
-            yield definition.name, re.compile(definition.regex)
-        except re.error as error:
-            logger.warning(
-                "metric %r is not collected: %r is no regular expression (%s)",
-                definition.name,
-                definition.regex,
-                error,
-            )
-
-
-def scraped_points(
-    patterns: list[tuple[str, re.Pattern[str]]], line: bytes, offset: int, marks: list[TimeMark]
-) -> Iterator[Point]:
-    """Every match counts; one whose first group is no number does not."""
-    text = line[: 4 * MOST_LINE].decode(errors="replace")[:MOST_LINE]
-    for name, pattern in patterns:
-        for match in pattern.finditer(text):
-            value = _number(match[1] if pattern.groups else match[0])
-            if value is not None:
-                yield Point(name, value, time_of(offset, marks, marks[-1].time))
 
 
 def told_points(line: bytes) -> Iterator[Point]:
@@ -156,17 +154,14 @@ def told_points(line: bytes) -> Iterator[Point]:
         return
 
 
-def _number(text: str | None) -> float | None:
-    try:
-        return float(text or "")
-    except ValueError:
-        return None
+def _text(line: bytes) -> str:
+    return line[: 4 * MOST_LINE].decode(errors="replace")[:MOST_LINE]
 
 
 def _new_lines(
     path: Path, offsets: dict[str, int], name: str, size: int, *, last: bool
-) -> Iterator[tuple[int, bytes]]:
-    """Offset and bytes of each line up to `size`; one without an end only when `last`."""
+) -> Iterator[list[tuple[int, bytes]]]:
+    """Blocks of lines, each with its offset, up to `size`; one without an end only when `last`."""
     while (start := offsets.get(name, 0)) < size:
         with path.open("rb") as file:
             file.seek(start)
@@ -176,9 +171,8 @@ def _new_lines(
             return
         if not end or (last and start + len(data) >= size):
             end = len(data)
-        for match in _LINE.finditer(data[:end]):
-            yield start + match.start(), match[0]
         offsets[name] = start + end
+        yield [(start + match.start(), match[0]) for match in _LINE.finditer(data[:end])]
 
 
 def _size(path: Path) -> int:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from trackside.curves.chunks import is_event_file
+from trackside.event_names import is_event_file
 from trackside.settings import Settings
 from trackside.storage.locate import Location, locate
 
@@ -18,13 +18,15 @@ def list_event_files(place: Location) -> Iterator[tuple[str, str, int]]:
     """Path below the place, key and size of each, ordered by key; a single file is its own name."""
     prefix = place.key.rstrip("/")
     for entry in place.store.list(prefix):
-        if entry.key == prefix:
-            path = prefix.rpartition("/")[2]
-        elif not prefix:
-            path = entry.key
-        elif entry.key.startswith(f"{prefix}/"):
-            path = entry.key.removeprefix(f"{prefix}/")
-        else:
-            continue
-        if is_event_file(path):
+        path = path_below(prefix, entry.key)
+        if path is not None and is_event_file(path):
             yield path, entry.key, entry.size_bytes
+
+
+def path_below(prefix: str, key: str) -> str | None:
+    """None for a key that only begins with the same letters."""
+    if key == prefix:
+        return prefix.rpartition("/")[2]
+    if not prefix:
+        return key
+    return key[len(prefix) + 1 :] if key.startswith(f"{prefix}/") else None

@@ -8,7 +8,7 @@ from trackside import hosts
 from trackside.jobs.records import Record
 from trackside.journal import History, Transition
 from trackside.layout import JobKeys
-from trackside.metric_totals import Totals
+from trackside.metric_totals import JobMetrics, Totals
 
 ACCOUNT = "000000000000"
 REGION = "local"
@@ -22,7 +22,7 @@ def arn(name: str) -> str:
     return f"arn:aws:sagemaker:{REGION}:{ACCOUNT}:training-job/{name.lower()}"
 
 
-def describe(record: Record, metrics: Totals | None = None) -> dict[str, Any]:
+def describe(record: Record, metrics: JobMetrics) -> dict[str, Any]:
     """Times are aware datetimes, as boto3 gives; members that do not apply are left out."""
     request = record.spec.to_request()
     return {
@@ -34,8 +34,8 @@ def describe(record: Record, metrics: Totals | None = None) -> dict[str, Any]:
         **_state(record.history),
         **_times(record.history),
         **_profiling(record),
-        **_final_metrics(metrics or {}),
-        "Trackside": _trackside(record, request["Trackside"]),
+        **_final_metrics(metrics.totals),
+        "Trackside": _trackside(record, request["Trackside"], metrics),
     }
 
 
@@ -102,13 +102,14 @@ def _final_metrics(metrics: Totals) -> dict[str, Any]:
     return {"FinalMetricDataList": told} if told else {}
 
 
-def _trackside(record: Record, options: dict[str, Any]) -> dict[str, Any]:
+def _trackside(record: Record, options: dict[str, Any], metrics: JobMetrics) -> dict[str, Any]:
     told: dict[str, Any] = {
         "options": options,
         "attempt": record.history.attempt,
         "output": record.keys.prefix,
         "folder": None if record.folder is None else str(record.folder.root),
         "notes": [dict(note) for note in record.history.notes],
+        "metrics_switched_off": dict(metrics.switched_off),
         "hosts": {},
         "syncs": {},
     }

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from trackside import durable, hosts, processes
-from trackside.errors import StorageError
+from trackside.errors import CurvesTaken, StorageError
 from trackside.hosts import Phase
+from trackside.jobs import curve_claims
 from trackside.jobs.placing import Launcher, Placed, locked, new_nonce
 from trackside.jobs.records import has_source, publish_journal, publish_spec, read_spec
 from trackside.jobs.submit import withdraw
@@ -194,7 +195,12 @@ def _announced(folder: JobFolder, home: Home) -> bool:
             logger.warning("job %s: its submitter died before its code was stored", spec.name)
             withdraw(folder, home)
             return False
+        curve_claims.claim(spec, home)
         publish_spec(spec, home)
+    except CurvesTaken as error:
+        logger.warning("job %s is withdrawn, as its submitter died: %s", spec.name, error)
+        withdraw(folder, home)
+        return False
     except StorageError as error:
         logger.warning("job %s is not started yet: %s", spec.name, error)
         return False

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from trackside.errors import JobNotFound, ObjectNotFound, TracksideError
 from trackside.journal import History, Journal, fold
 from trackside.layout import Home, JobFolder, JobKeys
-from trackside.metric_totals import MetricTotal, from_json, merged
+from trackside.metric_totals import JobMetrics, from_json, merged
 from trackside.spec import JobSpec
 from trackside.storage.locate import locate_object
 
@@ -49,9 +49,10 @@ def read_stored_history(keys: JobKeys, home: Home) -> History:
     return fold([json.loads(line) for line in _fetch(keys.journal, home).splitlines()])
 
 
-def read_metrics(record: Record, home: Home) -> dict[str, MetricTotal]:
+def read_metrics(record: Record, home: Home) -> JobMetrics:
     """What the job's metrics have come to; a file that cannot be read is left out."""
     of_hosts = []
+    switched_off: dict[str, str] = {}
     for host in record.spec.hosts:
         try:
             if record.folder is None:
@@ -60,9 +61,10 @@ def read_metrics(record: Record, home: Home) -> dict[str, MetricTotal]:
                 place = record.folder.host(host, record.history.attempt)
                 content = json.loads((place.metrics / f"{host}.json").read_bytes())
             of_hosts.append(from_json(content))
+            switched_off.update(content.get("switched_off", {}))
         except UNREADABLE:
             continue
-    return merged(of_hosts)
+    return JobMetrics(merged(of_hosts), switched_off)
 
 
 def publish_spec(spec: JobSpec, home: Home) -> None:

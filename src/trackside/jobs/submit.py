@@ -25,6 +25,7 @@ from trackside.errors import (
     StorageError,
     UnknownScheme,
 )
+from trackside.jobs import curve_claims
 from trackside.jobs.inputs import check_channels
 from trackside.jobs.placing import Launcher, Placed, locked, new_nonce
 from trackside.jobs.records import publish_spec, spec_bytes
@@ -60,6 +61,8 @@ class Submission:
                 self._announce()
             except BaseException:
                 withdraw(job, self.home)
+                with suppress(StorageError):  # the reason itself is worth more
+                    curve_claims.release(self.spec, self.home)
                 raise
             self._start(job)
 
@@ -79,6 +82,7 @@ class Submission:
                 raise JobExists(name)
         for uri in _places(self.spec):
             locate(uri, home=self.home.root)  # `InvalidKey` before anything runs, not at its end
+        curve_claims.check_free(self.spec, self.home)
         check_channels(self.spec, self.home)
 
     @contextmanager
@@ -121,6 +125,7 @@ class Submission:
         if self.source is not None and self.spec.source is not None:
             location = locate_object(self.spec.source, home=self.home.root)
             location.store.put(location.key, self.source)
+        curve_claims.claim(self.spec, self.home)
         with _named(self.spec):
             publish_spec(self.spec, self.home)
 

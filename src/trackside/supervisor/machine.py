@@ -104,17 +104,21 @@ class MachineSampler:
             logger.exception("the machine's figures end here; the job goes on")
 
     def _sample(self, reader: MachineReader) -> None:
-        drawn = profiled = reader.read()
+        first = drawn = profiled = reader.read()
         due = drawn.clock
-        while not self._stop.is_set():
+        is_over = False
+        while not is_over:
             due = max(due + self._pause(), time.monotonic())
-            self._stop.wait(due - time.monotonic())
+            is_over = self._stop.wait(due - time.monotonic())
+            if is_over and drawn is first:
+                # On a busy machine a short script may be over before this thread has begun.
+                time.sleep(max(0.0, drawn.clock + LEAST_SECONDS - time.monotonic()))
             now = reader.read()
             self._write_profile(profiled, now)
             profiled = now
             # Half a pause of slack: a wait that ends a little early must not skip a point.
             distance = self._curve_seconds() - self._pause() / 2
-            if now.clock - drawn.clock >= distance or self._stop.is_set():
+            if now.clock - drawn.clock >= distance or is_over:
                 self._draw(drawn, now)
                 drawn = now
 

@@ -15,9 +15,10 @@ from trackside.supervisor.gpus import Gpu, Gpus
 SECTOR_BYTES = 512
 """What /proc/diskstats counts in, whatever the disk's own sectors are."""
 SCAN_SHARE = 0.001
-"""Of the time, at most, that goes into looking for new processes in the whole table, …"""
-NUM_FIRST_SCANS = 5
-"""… but for the first looks, when the script starts its processes."""
+"""Of a processor, at most, that goes into looking for new processes in the whole table, …"""
+FIRST_SECONDS = 15.0
+FIRST_PAUSE_SECONDS = 0.5
+"""… but for the beginning, when the script starts its processes: then at every such pause."""
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
@@ -145,21 +146,25 @@ class _ProcessTree:
     def __init__(self, root: int) -> None:
         self._root = root
         self._pids: list[int] = [root]
-        self._num_scans = 0
+        self._began = time.monotonic()
         self._next_scan = 0.0
 
     def read(self) -> dict[int, Process]:
         now = time.monotonic()
-        if now >= self._next_scan or self._num_scans < NUM_FIRST_SCANS:
-            # We may be a descendant ourselves: a revived supervisor is a child of the sandbox.
-            found = process_table.descendants(self._root, without=os.getpid())
-            self._pids = [self._root, *found]
-            self._num_scans += 1
-            took = time.monotonic() - now
-            self._next_scan = now + took / SCAN_SHARE
+        if now >= self._next_scan:
+            self._scan(now)
         seen = {pid: process for pid in self._pids if (process := _process(pid)) is not None}
         self._pids = list(seen)
         return seen
+
+    def _scan(self, now: float) -> None:
+        began = time.thread_time()  # not the clock's: others' load must not make us look away
+        # We may be a descendant ourselves: a revived supervisor is a child of the sandbox.
+        found = process_table.descendants(self._root, without=os.getpid())
+        self._pids = [self._root, *found]
+        pause = (time.thread_time() - began) / SCAN_SHARE
+        is_first = now - self._began < FIRST_SECONDS
+        self._next_scan = now + (min(pause, FIRST_PAUSE_SECONDS) if is_first else pause)
 
 
 def _process(pid: int) -> Process | None:

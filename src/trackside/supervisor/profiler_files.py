@@ -10,6 +10,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from trackside import timeline_file
+
 MINUTE_SECONDS = 60
 
 
@@ -18,6 +20,7 @@ class MinuteFiles:
 
     def __init__(self, folder: Path, parts: Path, host: str) -> None:
         """`parts` holds the minute being written; it must be on the disk that `folder` is on."""
+        self._profiler = folder
         self._folder = folder / "system" / "incremental"
         self._parts = parts
         self._host = host
@@ -35,7 +38,9 @@ class MinuteFiles:
             file.write("".join(f"{json.dumps(record)}\n" for record in records).encode())
 
     def close(self) -> None:
+        """When the script is over: also what its processes left half written is finished."""
         self._finish_parts(but="")
+        timeline_file.finish_left_behind(self._profiler)
 
     def _finish_parts(self, *, but: str) -> None:
         if not self._parts.is_dir():

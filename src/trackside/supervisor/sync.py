@@ -13,9 +13,9 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Protocol
 
-from trackside.curves.chunks import is_event_file
 from trackside.curves.log_metrics import LogMetrics, MetricsKeeper
 from trackside.errors import InvalidKey, TracksideError
+from trackside.event_names import is_event_file
 from trackside.hosts import SyncState
 from trackside.layout import HostFolder, JobKeys, curves_of
 from trackside.settings import Settings

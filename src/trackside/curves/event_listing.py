@@ -1,0 +1,117 @@
+"""The event files below a location, known from one look to the next.
+
+A job of a day has tens of thousands of pieces. Their names sort as they were sent, so most looks
+ask the store only for those behind the last ones; now and then, one asks for all.
+"""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from trackside.curves.chunks import Piece, Source, by_source, parse
+from trackside.curves.places import list_event_files, path_below
+from trackside.event_names import is_event_file
+from trackside.storage.locate import Location
+
+WHOLE_SECONDS = 60.0
+"""How long what is seen only by asking for all may go unseen: a host whose clock is late and which
+never wrote to this run before."""
+LEAST_SKIPPED = 1000
+"""A page of S3's answer. Fewer known keys are not worth a request of their own."""
+
+
+@dataclass(slots=True)
+class _Folder:
+    """One run's pieces."""
+
+    newest: dict[str, str] = field(default_factory=dict)
+    """By host, its last key: a host sends in the order of its own names."""
+    num_pieces: int = 0
+    first: tuple[str, int] = ("", 0)
+    """Key and size of the piece with the least key. A merge makes it larger."""
+
+    @property
+    def settled(self) -> str:
+        """Up to this key nothing is new."""
+        return min(self.newest.values())
+
+
+class EventListing:
+    """Not thread-safe. `pieces` is what is there, by the file it comes from, in its order."""
+
+    def __init__(self, place: Location) -> None:
+        self.pieces: dict[Source, list[Piece]] = {}
+        self._place = place
+        self._folders: dict[str, _Folder] = {}
+        self._whole_at: float | None = None
+
+    def update(self, *, whole: bool = False) -> None:
+        """See what is new; with `whole`, and every so often, also what is gone."""
+        is_old = self._whole_at is None or time.monotonic() - self._whole_at > WHOLE_SECONDS
+        if whole or is_old or not any(map(_is_long, self._folders.values())):
+            self._list_all()
+        else:
+            try:
+                for path, key, size in self._unknown():
+                    self._add(path, key, size)
+            except _Merged:
+                self._list_all()
+
+    def _list_all(self) -> None:
+        began = time.monotonic()
+        self.pieces = by_source(list_event_files(self._place))
+        self._folders = {}
+        for source, pieces in self.pieces.items():
+            for piece in pieces:
+                self._note(source, piece)
+        self._whole_at = began
+
+    def _unknown(self) -> Iterator[tuple[str, str, int]]:
+        """All but the long known stretches, which are leapt over."""
+        prefix = self._place.key.rstrip("/")
+        after = ""
+        while True:
+            for entry in self._place.store.list(prefix, after):
+                path = path_below(prefix, entry.key)
+                if path is None or not is_event_file(path):
+                    continue
+                folder = self._folders.get(entry.key.rpartition("/")[0])
+                if folder is not None and _is_long(folder) and entry.key <= folder.settled:
+                    if (entry.key, entry.size_bytes) != folder.first:
+                        raise _Merged
+                    after = folder.settled
+                    break
+                yield path, entry.key, entry.size_bytes
+            else:
+                return
+
+    def _add(self, path: str, key: str, size: int) -> None:
+        piece = Piece(key, parse(path), size)
+        source = piece.chunk.source
+        pieces = self.pieces.setdefault(source, [])
+        if not pieces or piece.chunk.offset == pieces[-1].end:
+            pieces.append(piece)
+            self._note(source, piece)
+        elif piece.chunk.offset == pieces[-1].chunk.offset and piece.end > pieces[-1].end:
+            pieces[-1] = piece  # a file that was never cut has grown
+        elif piece.chunk.offset > pieces[-1].end:
+            pieces.append(piece)  # what is between will be seen with the next whole listing
+            self._note(source, piece)
+
+    def _note(self, source: Source, piece: Piece) -> None:
+        if not source.host:
+            return
+        key = piece.key
+        folder = self._folders.setdefault(key.rpartition("/")[0], _Folder())
+        folder.newest[source.host] = max(key, folder.newest.get(source.host, ""))
+        if not folder.num_pieces or key < folder.first[0]:
+            folder.first = (key, piece.size)
+        folder.num_pieces += 1
+
+
+class _Merged(Exception):
+    """What was known at the front of a run is no longer there."""
+
+
+def _is_long(folder: _Folder) -> bool:
+    return folder.num_pieces >= LEAST_SKIPPED

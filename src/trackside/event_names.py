@@ -1,0 +1,8 @@
+"""What event files are called: the one thing about them that those who only list files need."""
+
+_MARK = ".tfevents"
+"""What TensorBoard's Rust loader looks for in a name; its Python loader wants less."""
+
+
+def is_event_file(path: str) -> bool:
+    return _MARK in path.rpartition("/")[2]

@@ -1,0 +1,92 @@
+"""The profiler's framework files: a Chrome trace of training steps, under its name when whole.
+
+Written line by line in the script's process (`capture/step_events.py`); what a script that died
+left half written, its supervisor finishes (`finish_left_behind`).
+"""
+
+import json
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+FOLDER = Path("framework") / "pevents"
+ENDING = "_pythontimeline.json"
+PART = ".tmp"
+"""Ends the name of a file that is being written; such files are not uploaded."""
+MODES = ("TRAIN", "EVAL", "PREDICT", "GLOBAL")
+"""Each is a phase, which the format calls a process; a phase's number is its place from one on."""
+
+Step = tuple[str, int, int, int]
+"""Mode, step, when it began (microseconds since the epoch), how long it took (microseconds)."""
+
+
+class TimelineFile:
+    """One file being written. What was written outlives the process once `write` returns."""
+
+    def __init__(self, folder: Path, node: str, start_us: int) -> None:
+        """`folder` is the profiler's; `node` says whose steps these are: `<rank>-<host>`."""
+        self._start_us = self._end_us = start_us
+        parts = folder / FOLDER
+        parts.mkdir(parents=True, exist_ok=True)
+        self._path = parts / f"{start_us}_{node}{ENDING}{PART}"
+        self._file = self._path.open("w", encoding="utf-8")
+        self.size_bytes = self._file.write("[\n" + ",\n".join(_opening(start_us)))
+
+    def write(self, steps: Iterable[Step]) -> None:
+        for mode, number, began_us, duration_us in steps:
+            self._end_us = max(self._end_us, began_us + duration_us)
+            self.size_bytes += self._file.write(
+                f',\n{{"name": "Step:ModeKeys.{mode}", "ph": "X", "pid": {_PHASES.get(mode, 0)}, '
+                f'"tid": 0, "ts": {began_us - self._start_us}, "dur": {duration_us}, '
+                f'"args": {{"step_num": {number}}}}}'
+            )
+        self._file.flush()
+
+    def finish(self) -> Path:
+        """Close the array, and give the file the name that begins with when its last step ended."""
+        self._file.write("\n]\n")
+        self._file.close()
+        return _renamed(self._path, self._end_us)
+
+
+def finish_left_behind(folder: Path) -> None:
+    """Finish the files of processes that are gone, in the profiler's folder; a torn line goes."""
+    for part in (folder / FOLDER).glob(f"*{ENDING}{PART}"):
+        text = part.read_text(encoding="utf-8", errors="replace")
+        lines = [line.rstrip(",") for line in text.split("\n") if line.rstrip(",").endswith("}}")]
+        if not lines:
+            part.unlink()
+            continue
+        part.write_text("[\n" + ",\n".join(lines) + "\n]\n", encoding="utf-8")
+        _renamed(part, _end_us([json.loads(line) for line in lines]))
+
+
+_PHASES = {mode: number for number, mode in enumerate(MODES, 1)}
+
+
+def _opening(start_us: int) -> list[str]:
+    """The first record says from when on times count; the others name the phases."""
+    records = [_metadata("process_name", 0, "start_time_since_epoch_in_micros", start_us)]
+    for mode, number in _PHASES.items():
+        records.append(_metadata("process_name", number, "name", f"Step:ModeKeys.{mode}"))
+        records.append(_metadata("process_sort_index", number, "sort_index", number))
+    return [json.dumps(record) for record in records]
+
+
+def _metadata(name: str, phase: int, key: str, value: int | str) -> dict[str, Any]:
+    return {"name": name, "ph": "M", "pid": phase, "args": {key: value}}
+
+
+def _end_us(records: list[dict[str, Any]]) -> int:
+    start: int = records[0]["args"]["start_time_since_epoch_in_micros"]
+    last: int = max(record.get("ts", 0) + record.get("dur", 0) for record in records)
+    return start + last
+
+
+def _renamed(part: Path, end_us: int) -> Path:
+    """Its node stays in the name; the time at its front is the end's now."""
+    node = part.name.removesuffix(ENDING + PART).partition("_")[2]
+    folder = part.parent / f"{datetime.fromtimestamp(end_us / 1e6, UTC):%Y%m%d%H}"
+    folder.mkdir(exist_ok=True)
+    return part.rename(folder / f"{end_us}_{node}{ENDING}")
