@@ -98,10 +98,13 @@ def first_not_finite(records: list[StepRecord]) -> str | None:
     """The first tensor, in the order they were taken, that holds a NaN or an infinity."""
     bad: set[str] = set()
     names: dict[str, None] = {}
+    looked_at: dict[int, bool] = {}  # one tensor may stand under several names
     for record in records:
         for name, tensor in record.tensors.items():
             names[name] = None
-            if not _is_finite(tensor):
+            if id(tensor) not in looked_at:
+                looked_at[id(tensor)] = _is_finite(tensor)
+            if not looked_at[id(tensor)]:
                 bad.add(name)
         if record.matrix is not None:
             names.update(dict.fromkeys(record.reduced))
