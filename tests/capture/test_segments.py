@@ -19,7 +19,7 @@ from trackside.capture.segment_reader import (
     header_size,
     parse_header,
 )
-from trackside.capture.segments import Skipped, StepRecord, write_segment
+from trackside.capture.segments import Skipped, StepRecord, lay_out, write_parts
 
 
 def record(step: int = 0, mode: str = "TRAIN", **parts: Any) -> StepRecord:
@@ -32,10 +32,12 @@ def written(
     path = tmp_path / "x.safetensors"
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     try:
-        skipped = write_segment(descriptor, records, worker)
+        segment = lay_out(records, worker)
+        write_parts(descriptor, segment.parts)
     finally:
         os.close(descriptor)
-    return path.read_bytes(), skipped
+    assert path.stat().st_size == segment.size_bytes
+    return path.read_bytes(), segment.skipped
 
 
 M = np.array([[7.0]], np.float32)

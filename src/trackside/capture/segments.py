@@ -68,14 +68,33 @@ class Skipped:
     reason: str
 
 
-def write_segment(descriptor: int, records: Sequence[StepRecord], worker: str) -> list[Skipped]:
-    """Write the whole file at the descriptor's position, without copying tensors."""
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """The file's bytes in order, in pieces that share memory with the records."""
+
+    parts: list[Any]
+    size_bytes: int
+    skipped: list[Skipped]
+
+
+def lay_out(records: Sequence[StepRecord], worker: str) -> Segment:
     layout = _Layout(worker)
     for record in _one_per_step(records):
         layout.add(record)
     header, parts = layout.finish()
-    _write_all(descriptor, [header, *parts])
-    return layout.skipped
+    return Segment([header, *parts], len(header) + sum(map(len, parts)), layout.skipped)
+
+
+def write_parts(descriptor: int, parts: Sequence[Any]) -> None:
+    """At the descriptor's position, without copying."""
+    for start in range(0, len(parts), _PARTS_PER_WRITE):
+        batch = list(parts[start : start + _PARTS_PER_WRITE])
+        while batch:
+            written = os.writev(descriptor, batch)
+            while batch and written >= len(batch[0]):
+                written -= len(batch.pop(0))
+            if written:
+                batch[0] = memoryview(batch[0])[written:]
 
 
 def record_size(record: StepRecord) -> int:
@@ -297,14 +316,3 @@ def _from_torch(value: Any, name: str) -> Array:
         value = value.contiguous().reshape(-1).view(sys.modules["torch"].uint8)
     array: Array = value.numpy()
     return array
-
-
-def _write_all(descriptor: int, parts: Sequence[Any]) -> None:
-    for start in range(0, len(parts), _PARTS_PER_WRITE):
-        batch = list(parts[start : start + _PARTS_PER_WRITE])
-        while batch:
-            written = os.writev(descriptor, batch)
-            while batch and written >= len(batch[0]):
-                written -= len(batch.pop(0))
-            if written:
-                batch[0] = memoryview(batch[0])[written:]

@@ -13,6 +13,7 @@ from threading import Condition, Thread
 from types import TracebackType
 from typing import Any, Self
 
+from trackside.capture.direct_output import DirectOutput
 from trackside.capture.exceptions import SMDebugRuntimeError, SMDebugTypeError, SMDebugValueError
 from trackside.capture.segment_folder import SegmentFolder
 from trackside.capture.segments import StepRecord, record_size
@@ -78,12 +79,16 @@ class SegmentWriter:
                 f"Worker name {worker!r} cannot be a file name. Use letters, digits, '_', '.', '-'."
             )
         self.failure: Exception | None = None
+        """The first since whoever counts failures took the last one from here."""
+        self._is_told = False
         self._limits = limits or WriterLimits()
         self._collections_file = collections_file(worker)
         home = home or Settings.load().home
         target = locate(out_dir, home=home)
         self._folder = SegmentFolder(target.local or _staging(home, target, worker), worker)
         self._uploader = None if target.local else Uploader(self._folder.path, target)
+        # What goes to a store is read again at once: it had better be in the page cache.
+        self._direct = DirectOutput() if self._uploader is None else None
         self._started = time.monotonic()
         self._num_segments = self._num_bytes = self._num_spilled = self._num_lost = 0
         self._waiting: deque[tuple[StepRecord, int]] = deque()
@@ -198,7 +203,7 @@ class SegmentWriter:
         if collections is not None:
             self._put(self._collections_file, collections)
         if batch:
-            self._write(batch, size)
+            self._write(batch, size, self._direct)
             with self._wake:
                 self._writing_bytes = 0
         elif closing:
@@ -237,10 +242,15 @@ class SegmentWriter:
         self._oldest = time.monotonic()
         return batch, size
 
-    def _write(self, records: list[StepRecord], size: int) -> None:
-        """Called by the writer's thread, and by the training thread when memory is full."""
+    def _write(
+        self, records: list[StepRecord], size: int, direct: DirectOutput | None = None
+    ) -> None:
+        """Called by the writer's thread, and by the training thread when memory is full.
+
+        That one must not wait for the disk, so it leaves it to the page cache.
+        """
         try:
-            skipped = self._folder.write(records)
+            skipped = self._folder.write(records, direct)
         except Exception as error:  # noqa: BLE001 the capture boundary: training goes on
             self._fail(error, num_lost=len(records))
             return
@@ -273,7 +283,7 @@ class SegmentWriter:
 
     def _fail(self, error: Exception, num_lost: int = 0) -> None:
         with self._wake:
-            first = self.failure is None
+            first, self._is_told = not self._is_told, True
             self.failure = self.failure or error
             self._num_lost += num_lost
         if first:
