@@ -34,20 +34,20 @@ class CopyAndWrite:
 
 
 class Reduce:
-    """Minimum, maximum, mean, deviation and norm of every parameter twice, once for its gradient.
+    """The bounds, the sum and the sum of squares of every parameter, twice, once for its gradient.
 
-    By torch's own calls, the quickest known, with nothing kept.
+    From these come minimum, maximum, mean, deviation and norm; with nothing kept.
     """
 
     def __init__(self, model: nn.Module) -> None:
-        self._tensors: list[Tensor] = [p.detach() for p in model.parameters()] * 2
+        self._tensors: list[Tensor] = [p.detach().reshape(-1) for p in model.parameters()] * 2
 
     def step(self) -> None:
         with torch.no_grad():
             for tensor in self._tensors:
                 torch.aminmax(tensor)
-                torch.std_mean(tensor) if tensor.numel() > 1 else tensor.mean()
-                torch.linalg.vector_norm(tensor)
+                tensor.sum()
+                torch.dot(tensor, tensor)
 
     def clear(self) -> None:
         """Nothing is kept."""

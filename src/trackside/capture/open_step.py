@@ -52,6 +52,8 @@ class OpenStep:
             self.reduce([name], [tensor], treatment.columns)
 
     def copy(self, name: str, tensor: Tensor, treatment: Treatment) -> None:
+        if not (treatment.raw or treatment.shape):
+            return
         source = readable(tensor)
         if treatment.shape or source is None or source.numel() == 0:
             self.shapes[name] = tuple(tensor.shape)
