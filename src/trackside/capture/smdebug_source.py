@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from trackside.capture.dtypes import Array
-from trackside.capture.event_record import read_tensor
 from trackside.capture.modes import ModeKeys
+from trackside.capture.smdebug_record import read_tensor
 from trackside.capture.step_table import StepTable
 from trackside.capture.tensor_index import CubeRun, Run, ShapeRun, TensorIndex
 from trackside.capture.trial_folder import FoundFile, TrialFolder
