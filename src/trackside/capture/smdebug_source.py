@@ -44,6 +44,13 @@ class EventBlock:
     def shape(self) -> tuple[int, ...]:
         return tuple(self._tensor()[1].shape)
 
+    @property
+    def place(self) -> tuple[str, int]:
+        return self.file.name, self.start
+
+    def followed_by(self, other: Any, limit_bytes: int) -> None:
+        """Each record is decoded for itself."""
+
     def _tensor(self) -> tuple[str, Array]:
         data, offset = self.folder.part(self.file, self.start, self.end)
         return read_tensor(bytes(data[self.start - offset : self.end - offset]))

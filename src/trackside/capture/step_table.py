@@ -1,6 +1,6 @@
 """Which steps a trial has, in which mode, by which workers, and which of them are complete."""
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -93,8 +93,13 @@ class StepTable:
             self._ordered[mode] = sorted(known)
         return self._ordered[mode]
 
-    def complete(self, mode: ModeKeys) -> list[int]:
-        return [step for step in self.all(mode) if self._is_complete_in(mode, step)]
+    def complete(self, mode: ModeKeys, *, after: int | None = None) -> list[int]:
+        steps = self.all(mode)
+        if after is not None:
+            steps = steps[bisect_right(steps, after) :]
+        if self.has_only_complete_steps:
+            return list(steps)
+        return [step for step in steps if self._is_complete_in(mode, step)]
 
     def is_complete(self, global_step: int) -> bool:
         return (
