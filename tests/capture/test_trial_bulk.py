@@ -174,6 +174,9 @@ def test_the_table_has_a_row_for_each_tensor(trial):
     )
     assert rows["conv1_output_0"].shape == (2, 2, 2, 2)
     assert rows["conv1_output_0"].mean is None
+    loss = rows["CrossEntropyLoss_output_0"]
+    assert loss.mean is not None
+    assert loss.std is None  # a single element has none
 
 
 def test_the_table_of_a_collection_at_a_step(trial):

@@ -94,7 +94,7 @@ class SegmentWriter:
         self._waiting: deque[tuple[StepRecord, int]] = deque()
         self._waiting_bytes = self._writing_bytes = 0
         self._oldest = 0.0
-        self._collections: str | None = None
+        self._files: dict[str, str] = {}
         self._closing = False
         self._pid = os.getpid()
         self._wake = Condition()
@@ -136,8 +136,12 @@ class SegmentWriter:
     def put_collections(self, collections: str | Mapping[str, Any]) -> None:
         """File the JSON of `CollectionManager`; a later one replaces it."""
         text = collections if isinstance(collections, str) else json.dumps(collections)
+        self.put_file(self._collections_file, text)
+
+    def put_file(self, name: str, text: str) -> None:
+        """A small file beside the segments; a later one of that name replaces it."""
         with self._wake:
-            self._collections = text
+            self._files[name] = text
             self._wake.notify()
 
     def report(self) -> WriterReport:
@@ -198,10 +202,10 @@ class SegmentWriter:
         with self._wake:
             woken = self._is_due() or self._wake.wait(self._seconds_left())
             closing = self._closing
-            collections, self._collections = self._collections, None
+            files, self._files = self._files, {}
             batch, size = self._take() if self._is_segment_due() else ([], 0)
-        if collections is not None:
-            self._put(self._collections_file, collections)
+        for name, text in files.items():
+            self._put(name, text)
         if batch:
             self._write(batch, size, self._direct)
             with self._wake:
@@ -213,7 +217,7 @@ class SegmentWriter:
         return True
 
     def _is_due(self) -> bool:
-        return self._is_segment_due() or self._collections is not None or self._closing
+        return self._is_segment_due() or bool(self._files) or self._closing
 
     def _is_segment_due(self) -> bool:
         return bool(self._waiting) and (
