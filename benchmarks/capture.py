@@ -98,7 +98,12 @@ def run(quick: bool) -> list[Comparison]:
 
 
 def measure(
-    workload: str, mode: str, rounds: int, block_seconds: float, make_hook: Callable[..., Any]
+    workload: str,
+    mode: str,
+    rounds: int,
+    block_seconds: float,
+    make_hook: Callable[..., Any],
+    with_floor: bool = False,
 ) -> dict[str, Any]:
     """Figures without and with the hook; also run by the peer's interpreter."""
     torch.set_num_threads(1)  # the second core is the writer's; two compute threads hide its cost
@@ -113,13 +118,7 @@ def measure(
         _wait_until_quiet(out_dir)
         count = _steps_per_block(plain, block_seconds)
         every = MODES[mode].settings.get("every", 0)
-        floor: Reduce | CopyAndWrite | None = None
-        if "five" in MODES[mode].settings:
-            floor = Reduce(plain.model)
-        elif every:
-            # One saved step out of the four so far, or all of them.
-            saved = 4 if every == 1 else 1
-            floor = CopyAndWrite(Path(name) / "floor", _size_bytes(out_dir) // saved)
+        floor = _floor(mode, plain, out_dir) if with_floor and every else None
         for turn in range(rounds):
             turns = [(plain, plain_blocks), (hooked, hooked_blocks)]
             for training, blocks in turns if turn % 2 == 0 else turns[::-1]:
@@ -139,6 +138,17 @@ def measure(
         },
         "rounds": [h / p for h, p in zip(hooked_blocks.mean, plain_blocks.mean, strict=True)],
     }
+
+
+def _floor(mode: str, plain: Training, out_dir: Path) -> Reduce | CopyAndWrite:
+    if "five" in MODES[mode].settings:
+        return Reduce(plain.model)
+    from trackside.capture.trial import create_trial
+
+    trial = create_trial(out_dir, home=out_dir)
+    trial.wait_for_steps([0])
+    saved = len(trial.steps(show_incomplete_steps=True))
+    return CopyAndWrite(out_dir.with_name("floor"), _size_bytes(out_dir / "segments") // saved)
 
 
 def trackside_hook(out_dir: str, settings: dict[str, Any]) -> Any:
@@ -165,7 +175,8 @@ def _make(hook: Any, reduction: Any, save: Any, out_dir: str, settings: dict[str
 
 def _compare(workload: str, name: str, quick: bool, peer: Path | None) -> list[Comparison]:
     mode = MODES[name]
-    found = measure(workload, name, 2 if quick else 6, 0.5 if quick else 2.0, trackside_hook)
+    rounds, seconds = (2, 0.5) if quick else (6, 2.0)
+    found = measure(workload, name, rounds, seconds, trackside_hook, with_floor=True)
     plain = found["plain"]
     steps = {"trackside": plain * found["mean"], "no hook": plain}
     added = {"trackside": max(_NO_TIME, plain * (found["mean"] - 1))}
