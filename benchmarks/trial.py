@@ -4,30 +4,24 @@ The same values lie in one flat file for `np.memmap` and in a trial that smdebug
 """
 
 import json
-import shutil
 import subprocess
 import tempfile
 import time
-import venv
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
 from benchmarks.report import Comparison, Target
+from benchmarks.smdebug_peer import smdebug_environment, smdebug_python
 from trackside.capture.segments import StepRecord
 from trackside.capture.trial import create_trial
 from trackside.capture.writer import SegmentWriter
 
-PEERS = Path(__file__).parent / ".peers"
 NUM_TENSORS = 200
 ELEMENTS = 256
 ROUNDS = 3
 """The best of these counts: the machine's other work only ever makes a program slower."""
-
-SMDEBUG = ("smdebug==1.0.34", "numpy<2", "protobuf==3.20.3")
-IMPORTED_BY_SMDEBUG = ("boto3", "packaging", "pandas<2.2", "psutil", "pyinstrument", "requests")
-"""It imports these though it does not always require them."""
 
 WRITE_WITH_SMDEBUG = """
 import sys
@@ -62,7 +56,12 @@ def run(quick: bool) -> list[Comparison]:
     with tempfile.TemporaryDirectory(prefix="trackside-bench-") as name:
         folder = Path(name)
         _write(folder, num_steps)
-        return [_values(folder, num_steps), _touched(folder, num_steps)]
+        return [
+            _values(folder, num_steps),
+            _touched(folder, num_steps),
+            _cube(folder, num_steps),
+            _stored_cube(folder, num_steps),
+        ]
 
 
 def _values(folder: Path, num_steps: int) -> Comparison:
@@ -89,7 +88,7 @@ def _values(folder: Path, num_steps: int) -> Comparison:
         "seconds",
         figures,
         targets=tuple(targets),
-        notes=("smdebug runs with the pure-Python protobuf that pip installs for it.",),
+        notes=("smdebug runs with a compiled protobuf.",),
     )
 
 
@@ -108,20 +107,57 @@ def _touched(folder: Path, num_steps: int) -> Comparison:
             for step in range(num_steps):
                 values[step, tensor].sum()
 
-    def cube() -> None:
-        create_trial(folder / "trial", home=folder).cube(reduction="sum")
-
-    def whole() -> None:
-        _mapped(folder, num_steps).sum(axis=2, dtype=np.float64)
-
     return Comparison(
         f"Sum each of {NUM_TENSORS * num_steps:,} values of {4 * ELEMENTS} bytes",
         "seconds",
         {
             "trackside": _best(ours),
             "np.memmap": _best(memmap),
-            "trackside, as one cube": _best(cube),
-            "np.memmap, as one array": _best(whole),
+        },
+        targets=(Target("np.memmap", 0.5),),
+    )
+
+
+def _cube(folder: Path, num_steps: int) -> Comparison:
+    """The same sums in one call, of a trial that is open, as a rule's is."""
+    trial = create_trial(folder / "trial", home=folder)
+
+    def whole() -> None:
+        _mapped(folder, num_steps).sum(axis=2, dtype=np.float64)
+
+    return Comparison(
+        f"Sum each of {NUM_TENSORS * num_steps:,} values at once",
+        "seconds",
+        {"trackside": _best(lambda: trial.cube(reduction="sum")), "np.memmap": _best(whole)},
+        targets=(Target("np.memmap", 0.5),),
+    )
+
+
+def _stored_cube(folder: Path, num_steps: int) -> Comparison:
+    """One of five stored reductions of all tensors at all steps, and of the last tenth alone."""
+    shape = (num_steps, NUM_TENSORS, 5)
+    values = np.random.default_rng(0).standard_normal(shape)
+    values.tofile(folder / "reductions")
+    names = tuple(f"gradient/Net_layer{i}.weight" for i in range(NUM_TENSORS))
+    columns = ("l2", "max", "mean", "min", "std")
+    with SegmentWriter(str(folder / "reduced"), "worker_0", home=folder) as writer:
+        writer.put_collections({"collections": {}})
+        for step, matrix in enumerate(values):
+            writer.add(StepRecord(step, "TRAIN", step, time.time(), {}, names, columns, matrix))
+    trial = create_trial(folder / "reduced", home=folder)
+
+    def memmap() -> None:
+        np.array(np.memmap(folder / "reductions", "<f8", "r", shape=shape)[:, :, 0])
+
+    return Comparison(
+        f"Read one stored reduction of {NUM_TENSORS} tensors over {num_steps:,} steps",
+        "seconds",
+        {
+            "trackside": _best(lambda: trial.cube(reduction="l2")),
+            "trackside, the last tenth": _best(
+                lambda: trial.cube(reduction="l2", after_step=num_steps * 9 // 10)
+            ),
+            "np.memmap": _best(memmap),
         },
         targets=(Target("np.memmap", 0.5),),
     )
@@ -146,37 +182,25 @@ def _mapped(folder: Path, num_steps: int) -> "np.memmap[tuple[int, ...], np.dtyp
 
 def _smdebug_seconds(folder: Path, num_steps: int) -> float | None:
     """None where its environment cannot be made: it needs packages of another age."""
-    python = _smdebug_python()
+    python = smdebug_python()
     if python is None:
         return None
     out = folder / "smdebug"
     sizes = [str(number) for number in (num_steps, NUM_TENSORS, ELEMENTS)]
     command = [str(python), "-c", WRITE_WITH_SMDEBUG, str(folder / "flat"), str(out), *sizes]
-    subprocess.run(command, check=True, capture_output=True)
+    subprocess.run(command, check=True, capture_output=True, env=smdebug_environment())
     collections = out / "collections" / "000000000" / "worker_0_collections.json"
     collections.parent.mkdir(parents=True)
     collections.write_text(json.dumps({"collections": {}, "_meta": {"num_workers": 1}}))
     (out / "training_job_end.ts").touch()
     done = subprocess.run(
-        [str(python), "-c", READ_WITH_SMDEBUG, str(out)], check=True, capture_output=True, text=True
+        [str(python), "-c", READ_WITH_SMDEBUG, str(out)],
+        check=True,
+        capture_output=True,
+        text=True,
+        env=smdebug_environment(),
     )
     return float(done.stdout.rpartition("seconds ")[2])
-
-
-def _smdebug_python() -> Path | None:
-    folder = PEERS / "smdebug"
-    python = folder / "bin" / "python"
-    if not python.exists():
-        venv.create(folder, with_pip=True)
-        try:
-            subprocess.run(
-                [str(python), "-m", "pip", "install", "-qq", *SMDEBUG, *IMPORTED_BY_SMDEBUG],
-                check=True,
-            )
-        except subprocess.CalledProcessError:
-            shutil.rmtree(folder)
-            return None
-    return python
 
 
 def _best(read: Callable[[], None]) -> float:

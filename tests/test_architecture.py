@@ -16,7 +16,7 @@ ROOT = "root"
 MAY_IMPORT = {
     ROOT: {ROOT},
     "storage": {ROOT},
-    "capture": {ROOT, "storage"},
+    "capture": {ROOT, "storage", "curves"},
     "rules": {ROOT, "storage", "capture", "curves"},
     "smdebug_alias": {"capture", "rules"},
     "toolkit": {ROOT},
@@ -98,6 +98,7 @@ HEAVY = {"obstore", "isal", "rich", "click", "psutil", "sqlite3", "asyncio", "to
         ("import trackside.toolkit.__main__", set()),
         ("import trackside.supervisor.__main__", set()),
         ("import trackside.jobs.jobs", {"sqlite3"}),
+        ("import trackside.curves.event_file", set()),
         ("import trackside.capture", set()),
         ("import trackside.capture.trial", {"numpy"}),
     ],

@@ -11,6 +11,8 @@ import torch
 from torch import nn
 
 from tests.capture.networks import Net, read, train
+from tests.conftest import environment_for
+from trackside.capture.failures import MARKER
 from trackside.capture.flight_recorder import REPORT, TRIGGER
 from trackside.capture.hook import Hook
 from trackside.capture.reduction_config import ReductionConfig
@@ -37,6 +39,33 @@ def recording(
 
 def dumps(out_dir: Path) -> Any:
     return json.loads((out_dir / REPORT).read_text())
+
+
+def test_its_report_and_capture_errors_reach_an_object_store(s3_server, monkeypatch):
+    for name, value in environment_for(s3_server.url).items():
+        monkeypatch.setenv(name, value)
+    bucket = s3_server.make_bucket()
+    hook = Hook(
+        f"s3://{bucket}/run",
+        save_config=EVERY_STEP,
+        include_collections=["weights", "empty one"],  # which has no pattern: a failure
+        ring=3,
+    )
+    model = Net()
+    hook.register_module(model)
+    train(model, 2)
+    with torch.no_grad():
+        model.out.weight[0, 0] = math.nan
+    train(model, 2)
+    hook.close()
+
+    def load(name: str) -> Any:
+        found = s3_server.client().get_object(Bucket=bucket, Key=f"run/{name}")
+        return json.loads(found["Body"].read())
+
+    (dumped,) = load(REPORT)
+    assert (dumped["reason"], dumped["tensor"]) == ("not finite", "Net_out.weight")
+    assert "empty one" in load(MARKER)["errors"][0]["message"]
 
 
 def test_nothing_is_written_while_nothing_happens(tmp_path):

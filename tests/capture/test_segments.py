@@ -19,7 +19,7 @@ from trackside.capture.segment_reader import (
     header_size,
     parse_header,
 )
-from trackside.capture.segments import Skipped, StepRecord, write_segment
+from trackside.capture.segments import Skipped, StepRecord, lay_out, write_parts
 
 
 def record(step: int = 0, mode: str = "TRAIN", **parts: Any) -> StepRecord:
@@ -32,10 +32,12 @@ def written(
     path = tmp_path / "x.safetensors"
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     try:
-        skipped = write_segment(descriptor, records, worker)
+        segment = lay_out(records, worker)
+        write_parts(descriptor, segment.parts)
     finally:
         os.close(descriptor)
-    return path.read_bytes(), skipped
+    assert path.stat().st_size == segment.size_bytes
+    return path.read_bytes(), segment.skipped
 
 
 M = np.array([[7.0]], np.float32)
@@ -70,6 +72,46 @@ def test_one_tensor_at_several_steps_is_one_entry_that_any_tool_can_stack(tmp_pa
     header = json.loads(data[8 : header_size(data[:8], len(data))])
     assert header["w"]["shape"] == [3, 4]
     assert header["w"]["dtype"] == "I64"
+
+
+def test_a_tensor_under_several_names_is_written_once(tmp_path):
+    steps = [torch.full((1000,), float(step)) for step in range(3)]
+    data, _ = written(
+        tmp_path,
+        [record(s, tensors={"relu_output_0": t, "fc_input_0": t}) for s, t in enumerate(steps)],
+    )
+    assert len(data) < 2 * 3 * 4000
+    header = json.loads(data[8 : header_size(data[:8], len(data))])
+    assert set(header) == {"__metadata__", "relu_output_0"}
+    described = json.loads(header["__metadata__"]["trackside"])
+    assert described["aliases"] == {"relu_output_0": ["fc_input_0"]}
+    values = values_of(data)
+    for step, tensor in enumerate(steps):
+        for name in ("relu_output_0", "fc_input_0"):
+            np.testing.assert_array_equal(values[name, step], tensor.numpy())
+
+
+def test_names_that_part_at_one_step_are_written_each_for_itself(tmp_path):
+    shared, own = torch.zeros(3), torch.ones(3)
+    data, _ = written(
+        tmp_path,
+        [
+            record(0, tensors={"a": shared, "b": shared}),
+            record(1, tensors={"a": shared, "b": own}),
+        ],
+    )
+    values = values_of(data)
+    assert [values[name, step][0] for name in "ab" for step in (0, 1)] == [0, 0, 0, 1]
+
+
+def test_aliases_of_one_name_with_two_shapes_are_kept_apart(tmp_path):
+    small, large = torch.zeros(2), torch.ones(4)
+    data, _ = written(
+        tmp_path,
+        [record(0, tensors={"a": small, "b": small}), record(1, tensors={"a": large, "b": large})],
+    )
+    values = values_of(data)
+    assert [values["b", step].shape for step in (0, 1)] == [(2,), (4,)]
 
 
 def test_the_file_follows_the_safetensors_format(tmp_path):

@@ -4,16 +4,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from torch import nn
 
 from tests.capture.networks import Net, train
-from trackside.capture.crc32c import crc32c
-from trackside.capture.event_file import EDGES, EventFile
 from trackside.capture.hook import Hook
 from trackside.capture.modes import ModeKeys
 from trackside.capture.save_config import SaveConfig
+from trackside.capture.tensorboard_export import add_histogram, clean_tag
+from trackside.curves.event_file import EventFile
 
 accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
 
@@ -24,34 +22,13 @@ def load(folder: Path) -> Any:
     return read
 
 
-def plain_crc32c(data: bytes) -> int:
-    crc = 0xFFFFFFFF
-    for byte in data:
-        crc ^= byte
-        for _ in range(8):
-            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
-    return crc ^ 0xFFFFFFFF
-
-
-def test_the_checksum_of_the_standards_example():
-    assert crc32c(b"123456789") == 0xE3069283
-
-
-@given(st.one_of(st.binary(max_size=300), st.binary(min_size=250, max_size=2000)))
-def test_the_checksum_is_the_same_at_every_length(data):
-    assert crc32c(data) == plain_crc32c(data)
-
-
-def test_there_are_as_many_edges_as_tensorflow_has():
-    assert len(EDGES) == 1549
-
-
 def test_scalars_and_histograms_are_read_by_tensorboard_itself(tmp_path):
     values = np.concatenate([np.random.default_rng(0).normal(size=1000), [np.nan, np.inf, 0.0]])
     file = EventFile(tmp_path)
-    file.add_scalar("a b/ü?", 2.5, 7, 100.0)
-    file.add_histogram("values", values, 7, 100.0)
-    file.add_histogram("huge", np.array([-1e30, 1e30, 1e-20]), 7, 100.0)
+    file.add((clean_tag("a b/ü?"), 2.5, 7, 100.0))
+    add_histogram(file, "values", torch.from_numpy(values), 7, 100.0)
+    add_histogram(file, "huge", torch.tensor([-1e30, 1e30, 1e-20]), 7, 100.0)
+    add_histogram(file, "nothing", torch.tensor([torch.nan]), 7, 100.0)
     file.close()
 
     read = load(tmp_path)

@@ -1,4 +1,4 @@
-"""Two real processes over gloo: replicated (DDP) and sharded (`fully_shard`) training."""
+"""Two real processes over gloo: replicated (DDP) and sharded (`fully_shard`, FSDP) training."""
 
 import os
 import socket
@@ -62,14 +62,58 @@ assert hook.failures.count == 0, hook.failures._kinds
 dist.destroy_process_group()
 """
 
+FIRST_FSDP = """
+import sys, torch, torch.distributed as dist
+from torch import nn
+from torch.distributed.fsdp import FullyShardedDataParallel
+from trackside.capture.hook import Hook
+from trackside.capture.reduction_config import ReductionConfig
+from trackside.capture.save_config import SaveConfig
+
+out_dir, original_parameters = sys.argv[1], sys.argv[2] == "original"
+
+def trained(hook=None):
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(4, 8), nn.ReLU(inplace=True), nn.Linear(8, 2))
+    model = FullyShardedDataParallel(
+        net, use_orig_params=original_parameters, device_id=torch.device("cpu")
+    )
+    if hook is not None:
+        hook.register_module(model)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    for step in range(3):
+        optimizer.zero_grad()
+        model(torch.full((1, 4), 1.0 + step + dist.get_rank())).sum().backward()
+        optimizer.step()
+    return [parameter.detach().clone() for parameter in model.parameters()]
+
+dist.init_process_group("gloo")
+hook = Hook(
+    out_dir,
+    save_config=SaveConfig(save_interval=1),
+    save_all=True,
+    reduction_config=ReductionConfig(["max", "sum"], save_raw_tensor=True),
+    include_workers="all",
+)
+watched = trained(hook)
+hook.close()
+assert hook.failures.count == 0, hook.failures._kinds
+assert all(map(torch.equal, watched, trained())), "the hook changed the training"
+dist.destroy_process_group()
+"""
+
 
 def launch(how: str, out_dir: Path, workers: str, names: str = "clean") -> None:
+    run_twice(SCRIPT, how, str(out_dir), workers, names)
+
+
+def run_twice(script: str, *arguments: str) -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     ranks = [
         subprocess.Popen(
-            [sys.executable, "-c", SCRIPT, how, str(out_dir), workers, names],
+            [sys.executable, "-c", script, *arguments],
             env={
                 **os.environ,
                 "RANK": str(rank),
@@ -132,6 +176,19 @@ def test_sharded_models_save_the_shard_of_every_rank(tmp_path):
     shards = [gradient.value(0, worker=f"worker_{rank}") for rank in range(2)]
     np.testing.assert_array_equal(np.concatenate(shards), np.full((4, 4), 1.5))
     assert gradient.reduction_value(0, "sum", worker="worker_0") == 12.0
+
+
+@pytest.mark.parametrize(
+    ("parameters", "weight"), [("original", "Sequential_0.weight"), ("flat", "_flat_param")]
+)
+def test_the_first_fsdp_trains_as_if_nobody_watched(tmp_path, parameters, weight):
+    run_twice(FIRST_FSDP, str(tmp_path / "t"), parameters)
+
+    trial = read(tmp_path / "t")
+    assert trial.workers() == ["worker_0", "worker_1"]
+    assert trial.steps() == [0, 1, 2]
+    assert trial.tensor_names(regex=weight)
+    assert "0_output_0" in trial.tensor_names()
 
 
 def test_the_names_of_a_checkpoint_wrapper_are_seen_through(tmp_path):

@@ -9,6 +9,7 @@ import pytest
 
 from tests.capture.test_trial_live import flushed, record, writer_to
 from tests.capture.trials import SMDEBUG_TRIAL, write_the_same
+from tests.waiting import until
 from trackside.capture.exceptions import SMDebugValueError, TensorUnavailable
 from trackside.capture.modes import modes
 from trackside.capture.numpy_reductions import reduce_rows
@@ -75,6 +76,47 @@ def test_a_cube_reads_stored_reductions_of_several_segments_and_workers(tmp_path
     assert trial.cube(["a"], "mean", worker="worker_1").values[0, 0] == 100
 
 
+def test_many_tensors_of_several_kinds_in_one_file_each_get_their_own_figures(tmp_path):
+    """Neighbours in the file are read together; names are not in the file's order."""
+    names = [f"layer{i}" for i in range(30)]
+    with writer_to(tmp_path) as writer:
+        for step in range(3):
+            tensors: dict[str, Any] = {
+                name: np.full((2, 3) if i % 7 else 4, 100 * step + i, "f4" if i % 5 else "f8")
+                for i, name in enumerate(names)
+            }
+            tensors["twin"] = tensors["layer3"]
+            if step == 1:
+                del tensors["layer20"]
+            writer.add(record(step, tensors=tensors))
+    cube = create_trial(str(tmp_path)).cube(["twin", *names], "mean")
+    expected = [[100.0 * step + i for i in (3, *range(30))] for step in range(3)]
+    expected[1][21] = np.nan
+    np.testing.assert_array_equal(cube.values, expected)
+    assert not cube.saved[1, 21]
+    assert cube.saved.sum() == 3 * 31 - 1
+
+
+def test_a_cube_after_a_step_touches_no_earlier_file(tmp_path):
+    writer = writer_to(tmp_path)
+    for step in range(4):
+        matrix = np.array([[float(step)]])
+        parts: dict[str, Any] = {"reduced": ("a",), "reductions": ("mean",), "matrix": matrix}
+        writer.add(record(step, float(step), mode="EVAL" if step == 2 else "TRAIN", **parts))
+        flushed(writer, step + 1)
+    trial = create_trial(str(tmp_path))
+    until(lambda: len(trial.steps()) == 4)
+    for path in sorted(tmp_path.glob("segments/*/*"))[:2]:
+        path.unlink()
+    cube = trial.cube(["a", "w"], after_step=1)
+    assert cube.steps == (2, 3)
+    assert cube.values.tolist() == [[2, 2], [3, 3]]
+    assert trial.cube(["a"], mode=modes.TRAIN, after_step=1).steps == (3,)
+    assert trial.cube(["a"], after_step=3).values.shape == (0, 1)
+    writer.close()
+    assert trial.cube(["a"], after_step=99).steps == ()
+
+
 @pytest.mark.parametrize(
     "name", ["min", "max", "mean", "std", "variance", "sum", "prod", "median", "l1", "l2"]
 )
@@ -132,6 +174,9 @@ def test_the_table_has_a_row_for_each_tensor(trial):
     )
     assert rows["conv1_output_0"].shape == (2, 2, 2, 2)
     assert rows["conv1_output_0"].mean is None
+    loss = rows["CrossEntropyLoss_output_0"]
+    assert loss.mean is not None
+    assert loss.std is None  # a single element has none
 
 
 def test_the_table_of_a_collection_at_a_step(trial):

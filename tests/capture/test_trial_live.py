@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import struct
 import threading
 import time
 from pathlib import Path
@@ -16,16 +15,17 @@ from tests.capture.trials import SMDEBUG_TRIAL, collections_json, write_the_same
 from tests.waiting import until
 from trackside.capture import step_table
 from trackside.capture import trial as trial_module
-from trackside.capture.event_record import DamagedRecord, read_tensor
 from trackside.capture.exceptions import NoMoreData, StepNotYetAvailable, StepUnavailable
 from trackside.capture.modes import ModeKeys
 from trackside.capture.numpy_reductions import reduce_rows
 from trackside.capture.refreshing import no_refresh, refresh
 from trackside.capture.segments import StepRecord
+from trackside.capture.smdebug_record import DamagedRecord, read_tensor
 from trackside.capture.step_table import StepState
 from trackside.capture.trial import create_trial
 from trackside.capture.trial_folder import TrialFolder
 from trackside.capture.writer import SegmentWriter, WriterLimits
+from trackside.curves.records import frame
 
 EAGER = WriterLimits(age_seconds=0.01)
 
@@ -341,7 +341,7 @@ def test_text_in_an_smdebug_trial_is_read_and_has_no_figures():
 
     tensor = bytes([1 << 3, 7]) + field(8, b"cat") + field(8, "ü".encode())
     event = field(5, field(1, field(1, b"tag") + field(8, tensor)))
-    framed = struct.pack("<Q", len(event)) + bytes(4) + event + bytes(4)
+    framed = frame(event)
     name, value = read_tensor(framed)
     assert (name, value.tolist()) == ("str", ["cat", "ü"])
     assert np.isnan(reduce_rows(value[None], "mean")).all()

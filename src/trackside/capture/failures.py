@@ -1,5 +1,6 @@
 """Where defects of capture end: logged once, counted, left in a file, never raised."""
 
+import json
 import logging
 import traceback
 from collections.abc import Callable
@@ -19,7 +20,10 @@ logger = logging.getLogger(__name__)
 
 
 class Failures:
+    """`send` takes name and text of a file, where the trial is in no folder of this machine."""
+
     def __init__(self, folder: Path | None) -> None:
+        self.send: Callable[[str, str], None] | None = None
         self._marker = None if folder is None else folder / MARKER
         self._kinds: dict[tuple[str, str], dict[str, Any]] = {}
         self.count = 0
@@ -50,17 +54,20 @@ class Failures:
             where,
             type(error).__name__,
             error,
-            self._marker or "memory",
+            self._marker or (MARKER if self.send else "memory"),
             exc_info=error,
         )
         self._leave_marker()
 
     def _leave_marker(self) -> None:
+        content = {"count": self.count, "errors": [*self._kinds.values()]}
         if self._marker is None:
+            if self.send is not None:
+                self.send(MARKER, json.dumps(content))
             return
         try:
             self._marker.parent.mkdir(parents=True, exist_ok=True)
-            write_json(self._marker, {"count": self.count, "errors": [*self._kinds.values()]})
+            write_json(self._marker, content)
         except OSError:  # the disk may be the very problem; the log has it
             logger.debug("The marker %s could not be written.", self._marker, exc_info=True)
 

@@ -4,6 +4,7 @@ That is: when a NaN or an infinity first appears, when the script dies of an exc
 somebody asks, by `hook.dump()` or by a file called `dump-requested` in the trial's folder.
 """
 
+import json
 import logging
 import math
 import sys
@@ -37,11 +38,14 @@ class FlightRecorder:
         write: Callable[[StepRecord], None],
         finish_step: Callable[[], None],
         folder: Path | None,
+        send: Callable[[str, str], None] | None = None,
     ) -> None:
+        """The report goes to `folder`; without one, name and text of it go to `send`."""
         self._steps: deque[list[StepRecord]] = deque(maxlen=num_steps)
         self._write = write
         self._finish_step = finish_step
         self._folder = folder
+        self._send = send
         self._dumps: list[dict[str, Any]] = []
         self._is_finite = True
         self._previous_excepthook = sys.excepthook
@@ -76,6 +80,8 @@ class FlightRecorder:
         if self._folder is not None:
             self._folder.mkdir(parents=True, exist_ok=True)
             write_json(self._folder / REPORT, self._dumps)
+        elif self._send is not None:
+            self._send(REPORT, json.dumps(self._dumps))
 
     def close(self) -> None:
         if sys.excepthook == self._on_exception:
@@ -98,10 +104,13 @@ def first_not_finite(records: list[StepRecord]) -> str | None:
     """The first tensor, in the order they were taken, that holds a NaN or an infinity."""
     bad: set[str] = set()
     names: dict[str, None] = {}
+    looked_at: dict[int, bool] = {}  # one tensor may stand under several names
     for record in records:
         for name, tensor in record.tensors.items():
             names[name] = None
-            if not _is_finite(tensor):
+            if id(tensor) not in looked_at:
+                looked_at[id(tensor)] = _is_finite(tensor)
+            if not looked_at[id(tensor)]:
                 bad.add(name)
         if record.matrix is not None:
             names.update(dict.fromkeys(record.reduced))
@@ -125,5 +134,5 @@ def _is_finite(tensor: Tensor) -> bool:
         return True
     if tensor.element_size() == 1:
         tensor = tensor.float()
-    # One pass: the largest magnitude is NaN or infinite exactly when an element is.
-    return math.isfinite(torch.linalg.vector_norm(tensor, ord=math.inf).item())
+    # One pass: a bound is NaN or infinite exactly when an element is.
+    return all(math.isfinite(bound.item()) for bound in torch.aminmax(tensor))

@@ -1,27 +1,32 @@
 """Copies tensors into memory that is used again: fresh pages cost more than the copying."""
 
 import weakref
-from collections import defaultdict
+from collections import OrderedDict, deque
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+Memory = np.ndarray[Any, Any]
+
 _POOLED_BYTES = 1 << 16
 """Below this the allocator's own cache is quicker."""
-_KEPT_BYTES = 512 << 20
-"""Free memory kept for later; what comes back beyond it is given up."""
+_KEPT_BYTES = 1 << 30
+"""Free memory kept for later; beyond it, what was used longest ago is given up."""
 
 
 class HostCopies:
     """A copy may be kept as long as anybody likes; its memory returns when the last view is gone.
 
-    Nobody has to hand anything back: the pool hears of it through a weak reference.
+    Nobody has to hand anything back: the pool hears of it through a weak reference, in whichever
+    thread drops the copy. Such a thread only appends to `_returned`; the rest is the training
+    thread's.
     """
 
     def __init__(self) -> None:
-        self._free: defaultdict[int, list[np.ndarray[Any, Any]]] = defaultdict(list)
+        self._free: OrderedDict[int, list[Memory]] = OrderedDict()
+        self._returned: deque[Memory] = deque()
         self._leases: dict[int, weakref.ref[Any]] = {}
         self._kept_bytes = 0
 
@@ -34,11 +39,13 @@ class HostCopies:
         buffer = torch.from_numpy(self._lease(size)).view(source.dtype).view(source.shape)
         return buffer.copy_(source)
 
-    def _lease(self, size: int) -> np.ndarray[Any, Any]:
-        free = self._free[size]
+    def _lease(self, size: int) -> Memory:
+        self._collect()
+        free = self._free.get(size)
         if free:
             memory = free.pop()
             self._kept_bytes -= size
+            self._free.move_to_end(size)
         else:
             memory = np.empty(size, dtype=np.uint8)
         lease = memory[:]  # dies with the tensors made of it, unlike `memory`
@@ -46,9 +53,19 @@ class HostCopies:
 
         def give_back(_: object) -> None:
             del self._leases[key]
-            if self._kept_bytes + size <= _KEPT_BYTES:
-                self._kept_bytes += size
-                free.append(memory)
+            self._returned.append(memory)
 
         self._leases[key] = weakref.ref(lease, give_back)
         return lease
+
+    def _collect(self) -> None:
+        while self._returned:
+            memory = self._returned.popleft()
+            self._free.setdefault(memory.nbytes, []).append(memory)
+            self._kept_bytes += memory.nbytes
+        while self._kept_bytes > _KEPT_BYTES:
+            oldest, free = next(iter(self._free.items()))
+            if free:
+                self._kept_bytes -= free.pop().nbytes
+            else:
+                del self._free[oldest]

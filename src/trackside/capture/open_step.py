@@ -36,6 +36,7 @@ class OpenStep:
     _seen: dict[int, tuple[weakref.ref[Tensor], int, Tensor]] = field(default_factory=dict)
     _indices: dict[str, int] = field(default_factory=dict)
     _device_copies: DeviceCopies | None = None
+    _num_bytes: int = 0
 
     def next_index(self, stem: str) -> int:
         """Counts on when a module runs again within the step."""
@@ -51,6 +52,8 @@ class OpenStep:
             self.reduce([name], [tensor], treatment.columns)
 
     def copy(self, name: str, tensor: Tensor, treatment: Treatment) -> None:
+        if not (treatment.raw or treatment.shape):
+            return
         source = readable(tensor)
         if treatment.shape or source is None or source.numel() == 0:
             self.shapes[name] = tuple(tensor.shape)
@@ -88,6 +91,7 @@ class OpenStep:
             for _ in range(max(1, len(self._matrices)))
         ]
         records[0].tensors = dict(self.tensors)
+        records[0].size_bytes = self._num_bytes
         for record, (columns, (names, blocks)) in zip(
             records, self._matrices.items(), strict=False
         ):
@@ -96,7 +100,7 @@ class OpenStep:
                 names, np.concatenate([np.asarray(block) for block in blocks])
             )
         for record in records[1:]:
-            record.shapes = {}
+            record.shapes, record.size_bytes = {}, 0
         return records
 
     def _add_rows(self, names: list[str], columns: Columns, matrix: Any) -> None:
@@ -116,6 +120,7 @@ class OpenStep:
         return copy
 
     def _fresh_copy(self, source: Tensor) -> Tensor:
+        self._num_bytes += source.nbytes
         if source.device.type == "cpu":
             return self.copies.copy(source)
         if source.device.type != "cuda":

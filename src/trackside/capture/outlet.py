@@ -32,6 +32,8 @@ class Outlet:
         self._failures = failures
         self._folder = location.local
         self._writer = writer
+        self._send = None if writer is None or location.local else writer.put_file
+        failures.send = self._send
         self._metrics = metrics
         self._recorder: FlightRecorder | None = None
         self._tensorboard = (
@@ -42,7 +44,9 @@ class Outlet:
 
     def keep_last(self, num_steps: int, finish_step: Callable[[], None]) -> None:
         """From here on steps stay in memory until something goes wrong."""
-        self._recorder = FlightRecorder(num_steps, self.write, finish_step, self._folder)
+        self._recorder = FlightRecorder(
+            num_steps, self.write, finish_step, self._folder, self._send
+        )
 
     def put_collections(self, collections: dict[str, Any]) -> None:
         if self._writer is not None:

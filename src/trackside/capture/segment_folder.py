@@ -7,9 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from threading import Lock
 
-from trackside.capture.segments import Skipped, StepRecord, write_segment
+from trackside.capture.direct_output import DirectOutput
+from trackside.capture.segments import Skipped, StepRecord, lay_out, write_parts
 from trackside.capture.trial_layout import SegmentName, segments_of
 from trackside.durable import sync_folder
+
+_LARGE_BYTES = 4 << 20
+"""From here on a segment is not left in the page cache, if its writer is free to wait."""
 
 
 class SegmentFolder:
@@ -28,8 +32,14 @@ class SegmentFolder:
     def has_unsynced(self) -> bool:
         return bool(self._unsynced)
 
-    def write(self, records: Sequence[StepRecord]) -> list[Skipped]:
-        """One segment of these records; returns the tensors that have no stored form."""
+    def write(
+        self, records: Sequence[StepRecord], direct: DirectOutput | None = None
+    ) -> list[Skipped]:
+        """One segment of these records; returns the tensors that have no stored form.
+
+        With `direct`, the caller waits for the disk if the segment is large.
+        """
+        segment = lay_out(records, self._worker)
         with self._lock:
             number, self._next_number = self._next_number, self._next_number + 1
         path = self._segments / str(SegmentName(self._session, number, records[0].step))
@@ -37,7 +47,10 @@ class SegmentFolder:
         descriptor = _create(temporary)
         try:
             try:
-                skipped = write_segment(descriptor, records, self._worker)
+                if direct is not None and segment.size_bytes >= _LARGE_BYTES:
+                    direct.write(descriptor, segment.parts)
+                else:
+                    write_parts(descriptor, segment.parts)
             finally:
                 os.close(descriptor)
             os.rename(temporary, path)
@@ -45,7 +58,7 @@ class SegmentFolder:
             temporary.unlink(missing_ok=True)
             raise
         self._unsynced.append(path)
-        return skipped
+        return segment.skipped
 
     def put(self, name: str, data: bytes) -> None:
         """A small file; one of that name is replaced."""

@@ -126,11 +126,13 @@ def _contents(entries: Mapping[str, Entry], described: Mapping[str, Any]) -> Seg
     numbers = [step for step, *_ in steps]
     if any(first >= second for first, second in pairwise(numbers)):
         raise TornSegment(f"steps out of order, {numbers}")
-    renamed = described["names"]
+    renamed, aliases = described["names"], described.get("aliases", {})
     tensors = []
     for group in described["tensors"]:
         at = _steps(numbers, group["rows"])
-        tensors += [TensorRun(renamed.get(k, k), entries[k], at) for k in group["entries"]]
+        for key in group["entries"]:
+            names = (renamed.get(key, key), *aliases.get(key, ()))
+            tensors += [TensorRun(name, entries[key], at) for name in names]
     if any(run.entry.stored_shape[:1] != (len(run.steps),) for run in tensors):
         raise TornSegment("an entry with more or fewer steps than it says")
     reductions = [

@@ -1,7 +1,7 @@
 """Finds what is new in a trial of our own format and enters it into the index."""
 
 import logging
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from trackside.capture.dtypes import Array
 from trackside.capture.modes import ModeKeys
@@ -39,6 +39,21 @@ class SegmentBlock(NamedTuple):
     @property
     def shape(self) -> tuple[int, ...]:
         return self.entry.shape
+
+    @property
+    def place(self) -> tuple[str, int]:
+        return self.file.name, self.entry.start
+
+    def followed_by(self, other: Any, limit_bytes: int) -> "SegmentBlock | None":
+        mine = self.entry
+        if not isinstance(other, SegmentBlock) or self.file is not other.file:
+            return None
+        start, end, dtype, _, (num_steps, *shape) = theirs = other.entry
+        is_alike = dtype == mine.dtype and shape == list(mine.stored_shape[1:])
+        if start != mine.end or not is_alike or end - mine.start > limit_bytes:
+            return None
+        longer = (mine.stored_shape[0] + num_steps, *shape)
+        return self._replace(entry=mine._replace(end=theirs.end, stored_shape=longer))
 
 
 class SegmentSource:

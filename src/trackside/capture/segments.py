@@ -33,6 +33,8 @@ class StepRecord:
     """What one worker saved of one step. A step may come in several records; readers merge them.
 
     Tensors are on the CPU, contiguous and owned by the record: nobody changes them afterwards.
+    One that stands under several names (the output of one module is the next one's input) is
+    written once.
     """
 
     step: int
@@ -54,7 +56,7 @@ class StepRecord:
     """Tensors of which only the shape was asked for."""
     scalars: dict[str, float] = field(default_factory=dict)
     size_bytes: int | None = None
-    """Bytes of `tensors` where the maker knows them; counted by the writer otherwise."""
+    """Bytes of `tensors`, each counted once, where the maker knows; counted otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,21 +68,41 @@ class Skipped:
     reason: str
 
 
-def write_segment(descriptor: int, records: Sequence[StepRecord], worker: str) -> list[Skipped]:
-    """Write the whole file at the descriptor's position, without copying tensors."""
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """The file's bytes in order, in pieces that share memory with the records."""
+
+    parts: list[Any]
+    size_bytes: int
+    skipped: list[Skipped]
+
+
+def lay_out(records: Sequence[StepRecord], worker: str) -> Segment:
     layout = _Layout(worker)
     for record in _one_per_step(records):
         layout.add(record)
     header, parts = layout.finish()
-    _write_all(descriptor, [header, *parts])
-    return layout.skipped
+    return Segment([header, *parts], len(header) + sum(map(len, parts)), layout.skipped)
+
+
+def write_parts(descriptor: int, parts: Sequence[Any]) -> None:
+    """At the descriptor's position, without copying."""
+    for start in range(0, len(parts), _PARTS_PER_WRITE):
+        batch = list(parts[start : start + _PARTS_PER_WRITE])
+        while batch:
+            written = os.writev(descriptor, batch)
+            while batch and written >= len(batch[0]):
+                written -= len(batch.pop(0))
+            if written:
+                batch[0] = memoryview(batch[0])[written:]
 
 
 def record_size(record: StepRecord) -> int:
     """Bytes the record keeps in memory, near enough to bound a queue."""
     size = record.size_bytes
     if size is None:
-        size = sum([tensor.nbytes for tensor in record.tensors.values()])
+        distinct = {id(tensor): tensor for tensor in record.tensors.values()}
+        size = sum([tensor.nbytes for tensor in distinct.values()])
     if record.matrix is not None:
         size += record.matrix.nbytes
     # What the dictionaries and small objects cost, measured with tracemalloc.
@@ -96,6 +118,8 @@ class _Column:
     shape: tuple[int, ...]
     rows: list[int] = field(default_factory=list)
     parts: list[Any] = field(default_factory=list)
+    aliases: list[str] = field(default_factory=list)
+    """Other tensors that were the very same at the very same steps."""
 
     def put(self, row: int, part: Any) -> None:
         if self.rows and self.rows[-1] == row:
@@ -103,6 +127,11 @@ class _Column:
         else:
             self.rows.append(row)
             self.parts.append(part)
+
+    @property
+    def content(self) -> tuple[Any, ...]:
+        """Equal for columns that would put the same bytes in the file: they share the parts."""
+        return self.dtype, self.shape, tuple(self.rows), tuple(map(id, self.parts))
 
     @property
     def itemsize(self) -> int:
@@ -128,9 +157,12 @@ class _Layout:
     def add(self, merged: "_MergedStep") -> None:
         record, row = merged.record, len(self._steps)
         self._steps.append((record.step, record.mode, record.mode_step, record.time))
+        known: dict[int, _Part] = {}
         for name, value in itertools.chain(record.tensors.items(), record.scalars.items()):
             try:
-                dtype, shape, part = _as_bytes(value)
+                if id(value) not in known:
+                    known[id(value)] = _as_bytes(value)
+                dtype, shape, part = known[id(value)]
             except (AttributeError, RuntimeError, TypeError, ValueError) as error:
                 self.skipped.append(Skipped(name, record.step, str(error)))
                 continue
@@ -184,7 +216,12 @@ class _Layout:
         A tensor's entry has its name; a second one of that name gets a number behind it.
         """
         named = {cube.name: cube for cube in self._cubes.values()}
+        written: dict[tuple[Any, ...], _Column] = {}
         for column in self._columns.values():
+            first = written.setdefault(column.content, column)
+            if first is not column:
+                first.aliases.append(column.name)
+                continue
             plain = not column.name.startswith((CUBES, "__metadata__"))
             key = name = column.name if plain else f"tensor/{column.name}"
             numbers = itertools.count(2)
@@ -204,6 +241,7 @@ class _Layout:
             "steps": self._steps,
             "tensors": [{"rows": rows, "entries": keys} for rows, keys in by_rows.items()],
             "names": {key: column.name for key, column in columns.items() if key != column.name},
+            "aliases": {key: column.aliases for key, column in columns.items() if column.aliases},
             "pairs": [key for key, column in columns.items() if column.dtype == "complex128"],
             "reductions": [
                 {"entry": cube.name, "rows": cube.rows, "tensors": tensors, "columns": reductions}
@@ -246,7 +284,10 @@ def _merged(first: StepRecord, second: StepRecord) -> StepRecord:
     )
 
 
-def _as_bytes(value: Any) -> tuple[str, tuple[int, ...], Array]:
+_Part = tuple[str, tuple[int, ...], Array]
+
+
+def _as_bytes(value: Any) -> _Part:
     """Type name, shape and the elements as flat bytes, sharing memory where it is contiguous."""
     if isinstance(value, float | int):
         value = np.array([value], np.float64)  # smdebug, too, gives a number back as shape (1,)
@@ -275,14 +316,3 @@ def _from_torch(value: Any, name: str) -> Array:
         value = value.contiguous().reshape(-1).view(sys.modules["torch"].uint8)
     array: Array = value.numpy()
     return array
-
-
-def _write_all(descriptor: int, parts: Sequence[Any]) -> None:
-    for start in range(0, len(parts), _PARTS_PER_WRITE):
-        batch = list(parts[start : start + _PARTS_PER_WRITE])
-        while batch:
-            written = os.writev(descriptor, batch)
-            while batch and written >= len(batch[0]):
-                written -= len(batch.pop(0))
-            if written:
-                batch[0] = memoryview(batch[0])[written:]

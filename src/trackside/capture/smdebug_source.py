@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from trackside.capture.dtypes import Array
-from trackside.capture.event_record import read_tensor
 from trackside.capture.modes import ModeKeys
+from trackside.capture.smdebug_record import read_tensor
 from trackside.capture.step_table import StepTable
 from trackside.capture.tensor_index import CubeRun, Run, ShapeRun, TensorIndex
 from trackside.capture.trial_folder import FoundFile, TrialFolder
@@ -43,6 +43,13 @@ class EventBlock:
     @property
     def shape(self) -> tuple[int, ...]:
         return tuple(self._tensor()[1].shape)
+
+    @property
+    def place(self) -> tuple[str, int]:
+        return self.file.name, self.start
+
+    def followed_by(self, other: Any, limit_bytes: int) -> None:
+        """Each record is decoded for itself."""
 
     def _tensor(self) -> tuple[str, Array]:
         data, offset = self.folder.part(self.file, self.start, self.end)

@@ -1,7 +1,7 @@
 """Which steps a trial has, in which mode, by which workers, and which of them are complete."""
 
-from bisect import bisect_left
-from dataclasses import dataclass, field
+from bisect import bisect_left, bisect_right
+from dataclasses import dataclass
 from enum import Enum
 
 from trackside.capture.modes import ModeKeys
@@ -21,7 +21,8 @@ class SavedStep:
     mode: ModeKeys
     mode_step: int
     time: float
-    workers: set[str] = field(default_factory=set)
+    workers: frozenset[str] = frozenset()
+    """One object for all steps that the same workers saved: a long trial has many steps."""
 
 
 class StepTable:
@@ -36,6 +37,7 @@ class StepTable:
         self._steps: dict[int, SavedStep] = {}
         self._by_mode: dict[ModeKeys, dict[int, int]] = {}
         self._ordered: dict[ModeKeys, list[int]] = {}
+        self._groups: dict[frozenset[str], frozenset[str]] = {}
 
     def __contains__(self, step: int) -> bool:
         return step in self._steps
@@ -67,7 +69,9 @@ class StepTable:
             saved = self._steps[step] = SavedStep(mode, mode_step, time)
             self._by_mode.setdefault(mode, {})[mode_step] = step
             self._ordered.clear()
-        saved.workers.add(worker)
+        if worker not in saved.workers:
+            together = saved.workers | {worker}
+            saved.workers = self._groups.setdefault(together, together)
 
     def get(self, step: int) -> SavedStep | None:
         return self._steps.get(step)
@@ -93,8 +97,13 @@ class StepTable:
             self._ordered[mode] = sorted(known)
         return self._ordered[mode]
 
-    def complete(self, mode: ModeKeys) -> list[int]:
-        return [step for step in self.all(mode) if self._is_complete_in(mode, step)]
+    def complete(self, mode: ModeKeys, *, after: int | None = None) -> list[int]:
+        steps = self.all(mode)
+        if after is not None:
+            steps = steps[bisect_right(steps, after) :]
+        if self.has_only_complete_steps:
+            return list(steps)
+        return [step for step in steps if self._is_complete_in(mode, step)]
 
     def is_complete(self, global_step: int) -> bool:
         return (

@@ -1,5 +1,6 @@
 """What is in a trial at a glance: a row for each tensor, for the terminal and the page."""
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,7 @@ class TensorRow:
     max: float | None
     mean: float | None
     std: float | None
+    """None of a single element, too."""
     l2: float | None
 
 
@@ -52,9 +54,11 @@ def _row(tensor: "Tensor", num_steps: int, step: int) -> TensorRow:
         dtype = tensor.dtype(step)
     except SMDebugError:
         dtype = None
-    return TensorRow(
-        tensor.name, shape, dtype, num_steps, step, *(_figure(tensor, step, f) for f in FIGURES)
-    )
+    figures = {name: _figure(tensor, step, name) for name in FIGURES}
+    mean, std = figures["mean"], figures["std"]
+    if mean is not None and std is not None and math.isfinite(mean) and math.isnan(std):
+        figures["std"] = None  # of one element there is none; other NaNs are in the mean too
+    return TensorRow(tensor.name, shape, dtype, num_steps, step, **figures)
 
 
 def _figure(tensor: "Tensor", step: int, reduction: str) -> float | None:

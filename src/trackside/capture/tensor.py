@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from trackside.capture.dtypes import Array
-from trackside.capture.event_record import DamagedRecord
 from trackside.capture.exceptions import (
     IndexReaderException,
     InvalidWorker,
@@ -17,6 +16,7 @@ from trackside.capture.exceptions import (
 )
 from trackside.capture.modes import ModeKeys
 from trackside.capture.numpy_reductions import column_name, reduce_rows
+from trackside.capture.smdebug_record import DamagedRecord
 from trackside.capture.step_table import StepState
 from trackside.capture.tensor_index import Block, TensorRecord
 from trackside.errors import ObjectNotFound

@@ -2,7 +2,7 @@
 
 from bisect import bisect_left, bisect_right
 from collections.abc import ItemsView, Iterator, Mapping
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from trackside.capture.dtypes import Array
 
@@ -22,6 +22,16 @@ class Block(Protocol):
     @property
     def shape(self) -> tuple[int, ...]:
         """Of one step."""
+        ...
+
+    @property
+    def place(self) -> tuple[str, int]:
+        """File and first byte: the order in which many blocks are best read."""
+        ...
+
+    def followed_by(self, other: Any, limit_bytes: int) -> "Block | None":
+        """Both as one block, this one's steps first; None unless the other lies right behind
+        this one, is of its kind, and both are no larger than that."""
         ...
 
 
@@ -76,6 +86,10 @@ class RunList(Generic[_R]):
     def of(self, worker: str) -> list[_R]:
         return self._workers[worker].runs if worker in self._workers else []
 
+    def since(self, worker: str, step: int) -> list[_R]:
+        """Those of a worker that may have this step or a later one."""
+        return self._workers[worker].since(step) if worker in self._workers else []
+
     def at(self, step: int, worker: str | None) -> list[tuple[_R, int]]:
         """Each run that has the step, with its row there. No worker: the first that has it."""
         for each in self.workers if worker is None else [worker]:
@@ -100,6 +114,11 @@ class _WorkerRuns(Generic[_R]):
             self._is_ordered = False
         self.runs.append(run)
         self._firsts.append(run.steps[0])
+
+    def since(self, step: int) -> list[_R]:
+        if not self._is_ordered:
+            return [run for run in self.runs if run.steps[-1] >= step]
+        return self.runs[max(0, bisect_right(self._firsts, step) - 1) :]
 
     def at(self, step: int) -> list[tuple[_R, int]]:
         candidates = self.runs

@@ -1,17 +1,21 @@
 """Shows saved values in TensorBoard: losses and scalars as curves, raw tensors as histograms."""
 
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from queue import Full, Queue
 from threading import Thread
 
+import numpy as np
 from torch import Tensor
 
-from trackside.capture.event_file import EventFile
 from trackside.capture.failures import Failures
 from trackside.capture.open_step import OpenStep
 from trackside.capture.segments import StepRecord
+from trackside.curves import wire
+from trackside.curves.event_file import EventFile
+from trackside.curves.histograms import Histogram
 
 _WAITING = 64
 """Steps that may wait. Further ones are left out and counted: training does not wait for it."""
@@ -43,11 +47,10 @@ class TensorBoardExport:
             file = self._file(step.mode)
             for name, tensor, treatment in tensors:
                 if treatment.is_scalar and tensor.numel() == 1:
-                    file.add_scalar(name, float(tensor), step.step, step.time)
-                elif treatment.histograms and _has_histogram(tensor):
-                    values = tensor.double().reshape(-1).numpy()
+                    file.add((clean_tag(name), float(tensor), step.step, step.time))
+                elif treatment.histograms:
                     tag = f"{treatment.histograms[0]}/{name}"
-                    file.add_histogram(tag, values, step.step, step.time)
+                    add_histogram(file, tag, tensor, step.step, step.time)
             file.flush()
 
         self._enqueue(write)
@@ -55,7 +58,7 @@ class TensorBoardExport:
     def add_scalar(self, name: str, value: float, step: int, at: float, mode: str) -> None:
         def write() -> None:
             file = self._file(mode)
-            file.add_scalar(name, value, step, at)
+            file.add((clean_tag(name), value, step, at))
             file.flush()
 
         self._enqueue(write)
@@ -96,5 +99,16 @@ class TensorBoardExport:
         return self._files[mode]
 
 
-def _has_histogram(tensor: Tensor) -> bool:
-    return tensor.numel() > 0 and not tensor.is_complex()
+def add_histogram(file: EventFile, tag: str, tensor: Tensor, step: int, at: float) -> None:
+    """Of the finite values, if there are any: others have no place in a histogram."""
+    if tensor.is_complex():
+        return
+    values = tensor.double().reshape(-1).numpy()
+    values = values[np.isfinite(values)]
+    if values.size:
+        value = Histogram(clean_tag(tag), values, "tensorflow", None).encode()
+        file.add((None, lambda: wire.summary(value), step, at))
+
+
+def clean_tag(name: str) -> str:
+    return re.sub(r"[^-/\w.]", "_", name).lstrip("/")

@@ -242,16 +242,29 @@ class Trial:
         mode: ModeKeys = ModeKeys.GLOBAL,
         worker: str | None = None,
         abs: bool = False,
+        after_step: int | None = None,
     ) -> Cube:
         """One figure of several tensors at all their steps, [steps x tensors]; all tensors when
-        none is named. Of a tensor of one element, `mean` is the element itself."""
+        none is named. Of a tensor of one element, `mean` is the element itself.
+
+        `after_step` leaves out that step of the mode and all before it, and reads no file that has
+        no later ones: for those who look again and again while the job runs.
+        """
         self.maybe_refresh()
         chosen = self.tensor_names() if names is None else list(names)
         for name in chosen:
             if name not in self._index:
                 raise TensorUnavailable(name)
         column = column_name(reduction, abs)
-        return read_cube(self._index, self.step_table, chosen, column, mode=mode, worker=worker)
+        return read_cube(
+            self._index,
+            self.step_table,
+            chosen,
+            column,
+            mode=mode,
+            worker=worker,
+            after_step=after_step,
+        )
 
     def to_pandas(self) -> Any:
         """Reductions and one-element tensors: a row for each tensor, step and worker."""

@@ -29,7 +29,8 @@ def readable(tensor: Tensor) -> Tensor | None:
         or tensor.is_quantized
         or tensor.is_nested
         or is_lazy(tensor)
-        or torch._C._functorch.is_functorch_wrapped_tensor(tensor)
+        or torch._C._functorch.maybe_current_level() is not None  # in `torch.func`, what we
+        or torch._C._functorch.is_functorch_wrapped_tensor(tensor)  # make would be wrapped too
     ):
         return None
     return tensor

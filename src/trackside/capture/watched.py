@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from torch.nn.modules.loss import _Loss
 
@@ -46,6 +47,8 @@ class WatchedModel:
             self.parameters[:] = self.names.parameters()
             self.gradients[:] = [(f"gradient/{name}", p) for name, p in self.parameters]
         for name, module in self.names.modules():
+            if isinstance(module, torch.jit.ScriptModule):
+                continue  # takes no hooks
             origin = Origin.LOSS if isinstance(module, _Loss) else Origin.ACTIVATION
             wanted = plan.wanted_of_module(name, origin)
             if wanted:

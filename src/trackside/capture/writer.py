@@ -13,6 +13,7 @@ from threading import Condition, Thread
 from types import TracebackType
 from typing import Any, Self
 
+from trackside.capture.direct_output import DirectOutput
 from trackside.capture.exceptions import SMDebugRuntimeError, SMDebugTypeError, SMDebugValueError
 from trackside.capture.segment_folder import SegmentFolder
 from trackside.capture.segments import StepRecord, record_size
@@ -78,18 +79,22 @@ class SegmentWriter:
                 f"Worker name {worker!r} cannot be a file name. Use letters, digits, '_', '.', '-'."
             )
         self.failure: Exception | None = None
+        """The first since whoever counts failures took the last one from here."""
+        self._is_told = False
         self._limits = limits or WriterLimits()
         self._collections_file = collections_file(worker)
         home = home or Settings.load().home
         target = locate(out_dir, home=home)
         self._folder = SegmentFolder(target.local or _staging(home, target, worker), worker)
         self._uploader = None if target.local else Uploader(self._folder.path, target)
+        # What goes to a store is read again at once: it had better be in the page cache.
+        self._direct = DirectOutput() if self._uploader is None else None
         self._started = time.monotonic()
         self._num_segments = self._num_bytes = self._num_spilled = self._num_lost = 0
         self._waiting: deque[tuple[StepRecord, int]] = deque()
         self._waiting_bytes = self._writing_bytes = 0
         self._oldest = 0.0
-        self._collections: str | None = None
+        self._files: dict[str, str] = {}
         self._closing = False
         self._pid = os.getpid()
         self._wake = Condition()
@@ -131,8 +136,12 @@ class SegmentWriter:
     def put_collections(self, collections: str | Mapping[str, Any]) -> None:
         """File the JSON of `CollectionManager`; a later one replaces it."""
         text = collections if isinstance(collections, str) else json.dumps(collections)
+        self.put_file(self._collections_file, text)
+
+    def put_file(self, name: str, text: str) -> None:
+        """A small file beside the segments; a later one of that name replaces it."""
         with self._wake:
-            self._collections = text
+            self._files[name] = text
             self._wake.notify()
 
     def report(self) -> WriterReport:
@@ -193,12 +202,12 @@ class SegmentWriter:
         with self._wake:
             woken = self._is_due() or self._wake.wait(self._seconds_left())
             closing = self._closing
-            collections, self._collections = self._collections, None
+            files, self._files = self._files, {}
             batch, size = self._take() if self._is_segment_due() else ([], 0)
-        if collections is not None:
-            self._put(self._collections_file, collections)
+        for name, text in files.items():
+            self._put(name, text)
         if batch:
-            self._write(batch, size)
+            self._write(batch, size, self._direct)
             with self._wake:
                 self._writing_bytes = 0
         elif closing:
@@ -208,7 +217,7 @@ class SegmentWriter:
         return True
 
     def _is_due(self) -> bool:
-        return self._is_segment_due() or self._collections is not None or self._closing
+        return self._is_segment_due() or bool(self._files) or self._closing
 
     def _is_segment_due(self) -> bool:
         return bool(self._waiting) and (
@@ -237,10 +246,15 @@ class SegmentWriter:
         self._oldest = time.monotonic()
         return batch, size
 
-    def _write(self, records: list[StepRecord], size: int) -> None:
-        """Called by the writer's thread, and by the training thread when memory is full."""
+    def _write(
+        self, records: list[StepRecord], size: int, direct: DirectOutput | None = None
+    ) -> None:
+        """Called by the writer's thread, and by the training thread when memory is full.
+
+        That one must not wait for the disk, so it leaves it to the page cache.
+        """
         try:
-            skipped = self._folder.write(records)
+            skipped = self._folder.write(records, direct)
         except Exception as error:  # noqa: BLE001 the capture boundary: training goes on
             self._fail(error, num_lost=len(records))
             return
@@ -273,7 +287,7 @@ class SegmentWriter:
 
     def _fail(self, error: Exception, num_lost: int = 0) -> None:
         with self._wake:
-            first = self.failure is None
+            first, self._is_told = not self._is_told, True
             self.failure = self.failure or error
             self._num_lost += num_lost
         if first:

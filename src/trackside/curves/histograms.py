@@ -30,12 +30,11 @@ class Histogram:
 
     def _counted(self) -> tuple[Reals, Reals]:
         """Upper edges and counts, from one empty bucket before the first full one to the last."""
-        bins = (
-            default_edges()
-            if isinstance(self._bins, str) and self._bins == "tensorflow"
-            else (self._bins)
-        )
-        counts, edges = numpy.histogram(self._values, bins=bins)
+        values, bins = self._values, self._bins
+        if isinstance(bins, str) and bins == "tensorflow":
+            bins = default_edges()
+            values = values.clip(bins[0], bins[-1])  # nothing is beyond the outermost edges
+        counts, edges = numpy.histogram(values, bins=bins)
         if self._max_bins is not None and len(counts) > self._max_bins:
             counts, edges = _coarser(counts, edges, self._max_bins)
         full = numpy.flatnonzero(counts)

@@ -1,0 +1,38 @@
+import gc
+
+import torch
+
+from trackside.capture import host_copy
+from trackside.capture.host_copy import HostCopies
+
+LARGE = 1 << 20
+
+
+def address_of_a_dropped_copy(copies: HostCopies, size: int = LARGE) -> int:
+    copy = copies.copy(torch.zeros(size, dtype=torch.uint8))
+    return copy.data_ptr()
+
+
+def test_memory_of_a_dropped_copy_is_used_again():
+    copies = HostCopies()
+    first = address_of_a_dropped_copy(copies)
+    assert address_of_a_dropped_copy(copies) == first
+
+
+def test_memory_is_not_used_again_while_any_view_of_the_copy_lives():
+    copies = HostCopies()
+    source = torch.arange(LARGE, dtype=torch.float32)
+    view = copies.copy(source).view(2, -1)[1].numpy()
+    gc.collect()
+    copies.copy(torch.zeros(LARGE))
+    assert (view == source[LARGE // 2 :].numpy()).all()
+
+
+def test_sizes_that_are_no_longer_asked_for_make_room_for_those_that_are(monkeypatch):
+    monkeypatch.setattr(host_copy, "_KEPT_BYTES", 4 * LARGE)
+    copies = HostCopies()
+    for size in range(LARGE, 2 * LARGE, LARGE // 16):  # sentences of ever other lengths
+        address_of_a_dropped_copy(copies, size)
+    last = address_of_a_dropped_copy(copies, 2 * LARGE)
+    assert address_of_a_dropped_copy(copies, 2 * LARGE) == last
+    assert sum(len(m) for free in copies._free.values() for m in free) <= 4 * LARGE
