@@ -69,7 +69,7 @@ class Discovery:
                 self._give_up_when_quiet()
             return
         try:
-            self._look_at(module)
+            self._look_at(module, args)
         except Exception:
             logger.warning("Capture could not be set up; training goes on.", exc_info=True)
             self.remove()
@@ -77,7 +77,7 @@ class Discovery:
     def _on_return(self, module: Any, args: Any, output: Any) -> None:
         self._depth = max(0, self._depth - 1)
 
-    def _look_at(self, module: Any) -> None:
+    def _look_at(self, module: Any, args: Any) -> None:
         torch = sys.modules["torch"]
         if isinstance(module, torch.nn.modules.loss._Loss):
             if self._hook is not None and self._is_lasting(module):
@@ -95,7 +95,7 @@ class Discovery:
         self._quiet_since = self._hook.step
         self._parts.update(map(id, module.modules()))
         self._hook.register_module(module)
-        self._hook.begin(module)  # its call is under way already
+        self._hook.begin(module, (args, {}))  # its call is under way already
 
     def _is_lasting(self, loss: Any) -> bool:
         """Not one that a model makes anew in each call, as Hugging Face's do.

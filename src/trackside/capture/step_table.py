@@ -22,6 +22,8 @@ class SavedStep:
     mode_step: int
     time: float
     workers: set[str] = field(default_factory=set)
+    is_aside: bool = False
+    """Nothing but vitals was saved."""
 
 
 class StepTable:
@@ -57,20 +59,34 @@ class StepTable:
     def modes(self) -> list[ModeKeys]:
         return [mode for mode in ModeKeys if mode in self._by_mode and mode is not ModeKeys.GLOBAL]
 
-    def add(self, step: int, mode: ModeKeys, mode_step: int, time: float, worker: str) -> None:
+    def add(
+        self,
+        step: int,
+        mode: ModeKeys,
+        mode_step: int,
+        time: float,
+        worker: str,
+        *,
+        is_aside: bool = False,
+    ) -> None:
         if (self._start is not None and step < self._start) or (
             self._end is not None and step >= self._end
         ):
             return
         saved = self._steps.get(step)
         if saved is None:
-            saved = self._steps[step] = SavedStep(mode, mode_step, time)
+            saved = self._steps[step] = SavedStep(mode, mode_step, time, is_aside=is_aside)
             self._by_mode.setdefault(mode, {})[mode_step] = step
             self._ordered.clear()
         saved.workers.add(worker)
+        saved.is_aside = saved.is_aside and is_aside
 
     def get(self, step: int) -> SavedStep | None:
         return self._steps.get(step)
+
+    def is_aside(self, mode: ModeKeys, step: int) -> bool:
+        found = self.global_step(mode, step)
+        return found is not None and self._steps[found].is_aside
 
     def global_step(self, mode: ModeKeys, step: int) -> int | None:
         if mode is ModeKeys.GLOBAL:

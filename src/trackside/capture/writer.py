@@ -16,7 +16,12 @@ from typing import Any, Self
 from trackside.capture.exceptions import SMDebugRuntimeError, SMDebugTypeError, SMDebugValueError
 from trackside.capture.segment_folder import SegmentFolder
 from trackside.capture.segments import StepRecord, record_size
-from trackside.capture.trial_layout import END_MARKER, collections_file, is_worker_name
+from trackside.capture.trial_layout import (
+    END_MARKER,
+    anatomy_file,
+    collections_file,
+    is_worker_name,
+)
 from trackside.capture.upload import Uploader
 from trackside.settings import Settings
 from trackside.storage.locate import Location, locate
@@ -80,6 +85,7 @@ class SegmentWriter:
         self.failure: Exception | None = None
         self._limits = limits or WriterLimits()
         self._collections_file = collections_file(worker)
+        self._anatomy_file = anatomy_file(worker)
         home = home or Settings.load().home
         target = locate(out_dir, home=home)
         self._folder = SegmentFolder(target.local or _staging(home, target, worker), worker)
@@ -89,7 +95,7 @@ class SegmentWriter:
         self._waiting: deque[tuple[StepRecord, int]] = deque()
         self._waiting_bytes = self._writing_bytes = 0
         self._oldest = 0.0
-        self._collections: str | None = None
+        self._files: dict[str, str | Mapping[str, Any]] = {}
         self._closing = False
         self._pid = os.getpid()
         self._wake = Condition()
@@ -130,10 +136,11 @@ class SegmentWriter:
 
     def put_collections(self, collections: str | Mapping[str, Any]) -> None:
         """File the JSON of `CollectionManager`; a later one replaces it."""
-        text = collections if isinstance(collections, str) else json.dumps(collections)
-        with self._wake:
-            self._collections = text
-            self._wake.notify()
+        self._put_soon(self._collections_file, collections)
+
+    def put_anatomy(self, anatomy: Mapping[str, Any]) -> None:
+        """File what is known of the training; a later one replaces it."""
+        self._put_soon(self._anatomy_file, anatomy)
 
     def report(self) -> WriterReport:
         upload_failure = None if self._uploader is None else self._uploader.failure
@@ -171,6 +178,12 @@ class SegmentWriter:
             )
         return report
 
+    def _put_soon(self, name: str, content: str | Mapping[str, Any]) -> None:
+        """`content` is the writer's from here on: the thread makes JSON of it."""
+        with self._wake:
+            self._files[name] = content
+            self._wake.notify()
+
     def _fits(self, size: int) -> bool:
         held = self._waiting_bytes + self._writing_bytes
         return held == 0 or held + size <= self._limits.memory_bytes
@@ -193,10 +206,10 @@ class SegmentWriter:
         with self._wake:
             woken = self._is_due() or self._wake.wait(self._seconds_left())
             closing = self._closing
-            collections, self._collections = self._collections, None
+            files, self._files = self._files, {}
             batch, size = self._take() if self._is_segment_due() else ([], 0)
-        if collections is not None:
-            self._put(self._collections_file, collections)
+        for name, content in files.items():
+            self._put(name, content if isinstance(content, str) else json.dumps(content))
         if batch:
             self._write(batch, size)
             with self._wake:
@@ -208,7 +221,7 @@ class SegmentWriter:
         return True
 
     def _is_due(self) -> bool:
-        return self._is_segment_due() or self._collections is not None or self._closing
+        return self._is_segment_due() or bool(self._files) or self._closing
 
     def _is_segment_due(self) -> bool:
         return bool(self._waiting) and (

@@ -1,0 +1,129 @@
+"""Looks at what modules return, on the steps that are taken and only then.
+
+The hooks are there during such a step and gone afterwards: a hook that does nothing still costs
+a microsecond a call, and a large model calls hundreds of modules.
+"""
+
+import time
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from trackside.capture.failures import Failures, guarded
+from trackside.capture.names import Names
+from trackside.capture.taps import NOTHING
+from trackside.capture.values import in_backward, readable
+from trackside.capture.vitals_measures import Activation, judge_activation, sample_activation
+from trackside.capture.vitals_pack import Figures, Pack
+
+_KINDS: dict[type[nn.Module], Activation] = {
+    nn.ReLU: "relu",
+    nn.ReLU6: "relu",
+    nn.Threshold: "relu",
+    nn.Sigmoid: "sigmoid",
+    nn.Hardsigmoid: "sigmoid",
+    nn.Tanh: "tanh",
+    nn.Hardtanh: "tanh",
+    nn.Linear: "linear",
+    nn.Conv1d: "linear",
+    nn.Conv2d: "linear",
+    nn.Conv3d: "linear",
+}
+_MOST_MODULES = 128
+"""Of a model: more are thinned out evenly."""
+
+
+class Activations:
+    """The modules of one model that are worth a look."""
+
+    def __init__(self, names: Names, failures: Failures) -> None:
+        self.failures = failures
+        self.spent = 0.0
+        """Seconds, since `watch`."""
+        self._modules = _chosen(names)
+        self._handles: list[Any] = []
+        self._pack: Pack | None = None
+        self._channels_first = False
+        self._seen: set[str] = set()
+        self._tensors: set[int] = set()
+
+    def watch(self, pack: Pack) -> None:
+        self._pack = pack
+        self.spent = 0.0
+        self._channels_first = False
+        self._seen.clear()
+        self._tensors.clear()
+        if not self._handles:
+            self._handles = [
+                module.register_forward_hook(_Tap(module, name, kind, self.take))
+                for name, module, kind in self._modules
+            ]
+
+    def rest(self) -> None:
+        for handle in self._handles:
+            handle.remove()
+        self._handles = []
+        self._pack = None
+
+    @guarded
+    @torch.no_grad()
+    def take(self, name: str, module: nn.Module, kind: Activation, output: Tensor) -> None:
+        if self._pack is None or name in self._seen or in_backward():
+            return
+        began = time.perf_counter()
+        if kind == "linear":
+            self._channels_first = not isinstance(module, nn.Linear)
+        values = readable(output)
+        if values is None or values.dim() < 2 or not values.numel():
+            return
+        if kind == "unknown" and id(output) in self._tensors:
+            return  # a container that returns what its last part returned
+        self._seen.add(name)
+        self._tensors.add(id(output))
+        axis = 1 if values.dim() == 4 or (self._channels_first and values.dim() > 2) else -1
+        sample, units = sample_activation(values, axis)
+        self._pack.add(sample, partial(_figures, name, units, kind))
+        self.spent += time.perf_counter() - began
+
+
+class _Tap:
+    def __init__(self, module: nn.Module, name: str, kind: Activation, take: Any) -> None:
+        self._module = module
+        self._arguments = (name, module, kind)
+        self._take = take
+
+    def __call__(self, module: nn.Module, args: Any, output: Any) -> None:
+        if torch.compiler.is_compiling():  # a graph with us in it would be another graph
+            return
+        if module is self._module and isinstance(output, Tensor) and output.is_floating_point():
+            self._take(*self._arguments, output)
+
+    def __reduce__(self) -> Any:
+        return NOTHING.__reduce__()
+
+
+def _figures(name: str, units: int, kind: Activation, values: Any) -> Figures:
+    judged = judge_activation(values, units, kind)
+    return {f"activation/{name}/{figure}": value for figure, value in judged.items()}
+
+
+def _chosen(names: Names) -> list[tuple[str, nn.Module, Activation]]:
+    """Known activations, layers with weights, and blocks, whose last word may be `F.relu`."""
+    found: list[tuple[str, nn.Module, Activation]] = []
+    for name, module in names.modules():
+        kind = _KINDS.get(type(module))
+        if kind is None and _is_block(module) and module is not names.module:
+            kind = "unknown"
+        if kind is not None and not _is_compiled(module):
+            found.append((name, module, kind))
+    return found[:: -(-len(found) // _MOST_MODULES) or 1]
+
+
+def _is_block(module: nn.Module) -> bool:
+    return next(module.children(), None) is not None
+
+
+def _is_compiled(module: nn.Module) -> bool:
+    return getattr(module, "_compiled_call_impl", None) is not None
