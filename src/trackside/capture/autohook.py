@@ -44,7 +44,6 @@ class Discovery:
         self._depth = 0
         self._hook: Any = None
         self._seen: set[int] = set()
-        self._parts: set[int] = set()
         self._quiet_since = -1
         self._handles: list[Any] = []
 
@@ -79,11 +78,6 @@ class Discovery:
 
     def _look_at(self, module: Any, args: Any) -> None:
         torch = sys.modules["torch"]
-        if isinstance(module, torch.nn.modules.loss._Loss):
-            if self._hook is not None and self._is_lasting(module):
-                self._seen.add(id(module))
-                self._hook.register_loss(module)
-            return
         if self._depth != 1 or not _is_trained(module) or not torch.is_grad_enabled():
             return
         self._seen.add(id(module))
@@ -93,16 +87,8 @@ class Discovery:
             self.remove()
             return
         self._quiet_since = self._hook.step
-        self._parts.update(map(id, module.modules()))
         self._hook.register_module(module)
         self._hook.begin(module, (args, {}))  # its call is under way already
-
-    def _is_lasting(self, loss: Any) -> bool:
-        """Not one that a model makes anew in each call, as Hugging Face's do.
-
-        Its name would end with our looking; what the model returns has the loss for good.
-        """
-        return self._depth == 1 or id(loss) in self._parts
 
     def _give_up_when_quiet(self) -> None:
         if self._hook.step - self._quiet_since > _QUIET_STEPS:
@@ -123,7 +109,7 @@ def _make_hook() -> Any:
     environment = CaptureEnvironment.load()
     configuration = read_configuration(environment.hook_config, environment)
     hook = Hook.create_from_configuration(configuration, gradients_at="optimizer")
-    hook.follow_training()
+    hook.follow_training(loss_modules=True)
     return hook
 
 

@@ -48,6 +48,7 @@ from trackside.capture.reduction_config import ReductionConfig
 from trackside.capture.resume import ResumeState
 from trackside.capture.save_config import SaveConfig, SaveConfigMode
 from trackside.capture.segments import StepRecord
+from trackside.capture.step_clock import StepClock, start_step_clock
 from trackside.capture.stepper import GradientsAt, Stepper
 from trackside.capture.taps import RootTap
 from trackside.capture.trial_layout import END_MARKER
@@ -137,6 +138,8 @@ class Hook:
             tensorboard_folder=Path(self.tensorboard_dir) if self.tensorboard_dir else None,
             metrics=self._metrics if self._under_platform else None,
         )
+        self._clock: StepClock | None = None
+        self._start_clock(environment.profiler_config)
         self._vitals: Vitals | None = None
         if vitals != "off" and self._writes and not dry_run:
             self._vitals = self._start_vitals()
@@ -212,13 +215,16 @@ class Hook:
                 f"{loss_module!r} is not one of torch.nn's loss modules. "
                 "Save other losses with `record_tensor_value`."
             )
-        if not any(loss_module is known for known, _ in self._stepper.losses):
+        if not self._stepper.has_loss(loss_module):
             self._handles.append(self._stepper.add_loss(loss_module))
 
-    def follow_training(self) -> None:
-        """Find losses nobody registers, and take modes from `model.training`, until `set_mode`."""
+    def follow_training(self, *, loss_modules: bool = False) -> None:
+        """Find losses nobody registers, and take modes from `model.training`, until `set_mode`.
+
+        With `loss_modules` every loss module that the script calls is saved under its class.
+        """
         self._follows_training = True
-        self._loss_finder.install()
+        self._loss_finder.install(loss_modules=loss_modules)
         for watched in self._stepper.models.values():
             self._handles.append(self._loss_finder.watch_output(watched.root))
 
@@ -319,6 +325,7 @@ class Hook:
     def _begin_step(self, root: nn.Module, given: tuple[Any, ...]) -> None:
         if in_backward():  # a checkpoint recomputes the model
             return
+        self._loss_finder.is_in_model = True
         if self._follows_training and self._belongs_to_this_step(root):
             self._stepper.join(root)
             if self._vitals is not None:
@@ -327,6 +334,8 @@ class Hook:
         self._finish_step()
         self.step += 1
         mode_step = self.mode_steps[self.mode] = self.mode_steps.get(self.mode, -1) + 1
+        if self._clock is not None:
+            self._clock.begin(self.mode.name, self.step)
         if not self._writes or self._is_closed:
             return
         if self._stepper.plan is None:
@@ -355,6 +364,10 @@ class Hook:
     def _switch_mode(self, mode: ModeKeys) -> None:
         self.mode = mode
         self.mode_steps.setdefault(mode, -1)
+
+    @guarded
+    def _start_clock(self, configuration: Path) -> None:
+        self._clock = start_step_clock(configuration, self.rank)
 
     def _start_vitals(self) -> Vitals:
         self.collection_manager.get(VITALS).include(f"^{VITALS}/")
@@ -460,6 +473,8 @@ class Hook:
             if step is not None:
                 step.wait()
         self._finish_step()
+        if self._clock is not None:
+            self._clock.close()
         if self._vitals is not None:
             self._vitals.close()
         self._stepper.remove()

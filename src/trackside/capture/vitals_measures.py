@@ -40,7 +40,7 @@ def measure_fingerprint(pack: Pack, batch: Tensor) -> None:
     """The bits, multiplied by odd numbers and summed: exact, so equal wherever it is computed."""
     spread = every_nth(batch.reshape(-1), _HASHED).contiguous()
     if spread.is_complex():
-        spread = torch.view_as_real(spread)
+        spread = torch.view_as_real(spread).reshape(-1)
     bits = spread.view(_BITS[spread.element_size()]).to(torch.int64)
     weights = torch.arange(bits.numel(), device=bits.device) * 2654435761 + 40503 | 1
     folded = (bits * weights).sum()
