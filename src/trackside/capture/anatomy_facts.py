@@ -52,7 +52,7 @@ class AnatomyFacts:
         self._forwards[training, grad] += 1
         self.is_changed |= self._forwards[training, grad] == 1
 
-    def see_call(self, device: torch.device) -> None:
+    def see_device(self, device: torch.device) -> None:
         if self._device != str(device):
             self._device = str(device)
             self.is_changed = True

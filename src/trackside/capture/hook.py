@@ -54,7 +54,8 @@ from trackside.capture.taps import RootTap
 from trackside.capture.trial_layout import END_MARKER
 from trackside.capture.values import in_backward
 from trackside.capture.vitals import COLLECTION as VITALS
-from trackside.capture.vitals import Vitals, has_closure
+from trackside.capture.vitals import Vitals
+from trackside.capture.vitals_updates import has_closure
 from trackside.capture.writer import SegmentWriter
 from trackside.errors import ObjectNotFound, StorageError
 from trackside.settings import Settings

@@ -82,9 +82,10 @@ class Activations:
             return  # a container that returns what its last part returned
         self._seen.add(name)
         self._tensors.add(id(output))
-        axis = 1 if values.dim() == 4 or (self._channels_first and values.dim() > 2) else -1
-        sample, units = sample_activation(values, axis)
-        self._pack.add(sample, partial(_figures, name, units, kind))
+        num_axes = values.dim()
+        axis = 1 if num_axes >= 4 or (self._channels_first and num_axes > 2) else num_axes - 1
+        sample = sample_activation(values, axis)
+        self._pack.add(sample, partial(_figures, name, tuple(sample.shape), axis, kind))
         self.spent += time.perf_counter() - began
 
 
@@ -104,8 +105,10 @@ class _Tap:
         return NOTHING.__reduce__()
 
 
-def _figures(name: str, units: int, kind: Activation, values: Any) -> Figures:
-    judged = judge_activation(values, units, kind)
+def _figures(
+    name: str, shape: tuple[int, ...], axis: int, kind: Activation, values: Any
+) -> Figures:
+    judged = judge_activation(values.reshape(shape), axis, kind)
     return {f"activation/{name}/{figure}": value for figure, value in judged.items()}
 
 

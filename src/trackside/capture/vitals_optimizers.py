@@ -83,10 +83,12 @@ class WatchedOptimizer:
     optimizer: "weakref.ref[Optimizer]"
     num_steps: int = 0
     num_backwards: int = 0
-    """Since its last step, as far as they reached its parameters."""
+    """Since its last step, as far as they reached its parameters, where it was looked at."""
     backwards_per_step: dict[int, int] = field(default_factory=dict)
     is_taken: bool = False
     """Whether the step that runs is one whose gradients and update are looked at."""
+    began: float = 0.0
+    """When its last step did."""
     spent: float = 0.0
     _probes: list[_Probe] = field(default_factory=list)
     _leftover: list[Tensor] | None = None
@@ -101,10 +103,12 @@ class WatchedOptimizer:
     def parameters(self) -> list[Tensor]:
         return [parameter for group in self.groups() for parameter in group["params"]]
 
-    def before_backward(self, *, is_due: bool) -> None:
+    @torch.no_grad()
+    def before_backward(self) -> None:
+        """Of an update that is looked at, as is `after_backward`."""
         for probe in self._probes:
             probe.look()
-        if is_due and self._leftover is None:
+        if self._leftover is None:
             there = [p.gradient for p in self._probes if p.gradient is not None]
             self._candidates = _norms(there)
 
@@ -119,7 +123,7 @@ class WatchedOptimizer:
     def count_step(self) -> None:
         self.num_steps += 1
         self._leftover = None
-        if self._probes:
+        if self._probes and self.is_taken:
             count = self.num_backwards
             self.backwards_per_step[count] = self.backwards_per_step.get(count, 0) + 1
         self.num_backwards = 0
@@ -159,6 +163,7 @@ class WatchedOptimizer:
             if "lr" in group
         }
 
+    @torch.no_grad()
     def keep_weights(self) -> None:
         self._before = []
         for parameter in self.parameters():
@@ -167,6 +172,7 @@ class WatchedOptimizer:
                 part = sample_parameter(dense)
                 self._before.append((part, part.clone(), dense.numel() / part.numel()))
 
+    @torch.no_grad()
     def take_update(self, pack: Pack, totals: UpdateTotals) -> None:
         before, self._before = self._before, []
         by_device: dict[torch.device, list[tuple[Tensor, Tensor, float]]] = {}
