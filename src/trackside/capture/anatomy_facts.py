@@ -60,6 +60,11 @@ class AnatomyFacts:
             self._autocast = _name(torch.get_autocast_dtype(device.type))
             self.is_changed = True
 
+    def see_modes_of_modules(self) -> None:
+        """In a training step: what evaluation switches says nothing of them."""
+        for names in self._models:
+            self._trains |= {id(part): part.training for part in names.module.modules()}
+
     def see_backward(self) -> None:
         self._backwards[self._is_training] += 1
         self.is_changed |= self._backwards[self._is_training] == 1
@@ -159,9 +164,6 @@ class AnatomyFacts:
         }
 
     def _modules(self, modules: list[tuple[str, Any]]) -> list[dict[str, Any]]:
-        """Whether each trains is as of the last training step: evaluation says nothing of it."""
-        if self._is_training or not self._trains:
-            self._trains = {id(module): module.training for _, module in modules}
         return [
             {
                 "name": name,

@@ -13,6 +13,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
+from trackside.capture import functional_losses
 from trackside.capture.environment import CaptureEnvironment
 
 _QUIET_STEPS = 20
@@ -34,6 +35,7 @@ def arm() -> None:
 
 def discover() -> None:
     """Look at every module call until the models are known, then only at those."""
+    functional_losses.install()
     Discovery().install()
 
 
@@ -78,6 +80,11 @@ class Discovery:
 
     def _look_at(self, module: Any, args: Any) -> None:
         torch = sys.modules["torch"]
+        if isinstance(module, torch.nn.modules.loss._Loss):
+            if self._depth == 1 and self._hook is not None and not _is_of_torch(module):
+                self._seen.add(id(module))
+                self._hook.register_loss(module)
+            return
         if self._depth != 1 or not _is_trained(module) or not torch.is_grad_enabled():
             return
         self._seen.add(id(module))
@@ -93,6 +100,11 @@ class Discovery:
     def _give_up_when_quiet(self) -> None:
         if self._hook.step - self._quiet_since > _QUIET_STEPS:
             self.remove()
+
+
+def _is_of_torch(loss: Any) -> bool:
+    """The hook recognises those by the function they call."""
+    return type(loss).__module__.startswith("torch.")
 
 
 def _is_trained(module: Any) -> bool:

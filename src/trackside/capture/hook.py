@@ -222,7 +222,7 @@ class Hook:
     def follow_training(self, *, loss_modules: bool = False) -> None:
         """Find losses nobody registers, and take modes from `model.training`, until `set_mode`.
 
-        With `loss_modules` every loss module that the script calls is saved under its class.
+        With `loss_modules` those of torch that the script calls are saved under their class.
         """
         self._follows_training = True
         self._loss_finder.install(loss_modules=loss_modules)

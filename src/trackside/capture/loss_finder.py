@@ -16,6 +16,7 @@ from torch.amp.grad_scaler import GradScaler
 from torch.nn.modules.loss import _Loss
 
 from trackside.capture.failures import Failures, guarded
+from trackside.capture.functional_losses import listen, stop_listening
 from trackside.capture.names import loss_name
 from trackside.capture.plan import Origin
 from trackside.capture.stepper import Stepper
@@ -34,17 +35,17 @@ class LossFinder:
         self.is_in_model = False
         """A model has been called and has not returned yet: what it calls is its own."""
         self._stepper = stepper
-        self._is_in_loss = False
         self._unscaled: tuple[weakref.ref[Tensor], Tensor] | None = None
         self._originals: list[tuple[type, str, Any]] = []
 
     def install(self, *, loss_modules: bool = False) -> None:
         self._wrap(Tensor, "backward", self._on_backward)
         self._wrap(GradScaler, "scale", self._on_scaled, after=True)
-        for kind in _loss_classes(_Loss) if loss_modules else ():
-            self._watch_class(kind)
+        if loss_modules:
+            listen(self._on_function)
 
     def remove(self) -> None:
+        stop_listening(self._on_function)
         for owner, name, original in self._originals:
             setattr(owner, name, original)
         self._originals = []
@@ -59,25 +60,13 @@ class LossFinder:
         loss = output.get("loss") if isinstance(output, Mapping) else getattr(output, "loss", None)
         self._record(loss)
 
-    def _watch_class(self, kind: type) -> None:
-        """The class, not its objects: a script may make a new one for each step."""
-        original = kind.__dict__["forward"]
-
-        @wraps(original)
-        def forward(this: Any, *args: Any, **kwargs: Any) -> Any:
-            if torch.compiler.is_compiling() or self._is_in_loss:
-                return original(this, *args, **kwargs)
-            self._is_in_loss = True  # one class's forward may call its base class's
-            try:
-                output = original(this, *args, **kwargs)
-            finally:
-                self._is_in_loss = False
-            if not self.is_in_model and not self._stepper.has_loss(this):
-                self._stepper.take_module(loss_name(this), Origin.LOSS, args, kwargs, output)
-            return output
-
-        self._originals.append((kind, "forward", original))
-        setattr(kind, "forward", forward)  # noqa: B010 a method of somebody else's class
+    def _on_function(self, name: str, args: Any, kwargs: Any, caller: Any, result: Any) -> None:
+        """A loss module of torch's, recognised in its function: it may be a new one each step."""
+        if self._stepper.open is None or self.is_in_model or not isinstance(caller, _Loss):
+            return
+        if not self._stepper.has_loss(caller):
+            inputs = args[:2]
+            self._stepper.take_module(loss_name(caller), Origin.LOSS, inputs, {}, result)
 
     def _wrap(self, owner: type, name: str, act: Any, *, after: bool = False) -> None:
         original = getattr(owner, name)
@@ -113,12 +102,6 @@ class LossFinder:
             return
         if not any(treatment.is_scalar for treatment in step.treatments.values()):
             self._stepper.take_all(_STEM, Origin.LOSS, [loss])
-
-
-def _loss_classes(kind: type) -> set[type]:
-    """All loss modules there are by now that say themselves how they are computed."""
-    own = {kind} if "forward" in kind.__dict__ else set()
-    return own.union(*map(_loss_classes, kind.__subclasses__()))
 
 
 class _OutputTap:

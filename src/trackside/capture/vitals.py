@@ -110,6 +110,8 @@ class Vitals:
         self._end_step(time.perf_counter())
         self._updates.remove()
         self._losses.remove()
+        for activations in self._activations:
+            activations.rest(for_good=True)
         for step in self._landing:
             step.take().pack.wait()
         self._file_landed()
@@ -122,6 +124,8 @@ class Vitals:
         taken.figures |= self._times.figures(step)
         for activations in self._activations:
             activations.watch(taken.pack)
+        if step.trains:
+            self._facts.see_modes_of_modules()
         if batch is not None:
             self._facts.see_device(batch.device)
         dense = [t for each in tensors_in(*given) if (t := readable(each.detach())) is not None]

@@ -4,6 +4,7 @@ The hooks are there during such a step and gone afterwards: a hook that does not
 a microsecond a call, and a large model calls hundreds of modules.
 """
 
+import itertools
 import time
 from functools import partial
 from typing import Any
@@ -43,7 +44,7 @@ class Activations:
         self.spent = 0.0
         """Seconds, since `watch`."""
         self._modules = _chosen(names)
-        self._handles: list[Any] = []
+        self._handles: dict[int, tuple[_Tap, Any]] = {}
         self._pack: Pack | None = None
         self._channels_first = False
         self._seen: set[str] = set()
@@ -55,17 +56,19 @@ class Activations:
         self._channels_first = False
         self._seen.clear()
         self._tensors.clear()
-        if not self._handles:
-            self._handles = [
-                module.register_forward_hook(_Tap(module, name, kind, self.take))
-                for name, module, kind in self._modules
-            ]
+        for index, (name, module, kind) in enumerate(self._modules):
+            if index not in self._handles:
+                tap = _Tap(module, name, kind, self.take)
+                self._handles[index] = (tap, module.register_forward_hook(tap))
 
-    def rest(self) -> None:
-        for handle in self._handles:
-            handle.remove()
-        self._handles = []
+    def rest(self, *, for_good: bool = False) -> None:
+        """Take the hooks away, but for those in a compiled graph, where they cost nothing:
+        the graph is valid only as long as they are there."""
         self._pack = None
+        for index, (tap, handle) in list(self._handles.items()):
+            if for_good or tap.key not in _traced:
+                handle.remove()
+                del self._handles[index]
 
     @guarded
     @torch.no_grad()
@@ -89,14 +92,26 @@ class Activations:
         self.spent += time.perf_counter() - began
 
 
+_keys = itertools.count()
+_traced: set[int] = set()
+
+
+@torch._dynamo.assume_constant_result  # type: ignore[untyped-decorator]
+def _note_traced(key: int) -> None:
+    """Runs while a graph is traced, and leaves nothing in it."""
+    _traced.add(key)
+
+
 class _Tap:
     def __init__(self, module: nn.Module, name: str, kind: Activation, take: Any) -> None:
         self._module = module
         self._arguments = (name, module, kind)
         self._take = take
+        self.key = next(_keys)
 
     def __call__(self, module: nn.Module, args: Any, output: Any) -> None:
-        if torch.compiler.is_compiling():  # a graph with us in it would be another graph
+        if torch.compiler.is_compiling():
+            _note_traced(self.key)
             return
         if module is self._module and isinstance(output, Tensor) and output.is_floating_point():
             self._take(*self._arguments, output)

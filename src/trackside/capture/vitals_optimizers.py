@@ -7,6 +7,7 @@ import math
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
@@ -33,7 +34,8 @@ class UpdateTotals:
     change: float = 0.0
     length: float = 0.0
     num_missing: int | None = None
-    leftover: float | None = None
+    leftovers: dict[int, dict[int, bool]] = field(default_factory=dict)
+    """By optimizer, by backward since its last step: whether gradients were there before it."""
 
     def figures(self) -> Figures:
         found: Figures = {}
@@ -43,8 +45,11 @@ class UpdateTotals:
             found["update_ratio"] = math.sqrt(self.change / self.length)
         if self.num_missing is not None:
             found["gradient_missing"] = float(self.num_missing)
-        if self.leftover is not None:
-            found["leftover_gradients"] = self.leftover
+        if self.leftovers:
+            # Gradients that were gone before any of the backwards were not left over: a
+            # discriminator gets some from the generator's loss, and is cleared before its own.
+            forgotten = any(all(each.values()) for each in self.leftovers.values())
+            found["leftover_gradients"] = float(forgotten)
         return found
 
     def add_gradients(self, norms: Any) -> None:
@@ -54,8 +59,9 @@ class UpdateTotals:
         self.change += float(squares[0])
         self.length += float(squares[1])
 
-    def add_leftover(self, norms: Any) -> None:
-        self.leftover = max(self.leftover or 0.0, float((norms > 0).any()))
+    def add_leftover(self, optimizer: int, backward: int, norms: Any) -> None:
+        known = self.leftovers.setdefault(optimizer, {})
+        known[backward] = known.get(backward, False) or bool((norms > 0).any())
 
 
 @dataclass(slots=True)
@@ -91,8 +97,9 @@ class WatchedOptimizer:
     """When its last step did."""
     spent: float = 0.0
     _probes: list[_Probe] = field(default_factory=list)
-    _leftover: list[Tensor] | None = None
-    """Norms of gradients that were there before the first backward that reached them."""
+    _leftovers: list[list[Tensor]] = field(default_factory=list)
+    """For each backward since its last step that reached them, the norms of its gradients from
+    before; none where they were gone."""
     _candidates: list[Tensor] = field(default_factory=list)
     _before: list[tuple[Tensor, Tensor, float]] = field(default_factory=list)
 
@@ -108,7 +115,7 @@ class WatchedOptimizer:
         """Of an update that is looked at, as is `after_backward`."""
         for probe in self._probes:
             probe.look()
-        if self._leftover is None:
+        if all(self._leftovers):
             there = [p.gradient for p in self._probes if p.gradient is not None]
             self._candidates = _norms(there)
 
@@ -116,13 +123,12 @@ class WatchedOptimizer:
         touched = [probe.is_touched() for probe in self._probes]
         if any(touched):
             self.num_backwards += 1
-            if self._leftover is None:
-                self._leftover = self._candidates
+            self._leftovers.append(self._candidates)
         self._candidates = []
 
     def count_step(self) -> None:
         self.num_steps += 1
-        self._leftover = None
+        self._leftovers = []
         if self._probes and self.is_taken:
             count = self.num_backwards
             self.backwards_per_step[count] = self.backwards_per_step.get(count, 0) + 1
@@ -148,12 +154,13 @@ class WatchedOptimizer:
             pack.add(final, finish)
 
     def take_leftover(self, pack: Pack, totals: UpdateTotals) -> None:
-        norms, self._leftover = self._leftover, None
-        if norms is None or not self._probes:
-            return  # its first step: what was there before is not its doing
-        totals.leftover = totals.leftover or 0.0
-        for each in norms:
-            pack.add(each, _silently(totals.add_leftover))
+        for number, norms in enumerate(self._leftovers):
+            if not norms:
+                totals.leftovers[self.index] = {number: False}
+                return
+        for number, norms in enumerate(self._leftovers):
+            for each in norms:
+                pack.add(each, _silently(partial(totals.add_leftover, self.index, number)))
 
     def learning_rates(self) -> Figures:
         stem = "learning_rate/" if self.index == 0 else f"learning_rate/{self.index}."
