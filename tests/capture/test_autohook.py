@@ -200,6 +200,38 @@ def test_a_loss_module_that_a_model_makes_in_each_call_keeps_one_name(tmp_path):
     assert trial.tensor("loss_output_0").steps() == [*range(0, 30, 2)]
 
 
+def test_a_loss_module_that_the_script_makes_for_each_step_keeps_one_name(tmp_path):
+    printed = run_script(
+        tmp_path,
+        """
+        for _ in range(30):
+            optimizer.zero_grad()
+            loss = nn.CrossEntropyLoss()(model(x), y)
+            loss.backward()
+            optimizer.step()
+        print(loss.item())
+        """,
+        hook={"save_interval": "1"},
+    )
+
+    trial = read(tmp_path / "t")
+    assert trial.tensor_names(collection="losses") == [
+        "CrossEntropyLoss_input_0",
+        "CrossEntropyLoss_input_1",
+        "CrossEntropyLoss_output_0",
+    ]
+    loss = trial.tensor("CrossEntropyLoss_output_0")
+    assert loss.steps() == [*range(30)]
+    assert float(loss.value(29)) == pytest.approx(float(printed))
+
+
+def test_the_sense_of_gradients_is_recorded(tmp_path):
+    run_script(tmp_path, "F.cross_entropy(model(x), y).backward()")
+
+    saved = json.loads((tmp_path / "t" / "collections" / "worker_0.json").read_text())
+    assert saved["_meta"] == {"num_workers": 1, "gradients_at": "optimizer"}
+
+
 def test_a_script_that_brings_its_own_hook_is_left_to_it(tmp_path):
     run_script(
         tmp_path,

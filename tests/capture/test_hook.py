@@ -542,7 +542,7 @@ class TestBadInput:
             def is_meta(self) -> bool:  # type: ignore[override]
                 raise ZeroDivisionError("boom")
 
-        hook = Hook(tmp_path / "t", save_config=EVERY_STEP, save_all=True)
+        hook = Hook(tmp_path / "t", save_config=EVERY_STEP, save_all=True, vitals="off")
         model = nn.Identity()
         hook.register_module(model)
         for _ in range(5):

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from trackside.capture import modes as modes
+    from trackside.capture.anatomy import Anatomy as Anatomy
+    from trackside.capture.anatomy import read_anatomy as read_anatomy
     from trackside.capture.collection import Collection as Collection
     from trackside.capture.collection import CollectionKeys as CollectionKeys
     from trackside.capture.hook import Hook as Hook
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from trackside.capture.watching import watch as watch
 
 _HOMES = {
+    "Anatomy": "anatomy",
     "Collection": "collection",
     "CollectionKeys": "collection",
     "Hook": "hook",
@@ -42,6 +45,7 @@ _HOMES = {
     "del_hook": "hook",
     "get_hook": "hook",
     "no_refresh": "refreshing",
+    "read_anatomy": "anatomy",
     "refresh": "refreshing",
     "set_hook": "hook",
     "tensor_table": "table",

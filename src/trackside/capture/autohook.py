@@ -13,6 +13,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
+from trackside.capture import functional_losses
 from trackside.capture.environment import CaptureEnvironment
 
 _QUIET_STEPS = 20
@@ -34,6 +35,7 @@ def arm() -> None:
 
 def discover() -> None:
     """Look at every module call until the models are known, then only at those."""
+    functional_losses.install()
     Discovery().install()
 
 
@@ -44,7 +46,6 @@ class Discovery:
         self._depth = 0
         self._hook: Any = None
         self._seen: set[int] = set()
-        self._parts: set[int] = set()
         self._quiet_since = -1
         self._handles: list[Any] = []
 
@@ -69,7 +70,7 @@ class Discovery:
                 self._give_up_when_quiet()
             return
         try:
-            self._look_at(module)
+            self._look_at(module, args)
         except Exception:
             logger.warning("Capture could not be set up; training goes on.", exc_info=True)
             self.remove()
@@ -77,10 +78,10 @@ class Discovery:
     def _on_return(self, module: Any, args: Any, output: Any) -> None:
         self._depth = max(0, self._depth - 1)
 
-    def _look_at(self, module: Any) -> None:
+    def _look_at(self, module: Any, args: Any) -> None:
         torch = sys.modules["torch"]
         if isinstance(module, torch.nn.modules.loss._Loss):
-            if self._hook is not None and self._is_lasting(module):
+            if self._depth == 1 and self._hook is not None and not _is_of_torch(module):
                 self._seen.add(id(module))
                 self._hook.register_loss(module)
             return
@@ -93,20 +94,17 @@ class Discovery:
             self.remove()
             return
         self._quiet_since = self._hook.step
-        self._parts.update(map(id, module.modules()))
         self._hook.register_module(module)
-        self._hook.begin(module)  # its call is under way already
-
-    def _is_lasting(self, loss: Any) -> bool:
-        """Not one that a model makes anew in each call, as Hugging Face's do.
-
-        Its name would end with our looking; what the model returns has the loss for good.
-        """
-        return self._depth == 1 or id(loss) in self._parts
+        self._hook.begin(module, (args, {}))  # its call is under way already
 
     def _give_up_when_quiet(self) -> None:
         if self._hook.step - self._quiet_since > _QUIET_STEPS:
             self.remove()
+
+
+def _is_of_torch(loss: Any) -> bool:
+    """The hook recognises those by the function they call."""
+    return type(loss).__module__.startswith("torch.")
 
 
 def _is_trained(module: Any) -> bool:
@@ -123,7 +121,7 @@ def _make_hook() -> Any:
     environment = CaptureEnvironment.load()
     configuration = read_configuration(environment.hook_config, environment)
     hook = Hook.create_from_configuration(configuration, gradients_at="optimizer")
-    hook.follow_training()
+    hook.follow_training(loss_modules=True)
     return hook
 
 

@@ -182,6 +182,8 @@ class CollectionManager:
             name: Collection(name, list(patterns)) for name, patterns in BUILT_IN_PATTERNS.items()
         }
         self.num_workers = 1
+        self.gradients_at: str | None = None
+        """In which sense gradients are saved: "backward" or "optimizer"."""
 
     def get(self, name: str, create: bool = True) -> Collection:
         if name not in self.collections:
@@ -219,7 +221,8 @@ class CollectionManager:
     def to_json_dict(self) -> dict[str, Any]:
         return {
             "collections": {name: each.to_json_dict() for name, each in self.collections.items()},
-            "_meta": {"num_workers": self.num_workers},
+            "_meta": {"num_workers": self.num_workers}
+            | ({"gradients_at": self.gradients_at} if self.gradients_at else {}),
         }
 
 

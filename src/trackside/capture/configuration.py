@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from trackside.capture.collection import Collection
 from trackside.capture.environment import CaptureEnvironment
@@ -14,6 +14,8 @@ from trackside.capture.reduction_config import ReductionConfig, parse_flag
 from trackside.capture.save_config import SAVE_KEYS, SaveConfig, SaveConfigMode
 
 DEFAULT_OUT_DIR = "/opt/ml/output/tensors"
+VitalsChoice = Literal["on", "off", "only"]
+"""`only`: vitals, and no other tensor."""
 REDUCTION_KEYS = ("reductions", "save_raw_tensor", "save_shape")
 
 
@@ -33,6 +35,7 @@ class HookConfiguration:
     ring: int = 0
     """Steps the flight recorder keeps in memory; 0 writes every saved step."""
     literal_names: bool = False
+    vitals: VitalsChoice = "on"
     collections: tuple[Collection, ...] = ()
 
 
@@ -74,8 +77,20 @@ def parse_configuration(given: Any) -> HookConfiguration:
         dry_run=parse_flag("dry_run", hook.get("dry_run", False)),
         ring=_integer("ring", hook.get("ring", 0)),
         literal_names=parse_flag("literal_names", hook.get("literal_names", False)),
+        vitals=_vitals(hook.get("vitals", "on")),
         collections=tuple(_collection(name, merged[name], hook) for name in merged),
     )
+
+
+def _vitals(value: Any) -> VitalsChoice:
+    choices: dict[str, VitalsChoice] = {"on": "on", "off": "off", "only": "only"}
+    choices |= {"true": "on", "false": "off"}
+    try:
+        return choices[str(value).strip().lower()]
+    except KeyError:
+        raise SMDebugValueError(
+            f"vitals = {value!r} is not one of 'on', 'off' and 'only'."
+        ) from None
 
 
 def _mapping(name: str, value: Any) -> Mapping[str, Any]:

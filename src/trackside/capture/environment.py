@@ -15,6 +15,7 @@ class CaptureEnvironment:
     hook_config: Path = CONFIG_FOLDER / "debughookconfig.json"
     tensorboard_config: Path = CONFIG_FOLDER / "tensorboardoutputconfig.json"
     checkpoint_config: Path = CONFIG_FOLDER / "checkpointconfig.json"
+    profiler_config: Path = CONFIG_FOLDER / "profilerconfig.json"
     enabled: bool = True
     """USE_SMDEBUG: false makes `get_hook` return None."""
     job_name: str = ""
@@ -35,6 +36,7 @@ class CaptureEnvironment:
             checkpoint_config=Path(
                 environ.get("CHECKPOINT_CONFIG_FILE_PATH") or cls().checkpoint_config
             ),
+            profiler_config=Path(environ.get("SMPROFILER_CONFIG_PATH") or cls().profiler_config),
             enabled=environ.get("USE_SMDEBUG", "true").lower() not in ("0", "false", "no", "off"),
             job_name=environ.get("TRAINING_JOB_NAME", ""),
             metrics_folder=Path(metrics) if metrics else None,

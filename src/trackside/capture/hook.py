@@ -20,13 +20,14 @@ from torch.optim.optimizer import (
     register_optimizer_step_pre_hook,
 )
 
+from trackside.capture.anatomy_facts import AnatomyFacts
 from trackside.capture.collection import (
     Collection,
     CollectionKeys,
     CollectionManager,
     flatten_names,
 )
-from trackside.capture.configuration import HookConfiguration, read_configuration
+from trackside.capture.configuration import HookConfiguration, VitalsChoice, read_configuration
 from trackside.capture.distributed import claim, rank_and_size, release
 from trackside.capture.environment import CaptureEnvironment
 from trackside.capture.exceptions import (
@@ -47,10 +48,14 @@ from trackside.capture.reduction_config import ReductionConfig
 from trackside.capture.resume import ResumeState
 from trackside.capture.save_config import SaveConfig, SaveConfigMode
 from trackside.capture.segments import StepRecord
+from trackside.capture.step_clock import StepClock, start_step_clock
 from trackside.capture.stepper import GradientsAt, Stepper
 from trackside.capture.taps import RootTap
 from trackside.capture.trial_layout import END_MARKER
 from trackside.capture.values import in_backward
+from trackside.capture.vitals import COLLECTION as VITALS
+from trackside.capture.vitals import Vitals
+from trackside.capture.vitals_updates import has_closure
 from trackside.capture.writer import SegmentWriter
 from trackside.errors import ObjectNotFound, StorageError
 from trackside.settings import Settings
@@ -78,6 +83,7 @@ class Hook:
         ring: int = 0,
         literal_names: bool = False,
         gradients_at: GradientsAt = "backward",
+        vitals: VitalsChoice = "on",
     ) -> None:
         if out_dir is None:
             raise RuntimeError("out_dir is a required argument")
@@ -120,6 +126,8 @@ class Hook:
             self.failures, gradients_at=gradients_at, keep_gradients=self.num_workers > 1
         )
         self._loss_finder = LossFinder(self._stepper, self.failures)
+        self.collection_manager.gradients_at = gradients_at
+        self._saves_tensors = vitals != "only"
         self._follows_training = False
         self._step_roots: set[int] = set()
         self._outlet = Outlet(
@@ -131,6 +139,11 @@ class Hook:
             tensorboard_folder=Path(self.tensorboard_dir) if self.tensorboard_dir else None,
             metrics=self._metrics if self._under_platform else None,
         )
+        self._clock: StepClock | None = None
+        self._start_clock(environment.profiler_config)
+        self._vitals: Vitals | None = None
+        if vitals != "off" and self._writes and not dry_run:
+            self._vitals = self._start_vitals()
         if ring > 0:
             self._outlet.keep_last(ring, self._finish_step)
         if gradients_at == "optimizer" and self._writes:
@@ -164,6 +177,7 @@ class Hook:
             ring=given.ring,
             literal_names=given.literal_names,
             gradients_at=gradients_at,
+            vitals=given.vitals,
         )
         for configured in given.collections:
             collection = hook.get_collection(configured.name)
@@ -188,6 +202,8 @@ class Hook:
         watched = self._stepper.add_model(module, names)
         if not watched.parameters:
             logger.info("%s has no parameters; only its activations can be saved.", names.root)
+        if self._vitals is not None:
+            self._vitals.add_model(names)
         self._handles.append(RootTap(module, self._begin_step).install())
         if self._follows_training:
             self._handles.append(self._loss_finder.watch_output(module))
@@ -200,19 +216,25 @@ class Hook:
                 f"{loss_module!r} is not one of torch.nn's loss modules. "
                 "Save other losses with `record_tensor_value`."
             )
-        if not any(loss_module is known for known, _ in self._stepper.losses):
+        if not self._stepper.has_loss(loss_module):
             self._handles.append(self._stepper.add_loss(loss_module))
 
-    def follow_training(self) -> None:
-        """Find losses nobody registers, and take modes from `model.training`, until `set_mode`."""
+    def follow_training(self, *, loss_modules: bool = False) -> None:
+        """Find losses nobody registers, and take modes from `model.training`, until `set_mode`.
+
+        With `loss_modules` those of torch that the script calls are saved under their class.
+        """
         self._follows_training = True
-        self._loss_finder.install()
+        self._loss_finder.install(loss_modules=loss_modules)
         for watched in self._stepper.models.values():
             self._handles.append(self._loss_finder.watch_output(watched.root))
 
-    def begin(self, module: nn.Module) -> None:
-        """Start a step now, for a model registered while it is being called."""
-        self._begin_step(module)
+    def begin(self, module: nn.Module, given: tuple[Any, ...] = ((), {})) -> None:
+        """Start a step now, for a model registered while it is being called.
+
+        `given` are its arguments and its keyword arguments.
+        """
+        self._begin_step(module, given)
 
     @property
     def has_registered_module(self) -> bool:
@@ -301,20 +323,27 @@ class Hook:
         return type(None), ()
 
     @guarded
-    def _begin_step(self, root: nn.Module) -> None:
+    def _begin_step(self, root: nn.Module, given: tuple[Any, ...]) -> None:
         if in_backward():  # a checkpoint recomputes the model
             return
+        self._loss_finder.is_in_model = True
         if self._follows_training and self._belongs_to_this_step(root):
             self._stepper.join(root)
+            if self._vitals is not None:
+                self._vitals.join(root)
             return
         self._finish_step()
         self.step += 1
         mode_step = self.mode_steps[self.mode] = self.mode_steps.get(self.mode, -1) + 1
+        if self._clock is not None:
+            self._clock.begin(self.mode.name, self.step)
         if not self._writes or self._is_closed:
             return
         if self._stepper.plan is None:
             self._prepare()
         self._stepper.begin(root, self.step, self.mode, mode_step)
+        if self._vitals is not None:
+            self._vitals.begin(root, given, self.step, self.mode, mode_step)
 
     def _belongs_to_this_step(self, root: nn.Module) -> bool:
         """Where models are found, not registered, those called before one backward share a step.
@@ -337,6 +366,22 @@ class Hook:
         self.mode = mode
         self.mode_steps.setdefault(mode, -1)
 
+    @guarded
+    def _start_clock(self, configuration: Path) -> None:
+        self._clock = start_step_clock(configuration, self.rank)
+
+    def _start_vitals(self) -> Vitals:
+        self.collection_manager.get(VITALS).include(f"^{VITALS}/")
+        vitals = Vitals(
+            self.failures,
+            AnatomyFacts(self.worker, self.num_workers),
+            write=self._outlet.write,
+            show=self._outlet.show_scalars,
+            put_anatomy=self._outlet.put_anatomy,
+        )
+        vitals.install()
+        return vitals
+
     def _prepare(self) -> None:
         manager = self.collection_manager
         manager.num_workers = self.num_workers if self.include_workers == "all" else 1
@@ -344,7 +389,7 @@ class Hook:
             manager.get(CollectionKeys.ALL).include(".*")
             self.include_collections = [*manager.get_collections()]
         manager.fill(self.save_config, self.reduction_config)
-        self._stepper.prepare(manager, self.include_collections)
+        self._stepper.prepare(manager, self.include_collections if self._saves_tensors else ())
         self.export_collections()
 
     def _now(self) -> tuple[int, int]:
@@ -366,12 +411,12 @@ class Hook:
             self.export_collections()
 
     def _before_optimizer(self, _: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        if not _has_closure(args, kwargs):
+        if not has_closure(args, kwargs):
             self._take_final_gradients()
 
     def _after_optimizer(self, _: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """A closure, as Lightning passes it, runs forward and backward inside `step`."""
-        if _has_closure(args, kwargs):
+        if has_closure(args, kwargs):
             self._take_final_gradients()
 
     @guarded
@@ -429,6 +474,10 @@ class Hook:
             if step is not None:
                 step.wait()
         self._finish_step()
+        if self._clock is not None:
+            self._clock.close()
+        if self._vitals is not None:
+            self._vitals.close()
         self._stepper.remove()
         self._loss_finder.remove()
         for handle in self._handles:
@@ -464,11 +513,6 @@ def set_hook(hook: Hook) -> None:
 def del_hook() -> None:
     global _current
     _current = None
-
-
-def _has_closure(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Of a call of `Optimizer.step`, whose first argument is the optimizer."""
-    return kwargs.get("closure", args[1] if len(args) > 1 else None) is not None
 
 
 def _unfinished(out_dir: str) -> Location:

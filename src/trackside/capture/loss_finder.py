@@ -13,8 +13,11 @@ import torch
 from torch import Tensor, nn
 from torch._dynamo.eval_frame import skip_code
 from torch.amp.grad_scaler import GradScaler
+from torch.nn.modules.loss import _Loss
 
 from trackside.capture.failures import Failures, guarded
+from trackside.capture.functional_losses import listen, stop_listening
+from trackside.capture.names import loss_name
 from trackside.capture.plan import Origin
 from trackside.capture.stepper import Stepper
 from trackside.capture.taps import NOTHING
@@ -29,15 +32,20 @@ class LossFinder:
         self.failures = failures
         self.is_step_over = False
         """A backward has run since the step began: the next forward is the next step's."""
+        self.is_in_model = False
+        """A model has been called and has not returned yet: what it calls is its own."""
         self._stepper = stepper
         self._unscaled: tuple[weakref.ref[Tensor], Tensor] | None = None
         self._originals: list[tuple[type, str, Any]] = []
 
-    def install(self) -> None:
+    def install(self, *, loss_modules: bool = False) -> None:
         self._wrap(Tensor, "backward", self._on_backward)
         self._wrap(GradScaler, "scale", self._on_scaled, after=True)
+        if loss_modules:
+            listen(self._on_function)
 
     def remove(self) -> None:
+        stop_listening(self._on_function)
         for owner, name, original in self._originals:
             setattr(owner, name, original)
         self._originals = []
@@ -48,8 +56,17 @@ class LossFinder:
 
     @guarded
     def on_output(self, output: Any) -> None:
+        self.is_in_model = False
         loss = output.get("loss") if isinstance(output, Mapping) else getattr(output, "loss", None)
         self._record(loss)
+
+    def _on_function(self, name: str, args: Any, kwargs: Any, caller: Any, result: Any) -> None:
+        """A loss module of torch's, recognised in its function: it may be a new one each step."""
+        if self._stepper.open is None or self.is_in_model or not isinstance(caller, _Loss):
+            return
+        if not self._stepper.has_loss(caller):
+            inputs = args[:2]
+            self._stepper.take_module(loss_name(caller), Origin.LOSS, inputs, {}, result)
 
     def _wrap(self, owner: type, name: str, act: Any, *, after: bool = False) -> None:
         original = getattr(owner, name)

@@ -22,8 +22,9 @@ class Names:
         self.module = root if literal else _unwrap(root)
         self.root = type(root).__name__ if literal else _class_name(self.module)
 
-    def parameters(self) -> Iterator[tuple[str, Any]]:
-        for path, parameter in self.module.named_parameters():
+    def parameters(self, *, tied: bool = False) -> Iterator[tuple[str, Any]]:
+        """Each under its first name; with `tied` under its further ones as well."""
+        for path, parameter in self.module.named_parameters(remove_duplicate=not tied):
             yield f"{self.root}_{self._path(path)}", parameter
 
     def modules(self) -> Iterator[tuple[str, Any]]:

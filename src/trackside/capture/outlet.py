@@ -52,6 +52,10 @@ class Outlet:
         if self._writer is not None:
             self._writer.put_collections(collections)
 
+    def put_anatomy(self, anatomy: dict[str, Any]) -> None:
+        if self._writer is not None:
+            self._writer.put_anatomy(anatomy)
+
     def hand_on(self, step: OpenStep) -> None:
         records = step.records()
         if self._metrics is not None:
@@ -72,6 +76,11 @@ class Outlet:
         if self._writer.failure is not None:
             failure, self._writer.failure = self._writer.failure, None
             self._failures.report("writing", failure)
+
+    def show_scalars(self, record: StepRecord) -> None:
+        """In TensorBoard; nothing is written to the trial."""
+        if self._tensorboard is not None:
+            self._tensorboard.add_scalars(record)
 
     def add_scalar(self, name: str, record: StepRecord, at: float) -> None:
         """Shown at once; the record itself is written with its step."""

@@ -15,7 +15,7 @@ from trackside.capture.segment_reader import (
 from trackside.capture.step_table import StepTable
 from trackside.capture.tensor_index import CubeRun, Run, ShapeRun, TensorIndex
 from trackside.capture.trial_folder import FoundFile, TrialFolder
-from trackside.capture.trial_layout import SEGMENTS, SegmentName, segments_of
+from trackside.capture.trial_layout import SEGMENTS, VITALS, SegmentName, segments_of
 
 logger = logging.getLogger(__name__)
 
@@ -133,5 +133,18 @@ def _enter(
     for group in contents.shapes:
         for name, shape in group.shapes.items():
             index.add_shape(name, ShapeRun(worker, group.steps, shape))
+    aside = _aside(contents)
     for step, mode, mode_step, time in contents.steps:
-        steps.add(step, ModeKeys[mode], mode_step, time, worker)
+        steps.add(step, ModeKeys[mode], mode_step, time, worker, is_aside=step in aside)
+
+
+def _aside(contents: SegmentContents) -> set[int]:
+    """Steps of which nothing but vitals is here."""
+    vitals = [run for run in contents.tensors if run.name.startswith(VITALS)]
+    if not vitals:
+        return set()
+    # Tensors that are saved together share one tuple of steps: each is looked at once.
+    tuples = {id(r.steps): r.steps for r in contents.tensors if not r.name.startswith(VITALS)}
+    others = [each.steps for each in contents.reductions]
+    others += [each.steps for each in contents.shapes]
+    return {step for run in vitals for step in run.steps}.difference(*tuples.values(), *others)

@@ -23,6 +23,8 @@ class SavedStep:
     time: float
     workers: frozenset[str] = frozenset()
     """One object for all steps that the same workers saved: a long trial has many steps."""
+    is_aside: bool = False
+    """Nothing but vitals was saved."""
 
 
 class StepTable:
@@ -59,22 +61,36 @@ class StepTable:
     def modes(self) -> list[ModeKeys]:
         return [mode for mode in ModeKeys if mode in self._by_mode and mode is not ModeKeys.GLOBAL]
 
-    def add(self, step: int, mode: ModeKeys, mode_step: int, time: float, worker: str) -> None:
+    def add(
+        self,
+        step: int,
+        mode: ModeKeys,
+        mode_step: int,
+        time: float,
+        worker: str,
+        *,
+        is_aside: bool = False,
+    ) -> None:
         if (self._start is not None and step < self._start) or (
             self._end is not None and step >= self._end
         ):
             return
         saved = self._steps.get(step)
         if saved is None:
-            saved = self._steps[step] = SavedStep(mode, mode_step, time)
+            saved = self._steps[step] = SavedStep(mode, mode_step, time, is_aside=is_aside)
             self._by_mode.setdefault(mode, {})[mode_step] = step
             self._ordered.clear()
         if worker not in saved.workers:
             together = saved.workers | {worker}
             saved.workers = self._groups.setdefault(together, together)
+        saved.is_aside = saved.is_aside and is_aside
 
     def get(self, step: int) -> SavedStep | None:
         return self._steps.get(step)
+
+    def is_aside(self, mode: ModeKeys, step: int) -> bool:
+        found = self.global_step(mode, step)
+        return found is not None and self._steps[found].is_aside
 
     def global_step(self, mode: ModeKeys, step: int) -> int | None:
         if mode is ModeKeys.GLOBAL:

@@ -61,6 +61,9 @@ class Stepper:
         switch.on = self.open is not None and bool(self.open.mask & self._loss_mask)
         return ModuleTap(loss, loss_name(loss), Origin.LOSS, switch, self.take_module).install()
 
+    def has_loss(self, module: nn.Module) -> bool:
+        return any(module is known for known, _ in self.losses)
+
     def prepare(self, manager: CollectionManager, included: Iterable[str]) -> CapturePlan:
         """At the first forward: collections are final, what each tensor means is settled."""
         self._resolve_modules(manager.get_collections().values())

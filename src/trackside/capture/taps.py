@@ -31,16 +31,20 @@ class Switch:
     on: bool = False
 
 
+Begin = Callable[[nn.Module, tuple[Any, ...]], None]
+"""Gets the root and what it is called with: its arguments and its keyword arguments."""
+
+
 class RootTap:
     """Starts a step when the registered root is called."""
 
-    def __init__(self, root: nn.Module, begin: Callable[[nn.Module], None]) -> None:
+    def __init__(self, root: nn.Module, begin: Begin) -> None:
         self._root = root
         self._begin = torch.compiler.disable(begin)
 
-    def __call__(self, module: nn.Module, args: tuple[Any, ...]) -> None:
+    def __call__(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if module is self._root:
-            self._begin(module)
+            self._begin(module, (args, kwargs))
 
     def __reduce__(self) -> Any:
         return NOTHING.__reduce__()
@@ -48,7 +52,8 @@ class RootTap:
     def install(self) -> Any:
         # Dynamo takes the hooks of torch's own containers into the graph of `torch.compile`.
         is_traced = type(self._root).__module__.startswith("torch.nn.")
-        return self._root.register_forward_pre_hook(TracedRootTap(self) if is_traced else self)
+        tap = TracedRootTap(self) if is_traced else self
+        return self._root.register_forward_pre_hook(tap, with_kwargs=True)
 
 
 class TracedRootTap:
@@ -57,9 +62,9 @@ class TracedRootTap:
     def __init__(self, tap: RootTap) -> None:
         self._tap = tap
 
-    def __call__(self, module: nn.Module, args: tuple[Any, ...]) -> None:
+    def __call__(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if _may_leave_graph():
-            self._tap(module, args)
+            self._tap(module, args, kwargs)
 
     def __reduce__(self) -> Any:
         return NOTHING.__reduce__()

@@ -55,6 +55,15 @@ class TensorBoardExport:
 
         self._enqueue(write)
 
+    def add_scalars(self, record: StepRecord) -> None:
+        def write() -> None:
+            file = self._file(record.mode)
+            for name, value in record.scalars.items():
+                file.add((clean_tag(name), value, record.step, record.time))
+            file.flush()
+
+        self._enqueue(write)
+
     def add_scalar(self, name: str, value: float, step: int, at: float, mode: str) -> None:
         def write() -> None:
             file = self._file(mode)

@@ -30,7 +30,7 @@ from trackside.capture.step_table import StepState, StepTable
 from trackside.capture.tensor import Tensor
 from trackside.capture.tensor_index import TensorIndex, TensorRecord
 from trackside.capture.trial_folder import TrialFolder
-from trackside.capture.trial_layout import END_MARKER
+from trackside.capture.trial_layout import END_MARKER, VITALS
 from trackside.settings import Settings
 from trackside.storage.locate import locate
 
@@ -139,13 +139,18 @@ class Trial:
         regex: str | Iterable[str] | None = None,
         collection: str | Collection | None = None,
     ) -> list[str]:
-        """Names seen so far, or at one step, or in one mode; empty for what was never saved."""
+        """Names seen so far, or at one step, or in one mode; empty for what was never saved.
+
+        Vitals are left out, unless the collection or the pattern names them.
+        """
         if regex is not None and collection is not None:
             raise ValueError("Give either regex or collection, not both.")
         self.maybe_refresh()
+        patterns = [regex] if isinstance(regex, str) else [*(regex or ())]
         names = self._names_at(step, mode)
+        if not _asks_for_vitals(patterns, collection):
+            names = [name for name in names if not name.startswith(VITALS)]
         if regex is not None:
-            patterns = [regex] if isinstance(regex, str) else regex
             names = _matching(names, patterns)
         if collection is not None:
             group = self.collection(collection) if isinstance(collection, str) else collection
@@ -170,11 +175,14 @@ class Trial:
     def steps(
         self, mode: ModeKeys = ModeKeys.GLOBAL, show_incomplete_steps: bool = False
     ) -> list[int]:
-        """Saved steps of the mode. Incomplete: not all workers have written theirs yet."""
+        """Saved steps of the mode. Incomplete: not all workers have written theirs yet.
+
+        Without those of which only vitals were saved; `tensor(name).steps()` has these.
+        """
         self.maybe_refresh()
-        if show_incomplete_steps:
-            return list(self.step_table.all(mode))
-        return self.step_table.complete(mode)
+        table = self.step_table
+        steps = table.all(mode) if show_incomplete_steps else table.complete(mode)
+        return [step for step in steps if not table.is_aside(mode, step)]
 
     def modes(self) -> list[ModeKeys]:
         """Modes seen; never GLOBAL, which stands for all."""
@@ -366,6 +374,12 @@ class Trial:
         if self.loaded_all_steps and (not known or step > known[-1]):
             return NoMoreData(step, mode, known[-1] if known else None)
         return StepUnavailable(step, mode)
+
+
+def _asks_for_vitals(patterns: list[str], collection: str | Collection | None) -> bool:
+    wanted = VITALS.rstrip("/")
+    name = collection.name if isinstance(collection, Collection) else collection
+    return name == wanted or any(wanted in pattern for pattern in patterns)
 
 
 def _matching(names: Iterable[str], patterns: Iterable[str]) -> list[str]:

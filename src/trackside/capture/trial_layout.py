@@ -7,6 +7,9 @@ END_MARKER = "training_job_end.ts"
 """Empty file, smdebug's name: no more data will come."""
 COLLECTIONS = "collections/"
 SEGMENTS = "segments/"
+ANATOMY = "anatomy/"
+VITALS = "vitals/"
+"""Tensors whose names begin so are vitals: there by themselves, listed only when asked for."""
 
 _SEGMENT = re.compile(r"(\d{13})-(\d{6,})-(\d{12,})\.safetensors")
 _WORKER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
@@ -50,3 +53,7 @@ def segments_of(worker: str) -> str:
 
 def collections_file(worker: str) -> str:
     return f"{COLLECTIONS}{worker}.json"
+
+
+def anatomy_file(worker: str) -> str:
+    return f"{ANATOMY}{worker}.json"

@@ -24,12 +24,14 @@ def watch(
     ring: int = 0,
     gradients_at: GradientsAt = "optimizer",
     tensorboard: str | Path | None = None,
+    vitals: bool = True,
 ) -> Iterator[Hook]:
     """Save what is named in `collections`, every so many steps, while the block runs.
 
     Models and loss modules are told apart. A loss that is no module is found where `backward` is
     called on it. `reductions` ("min", "l2", "abs_mean", ...) are saved in place of the values.
-    Modes follow `model.training`; `hook.set_mode` overrides them.
+    `vitals` are taken beside it, by themselves. Modes follow `model.training`; `hook.set_mode`
+    overrides them.
     """
     wanted = ",".join(reductions)
     hook = Hook(
@@ -40,6 +42,7 @@ def watch(
         tensorboard_dir=None if tensorboard is None else str(tensorboard),
         ring=ring,
         gradients_at=gradients_at,
+        vitals="on" if vitals else "off",
     )
     try:
         hook.follow_training()

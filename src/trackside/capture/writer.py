@@ -17,7 +17,12 @@ from trackside.capture.direct_output import DirectOutput
 from trackside.capture.exceptions import SMDebugRuntimeError, SMDebugTypeError, SMDebugValueError
 from trackside.capture.segment_folder import SegmentFolder
 from trackside.capture.segments import StepRecord, record_size
-from trackside.capture.trial_layout import END_MARKER, collections_file, is_worker_name
+from trackside.capture.trial_layout import (
+    END_MARKER,
+    anatomy_file,
+    collections_file,
+    is_worker_name,
+)
 from trackside.capture.upload import Uploader
 from trackside.settings import Settings
 from trackside.storage.locate import Location, locate
@@ -83,6 +88,7 @@ class SegmentWriter:
         self._is_told = False
         self._limits = limits or WriterLimits()
         self._collections_file = collections_file(worker)
+        self._anatomy_file = anatomy_file(worker)
         home = home or Settings.load().home
         target = locate(out_dir, home=home)
         self._folder = SegmentFolder(target.local or _staging(home, target, worker), worker)
@@ -94,7 +100,7 @@ class SegmentWriter:
         self._waiting: deque[tuple[StepRecord, int]] = deque()
         self._waiting_bytes = self._writing_bytes = 0
         self._oldest = 0.0
-        self._files: dict[str, str] = {}
+        self._files: dict[str, str | Mapping[str, Any]] = {}
         self._closing = False
         self._pid = os.getpid()
         self._wake = Condition()
@@ -135,13 +141,19 @@ class SegmentWriter:
 
     def put_collections(self, collections: str | Mapping[str, Any]) -> None:
         """File the JSON of `CollectionManager`; a later one replaces it."""
-        text = collections if isinstance(collections, str) else json.dumps(collections)
-        self.put_file(self._collections_file, text)
+        self.put_file(self._collections_file, collections)
 
-    def put_file(self, name: str, text: str) -> None:
-        """A small file beside the segments; a later one of that name replaces it."""
+    def put_anatomy(self, anatomy: Mapping[str, Any]) -> None:
+        """File what is known of the training; a later one replaces it."""
+        self.put_file(self._anatomy_file, anatomy)
+
+    def put_file(self, name: str, content: str | Mapping[str, Any]) -> None:
+        """A small file beside the segments; a later one of that name replaces it.
+
+        `content` is the writer's from here on: the thread makes JSON of it.
+        """
         with self._wake:
-            self._files[name] = text
+            self._files[name] = content
             self._wake.notify()
 
     def report(self) -> WriterReport:
@@ -204,8 +216,8 @@ class SegmentWriter:
             closing = self._closing
             files, self._files = self._files, {}
             batch, size = self._take() if self._is_segment_due() else ([], 0)
-        for name, text in files.items():
-            self._put(name, text)
+        for name, content in files.items():
+            self._put(name, content if isinstance(content, str) else json.dumps(content))
         if batch:
             self._write(batch, size, self._direct)
             with self._wake:

@@ -1,0 +1,86 @@
+"""Tells listeners of the calls of `torch.nn.functional`'s losses, by scripts and by loss modules.
+
+Light enough to be put in place as soon as torch is imported, before a script says
+`from torch.nn.functional import cross_entropy`.
+"""
+
+import sys
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+FUNCTIONS = (
+    "binary_cross_entropy",
+    "binary_cross_entropy_with_logits",
+    "cosine_embedding_loss",
+    "cross_entropy",
+    "ctc_loss",
+    "gaussian_nll_loss",
+    "hinge_embedding_loss",
+    "huber_loss",
+    "kl_div",
+    "l1_loss",
+    "margin_ranking_loss",
+    "mse_loss",
+    "multi_margin_loss",
+    "multilabel_margin_loss",
+    "multilabel_soft_margin_loss",
+    "nll_loss",
+    "poisson_nll_loss",
+    "smooth_l1_loss",
+    "soft_margin_loss",
+    "triplet_margin_loss",
+)
+
+Listener = Callable[[str, tuple[Any, ...], dict[str, Any], Any, Any], None]
+"""Gets the function's name, its arguments, the `self` of its caller, and what it returned.
+It must not raise."""
+
+_listeners: list[Listener] = []
+_replaced: dict[str, tuple[Any, Any]] = {}
+
+
+def install() -> None:
+    """Needs torch to be imported; nothing changes for anybody until somebody listens."""
+    torch = sys.modules["torch"]
+    for name in FUNCTIONS:
+        if name not in _replaced and hasattr(torch.nn.functional, name):
+            original = getattr(torch.nn.functional, name)
+            told = _telling(torch, name, original)
+            _replaced[name] = (original, told)
+            setattr(torch.nn.functional, name, told)
+
+
+def listen(listener: Listener) -> None:
+    install()
+    _listeners.append(listener)
+
+
+def stop_listening(listener: Listener) -> None:
+    """The last one to leave puts torch's own functions back."""
+    if listener in _listeners:
+        _listeners.remove(listener)
+    if _listeners:
+        return
+    functional = sys.modules["torch"].nn.functional
+    for name, (original, told) in _replaced.items():
+        if getattr(functional, name) is told:  # else somebody has wrapped it again
+            setattr(functional, name, original)
+    _replaced.clear()
+
+
+def _telling(torch: Any, name: str, original: Any) -> Any:
+    is_compiling = torch.compiler.is_compiling
+
+    @wraps(original)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if is_compiling():  # asked first: a graph then knows of no listener
+            return original(*args, **kwargs)
+        result = original(*args, **kwargs)
+        for listener in _listeners:
+            listener(name, args, kwargs, sys._getframe(1).f_locals.get("self"), result)
+        return result
+
+    # What torch.jit compiles in its place.
+    vars(call)["__prepare_scriptable__"] = lambda: original
+    return call

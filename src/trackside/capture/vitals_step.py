@@ -1,0 +1,58 @@
+"""One step as vitals see it, and what was found in it."""
+
+from dataclasses import dataclass, field
+
+from trackside.capture.modes import ModeKeys
+from trackside.capture.segments import StepRecord
+from trackside.capture.trial_layout import VITALS
+from trackside.capture.vitals_optimizers import UpdateTotals
+from trackside.capture.vitals_pack import Figures, Pack
+from trackside.capture.vitals_schedule import Schedule
+
+_CURVES = ("learning_rate/", "gradient_norm", "step_seconds", "samples_per_second", "batch_size")
+
+
+@dataclass(slots=True)
+class Taken:
+    figures: Figures = field(default_factory=dict)
+    pack: Pack = field(default_factory=Pack)
+    totals: UpdateTotals = field(default_factory=UpdateTotals)
+    has_classes: bool = False
+    """A loss over classes was seen; further ones of the step are not looked at."""
+
+    def read(self) -> Figures:
+        """Once the pack has landed: everything, by name."""
+        found = self.figures | self.pack.read()
+        return found | self.totals.figures()
+
+
+@dataclass(slots=True)
+class VitalsStep:
+    step: int
+    mode: ModeKeys
+    mode_step: int
+    trains: bool
+    began: float
+    """On the clock of `perf_counter`."""
+    time: float
+    """Seconds since the epoch."""
+    batch_size: int = 0
+    schedule: Schedule | None = None
+    """Set when the step is one whose forward is looked at."""
+    spent: float = 0.0
+    """Seconds of ours."""
+    taken: Taken | None = None
+
+    def take(self) -> Taken:
+        if self.taken is None:
+            self.taken = Taken()
+        return self.taken
+
+    def record(self, figures: Figures) -> StepRecord:
+        scalars = {f"{VITALS}{name}": value for name, value in figures.items()}
+        return StepRecord(self.step, self.mode.name, self.mode_step, self.time, scalars=scalars)
+
+
+def curves_of(figures: Figures) -> Figures:
+    """Those that are drawn in TensorBoard."""
+    return {name: value for name, value in figures.items() if name.startswith(_CURVES)}

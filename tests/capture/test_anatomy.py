@@ -1,0 +1,198 @@
+"""Facts learnt of real trainings, read back as another process would."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+import trackside.capture as tc
+from tests.capture.networks import assert_no_failure
+from trackside.capture.anatomy import parse_anatomy
+from trackside.capture.hook import Hook
+
+
+class Tied(nn.Module):
+    """A small language model: tied ends, a frozen part, dropout and batch norm."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(11, 8)
+        self.layer = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.1, batch_first=True)
+        self.norm = nn.BatchNorm1d(8)
+        self.frozen = nn.Linear(8, 8).requires_grad_(False)
+        self.head = nn.Linear(8, 11, bias=False)
+        self.head.weight = self.embed.weight
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.frozen(self.layer(self.embed(x)))
+        return self.head(self.norm(x.transpose(1, 2)).transpose(1, 2))
+
+
+def lm_loss(logits: Tensor, y: Tensor) -> Tensor:
+    return F.cross_entropy(logits.flatten(0, 1), y.flatten())
+
+
+def tokens() -> tuple[Tensor, Tensor]:
+    return torch.randint(0, 11, (4, 6)), torch.randint(0, 11, (4, 6))
+
+
+def read(out_dir: Path) -> tc.Anatomy:
+    anatomy = tc.read_anatomy(out_dir)
+    assert anatomy is not None
+    return anatomy
+
+
+def test_a_healthy_training_is_described(tmp_path):
+    model = Tied()
+    trained = [p for p in model.parameters() if p.requires_grad]
+    optimizer = torch.optim.AdamW(trained, lr=1e-3, weight_decay=0.02)
+    scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 10)
+    with tc.watch(model, out_dir=tmp_path / "t") as hook:
+        for _ in range(5):
+            x, y = tokens()
+            optimizer.zero_grad()
+            lm_loss(model(x), y).backward()
+            optimizer.step()
+            scheduler.step()
+        model.eval()
+        with torch.no_grad():
+            lm_loss(model(tokens()[0]), tokens()[1])
+    assert_no_failure(hook)
+
+    anatomy = read(tmp_path / "t")
+    assert anatomy.models == ("Tied",)
+    assert anatomy.holds_dropout
+    assert anatomy.holds_batch_norm
+    assert anatomy.num_forwards(training=True, grad=True) == 5
+    assert anatomy.num_forwards(training=False, grad=False) == 1
+    assert anatomy.num_backwards == anatomy.num_optimizer_steps == 5
+    (described,) = anatomy.optimizers
+    assert described.type == "AdamW"
+    assert described.groups[0]["weight_decay"] == 0.02
+    assert tuple(described.groups[0]["betas"]) == (0.9, 0.999)
+    assert described.backwards_per_step == {"1": 4}  # the first is not known
+    assert [each.name for each in anatomy.schedulers] == ["CosineAnnealingLR"]
+    (loss,) = anatomy.losses
+    assert (loss.num_classes, loss.shapes) == (11, ((24, 11), (24,)))
+    assert (loss.label_min, loss.label_max) == (0, 10)
+    assert anatomy.device == "cpu"
+    assert {module.name: module.type for module in anatomy.modules}["norm"] == "BatchNorm1d"
+    assert all(module.training for module in anatomy.modules)  # though it ended with evaluation
+    by_name = {each.name: each for each in anatomy.parameters}
+    assert by_name["Tied_head.weight"].tied_to == "Tied_embed.weight"
+    assert not by_name["Tied_frozen.weight"].requires_grad
+    assert not by_name["Tied_frozen.weight"].is_trained
+    assert by_name["Tied_layer.linear1.weight"].is_trained
+    assert by_name["Tied_layer.linear1.weight"].last_gradient_step == 4
+    assert by_name["Tied_layer.linear1.weight"].shape == (16, 8)
+
+
+def test_parameters_that_the_optimizer_lacks_are_named(tmp_path):
+    model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2))
+    optimizer = torch.optim.SGD(model[1].parameters(), lr=0.1)
+    with tc.watch(model, out_dir=tmp_path / "t"):
+        for _ in range(3):
+            optimizer.zero_grad()
+            model(torch.randn(8, 4)).sum().backward()
+            optimizer.step()
+
+    left_out = [p for p in read(tmp_path / "t").parameters if p.optimizer is None]
+    assert [p.name for p in left_out] == ["Sequential_0.weight", "Sequential_0.bias"]
+    assert all(p.ever_had_gradient and not p.is_trained for p in left_out)
+
+
+def test_parameters_behind_a_detach_never_had_a_gradient(tmp_path):
+    class Cut(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.second = nn.Linear(4, 4), nn.Linear(4, 2)
+
+        def forward(self, x: Tensor) -> Tensor:
+            result: Tensor = self.second(self.first(x).detach())
+            return result
+
+    model = Cut()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with tc.watch(model, out_dir=tmp_path / "t"):
+        for _ in range(3):
+            optimizer.zero_grad()
+            model(torch.randn(8, 4)).sum().backward()
+            optimizer.step()
+
+    facts = {p.name: p.ever_had_gradient for p in read(tmp_path / "t").parameters}
+    assert facts == {
+        "Cut_first.weight": False,
+        "Cut_first.bias": False,
+        "Cut_second.weight": True,
+        "Cut_second.bias": True,
+    }
+    missing = tc.create_trial(str(tmp_path / "t")).tensor("vitals/gradient_missing")
+    assert missing.value(2)[0] == 2.0
+
+
+def test_evaluation_in_training_mode_and_training_in_evaluation_mode_are_counted(tmp_path):
+    model = nn.Sequential(nn.Linear(4, 4), nn.Dropout(), nn.Linear(4, 2))
+    with tc.watch(model, out_dir=tmp_path / "t"):
+        model(torch.randn(8, 4)).sum().backward()
+        with torch.no_grad():
+            model(torch.randn(8, 4))
+            model(torch.randn(8, 4))
+        model.eval()
+        model(torch.randn(8, 4)).sum().backward()
+
+    anatomy = read(tmp_path / "t")
+    assert anatomy.num_forwards(training=True, grad=False) == 2
+    assert {(b.training, b.count) for b in anatomy.backwards} == {(True, 1), (False, 1)}
+
+
+@pytest.mark.filterwarnings("ignore:Using a target size")
+def test_a_target_that_broadcasts_is_a_fact(tmp_path):
+    model = nn.Linear(4, 1)
+    with tc.watch(model, out_dir=tmp_path / "t"):
+        nn.MSELoss()(model(torch.randn(8, 4)), torch.randn(8)).backward()
+
+    (loss,) = read(tmp_path / "t").losses
+    assert loss.name == "MSELoss"
+    assert loss.broadcasts
+    assert loss.shapes == ((8, 1), (8,))
+
+
+def test_it_is_there_while_the_training_runs_and_from_an_object_store(tmp_path, monkeypatch):
+    monkeypatch.setenv("TRACKSIDE_HOME", str(tmp_path / "home"))
+    hook = Hook("s3://bucket/run", vitals="on")
+    model = nn.Linear(2, 2)
+    hook.register_module(model)
+    model(torch.ones(1, 2)).sum().backward()
+    hook.close()
+
+    anatomy = tc.read_anatomy("s3://bucket/run", "worker_0", home=tmp_path / "home")
+    assert anatomy is not None
+    assert anatomy.num_backwards == 1
+    assert tc.read_anatomy("s3://bucket/run", "worker_7", home=tmp_path / "home") is None
+
+
+def test_unknown_keys_are_left_out_and_missing_ones_have_defaults():
+    anatomy = parse_anatomy(
+        {"world_size": 4, "of_tomorrow": 1, "modules": [{"name": "a", "type": "B", "x": 1}]}
+    )
+
+    assert anatomy.world_size == 4
+    assert anatomy.modules[0].name == "a"
+    assert anatomy.parameters == ()
+
+
+def test_reading_needs_no_torch(tmp_path):
+    (tmp_path / "anatomy").mkdir()
+    (tmp_path / "anatomy" / "worker_0.json").write_text(json.dumps({"world_size": 2}))
+    code = f"""
+import sys
+from trackside.capture.anatomy import read_anatomy
+assert read_anatomy({str(tmp_path)!r}).world_size == 2
+assert "torch" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
