@@ -134,7 +134,7 @@ def _chosen(names: Names) -> list[tuple[str, nn.Module, Activation]]:
         kind = _KINDS.get(type(module))
         if kind is None and _is_block(module) and module is not names.module:
             kind = "unknown"
-        if kind is not None and not _is_compiled(module):
+        if kind is not None and _takes_hooks(module):
             found.append((name, module, kind))
     return found[:: -(-len(found) // _MOST_MODULES) or 1]
 
@@ -143,5 +143,7 @@ def _is_block(module: nn.Module) -> bool:
     return next(module.children(), None) is not None
 
 
-def _is_compiled(module: nn.Module) -> bool:
-    return getattr(module, "_compiled_call_impl", None) is not None
+def _takes_hooks(module: nn.Module) -> bool:
+    """Compiled ones would be compiled anew, scripted ones refuse."""
+    is_compiled = getattr(module, "_compiled_call_impl", None) is not None
+    return not is_compiled and not isinstance(module, torch.jit.ScriptModule)
