@@ -64,10 +64,17 @@ class Jobs:
         self._launcher = Launcher(LocalPlacement(), supervisor_command, environment)
         self._reconciler = Reconciler(self._home, self._launcher)
 
-    def submit(self, spec: JobSpec, *, source: Iterable[bytes] | None = None) -> None:
+    def submit(
+        self,
+        spec: JobSpec,
+        *,
+        source: Iterable[bytes] | None = None,
+        files: Mapping[str, bytes] | None = None,
+    ) -> None:
         """Start a job; returns when it is on disk and its supervisors run.
 
-        `source` is stored where `spec.source` says, once the name is this job's alone.
+        `source` is stored where `spec.source` says, once the name is this job's alone; so are
+        `files`, each where its key says.
 
         `JobExists`, `InputError`, `DiskFull` or a `StorageError` when it cannot be accepted; then
         nothing is left of it.
@@ -75,7 +82,7 @@ class Jobs:
         if spec.options.placement != LocalPlacement.name:
             advice = f"is not known; known: {LocalPlacement.name}"
             raise InvalidSpec([Violation("Trackside.Placement", spec.options.placement, advice)])
-        Submission(anchored(spec), self._home, self._launcher, source).submit()
+        Submission(anchored(spec), self._home, self._launcher, source, files or {}).submit()
 
     def describe(self, name: str) -> dict[str, Any]:
         """What DescribeTrainingJob answers; what only Trackside knows is under `Trackside`."""

@@ -117,12 +117,17 @@ class TrainingJob:
     def tensorboard_artifacts_path(self) -> str | None:
         return self._below("TensorBoardOutputConfig", "tensorboard-output")
 
+    @property
+    def profiler_artifacts_path(self) -> str | None:
+        return self._below("ProfilerConfig", "profiler-output")
+
     def _below(self, member: str, folder: str) -> str | None:
         described = self.describe()
-        if member not in described:
+        config = described.get(member)
+        if config is None or config.get("DisableProfiler"):
             return None
-        keys = JobKeys(described["OutputDataConfig"]["S3OutputPath"], self.name)
-        return keys.under(described[member]["S3OutputPath"], folder)
+        output = described["OutputDataConfig"]["S3OutputPath"]
+        return JobKeys(output, self.name).under(config.get("S3OutputPath") or output, folder)
 
 
 def _is_silent(logs: Logs) -> bool:

@@ -1,0 +1,132 @@
+"""From what rules need to what the hook saves: the collections, of each only what is looked at,
+and at which steps."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from enum import Enum, auto
+
+from trackside.capture.collection import NEVER_REDUCED, CollectionKeys
+from trackside.rules import catalog
+from trackside.rules.builtin import Need, TensorRule
+from trackside.rules.parameters import InvalidParameters, build
+from trackside.spec import Collection, DebugHook, JobSpec, RuleConfiguration
+
+_FIGURES = {"save_steps": ",".join(map(str, range(20))), "save_interval": "10"}
+"""Mistakes show in the first steps; a figure of each tensor costs next to nothing at any."""
+_VALUES = {"save_steps": "0,1,2,5,10,20,50", "save_interval": "100"}
+"""Whole tensors are copied and stored."""
+
+
+class Pace(Enum):
+    """At which steps planned collections are saved."""
+
+    CONTRACT = auto()
+    """Each at the interval that its rules ask for, which is SageMaker's 500."""
+    WATCHFUL = auto()
+    """Densely at the start and often enough afterwards, at a cost that nobody feels."""
+    HOOK = auto()
+    """As the hook itself was told."""
+
+
+def plan(
+    rules: Iterable[RuleConfiguration], pace: Pace, *, configured: Iterable[str] = ()
+) -> list[Collection]:
+    """The collections that these rules need, but for those that the user configured himself.
+
+    Only the figures that rules look at are saved of a collection, unless one of them looks at the
+    values themselves.
+    """
+    by_name: dict[str, list[Need]] = {}
+    for rule in rules:
+        for need in needs_of(rule):
+            for name in (need.collection, *_beside(need)):
+                by_name.setdefault(name, []).append(need)
+    return [
+        Collection(name=name, parameters=_parameters(name, needs, pace))
+        for name, needs in by_name.items()
+        if name not in set(configured)
+    ]
+
+
+def needs_of(rule: RuleConfiguration) -> tuple[Need, ...]:
+    """None for rules that bring their own code, and for wrong ones: `validation` tells of them."""
+    try:
+        made = build(catalog.find(rule.invokes), rule.parameters) if rule.is_built_in else None
+    except (catalog.UnknownRule, InvalidParameters):
+        return ()
+    return made.needs() if isinstance(made, TensorRule) else ()
+
+
+def unsaved(spec: JobSpec) -> Iterator[str]:
+    """A sentence for each rule that will have nothing to look at."""
+    for rule in spec.debug_rules:
+        needs = [need for need in needs_of(rule) if not need.is_optional]
+        if needs and spec.debug_hook is None:
+            yield f"Rule {rule.name!r} has nothing to look at: the job has no hook configuration."
+            continue
+        for need in needs:
+            if spec.debug_hook is not None and not _is_saved(need, spec.debug_hook):
+                yield (
+                    f"Rule {rule.name!r} looks at the collection {need.collection!r}, which is not"
+                    f" saved. Add {_asking(need)} to the collections of the hook."
+                )
+
+
+def all_rules() -> list[str]:
+    """The names of those that can watch any training, and need no whole tensors for it."""
+    return [name for name, rule in catalog.TENSOR_RULES.items() if _is_cheap(rule)]
+
+
+def _beside(need: Need) -> tuple[str, ...]:
+    """With `all` the hook also saves these, and their values, unless it is told otherwise."""
+    if need.collection != CollectionKeys.ALL:
+        return ()
+    return (CollectionKeys.WEIGHTS, CollectionKeys.BIASES, CollectionKeys.GRADIENTS)
+
+
+def _is_cheap(rule: type) -> bool:
+    try:
+        made: object = build(rule, {})
+    except InvalidParameters:
+        return False  # it cannot be used without being told more
+    return isinstance(made, TensorRule) and all(
+        need.reductions or need.collection in NEVER_REDUCED
+        for need in made.needs()
+        if not need.is_optional
+    )
+
+
+def _parameters(name: str, needs: list[Need], pace: Pace) -> dict[str, str]:
+    wants_values = name in NEVER_REDUCED or any(not need.reductions for need in needs)
+    is_small = not wants_values or name in NEVER_REDUCED
+    parameters = dict(_schedule(needs, pace, is_small=is_small))
+    if patterns := list(dict.fromkeys(need.include_regex for need in needs if need.include_regex)):
+        parameters["include_regex"] = ",".join(patterns)
+    if not wants_values:
+        wanted = {reduction for need in needs for reduction in need.reductions}
+        parameters["reductions"] = ",".join(sorted(wanted))
+    return parameters
+
+
+def _schedule(needs: list[Need], pace: Pace, *, is_small: bool) -> Mapping[str, str]:
+    if pace is Pace.WATCHFUL:
+        return _FIGURES if is_small else _VALUES
+    if pace is Pace.CONTRACT:
+        return {"save_interval": str(min(need.save_interval for need in needs))}
+    return {}
+
+
+def _is_saved(need: Need, hook: DebugHook) -> bool:
+    if need.collection == CollectionKeys.LOSSES or hook.parameters.get("save_all") == "True":
+        return True
+    for collection in hook.collections:
+        patterns = collection.parameters.get("include_regex", "").split(",")
+        if collection.name in (need.collection, CollectionKeys.ALL):
+            return True
+        if need.include_regex and need.include_regex in patterns:
+            return True
+    return False
+
+
+def _asking(need: Need) -> str:
+    pattern = f", {{'include_regex': {need.include_regex!r}}}" if need.include_regex else ""
+    return f"CollectionConfig({need.collection!r}{pattern})"
