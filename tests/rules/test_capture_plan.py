@@ -89,6 +89,17 @@ def test_a_watchful_hook_looks_at_every_step_first_and_often_later(known: Any):
     assert saved["weights"] == [0, 1, 2, 5, 10, 20, 50, 100]
 
 
+def test_watchfully_figures_are_saved_often_and_values_of_the_same_tensors_rarely(known: Any):
+    rules = known(A=(Need("gradients", reductions=("l2",)),), B=(Need("gradients"),))
+    found = planned(rules, Pace.WATCHFUL)
+    assert set(found) == {"gradients", "gradients_values"}
+    assert (found["gradients"]["reductions"], found["gradients"]["save_interval"]) == ("l2", "10")
+    assert "reductions" not in found["gradients_values"]
+    assert found["gradients_values"]["save_interval"] == "100"
+    assert found["gradients_values"]["include_regex"] == "^gradient"
+    assert planned(rules) == {"gradients": {"save_interval": "500"}}
+
+
 def test_a_schedule_of_the_hooks_own_is_not_overridden():
     found = planned([rule("VanishingGradient")], Pace.HOOK)
     assert found == {"gradients": {"reductions": "abs_mean"}}

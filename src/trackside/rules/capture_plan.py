@@ -4,7 +4,7 @@ and at which steps."""
 from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum, auto
 
-from trackside.capture.collection import NEVER_REDUCED, CollectionKeys
+from trackside.capture.collection import BUILT_IN_PATTERNS, NEVER_REDUCED, CollectionKeys
 from trackside.rules import catalog
 from trackside.rules.builtin import Need, TensorRule
 from trackside.rules.parameters import InvalidParameters, build
@@ -41,9 +41,10 @@ def plan(
             for name in (need.collection, *_beside(need)):
                 by_name.setdefault(name, []).append(need)
     return [
-        Collection(name=name, parameters=_parameters(name, needs, pace))
+        collection
         for name, needs in by_name.items()
         if name not in set(configured)
+        for collection in _collections(name, needs, pace)
     ]
 
 
@@ -89,22 +90,36 @@ def _is_cheap(rule: type) -> bool:
     except InvalidParameters:
         return False  # it cannot be used without being told more
     return isinstance(made, TensorRule) and all(
-        need.reductions or need.collection in NEVER_REDUCED
+        need.reductions or need.collection == CollectionKeys.LOSSES
         for need in made.needs()
         if not need.is_optional
     )
 
 
-def _parameters(name: str, needs: list[Need], pace: Pace) -> dict[str, str]:
-    wants_values = name in NEVER_REDUCED or any(not need.reductions for need in needs)
-    is_small = not wants_values or name in NEVER_REDUCED
-    parameters = dict(_schedule(needs, pace, is_small=is_small))
-    if patterns := list(dict.fromkeys(need.include_regex for need in needs if need.include_regex)):
-        parameters["include_regex"] = ",".join(patterns)
-    if not wants_values:
-        wanted = {reduction for need in needs for reduction in need.reductions}
-        parameters["reductions"] = ",".join(sorted(wanted))
-    return parameters
+def _collections(name: str, needs: list[Need], pace: Pace) -> Iterator[Collection]:
+    """Watchfully, figures often and values rarely: of a tensor in two collections the hook saves
+    what either wants. Otherwise the values will do for both."""
+    figures = [need for need in needs if need.reductions]
+    values = [need for need in needs if not need.reductions]
+    if pace is Pace.WATCHFUL and figures and values and name not in NEVER_REDUCED:
+        yield _collection(name, figures, pace)
+        yield _collection(f"{name}_values", values, pace, BUILT_IN_PATTERNS.get(name, ()))
+    else:
+        yield _collection(name, needs, pace)
+
+
+def _collection(
+    name: str, needs: list[Need], pace: Pace, patterns: tuple[str, ...] = ()
+) -> Collection:
+    figures_do = name not in NEVER_REDUCED and all(need.reductions for need in needs)
+    parameters = dict(_schedule(needs, pace, is_small=figures_do or name in NEVER_REDUCED))
+    wanted = (*patterns, *(need.include_regex for need in needs if need.include_regex))
+    if wanted:
+        parameters["include_regex"] = ",".join(dict.fromkeys(wanted))
+    if figures_do:
+        reductions = {reduction for need in needs for reduction in need.reductions}
+        parameters["reductions"] = ",".join(sorted(reductions))
+    return Collection(name=name, parameters=parameters)
 
 
 def _schedule(needs: list[Need], pace: Pace, *, is_small: bool) -> Mapping[str, str]:

@@ -1,11 +1,15 @@
 """What is wrong with the rules of a job, told before it starts."""
 
 from collections.abc import Iterator
+from importlib.metadata import entry_points
 
 from trackside.errors import Violation
 from trackside.rules import catalog
 from trackside.rules.parameters import InvalidParameters, build
 from trackside.spec import JobSpec, RuleConfiguration
+
+INSTALLED = "trackside.rules"
+"""The entry points by which packages offer rules of their own."""
 
 
 def violations(spec: JobSpec) -> Iterator[Violation]:
@@ -35,9 +39,10 @@ def parameter_violations(rule: RuleConfiguration) -> Iterator[Violation]:
         try:
             build(catalog.find(rule.invokes), rule.parameters)
         except catalog.UnknownRule as unknown:
-            yield Violation(".rule_to_invoke", rule.invokes, str(unknown))
+            if rule.invokes not in entry_points(group=INSTALLED).names:
+                yield Violation(".rule_to_invoke", rule.invokes, str(unknown))
         except InvalidParameters as wrong:
             for name, advice in wrong.advice.items():
-                yield Violation(f".{name}", rule.parameters[name], advice)
+                yield Violation(f".{name}", rule.parameters.get(name), advice)
             if not wrong.advice:
                 yield Violation("", dict(rule.parameters), str(wrong))

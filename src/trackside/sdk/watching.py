@@ -7,7 +7,7 @@ import ast
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from trackside.errors import Violation
 from trackside.layout import JobKeys
@@ -17,6 +17,9 @@ from trackside.sdk.rule import AnyRule, ProfilerRule, Rule
 from trackside.spec import JobSpec, RuleConfiguration
 
 _MEMBERS = {Rule: "DebugRuleConfigurations", ProfilerRule: "ProfilerRuleConfigurations"}
+PaceName = Literal["CONTRACT", "WATCHFUL", "HOOK"]
+"""Of `capture_plan.Pace`, which is loaded only when there are rules."""
+_ANY_JOB = JobKeys("", "")
 _SCHEDULE = ("save_interval", "start_step", "end_step", "save_steps")
 
 
@@ -34,7 +37,7 @@ def watching(
     if config is not False:
         hook = config if isinstance(config, DebuggerHookConfig) else DebuggerHookConfig()
         tensor_rules = [rule for rule in rules if isinstance(rule, Rule)]
-        members["DebugHookConfig"] = _with_needs(hook, tensor_rules, keys).to_request(output)
+        members["DebugHookConfig"] = _with_needs(hook, tensor_rules).to_request(output)
     if any(isinstance(rule, ProfilerRule) for rule in rules):
         members["ProfilerConfig"] = {"DisableProfiler": False}
     return members
@@ -47,17 +50,25 @@ def rule_violations(rules: Sequence[AnyRule], keys: JobKeys) -> Iterator[Violati
     from trackside.rules.validation import parameter_violations
 
     for index, rule in enumerate(rules):
-        for found in parameter_violations(configuration(rule, keys)):
+        for found in parameter_violations(_configuration(rule, keys)):
             where = f"rules[{index}].rule_parameters{found.field}"
             yield Violation(where, found.value, found.advice)
         if rule.source_file is not None:
             yield from _source_problems(f"rules[{index}]", rule, rule.source_file)
 
 
-def configuration(rule: AnyRule, keys: JobKeys) -> RuleConfiguration:
-    """As the evaluator will read it."""
-    parameters = rule.parameters_for(keys)
-    return RuleConfiguration(name=rule.name, image=rule.image_uri, parameters=parameters)
+def needed(
+    rules: Sequence[AnyRule], pace: PaceName, configured: Sequence[str]
+) -> list[CollectionConfig]:
+    """What rules that name no collections of their own look at, but for what is configured."""
+    chosen = [rule for rule in rules if isinstance(rule, Rule) and rule.collections_to_save is None]
+    if not chosen:
+        return []
+    from trackside.rules.capture_plan import Pace, plan
+
+    asked = [_configuration(rule, _ANY_JOB) for rule in chosen]
+    planned = plan(asked, Pace[pace], configured=configured)
+    return [CollectionConfig(str(each.name), each.parameters) for each in planned]
 
 
 def source_files(rules: Iterable[AnyRule], keys: JobKeys) -> dict[str, Path]:
@@ -77,25 +88,20 @@ def warn_of_unsaved(spec: JobSpec, rules: Sequence[AnyRule]) -> None:
             caution(sentence)
 
 
-def _with_needs(
-    hook: DebuggerHookConfig, rules: Sequence[Rule], keys: JobKeys
-) -> DebuggerHookConfig:
+def _with_needs(hook: DebuggerHookConfig, rules: Sequence[Rule]) -> DebuggerHookConfig:
     """Collections that the user named himself stay as they are."""
     asked = list(hook.collection_configs or ())
     for rule in rules:
         asked += [each for each in rule.collections_to_save or () if each not in asked]
-    planned = [rule for rule in rules if rule.collections_to_save is None]
-    if planned:
-        from trackside.rules.capture_plan import Pace, plan
-
-        told = any(key.rpartition(".")[2] in _SCHEDULE for key in hook.hook_parameters or ())
-        needed = plan(
-            [configuration(rule, keys) for rule in planned],
-            Pace.HOOK if told else Pace.CONTRACT,
-            configured=[each.name for each in asked],
-        )
-        asked += [CollectionConfig(str(each.name), each.parameters) for each in needed]
+    told = any(key.rpartition(".")[2] in _SCHEDULE for key in hook.hook_parameters or ())
+    asked += needed(rules, "HOOK" if told else "CONTRACT", [each.name for each in asked])
     return replace(hook, collection_configs=asked)
+
+
+def _configuration(rule: AnyRule, keys: JobKeys) -> RuleConfiguration:
+    """As the evaluator will read it."""
+    parameters = rule.parameters_for(keys)
+    return RuleConfiguration(name=rule.name, image=rule.image_uri, parameters=parameters)
 
 
 def _source_problems(where: str, rule: AnyRule, file: Path) -> Iterator[Violation]:
