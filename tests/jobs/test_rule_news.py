@@ -13,6 +13,8 @@ from trackside import durable, processes
 from trackside.finding import Finding
 from trackside.jobs import rule_news
 from trackside.jobs.jobs import Jobs
+from trackside.jobs.records import read_folder
+from trackside.jobs.rule_news import RuleNews
 from trackside.journal import History
 from trackside.layout import JobKeys, RulesFolder
 from trackside.rule_status import Evaluation, RuleStatus, write_evaluations
@@ -90,6 +92,18 @@ def test_half_a_line_waits_for_its_other_half(jobs: Jobs, held: RulesFolder):
     with held.findings.open("ab") as file:
         file.write(line[20:])
     assert steps(next(items)) == [7]
+
+
+def test_findings_of_one_look_come_together(jobs: Jobs, held: RulesFolder):
+    """They are filed one by one, and a reader may look at any moment."""
+    news_of = RuleNews(read_folder(jobs.settings.layout.job("job-1")), jobs.settings.layout)
+    file_findings(held, 1)
+    assert [*news_of.new(at_rest=True)] == []
+    file_findings(held, 2, 3)
+    assert [*news_of.new(at_rest=True)] == []
+    (found,) = news_of.new(at_rest=True)
+    assert steps(found) == [1, 2, 3]
+    assert [*news_of.new(at_rest=True)] == []
 
 
 def test_rules_that_still_read_are_waited_for(jobs: Jobs, held: RulesFolder):

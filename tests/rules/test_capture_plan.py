@@ -80,22 +80,23 @@ def test_a_watchful_hook_looks_at_every_step_first_and_often_later(known: Any):
         ]
     }
     saved = {
-        each.name: [step for step in range(200) if each.save_config.should_save_step(mode, step)]
+        each.name: [step for step in range(300) if each.save_config.should_save_step(mode, step)]
         for mode in [ModeKeys.TRAIN]
         for each in parse_configuration(hook).collections
         if each.save_config is not None
     }
-    assert saved["gradients"] == saved["losses"] == [*range(20), *range(20, 200, 10)]
-    assert saved["weights"] == [0, 1, 2, 5, 10, 20, 50, 100]
+    assert saved["gradients"] == [*range(20), *range(20, 200, 10), 200, 250]
+    assert saved["losses"] == [*range(20), *range(20, 300, 10)]
+    assert saved["weights"] == [0, 1, 2, 5, 10, 20, 50, 100, 200]
 
 
 def test_watchfully_figures_are_saved_often_and_values_of_the_same_tensors_rarely(known: Any):
     rules = known(A=(Need("gradients", reductions=("l2",)),), B=(Need("gradients"),))
     found = planned(rules, Pace.WATCHFUL)
     assert set(found) == {"gradients", "gradients_values"}
-    assert (found["gradients"]["reductions"], found["gradients"]["save_interval"]) == ("l2", "10")
+    assert (found["gradients"]["reductions"], found["gradients"]["save_interval"]) == ("l2", "50")
     assert "reductions" not in found["gradients_values"]
-    assert found["gradients_values"]["save_interval"] == "100"
+    assert found["gradients_values"]["save_interval"] == "200"
     assert found["gradients_values"]["include_regex"] == "^gradient"
     assert planned(rules) == {"gradients": {"save_interval": "500"}}
 

@@ -19,6 +19,8 @@ AFTER_END_SECONDS = 120.0
 """How long whoever waits for a job also waits for rules that still read its data."""
 _START_SECONDS = 10.0
 """An evaluator that was just started has not said so yet."""
+_HOLD_SECONDS = 0.5
+"""How long findings are held back while more of them are being filed."""
 
 Findings = tuple[Finding, ...]
 """What was found at about the same time."""
@@ -32,13 +34,19 @@ class RuleNews:
         self._home = home
         self._has_rules = bool(record.spec.debug_rules or record.spec.profiler_rules)
         self._offset = 0
+        self._size = 0
+        self._grows_since: float | None = None
         self._told: dict[str, Evaluation] = {}
         self._looked: tuple[int, int] | None = None
         self._ended_at: float | None = None
 
-    def new(self) -> Iterator[Findings | Evaluation]:
-        """Findings in the order they were filed, then each rule whose status is another."""
-        if not self._has_rules:
+    def new(self, *, at_rest: bool = False) -> Iterator[Findings | Evaluation]:
+        """Findings in the order they were filed, then each rule whose status is another.
+
+        `at_rest`: nothing as long as findings are being filed, so that those of one step come
+        together.
+        """
+        if not self._has_rules or (at_rest and self._is_growing()):
             return
         # Findings are filed before the status that follows from them, so they are read after it.
         statuses = self._statuses()
@@ -64,6 +72,21 @@ class RuleNews:
         if _is_evaluated(folder):
             return waited > AFTER_END_SECONDS
         return waited > _START_SECONDS or not folder.rules.root.exists()
+
+    def _is_growing(self) -> bool:
+        """Since the last time it was asked; for a moment only, however long it goes on."""
+        if self._record.folder is None:
+            return False
+        size = _size(self._record.folder.rules.findings)
+        if size == self._size:
+            self._grows_since = None
+            return False
+        now = time.monotonic()
+        self._size, self._grows_since = size, self._grows_since or now
+        if now - self._grows_since < _HOLD_SECONDS:
+            return True
+        self._grows_since = None
+        return False
 
     def _new_lines(self) -> bytes:
         folder = self._record.folder
@@ -98,15 +121,19 @@ class RuleNews:
             return b""
 
 
-def _read_from(path: Path, offset: int) -> bytes:
+def _size(path: Path) -> int:
     try:
-        if path.stat().st_size <= offset:
-            return b""
-        with path.open("rb") as file:
-            file.seek(offset)
-            return file.read()
+        return path.stat().st_size
     except FileNotFoundError:
+        return 0
+
+
+def _read_from(path: Path, offset: int) -> bytes:
+    if _size(path) <= offset:
         return b""
+    with path.open("rb") as file:
+        file.seek(offset)
+        return file.read()
 
 
 def _is_evaluated(folder: JobFolder) -> bool:

@@ -69,7 +69,7 @@ def follow(
             yield history
         yield from reader.lines(history.attempt, whole=is_final)
         if rules is not None:
-            yield from rules.new()
+            yield from rules.new(at_rest=True)
         if is_final:
             yield history
             if rules is not None:
@@ -81,4 +81,5 @@ def follow(
 def _last_news(rules: RuleNews) -> Iterator[Findings | Evaluation]:
     while not rules.is_over():
         time.sleep(POLL_SECONDS)
-        yield from rules.new()
+        yield from rules.new(at_rest=True)
+    yield from rules.new()

@@ -10,9 +10,13 @@ from trackside.rules.builtin import Need, TensorRule
 from trackside.rules.parameters import InvalidParameters, build
 from trackside.spec import Collection, DebugHook, JobSpec, RuleConfiguration
 
-_FIGURES = {"save_steps": ",".join(map(str, range(20))), "save_interval": "10"}
-"""Mistakes show in the first steps; a figure of each tensor costs next to nothing at any."""
-_VALUES = {"save_steps": "0,1,2,5,10,20,50", "save_interval": "100"}
+_FIRST = ",".join(map(str, range(20)))
+_EARLY = ",".join(map(str, range(20, 200, 10)))
+_SCALARS = {"save_steps": _FIRST, "save_interval": "10"}
+_FIGURES = {"save_steps": f"{_FIRST},{_EARLY}", "save_interval": "50"}
+"""Mistakes show in the first steps. A figure of each tensor costs a step about as much as a small
+layer does: once in 50 steps nobody feels it."""
+_VALUES = {"save_steps": "0,1,2,5,10,20,50,100", "save_interval": "200"}
 """Whole tensors are copied and stored."""
 
 
@@ -112,7 +116,7 @@ def _collection(
     name: str, needs: list[Need], pace: Pace, patterns: tuple[str, ...] = ()
 ) -> Collection:
     figures_do = name not in NEVER_REDUCED and all(need.reductions for need in needs)
-    parameters = dict(_schedule(needs, pace, is_small=figures_do or name in NEVER_REDUCED))
+    parameters = dict(_schedule(name, needs, pace, figures_do=figures_do))
     wanted = (*patterns, *(need.include_regex for need in needs if need.include_regex))
     if wanted:
         parameters["include_regex"] = ",".join(dict.fromkeys(wanted))
@@ -122,9 +126,9 @@ def _collection(
     return Collection(name=name, parameters=parameters)
 
 
-def _schedule(needs: list[Need], pace: Pace, *, is_small: bool) -> Mapping[str, str]:
+def _schedule(name: str, needs: list[Need], pace: Pace, *, figures_do: bool) -> Mapping[str, str]:
     if pace is Pace.WATCHFUL:
-        return _FIGURES if is_small else _VALUES
+        return _SCALARS if name in NEVER_REDUCED else _FIGURES if figures_do else _VALUES
     if pace is Pace.CONTRACT:
         return {"save_interval": str(min(need.save_interval for need in needs))}
     return {}
