@@ -84,9 +84,9 @@ def test_rules_reach_the_job_with_a_capture_that_suits_them(command: Command, wo
     stored = own.parameters["source_s3_uri"].removeprefix("s3://")
     assert (Settings.load().layout.buckets / stored).read_text() == "class Mine: ...\n"
     assert spec.debug_hook is not None
-    (collection,) = spec.debug_hook.collections
-    assert collection.parameters["reductions"] == "abs_mean"
-    assert collection.parameters["save_steps"].startswith("0,1,2,")
+    gradients, losses = spec.debug_hook.collections
+    assert (gradients.parameters["reductions"], losses.name) == ("abs_mean", "losses")
+    assert gradients.parameters["save_steps"].startswith("0,1,2,")
 
 
 def test_the_interval_of_rules_can_be_chosen(command: Command):

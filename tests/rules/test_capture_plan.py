@@ -106,12 +106,16 @@ def test_a_schedule_of_the_hooks_own_is_not_overridden():
     assert found == {"gradients": {"reductions": "abs_mean"}}
 
 
-def test_rules_with_their_own_code_and_wrong_ones_need_nothing():
+def test_rules_that_cannot_say_what_they_need_get_the_losses(known: Any):
     own = RuleConfiguration(
         name="x", parameters={"rule_to_invoke": "VanishingGradient", "source_s3_uri": "s3://a/b.py"}
     )
-    wrong = [rule("NoSuchRule"), rule("VanishingGradient", treshold="1")]
-    assert planned([own, *wrong]) == {}
+    losses = {"losses": {"save_interval": "500"}}
+    assert planned([own]) == planned(known(Clock=())) == losses
+
+
+def test_wrong_rules_need_nothing():
+    assert planned([rule("NoSuchRule"), rule("VanishingGradient", treshold="1")]) == {}
 
 
 def spec(rules: list[str], hook: dict[str, Any] | None) -> JobSpec:

@@ -10,6 +10,7 @@ from trackside.rules.builtin import Need, TensorRule
 from trackside.rules.parameters import InvalidParameters, build
 from trackside.spec import Collection, DebugHook, JobSpec, RuleConfiguration
 
+_LOSSES = Need(CollectionKeys.LOSSES)
 _FIRST = ",".join(map(str, range(20)))
 _EARLY = ",".join(map(str, range(20, 200, 10)))
 _SCALARS = {"save_steps": _FIRST, "save_interval": "10"}
@@ -53,12 +54,17 @@ def plan(
 
 
 def needs_of(rule: RuleConfiguration) -> tuple[Need, ...]:
-    """None for rules that bring their own code, and for wrong ones: `validation` tells of them."""
+    """What a tensor rule wants saved; the losses when it does not say, as rules with their own
+    code never do. Nothing for wrong ones: `validation` tells of them."""
+    if rule.is_ignored:
+        return ()
+    if not rule.is_built_in:
+        return (_LOSSES,)
     try:
-        made = build(catalog.find(rule.invokes), rule.parameters) if rule.is_built_in else None
+        made = build(catalog.find(rule.invokes), rule.parameters)
     except (catalog.UnknownRule, InvalidParameters):
         return ()
-    return made.needs() if isinstance(made, TensorRule) else ()
+    return (made.needs() or (_LOSSES,)) if isinstance(made, TensorRule) else ()
 
 
 def unsaved(spec: JobSpec) -> Iterator[str]:

@@ -43,12 +43,13 @@ class SMS:
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
-    """POST the finding as JSON to this address."""
+    """POST the finding as JSON to this address, or to the one of the settings."""
 
-    url: str
+    url: str | None = None
 
     def __post_init__(self) -> None:
-        _check(self, "url", _WEB, "an http:// or https:// address")
+        if self.url is not None:
+            _check(self, "url", _WEB, "an http:// or https:// address")
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +110,7 @@ def _record(action: Action, job_name: str) -> dict[str, str]:
         if field.name == "training_job_prefix":
             value = value or job_name
         record["endpoint" if field.name in _ENDPOINTS else field.name] = value
-    return record
+    return {key: value for key, value in record.items() if value is not None}
 
 
 def _check(action: Action, name: str, pattern: str, says: str) -> None:

@@ -80,7 +80,7 @@ class Rule(AnyRule):
 
     other_trials: Sequence[str] = ()
     collections_to_save: Sequence[CollectionConfig] | None = None
-    """None: what the rule needs, no more."""
+    """None: what the rule needs, no more; the losses for rules that cannot say."""
     actions: ActionList | None = None
 
     @classmethod
@@ -140,7 +140,7 @@ class Rule(AnyRule):
             s3_output_path=s3_output_path,
             other_trials=other_trials_s3_input_paths or (),
             rule_parameters=_invoking(rule_to_invoke, rule_parameters),
-            collections_to_save=collections_to_save or (),
+            collections_to_save=collections_to_save,
             actions=as_list(actions),
         )
 
