@@ -1,5 +1,7 @@
 """The notebook "Using Debugger with your own PyTorch container", from estimator to analysis."""
 
+import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from trackside.sdk.job import TrainingJob
 @pytest.fixture
 def estimator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PyTorch:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(path for path in sys.path if path))
     (tmp_path / "scripts").mkdir()
     (tmp_path / "scripts" / "pytorch_mnist.py").write_text(SMDEBUG)
     rules = [Rule.sagemaker(rule_configs.vanishing_gradient())]

@@ -1,7 +1,6 @@
 """`trackside findings`: what a job's rules have found."""
 
 import sys
-from collections.abc import Iterable
 from dataclasses import asdict
 
 import click
@@ -9,7 +8,6 @@ import click
 from trackside.cli.text import as_json
 from trackside.cli.waiting import new_teller
 from trackside.harmless import one_line
-from trackside.jobs.rule_news import Findings
 from trackside.rule_status import Evaluation, RuleStatus
 from trackside.sdk.job import TrainingJob, attach
 
@@ -62,21 +60,13 @@ def _follow(job: TrainingJob, *, json: bool) -> None:
 
 
 def _print(job: TrainingJob) -> None:
-    found = tuple(job.findings())
+    """What was found, and below it how each rule stands."""
+    found = job.findings()
+    if not found and job.is_watched:
+        print("Nothing found so far.")
     sys.stdout.write(new_teller().text(found))
-    for line in _statuses(job, found):
-        print(line)
-
-
-def _statuses(job: TrainingJob, found: Findings) -> Iterable[str]:
-    """How each rule stands, below what it found."""
-    told = job.rule_job_summary()
-    if not told and not found and job.is_watched:
-        return ["Nothing found so far."]
-    return [
-        one_line(f"{each['RuleConfigurationName']}: {each['RuleEvaluationStatus']}")
-        for each in told
-    ]
+    for each in job.rule_job_summary():
+        print(one_line(f"{each['RuleConfigurationName']}: {each['RuleEvaluationStatus']}"))
 
 
 def _status_line(evaluation: Evaluation) -> str:
