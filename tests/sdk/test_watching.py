@@ -130,3 +130,11 @@ def test_a_profiler_config_reaches_the_request():
     assert (profiler.uri, profiler.interval_milliseconds) == ("s3://p/x", 1000)
     assert profiler.parameters == {"a": "1"}
     assert spec(profiler_config={"ProfilingIntervalInMilliseconds": 200}).profiler is not None
+
+
+@pytest.mark.parametrize(
+    "method", ["enable_default_profiling", "update_profiler", "disable_profiling"]
+)
+def test_the_profiler_of_a_running_job_cannot_be_changed_which_is_said(method: str):
+    with pytest.warns(UserWarning, match=rf"{method}\(\) has no effect"):
+        getattr(PyTorch("train.py"), method)()

@@ -11,6 +11,7 @@ from typing import Any, Unpack
 from trackside.errors import JobError
 from trackside.sdk import arguments, hyperparameters
 from trackside.sdk.arguments import Arguments
+from trackside.sdk.cautions import caution
 from trackside.sdk.inputs import Inputs
 from trackside.sdk.job import Logs, TrainingJob
 from trackside.sdk.local import local_jobs
@@ -93,6 +94,15 @@ class _Estimator(ABC):
     def latest_job_profiler_artifacts_path(self) -> str | None:
         return self._latest().profiler_artifacts_path
 
+    def enable_default_profiling(self, *_: Any, **__: Any) -> None:
+        _settled("enable_default_profiling")
+
+    def update_profiler(self, *_: Any, **__: Any) -> None:
+        _settled("update_profiler")
+
+    def disable_profiling(self) -> None:
+        _settled("disable_profiling")
+
     @property
     def rules(self) -> list[AnyRule]:
         return list(self._arguments.get("rules", ()))
@@ -142,6 +152,13 @@ class PyTorch(_Estimator):
 
 def _positional(**values: str | None) -> dict[str, str]:
     return {name: value for name, value in values.items() if value is not None}
+
+
+def _settled(method: str) -> None:
+    caution(
+        f"{method}() has no effect: the profiler of a running job stays as it was started. "
+        "Give profiler_config, disable_profiler and rules to the estimator."
+    )
 
 
 def _contents(files: Mapping[str, Path]) -> dict[str, bytes]:
