@@ -20,7 +20,10 @@ from trackside.harmless import one_line
 from trackside.rules import catalog
 from trackside.rules.builtin import BuiltInRule, TensorRule
 from trackside.rules.parameters import InvalidParameters, build, parameters_of
+from trackside.rules.validation import parameter_violations
 from trackside.rules.verdict import Verdict, judge
+from trackside.sdk.debugger import texts
+from trackside.spec import RuleConfiguration
 
 ISSUES_FOUND = 4
 """The exit code of a check that found something; 1 to 3 say that the check itself went wrong."""
@@ -146,19 +149,22 @@ def _built(named: Sequence[rule_options.Named]) -> dict[str, TensorRule]:
                 f"{rule.name} is a rule of your own. It is evaluated beside a job: "
                 f"`trackside run SCRIPT --rule {rule.source}:{rule.name}`."
             )
-        found = _find(rule.invokes)
-        if not issubclass(found, TensorRule):
-            raise InputError(f"{rule.name} watches the machine, and a trial has only tensors.")
-        try:
-            built[rule.name] = build(found, {k: str(v) for k, v in rule.rule_parameters.items()})
-        except InvalidParameters as wrong:
-            violations += [
-                Violation(f"{rule.name}.{name}", rule.rule_parameters.get(name), advice)
-                for name, advice in wrong.advice.items()
-            ] or [Violation(rule.name, dict(rule.rule_parameters), str(wrong))]
+        asked = RuleConfiguration(name=rule.name, parameters=texts(rule.rule_parameters))
+        wrong = [*parameter_violations(asked)]
+        violations += [
+            Violation(f"{rule.name}{each.field}", each.value, each.advice) for each in wrong
+        ]
+        if not wrong:
+            built[rule.name] = _of_tensors(rule.name, build(_find(rule.invokes), asked.parameters))
     if violations:
         raise InvalidSpec(violations)
     return built
+
+
+def _of_tensors(name: str, rule: BuiltInRule[Any]) -> TensorRule:
+    if not isinstance(rule, TensorRule):
+        raise InputError(f"{name} watches the machine, and a trial has only tensors.")
+    return rule
 
 
 def _tell(verdicts: Sequence[Verdict]) -> None:
