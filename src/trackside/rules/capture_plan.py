@@ -55,15 +55,17 @@ def plan(
 
 def needs_of(rule: RuleConfiguration) -> tuple[Need, ...]:
     """What a tensor rule wants saved; the losses when it does not say, as rules with their own
-    code never do. Nothing for wrong ones: `validation` tells of them."""
+    code and those of installed packages never do."""
     if rule.is_ignored:
         return ()
     if not rule.is_built_in:
         return (_LOSSES,)
     try:
         made = build(catalog.find(rule.invokes), rule.parameters)
-    except (catalog.UnknownRule, InvalidParameters):
-        return ()
+    except catalog.UnknownRule:
+        return (_LOSSES,)
+    except InvalidParameters:
+        return ()  # `validation` tells of it
     return (made.needs() or (_LOSSES,)) if isinstance(made, TensorRule) else ()
 
 
