@@ -11,7 +11,7 @@ from tests.cli.conftest import TRACKSIDE, Command
 from tests.cli.test_waiting import WAIT, Terminal, release
 from tests.jobs.conftest import eventually, is_training, make_spec
 from tests.jobs.test_rule_news import RULES, conclude
-from trackside.finding import Finding
+from trackside.finding import Finding, read_findings
 from trackside.jobs.jobs import Jobs
 from trackside.layout import RulesFolder
 from trackside.rule_status import RuleStatus
@@ -123,6 +123,39 @@ def test_a_real_job_is_watched_and_its_findings_are_copied(workplace: Path):
     assert "Finding: VanishingGradient (grads) at step 0: 2 tensors, first gradient/a" in lines
     assert copy.read_bytes() == folder.rules.findings.read_bytes()
     assert "\x1b" not in shown
+
+
+SICK = """
+import time, torch
+from torch import nn
+torch.set_num_threads(1)
+layers = [part for _ in range(14) for part in (nn.Linear(16, 16), nn.Sigmoid())]
+model = nn.Sequential(*layers, nn.Linear(16, 2))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for step in range(3000):
+    x = torch.randn(8, 16)
+    optimizer.zero_grad()
+    nn.functional.cross_entropy(model(x), (x.sum(1) > 0).long()).backward()
+    optimizer.step()
+    time.sleep(0.02)
+print("not stopped")
+"""
+
+
+def test_a_sick_training_is_noticed_and_stopped(workplace: Path, command: Command):
+    pytest.importorskip("trackside.rule_evaluator")
+    (workplace / "train.py").write_text(SICK)
+    asked = ("--stop-on", "VanishingGradient", "--rule", "LossNotDecreasing", "--wait")
+    done = command("run", "train.py", "--name", "sick", *asked, "--findings", "found.jsonl")
+    assert done.returncode == 0, done.stderr
+    assert "Finding: VanishingGradient at step 0: " in done.stdout
+    assert "VanishingGradient: IssuesFound" in done.stdout
+    assert "not stopped" not in done.stdout
+    assert json.loads(command("show", "sick", "--json").stdout)["TrainingJobStatus"] == "Stopped"
+    found = read_findings(workplace / "found.jsonl")
+    assert found
+    assert {finding.step for finding in found if finding.rule == "VanishingGradient"} >= {0}
+    assert read_findings(Settings.load().layout.job("sick").rules.findings) == found
 
 
 def log(path: Path) -> bytes:
