@@ -24,8 +24,18 @@ MAY_IMPORT = {
     "curves": {ROOT, "storage"},
     "supervisor": {ROOT, "storage", "curves"},
     "jobs": {ROOT, "storage", "placement"},
-    "sdk": {ROOT, "storage", "jobs", "curves"},
-    "cli": {ROOT, "storage", "placement", "jobs", "sdk", "supervisor", "capture", "curves"},
+    "sdk": {ROOT, "storage", "jobs", "curves", "rules"},
+    "cli": {
+        ROOT,
+        "storage",
+        "placement",
+        "jobs",
+        "sdk",
+        "supervisor",
+        "capture",
+        "curves",
+        "rules",
+    },
 }
 
 MAY_READ_ENVIRONMENT = {

@@ -14,9 +14,16 @@ if TYPE_CHECKING:
     from trackside.errors import JobFailed as JobFailed
     from trackside.errors import TracksideError as TracksideError
     from trackside.sdk import rule_configs as rule_configs
+    from trackside.sdk.actions import SMS as SMS
+    from trackside.sdk.actions import ActionList as ActionList
+    from trackside.sdk.actions import Command as Command
+    from trackside.sdk.actions import Email as Email
+    from trackside.sdk.actions import SaveFlightRecorder as SaveFlightRecorder
+    from trackside.sdk.actions import StopTraining as StopTraining
+    from trackside.sdk.actions import Webhook as Webhook
     from trackside.sdk.debugger import CollectionConfig as CollectionConfig
     from trackside.sdk.debugger import DebuggerHookConfig as DebuggerHookConfig
-    from trackside.sdk.debugger import Rule as Rule
+    from trackside.sdk.debugger import ProfilerConfig as ProfilerConfig
     from trackside.sdk.debugger import TensorBoardOutputConfig as TensorBoardOutputConfig
     from trackside.sdk.estimator import Estimator as Estimator
     from trackside.sdk.estimator import PyTorch as PyTorch
@@ -25,23 +32,34 @@ if TYPE_CHECKING:
     from trackside.sdk.inputs import TrainingInput as TrainingInput
     from trackside.sdk.job import TrainingJob as TrainingJob
     from trackside.sdk.job import attach as attach
+    from trackside.sdk.rule import ProfilerRule as ProfilerRule
+    from trackside.sdk.rule import Rule as Rule
     from trackside.spec import JobSpec as JobSpec
 
 _HOMES = {
+    "ActionList": "trackside.sdk.actions",
     "CollectionConfig": "trackside.sdk.debugger",
+    "Command": "trackside.sdk.actions",
     "DebuggerHookConfig": "trackside.sdk.debugger",
+    "Email": "trackside.sdk.actions",
     "Estimator": "trackside.sdk.estimator",
     "InvalidSpec": "trackside.errors",
     "JobFailed": "trackside.errors",
     "JobSpec": "trackside.spec",
+    "ProfilerConfig": "trackside.sdk.debugger",
+    "ProfilerRule": "trackside.sdk.rule",
     "PyTorch": "trackside.sdk.estimator",
-    "Rule": "trackside.sdk.debugger",
+    "Rule": "trackside.sdk.rule",
+    "SMS": "trackside.sdk.actions",
+    "SaveFlightRecorder": "trackside.sdk.actions",
     "ShuffleConfig": "trackside.sdk.inputs",
+    "StopTraining": "trackside.sdk.actions",
     "SummaryWriter": "trackside.curves.event_writer",
     "TensorBoardOutputConfig": "trackside.sdk.debugger",
     "TracksideError": "trackside.errors",
     "TrainingInput": "trackside.sdk.inputs",
     "TrainingJob": "trackside.sdk.job",
+    "Webhook": "trackside.sdk.actions",
     "attach": "trackside.sdk.job",
     "create_trial": "trackside.capture.trial",
     "curves": "trackside.curves",

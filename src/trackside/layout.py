@@ -284,6 +284,10 @@ class JobKeys:
     def source(self) -> str:
         return f"{self.prefix}/source/sourcedir.tar.gz"
 
+    def rule_source(self, digest: str, file: str) -> str:
+        """The file of a custom rule that came with the job."""
+        return f"{self.prefix}/source/rules/{digest}/{file}"
+
     def under(self, uri: str, folder: str) -> str:
         """A folder of this job below another location, such as the TensorBoard one's."""
         return f"{uri.rstrip('/')}/{self.name}/{folder}"

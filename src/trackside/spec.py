@@ -20,6 +20,14 @@ _LOCATION = r"(s3|gs|az|file)://.*|[^:]+|[A-Za-z]:[\\/].*"
 _LOCATION_SAYS = "an s3://, gs://, az:// or file:// location, or a path on this machine"
 _INPUT_MODES = ("File", "FastFile", "Pipe")
 
+BUILT_IN_RULES = "sagemaker-debugger-rules"
+CUSTOM_RULES = "sagemaker-debugger-rule-evaluator"
+"""Evaluator images are known by their repository: registry and tag differ from region to region."""
+_UNRESOLVED_IMAGE = "DEFAULT_RULE_EVALUATOR_IMAGE"
+"""What clients send that never learnt their region."""
+_PROFILER_IMAGE = "detailed-profiler-processing"
+_PROFILER_NAME = "DetailedProfilerProcessingJobConfig"
+
 IGNORED = (
     "ExperimentConfig",
     "InfraCheckConfig",
@@ -168,6 +176,26 @@ class RuleConfiguration:
     instance_type: str | None = member("InstanceType", default=None)
     volume_gb: int | None = member("VolumeSizeInGB", int, default=None, least=0)
 
+    @property
+    def invokes(self) -> str:
+        """What is evaluated; `name` is free text."""
+        return self.parameters.get("rule_to_invoke", "")
+
+    @property
+    def is_built_in(self) -> bool:
+        """Whether it is one of ours: it brings neither a source nor an image of its own."""
+        is_ours = self._repository in ("", BUILT_IN_RULES, _UNRESOLVED_IMAGE)
+        return is_ours and not self.is_ignored and "source_s3_uri" not in self.parameters
+
+    @property
+    def is_ignored(self) -> bool:
+        """No rule, but what SageMaker's own profiler does with its files."""
+        return self._repository == _PROFILER_IMAGE or self.name.startswith(_PROFILER_NAME)
+
+    @property
+    def _repository(self) -> str:
+        return self.image.rpartition("/")[2].partition("@")[0].partition(":")[0]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TensorBoard:
@@ -291,9 +319,11 @@ def _inconsistencies(spec: JobSpec) -> Iterator[Violation]:
     """What no single member shows."""
     yield from _unique("InputDataConfig.ChannelName", [channel.name for channel in spec.inputs])
     yield from _unique("Tags.Key", [tag.key for tag in spec.tags])
-    yield from _unique(
-        "DebugRuleConfigurations.RuleConfigurationName", [rule.name for rule in spec.debug_rules]
-    )
+    for where, rules in (
+        ("DebugRuleConfigurations", spec.debug_rules),
+        ("ProfilerRuleConfigurations", spec.profiler_rules),
+    ):
+        yield from _unique(f"{where}.RuleConfigurationName", [rule.name for rule in rules])
     for channel in spec.inputs:
         yield from _channel_problems(channel, spec)
     yield from _metric_problems(spec)

@@ -4,6 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner
 
@@ -111,6 +112,7 @@ def test_every_command_and_option_is_in_the_documentation():
     for name in COMMANDS:
         shown = main.get_command(None, name)  # type: ignore[arg-type]
         assert shown is not None
-        for option in shown.params:
+        inner = shown.commands.values() if isinstance(shown, click.Group) else ()
+        for option in [param for each in (shown, *inner) for param in each.params]:
             if option.param_type_name == "option":
                 assert f"`{max(option.opts, key=len)}" in sections[f"trackside {name}"], option.opts

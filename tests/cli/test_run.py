@@ -70,6 +70,35 @@ def test_every_option_reaches_the_job(command: Command, workplace: Path):
     assert spec.debug_hook is None
 
 
+def test_rules_reach_the_job_with_a_capture_that_suits_them(command: Command, workplace: Path):
+    (workplace / "mine.py").write_text("class Mine: ...\n")
+    spec = started(
+        command,
+        *("--rule", "vanishing_gradient:threshold=1e-9", "--rule", "mine.py:Mine:limit=3"),
+        *("--stop-on", "VanishingGradient"),
+    )
+    built_in, own = spec.debug_rules
+    assert built_in.parameters["threshold"] == "1e-9"
+    assert spec.name in built_in.parameters["action_json"]
+    assert (own.name, own.parameters["limit"]) == ("Mine", "3")
+    stored = own.parameters["source_s3_uri"].removeprefix("s3://")
+    assert (Settings.load().layout.buckets / stored).read_text() == "class Mine: ...\n"
+    assert spec.debug_hook is not None
+    gradients, losses = spec.debug_hook.collections
+    assert (gradients.parameters["reductions"], losses.name) == ("abs_mean", "losses")
+    assert gradients.parameters["save_steps"].startswith("0,1,2,")
+
+
+def test_the_interval_of_rules_can_be_chosen(command: Command):
+    spec = started(command, "--rule", "VanishingGradient", "--every", "7", "--capture", "weights")
+    assert spec.debug_hook is not None
+    assert spec.debug_hook.parameters == {"save_interval": "7"}
+    assert {each.name: dict(each.parameters) for each in spec.debug_hook.collections} == {
+        "weights": {},
+        "gradients": {"reductions": "abs_mean"},
+    }
+
+
 def test_the_source_is_stored_with_the_job(command: Command):
     spec = started(command)
     stored = Settings.load().layout.buckets / "trackside" / spec.name / "source/sourcedir.tar.gz"
@@ -115,6 +144,13 @@ def test_a_name_is_never_used_twice(command: Command, source: Path):
         (["src/train.py", "--name", "-x-"], "TrainingJobName = '-x-'"),
         (["src/train.py", "--output", "ftp://x/y"], "output_path = 'ftp://x/y'"),
         (["src/train.py", "--channel", "training=nowhere"], "nowhere"),
+        (["src/train.py", "--rule", "DeadReluu:x=1"], "rule_to_invoke = 'DeadReluu'"),
+        (["src/train.py", "--rule", "VanishingGradient:x=1"], "It has: threshold"),
+        (["src/train.py", "--rule", "no.py:X"], "there is no"),
+        (["src/train.py", "--rule", "no.py"], "names no rule of the file"),
+        (["src/train.py", "--every", "5"], "--every needs --capture or --rule"),
+        (["src/train.py", "--findings", "f"], "give --wait too"),
+        (["src/train.py", "--capture", "all", "--ring", "5", "--rule", "all"], "no --rule sees"),
     ],
 )
 def test_what_is_wrong_is_said_and_nothing_is_started(

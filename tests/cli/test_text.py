@@ -2,7 +2,8 @@
 
 import pytest
 
-from trackside.cli.text import duration, one_line, size, visible
+from trackside.cli.text import duration, size
+from trackside.harmless import one_line, visible
 
 
 @pytest.mark.parametrize(

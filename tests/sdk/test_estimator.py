@@ -177,14 +177,14 @@ def test_the_hook_is_configured_unless_switched_off():
 
 def test_a_rule_brings_the_collections_it_needs():
     rules = [Rule.sagemaker(rule_configs.vanishing_gradient(threshold=1e-9), name="mine")]
-    with pytest.warns(UserWarning, match="does not evaluate them"):
-        spec = pytorch(rules=rules)
+    spec = pytorch(rules=rules)
     (rule,) = spec.debug_rules
     assert rule.name == "mine"
     assert rule.parameters == {"rule_to_invoke": "VanishingGradient", "threshold": "1e-09"}
     assert spec.debug_hook is not None
     (collection,) = spec.debug_hook.collections
-    assert (collection.name, collection.parameters) == ("gradients", {"save_interval": "500"})
+    assert collection.name == "gradients"
+    assert collection.parameters == {"save_interval": "500", "reductions": "abs_mean"}
 
 
 def test_the_interpreter_is_found_and_its_links_are_kept(folder: Path):
@@ -246,7 +246,7 @@ def test_the_tensorboard_tutorials_output_config_runs_as_written():
     assert spec.tensorboard.local_path == "/local/path/for/tensorboard/data/emission"
 
 
-@pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")
+@pytest.mark.filterwarnings("ignore::FutureWarning")
 def test_the_debugger_notebooks_estimator_runs_as_written(folder: Path):
     (folder / "scripts").mkdir()
     (folder / "scripts" / "pytorch_mnist.py").write_text("")
@@ -278,6 +278,8 @@ def test_the_debugger_notebooks_estimator_runs_as_written(folder: Path):
     assert json.loads(spec.hyperparameters["data_dir"]) == "/tmp/pytorch-smdebug"
     assert spec.resources.volume_gb == 400
     assert spec.stopping.max_runtime_seconds == 3600
+    assert [rule.name for rule in spec.debug_rules] == ["VanishingGradient"]
+    assert estimator.debugger_rules == estimator.rules == rules
 
 
 @pytest.mark.filterwarnings("ignore::FutureWarning")

@@ -1,6 +1,5 @@
 """What an error looks like on a terminal, and the exit code that goes with it."""
 
-from trackside.cli.text import visible
 from trackside.errors import (
     AccessRefused,
     JobFailed,
@@ -8,6 +7,7 @@ from trackside.errors import (
     StoreUnreachable,
     TracksideError,
 )
+from trackside.harmless import visible
 
 EXPECTED = (TracksideError, OSError)
 """Errors with a cause outside the program: shown in words. Anything else is a defect of ours."""

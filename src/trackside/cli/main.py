@@ -21,6 +21,8 @@ COMMANDS = (
     "metrics",
     "compare",
     "tensorboard",
+    "findings",
+    "rules",
     "stop",
     "artifacts",
     "upload",
@@ -65,7 +67,7 @@ def main(debug: bool) -> None:
       trackside run train.py --channel training=./data --wait
 
     Exit codes: 0 done, 1 the job failed, 2 wrong usage or input, 3 storage not reachable,
-    130 the wait was interrupted (the job goes on).
+    4 a check found something, 130 the wait was interrupted (the job goes on).
     """
     if debug:
         logging.basicConfig(level=logging.DEBUG)

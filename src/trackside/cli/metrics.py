@@ -11,8 +11,9 @@ import numpy
 from trackside.cli.machine_use import is_machine, with_unit
 from trackside.cli.sparkline import sparkline
 from trackside.cli.tables import Cell, print_table
-from trackside.cli.text import as_json, visible
+from trackside.cli.text import as_json
 from trackside.curves.event_reader import TOP, Curves, Follower, Series
+from trackside.harmless import visible
 from trackside.sdk.job import TrainingJob
 from trackside.sdk.local import local_jobs
 

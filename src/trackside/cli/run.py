@@ -3,10 +3,12 @@
 Options carry the names of the estimator's arguments, and are handed on as they are.
 """
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, BinaryIO
 
 import click
 
+from trackside.cli import rule_options
 from trackside.cli.pairs import FORM, as_mapping
 from trackside.cli.text import as_json
 from trackside.sdk.debugger import (
@@ -16,6 +18,8 @@ from trackside.sdk.debugger import (
 )
 from trackside.sdk.estimator import Estimator
 from trackside.sdk.job import TrainingJob
+from trackside.sdk.rule import AnyRule, Rule
+from trackside.sdk.watching import PaceName, needed
 
 _LAUNCHERS = {"torchrun": "torch_distributed", "mpi": "mpi"}
 
@@ -79,13 +83,40 @@ def _metrics(
     metavar="COLLECTIONS",
     help="Save tensors, such as gradients,losses, with no change to the script.",
 )
-@click.option("--every", type=click.IntRange(1), metavar="STEPS", help="With --capture; 500.")
+@click.option(
+    "--every",
+    type=click.IntRange(1),
+    metavar="STEPS",
+    help="With --capture, 500; with --rule, often at first.",
+)
 @click.option(
     "--ring",
     type=click.IntRange(1),
     metavar="STEPS",
     help="With --capture: keep the last ones in memory, write them when the first NaN appears"
     " or the script dies.",
+)
+@click.option(
+    "--rule",
+    "rules",
+    multiple=True,
+    callback=rule_options.parse,
+    metavar="RULE",
+    help="Watch the training by this rule, NAME:PARAMETER=VALUE,… or FILE.py:CLASS, or by all of"
+    " `trackside rules`; may be repeated.",
+)
+@click.option(
+    "--stop-on",
+    multiple=True,
+    callback=rule_options.parse,
+    metavar="RULE",
+    help="The same, and stop the job when it finds something; may be repeated.",
+)
+@click.option(
+    "--findings",
+    type=click.File("wb", lazy=False),
+    metavar="FILE",
+    help="With --wait: write what rules find here as it comes, as JSON lines.",
 )
 @click.option("--name", "job_name", metavar="JOB", help="Otherwise the script's name and the time.")
 @click.option("--instances", "instance_count", type=click.IntRange(1), help="Number of hosts.")
@@ -134,6 +165,9 @@ def run(
     capture: str | None,
     every: int | None,
     ring: int | None,
+    rules: list[rule_options.Named],
+    stop_on: list[rule_options.Named],
+    findings: BinaryIO | None,
     wait: bool,
     json: bool,
     **arguments: Any,
@@ -147,16 +181,22 @@ def run(
       trackside run train.py --wait
       trackside run train.py --source-dir src --channel training=./data -p epochs=3 --wait
       trackside run train.py --capture gradients,losses --every 100
+      trackside run train.py --rule VanishingGradient --stop-on Overfit:patience=3 --wait
+      trackside run train.py --rule all --rule my_rules.py:MyRule --wait
       trackside run train.py --instances 2 --distribution torchrun --output s3://bucket/out
     """
+    if findings is not None and not wait:
+        raise click.UsageError("--findings is written by who waits: give --wait too.")
+    watching = rule_options.rules_of(rules, stop_on)
     estimator = Estimator(
         **arguments,
         distribution=_distribution(distribution, processes_per_host),
-        debugger_hook_config=_capture(capture, every, ring),
+        debugger_hook_config=_capture(capture, every, ring, watching),
+        rules=watching or None,
     )
     estimator.fit(inputs or None, wait=False, job_name=job_name)
     assert estimator.latest_training_job is not None
-    _after_start(estimator.latest_training_job, wait=wait, json=json)
+    _after_start(estimator.latest_training_job, wait=wait, json=json, findings=findings)
 
 
 def _distribution(launcher: str | None, processes: int | None) -> dict[str, Any]:
@@ -167,28 +207,38 @@ def _distribution(launcher: str | None, processes: int | None) -> dict[str, Any]
     return {_LAUNCHERS[launcher]: {"enabled": True, "processes_per_host": processes}}
 
 
-def _capture(names: str | None, every: int | None, ring: int | None) -> DebuggerHookConfig | bool:
-    if names is None:
-        if every is not None or ring is not None:
-            raise click.UsageError("--every and --ring need --capture.")
+def _capture(
+    names: str | None, every: int | None, ring: int | None, rules: Sequence[AnyRule]
+) -> DebuggerHookConfig | bool:
+    if ring is not None and names is None:
+        raise click.UsageError("--ring needs --capture.")
+    if ring is not None and rules:
+        raise click.UsageError("--ring keeps tensors in memory, where no --rule sees them.")
+    if names is None and not any(isinstance(rule, Rule) for rule in rules):
+        if every is not None:
+            raise click.UsageError("--every needs --capture or --rule.")
         return False
+    asked = [CollectionConfig(name.strip()) for name in (names.split(",") if names else ())]
+    pace: PaceName = "WATCHFUL" if every is None else "HOOK"
     parameters = {"save_interval": every, "ring": ring}
     return DebuggerHookConfig(
         hook_parameters={name: value for name, value in parameters.items() if value is not None},
-        collection_configs=[CollectionConfig(name.strip()) for name in names.split(",")],
+        collection_configs=[*asked, *needed(rules, pace, [each.name for each in asked])],
     )
 
 
-def _after_start(job: TrainingJob, *, wait: bool, json: bool) -> None:
+def _after_start(job: TrainingJob, *, wait: bool, json: bool, findings: BinaryIO | None) -> None:
     if wait:
         # After the start, so that the job does not wait for what only its watcher needs.
         from trackside.cli.waiting import wait_for
 
-        wait_for(job, quiet=json)
+        wait_for(job, quiet=json, findings=findings)
     if json:
         print(as_json(job.describe()))
     elif not wait:
         print(f"Started {job.name}")
         print(f"  trackside logs -f {job.name}")
+        if job.is_watched:
+            print(f"  trackside findings -f {job.name}")
         print(f"  trackside show {job.name}")
         print(f"  trackside stop {job.name}")

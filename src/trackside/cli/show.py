@@ -9,7 +9,8 @@ import click
 from rich.text import Text
 
 from trackside.cli.tables import Cell, new_console, print_table, status_style
-from trackside.cli.text import as_json, duration, one_line, size, visible
+from trackside.cli.text import as_json, duration, size
+from trackside.harmless import one_line, visible
 from trackside.sdk.local import local_jobs
 from trackside.status import Secondary, Status
 

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from trackside.cli.text import one_line
+from trackside.harmless import one_line
 
 _STYLES = {
     "Completed": "green",

@@ -14,8 +14,8 @@ from urllib.parse import quote
 
 import click
 
-from trackside.cli.text import visible
 from trackside.errors import MissingExtra
+from trackside.harmless import visible
 from trackside.jobs.jobs import Jobs
 from trackside.sdk.local import local_jobs
 from trackside.storage.locate import locate

@@ -5,11 +5,9 @@ from dataclasses import asdict
 import click
 
 from trackside.capture.table import FIGURES, TensorRow, tensor_table
-from trackside.capture.trial import create_trial
 from trackside.cli.tables import Cell, print_table
 from trackside.cli.text import as_json
-from trackside.errors import InputError
-from trackside.sdk.job import attach
+from trackside.cli.trial_of import trial_of
 
 
 @click.command
@@ -27,14 +25,7 @@ def tensors(job: str, collection: str | None, step: int | None, json: bool) -> N
       trackside tensors train-2026-11-15-22-50-46-123
       trackside tensors train-2026-11-15-22-50-46-123 --collection gradients --step 500
     """
-    known = attach(job)
-    path = known.debugger_artifacts_path
-    if path is None:
-        raise InputError(
-            f"Job {job!r} captures nothing. Start one with "
-            "`trackside run --capture gradients,losses`, or give debugger_hook_config in the SDK."
-        )
-    rows = tensor_table(create_trial(path), collection, step)
+    rows = tensor_table(trial_of(job), collection, step)
     if json:
         print(as_json([asdict(row) for row in rows]))
     elif not rows:

@@ -1,22 +1,8 @@
-"""Texts for people: what a job wrote made harmless, times and sizes made short."""
+"""Texts for people: times and sizes made short, records written out."""
 
 import json
-import re
 from datetime import datetime
 from typing import Any
-
-# Control characters but tab and newline, and those that turn the direction of text.
-_STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
-
-
-def visible(text: str) -> str:
-    """The text with every character that could steer a terminal written as its escape."""
-    return _STEERING.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
-
-
-def one_line(text: str) -> str:
-    """For a cell of a table."""
-    return visible(" ".join(text.split()))
 
 
 def duration(seconds: float) -> str:

@@ -2,8 +2,9 @@
 
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
 from types import TracebackType
-from typing import Any
+from typing import Any, BinaryIO
 
 from rich.console import Group, RenderableType
 from rich.live import Live
@@ -13,10 +14,14 @@ from rich.text import Text
 
 from trackside.cli.failures import INTERRUPTED
 from trackside.cli.tables import new_console
-from trackside.cli.text import one_line, size
+from trackside.cli.text import size
 from trackside.errors import TracksideError
+from trackside.harmless import one_line
 from trackside.jobs.logs import LogLine
+from trackside.jobs.rule_news import Findings
 from trackside.journal import History
+from trackside.rule_status import Evaluation, RuleStatus
+from trackside.sdk.finding_lines import Teller
 from trackside.sdk.job import TrainingJob
 from trackside.sdk.print_events import LinePrinter
 from trackside.status import Secondary
@@ -25,18 +30,20 @@ _MOVING = (Secondary.DOWNLOADING, Secondary.UPLOADING)
 _BAR_COLUMNS = 30
 
 
-def wait_for(job: TrainingJob, *, quiet: bool = False) -> None:
-    """Until the job has ended. `JobFailed` if it failed; Ctrl-C leaves, and the job goes on."""
+def wait_for(job: TrainingJob, *, quiet: bool = False, findings: BinaryIO | None = None) -> None:
+    """Until the job has ended. `JobFailed` if it failed; Ctrl-C leaves, and the job goes on.
+
+    A copy of each finding goes to the file `findings` as it comes.
+    """
     try:
-        if quiet:
-            job.wait(logs=False)
-        elif sys.stdout.isatty():
-            with _Screen(job) as screen:
-                for item in job.follow():
+        with _Screen(job) if not quiet else nullcontext() as screen:
+            for item in job.follow_all():
+                if isinstance(item, tuple) and findings is not None:
+                    findings.writelines(finding.to_line() for finding in item)
+                    findings.flush()
+                if screen is not None and not _is_stale(item):
                     screen.show(item)
-            job.raise_failure()
-        else:
-            job.wait()
+        job.raise_failure()
     except KeyboardInterrupt:
         print(
             f"\nNo longer waiting; {job.name} goes on.\n"
@@ -47,6 +54,25 @@ def wait_for(job: TrainingJob, *, quiet: bool = False) -> None:
         sys.exit(INTERRUPTED)
 
 
+def new_teller() -> Teller:
+    """Coloured and wrapped on a terminal, plain and whole elsewhere."""
+    console = new_console()
+    if not console.is_terminal:
+        return Teller()
+    # Rich knows whether colours are wanted; NO_COLOR and dumb terminals want none.
+    paint = None if console.no_color or console.color_system is None else _stand_out
+    return Teller(columns=console.width, paint=paint)
+
+
+def _stand_out(text: str) -> str:
+    return f"\x1b[1;33m{text}\x1b[0m"
+
+
+def _is_stale(item: object) -> bool:
+    """That a rule has begun is not news to whoever started it."""
+    return isinstance(item, Evaluation) and item.status is RuleStatus.IN_PROGRESS
+
+
 class _Screen:
     """Lines as they come; below them, while files are moved, a bar for each host.
 
@@ -55,7 +81,7 @@ class _Screen:
 
     def __init__(self, job: TrainingJob) -> None:
         self._job = job
-        self._printer = LinePrinter(sys.stdout, num_hosts=job.num_hosts)
+        self._printer = LinePrinter(sys.stdout, num_hosts=job.num_hosts, teller=new_teller())
         self._console = new_console()
         self._live: Live | None = None
         self._is_moving = False
@@ -71,12 +97,12 @@ class _Screen:
     ) -> None:
         self._hide()
 
-    def show(self, item: History | LogLine) -> None:
+    def show(self, item: History | LogLine | Findings | Evaluation) -> None:
         self._hide()
         self._printer.show(item)
         if isinstance(item, History):
             self._is_moving = item.state.secondary in _MOVING
-        if self._is_moving:
+        if self._is_moving and self._console.is_terminal:
             self._live = Live(get_renderable=self._bars, console=self._console, transient=True)
             self._live.start()
 

@@ -17,6 +17,7 @@ from trackside.errors import (
     JobNotFound,
     Violation,
 )
+from trackside.finding import Finding
 from trackside.jobs import failure, watch
 from trackside.jobs.artifacts import Artifact, artifacts_of
 from trackside.jobs.catalog import Catalog
@@ -27,12 +28,14 @@ from trackside.jobs.logs import LogLine, LogPosition, LogReader
 from trackside.jobs.placing import Launcher
 from trackside.jobs.reconcile import Reconciler
 from trackside.jobs.records import UNREADABLE, Record, read_folder, read_metrics, read_stored
+from trackside.jobs.rule_news import Findings, RuleNews
 from trackside.jobs.submit import Submission, anchored, sweep_drafts
 from trackside.jobs.watch import Watch
 from trackside.journal import History, Journal
 from trackside.layout import JobFolder, JobKeys
 from trackside.placement.local import LocalPlacement
 from trackside.processes import NONCE_VARIABLE
+from trackside.rule_status import Evaluation
 from trackside.settings import Settings
 from trackside.spec import JOB_NAME, JobSpec
 from trackside.status import Secondary, Status
@@ -64,10 +67,17 @@ class Jobs:
         self._launcher = Launcher(LocalPlacement(), supervisor_command, environment)
         self._reconciler = Reconciler(self._home, self._launcher)
 
-    def submit(self, spec: JobSpec, *, source: Iterable[bytes] | None = None) -> None:
+    def submit(
+        self,
+        spec: JobSpec,
+        *,
+        source: Iterable[bytes] | None = None,
+        files: Mapping[str, bytes] | None = None,
+    ) -> None:
         """Start a job; returns when it is on disk and its supervisors run.
 
-        `source` is stored where `spec.source` says, once the name is this job's alone.
+        `source` is stored where `spec.source` says, once the name is this job's alone; so are
+        `files`, each where its key says.
 
         `JobExists`, `InputError`, `DiskFull` or a `StorageError` when it cannot be accepted; then
         nothing is left of it.
@@ -75,7 +85,7 @@ class Jobs:
         if spec.options.placement != LocalPlacement.name:
             advice = f"is not known; known: {LocalPlacement.name}"
             raise InvalidSpec([Violation("Trackside.Placement", spec.options.placement, advice)])
-        Submission(anchored(spec), self._home, self._launcher, source).submit()
+        Submission(anchored(spec), self._home, self._launcher, source, files or {}).submit()
 
     def describe(self, name: str) -> dict[str, Any]:
         """What DescribeTrainingJob answers; what only Trackside knows is under `Trackside`."""
@@ -140,10 +150,19 @@ class Jobs:
         """Lines as `logs` gives them, and the history whenever it changes; the end comes last."""
         record = self._record(name)
         reader = LogReader(record, self._home, host, after)
-        if record.folder is not None:
-            return watch.follow(self._watch(name), reader)
-        lines = reader.lines(record.history.attempt, whole=True)
-        return (item for part in (lines, [record.history]) for item in part)
+        both = self._follow(record, reader, None)
+        return (item for item in both if isinstance(item, History | LogLine))
+
+    def follow_all(self, name: str) -> Iterator[History | LogLine | Findings | Evaluation]:
+        """Also what its rules find and come to, which goes on after the end of the job until they
+        have read all of its data."""
+        record = self._record(name)
+        return self._follow(record, LogReader(record, self._home), RuleNews(record, self._home))
+
+    def findings(self, name: str) -> list[Finding]:
+        """What its rules have found so far, in the order they did."""
+        news = RuleNews(self._record(name), self._home).new()
+        return [finding for item in news if isinstance(item, tuple) for finding in item]
 
     def artifacts(self, name: str) -> list[Artifact]:
         """What is in object storage now."""
@@ -211,6 +230,17 @@ class Jobs:
         if row is None:
             raise JobNotFound(name)
         return read_stored(JobKeys(row.output, name), self._home)
+
+    def _follow(
+        self, record: Record, reader: LogReader, rules: RuleNews | None
+    ) -> Iterator[History | LogLine | Findings | Evaluation]:
+        if record.folder is not None:
+            yield from watch.follow(self._watch(record.spec.name), reader, rules)
+            return
+        yield from reader.lines(record.history.attempt, whole=True)
+        yield record.history
+        if rules is not None:
+            yield from rules.new()
 
     def _watch(self, name: str) -> Watch:
         return Watch(self._home.job(name).journal, partial(self._heal, name))

@@ -9,9 +9,9 @@ import logging
 import os
 import shutil
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +52,8 @@ class Submission:
     launcher: Launcher
     source: Iterable[bytes] | None = None
     """The packed code, unless it is stored already."""
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    """What else comes with the job, by where it is stored."""
 
     def submit(self) -> None:
         self._check()
@@ -122,6 +124,10 @@ class Submission:
 
     def _announce(self) -> None:
         """The spec in storage: the record that lasts, and the proof that output can be written."""
+        # Before the source: where that is found, `reconcile` takes all of it to be there.
+        for uri, content in self.files.items():
+            location = locate_object(uri, home=self.home.root)
+            location.store.put(location.key, content)
         if self.source is not None and self.spec.source is not None:
             location = locate_object(self.spec.source, home=self.home.root)
             location.store.put(location.key, self.source)

@@ -6,7 +6,9 @@ from pathlib import Path
 
 from trackside.errors import JobNotFound
 from trackside.jobs.logs import LogLine, LogReader
+from trackside.jobs.rule_news import Findings, RuleNews
 from trackside.journal import History, Journal
+from trackside.rule_status import Evaluation
 
 POLL_SECONDS = 0.05
 RECONCILE_SECONDS = 1.0
@@ -51,8 +53,13 @@ def changes(watch: Watch, timeout_seconds: float | None = None) -> Iterator[Hist
         time.sleep(POLL_SECONDS)
 
 
-def follow(watch: Watch, reader: LogReader) -> Iterator[History | LogLine]:
-    """Each change and each line as it comes; the end of the job comes after its last line."""
+def follow(
+    watch: Watch, reader: LogReader, rules: RuleNews | None = None
+) -> Iterator[History | LogLine | Findings | Evaluation]:
+    """Each change and each line as it comes; the end of the job comes after its last line.
+
+    With `rules`, what they find comes between, and after the end until they have read all of it.
+    """
     told: History | None = None
     while True:
         history = watch.history()
@@ -61,7 +68,18 @@ def follow(watch: Watch, reader: LogReader) -> Iterator[History | LogLine]:
             told = history
             yield history
         yield from reader.lines(history.attempt, whole=is_final)
+        if rules is not None:
+            yield from rules.new(at_rest=True)
         if is_final:
             yield history
+            if rules is not None:
+                yield from _last_news(rules)
             return
         time.sleep(POLL_SECONDS)
+
+
+def _last_news(rules: RuleNews) -> Iterator[Findings | Evaluation]:
+    while not rules.is_over():
+        time.sleep(POLL_SECONDS)
+        yield from rules.new(at_rest=True)
+    yield from rules.new()

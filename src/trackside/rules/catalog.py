@@ -9,6 +9,7 @@ from trackside.rules.builtin import BuiltInRule
 TENSOR_RULES: dict[str, type[BuiltInRule[Any]]] = {
     rule.name(): rule for rule in (gradients.VanishingGradient,)
 }
+PROFILER_RULES: dict[str, type[BuiltInRule[Any]]] = {}
 
 
 class UnknownRule(ValueError):
@@ -17,7 +18,7 @@ class UnknownRule(ValueError):
 
 def find(name: str) -> type[BuiltInRule[Any]]:
     """By name in any letter case, with or without underscores."""
-    by_key = {_key(each): rule for each, rule in TENSOR_RULES.items()}
+    by_key = {_key(each): rule for each, rule in {**TENSOR_RULES, **PROFILER_RULES}.items()}
     if _key(name) in by_key:
         return by_key[_key(name)]
     near = difflib.get_close_matches(_key(name), by_key, n=1)

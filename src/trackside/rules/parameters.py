@@ -28,8 +28,10 @@ class Parameter:
 class InvalidParameters(ValueError):
     """All that is wrong with one rule's parameters, a sentence each."""
 
-    def __init__(self, problems: list[str]) -> None:
+    def __init__(self, problems: list[str], advice: Mapping[str, str] | None = None) -> None:
         self.problems = tuple(problems)
+        self.advice = dict(advice or {})
+        """The same by parameter, for those who show its name and value themselves."""
         super().__init__(" ".join(problems))
 
 
@@ -54,17 +56,20 @@ def build(rule: type[_T], texts: Mapping[str, str]) -> _T:
     hints = get_type_hints(rule)
     known = {field.name: field for field in _fields(rule)}
     given: dict[str, Any] = {}
-    problems = []
+    problems: list[str] = []
+    advice: dict[str, str] = {}
     for name, text in texts.items():
         if name in known:
             try:
                 given[name] = _parse(text, hints[name], *known[name].metadata["limits"])
             except ValueError as error:
+                advice[name] = str(error)
                 problems.append(f"{name} = {text!r}: {error}.")
         elif not _SET_BY_THE_PLATFORM.fullmatch(name):
-            problems.append(_unknown(name, rule.__name__, list(known)))
+            advice[name] = _unknown(name, rule.__name__, list(known))
+            problems.append(advice[name])
     if problems:
-        raise InvalidParameters(problems)
+        raise InvalidParameters(problems, advice)
     return rule(**given)
 
 

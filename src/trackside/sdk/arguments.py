@@ -12,8 +12,9 @@ from typing import Annotated, Any, Literal, TypedDict
 
 from trackside.errors import InvalidSpec, Violation
 from trackside.sdk.cautions import caution
-from trackside.sdk.debugger import DebuggerHookConfig, Rule, TensorBoardOutputConfig
+from trackside.sdk.debugger import DebuggerHookConfig, ProfilerConfig, TensorBoardOutputConfig
 from trackside.sdk.locations import location
+from trackside.sdk.rule import AnyRule
 
 PathText = str | os.PathLike[str]
 
@@ -45,6 +46,10 @@ def _tags(tags: Any) -> Any:
     if isinstance(tags, Mapping):
         return [{"Key": str(key), "Value": str(value)} for key, value in tags.items()]
     return tags
+
+
+def _profiler(config: ProfilerConfig | Mapping[str, Any]) -> dict[str, Any]:
+    return config.to_request() if isinstance(config, ProfilerConfig) else dict(config)
 
 
 class Arguments(TypedDict, total=False):
@@ -110,8 +115,10 @@ class Arguments(TypedDict, total=False):
         Place("TensorBoardOutputConfig", TensorBoardOutputConfig.to_request),
     ]
     debugger_hook_config: Annotated[DebuggerHookConfig | bool | None, HERE]
-    rules: Annotated[Sequence[Rule] | None, HERE]
-    profiler_config: Annotated[Mapping[str, Any] | None, Place("ProfilerConfig", dict)]
+    rules: Annotated[Sequence[AnyRule] | None, HERE]
+    profiler_config: Annotated[
+        ProfilerConfig | Mapping[str, Any] | None, Place("ProfilerConfig", _profiler)
+    ]
     disable_profiler: Annotated[bool | None, Place("ProfilerConfig.DisableProfiler")]
 
     # Kept for scripts that also run elsewhere

@@ -5,15 +5,18 @@ The list of arguments is in `arguments.py`; what becomes of them in `request.py`
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, Unpack
 
 from trackside.errors import JobError
 from trackside.sdk import arguments, hyperparameters
 from trackside.sdk.arguments import Arguments
+from trackside.sdk.cautions import caution
 from trackside.sdk.inputs import Inputs
 from trackside.sdk.job import Logs, TrainingJob
 from trackside.sdk.local import local_jobs
 from trackside.sdk.request import Ask, Request, make_request
+from trackside.sdk.rule import AnyRule, ProfilerRule, Rule
 from trackside.settings import Settings
 from trackside.spec import JobSpec
 
@@ -54,7 +57,9 @@ class _Estimator(ABC):
         jobs = local_jobs()
         ask = Ask(inputs=inputs, job_name=job_name, experiment=experiment_config)
         request = make_request(self._all_arguments(), ask, self._encode, jobs.settings)
-        jobs.submit(request.spec, source=_packed(request, jobs.settings))
+        jobs.submit(
+            request.spec, source=_packed(request, jobs.settings), files=_contents(request.files)
+        )
         job = TrainingJob(request.spec.name, jobs)
         self.latest_training_job = job
         self.jobs.append(job)
@@ -85,6 +90,30 @@ class _Estimator(ABC):
 
     def latest_job_tensorboard_artifacts_path(self) -> str | None:
         return self._latest().tensorboard_artifacts_path
+
+    def latest_job_profiler_artifacts_path(self) -> str | None:
+        return self._latest().profiler_artifacts_path
+
+    def enable_default_profiling(self, *_: Any, **__: Any) -> None:
+        _settled("enable_default_profiling")
+
+    def update_profiler(self, *_: Any, **__: Any) -> None:
+        _settled("update_profiler")
+
+    def disable_profiling(self) -> None:
+        _settled("disable_profiling")
+
+    @property
+    def rules(self) -> list[AnyRule]:
+        return list(self._arguments.get("rules", ()))
+
+    @property
+    def debugger_rules(self) -> list[Rule]:
+        return [rule for rule in self.rules if isinstance(rule, Rule)]
+
+    @property
+    def profiler_rules(self) -> list[ProfilerRule]:
+        return [rule for rule in self.rules if isinstance(rule, ProfilerRule)]
 
     def _latest(self) -> TrainingJob:
         if self.latest_training_job is None:
@@ -123,6 +152,17 @@ class PyTorch(_Estimator):
 
 def _positional(**values: str | None) -> dict[str, str]:
     return {name: value for name, value in values.items() if value is not None}
+
+
+def _settled(method: str) -> None:
+    caution(
+        f"{method}() has no effect: the profiler of a running job stays as it was started. "
+        "Give profiler_config, disable_profiler and rules to the estimator."
+    )
+
+
+def _contents(files: Mapping[str, Path]) -> dict[str, bytes]:
+    return {uri: path.read_bytes() for uri, path in files.items()}
 
 
 def _packed(request: Request, settings: Settings) -> Iterator[bytes] | None:

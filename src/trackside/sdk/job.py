@@ -5,17 +5,21 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from trackside.errors import JobNotFinished
+from trackside.finding import Finding
 from trackside.jobs.artifacts import Artifact
 from trackside.jobs.jobs import Jobs
 from trackside.jobs.logs import LogLine
+from trackside.jobs.rule_news import Findings
 from trackside.journal import History
 from trackside.layout import JobKeys
+from trackside.rule_status import Evaluation
 from trackside.sdk.local import local_jobs
 from trackside.sdk.print_events import LinePrinter
 from trackside.status import Status
 
 Logs = bool | str | Sequence[str]
-"""What `wait` prints: True, "All" or "Training" for everything, False or "None" for nothing."""
+"""What `wait` prints: True or "All" for everything, "Training" for statuses and log, "Rules" for
+what the rules find and come to, False or "None" for nothing. Several in a list."""
 
 
 def attach(name: str) -> "TrainingJob":
@@ -47,6 +51,13 @@ class TrainingJob:
         groups = resources.get("InstanceGroups", ())
         return sum(group["InstanceCount"] for group in groups) or resources["InstanceCount"]
 
+    @property
+    def is_watched(self) -> bool:
+        """Whether it has rules."""
+        described = self.describe()
+        members = ("DebugRuleConfigurations", "ProfilerRuleConfigurations")
+        return any(described.get(member) for member in members)
+
     def describe(self) -> dict[str, Any]:
         """Everything known, in the form of DescribeTrainingJob."""
         return self._jobs.describe(self.name)
@@ -62,13 +73,18 @@ class TrainingJob:
         return f"{described['Trackside']['output']}/trackside/curves"
 
     def wait(self, logs: Logs = "All") -> None:
-        """Return when the job has ended, printing its log as it comes. `JobFailed` if it failed."""
-        if _is_silent(logs):
+        """Return when the job has ended, printing its log as it comes. `JobFailed` if it failed.
+
+        Where rules are printed, they are waited for too.
+        """
+        shown = _shown(logs)
+        if not shown:
             self._jobs.wait(self.name)
         else:
             printer = LinePrinter(sys.stdout, num_hosts=self.num_hosts)
-            for item in self.follow():
-                printer.show(item)
+            for item in self.follow_all() if _RULES & shown else self.follow():
+                if isinstance(item, tuple(shown)):
+                    printer.show(item)
         self.raise_failure()
 
     def raise_failure(self) -> None:
@@ -80,6 +96,15 @@ class TrainingJob:
     def follow(self) -> Iterator[History | LogLine]:
         """Its log as it comes, and its history at each change; the end comes last."""
         return self._jobs.follow(self.name)
+
+    def follow_all(self) -> Iterator[History | LogLine | Findings | Evaluation]:
+        """The same, with what its rules find and come to: several findings at a time, and a rule
+        whenever its status is another. Ends when the job and its rules have."""
+        return self._jobs.follow_all(self.name)
+
+    def findings(self) -> list[Finding]:
+        """What its rules have found so far."""
+        return self._jobs.findings(self.name)
 
     def logs(self, host: str | None = None, follow: bool = False) -> Iterator[LogLine]:
         return self._jobs.logs(self.name, host=host, follow=follow)
@@ -117,16 +142,34 @@ class TrainingJob:
     def tensorboard_artifacts_path(self) -> str | None:
         return self._below("TensorBoardOutputConfig", "tensorboard-output")
 
+    @property
+    def profiler_artifacts_path(self) -> str | None:
+        return self._below("ProfilerConfig", "profiler-output")
+
     def _below(self, member: str, folder: str) -> str | None:
         described = self.describe()
-        if member not in described:
+        config = described.get(member)
+        if config is None or config.get("DisableProfiler"):
             return None
-        keys = JobKeys(described["OutputDataConfig"]["S3OutputPath"], self.name)
-        return keys.under(described[member]["S3OutputPath"], folder)
+        output = described["OutputDataConfig"]["S3OutputPath"]
+        return JobKeys(output, self.name).under(config.get("S3OutputPath") or output, folder)
 
 
-def _is_silent(logs: Logs) -> bool:
+_RULES: frozenset[type] = frozenset({tuple, Evaluation})
+_KINDS: dict[str, frozenset[type]] = {
+    "None": frozenset(),
+    "Training": frozenset({History, LogLine}),
+    "Rules": _RULES,
+    "All": frozenset({History, LogLine}) | _RULES,
+}
+
+
+def _shown(logs: Logs) -> frozenset[type]:
+    """The items of `follow_all` that are to be printed."""
     if isinstance(logs, bool):
-        return not logs
+        return _KINDS["All" if logs else "None"]
     wanted = [logs] if isinstance(logs, str) else logs
-    return not {"All", "Training"} & set(wanted)
+    unknown = [each for each in wanted if each not in _KINDS]
+    if unknown:
+        raise ValueError(f"logs={unknown[0]!r} is not known. Known: {', '.join(_KINDS)}.")
+    return frozenset[type]().union(*(_KINDS[each] for each in wanted))

@@ -6,18 +6,23 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import TextIO
 
+from trackside.harmless import one_line
 from trackside.jobs.logs import LogLine
+from trackside.jobs.rule_news import Findings
 from trackside.journal import History, Transition
+from trackside.rule_status import Evaluation
+from trackside.sdk.finding_lines import Teller
 
 
 class LinePrinter:
-    """Writes status changes as lines of their own, between the lines of the log.
+    """Writes status changes and findings as lines of their own, between the lines of the log.
 
     With several hosts each line says whose it is. The text of a log is passed on as it is.
     """
 
-    def __init__(self, out: TextIO, *, num_hosts: int = 1) -> None:
+    def __init__(self, out: TextIO, *, num_hosts: int = 1, teller: Teller | None = None) -> None:
         self._out = out
+        self._teller = teller or Teller()
         self._num_hosts = num_hosts
         self._history: History | None = None
         self._open_host = ""
@@ -25,7 +30,7 @@ class LinePrinter:
         # A part of a long line may end inside a character.
         self._decoders: dict[str, IncrementalDecoder] = defaultdict(_replacing)
 
-    def show(self, item: History | LogLine) -> None:
+    def show(self, item: History | LogLine | Findings | Evaluation) -> None:
         match item:
             case LogLine():
                 self._write(item.host, self._decoders[item.host].decode(item.data))
@@ -33,6 +38,10 @@ class LinePrinter:
                 for transition in changes(self._history, item):
                     self._write("", f"{status_line(transition)}\n")
                 self._history = item
+            case Evaluation():
+                self._write("", f"{one_line(item.configuration)}: {item.status}\n")
+            case _:
+                self._write("", self._teller.text(item))
         self._out.flush()
 
     def _write(self, host: str, text: str) -> None:

@@ -8,7 +8,8 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from trackside.errors import InvalidSpec, Violation
@@ -16,11 +17,16 @@ from trackside.layout import JobKeys
 from trackside.sdk import hyperparameters
 from trackside.sdk.arguments import in_arguments, to_request
 from trackside.sdk.cautions import caution
-from trackside.sdk.debugger import hook_request
 from trackside.sdk.inputs import Inputs, channels
 from trackside.sdk.locations import location
 from trackside.sdk.naming import base_of, unique_name
 from trackside.sdk.source import Source, find_source
+from trackside.sdk.watching import (
+    rule_violations,
+    source_files,
+    warn_of_unsaved,
+    watching,
+)
 from trackside.settings import Settings
 from trackside.spec import JobSpec
 
@@ -30,6 +36,8 @@ class Request:
     spec: JobSpec
     source: Source | None
     """What to pack; None when an image brings its own program."""
+    files: Mapping[str, Path] = field(default_factory=dict)
+    """Other files that go with the job, by where they are stored."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,13 +61,15 @@ def make_request(
     request["TrainingJobName"] = name
     output = request.setdefault("OutputDataConfig", {}).setdefault("S3OutputPath", settings.output)
     _set_interpreter(request, settings, violations)
-    request |= _watching(arguments, output)
     if ask.experiment:
         request["ExperimentConfig"] = dict(ask.experiment)
     source = None
     with _collected(violations):
         source = _source(arguments, request)
     keys = JobKeys(location(arguments.get("code_location", output)).rstrip("/"), name)
+    rules = arguments.get("rules", ())
+    violations += rule_violations(rules, keys)
+    request = watching(arguments.get("debugger_hook_config"), rules, keys, output) | request
     texts = request["HyperParameters"] = {}
     with _collected(violations):
         texts |= hyperparameters.encoded(arguments.get("hyperparameters", {}), encode)
@@ -73,7 +83,8 @@ def make_request(
         spec = JobSpec.from_request(request)
     if violations or spec is None:
         raise InvalidSpec(violations)
-    return Request(spec, source)
+    warn_of_unsaved(spec, rules)
+    return Request(spec, source, source_files(rules, keys))
 
 
 @contextmanager
@@ -115,20 +126,6 @@ def _set_interpreter(
         violations.append(Violation("python", given, "is no program of this machine"))
     else:
         request["Trackside"] = {**options, "Python": path}
-
-
-def _watching(arguments: Mapping[str, Any], output: str) -> dict[str, Any]:
-    rules = arguments.get("rules", ())
-    if rules:
-        names = ", ".join(rule.name for rule in rules)
-        caution(f"rules ({names}) are kept with the job; this version does not evaluate them")
-    members: dict[str, Any] = {}
-    hook = hook_request(arguments.get("debugger_hook_config"), rules, output)
-    if hook is not None:
-        members["DebugHookConfig"] = hook
-    if rules:
-        members["DebugRuleConfigurations"] = [rule.to_request() for rule in rules]
-    return members
 
 
 def _source(arguments: Mapping[str, Any], request: Mapping[str, Any]) -> Source | None:

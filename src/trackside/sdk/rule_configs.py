@@ -1,45 +1,51 @@
-"""The built-in rules by the names under which scripts ask for them, with what each needs saved."""
+"""The built-in rules by the names under which scripts ask for them, and what rules may do.
 
-from dataclasses import dataclass
-from typing import Any
+Called with a rule's parameters, each gives the rule: `rule_configs.dead_relu(threshold_layer=80)`.
+"""
 
-from trackside.sdk.debugger import CollectionConfig, Rule
+from functools import partial
 
-SAVE_INTERVAL = 500
+from trackside.sdk.actions import SMS as SMS
+from trackside.sdk.actions import ActionList as ActionList
+from trackside.sdk.actions import Command as Command
+from trackside.sdk.actions import Email as Email
+from trackside.sdk.actions import SaveFlightRecorder as SaveFlightRecorder
+from trackside.sdk.actions import StopTraining as StopTraining
+from trackside.sdk.actions import Webhook as Webhook
+from trackside.sdk.rule import built_in as _tensors
+from trackside.sdk.rule import built_in_profiler as _machine
 
+vanishing_gradient = partial(_tensors, "VanishingGradient")
+exploding_tensor = partial(_tensors, "ExplodingTensor")
+weight_update_ratio = partial(_tensors, "WeightUpdateRatio")
+all_zero = partial(_tensors, "AllZero")
+unchanged_tensor = partial(_tensors, "UnchangedTensor")
+loss_not_decreasing = partial(_tensors, "LossNotDecreasing")
+tensor_variance = partial(_tensors, "TensorVariance")
+similar_across_runs = partial(_tensors, "SimilarAcrossRuns")
+stalled_training_rule = partial(_tensors, "StalledTrainingRule")
+overfit = partial(_tensors, "Overfit")
+overtraining = partial(_tensors, "Overtraining")
+class_imbalance = partial(_tensors, "ClassImbalance")
+confusion = partial(_tensors, "Confusion")
+dead_relu = partial(_tensors, "DeadRelu")
+saturated_activation = partial(_tensors, "SaturatedActivation")
+poor_weight_initialization = partial(_tensors, "PoorWeightInitialization")
+check_input_images = partial(_tensors, "CheckInputImages")
+nlp_sequence_ratio = partial(_tensors, "NLPSequenceRatio")
+feature_importance_overweight = partial(_tensors, "FeatureImportanceOverweight")
+tree_depth = partial(_tensors, "TreeDepth")
+create_xgboost_report = partial(_tensors, "CreateXgboostReport")
 
-@dataclass(frozen=True, slots=True)
-class _BuiltIn:
-    """Called with the rule's parameters, gives the rule."""
-
-    name: str
-    collection: str = ""
-    include_regex: str = ""
-
-    def __call__(self, **parameters: Any) -> Rule:
-        if not self.collection:
-            return Rule(self.name, self.name, parameters)
-        saved: dict[str, Any] = {"save_interval": SAVE_INTERVAL}
-        if self.include_regex:
-            saved = {"include_regex": self.include_regex, **saved}
-        return Rule(self.name, self.name, parameters, [CollectionConfig(self.collection, saved)])
-
-
-vanishing_gradient = _BuiltIn("VanishingGradient", "gradients")
-exploding_tensor = _BuiltIn("ExplodingTensor")
-weight_update_ratio = _BuiltIn("WeightUpdateRatio", "weights")
-all_zero = _BuiltIn("AllZero")
-unchanged_tensor = _BuiltIn("UnchangedTensor")
-loss_not_decreasing = _BuiltIn("LossNotDecreasing", "losses")
-tensor_variance = _BuiltIn("TensorVariance")
-similar_across_runs = _BuiltIn("SimilarAcrossRuns")
-stalled_training_rule = _BuiltIn("StalledTrainingRule")
-overfit = _BuiltIn("Overfit")
-overtraining = _BuiltIn("Overtraining")
-class_imbalance = _BuiltIn("ClassImbalance")
-confusion = _BuiltIn("Confusion")
-dead_relu = _BuiltIn("DeadRelu", "relu_output", ".*relu_output")
-saturated_activation = _BuiltIn("SaturatedActivation")
-poor_weight_initialization = _BuiltIn("PoorWeightInitialization", "relu_input", ".*relu_input")
-check_input_images = _BuiltIn("CheckInputImages", "input_image", ".*hybridsequential0_input_0")
-nlp_sequence_ratio = _BuiltIn("NLPSequenceRatio", "input_sequence", ".*embedding0_input_0")
+BatchSize = partial(_machine, "BatchSize")
+CPUBottleneck = partial(_machine, "CPUBottleneck")
+Dataloader = partial(_machine, "Dataloader")
+GPUMemoryIncrease = partial(_machine, "GPUMemoryIncrease")
+IOBottleneck = partial(_machine, "IOBottleneck")
+LoadBalancing = partial(_machine, "LoadBalancing")
+LowGPUUtilization = partial(_machine, "LowGPUUtilization")
+MaxInitializationTime = partial(_machine, "MaxInitializationTime")
+OverallFrameworkMetrics = partial(_machine, "OverallFrameworkMetrics")
+OverallSystemUsage = partial(_machine, "OverallSystemUsage")
+ProfilerReport = partial(_machine, "ProfilerReport")
+StepOutlier = partial(_machine, "StepOutlier")

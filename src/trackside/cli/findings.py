@@ -1,0 +1,73 @@
+"""`trackside findings`: what a job's rules have found."""
+
+import sys
+from dataclasses import asdict
+
+import click
+
+from trackside.cli.text import as_json
+from trackside.cli.waiting import new_teller
+from trackside.harmless import one_line
+from trackside.rule_status import Evaluation, RuleStatus
+from trackside.sdk.job import TrainingJob, attach
+
+
+@click.command
+@click.argument("job")
+@click.option("-f", "--follow", is_flag=True, help="Go on until job and rules have ended.")
+@click.option("--json", is_flag=True, help="Print JSON; with --follow a line for each finding.")
+def findings(job: str, follow: bool, json: bool) -> None:
+    """Show what the rules of a job have found: rule, step, tensor, value, and what to try.
+
+    Findings of one rule at one step are shown as one.
+
+    \b
+    Examples:
+      trackside findings train-2026-11-15-22-50-46-123
+      trackside findings -f train-2026-11-15-22-50-46-123
+      trackside findings train-2026-11-15-22-50-46-123 --json | jq '.[].tensor'
+    """
+    known = attach(job)
+    if not known.is_watched:
+        print(_NONE_WATCH.format(job=job), file=sys.stderr)
+    if follow:
+        _follow(known, json=json)
+    elif json:
+        print(as_json([asdict(finding) for finding in known.findings()]))
+    else:
+        _print(known)
+
+
+_NONE_WATCH = (
+    "No rules watch {job}. `trackside run --rule all` starts a job with rules; "
+    "`trackside rules check {job} --rule NAME` looks at what this one has saved."
+)
+
+
+def _follow(job: TrainingJob, *, json: bool) -> None:
+    teller = new_teller()
+    for item in job.follow_all():
+        match item:
+            case tuple() if json:
+                sys.stdout.writelines(finding.to_line().decode() for finding in item)
+            case tuple():
+                sys.stdout.write(teller.text(item))
+            case Evaluation() if not json and item.status is not RuleStatus.IN_PROGRESS:
+                print(_status_line(item))
+            case _:
+                continue
+        sys.stdout.flush()
+
+
+def _print(job: TrainingJob) -> None:
+    """What was found, and below it how each rule stands."""
+    found = job.findings()
+    if not found and job.is_watched:
+        print("Nothing found so far.")
+    sys.stdout.write(new_teller().text(found))
+    for each in job.rule_job_summary():
+        print(one_line(f"{each['RuleConfigurationName']}: {each['RuleEvaluationStatus']}"))
+
+
+def _status_line(evaluation: Evaluation) -> str:
+    return one_line(f"{evaluation.configuration}: {evaluation.status}")

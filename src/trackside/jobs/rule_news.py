@@ -1,0 +1,141 @@
+"""What a job's rules have come to since one last looked: findings, and statuses that changed.
+
+Read from the job's folder while there is one, else from storage; written by the job's evaluator.
+"""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from trackside import durable, processes
+from trackside.errors import ObjectNotFound
+from trackside.finding import Finding, parse_findings
+from trackside.jobs.records import Record
+from trackside.layout import Home, JobFolder
+from trackside.rule_status import Evaluation, parse_evaluations
+from trackside.storage.locate import locate_object
+
+AFTER_END_SECONDS = 120.0
+"""How long whoever waits for a job also waits for rules that still read its data."""
+_START_SECONDS = 10.0
+"""An evaluator that was just started has not said so yet."""
+_HOLD_SECONDS = 0.5
+"""How long findings are held back while more of them are being filed."""
+
+Findings = tuple[Finding, ...]
+"""What was found at about the same time."""
+
+
+class RuleNews:
+    """Each call of `new` goes on where the last ended."""
+
+    def __init__(self, record: Record, home: Home) -> None:
+        self._record = record
+        self._home = home
+        self._has_rules = bool(record.spec.debug_rules or record.spec.profiler_rules)
+        self._offset = 0
+        self._size = 0
+        self._grows_since: float | None = None
+        self._told: dict[str, Evaluation] = {}
+        self._looked: tuple[int, int] | None = None
+        self._ended_at: float | None = None
+
+    def new(self, *, at_rest: bool = False) -> Iterator[Findings | Evaluation]:
+        """Findings in the order they were filed, then each rule whose status is another.
+
+        `at_rest`: nothing as long as findings are being filed, so that those of one step come
+        together.
+        """
+        if not self._has_rules or (at_rest and self._is_growing()):
+            return
+        # Findings are filed before the status that follows from them, so they are read after it.
+        statuses = self._statuses()
+        if found := tuple(parse_findings(self._new_lines())):
+            yield found
+        for evaluation in parse_evaluations(statuses or b"[]"):
+            known = self._told.get(evaluation.configuration)
+            self._told[evaluation.configuration] = evaluation
+            if known is None or known.status is not evaluation.status:
+                yield evaluation
+
+    def is_over(self) -> bool:
+        """Whether to stop waiting for more, once the job itself has ended: everything is judged,
+        or nobody is at it, or it takes too long."""
+        folder = self._record.folder
+        if not self._has_rules or folder is None:
+            return True
+        if self._told and all(each.is_over for each in self._told.values()):
+            return True
+        now = time.monotonic()
+        self._ended_at = self._ended_at or now
+        waited = now - self._ended_at
+        if _is_evaluated(folder):
+            return waited > AFTER_END_SECONDS
+        return waited > _START_SECONDS or not folder.rules.root.exists()
+
+    def _is_growing(self) -> bool:
+        """Since the last time it was asked; for a moment only, however long it goes on."""
+        if self._record.folder is None:
+            return False
+        size = _size(self._record.folder.rules.findings)
+        if size == self._size:
+            self._grows_since = None
+            return False
+        now = time.monotonic()
+        self._size, self._grows_since = size, self._grows_since or now
+        if now - self._grows_since < _HOLD_SECONDS:
+            return True
+        self._grows_since = None
+        return False
+
+    def _new_lines(self) -> bytes:
+        folder = self._record.folder
+        if folder is None:
+            data, self._offset = self._stored("findings.jsonl")[self._offset :], 1 << 62
+            return data
+        data = _read_from(folder.rules.findings, self._offset)
+        whole = data[: data.rfind(b"\n") + 1]  # the last line may be on its way
+        self._offset += len(whole)
+        return whole
+
+    def _statuses(self) -> bytes:
+        """Empty when they are as they were."""
+        folder = self._record.folder
+        if folder is None:
+            return b"" if self._told else self._stored("statuses.json")
+        try:
+            status = folder.rules.statuses.stat()
+            look = (status.st_ino, status.st_mtime_ns)
+            if look == self._looked:
+                return b""
+            self._looked = look
+            return folder.rules.statuses.read_bytes()
+        except FileNotFoundError:
+            return b""
+
+    def _stored(self, file: str) -> bytes:
+        location = locate_object(f"{self._record.keys.rules}/{file}", home=self._home.root)
+        try:
+            return location.store.get(location.key)
+        except ObjectNotFound:
+            return b""
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def _read_from(path: Path, offset: int) -> bytes:
+    if _size(path) <= offset:
+        return b""
+    with path.open("rb") as file:
+        file.seek(offset)
+        return file.read()
+
+
+def _is_evaluated(folder: JobFolder) -> bool:
+    record = durable.read_json(folder.rules.evaluator)
+    return record is not None and processes.is_alive(processes.Identity.from_record(record))

@@ -1,0 +1,159 @@
+"""From what rules need to what the hook saves: the collections, of each only what is looked at,
+and at which steps."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from enum import Enum, auto
+
+from trackside.capture.collection import BUILT_IN_PATTERNS, NEVER_REDUCED, CollectionKeys
+from trackside.rules import catalog
+from trackside.rules.builtin import Need, TensorRule
+from trackside.rules.parameters import InvalidParameters, build
+from trackside.spec import Collection, DebugHook, JobSpec, RuleConfiguration
+
+_LOSSES = Need(CollectionKeys.LOSSES)
+_FIRST = ",".join(map(str, range(20)))
+_EARLY = ",".join(map(str, range(20, 200, 10)))
+_SCALARS = {"save_steps": _FIRST, "save_interval": "10"}
+_FIGURES = {"save_steps": f"{_FIRST},{_EARLY}", "save_interval": "50"}
+"""Mistakes show in the first steps. A figure of each tensor costs a step about as much as a small
+layer does: once in 50 steps nobody feels it."""
+_VALUES = {"save_steps": "0,1,2,5,10,20,50,100", "save_interval": "200"}
+"""Whole tensors are copied and stored."""
+
+
+class Pace(Enum):
+    """At which steps planned collections are saved."""
+
+    CONTRACT = auto()
+    """Each at the interval that its rules ask for, which is SageMaker's 500."""
+    WATCHFUL = auto()
+    """Densely at the start and often enough afterwards, at a cost that nobody feels."""
+    HOOK = auto()
+    """As the hook itself was told."""
+
+
+def plan(
+    rules: Iterable[RuleConfiguration], pace: Pace, *, configured: Iterable[str] = ()
+) -> list[Collection]:
+    """The collections that these rules need, but for those that the user configured himself.
+
+    Only the figures that rules look at are saved of a collection, unless one of them looks at the
+    values themselves.
+    """
+    by_name: dict[str, list[Need]] = {}
+    for rule in rules:
+        for need in needs_of(rule):
+            for name in (need.collection, *_beside(need)):
+                by_name.setdefault(name, []).append(need)
+    return [
+        collection
+        for name, needs in by_name.items()
+        if name not in set(configured)
+        for collection in _collections(name, needs, pace)
+    ]
+
+
+def needs_of(rule: RuleConfiguration) -> tuple[Need, ...]:
+    """What a tensor rule wants saved; the losses when it does not say, as rules with their own
+    code and those of installed packages never do."""
+    if rule.is_ignored:
+        return ()
+    if not rule.is_built_in:
+        return (_LOSSES,)
+    try:
+        made = build(catalog.find(rule.invokes), rule.parameters)
+    except catalog.UnknownRule:
+        return (_LOSSES,)
+    except InvalidParameters:
+        return ()  # `validation` tells of it
+    return (made.needs() or (_LOSSES,)) if isinstance(made, TensorRule) else ()
+
+
+def unsaved(spec: JobSpec) -> Iterator[str]:
+    """A sentence for each rule that will have nothing to look at."""
+    for rule in spec.debug_rules:
+        needs = [need for need in needs_of(rule) if not need.is_optional]
+        if needs and spec.debug_hook is None:
+            yield f"Rule {rule.name!r} has nothing to look at: the job has no hook configuration."
+            continue
+        for need in needs:
+            if spec.debug_hook is not None and not _is_saved(need, spec.debug_hook):
+                yield (
+                    f"Rule {rule.name!r} looks at the collection {need.collection!r}, which is not"
+                    f" saved. Add {_asking(need)} to the collections of the hook."
+                )
+
+
+def all_rules() -> list[str]:
+    """The names of those that can watch any training, and need no whole tensors for it."""
+    return [name for name, rule in catalog.TENSOR_RULES.items() if _is_cheap(rule)]
+
+
+def _beside(need: Need) -> tuple[str, ...]:
+    """With `all` the hook also saves these, and their values, unless it is told otherwise."""
+    if need.collection != CollectionKeys.ALL:
+        return ()
+    return (CollectionKeys.WEIGHTS, CollectionKeys.BIASES, CollectionKeys.GRADIENTS)
+
+
+def _is_cheap(rule: type) -> bool:
+    try:
+        made: object = build(rule, {})
+    except InvalidParameters:
+        return False  # it cannot be used without being told more
+    return isinstance(made, TensorRule) and all(
+        need.reductions or need.collection == CollectionKeys.LOSSES
+        for need in made.needs()
+        if not need.is_optional
+    )
+
+
+def _collections(name: str, needs: list[Need], pace: Pace) -> Iterator[Collection]:
+    """Watchfully, figures often and values rarely: of a tensor in two collections the hook saves
+    what either wants. Otherwise the values will do for both."""
+    figures = [need for need in needs if need.reductions]
+    values = [need for need in needs if not need.reductions]
+    if pace is Pace.WATCHFUL and figures and values and name not in NEVER_REDUCED:
+        yield _collection(name, figures, pace)
+        yield _collection(f"{name}_values", values, pace, BUILT_IN_PATTERNS.get(name, ()))
+    else:
+        yield _collection(name, needs, pace)
+
+
+def _collection(
+    name: str, needs: list[Need], pace: Pace, patterns: tuple[str, ...] = ()
+) -> Collection:
+    figures_do = name not in NEVER_REDUCED and all(need.reductions for need in needs)
+    parameters = dict(_schedule(name, needs, pace, figures_do=figures_do))
+    wanted = (*patterns, *(need.include_regex for need in needs if need.include_regex))
+    if wanted:
+        parameters["include_regex"] = ",".join(dict.fromkeys(wanted))
+    if figures_do:
+        reductions = {reduction for need in needs for reduction in need.reductions}
+        parameters["reductions"] = ",".join(sorted(reductions))
+    return Collection(name=name, parameters=parameters)
+
+
+def _schedule(name: str, needs: list[Need], pace: Pace, *, figures_do: bool) -> Mapping[str, str]:
+    if pace is Pace.WATCHFUL:
+        return _SCALARS if name in NEVER_REDUCED else _FIGURES if figures_do else _VALUES
+    if pace is Pace.CONTRACT:
+        return {"save_interval": str(min(need.save_interval for need in needs))}
+    return {}
+
+
+def _is_saved(need: Need, hook: DebugHook) -> bool:
+    if need.collection == CollectionKeys.LOSSES or hook.parameters.get("save_all") == "True":
+        return True
+    for collection in hook.collections:
+        patterns = collection.parameters.get("include_regex", "").split(",")
+        if collection.name in (need.collection, CollectionKeys.ALL):
+            return True
+        if need.include_regex and need.include_regex in patterns:
+            return True
+    return False
+
+
+def _asking(need: Need) -> str:
+    pattern = f", {{'include_regex': {need.include_regex!r}}}" if need.include_regex else ""
+    return f"CollectionConfig({need.collection!r}{pattern})"

@@ -1,0 +1,48 @@
+"""What is wrong with the rules of a job, told before it starts."""
+
+from collections.abc import Iterator
+from importlib.metadata import entry_points
+
+from trackside.errors import Violation
+from trackside.rules import catalog
+from trackside.rules.parameters import InvalidParameters, build
+from trackside.spec import JobSpec, RuleConfiguration
+
+INSTALLED = "trackside.rules"
+"""The entry points by which packages offer rules of their own."""
+
+
+def violations(spec: JobSpec) -> Iterator[Violation]:
+    """Of all rules of a request, by the request's members."""
+    for member, rules in (
+        ("DebugRuleConfigurations", spec.debug_rules),
+        ("ProfilerRuleConfigurations", spec.profiler_rules),
+    ):
+        for index, rule in enumerate(rules):
+            for found in parameter_violations(rule):
+                where = f"{member}[{index}].RuleParameters{found.field}"
+                yield Violation(where, found.value, found.advice)
+
+
+def parameter_violations(rule: RuleConfiguration) -> Iterator[Violation]:
+    """By parameter, as ".threshold". Of built-in rules the name and every parameter is checked;
+    custom ones must only name what to invoke."""
+    if rule.is_ignored:
+        return
+    if not rule.invokes:
+        advice = (
+            "is required: the name of a built-in rule, or of a class or function of the rule's"
+            " source; images are not run"
+        )
+        yield Violation(".rule_to_invoke", None, advice)
+    elif rule.is_built_in:
+        try:
+            build(catalog.find(rule.invokes), rule.parameters)
+        except catalog.UnknownRule as unknown:
+            if rule.invokes not in entry_points(group=INSTALLED).names:
+                yield Violation(".rule_to_invoke", rule.invokes, str(unknown))
+        except InvalidParameters as wrong:
+            for name, advice in wrong.advice.items():
+                yield Violation(f".{name}", rule.parameters.get(name), advice)
+            if not wrong.advice:
+                yield Violation("", dict(rule.parameters), str(wrong))

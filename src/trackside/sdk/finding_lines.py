@@ -1,0 +1,85 @@
+"""Findings in words: what was found where, once for all tensors that have it at the same step."""
+
+import textwrap
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from trackside.finding import Finding
+from trackside.harmless import one_line
+
+_INDENT = " " * 4
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Findings of one rule at one step, as a person is told of them."""
+
+    head: str
+    message: str
+    advice: str
+    findings: tuple[Finding, ...]
+
+
+class Teller:
+    """Says each advice once: the tenth layer needs the same as the first."""
+
+    def __init__(
+        self, *, columns: int | None = None, paint: Callable[[str], str] | None = None
+    ) -> None:
+        """`columns` of the terminal, for wrapping; `paint` makes the first line stand out."""
+        self._columns = columns
+        self._paint = paint or str
+        self._advised: set[str] = set()
+
+    def text(self, findings: Iterable[Finding]) -> str:
+        """Whole lines."""
+        return "".join(f"{line}\n" for notice in notices(findings) for line in self._lines(notice))
+
+    def _lines(self, notice: Notice) -> Iterator[str]:
+        yield self._paint(f"Finding: {notice.head}")
+        yield from self._wrapped(notice.message)
+        if notice.advice and notice.advice not in self._advised:
+            self._advised.add(notice.advice)
+            yield from self._wrapped(f"Try: {notice.advice}")
+
+    def _wrapped(self, text: str) -> Sequence[str]:
+        if self._columns is None:
+            return [_INDENT + text]
+        return textwrap.wrap(
+            text,
+            max(self._columns, 40),
+            initial_indent=_INDENT,
+            subsequent_indent=_INDENT,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+
+
+def notices(findings: Iterable[Finding]) -> Iterator[Notice]:
+    """In the order in which they began."""
+    groups: dict[tuple[object, ...], list[Finding]] = {}
+    for finding in findings:
+        key = (finding.configuration, finding.rule, finding.step, finding.mode, finding.worker)
+        groups.setdefault(key, []).append(finding)
+    for group in groups.values():
+        first = group[0]
+        yield Notice(_head(group), one_line(first.message), one_line(first.advice), tuple(group))
+
+
+def _head(group: Sequence[Finding]) -> str:
+    first = group[0]
+    parts = [first.rule]
+    if first.configuration not in ("", first.rule):
+        parts.append(f"({first.configuration})")
+    if first.step is not None:
+        parts.append(f"at step {first.step}")
+    if first.mode in ("EVAL", "PREDICT"):
+        parts.append(f"({first.mode})")
+    if first.worker not in ("", "worker_0"):
+        parts.append(f"on {first.worker}")
+    where = ""
+    if len(group) > 1:
+        where = f": {len(group)} tensors, first {first.tensor}" if first.tensor else ""
+    elif first.tensor:
+        where = f" in {first.tensor}"
+    return one_line(" ".join(parts) + where)

@@ -1,0 +1,70 @@
+"""Findings in words: grouped, with the advice once, and unable to steer a terminal."""
+
+from typing import Any
+
+from trackside.finding import Finding
+from trackside.sdk.finding_lines import Teller, notices
+
+
+def found(tensor: str = "", step: int | None = 120, **more: Any) -> Finding:
+    return Finding(
+        **{
+            "rule": "VanishingGradient",
+            "message": "The mean absolute gradient is 3e-09, below 1e-07.",
+            "advice": "Use residual connections.",
+            "step": step,
+            "tensor": tensor,
+            **more,
+        }
+    )
+
+
+def heads(*findings: Finding) -> list[str]:
+    return [notice.head for notice in notices(findings)]
+
+
+def test_one_finding_names_its_tensor():
+    assert Teller().text([found("gradient/fc.weight")]) == (
+        "Finding: VanishingGradient at step 120 in gradient/fc.weight\n"
+        "    The mean absolute gradient is 3e-09, below 1e-07.\n"
+        "    Try: Use residual connections.\n"
+    )
+
+
+def test_many_layers_with_one_problem_at_one_step_are_told_of_once():
+    layers = [found(f"gradient/layer{number}") for number in range(14)]
+    assert heads(*layers, found("gradient/layer0", step=130)) == [
+        "VanishingGradient at step 120: 14 tensors, first gradient/layer0",
+        "VanishingGradient at step 130 in gradient/layer0",
+    ]
+
+
+def test_the_advice_is_given_once():
+    teller = Teller()
+    assert "Try:" in teller.text([found("a")])
+    assert "Try:" not in teller.text([found("b", step=130)])
+    assert "Try: Other." in teller.text([found("b", rule="X", advice="Other.")])
+
+
+def test_what_is_out_of_the_ordinary_is_in_the_head():
+    assert heads(
+        found("t", configuration="mine", mode="EVAL", worker="worker_3"),
+        found(step=None, configuration="VanishingGradient", mode="TRAIN", worker="worker_0"),
+    ) == [
+        "VanishingGradient (mine) at step 120 (EVAL) on worker_3 in t",
+        "VanishingGradient",
+    ]
+
+
+def test_lines_fit_the_terminal_and_the_first_is_painted():
+    shown = Teller(columns=40, paint=lambda text: f"<{text}>").text([found("a")]).splitlines()
+    assert shown[0] == "<Finding: VanishingGradient at step 120 in a>"
+    assert len(shown) == 4
+    assert all(len(line) <= 40 and line.startswith("    ") for line in shown[1:])
+
+
+def test_names_of_tensors_cannot_steer_the_terminal():
+    shown = Teller().text([found("a\x1b[2J\n\rb", message="\x07x\ny")])
+    assert "\x1b" not in shown
+    assert r"a\x1b[2J b" in shown
+    assert r"\x07x y" in shown
