@@ -3,6 +3,7 @@
 Submitter, supervisor, sandbox and readers agree through this module and nothing else.
 """
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -108,9 +109,19 @@ class RulesFolder:
     root: Path
 
     @property
+    def placed(self) -> Path:
+        """The intent to start the evaluator: written by whoever starts it."""
+        return self.root / "placed.json"
+
+    @property
     def evaluator(self) -> Path:
-        """The living evaluator's pid, start time and nonce: written by itself."""
+        """The evaluator's pid, start time and nonce: written by itself, and removed at its end."""
         return self.root / "evaluator.json"
+
+    @property
+    def lock(self) -> Path:
+        """Held by the evaluator as long as it lives: of two the later one leaves."""
+        return self.root / ".lock"
 
     @property
     def log(self) -> Path:
@@ -130,6 +141,10 @@ class RulesFolder:
     def actions(self) -> Path:
         """A line for each action before it is taken, and one for how it went."""
         return self.root / "actions.jsonl"
+
+    def custom(self, number: int, name: str) -> Path:
+        """A folder for the source and the log of a rule of the user's: the job's so-manieth."""
+        return self.root / "custom" / f"{number}-{re.sub('[^A-Za-z0-9_]+', '-', name)[:40]}"
 
 
 @dataclass(frozen=True, slots=True)

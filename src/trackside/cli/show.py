@@ -16,6 +16,8 @@ from trackside.status import Secondary, Status
 LAGGING_SECONDS = 60
 """A folder with files waiting longer than this is not being kept."""
 
+_CONDITION_MET = "RuleEvaluationConditionMet: "
+
 
 @click.command
 @click.argument("job")
@@ -40,6 +42,9 @@ def show(job: str, json: bool) -> None:
     print_table(("STATUS", "SINCE", "FOR", "MESSAGE"), _statuses(described, time.time()))
     print()
     print_table(("HOST", "PHASE", "EXIT", "NOW"), _hosts(described))
+    if rules := [*_rules(described)]:
+        print()
+        print_table(("RULE", "STATUS", "DETAILS"), rules)
     if syncs := [*_syncs(described, time.time())]:
         print()
         print_table(("FOLDER", "LAST SYNCED", "WAITING", "TO"), syncs)
@@ -97,6 +102,16 @@ def progress_text(progress: Mapping[str, Any]) -> str:
     files = f"{progress['done_files']} of {progress['num_files']} files"
     done = f"{size(progress['done_bytes'])} of {size(progress['size_bytes'])}"
     return f"{progress['what']}: {files}, {done}"
+
+
+def _rules(described: Mapping[str, Any]) -> Iterator[list[Cell]]:
+    for member in ("DebugRuleEvaluationStatuses", "ProfilerRuleEvaluationStatuses"):
+        for rule in described.get(member, ()):
+            status = rule["RuleEvaluationStatus"]
+            style = {"IssuesFound": "bold red", "Error": "red"}.get(status, "")
+            details = rule.get("StatusDetails", "").removeprefix(_CONDITION_MET)
+            shown = shortened(one_line(details))
+            yield [Cell(rule["RuleConfigurationName"]), Cell(status, style), Cell(shown)]
 
 
 def _syncs(described: Mapping[str, Any], now: float) -> Iterator[list[Cell]]:

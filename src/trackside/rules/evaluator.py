@@ -1,0 +1,223 @@
+"""Evaluates a job's rules while it runs, and until all it saved has been read.
+
+Keeps nothing that is not in the job's folder: one that takes over reads the trial from its
+beginning, and what its predecessor filed or did is not filed or done again.
+"""
+
+import logging
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from trackside.errors import TracksideError
+from trackside.finding import Finding
+from trackside.rule_evaluator import first_evaluations
+from trackside.rule_status import Evaluation, read_evaluations, write_evaluations
+from trackside.rules import feeds
+from trackside.rules.action_taker import ActionTaker
+from trackside.rules.builtin import BuiltInRule, TensorRule
+from trackside.rules.case import NOTHING_SAVED, Case
+from trackside.rules.configured import Ready, make_ready
+from trackside.rules.custom_rule import CustomRule, wait_for_any
+from trackside.rules.failing import trace_end
+from trackside.rules.findings_file import FindingsFile
+from trackside.rules.watched_job import WatchedJob
+
+logger = logging.getLogger(__name__)
+
+PAUSE_SECONDS = feeds.LOCAL_SECONDS
+PROGRESS_SECONDS = 5.0
+"""How often it is written down how far the rules are, when nothing else has changed."""
+
+
+class Evaluator:
+    """`run` returns when every rule has ended."""
+
+    def __init__(self, job: WatchedJob, actions: ActionTaker) -> None:
+        self._job = job
+        self._rules = job.folder.rules
+        self._actions = actions
+        self._findings = FindingsFile(self._rules.findings)
+        known = {
+            (e.is_profiler, e.configuration): e for e in read_evaluations(self._rules.statuses)
+        }
+        self._cases = [
+            Case(known.get((first.is_profiler, first.configuration), first))
+            for first in first_evaluations(job.spec, job.history.created)
+        ]
+        self._ready: list[Ready | None] = []
+        self._has_tensors: set[str] = set()
+        self._written: list[Evaluation] = []
+        self._written_at = 0.0
+        self._attempt = 0
+
+    def run(self) -> None:
+        self._write()
+        while not all(case.is_over for case in self._cases):
+            self._turn()
+            self._write()
+            self._wait()
+
+    def close(self) -> None:
+        for custom in self._customs():
+            custom.close()
+
+    def _turn(self) -> None:
+        """Look at the job, at what it has saved, and at what rules of users say."""
+        self._job.look()
+        is_last = self._job.is_over
+        if self._attempt != self._job.attempt:
+            self._leave_attempt()
+            self._begin()
+        if self._job.was_stopped:
+            for case in self._cases:
+                case.stopping()
+        for feed in (self._tensors, self._figures):
+            self._follow(feed, is_last)
+            if feed.is_gone:
+                logger.info("the job has given its folder back: going on with what is stored")
+                return self._begin()
+        self._follow_customs(is_last)
+
+    def _follow(self, feed: feeds.Feed, is_last: bool) -> None:
+        try:
+            is_new = feed.advance(last=is_last)
+        except (TracksideError, OSError) as error:
+            logger.warning("what the job has saved cannot be read now: %s", error)
+            if feed.unread_seconds > self._job.settings.upload_deadline_seconds and is_last:
+                self._fail(feed, f"InternalServerError: the saved data cannot be read: {error}")
+            return
+        if is_new:
+            self._look_at(feed)
+        elif is_last and feed.evidence is None:
+            self._conclude(feed, NOTHING_SAVED)
+
+    def _leave_attempt(self) -> None:
+        """A last look at what it saved before it was lost: perhaps the reason."""
+        if self._attempt and self._tensors.advance(at_once=True):
+            self._look_at(self._tensors)
+
+    def _begin(self) -> None:
+        """Read from the beginning, with rules that remember nothing.
+
+        An attempt has a folder of its own, and may count its steps anew.
+        """
+        self.close()
+        self._has_tensors.clear()
+        self._attempt = self._job.attempt
+        home = self._job.settings.home
+        self._tensors = feeds.tensors(self._job.trial(), home)
+        self._figures = feeds.figures(self._job.profile())
+        self._ready = []
+        rules = (*self._job.spec.debug_rules, *self._job.spec.profiler_rules)
+        for number, (case, rule) in enumerate(zip(self._cases, rules, strict=True)):
+            ready = None
+            if not case.is_over:
+                try:
+                    ready = make_ready(self._job, rule, number)
+                    self._actions.arm(rule)
+                except ValueError as error:
+                    case.failed(f"ClientError: {error}")
+            self._ready.append(ready)
+
+    # Built-in rules
+
+    def _look_at(self, feed: feeds.Feed) -> None:
+        evidence = feed.evidence
+        for case, ready in self._open_cases():
+            if not isinstance(ready, BuiltInRule) or self._feed_of(ready) is not feed:
+                continue
+            try:
+                found = list(ready.look(evidence))
+                missing = self._missing(case, ready, evidence)
+            except Exception as error:
+                if feed.is_gone:
+                    return  # it was removed under our eyes; storage has it
+                logger.exception("rule %s", case.configuration)
+                case.failed(trace_end(error))
+                continue
+            steps = getattr(evidence, "steps", ())
+            case.looked(steps[-1] if steps else None)
+            self._file(case, found)
+            if evidence.is_all:
+                case.conclude(was_stopped=self._job.was_stopped, missing=missing)
+            else:
+                case.note(missing)
+
+    def _missing(self, case: Case, rule: BuiltInRule[Any], evidence: Any) -> str:
+        """Asked until the rule has what it needs: from then on it will have it."""
+        if not isinstance(rule, TensorRule) or case.configuration in self._has_tensors:
+            return ""
+        if evidence.is_all and not evidence.trial.tensor_names():
+            return NOTHING_SAVED
+        missing = rule.missing(evidence)
+        if not missing:
+            self._has_tensors.add(case.configuration)
+        return missing
+
+    def _conclude(self, feed: feeds.Feed, missing: str) -> None:
+        for case, ready in self._open_cases():
+            if isinstance(ready, BuiltInRule) and self._feed_of(ready) is feed:
+                case.conclude(was_stopped=self._job.was_stopped, missing=missing)
+
+    def _fail(self, feed: feeds.Feed, details: str) -> None:
+        for case, ready in self._open_cases():
+            if isinstance(ready, BuiltInRule) and self._feed_of(ready) is feed:
+                case.failed(details)
+
+    def _feed_of(self, rule: BuiltInRule[Any]) -> feeds.Feed:
+        return self._tensors if isinstance(rule, TensorRule) else self._figures
+
+    # Rules of users
+
+    def _follow_customs(self, is_last: bool) -> None:
+        for case, ready in self._open_cases():
+            if not isinstance(ready, CustomRule):
+                continue
+            self._file(case, ready.findings(is_last=is_last))
+            case.looked(ready.last_step)
+            if ready.failure:
+                case.failed(ready.failure)
+            elif ready.is_over:
+                missing = "" if ready.has_data else NOTHING_SAVED
+                case.conclude(was_stopped=self._job.was_stopped, missing=missing)
+
+    def _customs(self) -> list[CustomRule]:
+        return [ready for ready in self._ready if isinstance(ready, CustomRule)]
+
+    # What comes of it
+
+    def _open_cases(self) -> list[tuple[Case, Ready | None]]:
+        both = zip(self._cases, self._ready, strict=True)
+        return [(case, ready) for case, ready in both if not case.is_over]
+
+    def _file(self, case: Case, found: Iterable[Finding]) -> None:
+        """On disk first, then in the status, then acted upon: each may be done a second time by
+        who takes over, and none is left out."""
+        name = case.configuration
+        for finding in found:
+            finding = replace(finding, configuration=name, time=finding.time or time.time())
+            if self._findings.add(finding):
+                logger.info("%s: %s", name, finding.message)
+            count = self._findings.count(name)
+            case.found(self._findings.of(name)[0], count)
+            self._actions.take(name, finding)
+
+    def _write(self) -> None:
+        now: Sequence[Evaluation] = [case.evaluation for case in self._cases]
+        if now == self._written:
+            return
+        is_due = time.monotonic() - self._written_at >= PROGRESS_SECONDS
+        if is_due or _told(now) != _told(self._written):
+            write_evaluations(self._rules.statuses, now)
+            self._written, self._written_at = list(now), time.monotonic()
+
+    def _wait(self) -> None:
+        if not all(case.is_over for case in self._cases):
+            wait_for_any(self._customs(), PAUSE_SECONDS)
+
+
+def _told(evaluations: Sequence[Evaluation]) -> list[Evaluation]:
+    """All but how far each is."""
+    return [replace(each, last_step=None) for each in evaluations]

@@ -1,0 +1,176 @@
+"""Jobs that are watched by rules while they run: found, told, acted upon, whoever dies."""
+
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.conftest import Job, Machine
+from tests.waiting import until
+from trackside import rule_evaluator
+from trackside.finding import Finding, parse_findings, read_findings
+from trackside.layout import JobKeys, curves_of
+from trackside.rule_status import Evaluation, RuleStatus, parse_evaluations, read_evaluations
+from trackside.status import Status
+
+TRAIN = """
+import os, sys, time
+import torch
+import torch.nn as nn
+
+torch.manual_seed(0)
+torch.set_num_threads(1)
+SICK_AT = int(os.environ.get("SICK_AT", "20"))
+STEPS = int(os.environ.get("STEPS", "40"))
+PAUSE = float(os.environ.get("PAUSE", "0.01"))
+model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for step in range(STEPS):
+    optimizer.zero_grad()
+    out = model(torch.randn(16, 4))
+    loss = nn.functional.mse_loss(out, torch.ones(16, 1))
+    if step >= SICK_AT:
+        loss = loss * 0.0
+    loss.backward()
+    optimizer.step()
+    print("step", step, flush=True)
+    time.sleep(PAUSE)
+print("END", flush=True)
+"""
+"""From step SICK_AT on, no gradient reaches any layer."""
+
+HOOK = {
+    "S3OutputPath": "s3://bucket/debug",
+    "HookParameters": {"save_interval": "1"},
+    "CollectionConfigurations": [
+        {"CollectionName": "gradients", "CollectionParameters": {"reductions": "abs_mean"}}
+    ],
+}
+TENSORS = {f"gradient/Sequential_{n}.{kind}" for n in (0, 2) for kind in ("weight", "bias")}
+
+
+def rule(name: str = "Vanishing", invokes: str = "VanishingGradient", **parameters: str) -> Any:
+    return {
+        "RuleConfigurationName": name,
+        "RuleParameters": {"rule_to_invoke": invokes, **parameters},
+    }
+
+
+STOP = {"action_json": r"[{\"name\": \"stoptraining\", \"training_job_prefix\": \"job-\"}]"}
+
+
+class Watched:
+    """A job and what its rules have come to."""
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.rules = job.folder.rules
+
+    def wait(self) -> None:
+        self.job.wait()
+        until(self._is_done, seconds=30)
+
+    def _is_done(self) -> bool:
+        self.job.machine.jobs.reconcile(self.job.name)
+        return rule_evaluator.is_done(self.rules)
+
+    def findings(self) -> list[Finding]:
+        return read_findings(self.rules.findings)
+
+    def status(self, name: str = "Vanishing") -> Evaluation:
+        return next(e for e in read_evaluations(self.rules.statuses) if e.configuration == name)
+
+    def actions(self) -> list[tuple[str, str]]:
+        lines = self.rules.actions.read_bytes().splitlines()
+        return [(line["action"], line["state"]) for line in map(json.loads, lines)]
+
+    def evaluator_pid(self) -> int:
+        return int(json.loads(self.rules.evaluator.read_bytes())["pid"])
+
+    def stored(self, name: str) -> bytes:
+        return self.job.stored(f"{JobKeys.of(self.job.spec).rules}/{name}")
+
+    def log(self) -> str:
+        return self.rules.log.read_text()
+
+
+@pytest.fixture
+def submit(machine: Machine):
+    started: list[Watched] = []
+
+    def start(*rules: Any, script: str = TRAIN, **request: Any) -> Watched:
+        request = {"DebugHookConfig": HOOK, "DebugRuleConfigurations": list(rules), **request}
+        watched = Watched(machine.submit(script, **request))
+        started.append(watched)
+        return watched
+
+    yield start
+    for watched in started:
+        kill_evaluator(watched)
+
+
+def kill_evaluator(watched: Watched) -> None:
+    try:
+        os.kill(watched.evaluator_pid(), signal.SIGKILL)
+    except (FileNotFoundError, ProcessLookupError):
+        return
+
+
+def test_a_sick_training_is_stopped_by_its_rule(submit, machine):
+    watched = submit(rule(**STOP), Environment={"STEPS": "5000", "PAUSE": "0.02"})
+    job = watched.job
+    described = job.describe()["DebugRuleEvaluationStatuses"]
+    assert [item["RuleEvaluationStatus"] for item in described] == ["InProgress"]
+    watched.wait()
+    assert job.history().state.status is Status.STOPPED, job.log()[-2000:] + watched.log()
+    found = watched.findings()
+    assert {(each.tensor, each.step) for each in found} == {(name, 20) for name in TENSORS}
+    assert {each.configuration for each in found} == {"Vanishing"}
+    assert watched.actions() == [("stoptraining", "intended"), ("stoptraining", "done")]
+    stop = next(t for t in job.history().transitions if t.secondary == "Stopping")
+    assert stop.message.startswith("Rule 'Vanishing' asked for it. The mean absolute gradient is 0")
+    [told] = job.describe()["DebugRuleEvaluationStatuses"]
+    assert told["RuleEvaluationStatus"] == "IssuesFound"
+    assert told["StatusDetails"].startswith(
+        "RuleEvaluationConditionMet: Evaluation of the rule VanishingGradient at step 20 resulted "
+        "in the condition being met."
+    )
+    assert (
+        "arn:aws:sagemaker:local:000000000000:processing-job/job-1-vanishing-"
+        in (told["RuleEvaluationJobArn"])
+    )
+
+
+def test_what_was_found_is_in_storage_and_in_tensorboard(submit, machine):
+    watched = submit(rule())
+    watched.wait()
+    assert watched.job.history().state.status is Status.COMPLETED
+    stored = list(parse_findings(watched.stored("findings.jsonl")))
+    assert stored == watched.findings()
+    assert len(stored) == len(TENSORS)
+    [evaluation] = parse_evaluations(watched.stored("statuses.json"))
+    assert (evaluation.status, evaluation.num_findings) == (RuleStatus.ISSUES_FOUND, 4)
+    assert (evaluation.last_step, evaluation.is_over) == (39, True)
+    texts = texts_in(curves_of(watched.job.spec), machine.settings.home)
+    assert [(step, text.split("\n")[0]) for step, text in texts] == [
+        (20, f"**VanishingGradient** (step 20, TRAIN, `{each.tensor}`): {each.message}")
+        for each in stored
+    ]
+
+
+def texts_in(uri: str, home: Path) -> list[tuple[int, str]]:
+    from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
+
+    from trackside.storage.locate import locate
+
+    folder = locate(uri, home=home).local
+    assert folder is not None
+    return [
+        (event.step, value.tensor.string_val[0].decode())
+        for path in sorted((folder / "rules").iterdir())
+        for event in EventFileLoader(str(path)).Load()
+        for value in event.summary.value
+    ]
