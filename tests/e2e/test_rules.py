@@ -174,3 +174,135 @@ def texts_in(uri: str, home: Path) -> list[tuple[int, str]]:
         for event in EventFileLoader(str(path)).Load()
         for value in event.summary.value
     ]
+
+
+def test_an_evaluator_that_is_killed_is_revived_and_repeats_nothing(submit):
+    watched = submit(rule(**STOP), Environment={"STEPS": "5000", "PAUSE": "0.05", "SICK_AT": "60"})
+    until(lambda: watched.rules.statuses.exists() and watched.status().last_step)
+    first = watched.evaluator_pid()
+    os.kill(first, signal.SIGKILL)
+    until(lambda: watched.rules.evaluator.exists() and watched.evaluator_pid() != first)
+    assert watched.findings() == []
+    until(watched.findings)
+    kill_evaluator(watched)
+    watched.wait()
+    assert watched.job.history().state.status is Status.STOPPED
+    assert {(each.tensor, each.step) for each in watched.findings()} == {
+        (name, 60) for name in TENSORS
+    }
+    assert len(watched.findings()) == len(TENSORS)
+    assert watched.actions() == [("stoptraining", "intended"), ("stoptraining", "done")]
+
+
+def test_the_evaluator_outlives_the_supervisor_and_is_kept_by_the_next(submit):
+    watched = submit(rule(), Environment={"STEPS": "150", "PAUSE": "0.05", "SICK_AT": "100"})
+    job = watched.job
+    until(lambda: watched.rules.statuses.exists() and watched.status().last_step)
+    evaluator, supervisor = watched.evaluator_pid(), job.supervisor_pid()
+    os.kill(supervisor, signal.SIGKILL)
+    until(lambda: job.supervisor_pid() != supervisor)
+    assert rule_evaluator.is_alive(watched.rules)
+    assert watched.evaluator_pid() == evaluator
+    os.kill(evaluator, signal.SIGKILL)
+    watched.wait()
+    assert job.history().state.status is Status.COMPLETED
+    assert len(watched.findings()) == len(TENSORS)
+    assert watched.status().status is RuleStatus.ISSUES_FOUND
+
+
+def test_an_evaluator_lost_after_the_job_s_end_is_started_by_who_looks(submit):
+    """It reads what is stored: the job's own folder has been given back."""
+    watched = submit(rule())
+    until(lambda: watched.rules.evaluator.exists())
+    watched.wait()
+    for path in (watched.rules.statuses, watched.rules.findings, watched.rules.placed):
+        path.unlink()
+    assert not watched.job.host().ml.exists()
+    until(
+        lambda: (
+            watched.job.describe()["DebugRuleEvaluationStatuses"][0]["RuleEvaluationStatus"]
+            == "IssuesFound"
+        )
+    )
+    watched.wait()
+    assert len(watched.findings()) == len(TENSORS)
+
+
+def test_rules_of_a_job_that_saves_nothing_say_so(submit):
+    default = {"S3OutputPath": "s3://bucket/debug", "CollectionConfigurations": []}
+    watched = submit(rule(), script="print('no torch here')", DebugHookConfig=default)
+    watched.wait()
+    assert watched.job.history().state.status is Status.COMPLETED
+    status = watched.status()
+    assert status.status is RuleStatus.ERROR
+    assert status.details.startswith("ClientError: No debugging data was saved by the training job")
+
+
+def test_a_rule_whose_tensors_are_not_saved_names_the_way_to_save_them(submit):
+    hook = {**HOOK, "CollectionConfigurations": [{"CollectionName": "losses"}]}
+    watched = submit(rule(), DebugHookConfig=hook, Environment={"PAUSE": "0.05"})
+    until(lambda: watched.rules.statuses.exists() and watched.status().details)
+    assert watched.status().status is RuleStatus.IN_PROGRESS
+    watched.wait()
+    status = watched.status()
+    assert status.status is RuleStatus.NO_ISSUES_FOUND
+    assert "No tensor of collection 'gradients' is saved." in status.details
+    assert "CollectionConfig('gradients')" in status.details
+
+
+def test_rules_of_a_job_that_is_stopped_have_no_verdict(submit, machine):
+    watched = submit(rule(), Environment={"STEPS": "5000", "PAUSE": "0.02", "SICK_AT": "5000"})
+    until(lambda: watched.rules.statuses.exists() and watched.status().last_step)
+    machine.jobs.stop(watched.job.name)
+    watched.wait()
+    status = watched.status()
+    assert status.status is RuleStatus.STOPPED
+    assert status.details.startswith("The training job was stopped before a verdict.")
+
+
+def test_a_rule_with_wrong_parameters_ends_at_once_and_disturbs_no_other(submit):
+    wrong = rule("Wrong", threshold="tiny", treshold="1")
+    unknown = rule("Unknown", "VanishingGradients")
+    broken = rule("Broken", action_json="[{")
+    watched = submit(wrong, unknown, broken, rule())
+    watched.wait()
+    assert watched.job.history().state.status is Status.COMPLETED
+    assert watched.status().status is RuleStatus.ISSUES_FOUND
+    for name, part in {
+        "Wrong": "threshold = 'tiny': a number is needed.",
+        "Unknown": "No rule is called 'VanishingGradients'. Did you mean 'VanishingGradient'?",
+        "Broken": "action_json = '[{' is not JSON",
+    }.items():
+        assert watched.status(name).status is RuleStatus.ERROR
+        assert part in watched.status(name).details
+    told = watched.job.describe()["DebugRuleEvaluationStatuses"]
+    assert [item["RuleConfigurationName"] for item in told] == [
+        "Wrong",
+        "Unknown",
+        "Broken",
+        "Vanishing",
+    ]
+
+
+def test_a_second_attempt_is_watched_from_its_beginning(submit):
+    script = TRAIN.replace(
+        "for step in range(STEPS):",
+        "import pathlib; first = pathlib.Path('/opt/ml/checkpoints/first')\n"
+        "SICK_AT = SICK_AT if first.exists() else 10**9\n"
+        "is_first = not first.exists(); first.touch()\n"
+        "for step in range(STEPS):\n"
+        "    if is_first and step == 25: time.sleep(2); os.kill(os.getpid(), 9)",
+    )
+    watched = submit(
+        rule(),
+        script=script,
+        Environment={"SICK_AT": "10", "PAUSE": "0.02"},
+        RetryStrategy={"MaximumRetryAttempts": 1},
+        CheckpointConfig={"S3Uri": "s3://bucket/checkpoints"},
+    )
+    watched.wait()
+    history = watched.job.history()
+    assert (history.state.status, history.attempt) == (Status.COMPLETED, 2), watched.log()
+    assert len(watched.findings()) == len(TENSORS)
+    assert watched.status().status is RuleStatus.ISSUES_FOUND
+    assert watched.status().is_over
