@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from trackside.errors import InvalidSpec as InvalidSpec
     from trackside.errors import JobFailed as JobFailed
     from trackside.errors import TracksideError as TracksideError
+    from trackside.finding import Finding as Finding
     from trackside.sdk import rule_configs as rule_configs
     from trackside.sdk.debugger import CollectionConfig as CollectionConfig
     from trackside.sdk.debugger import DebuggerHookConfig as DebuggerHookConfig
@@ -31,6 +32,7 @@ _HOMES = {
     "CollectionConfig": "trackside.sdk.debugger",
     "DebuggerHookConfig": "trackside.sdk.debugger",
     "Estimator": "trackside.sdk.estimator",
+    "Finding": "trackside.finding",
     "InvalidSpec": "trackside.errors",
     "JobFailed": "trackside.errors",
     "JobSpec": "trackside.spec",

@@ -24,6 +24,11 @@ def sandbox_nonce(nonce: str, attempt: int) -> str:
     return f"{nonce}.{attempt}"
 
 
+def safe_name(text: str) -> str:
+    """A free text as one segment of a path or key."""
+    return re.sub(r"[^A-Za-z0-9_.-]+", "-", text).lstrip(".") or "-"
+
+
 @dataclass(frozen=True, slots=True)
 class Home:
     """TRACKSIDE_HOME."""
@@ -142,9 +147,17 @@ class RulesFolder:
         """A line for each action before it is taken, and one for how it went."""
         return self.root / "actions.jsonl"
 
+    @property
+    def outputs(self) -> Path:
+        """What rules make, a folder for each; it goes to `rule-output` of the job."""
+        return self.root / "output"
+
+    def output(self, configuration: str) -> Path:
+        return self.outputs / safe_name(configuration)
+
     def custom(self, number: int, name: str) -> Path:
         """A folder for the source and the log of a rule of the user's: the job's so-manieth."""
-        return self.root / "custom" / f"{number}-{re.sub('[^A-Za-z0-9_]+', '-', name)[:40]}"
+        return self.root / "custom" / f"{number}-{safe_name(name)[:40]}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -153,6 +153,11 @@ def test_a_command_knows_what_was_found(make_job: MakeJob):
     assert (state, details) == ("done", "exit code 0: job-1 Exploding loss nan loss is nan.")
 
 
+def test_a_command_may_read_the_finding_from_its_standard_input(make_job: MakeJob):
+    _, details = outcome(make_job(), {"name": "command", "command": "cat"})
+    assert Finding.from_line(details.removeprefix("exit code 0: ").encode()).tensor == "loss"
+
+
 def test_a_command_may_call_trackside_itself(make_job: MakeJob):
     import sys
 
@@ -342,6 +347,12 @@ def test_a_text_message_goes_to_the_webhook_signed(make_job: MakeJob, hooks: Hoo
     assert abs(int(moment) - time.time()) < 60
     signed = hmac.new(b"hush", moment.encode() + b"." + body, hashlib.sha256).hexdigest()
     assert headers["X-Trackside-Signature"] == f"sha256={signed}"
+
+
+def test_a_webhook_s_own_address_comes_first(make_job: MakeJob, hooks: Hooks):
+    job = make_job(settings={"TRACKSIDE_WEBHOOK_URL": "http://127.0.0.1:1/nobody"})
+    assert outcome(job, {"name": "webhook", "url": hooks.url}) == ("done", "answered 200")
+    assert len(hooks.calls) == 1
 
 
 def test_a_webhook_that_fails_is_called_again_as_the_same_delivery(

@@ -52,9 +52,15 @@ def test_each_kind_of_action_is_known():
     )
 
 
-def test_quotes_within_a_command_survive():
+def test_quotes_within_a_command_survive_both_spellings():
     sent = json.dumps([{"name": "command", "command": 'echo "it fired"'}])
-    assert parse_actions(sent) == (Command('echo "it fired"'),)
+    for text in (sent, sent.replace('"', '\\"')):
+        assert parse_actions(text) == (Command('echo "it fired"'),)
+
+
+def test_a_webhook_may_have_an_address_of_its_own():
+    sent = '{"name": "webhook", "url": "https://hooks.example.com/T1"}'
+    assert parse_actions(sent) == (Notify("webhook", {}, "https://hooks.example.com/T1"),)
 
 
 @pytest.mark.parametrize(
@@ -66,6 +72,7 @@ def test_quotes_within_a_command_survive():
         ('{"name": "email", "endpoint": "nobody"}', "'nobody', which is no mail address"),
         ('{"name": "email", "endpoint": "a@b.c\\nBcc: x@y.z"}', "which is no mail address"),
         ('{"name": "command"}', "Give a shell command"),
+        ('{"name": "webhook", "url": "file:///etc/passwd"}', "no http:// or https:// address"),
     ],
 )
 def test_what_cannot_be_read_is_named(text: str, says: str):

@@ -56,10 +56,12 @@ class Notify:
 
     name: str
     details: Mapping[str, Any] = field(default_factory=dict)
+    url: str = ""
+    """Where to; the one in the settings when not given."""
 
     @property
     def key(self) -> str:
-        return f"{self.name} {self.details.get('endpoint', '')}".strip()
+        return f"{self.name} {self.url or self.details.get('endpoint', '')}".strip()
 
 
 Action = StopTraining | Email | Command | SaveFlightRecorder | Notify
@@ -79,10 +81,10 @@ def parse_actions(text: str) -> tuple[Action, ...]:
     if _plain(text) == "":
         return ()
     try:
-        given = json.loads(text.replace('\\"', '"'))
+        given = json.loads(text)
     except ValueError:
         try:
-            given = json.loads(text)  # quotes within a command were meant to be escaped
+            given = json.loads(text.replace('\\"', '"'))
         except ValueError as error:
             raise ValueError(f"action_json = {text!r} is not JSON ({error}): {_FORM}.") from None
     return tuple(_action(each) for each in (given if isinstance(given, list) else [given]))
@@ -103,7 +105,8 @@ def _action(given: Any) -> Action:
         case "save_flight_recorder" | "saveflightrecorder":
             return SaveFlightRecorder()
         case _:
-            return Notify(name, _Frozen(members))
+            url = members.pop("url", None)
+            return Notify(name, _Frozen(members), "" if url is None else _web_address(url))
 
 
 def _key(given: Mapping[str, Any], name: str) -> str:
@@ -114,6 +117,12 @@ def _address(value: Any) -> str:
     if not isinstance(value, str) or not _ADDRESS.fullmatch(value.strip()):
         raise ValueError(f"The action email has endpoint {value!r}, which is no mail address.")
     return value.strip()
+
+
+def _web_address(value: Any) -> str:
+    if not isinstance(value, str) or not re.fullmatch(r"https?://[^\s/]+\S*", value):
+        raise ValueError(f"The url {value!r} of an action is no http:// or https:// address.")
+    return value
 
 
 def _command(value: Any) -> str:

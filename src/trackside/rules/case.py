@@ -11,12 +11,6 @@ from trackside.finding import Finding
 from trackside.rule_status import DETAILS_MOST, Evaluation, RuleStatus
 from trackside.rules.findings_file import MOST_FILED
 
-NOTHING_SAVED = (
-    "ClientError: No debugging data was saved by the training job. Check that the debugger hook "
-    "was configured correctly: name the collections to save in DebuggerHookConfig, and let the "
-    "script train long enough to reach a step that is saved."
-)
-
 
 class Case:
     """`evaluation` is what is told about it. A finding stands, whatever happens later."""
@@ -62,8 +56,9 @@ class Case:
         else:
             self._become(RuleStatus.ERROR, details, is_over=True)
 
-    def conclude(self, *, was_stopped: bool, missing: str = "") -> None:
-        """All data has been read. `missing`: why there was nothing in it for this rule."""
+    def conclude(self, *, was_stopped: bool, missing: str = "", has_data: bool = True) -> None:
+        """All data has been read. `missing`: why there was nothing in it for this rule; without
+        `has_data` there was nothing at all, for no rule."""
         step = self.evaluation.last_step
         upto = "" if step is None else f" It looked at all data up to step {step}."
         if self.is_over:
@@ -73,7 +68,7 @@ class Case:
         elif was_stopped:
             details = f"The training job was stopped before a verdict.{upto} {missing}"
             self._become(RuleStatus.STOPPED, details.strip(), is_over=True)
-        elif missing == NOTHING_SAVED:
+        elif not has_data:
             self._become(RuleStatus.ERROR, missing, is_over=True)
         else:
             self._become(RuleStatus.NO_ISSUES_FOUND, missing, is_over=True)

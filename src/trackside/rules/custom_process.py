@@ -7,13 +7,13 @@ What it has to say goes out as JSON lines. `custom_rule.py` is the other side.
 import json
 import os
 import resource
-import select
 import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 import trackside
@@ -41,7 +41,7 @@ Judge = Callable[[int], "Finding | str | bool | None"]
 
 def main() -> int:
     channel = Channel()
-    plan = json.loads(channel.read_line())
+    plan = channel.read_plan()
     try:
         Watcher(plan, channel).run()
     except Exception as error:  # noqa: BLE001 the user's code: told, whole, and the end of it
@@ -54,29 +54,31 @@ def main() -> int:
 
 
 class Channel:
-    """The two pipes to the evaluator, out of the reach of a rule that prints or reads."""
+    """The two pipes to the evaluator, out of the reach of a rule that prints or reads.
+
+    Owns a thread that ends this process when the evaluator has gone, whatever the rule is at.
+    """
 
     def __init__(self) -> None:
-        self._in, self._out = os.dup(0), os.dup(1)
+        self._in, self._out = os.fdopen(os.dup(0), "rb"), os.dup(1)
         null = os.open(os.devnull, os.O_RDONLY)
         os.dup2(null, 0)
         os.dup2(2, 1)
-        self._is_told_over = False
+        self._over = Event()
 
-    def read_line(self) -> bytes:
-        line = b""
-        while not line.endswith(b"\n"):
-            byte = os.read(self._in, 1)
-            if not byte:
-                sys.exit("the evaluator has gone")
-            line += byte
-        return line
+    def read_plan(self) -> dict[str, Any]:
+        plan: dict[str, Any] = json.loads(self._in.readline())
+        Thread(target=self._listen, name="trackside-evaluator", daemon=True).start()
+        return plan
 
     def is_told_over(self) -> bool:
-        """Whether the job has ended. An evaluator that has gone ends this process."""
-        if not self._is_told_over and select.select([self._in], [], [], 0)[0]:
-            self._is_told_over = self.read_line() == b"over\n"
-        return self._is_told_over
+        """Whether the job has ended."""
+        return self._over.is_set()
+
+    def _listen(self) -> None:
+        for _ in self._in:
+            self._over.set()
+        os._exit(1)
 
     def say(self, kind: str, **what: Any) -> None:
         line = json.dumps({"kind": kind, **what}).encode() + b"\n"

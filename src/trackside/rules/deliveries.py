@@ -79,7 +79,8 @@ def mail_text(job: str, finding: Finding) -> str:
 
 
 def post(action: Notify, job: str, finding: Finding, settings: Settings, delivery: str) -> str:
-    if not settings.webhook_url:
+    url = action.url or settings.webhook_url
+    if not url:
         raise Refused(
             f"Nobody takes {action.name!r}: set TRACKSIDE_WEBHOOK_URL to an address that does."
         )
@@ -91,20 +92,20 @@ def post(action: Notify, job: str, finding: Finding, settings: Settings, deliver
             "delivery": delivery,
         }
     ).encode()
-    request = urllib.request.Request(settings.webhook_url, body, method="POST")
+    request = urllib.request.Request(url, body, method="POST")
     for name, value in headers(body, settings.webhook_secret, delivery).items():
         request.add_header(name, value)
     try:
         with _opener().open(request, timeout=TRY_SECONDS) as answer:
             return f"answered {answer.status}"
     except urllib.error.HTTPError as error:
-        told = f"{_host(settings.webhook_url)} answered {error.code} {error.reason}"
+        told = f"{_host(url)} answered {error.code} {error.reason}"
         error.close()
         if error.code >= 500 or error.code in (408, 429):
             raise Passing(told) from None
         raise Refused(told) from None
     except (OSError, ValueError) as error:
-        raise Passing(f"{_host(settings.webhook_url)}: {error}") from error
+        raise Passing(f"{_host(url)}: {error}") from error
 
 
 def headers(body: bytes, secret: str, delivery: str, now: float | None = None) -> dict[str, str]:
@@ -123,17 +124,18 @@ def headers(body: bytes, secret: str, delivery: str, now: float | None = None) -
 
 
 def run_command(action: Command, job: str, finding: Finding) -> str:
-    """By /bin/sh, with what was found in its environment. What it prints is kept in short."""
+    """By /bin/sh, with what was found in its environment and, as JSON, on its standard input.
+    What it prints is kept in short."""
     process = subprocess.Popen(
         ["/bin/sh", "-c", action.command],
         env={**environment(), **variables(job, finding)},
-        stdin=subprocess.DEVNULL,
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         start_new_session=True,
     )
     try:
-        output, _ = process.communicate(timeout=COMMAND_SECONDS)
+        output, _ = process.communicate(finding.to_line(), timeout=COMMAND_SECONDS)
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()

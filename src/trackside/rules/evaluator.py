@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from trackside import durable
 from trackside.errors import TracksideError
 from trackside.finding import Finding
 from trackside.rule_evaluator import first_evaluations
@@ -17,7 +18,7 @@ from trackside.rule_status import Evaluation, read_evaluations, write_evaluation
 from trackside.rules import feeds
 from trackside.rules.action_taker import ActionTaker
 from trackside.rules.builtin import BuiltInRule, TensorRule
-from trackside.rules.case import NOTHING_SAVED, Case
+from trackside.rules.case import Case
 from trackside.rules.configured import Ready, make_ready
 from trackside.rules.custom_rule import CustomRule, wait_for_any
 from trackside.rules.failing import trace_end
@@ -47,7 +48,7 @@ class Evaluator:
             for first in first_evaluations(job.spec, job.history.created)
         ]
         self._ready: list[Ready | None] = []
-        self._has_tensors: set[str] = set()
+        self._provided: set[str] = set()
         self._written: list[Evaluation] = []
         self._written_at = 0.0
         self._attempt = 0
@@ -91,7 +92,7 @@ class Evaluator:
         if is_new:
             self._look_at(feed)
         elif is_last and feed.evidence is None:
-            self._conclude(feed, NOTHING_SAVED)
+            self._conclude(feed)
 
     def _leave_attempt(self) -> None:
         """A last look at what it saved before it was lost: perhaps the reason."""
@@ -104,7 +105,7 @@ class Evaluator:
         An attempt has a folder of its own, and may count its steps anew.
         """
         self.close()
-        self._has_tensors.clear()
+        self._provided.clear()
         self._attempt = self._job.attempt
         home = self._job.settings.home
         self._tensors = feeds.tensors(self._job.trial(), home)
@@ -131,35 +132,51 @@ class Evaluator:
             try:
                 found = list(ready.look(evidence))
                 missing = self._missing(case, ready, evidence)
+                if evidence.is_all:
+                    self._leave_files(case, ready, evidence)
             except Exception as error:
                 if feed.is_gone:
                     return  # it was removed under our eyes; storage has it
                 logger.exception("rule %s", case.configuration)
-                case.failed(trace_end(error))
+                case.failed(f"InternalServerError: {trace_end(error)}")
                 continue
             steps = getattr(evidence, "steps", ())
             case.looked(steps[-1] if steps else None)
             self._file(case, found)
-            if evidence.is_all:
-                case.conclude(was_stopped=self._job.was_stopped, missing=missing)
-            else:
+            if not evidence.is_all:
                 case.note(missing)
+            elif isinstance(ready, TensorRule) and not evidence.trial.tensor_names():
+                self._conclude(feed)
+            else:
+                case.conclude(was_stopped=self._job.was_stopped, missing=missing)
 
     def _missing(self, case: Case, rule: BuiltInRule[Any], evidence: Any) -> str:
         """Asked until the rule has what it needs: from then on it will have it."""
-        if not isinstance(rule, TensorRule) or case.configuration in self._has_tensors:
+        ask = getattr(rule, "missing", None)
+        if ask is None or case.configuration in self._provided:
             return ""
-        if evidence.is_all and not evidence.trial.tensor_names():
-            return NOTHING_SAVED
-        missing = rule.missing(evidence)
+        missing = str(ask(evidence))
         if not missing:
-            self._has_tensors.add(case.configuration)
+            self._provided.add(case.configuration)
         return missing
 
-    def _conclude(self, feed: feeds.Feed, missing: str) -> None:
+    def _leave_files(self, case: Case, rule: BuiltInRule[Any], evidence: Any) -> None:
+        """Reports, of rules that make some."""
+        make = getattr(rule, "files", None)
+        for name, content in make(evidence).items() if make is not None else ():
+            path = self._rules.output(case.configuration) / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            durable.write_bytes(path, content)
+
+    def _conclude(self, feed: feeds.Feed) -> None:
+        """Nothing was ever there."""
         for case, ready in self._open_cases():
             if isinstance(ready, BuiltInRule) and self._feed_of(ready) is feed:
-                case.conclude(was_stopped=self._job.was_stopped, missing=missing)
+                self._end_without_data(case, feed)
+
+    def _end_without_data(self, case: Case, feed: feeds.Feed) -> None:
+        stopped = self._job.was_stopped
+        case.conclude(was_stopped=stopped, missing=feed.nothing, has_data=False)
 
     def _fail(self, feed: feeds.Feed, details: str) -> None:
         for case, ready in self._open_cases():
@@ -180,8 +197,10 @@ class Evaluator:
             if ready.failure:
                 case.failed(ready.failure)
             elif ready.is_over:
-                missing = "" if ready.has_data else NOTHING_SAVED
-                case.conclude(was_stopped=self._job.was_stopped, missing=missing)
+                if ready.has_data:
+                    case.conclude(was_stopped=self._job.was_stopped)
+                else:
+                    self._end_without_data(case, self._tensors)
 
     def _customs(self) -> list[CustomRule]:
         return [ready for ready in self._ready if isinstance(ready, CustomRule)]

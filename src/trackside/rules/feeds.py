@@ -22,6 +22,16 @@ STORE_SECONDS = 2.0
 IDLE_SECONDS = 5.0
 """Rules that go by the clock are asked as often, also when nothing new has come."""
 
+NO_TENSORS = (
+    "ClientError: No debugging data was saved by the training job. Check that the debugger hook "
+    "was configured correctly: name the collections to save in DebuggerHookConfig, and let the "
+    "script train long enough to reach a step that is saved."
+)
+NO_FIGURES = (
+    "ClientError: No profiling data was saved by the training job. Give the job a ProfilerConfig, "
+    "and do not set DisableProfiler."
+)
+
 _TICK_NS = 50_000_000
 """A folder's time moves in steps; a change within one of them may hide behind another."""
 
@@ -36,10 +46,14 @@ class Feed:
         self,
         place: Location | None,
         opened: Callable[[Location], Any],
+        *,
         has_news: Callable[[], bool],
         seconds: float,
+        nothing: str,
     ) -> None:
         self.evidence: Any = None
+        self.nothing = nothing
+        """Told when the job has ended and nothing was ever there."""
         self._place = place
         self._opened = opened
         self._has_news = has_news
@@ -91,13 +105,24 @@ def tensors(place: Location | None, home: Path) -> Feed:
     local = None if place is None else place.local
     has_news = _always if local is None else _Pulse(local).has_changed
     seconds = STORE_SECONDS if local is None else LOCAL_SECONDS
-    return Feed(place, lambda found: _open_trial(found, home), has_news, seconds)
+    return Feed(
+        place,
+        lambda found: _open_trial(found, home),
+        has_news=has_news,
+        seconds=seconds,
+        nothing=NO_TENSORS,
+    )
 
 
 def figures(place: Location | None) -> Feed:
     """Its reader is loaded only for jobs that have profiler rules."""
-    profile = "trackside.rules.profile"
-    return Feed(place, lambda at: import_module(profile).Profile(at), _always, STORE_SECONDS)
+    return Feed(
+        place,
+        lambda found: import_module("trackside.rules.profile").Profile(found),
+        has_news=_always,
+        seconds=STORE_SECONDS,
+        nothing=NO_FIGURES,
+    )
 
 
 def _open_trial(place: Location, home: Path) -> Evidence | None:

@@ -14,9 +14,9 @@ from trackside.curves.chunks import Chunk, Source, by_source
 from trackside.curves.places import list_event_files
 from trackside.errors import TracksideError
 from trackside.finding import Finding, read_findings
-from trackside.layout import curves_of
+from trackside.layout import curves_of, safe_name
 from trackside.rules.watched_job import WatchedJob
-from trackside.storage.locate import Location, locate
+from trackside.storage.locate import Location, locate, locate_object
 
 logger = logging.getLogger(__name__)
 
@@ -33,8 +33,15 @@ class Publisher:
     def __init__(self, job: WatchedJob) -> None:
         rules = job.folder.rules
         self._home = job.settings.home
-        self._files = (rules.findings, rules.statuses, rules.actions)
-        self._to = job.keys.rules
+        self._files = {
+            path: f"{job.keys.rules}/{path.name}"
+            for path in (rules.findings, rules.statuses, rules.actions)
+        }
+        self._outputs = rules.outputs
+        self._output_uris = {
+            safe_name(rule.name): job.keys.under(rule.uri or job.spec.output.uri, "rule-output")
+            for rule in (*job.spec.debug_rules, *job.spec.profiler_rules)
+        }
         self._sent: dict[Path, tuple[int, int]] = {}
         self._curves = FindingCurves(rules.findings, curves_of(job.spec), self._home)
         self._ended = Event()
@@ -69,18 +76,26 @@ class Publisher:
         return True
 
     def _send(self) -> None:
-        to = locate(self._to, home=self._home)
-        for path in self._files:
+        for path, uri in {**self._files, **self._made()}.items():
             try:
                 status = path.stat()
             except FileNotFoundError:
                 continue
             look = (status.st_mtime_ns, status.st_size)
             if self._sent.get(path) != look:
-                place = to.child(path.name)
+                place = locate_object(uri, home=self._home)
                 place.store.put(place.key, path.read_bytes())
                 self._sent[path] = look
         self._curves.send()
+
+    def _made(self) -> dict[Path, str]:
+        """What rules have left to be kept, and where each goes."""
+        made = {}
+        for path in self._outputs.rglob("*"):
+            below = path.relative_to(self._outputs)
+            if path.is_file() and not path.name.endswith(".part"):
+                made[path] = f"{self._output_uris[below.parts[0]]}/{below.as_posix()}"
+        return made
 
 
 class FindingCurves:
