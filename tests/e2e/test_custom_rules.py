@@ -175,7 +175,7 @@ def test_a_custom_rule_goes_with_its_evaluator(submit, custom):
         custom("Function", FUNCTION, threshold="1e-9"),
         Environment={"PAUSE": "0.05", "STEPS": "80"},
     )
-    until(watched.findings)
+    until(watched.findings, seconds=45)
     kill_evaluator(watched)
     watched.wait()
     found = watched.findings()

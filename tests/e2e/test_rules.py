@@ -73,6 +73,14 @@ class Watched:
         self.job.wait()
         until(self._is_done, seconds=30)
 
+    def wait_for_a_look(self) -> None:
+        """Until the first steps were saved and judged."""
+
+        def has_looked() -> bool:
+            return self.rules.statuses.exists() and self.status().last_step is not None
+
+        until(has_looked, seconds=45)
+
     def _is_done(self) -> bool:
         self.job.machine.jobs.reconcile(self.job.name)
         return rule_evaluator.is_done(self.rules)
@@ -178,12 +186,12 @@ def texts_in(uri: str, home: Path) -> list[tuple[int, str]]:
 
 def test_an_evaluator_that_is_killed_is_revived_and_repeats_nothing(submit):
     watched = submit(rule(**STOP), Environment={"STEPS": "5000", "PAUSE": "0.05", "SICK_AT": "60"})
-    until(lambda: watched.rules.statuses.exists() and watched.status().last_step)
+    watched.wait_for_a_look()
     first = watched.evaluator_pid()
     os.kill(first, signal.SIGKILL)
     until(lambda: watched.rules.evaluator.exists() and watched.evaluator_pid() != first)
     assert watched.findings() == []
-    until(watched.findings)
+    until(watched.findings, seconds=45)
     kill_evaluator(watched)
     watched.wait()
     assert watched.job.history().state.status is Status.STOPPED
@@ -197,7 +205,7 @@ def test_an_evaluator_that_is_killed_is_revived_and_repeats_nothing(submit):
 def test_the_evaluator_outlives_the_supervisor_and_is_kept_by_the_next(submit):
     watched = submit(rule(), Environment={"STEPS": "150", "PAUSE": "0.05", "SICK_AT": "100"})
     job = watched.job
-    until(lambda: watched.rules.statuses.exists() and watched.status().last_step)
+    watched.wait_for_a_look()
     evaluator, supervisor = watched.evaluator_pid(), job.supervisor_pid()
     os.kill(supervisor, signal.SIGKILL)
     until(lambda: job.supervisor_pid() != supervisor)
@@ -241,7 +249,7 @@ def test_rules_of_a_job_that_saves_nothing_say_so(submit):
 def test_a_rule_whose_tensors_are_not_saved_names_the_way_to_save_them(submit):
     hook = {**HOOK, "CollectionConfigurations": [{"CollectionName": "losses"}]}
     watched = submit(rule(), DebugHookConfig=hook, Environment={"PAUSE": "0.05"})
-    until(lambda: watched.rules.statuses.exists() and watched.status().details)
+    until(lambda: watched.rules.statuses.exists() and watched.status().details, seconds=45)
     assert watched.status().status is RuleStatus.IN_PROGRESS
     watched.wait()
     status = watched.status()
@@ -252,7 +260,7 @@ def test_a_rule_whose_tensors_are_not_saved_names_the_way_to_save_them(submit):
 
 def test_rules_of_a_job_that_is_stopped_have_no_verdict(submit, machine):
     watched = submit(rule(), Environment={"STEPS": "5000", "PAUSE": "0.02", "SICK_AT": "5000"})
-    until(lambda: watched.rules.statuses.exists() and watched.status().last_step)
+    watched.wait_for_a_look()
     machine.jobs.stop(watched.job.name)
     watched.wait()
     status = watched.status()
@@ -306,3 +314,16 @@ def test_a_second_attempt_is_watched_from_its_beginning(submit):
     assert len(watched.findings()) == len(TENSORS)
     assert watched.status().status is RuleStatus.ISSUES_FOUND
     assert watched.status().is_over
+
+
+def test_several_hosts_are_watched_by_what_they_have_stored(submit):
+    watched = submit(
+        rule(), ResourceConfig={"InstanceCount": 2}, Environment={"PAUSE": "0.05", "STEPS": "60"}
+    )
+    watched.wait()
+    assert watched.job.history().state.status is Status.COMPLETED
+    assert {(each.tensor, each.step) for each in watched.findings()} == {
+        (name, 20) for name in TENSORS
+    }
+    assert watched.status().is_over
+    assert watched.status().last_step == 59

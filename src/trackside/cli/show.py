@@ -1,5 +1,6 @@
 """`trackside show`: everything about one job on one screen."""
 
+import re
 import time
 from collections.abc import Iterator, Mapping
 from datetime import datetime
@@ -16,7 +17,10 @@ from trackside.status import Secondary, Status
 LAGGING_SECONDS = 60
 """A folder with files waiting longer than this is not being kept."""
 
-_CONDITION_MET = "RuleEvaluationConditionMet: "
+_CONDITION_MET = re.compile(
+    r"RuleEvaluationConditionMet: .*?(?: at (step \d+))? resulted in the condition being met\. "
+)
+"""What the contract says of every hit; a screen has no room for it."""
 
 
 @click.command
@@ -109,8 +113,8 @@ def _rules(described: Mapping[str, Any]) -> Iterator[list[Cell]]:
         for rule in described.get(member, ()):
             status = rule["RuleEvaluationStatus"]
             style = {"IssuesFound": "bold red", "Error": "red"}.get(status, "")
-            details = rule.get("StatusDetails", "").removeprefix(_CONDITION_MET)
-            shown = shortened(one_line(details))
+            details = _CONDITION_MET.sub(r"\1: ", rule.get("StatusDetails", ""))
+            shown = shortened(one_line(details.removeprefix(": ")))
             yield [Cell(rule["RuleConfigurationName"]), Cell(status, style), Cell(shown)]
 
 

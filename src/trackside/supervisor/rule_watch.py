@@ -31,20 +31,28 @@ class RuleWatch:
         self._process: subprocess.Popen[bytes] | None = None
         self._num_starts = 0
         self._started_at = 0.0
+        self._is_mute = False
 
     def tick(self) -> None:
-        """See to it that there is one, until it is done."""
-        if not self._is_on or self._lives() or rule_evaluator.is_done(self._rules):
+        """See to it that there is one, until it is done. No trouble with it is the job's."""
+        if not self._is_on:
             return
         pauses = REVIVE_PAUSES_SECONDS
         pause = pauses[min(self._num_starts, len(pauses) - 1)]
-        if time.monotonic() - self._started_at >= pause or not self._num_starts:
-            self._start()
+        try:
+            if self._lives() or rule_evaluator.is_done(self._rules):
+                return
+            if time.monotonic() - self._started_at >= pause or not self._num_starts:
+                self._start()
+        except (OSError, ValueError) as error:
+            if not self._is_mute:
+                logger.warning("nobody watches the job by its rules: %s", error)
+            self._is_mute = True
 
     def see_out(self) -> None:
         """The job has ended: wait until the rules have read what it left, for a while."""
         deadline = time.monotonic() + READ_SECONDS
-        while self._is_on and time.monotonic() < deadline:
+        while self._is_on and not self._is_mute and time.monotonic() < deadline:
             if rule_evaluator.has_judged(self._rules):
                 return
             self.tick()
