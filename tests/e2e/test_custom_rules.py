@@ -40,7 +40,8 @@ def check(step, tensors, threshold):
     for name in tensors.matching("^gradient/"):
         value = abs(tensors[name]).mean()
         if value < float(threshold):
-            return Finding(rule="mine", message=f"{name} is {value}", step=step, tensor=name)
+            message = f"{name} is {value}"
+            return Finding(rule="mine", message=message, step=step, tensor=name, value=value)
 """
 
 RAISES = """
@@ -134,6 +135,7 @@ def test_a_function_is_a_rule_too(submit, custom):
     assert {each.step for each in found} == set(range(20, 40))
     assert found[0].tensor in TENSORS
     assert found[0].message.endswith(" is 0.0")
+    assert found[0].value == 0.0
 
 
 def test_rules_that_raise_hang_or_eat_memory_end_alone(submit, custom):

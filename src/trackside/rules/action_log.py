@@ -11,7 +11,7 @@ from typing import Any
 
 from trackside import durable
 from trackside.finding import Finding
-from trackside.rules.findings_file import append_line
+from trackside.rules.findings_file import append_lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class ActionLog:
     def _append(self, key: tuple[str, str], **what: Any) -> None:
         line = {"configuration": key[0], "action": key[1], "time": time.time(), **what}
         data = json.dumps(line).encode() + b"\n"
-        durable.giving_up_ballast(self._path, lambda: append_line(self._path, data))
+        durable.giving_up_ballast(self._path, lambda: append_lines(self._path, data))
         self._enter(line)
 
     def _enter(self, line: dict[str, Any]) -> None:

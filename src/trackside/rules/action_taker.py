@@ -24,7 +24,7 @@ from trackside.rules.actions import (
     actions_of,
 )
 from trackside.rules.deliveries import Passing, Refused
-from trackside.rules.stopping import ask_for_recorder, stop_training
+from trackside.rules.job_actions import ask_for_recorder, stop_training
 from trackside.rules.watched_job import WatchedJob
 from trackside.spec import RuleConfiguration
 

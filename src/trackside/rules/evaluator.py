@@ -194,7 +194,7 @@ class Evaluator:
                 continue
             self._file(case, ready.findings(is_last=is_last))
             case.looked(ready.last_step)
-            if ready.failure:
+            if ready.failure and not self._tensors.is_gone:
                 case.failed(ready.failure)
             elif ready.is_over:
                 if ready.has_data:
@@ -215,13 +215,15 @@ class Evaluator:
         """On disk first, then in the status, then acted upon: each may be done a second time by
         who takes over, and none is left out."""
         name = case.configuration
-        for finding in found:
-            finding = replace(finding, configuration=name, time=finding.time or time.time())
-            if self._findings.add(finding):
-                logger.info("%s: %s", name, finding.message)
-            count = self._findings.count(name)
-            case.found(self._findings.of(name)[0], count)
-            self._actions.take(name, finding)
+        findings = [
+            replace(each, configuration=name, time=each.time or time.time()) for each in found
+        ]
+        if not findings:
+            return
+        for finding in self._findings.add(findings):
+            logger.info("%s: %s", name, finding.message)
+        case.found(self._findings.of(name)[0], self._findings.count(name))
+        self._actions.take(name, findings[0])
 
     def _write(self) -> None:
         now: Sequence[Evaluation] = [case.evaluation for case in self._cases]

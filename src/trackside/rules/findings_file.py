@@ -1,7 +1,9 @@
 """`findings.jsonl`: what was found, on disk before anybody acts on it, each discovery once."""
 
+import errno
 import os
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -23,17 +25,22 @@ class FindingsFile:
         self._filed = Counter(finding.configuration for finding in self.all)
         self._counted = Counter(self._filed)
 
-    def add(self, finding: Finding) -> bool:
-        """File it, durably; whether it is news."""
-        if finding.identity in self._seen:
-            return False
-        if self._filed[finding.configuration] < MOST_FILED:
-            self._append(finding.to_line())
-            self._filed[finding.configuration] += 1
-            self.all.append(finding)
-        self._seen.add(finding.identity)
-        self._counted[finding.configuration] += 1
-        return True
+    def add(self, findings: Iterable[Finding]) -> list[Finding]:
+        """File those that are news, durably, with one wait for the disk; returns them."""
+        news = {each.identity: each for each in findings if each.identity not in self._seen}
+        filed = []
+        filed_of = Counter(self._filed)
+        for finding in news.values():
+            if filed_of[finding.configuration] < MOST_FILED:
+                filed_of[finding.configuration] += 1
+                filed.append(finding)
+        if filed:
+            self._append(b"".join(finding.to_line() for finding in filed))
+        self._filed = filed_of
+        self.all += filed
+        self._seen |= news.keys()
+        self._counted.update(finding.configuration for finding in news.values())
+        return [*news.values()]
 
     def of(self, configuration: str) -> list[Finding]:
         return [finding for finding in self.all if finding.configuration == configuration]
@@ -42,12 +49,12 @@ class FindingsFile:
         """All of this rule, filed or not."""
         return self._counted[configuration]
 
-    def _append(self, line: bytes) -> None:
-        durable.giving_up_ballast(self._path, lambda: append_line(self._path, line))
+    def _append(self, lines: bytes) -> None:
+        durable.giving_up_ballast(self._path, lambda: append_lines(self._path, lines))
 
 
-def append_line(path: Path, line: bytes) -> None:
-    """Whole and synced, or not there at all: a line torn by a crash is cut off first."""
+def append_lines(path: Path, lines: bytes) -> None:
+    """Synced, or not there at all: a line torn by a crash is cut off first."""
     descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
     try:
         size = os.fstat(descriptor).st_size
@@ -55,8 +62,8 @@ def append_line(path: Path, line: bytes) -> None:
             size = os.pread(descriptor, size, 0).rfind(b"\n") + 1
             os.ftruncate(descriptor, size)
         try:
-            if os.write(descriptor, line) != len(line):
-                raise OSError(28, os.strerror(28), str(path))
+            if os.write(descriptor, lines) != len(lines):  # the disk filled up in the middle
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
             os.fsync(descriptor)
         except OSError:
             os.ftruncate(descriptor, size)

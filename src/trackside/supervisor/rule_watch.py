@@ -60,9 +60,9 @@ class RuleWatch:
 
     def _lives(self) -> bool:
         """Also one that has not said so yet, and one that an earlier supervisor started."""
-        if self._process is not None and self._process.poll() is None:
-            return True
-        return rule_evaluator.is_alive(self._rules)
+        if self._process is None:
+            return rule_evaluator.may_live(self._rules)
+        return self._process.poll() is None or rule_evaluator.is_alive(self._rules)
 
     def _start(self) -> None:
         context = self._context
