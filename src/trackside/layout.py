@@ -148,6 +148,16 @@ class RulesFolder:
         return self.root / "actions.jsonl"
 
     @property
+    def in_hand(self) -> Path:
+        """The rule that is being evaluated at this moment."""
+        return self.root / "in_hand"
+
+    @property
+    def deaths(self) -> Path:
+        """How many evaluators died with which rule in hand."""
+        return self.root / "deaths.json"
+
+    @property
     def outputs(self) -> Path:
         """What rules make, a folder for each; it goes to `rule-output` of the job."""
         return self.root / "output"

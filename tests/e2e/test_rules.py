@@ -3,6 +3,8 @@
 import json
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -327,3 +329,25 @@ def test_several_hosts_are_watched_by_what_they_have_stored(submit):
     }
     assert watched.status().is_over
     assert watched.status().last_step == 59
+
+
+def test_rules_of_a_job_that_never_got_to_its_script_end_too(submit, tmp_path):
+    broken = tmp_path / "broken.tar.gz"
+    broken.write_bytes(b"this is no archive")
+    source = {"sagemaker_submit_directory": json.dumps(str(broken))}
+    watched = submit(rule(), hyperparameters=source)
+    watched.wait()
+    assert watched.job.history().state.status is Status.FAILED
+    assert watched.status().status is RuleStatus.ERROR
+    assert "No debugging data was saved" in watched.status().details
+
+
+def test_show_has_the_rules_in_short(submit):
+    watched = submit(rule(), rule("Unknown", "Nothing"))
+    watched.wait()
+    show = [sys.executable, "-m", "trackside.cli", "show", watched.job.name]
+    shown = subprocess.run(show, capture_output=True, text=True, check=True).stdout
+    [header] = [line for line in shown.splitlines() if line.startswith("RULE ")]
+    assert header.split() == ["RULE", "STATUS", "DETAILS"]
+    assert "Vanishing  IssuesFound  step 20: gradient/Sequential_0.bias: The mean" in shown
+    assert "Unknown    Error        ClientError: No rule is called 'Nothing'." in shown

@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -189,6 +190,44 @@ def test_one_that_keeps_dying_is_given_up_with_a_reason(make_job: MakeJob):
     assert told.status is RuleStatus.ERROR
     assert told.details.startswith("InternalServerError: the evaluator died 6 times; its log is ")
     assert rule_evaluator.is_done(rules)
+
+
+HANGING = """
+import sys, time
+from dataclasses import dataclass
+from trackside.rules import __main__ as evaluator, catalog
+from trackside.rules.builtin import TensorRule
+
+@dataclass
+class Hanging(TensorRule):
+    def look(self, evidence):
+        time.sleep(60)
+
+catalog.TENSOR_RULES["Hanging"] = Hanging
+evaluator.HANG_SECONDS = 1.0
+sys.exit(evaluator.main(sys.argv[1:]))
+"""
+
+
+def test_a_rule_that_hangs_the_evaluator_is_found_out_and_ends_alone(make_job: MakeJob):
+    hanging = {"RuleConfigurationName": "H", "RuleParameters": {"rule_to_invoke": "Hanging"}}
+    job = make_job(DebugRuleConfigurations=[hanging, VANISHING])
+    recording(job, 1.0, 1e-9).end()
+    end(job)
+    codes = []
+    for _ in range(3):
+        code = subprocess.run(
+            [sys.executable, "-c", HANGING, str(job.folder.root), "a-nonce"],
+            env={**os.environ, "TRACKSIDE_HOME": str(job.settings.home)},
+            stderr=subprocess.PIPE,
+            timeout=40,
+        )
+        codes.append(code.returncode)
+    assert codes == [1, 1, 0], code.stderr
+    wrong, right = read_evaluations(job.folder.rules.statuses)
+    assert wrong.status is RuleStatus.ERROR
+    assert wrong.details.startswith("InternalServerError: evaluators die of it")
+    assert right.status is RuleStatus.ISSUES_FOUND
 
 
 def test_it_runs_with_less_right_to_the_machine_than_training(make_job: MakeJob):

@@ -3,6 +3,7 @@
 May be started again at any time: it takes over where its predecessor died.
 """
 
+import faulthandler
 import fcntl
 import json
 import logging
@@ -25,6 +26,10 @@ NICENESS = 10
 """A tenth of a core's time where training wants all of it; all it needs where there is some."""
 SPARE_CORES = 4
 """From so many on the evaluator stays on the last one, and off the caches of the others."""
+
+
+HANG_SECONDS = 1800.0
+"""One that has not come round for so long hangs: to read a long trial anew takes minutes."""
 
 
 def main(arguments: list[str]) -> int:
@@ -54,8 +59,10 @@ def evaluate(folder: JobFolder, settings: Settings) -> None:
     publisher.start()
     evaluator = Evaluator(job, actions)
     try:
-        evaluator.run()
+        # Ends the process, with a trace in its log, unless it is called again in time.
+        evaluator.run(lambda: faulthandler.dump_traceback_later(HANG_SECONDS, exit=True))
     finally:
+        faulthandler.cancel_dump_traceback_later()
         evaluator.close()
     actions.close()
     publisher.close(settings.upload_deadline_seconds)

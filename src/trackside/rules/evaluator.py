@@ -6,7 +6,7 @@ beginning, and what its predecessor filed or did is not filed or done again.
 
 import logging
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -23,6 +23,7 @@ from trackside.rules.configured import Ready, make_ready
 from trackside.rules.custom_rule import CustomRule, wait_for_any
 from trackside.rules.failing import trace_end
 from trackside.rules.findings_file import FindingsFile
+from trackside.rules.in_hand import InHand
 from trackside.rules.watched_job import WatchedJob
 
 logger = logging.getLogger(__name__)
@@ -40,6 +41,7 @@ class Evaluator:
         self._rules = job.folder.rules
         self._actions = actions
         self._findings = FindingsFile(self._rules.findings)
+        self._in_hand = InHand(self._rules.in_hand, self._rules.deaths)
         known = {
             (e.is_profiler, e.configuration): e for e in read_evaluations(self._rules.statuses)
         }
@@ -53,14 +55,20 @@ class Evaluator:
         self._written_at = 0.0
         self._attempt = 0
 
-    def run(self) -> None:
+    def run(self, beat: Callable[[], object] = bool) -> None:
+        """`beat` is called at each turn: who hears nothing for long may take it for dead."""
         self._write()
         while not all(case.is_over for case in self._cases):
+            beat()
             self._turn()
             self._write()
             self._wait()
 
     def close(self) -> None:
+        self._end_customs()
+        self._in_hand.close()
+
+    def _end_customs(self) -> None:
         for custom in self._customs():
             custom.close()
 
@@ -104,7 +112,7 @@ class Evaluator:
 
         An attempt has a folder of its own, and may count its steps anew.
         """
-        self.close()
+        self._end_customs()
         self._provided.clear()
         self._attempt = self._job.attempt
         home = self._job.settings.home
@@ -114,6 +122,8 @@ class Evaluator:
         rules = (*self._job.spec.debug_rules, *self._job.spec.profiler_rules)
         for number, (case, rule) in enumerate(zip(self._cases, rules, strict=True)):
             ready = None
+            if self._in_hand.is_deadly(case.configuration) and not case.is_over:
+                case.failed(f"InternalServerError: evaluators die of it; see {self._rules.log}")
             if not case.is_over:
                 try:
                     ready = make_ready(self._job, rule, number)
@@ -129,6 +139,7 @@ class Evaluator:
         for case, ready in self._open_cases():
             if not isinstance(ready, BuiltInRule) or self._feed_of(ready) is not feed:
                 continue
+            self._in_hand.take(case.configuration)
             try:
                 found = list(ready.look(evidence))
                 missing = self._missing(case, ready, evidence)
@@ -136,7 +147,7 @@ class Evaluator:
                     self._leave_files(case, ready, evidence)
             except Exception as error:
                 if feed.is_gone:
-                    return  # it was removed under our eyes; storage has it
+                    break  # it was removed under our eyes; storage has it
                 logger.exception("rule %s", case.configuration)
                 case.failed(f"InternalServerError: {trace_end(error)}")
                 continue
@@ -149,6 +160,7 @@ class Evaluator:
                 self._conclude(feed)
             else:
                 case.conclude(was_stopped=self._job.was_stopped, missing=missing)
+        self._in_hand.take("")
 
     def _missing(self, case: Case, rule: BuiltInRule[Any], evidence: Any) -> str:
         """Asked until the rule has what it needs: from then on it will have it."""
