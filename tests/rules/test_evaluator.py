@@ -80,6 +80,24 @@ def test_a_defect_in_a_rule_is_that_rule_s_error(
     assert right.status is RuleStatus.ISSUES_FOUND
 
 
+def test_a_profile_that_no_rule_looks_at_is_not_read(make_job: MakeJob):
+    profiler = {"S3OutputPath": "s3://bucket/profile"}
+    job = make_job(DebugRuleConfigurations=[VANISHING], ProfilerConfig=profiler)
+    recording(job, 1.0, 1.0).end()
+    end(job)
+    [told] = evaluate(job)
+    assert (told.status, told.last_step) == (RuleStatus.NO_ISSUES_FOUND, 1)
+
+
+def test_a_trial_without_a_single_tensor_is_no_data(make_job: MakeJob):
+    job = make_job(DebugRuleConfigurations=[VANISHING])
+    recording(job).end()
+    end(job)
+    [told] = evaluate(job)
+    assert told.status is RuleStatus.ERROR
+    assert told.details.startswith("ClientError: No debugging data was saved")
+
+
 def test_an_ended_rule_is_not_evaluated_again(make_job: MakeJob):
     job = make_job(DebugRuleConfigurations=[VANISHING])
     recording(job, 1e-9).end()

@@ -83,15 +83,15 @@ class Evaluator:
             for case in self._cases:
                 case.stopping()
         for feed in (self._tensors, self._figures):
-            self._follow(feed, is_last)
+            self._follow(feed, is_last=is_last)
             if feed.is_gone:
                 logger.info("the job has given its folder back: going on with what is stored")
                 return self._begin()
         self._follow_customs(is_last)
 
-    def _follow(self, feed: feeds.Feed, is_last: bool) -> None:
+    def _follow(self, feed: feeds.Feed, *, is_last: bool = False, at_once: bool = False) -> None:
         try:
-            is_new = feed.advance(last=is_last)
+            is_new = feed.advance(last=is_last, at_once=at_once)
         except (TracksideError, OSError) as error:
             logger.warning("what the job has saved cannot be read now: %s", error)
             if feed.unread_seconds > self._job.settings.upload_deadline_seconds and is_last:
@@ -104,8 +104,8 @@ class Evaluator:
 
     def _leave_attempt(self) -> None:
         """A last look at what it saved before it was lost: perhaps the reason."""
-        if self._attempt and self._tensors.advance(at_once=True):
-            self._look_at(self._tensors)
+        if self._attempt:
+            self._follow(self._tensors, at_once=True)
 
     def _begin(self) -> None:
         """Read from the beginning, with rules that remember nothing.
@@ -115,9 +115,6 @@ class Evaluator:
         self._end_customs()
         self._provided.clear()
         self._attempt = self._job.attempt
-        home = self._job.settings.home
-        self._tensors = feeds.tensors(self._job.trial(), home)
-        self._figures = feeds.figures(self._job.profile())
         self._ready = []
         rules = (*self._job.spec.debug_rules, *self._job.spec.profiler_rules)
         for number, (case, rule) in enumerate(zip(self._cases, rules, strict=True)):
@@ -131,20 +128,26 @@ class Evaluator:
                 except ValueError as error:
                     case.failed(f"ClientError: {error}")
             self._ready.append(ready)
+        self._tensors = feeds.tensors(self._job.trial(), self._job.settings.home)
+        self._figures = feeds.figures(self._job.profile() if self._wants_figures() else None)
+
+    def _wants_figures(self) -> bool:
+        rules = [ready for ready in self._ready if isinstance(ready, BuiltInRule)]
+        return not all(isinstance(rule, TensorRule) for rule in rules)
 
     # Built-in rules
 
     def _look_at(self, feed: feeds.Feed) -> None:
         evidence = feed.evidence
-        for case, ready in self._open_cases():
-            if not isinstance(ready, BuiltInRule) or self._feed_of(ready) is not feed:
-                continue
+        if feed is self._tensors and evidence.is_all and not evidence.trial.tensor_names():
+            return self._conclude(feed)
+        for case, rule in self._rules_of(feed):
             self._in_hand.take(case.configuration)
             try:
-                found = list(ready.look(evidence))
-                missing = self._missing(case, ready, evidence)
+                found = list(rule.look(evidence))
+                missing = self._missing(case, rule, evidence)
                 if evidence.is_all:
-                    self._leave_files(case, ready, evidence)
+                    self._leave_files(case, rule, evidence)
             except Exception as error:
                 if feed.is_gone:
                     break  # it was removed under our eyes; storage has it
@@ -154,12 +157,10 @@ class Evaluator:
             steps = getattr(evidence, "steps", ())
             case.looked(steps[-1] if steps else None)
             self._file(case, found)
-            if not evidence.is_all:
-                case.note(missing)
-            elif isinstance(ready, TensorRule) and not evidence.trial.tensor_names():
-                self._conclude(feed)
-            else:
+            if evidence.is_all:
                 case.conclude(was_stopped=self._job.was_stopped, missing=missing)
+            else:
+                case.note(missing)
         self._in_hand.take("")
 
     def _missing(self, case: Case, rule: BuiltInRule[Any], evidence: Any) -> str:
@@ -182,21 +183,25 @@ class Evaluator:
 
     def _conclude(self, feed: feeds.Feed) -> None:
         """Nothing was ever there."""
-        for case, ready in self._open_cases():
-            if isinstance(ready, BuiltInRule) and self._feed_of(ready) is feed:
-                self._end_without_data(case, feed)
+        for case, _ in self._rules_of(feed):
+            self._end_without_data(case, feed)
 
     def _end_without_data(self, case: Case, feed: feeds.Feed) -> None:
         stopped = self._job.was_stopped
         case.conclude(was_stopped=stopped, missing=feed.nothing, has_data=False)
 
     def _fail(self, feed: feeds.Feed, details: str) -> None:
-        for case, ready in self._open_cases():
-            if isinstance(ready, BuiltInRule) and self._feed_of(ready) is feed:
-                case.failed(details)
+        for case, _ in self._rules_of(feed):
+            case.failed(details)
 
-    def _feed_of(self, rule: BuiltInRule[Any]) -> feeds.Feed:
-        return self._tensors if isinstance(rule, TensorRule) else self._figures
+    def _rules_of(self, feed: feeds.Feed) -> list[tuple[Case, BuiltInRule[Any]]]:
+        """The built-in rules that look at it and have not ended."""
+        return [
+            (case, ready)
+            for case, ready in self._open_cases()
+            if isinstance(ready, BuiltInRule)
+            and isinstance(ready, TensorRule) is (feed is self._tensors)
+        ]
 
     # Rules of users
 
@@ -206,13 +211,14 @@ class Evaluator:
                 continue
             self._file(case, ready.findings(is_last=is_last))
             case.looked(ready.last_step)
-            if ready.failure and not self._tensors.is_gone:
+            if self._tensors.is_gone:
+                return  # what it says now may be only that; it is asked again about what is stored
+            if ready.failure:
                 case.failed(ready.failure)
+            elif ready.is_over and ready.has_data:
+                case.conclude(was_stopped=self._job.was_stopped)
             elif ready.is_over:
-                if ready.has_data:
-                    case.conclude(was_stopped=self._job.was_stopped)
-                else:
-                    self._end_without_data(case, self._tensors)
+                self._end_without_data(case, self._tensors)
 
     def _customs(self) -> list[CustomRule]:
         return [ready for ready in self._ready if isinstance(ready, CustomRule)]
