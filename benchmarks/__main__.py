@@ -9,7 +9,7 @@ from pathlib import Path
 
 from benchmarks.report import as_table, write_json
 
-NAMES = ("startup", "download", "pack", "trial", "capture", "memory", "curves")
+NAMES = ("startup", "download", "pack", "trial", "capture", "memory", "curves", "rules_reaction")
 
 
 def main() -> None:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from trackside.errors import InvalidSpec as InvalidSpec
     from trackside.errors import JobFailed as JobFailed
     from trackside.errors import TracksideError as TracksideError
+    from trackside.finding import Finding as Finding
     from trackside.sdk import rule_configs as rule_configs
     from trackside.sdk.actions import SMS as SMS
     from trackside.sdk.actions import ActionList as ActionList
@@ -43,6 +44,7 @@ _HOMES = {
     "DebuggerHookConfig": "trackside.sdk.debugger",
     "Email": "trackside.sdk.actions",
     "Estimator": "trackside.sdk.estimator",
+    "Finding": "trackside.finding",
     "InvalidSpec": "trackside.errors",
     "JobFailed": "trackside.errors",
     "JobSpec": "trackside.spec",

@@ -73,6 +73,8 @@ def parse_findings(data: bytes) -> Iterator[Finding]:
 
 
 def _plain(value: Any) -> Any:
+    if hasattr(value, "item"):
+        value = value.item()  # a number of numpy's, as rules of users give them
     if isinstance(value, float) and not -float("inf") < value < float("inf"):
         return str(value)
     return value

@@ -3,6 +3,7 @@
 Submitter, supervisor, sandbox and readers agree through this module and nothing else.
 """
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +22,11 @@ def sandbox_nonce(nonce: str, attempt: int) -> str:
     Random, not made of names: two homes on one machine may each have a job of the same name.
     """
     return f"{nonce}.{attempt}"
+
+
+def safe_name(text: str) -> str:
+    """A free text as one segment of a path or key."""
+    return re.sub(r"[^A-Za-z0-9_.-]+", "-", text).lstrip(".") or "-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +114,19 @@ class RulesFolder:
     root: Path
 
     @property
+    def placed(self) -> Path:
+        """The intent to start the evaluator: written by whoever starts it."""
+        return self.root / "placed.json"
+
+    @property
     def evaluator(self) -> Path:
-        """The living evaluator's pid, start time and nonce: written by itself."""
+        """The evaluator's pid, start time and nonce: written by itself, and removed at its end."""
         return self.root / "evaluator.json"
+
+    @property
+    def lock(self) -> Path:
+        """Held by the evaluator as long as it lives: of two the later one leaves."""
+        return self.root / ".lock"
 
     @property
     def log(self) -> Path:
@@ -130,6 +146,28 @@ class RulesFolder:
     def actions(self) -> Path:
         """A line for each action before it is taken, and one for how it went."""
         return self.root / "actions.jsonl"
+
+    @property
+    def in_hand(self) -> Path:
+        """The rule that is being evaluated at this moment."""
+        return self.root / "in_hand"
+
+    @property
+    def deaths(self) -> Path:
+        """How many evaluators died with which rule in hand."""
+        return self.root / "deaths.json"
+
+    @property
+    def outputs(self) -> Path:
+        """What rules make, a folder for each; it goes to `rule-output` of the job."""
+        return self.root / "output"
+
+    def output(self, configuration: str) -> Path:
+        return self.outputs / safe_name(configuration)
+
+    def custom(self, number: int, name: str) -> Path:
+        """A folder for the source and the log of a rule of the user's: the job's so-manieth."""
+        return self.root / "custom" / f"{number}-{safe_name(name)[:40]}"
 
 
 @dataclass(frozen=True, slots=True)

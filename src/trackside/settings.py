@@ -13,22 +13,38 @@ INTERNAL = frozenset(
     {
         "TRACKSIDE_ARGUMENT_ORDER",
         "TRACKSIDE_CAPTURE",
+        "TRACKSIDE_CAPTURE_AGE",
         "TRACKSIDE_EXIT_RECORD",
+        "TRACKSIDE_FINDING",
         "TRACKSIDE_HOSTS_SHARED_MACHINE",
         "TRACKSIDE_HOST_WAIT_SECONDS",
+        "TRACKSIDE_JOB",
         "TRACKSIDE_KEEP_BAKED_CODE",
+        "TRACKSIDE_MESSAGE",
         "TRACKSIDE_NONCE",
         "TRACKSIDE_OVERLAYS",
         "TRACKSIDE_REQUIRE",
+        "TRACKSIDE_RULE",
         "TRACKSIDE_S3",
         "TRACKSIDE_SOURCE_IN_PLACE",
+        "TRACKSIDE_STEP",
+        "TRACKSIDE_TENSOR",
+        "TRACKSIDE_THRESHOLD",
+        "TRACKSIDE_VALUE",
     }
 )
 """Set by Trackside for the processes it starts, by the tests, or read by the storage module."""
 
 
-def _setting(variable: str, default: Any) -> Any:
-    return field(default=default, metadata={"variable": variable})
+_CHOICES = {
+    "TRACKSIDE_ISOLATION": ("auto", "root", "user", "none"),
+    "TRACKSIDE_SMTP_SECURITY": ("starttls", "tls", "none"),
+}
+_SIZES = ("TRACKSIDE_RULE_MEMORY_GB",)
+
+
+def _setting(variable: str, default: Any, *, is_secret: bool = False) -> Any:
+    return field(default=default, repr=not is_secret, metadata={"variable": variable})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +59,21 @@ class Settings:
     """auto, root, user or none: how the process sandbox makes its own /opt/ml."""
     python: str = _setting("TRACKSIDE_PYTHON", "")
     """The interpreter that runs scripts; the one Trackside runs in when empty."""
+    rule_step_seconds: float = _setting("TRACKSIDE_RULE_STEP_SECONDS", 60.0)
+    """How long a rule of the user's may take for one step."""
+    rule_memory_gb: float = _setting("TRACKSIDE_RULE_MEMORY_GB", 2.0)
+    """How much memory a rule of the user's may use."""
+    smtp_host: str = _setting("TRACKSIDE_SMTP_HOST", "")
+    """HOST or HOST:PORT that takes the mail of rules."""
+    smtp_security: str = _setting("TRACKSIDE_SMTP_SECURITY", "starttls")
+    """starttls, tls or none: how the connection to it is made safe."""
+    smtp_user: str = _setting("TRACKSIDE_SMTP_USER", "")
+    smtp_password: str = _setting("TRACKSIDE_SMTP_PASSWORD", "", is_secret=True)
+    smtp_from: str = _setting("TRACKSIDE_SMTP_FROM", "trackside@localhost")
+    webhook_url: str = _setting("TRACKSIDE_WEBHOOK_URL", "")
+    """Where the actions of rules are posted that are no mail."""
+    webhook_secret: str = _setting("TRACKSIDE_WEBHOOK_SECRET", "", is_secret=True)
+    """Signs what is posted."""
 
     @property
     def layout(self) -> Home:
@@ -76,14 +107,17 @@ class Settings:
 
 
 def _convert(variable: str, text: str, default: Any) -> Any:
+    unit = "gigabytes" if variable in _SIZES else "seconds"
     try:
         value = type(default)(text)
     except ValueError:
-        raise InvalidSetting(f"{variable} = {text!r} is not a number. Give seconds.") from None
+        raise InvalidSetting(f"{variable} = {text!r} is not a number. Give {unit}.") from None
     if isinstance(value, float) and not value >= 0:  # also what is no number
-        raise InvalidSetting(f"{variable} = {text!r} is no length of time. Give seconds from 0 on.")
-    if variable == "TRACKSIDE_ISOLATION" and text not in ("auto", "root", "user", "none"):
-        raise InvalidSetting(f"{variable} = {text!r} is not one of auto, root, user, none.")
+        kind = "size" if variable in _SIZES else "length of time"
+        raise InvalidSetting(f"{variable} = {text!r} is no {kind}. Give {unit} from 0 on.")
+    choices = _CHOICES.get(variable)
+    if choices and text not in choices:
+        raise InvalidSetting(f"{variable} = {text!r} is not one of {', '.join(choices)}.")
     return Path(text) if isinstance(default, Path) else value
 
 

@@ -1,6 +1,8 @@
 """What DescribeTrainingJob's readers count on is always there."""
 
 import json
+import re
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -12,8 +14,11 @@ from trackside.hosts import HostRecord, Phase, SyncState, write
 from trackside.jobs.artifacts import Artifact
 from trackside.jobs.describe import arn
 from trackside.jobs.jobs import Jobs
+from trackside.jobs.records import read_folder, read_rules
 from trackside.journal import Journal
 from trackside.layout import Home
+from trackside.rule_evaluator import first_evaluations
+from trackside.rule_status import RuleStatus, write_evaluations
 from trackside.status import Secondary, Status
 
 
@@ -189,3 +194,67 @@ def test_artifacts_are_listed_with_checksums_and_folders_with_counts(jobs: Jobs,
     model = "s3://out/runs/job-1/output/model.tar.gz"
     published = Artifact("output", model, 7, sha256="0" * 64)
     assert jobs.artifacts("job-1") == [published, *folders]
+
+
+RULES: dict[str, Any] = {
+    "DebugRuleConfigurations": [
+        {"RuleConfigurationName": name, "RuleParameters": {"rule_to_invoke": "Overfit"}}
+        for name in ("Zeta", "Alpha")
+    ],
+    "ProfilerRuleConfigurations": [{"RuleConfigurationName": "Report"}],
+}
+
+
+def test_rules_are_in_progress_from_the_beginning_in_the_order_of_the_request(jobs: Jobs):
+    name = "a-job-with-a-name-of-more-than-26-letters"
+    jobs.submit(make_spec(name, hyper={"hold": "yes"}, **RULES))
+    told = jobs.describe(name)
+    debug, profiler = (
+        told["DebugRuleEvaluationStatuses"],
+        told["ProfilerRuleEvaluationStatuses"],
+    )
+    assert [item["RuleConfigurationName"] for item in debug + profiler] == [
+        "Zeta",
+        "Alpha",
+        "Report",
+    ]
+    for item in debug + profiler:
+        assert item["RuleEvaluationStatus"] == "InProgress"
+        assert item["LastModifiedTime"] == told["CreationTime"]
+        assert "StatusDetails" not in item
+    arn = r"arn:aws:sagemaker:local:000000000000:processing-job/a-job-with-a-name-of-more--zeta"
+    assert re.fullmatch(rf"{arn}-[0-9a-f]{{8}}", debug[0]["RuleEvaluationJobArn"])
+
+
+def test_a_job_without_rules_has_no_statuses(jobs: Jobs):
+    jobs.submit(make_spec())
+    told = jobs.describe("job-1")
+    assert not any("RuleEvaluationStatuses" in member for member in told)
+
+
+def test_what_the_rules_came_to_is_told_from_the_folder_and_from_storage(jobs: Jobs, home: Home):
+    jobs.submit(make_spec(hyper={"hold": "yes"}, **RULES))
+    folder = home.job("job-1")
+    evaluations = [
+        replace(each, status=status, details=details, is_over=True, modified=1.5)
+        for each, status, details in zip(
+            first_evaluations(make_spec(**RULES), 0.0),
+            (RuleStatus.ISSUES_FOUND, RuleStatus.NO_ISSUES_FOUND, RuleStatus.ERROR),
+            ("x" * 2000, "", "no data"),
+            strict=True,
+        )
+    ]
+    folder.rules.root.mkdir()
+    write_evaluations(folder.rules.statuses, evaluations)
+    told = jobs.describe("job-1")
+    [zeta, alpha] = told["DebugRuleEvaluationStatuses"]
+    assert (zeta["RuleEvaluationStatus"], len(zeta["StatusDetails"])) == ("IssuesFound", 1024)
+    assert alpha["RuleEvaluationStatus"] == "NoIssuesFound"
+    assert alpha["LastModifiedTime"] == datetime.fromtimestamp(1.5, UTC)
+    [report] = told["ProfilerRuleEvaluationStatuses"]
+    assert report["StatusDetails"] == "no data"
+    record = read_folder(folder)
+    stored = home.buckets / "out/runs/job-1/trackside/rules/statuses.json"
+    stored.parent.mkdir(parents=True)
+    stored.write_bytes(folder.rules.statuses.read_bytes())
+    assert read_rules(replace(record, folder=None), home) == evaluations

@@ -8,6 +8,8 @@ from pathlib import Path
 CONFIG_FOLDER = Path("/opt/ml/input/config")
 SWITCH = "TRACKSIDE_CAPTURE"
 """Set by Trackside to `auto` for scripts that are to be watched without a change."""
+AGE = "TRACKSIDE_CAPTURE_AGE"
+"""Set by Trackside for jobs that are watched by rules."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +25,8 @@ class CaptureEnvironment:
     metrics_folder: Path | None = None
     auto: bool = False
     """Watch scripts that know nothing of capture."""
+    age_seconds: float | None = None
+    """How long a record may wait for others to share its segment; None leaves it to the writer."""
 
     @classmethod
     def load(cls, environ: Mapping[str, str] | None = None) -> "CaptureEnvironment":
@@ -41,4 +45,5 @@ class CaptureEnvironment:
             job_name=environ.get("TRAINING_JOB_NAME", ""),
             metrics_folder=Path(metrics) if metrics else None,
             auto=environ.get(SWITCH, "") == "auto",
+            age_seconds=float(environ[AGE]) if environ.get(AGE) else None,
         )

@@ -56,7 +56,7 @@ from trackside.capture.values import in_backward
 from trackside.capture.vitals import COLLECTION as VITALS
 from trackside.capture.vitals import Vitals
 from trackside.capture.vitals_updates import has_closure
-from trackside.capture.writer import SegmentWriter
+from trackside.capture.writer import SegmentWriter, WriterLimits
 from trackside.errors import ObjectNotFound, StorageError
 from trackside.settings import Settings
 from trackside.storage.locate import Location, locate
@@ -133,7 +133,7 @@ class Hook:
         self._outlet = Outlet(
             location,
             self.failures,
-            writer=SegmentWriter(self.out_dir, self.worker)
+            writer=SegmentWriter(self.out_dir, self.worker, limits=_limits(environment))
             if self._writes and not dry_run
             else None,
             tensorboard_folder=Path(self.tensorboard_dir) if self.tensorboard_dir else None,
@@ -513,6 +513,11 @@ def set_hook(hook: Hook) -> None:
 def del_hook() -> None:
     global _current
     _current = None
+
+
+def _limits(environment: CaptureEnvironment) -> WriterLimits:
+    age = environment.age_seconds
+    return WriterLimits() if age is None else WriterLimits(age_seconds=age)
 
 
 def _unfinished(out_dir: str) -> Location:

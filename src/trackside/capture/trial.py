@@ -106,6 +106,7 @@ class Trial:
         self._index = TensorIndex()
         self._tensors: dict[str, Tensor] = {}
         self._lock = RLock()
+        self._is_over = False
         location = locate(self.path, home=home or Settings.load().home)
         self._poll_seconds = LOCAL_POLL_SECONDS if location.local else POLL_SECONDS
         self._folder = TrialFolder(location)
@@ -317,13 +318,17 @@ class Trial:
         if self.dynamic_refresh and not self.loaded_all_steps:
             self.refresh_data()
 
+    def end(self) -> None:
+        """Say that nothing more will come, for who knows it otherwise than by the end marker."""
+        self._is_over = True
+
     def refresh_data(self) -> None:
         """Look for new data now; lists only what is new. After the job's end, once and for all."""
         with self._lock:
             if self.loaded_all_steps:
                 return
             # Asked first: what was there before the marker is then seen by the listing.
-            ended = self._folder.exists(END_MARKER)
+            ended = self._is_over or self._folder.exists(END_MARKER)
             if ended and self._files.num_workers > 1:
                 time.sleep(END_DELAY_SECONDS)
             self._files.refresh(everything=ended)

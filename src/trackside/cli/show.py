@@ -1,5 +1,6 @@
 """`trackside show`: everything about one job on one screen."""
 
+import re
 import time
 from collections.abc import Iterator, Mapping
 from datetime import datetime
@@ -16,6 +17,11 @@ from trackside.status import Secondary, Status
 
 LAGGING_SECONDS = 60
 """A folder with files waiting longer than this is not being kept."""
+
+_CONDITION_MET = re.compile(
+    r"RuleEvaluationConditionMet: .*?(?: at (step \d+))? resulted in the condition being met\. "
+)
+"""What the contract says of every hit; a screen has no room for it."""
 
 
 @click.command
@@ -41,6 +47,9 @@ def show(job: str, json: bool) -> None:
     print_table(("STATUS", "SINCE", "FOR", "MESSAGE"), _statuses(described, time.time()))
     print()
     print_table(("HOST", "PHASE", "EXIT", "NOW"), _hosts(described))
+    if rules := [*_rules(described)]:
+        print()
+        print_table(("RULE", "STATUS", "DETAILS"), rules)
     if syncs := [*_syncs(described, time.time())]:
         print()
         print_table(("FOLDER", "LAST SYNCED", "WAITING", "TO"), syncs)
@@ -98,6 +107,16 @@ def progress_text(progress: Mapping[str, Any]) -> str:
     files = f"{progress['done_files']} of {progress['num_files']} files"
     done = f"{size(progress['done_bytes'])} of {size(progress['size_bytes'])}"
     return f"{progress['what']}: {files}, {done}"
+
+
+def _rules(described: Mapping[str, Any]) -> Iterator[list[Cell]]:
+    for member in ("DebugRuleEvaluationStatuses", "ProfilerRuleEvaluationStatuses"):
+        for rule in described.get(member, ()):
+            status = rule["RuleEvaluationStatus"]
+            style = {"IssuesFound": "bold red", "Error": "red"}.get(status, "")
+            details = _CONDITION_MET.sub(r"\1: ", rule.get("StatusDetails", ""))
+            shown = shortened(one_line(details.removeprefix(": ")))
+            yield [Cell(rule["RuleConfigurationName"]), Cell(status, style), Cell(shown)]
 
 
 def _syncs(described: Mapping[str, Any], now: float) -> Iterator[list[Cell]]:

@@ -1,5 +1,7 @@
 """What DescribeTrainingJob answers about a job; what only we know is under `Trackside`."""
 
+import zlib
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
@@ -9,6 +11,7 @@ from trackside.jobs.records import Record
 from trackside.journal import History, Transition
 from trackside.layout import JobKeys
 from trackside.metric_totals import JobMetrics, Totals
+from trackside.rule_status import DETAILS_MOST, Evaluation
 
 ACCOUNT = "000000000000"
 REGION = "local"
@@ -22,7 +25,16 @@ def arn(name: str) -> str:
     return f"arn:aws:sagemaker:{REGION}:{ACCOUNT}:training-job/{name.lower()}"
 
 
-def describe(record: Record, metrics: JobMetrics) -> dict[str, Any]:
+def rule_arn(job: str, configuration: str) -> str:
+    """The original gives each rule a processing job of its own; ours has the same form."""
+    number = zlib.crc32(f"{job} {configuration}".encode())
+    name = f"{job[:26]}-{configuration}-{number:08x}".lower()
+    return f"arn:aws:sagemaker:{REGION}:{ACCOUNT}:processing-job/{name}"
+
+
+def describe(
+    record: Record, metrics: JobMetrics, evaluations: Sequence[Evaluation] = ()
+) -> dict[str, Any]:
     """Times are aware datetimes, as boto3 gives; members that do not apply are left out."""
     request = record.spec.to_request()
     return {
@@ -34,6 +46,7 @@ def describe(record: Record, metrics: JobMetrics) -> dict[str, Any]:
         **_state(record.history),
         **_times(record.history),
         **_profiling(record),
+        **_rules(record, evaluations),
         **_final_metrics(metrics.totals),
         "Trackside": _trackside(record, request["Trackside"], metrics),
     }
@@ -88,6 +101,35 @@ def _profiling(record: Record) -> dict[str, Any]:
     if record.spec.profiler is None:
         return {}
     return {"ProfilingStatus": "Disabled" if record.spec.profiler.disabled else "Enabled"}
+
+
+def _rules(record: Record, evaluations: Sequence[Evaluation]) -> dict[str, Any]:
+    """One item for each configured rule, in the order of the request."""
+    told = {}
+    for member, is_profiler in (
+        ("DebugRuleEvaluationStatuses", False),
+        ("ProfilerRuleEvaluationStatuses", True),
+    ):
+        items = [
+            _evaluation(record.spec.name, each)
+            for each in evaluations
+            if each.is_profiler is is_profiler
+        ]
+        if items:
+            told[member] = items
+    return told
+
+
+def _evaluation(job: str, evaluation: Evaluation) -> dict[str, Any]:
+    told = {
+        "RuleConfigurationName": evaluation.configuration,
+        "RuleEvaluationJobArn": rule_arn(job, evaluation.configuration),
+        "RuleEvaluationStatus": str(evaluation.status),
+        "LastModifiedTime": _moment(evaluation.modified),
+    }
+    if evaluation.details:
+        told["StatusDetails"] = evaluation.details[:DETAILS_MOST]
+    return told
 
 
 def _final_metrics(metrics: Totals) -> dict[str, Any]:

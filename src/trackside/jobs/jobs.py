@@ -27,7 +27,14 @@ from trackside.jobs.index import JobSummary
 from trackside.jobs.logs import LogLine, LogPosition, LogReader
 from trackside.jobs.placing import Launcher
 from trackside.jobs.reconcile import Reconciler
-from trackside.jobs.records import UNREADABLE, Record, read_folder, read_metrics, read_stored
+from trackside.jobs.records import (
+    UNREADABLE,
+    Record,
+    read_folder,
+    read_metrics,
+    read_rules,
+    read_stored,
+)
 from trackside.jobs.rule_news import Findings, RuleNews
 from trackside.jobs.submit import Submission, anchored, sweep_drafts
 from trackside.jobs.watch import Watch
@@ -92,7 +99,8 @@ class Jobs:
         if self._is_here(name):
             self._heal(name)
         record = self._record(name)
-        return describe(record, read_metrics(record, self._home))
+        metrics = read_metrics(record, self._home)
+        return describe(record, metrics, read_rules(record, self._home))
 
     def stop(self, name: str) -> History:
         """Ask the job to end, and return where it stands: it ends by itself, within its grace.

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from trackside import durable, hosts, processes
+from trackside import durable, hosts, processes, rule_evaluator
 from trackside.errors import CurvesTaken, StorageError
 from trackside.hosts import Phase
 from trackside.jobs import curve_claims
@@ -88,17 +88,41 @@ class Reconciler:
     def reconcile(self, name: str) -> None:
         """Nothing to do, somebody else at it, or a job that ended: all silent."""
         folder = self.home.job(name)
-        if not decide(*self._look(folder)):
-            return
+        state, seen = self._look(folder)
+        if state.is_final:
+            return self._revive_rules(folder)
+        if not decide(state, seen):
+            return None
         with locked(folder) as mine:
             if not mine:
-                return
+                return None
             state, seen = self._look(folder)  # as it is now that nobody else acts
             never_started = seen and all(host.poll is None for host in seen)
             if never_started and not _announced(folder, self.home):
-                return
+                return None
             for action in decide(state, seen):
                 self._apply(folder, action)
+        return None
+
+    def _revive_rules(self, folder: JobFolder) -> None:
+        """Rules go on after the job's end, with nobody but their evaluator. Until then its
+        supervisor looks after it."""
+        rules = folder.rules
+        if rule_evaluator.is_done(rules) or rule_evaluator.may_live(rules):
+            return
+        spec = read_spec(folder)
+        if not rule_evaluator.is_wanted(spec) or _is_supervised(folder):
+            return
+        with locked(folder) as mine:
+            if not mine or rule_evaluator.may_live(rules):
+                return
+            nonce = rule_evaluator.intend(rules)
+            if nonce is None:
+                return rule_evaluator.give_up(rules, spec)
+            logger.warning("job %s: starting the evaluator of its rules", spec.name)
+            command = rule_evaluator.command(folder, nonce)
+            environment = self.launcher.environment
+            self.launcher.placement.start(command, environment, nonce=nonce, log=rules.log)
 
     def _look(self, folder: JobFolder) -> tuple[State, list[SeenHost]]:
         history = Journal(folder.journal).read()
@@ -159,6 +183,11 @@ def _observe_host(
         has_ended=record is not None and record.phase is Phase.ENDED,
         log=str(places[0].supervisor_log),
     )
+
+
+def _is_supervised(folder: JobFolder) -> bool:
+    places = folder.hosts.glob("*/*/supervisor.json")
+    return any(_is_alive(HostFolder(path.parent)) for path in places)
 
 
 def _is_alive(place: HostFolder) -> bool:

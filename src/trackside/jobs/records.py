@@ -8,6 +8,8 @@ from trackside.errors import JobNotFound, ObjectNotFound, TracksideError
 from trackside.journal import History, Journal, fold
 from trackside.layout import Home, JobFolder, JobKeys
 from trackside.metric_totals import JobMetrics, from_json, merged
+from trackside.rule_evaluator import first_evaluations
+from trackside.rule_status import Evaluation, parse_evaluations, read_evaluations
 from trackside.spec import JobSpec
 from trackside.storage.locate import locate_object
 
@@ -65,6 +67,19 @@ def read_metrics(record: Record, home: Home) -> JobMetrics:
         except UNREADABLE:
             continue
     return JobMetrics(merged(of_hosts), switched_off)
+
+
+def read_rules(record: Record, home: Home) -> list[Evaluation]:
+    """How far each rule is, in the order of the request: in progress before anything is known."""
+    first = first_evaluations(record.spec, record.history.created)
+    if not first:
+        return []
+    try:
+        if record.folder is not None:
+            return read_evaluations(record.folder.rules.statuses) or first
+        return parse_evaluations(_fetch(f"{record.keys.rules}/statuses.json", home))
+    except UNREADABLE:
+        return first
 
 
 def publish_spec(spec: JobSpec, home: Home) -> None:

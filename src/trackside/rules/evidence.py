@@ -60,6 +60,10 @@ class Evidence:
             self.arrived = self._clock()
         return bool(self.steps) or self.is_all != was_all
 
+    def end(self) -> None:
+        """Say that the job has ended: the next `advance` takes in the last of it."""
+        self.trial.end()
+
     @property
     def quiet_seconds(self) -> float:
         """How long nothing new has come."""

@@ -25,6 +25,7 @@ from trackside.supervisor.lag import LAG_SECONDS, LAGGING, lag_message
 from trackside.supervisor.logs import LogClock
 from trackside.supervisor.outcome import algorithm_error
 from trackside.supervisor.process_sandbox import ProcessSandbox
+from trackside.supervisor.rule_watch import RuleWatch
 from trackside.supervisor.sandbox import Exited, Lost, Running, SandboxPlan
 from trackside.supervisor.script_start import script_environment, toolkit_command
 
@@ -51,6 +52,7 @@ class Attempt:
         self.record = hosts.read(self.folder.record) or HostRecord()
         self._sandbox = ProcessSandbox(context.settings.isolation)
         self._inputs = Inputs(context.spec, context.host, self.folder, context.settings.home)
+        self.rules = RuleWatch(context, is_lead=self.gang.is_lead)
         self._syncer: Syncer | None = None
         self._journal_look: tuple[tuple[int, int], History] | None = None
         self._led_at = 0.0
@@ -133,6 +135,7 @@ class Attempt:
             self.context.spec, self.folder, self.context.host, self.number, self.context.settings
         )
         self._syncer.start()
+        self.rules.tick()
         with self._sampler():
             state, was_asked = self._see_out()
         self._record_exit(state, was_asked)
@@ -165,6 +168,7 @@ class Attempt:
                 announced = now
                 self._check_inputs()
                 with self._unless_disk_full():
+                    self.rules.tick()
                     self._announce_syncs()
             time.sleep(QUICK_SECONDS if now - began < 2.0 else TICK_SECONDS)
         with self._unless_disk_full():

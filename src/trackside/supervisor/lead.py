@@ -77,6 +77,7 @@ def _finish(attempt: Attempt, end: End, records: dict[str, HostRecord]) -> None:
         unsent = until(deadline, publish, waiting) or unsent
     history = _write_end(attempt, end, unsent)
     error = until(deadline, publisher.put_end, lambda error: None)
+    attempt.rules.see_out()
     if not error and not unsent:
         _free_space(attempt, history)
     elif error:

@@ -12,6 +12,8 @@ from trackside.supervisor.context import Context
 from trackside.supervisor.gang import addresses
 
 REGION = "us-east-1"
+WATCHED_AGE_SECONDS = 0.25
+"""How long a saved step waits for others to share its file when rules are waiting for it."""
 _OURS = ("SM_", "SAGEMAKER_", "TRACKSIDE_")
 
 
@@ -46,6 +48,8 @@ def script_environment(context: Context, folder: HostFolder, master_port: int) -
     if spec.debug_hook and (spec.debug_hook.collections or spec.debug_hook.parameters):
         # Somebody asked for tensors; a hook configuration that says nothing is every SDK's default.
         job["TRACKSIDE_CAPTURE"] = "auto"
+    if spec.debug_rules:
+        job["TRACKSIDE_CAPTURE_AGE"] = str(WATCHED_AGE_SECONDS)
     if len(spec.hosts) > 1:
         job["TRACKSIDE_HOSTS_SHARED_MACHINE"] = "1"
         job["MASTER_ADDR"] = addresses(spec.name, spec.hosts)[spec.hosts[0]]

@@ -1,0 +1,115 @@
+"""Which process watches a job by its rules: how it is started, known again, and given up.
+
+Supervisors start it while the job runs, `jobs` when one was lost after the end. What it does is
+`rules`' own; these three meet only here and in the job's folder.
+"""
+
+import os
+import sys
+import time
+from dataclasses import asdict, dataclass, replace
+
+from trackside import durable, processes
+from trackside.layout import JobFolder, RulesFolder
+from trackside.rule_status import Evaluation, RuleStatus, read_evaluations, write_evaluations
+from trackside.spec import JobSpec, RuleConfiguration
+
+MAX_STARTS = 6
+"""How often one that keeps dying is started before its rules end in `Error`."""
+STARTING_SECONDS = 5.0
+"""Within these one that was started has said who it is."""
+SOUND_SECONDS = 600.0
+"""One that lived as long has earned all its starts again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """`placed.json`: an evaluator is to be started, or was."""
+
+    nonce: str
+    starts: int
+    time: float
+    """Seconds since the epoch."""
+
+
+def is_wanted(spec: JobSpec) -> bool:
+    return bool(spec.debug_rules or spec.profiler_rules)
+
+
+def rule_name(rule: RuleConfiguration) -> str:
+    """What the configuration invokes."""
+    return rule.parameters.get("rule_to_invoke") or rule.name
+
+
+def first_evaluations(spec: JobSpec, now: float) -> list[Evaluation]:
+    """As of the job's creation: every rule in progress, in the order of the request."""
+    return [
+        Evaluation(configuration=r.name, rule=rule_name(r), is_profiler=is_profiler, modified=now)
+        for is_profiler, rules in ((False, spec.debug_rules), (True, spec.profiler_rules))
+        for r in rules
+    ]
+
+
+def command(folder: JobFolder, nonce: str) -> list[str]:
+    return [sys.executable, "-P", "-m", "trackside.rules", str(folder.root), nonce]
+
+
+def write_myself(rules: RulesFolder, nonce: str) -> None:
+    """This process is the job's evaluator now."""
+    durable.write_json(rules.evaluator, {**asdict(processes.myself()), "nonce": nonce})
+
+
+def is_alive(rules: RulesFolder) -> bool:
+    """By its own word."""
+    record = durable.read_json(rules.evaluator)
+    return record is not None and processes.is_alive(processes.Identity.from_record(record))
+
+
+def may_live(rules: RulesFolder) -> bool:
+    """Whether it lives, or was started so recently that it may not have said so yet."""
+    if is_alive(rules):
+        return True
+    record = durable.read_json(rules.placed)
+    return record is not None and 0 <= time.time() - record["time"] < STARTING_SECONDS
+
+
+def has_judged(rules: RulesFolder) -> bool:
+    """Whether nothing of the job's data will be read any more."""
+    evaluations = read_evaluations(rules.statuses)
+    return bool(evaluations) and all(each.is_over for each in evaluations)
+
+
+def is_done(rules: RulesFolder) -> bool:
+    """Whether all has been judged, and told where it lasts: an evaluator's last act is to take
+    its name away."""
+    return has_judged(rules) and not rules.evaluator.exists()
+
+
+def intend(rules: RulesFolder) -> str | None:
+    """Note that one is about to be started: its nonce, or None when too many have died."""
+    rules.root.mkdir(exist_ok=True)
+    record = durable.read_json(rules.placed)
+    last = Intent(**record) if record else Intent("", 0, time.time())
+    starts = 0 if time.time() - last.time > SOUND_SECONDS else last.starts
+    if starts >= MAX_STARTS:
+        return None
+    intent = Intent(os.urandom(16).hex(), starts + 1, time.time())
+    durable.write_json(rules.placed, asdict(intent))
+    return intent.nonce
+
+
+def give_up(rules: RulesFolder, spec: JobSpec) -> None:
+    """End every rule that has no verdict: nobody will come to one."""
+    details = f"InternalServerError: the evaluator died {MAX_STARTS} times; its log is {rules.log}"
+    now = time.time()
+    known = read_evaluations(rules.statuses) or first_evaluations(spec, now)
+    ended = [each if each.is_over else _given_up(each, details, now) for each in known]
+    write_evaluations(rules.statuses, ended)
+    rules.evaluator.unlink(missing_ok=True)
+
+
+def _given_up(evaluation: Evaluation, details: str, now: float) -> Evaluation:
+    if evaluation.status is RuleStatus.ISSUES_FOUND:
+        return replace(evaluation, is_over=True)
+    status = RuleStatus.ERROR
+    return replace(evaluation, status=status, details=details, is_over=True, modified=now)

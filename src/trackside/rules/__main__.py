@@ -1,0 +1,84 @@
+"""`python -m trackside.rules JOB_FOLDER NONCE`: watches one job by its rules, on its own.
+
+May be started again at any time: it takes over where its predecessor died.
+"""
+
+import faulthandler
+import fcntl
+import json
+import logging
+import os
+import sys
+from pathlib import Path
+
+from trackside import rule_evaluator
+from trackside.layout import JobFolder
+from trackside.rules.action_taker import ActionTaker
+from trackside.rules.evaluator import Evaluator
+from trackside.rules.published import Publisher
+from trackside.rules.watched_job import WatchedJob
+from trackside.settings import Settings
+from trackside.spec import JobSpec
+
+logger = logging.getLogger("trackside.rules")
+
+NICENESS = 10
+"""A tenth of a core's time where training wants all of it; all it needs where there is some."""
+SPARE_CORES = 4
+"""From so many on the evaluator stays on the last one, and off the caches of the others."""
+
+
+HANG_SECONDS = 1800.0
+"""One that has not come round for so long hangs: to read a long trial anew takes minutes."""
+
+
+def main(arguments: list[str]) -> int:
+    root, nonce = arguments
+    folder = JobFolder(Path(root))
+    logging.basicConfig(
+        level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr
+    )
+    folder.rules.root.mkdir(exist_ok=True)
+    with folder.rules.lock.open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            logger.info("the job already has an evaluator")
+            return 0
+        rule_evaluator.write_myself(folder.rules, nonce)
+        step_back()
+        evaluate(folder, Settings.load())
+        folder.rules.evaluator.unlink(missing_ok=True)
+    return 0
+
+
+def evaluate(folder: JobFolder, settings: Settings) -> None:
+    spec = JobSpec.from_request(json.loads(folder.spec.read_bytes()))
+    job = WatchedJob(folder, spec, settings)
+    actions, publisher = ActionTaker(job), Publisher(job)
+    publisher.start()
+    evaluator = Evaluator(job, actions)
+    try:
+        # Ends the process, with a trace in its log, unless it is called again in time.
+        evaluator.run(lambda: faulthandler.dump_traceback_later(HANG_SECONDS, exit=True))
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+        evaluator.close()
+    actions.close()
+    publisher.close(settings.upload_deadline_seconds)
+
+
+def step_back() -> None:
+    """Training comes first."""
+    try:
+        os.nice(NICENESS)
+        if sys.platform == "linux":
+            cores = sorted(os.sched_getaffinity(0))
+            if len(cores) >= SPARE_CORES:
+                os.sched_setaffinity(0, cores[-1:])
+    except OSError as error:
+        logger.info("it runs like any other process: %s", error)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,63 @@
+"""`actions.jsonl`: a line before an action is taken, and one for how it went.
+
+So an evaluator that takes over knows what was done, and what may have been.
+"""
+
+import json
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from trackside import durable
+from trackside.finding import Finding
+from trackside.rules.findings_file import append_lines
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """An action of one rule, as far as it is on record."""
+
+    finding: Finding
+    """What it was taken for."""
+    is_settled: bool = False
+
+
+class ActionLog:
+    """Not thread-safe for one action; two threads may write about two."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.taken: dict[tuple[str, str], Taken] = {}
+        """By the rule's configuration and the action's key."""
+        for line in _lines(path):
+            self._enter(line)
+
+    def intend(self, key: tuple[str, str], finding: Finding) -> None:
+        told = json.loads(finding.to_line())
+        self._append(key, state="intended", finding=told)
+
+    def settle(self, key: tuple[str, str], problem: str, details: str) -> None:
+        self._append(key, state="failed" if problem else "done", details=problem or details)
+
+    def _append(self, key: tuple[str, str], **what: Any) -> None:
+        line = {"configuration": key[0], "action": key[1], "time": time.time(), **what}
+        data = json.dumps(line).encode() + b"\n"
+        durable.giving_up_ballast(self._path, lambda: append_lines(self._path, data))
+        self._enter(line)
+
+    def _enter(self, line: dict[str, Any]) -> None:
+        key = (line["configuration"], line["action"])
+        if line["state"] == "intended":
+            self.taken[key] = Taken(Finding.from_line(json.dumps(line["finding"]).encode()))
+        elif key in self.taken:
+            self.taken[key] = Taken(self.taken[key].finding, is_settled=True)
+
+
+def _lines(path: Path) -> list[dict[str, Any]]:
+    """Whole ones: a torn one was never acted upon."""
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return []
+    return [json.loads(line) for line in data[: data.rfind(b"\n") + 1].splitlines()]

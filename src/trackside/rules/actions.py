@@ -1,0 +1,142 @@
+"""What is to be done when a rule fires, read from `action_json` in every spelling in use.
+
+Decides nothing about when; `action_taker.py` does it.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from trackside.rules.rule_arguments import parse_bool
+
+_ADDRESS = re.compile(r"[^@\s,;<>]+@[^@\s,;<>]+")
+_FORM = """write a list such as [{"name": "stoptraining"}, {"name": "email", "endpoint": "a@b"}]"""
+
+
+@dataclass(frozen=True, slots=True)
+class StopTraining:
+    prefix: str = ""
+    """Of the name of the job to stop; the rule's own when it fits, or when there is none."""
+
+    @property
+    def key(self) -> str:
+        return "stoptraining"
+
+
+@dataclass(frozen=True, slots=True)
+class Email:
+    address: str
+
+    @property
+    def key(self) -> str:
+        return f"email {self.address}"
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    command: str
+
+    @property
+    def key(self) -> str:
+        return f"command {self.command}"
+
+
+@dataclass(frozen=True, slots=True)
+class SaveFlightRecorder:
+    @property
+    def key(self) -> str:
+        return "save_flight_recorder"
+
+
+@dataclass(frozen=True, slots=True)
+class Notify:
+    """Everything else, text messages among it: the webhook's receiver knows what to do."""
+
+    name: str
+    details: Mapping[str, Any] = field(default_factory=dict)
+    url: str = ""
+    """Where to; the one in the settings when not given."""
+
+    @property
+    def key(self) -> str:
+        return f"{self.name} {self.url or self.details.get('endpoint', '')}".strip()
+
+
+Action = StopTraining | Email | Command | SaveFlightRecorder | Notify
+
+
+def actions_of(parameters: Mapping[str, str]) -> tuple[Action, ...]:
+    """Of a rule's parameters. `ValueError` with what is wrong and the way out."""
+    actions = list(parse_actions(parameters.get("action_json") or ""))
+    if parse_bool(parameters.get("stop_training_on_fire") or None):
+        # The parameter of StalledTrainingRule that is older than actions.
+        actions.append(StopTraining(_plain(parameters.get("training_job_name_prefix"))))
+    return tuple(dict.fromkeys(actions))
+
+
+def parse_actions(text: str) -> tuple[Action, ...]:
+    """The SDK escapes its quotes, so that its JSON is none; one action may stand without a list."""
+    if _plain(text) == "":
+        return ()
+    try:
+        given = json.loads(text)
+    except ValueError:
+        try:
+            given = json.loads(text.replace('\\"', '"'))
+        except ValueError as error:
+            raise ValueError(f"action_json = {text!r} is not JSON ({error}): {_FORM}.") from None
+    return tuple(_action(each) for each in (given if isinstance(given, list) else [given]))
+
+
+def _action(given: Any) -> Action:
+    if not isinstance(given, dict) or not isinstance(given.get(_key(given, "name")), str):
+        raise ValueError(f"action_json has {given!r}, an action without a name: {_FORM}.")
+    members = {key.lower(): value for key, value in given.items()}
+    name = members.pop("name").strip().lower()
+    match name:
+        case "stoptraining" | "stop_training":
+            return StopTraining(_plain(members.get("training_job_prefix")))
+        case "email":
+            return Email(_address(members.get("endpoint")))
+        case "command":
+            return Command(_command(members.get("command")))
+        case "save_flight_recorder" | "saveflightrecorder":
+            return SaveFlightRecorder()
+        case _:
+            url = members.pop("url", None)
+            return Notify(name, _Frozen(members), "" if url is None else _web_address(url))
+
+
+def _key(given: Mapping[str, Any], name: str) -> str:
+    return next((key for key in given if key.lower() == name), name)
+
+
+def _address(value: Any) -> str:
+    if not isinstance(value, str) or not _ADDRESS.fullmatch(value.strip()):
+        raise ValueError(f"The action email has endpoint {value!r}, which is no mail address.")
+    return value.strip()
+
+
+def _web_address(value: Any) -> str:
+    if not isinstance(value, str) or not re.fullmatch(r"https?://[^\s/]+\S*", value):
+        raise ValueError(f"The url {value!r} of an action is no http:// or https:// address.")
+    return value
+
+
+def _command(value: Any) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError(f"The action command has command {value!r}. Give a shell command.")
+    return value
+
+
+def _plain(value: Any) -> str:
+    return "" if value in (None, "None", "null") else str(value).strip()
+
+
+class _Frozen(dict[str, Any]):
+    """Members as they came, in an action that can be told from another."""
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return hash(json.dumps(self, sort_keys=True))

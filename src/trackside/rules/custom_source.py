@@ -1,0 +1,113 @@
+"""Where a rule of the user's comes from: a file, an object in storage, an installed package."""
+
+import difflib
+import importlib.util
+import inspect
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import Any
+
+from trackside.storage.locate import locate_object
+
+GROUP = "trackside.rules"
+"""The entry points by which packages offer rules."""
+SOURCE = "source_s3_uri"
+FUNCTION = "check"
+"""What a file's rule is called when it is a function and nobody says otherwise."""
+
+_REST = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+_PLATFORM = frozenset({SOURCE, "rule_to_invoke", "action_json", "start_step", "end_step"})
+
+
+def is_custom(parameters: Mapping[str, str]) -> bool:
+    return bool(parameters.get(SOURCE))
+
+
+def installed() -> dict[str, EntryPoint]:
+    return {entry.name: entry for entry in entry_points(group=GROUP)}
+
+
+def fetch(uri: str, folder: Path, home: Path) -> Path:
+    """The file on this machine, under its own name: its traces then read as the user knows it."""
+    place = locate_object(uri, home=home)
+    path = folder / uri.rpartition("/")[2]
+    path.write_bytes(place.store.get(place.key))
+    return path
+
+
+def load(path: Path) -> Any:
+    """The module, run."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise ValueError(f"{path.name!r} is no Python file. Name one that ends in .py.")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def find(module: Any, name: str | None) -> Callable[..., Any]:
+    """The class or function to invoke. Without a name, or with one that is not there: `check`."""
+    wanted = getattr(module, name, None) if name else None
+    found: Callable[..., Any] | None = wanted or getattr(module, FUNCTION, None)
+    if callable(found):
+        return found
+    own = [key for key, value in vars(module).items() if _is_own(value, module)]
+    near = difflib.get_close_matches(name or FUNCTION, own, n=1)
+    meant = f" Did you mean {near[0]!r}?" if near else ""
+    raise ValueError(
+        f"{module.__name__}.py has no rule {name or FUNCTION!r}.{meant} "
+        f"It has: {', '.join(own) or 'nothing'}. Set rule_to_invoke to one of them."
+    )
+
+
+def arguments(
+    rule: Callable[..., Any], given: Mapping[str, Any], texts: Mapping[str, str]
+) -> dict[str, Any]:
+    """What to call it with: what we have for it, then the user's parameters, all by name.
+
+    `ValueError` when it wants something that nobody gave.
+    """
+    taken = {**_parameters(texts), **given}
+    found: dict[str, Any] = {}
+    missing = []
+    for parameter in inspect.signature(rule).parameters.values():
+        if parameter.kind is parameter.VAR_KEYWORD:
+            found.update({key: value for key, value in taken.items() if key not in given})
+        elif parameter.name in taken:
+            found[parameter.name] = taken[parameter.name]
+        elif (
+            parameter.default is parameter.empty and parameter.kind is not parameter.VAR_POSITIONAL
+        ):
+            missing.append(parameter.name)
+    if missing:
+        name = getattr(rule, "__name__", "the rule")
+        raise ValueError(
+            f"{name} wants {', '.join(map(repr, missing))}, which the job does not give. "
+            "Add it to rule_parameters, or give it a default."
+        )
+    return found
+
+
+def other_trials(texts: Mapping[str, str]) -> Sequence[str]:
+    """Locations of the trials to compare with, in the order of their numbers."""
+    numbered = sorted(
+        (int(key.removeprefix("other_trial_")), value)
+        for key, value in texts.items()
+        if key.removeprefix("other_trial_").isdigit()
+    )
+    return [value for _, value in numbered]
+
+
+def _parameters(texts: Mapping[str, str]) -> dict[str, str]:
+    return {
+        key: value
+        for key, value in texts.items()
+        if key not in _PLATFORM and not key.startswith("other_trial")
+    }
+
+
+def _is_own(value: Any, module: Any) -> bool:
+    return callable(value) and getattr(value, "__module__", None) == module.__name__

@@ -1,0 +1,39 @@
+"""Which rule is being evaluated, on disk: should the evaluator die of it, its successor knows.
+
+A rule that hangs, crashes the interpreter or takes all memory would otherwise end all others.
+"""
+
+import os
+from collections import Counter
+from pathlib import Path
+
+from trackside import durable
+
+MOST_DEATHS = 2
+"""Once may be chance: somebody killed the evaluator, and this rule had its turn."""
+
+
+class InHand:
+    """Two files: the name, written often and never synced; and how often somebody died of each."""
+
+    def __init__(self, now: Path, deaths: Path) -> None:
+        self._descriptor = os.open(now, os.O_RDWR | os.O_CREAT, 0o644)
+        self.deaths: Counter[str] = Counter(durable.read_json(deaths) or {})
+        """By rule: evaluators that died with it in hand."""
+        name = os.pread(self._descriptor, 4096, 0).decode(errors="replace")
+        if name:
+            self.deaths[name] += 1
+            durable.write_json(deaths, self.deaths)
+        self.take("")
+
+    def take(self, configuration: str) -> None:
+        """This rule's turn; nobody's with ""."""
+        name = configuration.encode()
+        os.pwrite(self._descriptor, name, 0)
+        os.ftruncate(self._descriptor, len(name))
+
+    def is_deadly(self, configuration: str) -> bool:
+        return self.deaths[configuration] >= MOST_DEATHS
+
+    def close(self) -> None:
+        os.close(self._descriptor)

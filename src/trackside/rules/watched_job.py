@@ -1,0 +1,88 @@
+"""The job that rules watch, as its evaluator sees it: where it stands and where its data is."""
+
+from pathlib import Path
+
+from trackside import hosts
+from trackside.hosts import Phase
+from trackside.journal import History, Journal
+from trackside.layout import JobFolder, JobKeys, profile_of
+from trackside.settings import Settings
+from trackside.spec import JobSpec
+from trackside.status import Secondary, Status
+from trackside.storage.locate import Location, locate
+
+_PROFILER = "/opt/ml/output/profiler"
+
+
+class WatchedJob:
+    """`look` first; in between the answers stay as they were."""
+
+    def __init__(self, folder: JobFolder, spec: JobSpec, settings: Settings) -> None:
+        self.folder = folder
+        self.spec = spec
+        self.settings = settings
+        self.keys = JobKeys.of(spec)
+        self.journal = Journal(folder.journal)
+        self._seen: tuple[int, int] | None = None
+        self.history: History = self.journal.read()
+
+    def look(self) -> None:
+        """Read the journal again if it has changed."""
+        status = self.folder.journal.stat()
+        seen = (status.st_size, status.st_mtime_ns)
+        if seen != self._seen:
+            self.history, self._seen = self.journal.read(), seen
+
+    @property
+    def attempt(self) -> int:
+        return self.history.attempt
+
+    @property
+    def is_over(self) -> bool:
+        """Its scripts have ended, and no other attempt will follow: all its data is there."""
+        state = self.history.state
+        if state.is_final:
+            return True
+        return state.secondary is Secondary.UPLOADING and all(map(self._has_ended, self.spec.hosts))
+
+    @property
+    def was_stopped(self) -> bool:
+        """It was told to end before it did so by itself."""
+        return self.history.state.status in (Status.STOPPING, Status.STOPPED)
+
+    def trial(self) -> Location | None:
+        """Where the tensors are; None for a job that saves none.
+
+        The folder the hook writes to, which is ahead of its copy in storage. Several hosts have
+        several such folders, perhaps on several machines, and one place in storage.
+        """
+        hook = self.spec.debug_hook
+        if hook is None:
+            return None
+        local = self.trial_folder()
+        if local is not None:
+            return locate(local, home=self.settings.home)
+        return locate(self.keys.under(hook.uri, "debug-output"), home=self.settings.home)
+
+    def trial_folder(self) -> Path | None:
+        """The hook's own folder, where it is the only one of the job and still there."""
+        hook = self.spec.debug_hook
+        return None if hook is None else self._only_folder(hook.local_path)
+
+    def profile(self) -> Location | None:
+        """Where the machine's figures are; likewise."""
+        stored = profile_of(self.spec)
+        if stored is None:
+            return None
+        return locate(self._only_folder(_PROFILER) or stored, home=self.settings.home)
+
+    def _only_folder(self, seen_as: str) -> Path | None:
+        if len(self.spec.hosts) > 1:
+            return None
+        local = self.folder.host(self.spec.hosts[0], self.attempt).inside(seen_as)
+        # A job that ended well has given its space back; one that has just begun will make it.
+        return local if local.is_dir() or not self.history.state.is_final else None
+
+    def _has_ended(self, host: str) -> bool:
+        record = hosts.read(self.folder.host(host, self.attempt).record)
+        return record is not None and record.phase is Phase.ENDED
