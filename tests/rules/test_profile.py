@@ -87,6 +87,15 @@ def test_the_end_is_told_once(profiling):
     assert not profile.advance()
 
 
+def test_who_knows_that_the_job_has_ended_needs_no_marker(profiling):
+    profiling.samples({"cpu": [[1]]})
+    profile = Profile(profiling.folder)
+    profile.end()
+    assert profile.advance()
+    assert profile.is_all
+    assert len(cpu(profile)) == 1
+
+
 def test_a_growing_file_is_read_on_from_where_it_was_and_a_torn_line_waits(profiling):
     path = system_file(profiling)
     text = lines(1, 2, 3)

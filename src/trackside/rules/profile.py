@@ -50,16 +50,21 @@ class Profile:
         """The job has ended and nothing is left to read."""
         self.first_time: float | None = None
         """Of the first figure or event."""
+        self._is_ended = False
         self._system = _Folder(place, _SYSTEM, _SYSTEM_FILE)
         self._framework = _Folder(place, _FRAMEWORK, _TIMELINE_FILE)
         self._timelines: dict[str, Timeline] = {}
+
+    def end(self) -> None:
+        """Nothing more will come, whether or not a marker says so: the next `advance` reads all."""
+        self._is_ended = True
 
     def advance(self) -> bool:
         """Take in what was written meanwhile; whether there is anything to look at."""
         if self.is_all:
             return False
         # Asked first: what was there before the marker is then seen by the listing.
-        is_all = any(_exists(self.place, marker) for marker in _END_MARKERS)
+        is_all = self._is_ended or any(_exists(self.place, marker) for marker in _END_MARKERS)
         changed = self._read_system(everything=is_all) | self._read_framework(everything=is_all)
         self.is_all = is_all
         if changed and self.first_time is None:

@@ -41,7 +41,12 @@ def system_usage(profile: Profile) -> dict[str, Any]:
                 name: overall(table.samples(dimension).column(name))
                 for name in table.names(dimension)
             }
-            for dimension in table.dimensions
+            for dimension in sorted(table.dimensions, key=_order)
         }
         for node, table in sorted(profile.nodes.items())
     }
+
+
+def _order(dimension: str) -> tuple[int, str]:
+    known = list(_TITLES)
+    return known.index(dimension) if dimension in known else len(known), dimension
