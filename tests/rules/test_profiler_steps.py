@@ -34,6 +34,13 @@ def test_as_many_outliers_as_allowed_are_silent(profiling):
     assert judge(StepOutlier(), profiling.end()) == []
 
 
+def test_a_first_step_that_compiles_does_not_hide_the_others(profiling):
+    profiling.steps([60.0] + [0.5 if step % 30 == 7 else 0.01 for step in range(400)])
+    [finding] = judge(StepOutlier(), profiling.end())
+    assert finding.value == 15
+    assert "The longest is step 0 with 60.00 s" in finding.message
+
+
 @pytest.mark.parametrize(("steps", "expected"), [(100, 0), (101, 1)])
 def test_a_hundred_steps_are_not_enough(profiling, steps, expected):
     profiling.steps([0.5 if step % 50 == 7 else 0.01 for step in range(steps)])

@@ -25,9 +25,10 @@ class StepOutlier(ProfilerRule):
     """Some steps take far longer than the others.
 
     For each process and mode with more than 100 steps: an outlier takes longer than the mean plus
-    `stddev` standard deviations. Fires when there are more than `n_outliers`. On a machine without
-    GPUs this is also how a data loader that stalls shows itself: the finding says how busy the
-    processors were in these steps, and in the others.
+    `stddev` standard deviations. Fires when there are more than `n_outliers`. The first step, which
+    compiles and allocates, is left out of the mean and the deviation: it would hide the others. On
+    a machine without GPUs this is also how a data loader that stalls shows itself: the finding says
+    how busy the processors were in these steps, and in the others.
     """
 
     advice = (
@@ -47,7 +48,7 @@ class StepOutlier(ProfilerRule):
             self.datapoints += len(steps)
             if len(steps) <= LEAST_STEPS:
                 continue
-            limit = float(steps.durations.mean() + self.stddev * steps.durations.std())
+            limit = outlier_limit(steps, self.stddev)
             outliers = steps.durations > limit
             self.violations += int(outliers.sum())
             if outliers.sum() > self.n_outliers:
@@ -216,6 +217,12 @@ class OverallFrameworkMetrics(ProfilerRule):
             each["count"] for phases in found.values() for each in phases.values()
         )
         return found
+
+
+def outlier_limit(steps: Events, deviations: float) -> float:
+    """How long a step may take, in seconds; of two steps at least."""
+    warm = steps.durations[1:]
+    return float(warm.mean() + deviations * warm.std())
 
 
 def _step_phases(profile: Profile, mode: str | None) -> Iterator[tuple[str, str]]:

@@ -68,7 +68,7 @@
   for (const canvas of document.querySelectorAll("canvas[data-heat]")) {
     const cells = new Uint16Array(bytes(canvas.dataset.heat));
     const steps = new Int32Array(bytes(canvas.dataset.steps));
-    const names = canvas.dataset.names.split("\n");
+    const names = JSON.parse(canvas.dataset.names);
     const low = +canvas.dataset.low, high = +canvas.dataset.high;
     const columns = canvas.width;
     const context = canvas.getContext("2d");
@@ -90,4 +90,6 @@
     });
     canvas.addEventListener("pointerleave", hush);
   }
+
+  document.documentElement.dataset.drawn = "yes";
 })();

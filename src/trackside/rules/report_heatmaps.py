@@ -1,6 +1,7 @@
 """Heat maps of layer against step: the size of gradients and weights, as the trial has them."""
 
 import base64
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -80,7 +81,7 @@ def heat_map_card(drawn: HeatMap, onsets: Mapping[int, str] | None = None) -> Ht
         data_bright=bright,
         data_figure=drawn.figure,
         data_steps=_packed(drawn.steps.astype("<i4")),
-        data_names="\n".join(drawn.names),
+        data_names=json.dumps(drawn.names),
     )
     labels = [element("li", _label(name), title=name) for name in drawn.names]
     rows = element("ol", *labels, class_="layers" if is_roomy else "layers dense")

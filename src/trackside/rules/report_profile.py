@@ -9,6 +9,7 @@ from trackside.rules.profile import STEP, Profile
 from trackside.rules.profile_tables import Events, Samples
 from trackside.rules.profiler_rule import CPU, GPU, GPU_MEMORY, IO_WAIT
 from trackside.rules.profiler_statistics import OVERALL, percentile
+from trackside.rules.profiler_steps import outlier_limit
 from trackside.rules.profiler_usage import system_usage
 from trackside.rules.report_charts import Line, histogram, line_chart, short
 from trackside.rules.report_markup import Html, element, joined
@@ -95,7 +96,7 @@ def _step_phases(profile: Profile | None) -> list[tuple[str, str, Events]]:
 
 def _steps_of(worker: str, phase: str, steps: Events) -> Html:
     mode, durations = phase.removeprefix(STEP), steps.durations
-    limit = float(durations.mean() + OUTLIER_DEVIATIONS * durations.std())
+    limit = outlier_limit(steps, OUTLIER_DEVIATIONS) if len(steps) > 1 else np.inf
     outliers = durations > limit
     gaps = steps.starts[1:] - steps.ends[:-1]
     facts = [
