@@ -1,7 +1,9 @@
 """All profiler rules at once, and the files they leave."""
 
 import json
+import re
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 
@@ -154,3 +156,13 @@ def test_every_report_is_json(rule, sick):
         "RuleParameters",
     ]
     json.loads(json.dumps(report, allow_nan=False))
+
+
+@pytest.mark.parametrize("rule", catalog.PROFILER_RULES.values(), ids=lambda rule: rule.name())
+def test_every_rule_is_on_the_page_with_its_parameters_and_defaults(rule):
+    page = (Path(__file__).parents[2] / "docs" / "rules" / "profiler.md").read_text()
+    [content] = re.findall(rf"^## {rule.name()}\n(.*?)(?=^## |\Z)", page, re.M | re.S)
+    for each in parameters_of(rule):
+        if rule is not ProfilerReport and each.name != "scan_interval_us":
+            default = f"{each.default:g}" if isinstance(each.default, float) else each.default
+            assert f"| `{each.name}` | {default} |" in content
