@@ -27,6 +27,7 @@ def box(values: Array) -> dict[str, float]:
 
 
 def overall(values: Array) -> dict[str, Any]:
+    values = values[~np.isnan(values)]
     if not len(values):
         return {}
     top, p99, p95, p50, least = np.percentile(values, [100, 99, 95, 50, 0]).tolist()

@@ -6,6 +6,7 @@ from typing import Any
 
 from trackside.finding import Finding
 from trackside.rules.profile import Profile, Window
+from trackside.rules.profile_tables import NodeTable
 from trackside.rules.profiler_rule import CPU, GPU, GPU_MEMORY, IO_WAIT, ProfilerRule
 from trackside.rules.profiler_statistics import overall
 
@@ -37,16 +38,19 @@ def system_usage(profile: Profile) -> dict[str, Any]:
     """By node and resource, and by core, GPU or card below them: max p99 p95 p50 min."""
     return {
         node: {
-            _TITLES.get(dimension, dimension): {
+            title: {
                 name: overall(table.samples(dimension).column(name))
                 for name in table.names(dimension)
             }
-            for dimension in sorted(table.dimensions, key=_order)
+            for dimension, title in ordered_dimensions(table)
         }
         for node, table in sorted(profile.nodes.items())
     }
 
 
-def _order(dimension: str) -> tuple[int, str]:
+def ordered_dimensions(table: NodeTable) -> list[tuple[str, str]]:
+    """With their titles; those that nobody knows come last, under their own names."""
     known = list(_TITLES)
-    return known.index(dimension) if dimension in known else len(known), dimension
+    found = [each for each in known if each in table.dimensions]
+    found += [each for each in table.dimensions if each not in known]
+    return [(each, _TITLES.get(each, each)) for each in found]

@@ -67,13 +67,14 @@ def heat_map_card(drawn: HeatMap, onsets: Mapping[int, str] | None = None) -> Ht
     if drawn.left_out:
         notes += f"; {drawn.left_out} further tensors between these are left out"
     is_roomy = len(drawn.names) <= ROOMY
+    row_height = max(14, 60 // len(drawn.names)) if is_roomy else 11
     canvas = element(
         "canvas",
         role="img",
         aria_label=f"{drawn.title} by layer and step",
         width=len(drawn.steps),
         height=len(drawn.names),
-        style=f"height:{max((14 if is_roomy else 10) * len(drawn.names), 60)}px",
+        style=f"height:{row_height * len(drawn.names)}px",
         data_heat=_encoded(drawn.levels, low, high),
         data_low=low,
         data_high=high,
@@ -84,7 +85,8 @@ def heat_map_card(drawn: HeatMap, onsets: Mapping[int, str] | None = None) -> Ht
         data_names=json.dumps(drawn.names),
     )
     labels = [element("li", _label(name), title=name) for name in drawn.names]
-    rows = element("ol", *labels, class_="layers" if is_roomy else "layers dense")
+    kind = "layers" if is_roomy else "layers dense"
+    rows = element("ol", *labels, class_=kind, style=f"--row:{row_height}px")
     scale = element(
         "div",
         element("span", f"{10**dark:.1e}"),

@@ -1,23 +1,25 @@
 """The profiler's part of a report: step times, and how much of each resource was used."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from trackside.capture.dtypes import Array
-from trackside.rules.profile import STEP, Profile
+from trackside.rules.profile import STEP, Profile, mean_of_columns
 from trackside.rules.profile_tables import Events, Samples
 from trackside.rules.profiler_rule import CPU, GPU, GPU_MEMORY, IO_WAIT
-from trackside.rules.profiler_statistics import OVERALL, percentile
+from trackside.rules.profiler_statistics import OVERALL, overall, percentile
 from trackside.rules.profiler_steps import outlier_limit
-from trackside.rules.profiler_usage import system_usage
-from trackside.rules.report_charts import Line, histogram, line_chart, short
+from trackside.rules.profiler_usage import ordered_dimensions
+from trackside.rules.report_charts import MOST_LINES, Line, histogram, line_chart, short
 from trackside.rules.report_markup import Html, element, joined
 from trackside.rules.report_sections import section, span, table, tiles
 
 MOST_WORKERS = 4
 """Whose steps are drawn; the table has all."""
 OUTLIER_DEVIATIONS = 3.0
+MOST_NAMES = 8
+"""Rows of one resource in a table; of more cores than this, their mean and the busiest."""
 _CHARTS = (
     (CPU, "Cores"),
     (IO_WAIT, "Waiting for disks"),
@@ -54,17 +56,20 @@ def usage_section(profile: Profile | None) -> Html | None:
     if profile is None or not profile.nodes:
         return None
     parts = []
-    for node, resources in system_usage(profile).items():
+    for node, nodes_table in sorted(profile.nodes.items()):
         rows = [
-            (resource, name, *(short(figures[key]) for key in OVERALL))
-            for resource, names in resources.items()
-            for name, figures in names.items()
-            if figures
+            (title, name, *(short(figures[key]) for key in OVERALL))
+            for dimension, title in ordered_dimensions(nodes_table)
+            for name, values in _few(nodes_table.samples(dimension), MOST_NAMES)
+            if (figures := overall(values))
         ]
-        title = element("h3", node)
         headings = ("resource", "what", *OVERALL)
-        parts += [title, element("div", table(headings, rows, numbers=len(OVERALL)), class_="card")]
-    about = "Percentiles over the whole job; network and disks in bytes per second, the rest in %."
+        content = table(headings, rows, numbers=len(OVERALL))
+        parts += [element("h3", node), element("div", content, class_="card")]
+    about = (
+        "Percentiles over the whole job; network and disks in bytes per second, the rest in %. "
+        "Busiest: the highest of them all at each moment."
+    )
     return section("usage", "Use of resources", about, *parts)
 
 
@@ -74,15 +79,33 @@ def samples_section(profile: Profile | None) -> Html | None:
         return None
     drawn = []
     for dimension, title in _CHARTS:
+        names = len(profile.columns(dimension))
         lines = [
-            _line(node, name, table_.samples(dimension), profile.first_time, len(profile.nodes) > 1)
-            for node, table_ in sorted(profile.nodes.items())
-            for name in table_.names(dimension)
+            Line(
+                f"{node} {name}" if len(profile.nodes) > 1 else name,
+                samples.times[~np.isnan(values)] - profile.first_time,
+                values[~np.isnan(values)],
+            )
+            for node, nodes_table in sorted(profile.nodes.items())
+            for samples in [nodes_table.samples(dimension)]
+            for name, values in _few(samples, MOST_LINES if names <= MOST_LINES else 1)
         ]
         if lines:
             drawn.append(line_chart(title, lines, unit="%", x_name="second", zero=True))
     about = "What each node did, over the seconds since the first look."
     return section("machine", "Machine", about, element("div", *drawn, class_="grid"))
+
+
+def _few(samples: Samples, most: int) -> Iterator[tuple[str, Array]]:
+    """Each figure; of more than `most` their mean and, at each moment, the highest."""
+    if len(samples.names) <= most:
+        for place, name in enumerate(samples.names):
+            yield name, samples.values[:, place]
+    else:
+        told = np.isfinite(samples.values).any(axis=1)
+        yield f"mean of {len(samples.names)}", mean_of_columns(samples.values)
+        highest = np.where(np.isnan(samples.values), -np.inf, samples.values).max(axis=1)
+        yield "busiest", np.where(told, highest, np.nan)
 
 
 def _step_phases(profile: Profile | None) -> list[tuple[str, str, Events]]:
@@ -100,7 +123,7 @@ def _steps_of(worker: str, phase: str, steps: Events) -> Html:
     outliers = durations > limit
     gaps = steps.starts[1:] - steps.ends[:-1]
     facts = [
-        (f"{mode} steps of {worker}", f"{len(steps):,}"),
+        (f"{mode} steps, {worker}", f"{len(steps):,}"),
         ("median", span(percentile(durations, 50))),
         ("95th percentile", span(percentile(durations, 95))),
         ("longest", span(float(durations.max()))),
@@ -127,10 +150,3 @@ def _marks(steps: Events, outliers: Array, scale: float) -> tuple[Array, Array]:
 
 def _five(values: Array) -> Sequence[float]:
     return [*(percentile(values, each) for each in (50, 95, 99)), values.max(), values.min()]
-
-
-def _line(node: str, name: str, samples: Samples, start: float, is_labelled: bool) -> Line:
-    values = samples.values[:, samples.names.index(name)]
-    told = ~np.isnan(values)
-    label = f"{node} {name}" if is_labelled else name
-    return Line(label, samples.times[told] - start, values[told])
