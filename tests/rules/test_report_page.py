@@ -198,6 +198,17 @@ def test_rules_are_listed_with_their_statuses(tmp_path):
     assert "LowGPUUtilizationnothing to watch" in text
 
 
+def test_vitals_are_curves_and_those_of_layers_a_map(tmp_path):
+    names = ["vitals/gradient_norm", "vitals/input/fingerprint"]
+    names += [f"vitals/activation/{layer}/std" for layer in ("conv1", "conv2")]
+    trial = make_trial(tmp_path, names)
+    parsed = Parsed(report_page(Material(Head("job", "Completed"), trial=trial)))
+    assert [each["aria-label"] for each in parsed.of("svg")] == ["gradient_norm"]
+    [canvas] = parsed.of("canvas")
+    assert canvas["height"] == "2"
+    assert "conv1/std" in parsed.text
+
+
 def levels(card: bytes) -> Any:
     [canvas] = Parsed(card).of("canvas")
     cells = np.frombuffer(base64.b64decode(canvas["data-heat"] or ""), "<u2")
@@ -206,7 +217,7 @@ def levels(card: bytes) -> Any:
 
 def test_a_heat_map_has_a_row_for_each_layer_in_natural_order(tmp_path):
     names = [f"gradient/layer.{place}.weight" for place in (10, 2, 1)]
-    drawn = heat_map(make_trial(tmp_path, names), "gradients", "Gradients")
+    drawn = heat_map(make_trial(tmp_path, names), names, "Gradients")
     assert drawn is not None
     assert drawn.names == tuple(f"gradient/layer.{place}.weight" for place in (1, 2, 10))
     assert drawn.steps.tolist() == list(range(12))
@@ -220,7 +231,7 @@ def test_zeros_and_values_that_are_not_finite_stand_out(tmp_path):
     recording = Recording(tmp_path)
     for step, value in enumerate([1.0, 0.0, float("nan"), float("inf")]):
         recording.step(step, {"gradient/a": [value, value]})
-    drawn = heat_map(recording.end(), "gradients", "Gradients")
+    drawn = heat_map(recording.end(), ["gradient/a"], "Gradients")
     assert drawn is not None
     assert levels(heat_map_card(drawn).encode())[0, 1:].tolist() == [ZERO, NOT_FINITE, NOT_FINITE]
 
@@ -232,7 +243,7 @@ def test_many_steps_and_many_layers_stay_within_bounds(tmp_path):
         values: dict[str, Any] = {name: [1.0] for name in names}
         values["gradient/layer.7"] = [float("nan") if step == 333 else 1.0]
         recording.step(step, values)
-    drawn = heat_map(recording.end(), "gradients", "Gradients")
+    drawn = heat_map(recording.end(), names, "Gradients")
     assert drawn is not None
     assert drawn.levels.shape == (300, 400)
     assert drawn.left_out == 20

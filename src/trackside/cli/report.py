@@ -50,6 +50,7 @@ def report(job: str, output: Path | None, is_opened: bool) -> None:
     """
     path = output or Path(f"{job}.html")
     page = report_page(gather(job, local_jobs()))
+    path.parent.mkdir(parents=True, exist_ok=True)
     durable.write_bytes(path, page)
     print(f"{path}  ({len(page) / 1e6:.1f} MB)")
     if is_opened:
@@ -188,7 +189,9 @@ def _opened_trial(place: Location, home: Path, gaps: list[str]) -> Trial | None:
     try:
         if not any(True for prefix in prefixes for _ in place.store.list(prefix)):
             return None
-        return create_trial(place.uri, home=home)
+        trial = create_trial(place.uri, home=home)
+        trial.dynamic_refresh = False  # one page, one state
+        return trial
     except (TracksideError, SMDebugError) as error:
         gaps.append(f"The saved tensors cannot be read: {error}")
         return None

@@ -3,7 +3,7 @@
 import base64
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,9 +39,9 @@ class HeatMap:
     """Rows that there was no room for."""
 
 
-def heat_map(trial: Trial, collection: str, title: str) -> HeatMap | None:
-    """None when nothing of the collection is saved, or only values too large to read here."""
-    names = sorted(trial.tensor_names(collection=collection), key=_natural)
+def heat_map(trial: Trial, saved: Sequence[str], title: str) -> HeatMap | None:
+    """None when there is nothing to draw, or only values too large to read here."""
+    names = sorted(saved, key=_natural)
     figure = _figure_of(trial, names)
     if not names or figure is None:
         return None
@@ -195,4 +195,4 @@ def _natural(name: str) -> list[tuple[int, str]]:
 
 
 def _label(name: str) -> str:
-    return name.removeprefix("gradient/")
+    return re.sub("^(gradient|vitals/activation)/", "", name)

@@ -18,6 +18,7 @@ from trackside.rules.report_markup import Html, element, joined
 MOST_CHARTS = 48
 MOST_FINDINGS = 25
 """Rows of one rule's table."""
+_PREFIX = re.compile("^(scalar|vitals)/")
 MACHINE = "system/"
 """Begins the runs with the machine's figures."""
 _STYLES = {
@@ -142,8 +143,14 @@ def curves_section(material: Material) -> Html | None:
 def layers_section(material: Material) -> Html | None:
     if material.trial is None:
         return None
-    kinds = {"gradients": "Gradients", "weights": "Weights", "biases": "Biases"}
-    maps = [heat_map(material.trial, name, title) for name, title in kinds.items()]
+    trial = material.trial
+    kinds = {
+        "Gradients": trial.tensor_names(collection="gradients"),
+        "Weights": trial.tensor_names(collection="weights"),
+        "Biases": trial.tensor_names(collection="biases"),
+        "Spread of activations": trial.tensor_names(regex="^vitals/activation/.*/std$"),
+    }
+    maps = [heat_map(trial, names, title) for title, names in kinds.items()]
     onsets = _onsets(material.findings)
     drawn = [heat_map_card(each, onsets) for each in maps if each is not None]
     if not drawn:
@@ -318,24 +325,22 @@ def _is_twice(tag: str, known: Mapping[str, object]) -> bool:
 
 
 def _captured_charts(material: Material) -> list[tuple[str, list[Line]]]:
-    """Losses and scalars that only the trial has."""
+    """Losses, vitals and scalars that only the trial has."""
     trial = material.trial
     if trial is None:
         return []
     losses = [each for each in trial.tensor_names(collection="losses") if "_input_" not in each]
-    names = [
-        *losses,
-        *(name for name in trial.tensor_names(regex="^scalar/") if name not in losses),
-    ]
+    # Those of single layers are a map, and a checksum is no curve.
+    vitals = trial.tensor_names(regex=r"^vitals/(?!activation/|input/fingerprint)")
+    names = dict.fromkeys([*losses, *vitals, *trial.tensor_names(regex="^scalar/")])
     drawn = {tag for _, tag in (material.curves.scalars if material.curves else {})}
     charts = []
-    for name in names:
-        if name.removeprefix("scalar/") not in drawn:
-            cube = trial.cube([name], "mean")
-            kept = cube.saved[:, 0]
-            line = Line(name, np.array(cube.steps)[kept], cube.values[kept, 0])
-            if len(line.x):
-                charts.append((name, [line]))
+    for name in [each for each in names if _PREFIX.sub("", each) not in drawn][:MOST_CHARTS]:
+        cube = trial.cube([name], "mean")
+        kept = cube.saved[:, 0]
+        line = Line(name, np.array(cube.steps)[kept], cube.values[kept, 0])
+        if len(line.x):
+            charts.append((_PREFIX.sub("", name), [line]))
     return charts
 
 
