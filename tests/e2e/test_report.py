@@ -18,13 +18,14 @@ from trackside.rules.profiler_steps import MaxInitializationTime, StepOutlier
 from trackside.rules.profiler_usage import system_usage
 from trackside.status import Status
 
-# The loader of every thirtieth batch sleeps. Steps are timed and written as smdebug writes them.
+# The loader of every thirtieth batch sleeps.
 STALLED = (
     NET
     + """
 import time
 from pathlib import Path
 from torch.utils.tensorboard import SummaryWriter
+from trackside.capture.step_events import StepEvents
 
 class Batches(torch.utils.data.IterableDataset):
     def __iter__(self):
@@ -34,15 +35,10 @@ class Batches(torch.utils.data.IterableDataset):
             x = torch.randn(16, 1, 10, 10)
             yield x, (x.mean((1, 2, 3)) * 40).long().clamp(0, 9)
 
-began = time.time_ns() // 1000
-records = [
-    {"name": "process_name", "ph": "M", "pid": 0,
-     "args": {"start_time_since_epoch_in_micros": began}},
-    {"name": "process_name", "ph": "M", "pid": 1, "args": {"name": "Step:ModeKeys.TRAIN"}},
-]
+steps = StepEvents(Path("/opt/ml/output/profiler"), "9-algo-1")
 optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
 writer = SummaryWriter("/opt/ml/output/tensorboard")
-last = began
+began = time.time_ns() // 1000
 for step, (x, y) in enumerate(torch.utils.data.DataLoader(Batches(), batch_size=None)):
     optimizer.zero_grad()
     loss = criterion(model(x), y)
@@ -50,14 +46,10 @@ for step, (x, y) in enumerate(torch.utils.data.DataLoader(Batches(), batch_size=
     optimizer.step()
     writer.add_scalar("loss/train <&>", loss.item(), step)
     now = time.time_ns() // 1000
-    records.append({"name": "Step:ModeKeys.TRAIN", "ph": "X", "pid": 1, "tid": 0,
-                    "ts": last - began, "dur": now - last, "args": {"step_num": step}})
-    last = now
+    steps.add("TRAIN", step, began, now - began)
+    began = now
 writer.close()
-folder = Path("/opt/ml/output/profiler/framework/pevents/2026010100")
-folder.mkdir(parents=True)
-lines = ",\\n".join(map(json.dumps, records))
-(folder / f"{last}_9-algo-1_pythontimeline.json").write_text(f"[\\n{lines}\\n]\\n")
+steps.close()
 """
 )
 WATCHED = {
