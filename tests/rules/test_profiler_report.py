@@ -12,7 +12,6 @@ from trackside.rules import catalog
 from trackside.rules.parameters import InvalidParameters, build, parameters_of
 from trackside.rules.profile import Profile
 from trackside.rules.profiler_report import RULES, ProfilerReport
-from trackside.storage.locate import locate
 
 
 @pytest.fixture
@@ -82,28 +81,28 @@ def test_a_parameter_that_no_rule_has_is_refused():
         build(ProfilerReport, {"StepOutlier_stdev": "3"})
 
 
-def test_its_files_are_a_page_a_notebook_and_a_report_of_each_rule(sick, tmp_path):
+def test_its_files_are_a_page_a_notebook_and_a_report_of_each_rule(sick):
     rule = ProfilerReport()
     judge(rule, sick)
-    place = locate(tmp_path / "rule-output" / "ProfilerReport", home=tmp_path)
-    rule.leave_files(sick, place)
-    folder = tmp_path / "rule-output" / "ProfilerReport" / "profiler-output"
-    assert {path.stem for path in (folder / "profiler-reports").iterdir()} == {
-        each.name() for each in RULES
+    files = rule.files(sick)
+    assert set(files) == {
+        "profiler-output/profiler-report.html",
+        "profiler-output/profiler-report.ipynb",
+        *(f"profiler-output/profiler-reports/{each.name()}.json" for each in RULES),
     }
-    outlier = json.loads((folder / "profiler-reports" / "StepOutlier.json").read_text())
+    outlier = json.loads(files["profiler-output/profiler-reports/StepOutlier.json"])
     assert outlier["RuleTriggered"] >= 1
     assert (outlier["Violations"], outlier["Datapoints"]) == (11, 200)
     assert "stddev:3.0\nmode:None\nn_outliers:10" in outlier["RuleParameters"]
     details = outlier["Details"]["0-algo-1"]["Step:ModeKeys.TRAIN"]
     assert {"mean", "stddev", "p25", "p50", "p75", "p95", "upper", "lower"} <= set(details)
-    low = json.loads((folder / "profiler-reports" / "LowGPUUtilization.json").read_text())
+    low = json.loads(files["profiler-output/profiler-reports/LowGPUUtilization.json"])
     assert low["Details"]["algo-1"]["gpu0"]["p95"] == 5
-    usage = json.loads((folder / "profiler-reports" / "OverallSystemUsage.json").read_text())
+    usage = json.loads(files["profiler-output/profiler-reports/OverallSystemUsage.json"])
     assert usage["Details"]["algo-1"]["CPU"]["cpu1"] == dict.fromkeys(
         ("max", "p99", "p95", "p50", "min"), 30
     )
-    notebook = json.loads((folder / "profiler-report.ipynb").read_text())
+    notebook = json.loads(files["profiler-output/profiler-report.ipynb"])
     assert notebook["nbformat"] == 4
     assert "StepOutlier" in "".join(notebook["cells"][0]["source"])
     for cell in notebook["cells"]:

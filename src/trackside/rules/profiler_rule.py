@@ -9,7 +9,6 @@ from trackside.finding import Finding
 from trackside.rules.builtin import BuiltInRule
 from trackside.rules.parameters import parameter, parameters_of
 from trackside.rules.profile import Profile, Window
-from trackside.storage.locate import Location
 
 CPU = "CPUUtilization"
 IO_WAIT = "I/OWaitPercentage"
@@ -65,11 +64,6 @@ class ProfilerRule(BuiltInRule[Profile]):
     def files(self, profile: Profile) -> Mapping[str, bytes]:
         """What it leaves below `rule-output/<configuration>/` of the job, by name."""
         return {}
-
-    def leave_files(self, profile: Profile, place: Location) -> None:
-        """Put them there, each whole or not at all; what was there before is replaced."""
-        for name, data in self.files(profile).items():
-            place.store.put(place.child(name).key, data)
 
     def tell(self, key: Hashable, finding: Finding) -> Iterator[Finding]:
         """The finding, unless that thing's was told before. Counts the window either way."""
