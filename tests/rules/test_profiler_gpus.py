@@ -36,7 +36,7 @@ class TestLowGPUUtilization:
         assert finding.advice
 
     def test_the_threshold_itself_is_neither_below_nor_above(self, profiling):
-        profiling.samples({"gpu": [[70]] * 57 + [[0]] * 3})
+        profiling.samples({"gpu": [[70]] * 54 + [[0]] * 6})
         assert judge(LowGPUUtilization(patience=50, window=60), profiling.end()) == []
 
     def test_a_busy_gpu_that_often_idles_fluctuates(self, profiling):
