@@ -1,6 +1,5 @@
 """Rules about GPUs that wait: for processors, for disks."""
 
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -57,23 +56,8 @@ class CPUBottleneck(ProfilerRule):
     _tallies: dict[str, _Tally] = field(default_factory=dict, init=False)
 
     def judge(self, window: Window) -> Iterator[Finding]:
-        for node, tally in _gpu_nodes(window.profile, self._tallies):
-            tally.count(window, node, CPU, self.gpu_threshold, self.cpu_threshold)
-            if tally.looks > self.patience and tally.percent > self.threshold:
-                finding = Finding(
-                    rule=self.name(),
-                    worker=node,
-                    value=tally.percent,
-                    threshold=self.threshold,
-                    message=(
-                        f"On {node}, in {tally.percent:.0f} % of {tally.looks:,} looks (more than "
-                        f"{self.threshold:g} %), a GPU was used less than {self.gpu_threshold:g} % "
-                        f"while a core was used more than {self.cpu_threshold:g} %."
-                    ),
-                    advice=self.advice,
-                )
-                yield from self.tell(node, finding)
-        _sum_up(self, self._tallies)
+        what = f"a core was used more than {self.cpu_threshold:g} %"
+        yield from _judge(self, self._tallies, window, CPU, self.cpu_threshold, what)
 
     def missing(self, profile: Profile) -> str:
         return "" if profile.columns(GPU) else NO_GPU
@@ -102,23 +86,8 @@ class IOBottleneck(ProfilerRule):
     _tallies: dict[str, _Tally] = field(default_factory=dict, init=False)
 
     def judge(self, window: Window) -> Iterator[Finding]:
-        for node, tally in _gpu_nodes(window.profile, self._tallies):
-            tally.count(window, node, IO_WAIT, self.gpu_threshold, self.io_threshold)
-            if tally.looks > self.patience and tally.percent > self.threshold:
-                finding = Finding(
-                    rule=self.name(),
-                    worker=node,
-                    value=tally.percent,
-                    threshold=self.threshold,
-                    message=(
-                        f"On {node}, in {tally.percent:.0f} % of {tally.looks:,} looks (more than "
-                        f"{self.threshold:g} %), a GPU was used less than {self.gpu_threshold:g} % "
-                        f"while a core spent more than {self.io_threshold:g} % waiting for a disk."
-                    ),
-                    advice=self.advice,
-                )
-                yield from self.tell(node, finding)
-        _sum_up(self, self._tallies)
+        what = f"a core spent more than {self.io_threshold:g} % waiting for a disk"
+        yield from _judge(self, self._tallies, window, IO_WAIT, self.io_threshold, what)
 
     def missing(self, profile: Profile) -> str:
         return "" if profile.columns(GPU) else NO_GPU
@@ -127,12 +96,31 @@ class IOBottleneck(ProfilerRule):
         return _shares(self._tallies, "io_bottlenecks")
 
 
-def _gpu_nodes(profile: Profile, tallies: dict[str, _Tally]) -> list[tuple[str, _Tally]]:
-    nodes = Counter(node for node, _ in profile.columns(GPU))
-    return [(node, tallies.setdefault(node, _Tally())) for node in nodes]
-
-
-def _sum_up(rule: ProfilerRule, tallies: dict[str, _Tally]) -> None:
+def _judge(
+    rule: CPUBottleneck | IOBottleneck,
+    tallies: dict[str, _Tally],
+    window: Window,
+    cause: str,
+    limit: float,
+    what: str,
+) -> Iterator[Finding]:
+    for node in sorted({node for node, _ in window.profile.columns(GPU)}):
+        tally = tallies.setdefault(node, _Tally())
+        tally.count(window, node, cause, rule.gpu_threshold, limit)
+        if tally.looks > rule.patience and tally.percent > rule.threshold:
+            finding = Finding(
+                rule=rule.name(),
+                worker=node,
+                value=tally.percent,
+                threshold=rule.threshold,
+                message=(
+                    f"On {node}, in {tally.percent:.0f} % of {tally.looks:,} looks (more than "
+                    f"{rule.threshold:g} %), a GPU was used less than {rule.gpu_threshold:g} % "
+                    f"while {what}."
+                ),
+                advice=rule.advice,
+            )
+            yield from rule.tell(node, finding)
     rule.datapoints = sum(tally.looks for tally in tallies.values())
     rule.violations = sum(tally.waiting for tally in tallies.values())
 

@@ -11,7 +11,10 @@ import numpy as np
 from trackside.capture.dtypes import Array
 from trackside.capture.modes import ModeKeys
 from trackside.capture.trial import Trial
+from trackside.rules.report_facts import Material
+from trackside.rules.report_findings import onsets
 from trackside.rules.report_markup import Html, element
+from trackside.rules.report_sections import section
 
 MOST_COLUMNS = 400
 MOST_ROWS = 300
@@ -39,6 +42,28 @@ class HeatMap:
     """Rows that there was no room for."""
 
 
+def layers_section(material: Material) -> Html | None:
+    if material.trial is None:
+        return None
+    trial = material.trial
+    kinds = {
+        "Gradients": trial.tensor_names(collection="gradients"),
+        "Weights": trial.tensor_names(collection="weights"),
+        "Biases": trial.tensor_names(collection="biases"),
+        "Spread of activations": trial.tensor_names(regex="^vitals/activation/.*/std$"),
+    }
+    maps = [heat_map(trial, names, title) for title, names in kinds.items()]
+    marks = onsets(material.findings)
+    drawn = [heat_map_card(each, marks) for each in maps if each is not None]
+    if not drawn:
+        return None
+    about = (
+        "Each row is a tensor, each column a step; dark is small, bright is large. A row that "
+        "darkens stops learning, one that brightens may explode. Marks on top: findings begin."
+    )
+    return section("layers", "Layers", about, *drawn)
+
+
 def heat_map(trial: Trial, saved: Sequence[str], title: str) -> HeatMap | None:
     """None when there is nothing to draw, or only values too large to read here."""
     names = sorted(saved, key=_natural)
@@ -53,8 +78,8 @@ def heat_map(trial: Trial, saved: Sequence[str], title: str) -> HeatMap | None:
     return HeatMap(title, figure, tuple(chosen), steps, levels.T, len(names) - len(chosen))
 
 
-def heat_map_card(drawn: HeatMap, onsets: Mapping[int, str] | None = None) -> Html:
-    """`onsets`: what began at which step."""
+def heat_map_card(drawn: HeatMap, began: Mapping[int, str] | None = None) -> Html:
+    """`began`: what rules found, by the step at which it began."""
     finite = drawn.levels[np.isfinite(drawn.levels)]
     low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 1.0)
     if high - low < 1e-9:
@@ -98,7 +123,7 @@ def heat_map_card(drawn: HeatMap, onsets: Mapping[int, str] | None = None) -> Ht
         element("span", "zero"),
         class_="legend",
     )
-    marks = [_mark(drawn.steps, step, rules) for step, rules in (onsets or {}).items()]
+    marks = [_mark(drawn.steps, step, rules) for step, rules in (began or {}).items()]
     picture = element(
         "div",
         element("div", *marks, class_="marks") if marks else None,

@@ -6,7 +6,13 @@ from dataclasses import replace
 from importlib.resources import files
 
 from trackside.finding import Finding
-from trackside.rules import report_profile, report_sections
+from trackside.rules import (
+    report_curves,
+    report_findings,
+    report_heatmaps,
+    report_profile,
+    report_sections,
+)
 from trackside.rules.profile import Profile
 from trackside.rules.profiler_rule import ProfilerRule
 from trackside.rules.report_facts import Head, Material
@@ -21,14 +27,14 @@ def report_page(material: Material) -> bytes:
     head = replace(material.head, facts=[count, *material.head.facts])
     material = replace(material, head=head)
     sections = {
-        "Findings": report_sections.findings_section(material),
-        "Curves": report_sections.curves_section(material),
-        "Layers": report_sections.layers_section(material),
-        "Machine": report_sections.machine_section(material)
+        "Findings": report_findings.findings_section(material),
+        "Curves": report_curves.curves_section(material),
+        "Layers": report_heatmaps.layers_section(material),
+        "Machine": report_curves.machine_section(material)
         or report_profile.samples_section(material.profile),
         "Step times": report_profile.steps_section(material.profile),
         "Use of resources": report_profile.usage_section(material.profile),
-        "Rules": report_sections.rules_section(material),
+        "Rules": report_findings.rules_section(material),
         "Not captured": report_sections.gaps_section(material.gaps),
     }
     return _page(material, {title: each for title, each in sections.items() if each is not None})
@@ -50,11 +56,11 @@ def profiler_page(
         head, found, profile=profile, profiler_rules=rules, made=_stamp(end or time.time())
     )
     sections = {
-        "Findings": report_sections.findings_section(material),
+        "Findings": report_findings.findings_section(material),
         "Machine": report_profile.samples_section(profile),
         "Step times": report_profile.steps_section(profile),
         "Use of resources": report_profile.usage_section(profile),
-        "Rules": report_sections.rules_section(material),
+        "Rules": report_findings.rules_section(material),
     }
     return _page(material, {title: each for title, each in sections.items() if each is not None})
 
