@@ -7,17 +7,28 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from trackside.capture.modes import ModeKeys
+from trackside.capture.trial import Trial
 from trackside.curves.downsample import in_order
 from trackside.curves.event_reader import TOP, Series
-from trackside.rules.report_charts import Line, line_chart
+from trackside.rules.report_charts import Line, line_chart, short
 from trackside.rules.report_facts import Material
 from trackside.rules.report_markup import Html, element
-from trackside.rules.report_sections import section
+from trackside.rules.report_sections import section, tiles
 
 MOST_CHARTS = 48
 MACHINE = "system/"
 """Begins the runs with the machine's figures."""
-_PREFIX = re.compile("^(scalar|vitals)/")
+VITALS = "vitals/"
+"""Begins the names of what the hook measures of every training."""
+_FIRST_VITALS = (
+    "gradient_norm",
+    "update_ratio",
+    "step_seconds",
+    "samples_per_second",
+    "predictions/accuracy",
+    "learning_rate/0",
+)
+"""What most people look at; the others follow."""
 
 
 def curves_section(material: Material) -> Html | None:
@@ -30,6 +41,21 @@ def curves_section(material: Material) -> Html | None:
         about += f" {left_out} more are in TensorBoard: trackside tensorboard {material.head.name}"
     drawn = [line_chart(title, lines) for title, lines in charts[:MOST_CHARTS]]
     return section("curves", "Curves", about, element("div", *drawn, class_="grid"))
+
+
+def vitals_section(material: Material) -> Html | None:
+    """What the hook measures of every training; what never changes is told in figures."""
+    trial = material.trial
+    lines = [_captured(trial, name) for name in _vitals(trial)] if trial else []
+    lines = [Line(each.name.removeprefix(VITALS), each.x, each.y) for each in lines if len(each.x)]
+    if not lines:
+        return None
+    steady = [each.name for each in lines if bool((each.y == each.y[0]).all())]
+    charts = [line_chart(each.name, [each]) for each in lines if each.name not in steady]
+    facts = [(each.name, short(float(each.y[0]))) for each in lines if each.name in steady]
+    about = "What the hook measures of every training. The figures in boxes never changed."
+    drawn = element("div", *charts, class_="grid")
+    return section("vitals", "Vitals", about, drawn, tiles(facts) if facts else None)
 
 
 def machine_section(material: Material) -> Html | None:
@@ -71,9 +97,10 @@ _MACHINE_CHARTS = (
 
 def _scalar_charts(material: Material) -> list[tuple[str, list[Line]]]:
     """A chart for each tag, with a line for each run; losses first."""
+    vitals = _vitals(material.trial)
     by_tag: dict[str, list[Series]] = defaultdict(list)
     for (run, tag), series in sorted((material.curves.scalars if material.curves else {}).items()):
-        if not run.startswith(MACHINE):
+        if not run.startswith(MACHINE) and tag not in vitals:
             by_tag[tag].append(series)
     ordered = sorted(by_tag, key=lambda tag: ("loss" not in tag.lower(), tag))
     return [
@@ -90,23 +117,32 @@ def _is_twice(tag: str, known: Mapping[str, object]) -> bool:
 
 
 def _captured_charts(material: Material) -> list[tuple[str, list[Line]]]:
-    """Losses, vitals and scalars that only the trial has."""
+    """Losses and scalars that only the trial has."""
     trial = material.trial
     if trial is None:
         return []
     losses = [each for each in trial.tensor_names(collection="losses") if "_input_" not in each]
-    # Those of single layers are a map, and a checksum is no curve.
-    vitals = trial.tensor_names(regex=r"^vitals/(?!activation/|input/fingerprint)")
-    names = dict.fromkeys([*losses, *vitals, *trial.tensor_names(regex="^scalar/")])
+    names = dict.fromkeys([*losses, *trial.tensor_names(regex="^scalar/")])
     drawn = {tag for _, tag in (material.curves.scalars if material.curves else {})}
-    charts = []
-    for name in [each for each in names if _PREFIX.sub("", each) not in drawn][:MOST_CHARTS]:
-        cube = trial.cube([name], "mean")
-        kept = cube.saved[:, 0]
-        line = Line(name, np.array(cube.steps)[kept], cube.values[kept, 0])
-        if len(line.x):
-            charts.append((_PREFIX.sub("", name), [line]))
-    return charts
+    missing = [each for each in names if each.removeprefix("scalar/") not in drawn]
+    lines = [_captured(trial, name) for name in missing[:MOST_CHARTS]]
+    return [(line.name.removeprefix("scalar/"), [line]) for line in lines if len(line.x)]
+
+
+def _vitals(trial: Trial | None) -> list[str]:
+    """Without those of single layers, which are a map, and a checksum, which is no curve."""
+    if trial is None:
+        return []
+    names = trial.tensor_names(regex=f"^{VITALS}(?!activation/|input/fingerprint)")
+    first = {VITALS + name: place for place, name in enumerate(_FIRST_VITALS)}
+    return sorted(names, key=lambda name: (first.get(name, len(first)), name))
+
+
+def _captured(trial: Trial, name: str) -> Line:
+    """A tensor of one element at each of its steps."""
+    cube = trial.cube([name], "mean")
+    kept = cube.saved[:, 0]
+    return Line(name, np.array(cube.steps)[kept], cube.values[kept, 0])
 
 
 def _line(series: Series) -> Line:

@@ -29,6 +29,7 @@ def report_page(material: Material) -> bytes:
     sections = {
         "Findings": report_findings.findings_section(material),
         "Curves": report_curves.curves_section(material),
+        "Vitals": report_curves.vitals_section(material),
         "Layers": report_heatmaps.layers_section(material),
         "Machine": report_curves.machine_section(material)
         or report_profile.samples_section(material.profile),
@@ -83,6 +84,7 @@ def _page(material: Material, sections: dict[str, Html]) -> bytes:
 _ANCHORS = {
     "Findings": "findings",
     "Curves": "curves",
+    "Vitals": "vitals",
     "Layers": "layers",
     "Machine": "machine",
     "Step times": "steps",
