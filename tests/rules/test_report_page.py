@@ -198,15 +198,19 @@ def test_rules_are_listed_with_their_statuses(tmp_path):
     assert "LowGPUUtilizationnothing to watch" in text
 
 
-def test_vitals_are_curves_and_those_of_layers_a_map(tmp_path):
-    names = ["vitals/gradient_norm", "vitals/input/fingerprint"]
-    names += [f"vitals/activation/{layer}/std" for layer in ("conv1", "conv2")]
-    trial = make_trial(tmp_path, names)
-    parsed = Parsed(report_page(Material(Head("job", "Completed"), trial=trial)))
+def test_vitals_are_curves_unless_they_never_change_and_those_of_layers_a_map(tmp_path):
+    recording = Recording(tmp_path)
+    for step in range(12):
+        changing = ["gradient_norm", "input/fingerprint", "activation/a/std", "activation/b/std"]
+        values = {f"vitals/{name}": [step + 1.0] for name in changing}
+        recording.step(step, {**values, "vitals/batch_size": [32.0]})
+    material = Material(Head("job", "Completed"), trial=recording.end())
+    parsed = Parsed(report_page(material))
     assert [each["aria-label"] for each in parsed.of("svg")] == ["gradient_norm"]
+    assert "32batch_size" in parsed.text
     [canvas] = parsed.of("canvas")
     assert canvas["height"] == "2"
-    assert "conv1/std" in parsed.text
+    assert "a/std" in parsed.text
 
 
 def levels(card: bytes) -> Any:

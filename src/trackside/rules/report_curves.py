@@ -8,6 +8,7 @@ import numpy as np
 
 from trackside.capture.modes import ModeKeys
 from trackside.capture.trial import Trial
+from trackside.capture.trial_layout import VITALS
 from trackside.curves.downsample import in_order
 from trackside.curves.event_reader import TOP, Series
 from trackside.rules.report_charts import Line, line_chart, short
@@ -18,8 +19,6 @@ from trackside.rules.report_sections import section, tiles
 MOST_CHARTS = 48
 MACHINE = "system/"
 """Begins the runs with the machine's figures."""
-VITALS = "vitals/"
-"""Begins the names of what the hook measures of every training."""
 _FIRST_VITALS = (
     "gradient_norm",
     "update_ratio",
