@@ -73,7 +73,8 @@ def create_trial(
     """
     if profiler:
         raise SMDebugNotImplementedError(
-            f"The profiler's data in {str(path)!r} is not read here. Leave out profiler=True."
+            f"The profiler's data in {str(path)!r} is no trial of tensors. "
+            "Open it with trackside.rules.profiler_trial.ProfilerTrial."
         )
     unknown = sorted(set(options) - _SMDEBUG_OPTIONS)
     if unknown:

@@ -23,6 +23,7 @@ COMMANDS = (
     "tensorboard",
     "findings",
     "rules",
+    "report",
     "stop",
     "artifacts",
     "upload",

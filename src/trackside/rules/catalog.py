@@ -3,13 +3,15 @@
 import difflib
 from typing import Any
 
-from trackside.rules import gradients
+from trackside.rules import gradients, profiler_report
 from trackside.rules.builtin import BuiltInRule
 
 TENSOR_RULES: dict[str, type[BuiltInRule[Any]]] = {
     rule.name(): rule for rule in (gradients.VanishingGradient,)
 }
-PROFILER_RULES: dict[str, type[BuiltInRule[Any]]] = {}
+PROFILER_RULES: dict[str, type[BuiltInRule[Any]]] = {
+    rule.name(): rule for rule in profiler_report.ALL
+}
 
 
 class UnknownRule(ValueError):
@@ -19,9 +21,10 @@ class UnknownRule(ValueError):
 def find(name: str) -> type[BuiltInRule[Any]]:
     """By name in any letter case, with or without underscores."""
     by_key = {_key(each): rule for each, rule in {**TENSOR_RULES, **PROFILER_RULES}.items()}
-    if _key(name) in by_key:
-        return by_key[_key(name)]
-    near = difflib.get_close_matches(_key(name), by_key, n=1)
+    key = _key(name.partition("-")[0])  # the SDK's DetailedProfilerProcessingJobConfig-<time>
+    if key in by_key:
+        return by_key[key]
+    near = difflib.get_close_matches(key, by_key, n=1)
     meant = f" Did you mean {by_key[near[0]].name()!r}?" if near else ""
     raise UnknownRule(f"No rule is called {name!r}.{meant} `trackside rules` lists them.")
 

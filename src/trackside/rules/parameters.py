@@ -52,9 +52,12 @@ def parameters_of(rule: type) -> tuple[Parameter, ...]:
 
 
 def build(rule: type[_T], texts: Mapping[str, str]) -> _T:
-    """The rule with these parameters; `InvalidParameters` names each that it does not take."""
+    """The rule with these parameters, named in any letter case; `InvalidParameters` names each that
+    it does not take."""
     hints = get_type_hints(rule)
     known = {field.name: field for field in _fields(rule)}
+    names = {name.lower(): name for name in known}
+    texts = {names.get(name.lower(), name): text for name, text in texts.items()}
     given: dict[str, Any] = {}
     problems: list[str] = []
     advice: dict[str, str] = {}

@@ -1,0 +1,233 @@
+"""`trackside report`: all there is about a job, as one page."""
+
+import webbrowser
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from trackside import durable
+from trackside.capture.exceptions import SMDebugError
+from trackside.capture.trial import Trial, create_trial
+from trackside.cli.text import duration
+from trackside.curves.event_reader import Curves, read
+from trackside.errors import ObjectNotFound, TracksideError
+from trackside.finding import Finding, parse_findings
+from trackside.jobs.jobs import Jobs
+from trackside.layout import JobFolder, JobKeys
+from trackside.rule_status import Evaluation, parse_evaluations
+from trackside.rules.profile import Profile
+from trackside.rules.profiler_report import ProfilerReport
+from trackside.rules.report_facts import Head, Material
+from trackside.rules.report_page import report_page
+from trackside.sdk.job import TrainingJob
+from trackside.sdk.local import local_jobs
+from trackside.storage.locate import Location, locate
+
+_RUNNING = ("InProgress", "Stopping")
+
+
+@click.command
+@click.argument("job")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="The file to write; JOB.html in this folder when not given.",
+)
+@click.option("--open", "is_opened", is_flag=True, help="Show it in the browser.")
+def report(job: str, output: Path | None, is_opened: bool) -> None:
+    """Write one HTML page about a job: findings, curves, layers, machine, step times, rules.
+
+    The page needs no network and no other file. Works while the job runs and after it.
+
+    \b
+    Examples:
+      trackside report train-2026-11-15-22-50-46-123 --open
+      trackside report train-2026-11-15-22-50-46-123 -o report.html
+    """
+    path = output or Path(f"{job}.html")
+    page = report_page(gather(job, local_jobs()))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    durable.write_bytes(path, page)
+    print(f"{path}  ({len(page) / 1e6:.1f} MB)")
+    if is_opened:
+        webbrowser.open(path.absolute().as_uri())
+
+
+def gather(name: str, known: Jobs) -> Material:
+    """What is on record about the job now; each part that cannot be read is a gap."""
+    described = known.describe(name)
+    home = known.settings.home
+    gaps: list[str] = []
+    findings, evaluations = _rules(described, home, gaps)
+    profile, judged = _profile(described, home, gaps)
+    told = {(each.rule, each.worker, each.tensor, each.mode) for each in findings}
+    fresh = [
+        each
+        for each in (judged.found if judged else ())
+        if (each.rule, each.worker, each.tensor, each.mode) not in told
+    ]
+    return Material(
+        head=_head(described),
+        findings=[*findings, *fresh],
+        evaluations=evaluations,
+        curves=_curves(TrainingJob(name, known), gaps),
+        trial=_trial(described, home, gaps),
+        profile=profile,
+        profiler_rules=judged.rules if judged else (),
+        gaps=gaps,
+        made=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
+    )
+
+
+def _head(described: Mapping[str, Any]) -> Head:
+    status = described["TrainingJobStatus"]
+    start, end = described.get("TrainingStartTime"), described.get("TrainingEndTime")
+    resources = described["ResourceConfig"]
+    hosts = sum(group["InstanceCount"] for group in resources.get("InstanceGroups", ()))
+    facts = []
+    if described["SecondaryStatus"] != status:
+        facts.append(("state", described["SecondaryStatus"]))
+    if start is not None:
+        seconds = (end or datetime.now(UTC)) - start
+        facts.append(("training", duration(seconds.total_seconds())))
+    facts += [
+        ("hosts", str(hosts or resources["InstanceCount"])),
+        ("created", f"{described['CreationTime']:%Y-%m-%d %H:%M} UTC"),
+    ]
+    if described["Trackside"]["attempt"] > 1:
+        facts.append(("attempt", str(described["Trackside"]["attempt"])))
+    metrics = described.get("FinalMetricDataList", ())
+    facts += [(metric["MetricName"], f"{metric['Value']:.5g}") for metric in metrics]
+    return Head(
+        described["TrainingJobName"],
+        status,
+        facts,
+        phases=list(_phases(described)),
+        failure=described.get("FailureReason", ""),
+        hyperparameters={
+            key: value
+            for key, value in described.get("HyperParameters", {}).items()
+            if not key.startswith("sagemaker_")
+        },
+        is_running=status in _RUNNING,
+    )
+
+
+def _phases(described: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+    for each in described["SecondaryStatusTransitions"]:
+        end = each.get("EndTime") or datetime.now(UTC)
+        if each["Status"] != described["TrainingJobStatus"]:  # the final one lasts for ever
+            yield each["Status"], max(0.0, (end - each["StartTime"]).total_seconds())
+
+
+def _rules(
+    described: Mapping[str, Any], home: Path, gaps: list[str]
+) -> tuple[list[Finding], list[Evaluation]]:
+    findings = _stored(described, home, "findings.jsonl")
+    statuses = _stored(described, home, "statuses.json")
+    if statuses is None and findings is None:
+        gaps.append(
+            "No rules watched the job. Start it with --rule all, or judge what it saved: "
+            f"trackside rules check {described['TrainingJobName']} --rule all"
+        )
+    return (
+        list(parse_findings(findings or b"")),
+        parse_evaluations(statuses) if statuses else [],
+    )
+
+
+def _stored(described: Mapping[str, Any], home: Path, name: str) -> bytes | None:
+    """A file of the rules: from the job's folder here or, when that is gone, from storage."""
+    folder = described["Trackside"]["folder"]
+    if folder is not None:
+        path = JobFolder(Path(folder)).rules.root / name
+        return path.read_bytes() if path.exists() else None
+    output, _, job = described["Trackside"]["output"].rpartition("/")
+    location = locate(JobKeys(output, job).rules, home=home).child(name)
+    try:
+        return location.store.get(location.key)
+    except ObjectNotFound:
+        return None
+
+
+def _curves(job: TrainingJob, gaps: list[str]) -> Curves | None:
+    try:
+        curves = read(job.curves_uri)
+    except TracksideError as error:
+        gaps.append(f"The curves cannot be read: {error}")
+        return None
+    if not any(not run.startswith("system/") for run, _ in curves.scalars):
+        gaps.append(
+            "No curves. Write them with a SummaryWriter to the TensorBoard folder, or print them "
+            "and name a pattern: trackside run --metric 'loss=loss: ([0-9.]+)'"
+        )
+    return curves
+
+
+def _trial(described: Mapping[str, Any], home: Path, gaps: list[str]) -> Trial | None:
+    where = _below(described, "DebugHookConfig", "debug-output")
+    trial = _opened_trial(locate(where, home=home), home, gaps) if where else None
+    if trial is None or not trial.tensor_names():
+        gaps.append(
+            "No tensors, so no layers. Start the job with --capture gradients,weights,losses, or "
+            "give debugger_hook_config in the SDK; the script stays as it is."
+        )
+    elif missing := [
+        name for name in ("gradients", "weights") if not trial.tensor_names(collection=name)
+    ]:
+        gaps.append(f"Not among the saved tensors: {' and '.join(missing)}. Add them to --capture.")
+    return trial
+
+
+def _opened_trial(place: Location, home: Path, gaps: list[str]) -> Trial | None:
+    """Never waits: a trial in which nothing has been saved is none."""
+    prefixes = [place.child(f"{folder}/x").key[:-1] for folder in ("segments", "collections")]
+    try:
+        if not any(True for prefix in prefixes for _ in place.store.list(prefix)):
+            return None
+        trial = create_trial(place.uri, home=home)
+        trial.dynamic_refresh = False  # one page, one state
+        return trial
+    except (TracksideError, SMDebugError) as error:
+        gaps.append(f"The saved tensors cannot be read: {error}")
+        return None
+
+
+def _profile(
+    described: Mapping[str, Any], home: Path, gaps: list[str]
+) -> tuple[Profile | None, ProfilerReport | None]:
+    """With the profiler's rules, which have looked at all that there is."""
+    where = _below(described, "ProfilerConfig", "profiler-output")
+    if where is None:
+        gaps.append(
+            "No profile, so no step times and no profiler rules. Give the job a ProfilerConfig: "
+            "profiler_config={} in the SDK is enough."
+        )
+        return None, None
+    profile = Profile(where, home=home)
+    try:
+        profile.advance()
+    except TracksideError as error:
+        gaps.append(f"The profile cannot be read: {error}")
+        return None, None
+    if not profile.events:
+        gaps.append(
+            "The profile has no step times. They come from the hook of a PyTorch script: start "
+            "the job with --capture losses, or give debugger_hook_config."
+        )
+    judged = ProfilerReport()
+    for _ in judged.look(profile):
+        pass
+    return profile, judged
+
+
+def _below(described: Mapping[str, Any], member: str, folder: str) -> str | None:
+    config = described.get(member)
+    if config is None or config.get("DisableProfiler"):
+        return None
+    keys = JobKeys(described["OutputDataConfig"]["S3OutputPath"], described["TrainingJobName"])
+    return keys.under(config.get("S3OutputPath") or keys.output, folder)

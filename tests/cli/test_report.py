@@ -1,0 +1,41 @@
+"""`trackside report` in the terminal."""
+
+from pathlib import Path
+
+from tests.cli.conftest import Command
+from tests.jobs.conftest import make_spec
+from trackside.finding import Finding
+from trackside.jobs.jobs import Jobs
+from trackside.rule_status import Evaluation, RuleStatus, write_evaluations
+
+
+def test_the_page_is_written_beside_the_caller(command: Command, jobs: Jobs, workplace: Path):
+    jobs.submit(make_spec("bare"))
+    jobs.wait("bare")
+    done = command("report", "bare")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("bare.html")
+    assert "No curves." in (workplace / "bare.html").read_text()
+
+
+def test_what_the_rules_filed_is_in_it(command: Command, jobs: Jobs, workplace: Path):
+    jobs.submit(make_spec("watched"))
+    jobs.wait("watched")
+    folder = jobs.settings.layout.job("watched").rules
+    folder.root.mkdir()
+    finding = Finding(rule="DeadRelu", step=40, tensor="relu_output", message="Half is dead.")
+    folder.findings.write_bytes(finding.to_line())
+    evaluation = Evaluation(
+        configuration="dead", rule="DeadRelu", status=RuleStatus.ISSUES_FOUND, num_findings=1
+    )
+    write_evaluations(folder.statuses, [evaluation])
+    assert command("report", "watched", "-o", "page.html").returncode == 0
+    page = (workplace / "page.html").read_text()
+    assert "Half is dead." in page
+    assert "from step 40 on" in page
+    assert "No rules watched" not in page
+
+
+def test_a_job_that_does_not_exist_leaves_no_file(command: Command, workplace: Path):
+    assert command("report", "missing").returncode == 2
+    assert not (workplace / "missing.html").exists()
