@@ -3,7 +3,7 @@
 import difflib
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -13,7 +13,12 @@ from trackside.capture.cube import Cube
 from trackside.capture.dtypes import Array
 from trackside.capture.exceptions import SMDebugError
 from trackside.capture.modes import ModeKeys
+from trackside.capture.tensor_index import TensorRecord
 from trackside.capture.trial import Trial
+from trackside.rules.saved_values import Stretch, stretches
+
+TRAINING = (ModeKeys.TRAIN, ModeKeys.GLOBAL)
+"""Modes in which weights are updated. GLOBAL is what a script has that sets none."""
 
 _T = TypeVar("_T")
 
@@ -46,6 +51,8 @@ class Evidence:
         self._clock = clock
         self._last = -1
         self._shared: dict[Any, Any] = {}
+        self._sizes: dict[str, int] = {}
+        self._training: set[str] = set()
 
     def advance(self) -> bool:
         """Take in what was saved meanwhile; whether there is anything to look at."""
@@ -72,9 +79,15 @@ class Evidence:
     def mode(self, step: int) -> ModeKeys:
         return self.trial.mode(step) or ModeKeys.GLOBAL
 
-    def modes(self) -> Array:
-        """The mode of each new step, as the numbers of `ModeKeys`."""
-        return self._share("modes", lambda: np.array([self.mode(s).value for s in self.steps], int))
+    def modes(self, steps: Sequence[int] | None = None) -> Array:
+        """The mode of each new step, or of these, as the numbers of `ModeKeys`."""
+        chosen = self.steps if steps is None else tuple(steps)
+        return self._share(
+            ("modes", chosen), lambda: np.array([self.mode(step).value for step in chosen], int)
+        )
+
+    def workers(self) -> tuple[str, ...]:
+        return self._share("workers", lambda: tuple(self.trial.workers()))
 
     def names(self, selection: Selection) -> tuple[str, ...]:
         """Tensors saved so far that the selection means."""
@@ -90,8 +103,45 @@ class Evidence:
         key = ("values", name, step, worker)
         return self._share(key, lambda: self._value(name, step, worker))
 
-    def missing(self, selection: Selection) -> str:
-        """Told to a person whose rule found nothing to look at."""
+    def stretches(
+        self,
+        name: str,
+        *,
+        before: int = 0,
+        in_training: bool = False,
+        worker: str | None = None,
+    ) -> Iterator[Stretch]:
+        """The tensor's values at the new steps in arrays of many steps each, with up to `before`
+        saved steps that came before. `in_training` leaves out EVAL and PREDICT, unless the
+        tensor is saved nowhere else. Nothing where only reductions were saved."""
+        record = self._records()[name]
+        if not self.steps or not record.runs.workers:
+            return iter(())
+        keeps = self._is_complete
+        if in_training and self._trains(name):
+            keeps = self._is_training_step
+        chosen = worker or record.runs.workers[0]
+        return stretches(record, chosen, self.steps[0], before=before, keeps=keeps)
+
+    def scalars(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Those of one element, as losses and metrics are."""
+        return tuple(name for name in names if self._size(name) == 1)
+
+    def missing(self, selection: Selection, reductions: Sequence[str] = ()) -> str:
+        """Told to a person whose rule found nothing to look at; "" when there is something."""
+        names = self.names(selection)
+        if names and any(self._can_read(name, reductions) for name in names):
+            return ""
+        if names:
+            wanted = ", ".join(reductions) or "their values"
+            return (
+                f"Of {selection}, {len(names)} tensors are saved, but not {wanted}. "
+                "Add it to the collection's reductions, or save the tensors themselves "
+                "(save_raw_tensor)."
+            )
+        return self._not_saved(selection)
+
+    def _not_saved(self, selection: Selection) -> str:
         saved = self.trial.tensor_names()
         wanted = selection.patterns[0] if selection.patterns else selection.collections[0]
         plain = re.sub(r"[^\w/]+", "", wanted)
@@ -125,6 +175,37 @@ class Evidence:
             return self.trial.tensor(name).value(step, worker=worker)
         except SMDebugError:
             return None
+
+    def _records(self) -> dict[str, TensorRecord]:
+        return self._share("records", lambda: dict(self.trial.tensor_records()))
+
+    def _size(self, name: str) -> int:
+        """Number of elements; 0 where only reductions were saved."""
+        if name not in self._sizes:
+            run = next(iter(self._records()[name].runs), None)
+            self._sizes[name] = 0 if run is None else int(np.prod(run.block.shape))
+        return self._sizes[name]
+
+    def _can_read(self, name: str, reductions: Sequence[str]) -> bool:
+        record = self._records()[name]
+        if record.runs.workers:
+            return True
+        stored = {column for cube in record.cubes for column in cube.columns}
+        return bool(reductions) and stored.issuperset(reductions)
+
+    def _is_complete(self, step: int) -> bool:
+        return self.trial.step_table.is_complete(step)
+
+    def _is_training_step(self, step: int) -> bool:
+        return self._is_complete(step) and self.mode(step) in TRAINING
+
+    def _trains(self, name: str) -> bool:
+        """Whether the tensor has a step in which weights are updated."""
+        if name not in self._training:
+            runs = self._records()[name].runs
+            if any(self.mode(step) in TRAINING for run in runs for step in run.steps):
+                self._training.add(name)
+        return name in self._training
 
     def _share(self, key: Any, read: Callable[[], _T]) -> _T:
         if key not in self._shared:
