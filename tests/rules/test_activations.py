@@ -86,6 +86,10 @@ def test_relus_without_a_telling_name_are_found_by_type_and_the_finding_says_so(
     assert judge(DeadRelu(tensor_regex="mine"), trial) == []
 
 
+def test_a_layer_of_nan_is_not_called_dead(tmp_path):
+    assert judge(DeadRelu(), recorded(tmp_path, [np.full((100, 4), np.nan)])) == []
+
+
 def test_a_layer_that_recovers_and_dies_again_is_told_twice(tmp_path):
     values = [layer(100, dead) for dead in (9, 9, 0, 9)]
     assert steps_of(judge(DeadRelu(), recorded(tmp_path, values))) == [0, 3]

@@ -54,6 +54,20 @@ def test_images_of_a_pytorch_model_are_its_input(tmp_path):
     assert "Found by module type" in found.message
 
 
+def test_grey_images_without_a_channel_are_one_channel(tmp_path):
+    grey = np.zeros((500, 8, 8))
+    grey[:, 0], grey[:, 7] = 1.0, -1.0
+    assert judge(CheckInputImages(), recorded(tmp_path / "well", [grey], IMAGE)) == []
+    assert len(judge(CheckInputImages(), recorded(tmp_path / "raw", [grey + 1], IMAGE))) == 1
+
+
+def test_tokens_that_a_model_gets_are_no_images(tmp_path):
+    collections = {"input_image": "^Net_input_0$"}
+    tokens = np.full((600, 12), 7)
+    trial = recorded(tmp_path, [tokens], "Net_input_0", collections=collections)
+    assert judge(CheckInputImages(), trial) == []
+
+
 @pytest.mark.parametrize(
     ("texts", "num_zeros", "fires"),
     [

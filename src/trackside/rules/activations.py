@@ -210,10 +210,11 @@ class SaturatedActivation(TensorRule):
 def _verdicts(
     evidence: Evidence, name: str, layer: UnitActivity, above: float, below: float
 ) -> Iterator[Inactive]:
-    """A unit is active where its value lies between the two."""
+    """A unit is active where its value lies between the two. NaN, another rule's subject, is no
+    sign of death."""
     for stretch in evidence.stretches(name, in_training=True):
         if stretch.values.ndim > 1 and stretch.values.size:
-            active = (stretch.values > above) & (stretch.values < below)
+            active = ~((stretch.values <= above) | (stretch.values >= below))
             yield from layer.add(stretch.steps, active)
     if evidence.is_all:
         yield from layer.rest()

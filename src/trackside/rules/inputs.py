@@ -23,7 +23,7 @@ class _ChannelMeans:
     num_images: int = 0
 
     def add(self, images: Array, channel: int) -> None:
-        is_plain = images.ndim <= max(channel, 1)  # no channels: everything is one
+        is_plain = images.ndim < 4 or images.ndim <= channel  # no channels: everything is one
         axes = tuple(a for a in range(images.ndim) if is_plain or a != channel)
         totals = np.atleast_1d(images.sum(axis=axes, dtype=np.float64))
         if self.totals is None or self.totals.shape != totals.shape:
@@ -67,7 +67,8 @@ class CheckInputImages(TensorRule):
         meant = meant_by(evidence, self.regex, "input_image")
         for name in meant.names:
             for stretch in evidence.stretches(name):
-                if stretch.values.ndim < 2 or not stretch.values.size:
+                # By type the input of any model is found, and one of two axes is no image.
+                if stretch.values.ndim < (4 if meant.note else 2) or not stretch.values.size:
                     continue
                 for step, images in zip(stretch.steps, stretch.values, strict=True):
                     key = f"{evidence.mode(step).name} {name}"
