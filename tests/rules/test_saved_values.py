@@ -51,7 +51,9 @@ def test_another_shape_begins_another_stretch(tmp_path):
         recording.step(step, {"w": np.full(size, step)})
     evidence = Evidence(recording.end())
     evidence.advance()
-    assert looked(evidence, before=1) == [((0, 1), 0, [0, 1]), ((2,), 0, [2]), ((3,), 0, [3])]
+    for before in (1, 2, 3):
+        found = looked(evidence, before=before)
+        assert found == [((0, 1), 0, [0, 1]), ((2,), 0, [2]), ((3,), 0, [3])]
 
 
 def test_large_tensors_come_in_several_stretches_that_overlap(tmp_path, monkeypatch):

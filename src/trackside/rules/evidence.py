@@ -81,10 +81,11 @@ class Evidence:
 
     def modes(self, steps: Sequence[int] | None = None) -> Array:
         """The mode of each new step, or of these, as the numbers of `ModeKeys`."""
-        chosen = self.steps if steps is None else tuple(steps)
-        return self._share(
-            ("modes", chosen), lambda: np.array([self.mode(step).value for step in chosen], int)
-        )
+        return self._in_modes(steps)[0]
+
+    def mode_steps(self, steps: Sequence[int] | None = None) -> Array:
+        """The numbers that the steps have in their modes."""
+        return self._in_modes(steps)[1]
 
     def workers(self) -> tuple[str, ...]:
         return self._share("workers", lambda: tuple(self.trial.workers()))
@@ -95,8 +96,18 @@ class Evidence:
 
     def figures(self, names: Sequence[str], reduction: str, *, worker: str | None = None) -> Cube:
         """One figure of these tensors at the new steps ("abs_mean", "l2", "mean" ...)."""
-        key = ("figures", tuple(names), reduction, worker)
-        return self._share(key, lambda: self._read(names, reduction, worker))
+        cubes = self._share(("figures", reduction, worker), lambda: list[Cube]())
+        wanted = tuple(names)
+        for known in cubes:
+            if known.names == wanted:
+                return known
+        for known in cubes:
+            if len(wanted) and set(wanted) <= set(known.names):
+                cubes.append(_part(known, wanted))
+                break
+        else:
+            cubes.append(self._read(wanted, reduction, worker))
+        return cubes[-1]
 
     def values(self, name: str, step: int, *, worker: str | None = None) -> Array | None:
         """The tensor itself; None where it was not saved, or only its reductions."""
@@ -165,16 +176,27 @@ class Evidence:
         return tuple(found)
 
     def _read(self, names: Sequence[str], reduction: str, worker: str | None) -> Cube:
-        cube = self.trial.cube(names, reduction, worker=worker)
-        new = np.isin(cube.steps, self.steps)
-        steps = tuple(np.array(cube.steps)[new].tolist())
-        return Cube(steps, cube.names, cube.values[new], cube.saved[new])
+        before = self.steps[0] - 1 if self.steps else self._last
+        return self.trial.cube(names, reduction, worker=worker, after_step=before)
 
     def _value(self, name: str, step: int, worker: str | None) -> Array | None:
         try:
             return self.trial.tensor(name).value(step, worker=worker)
         except SMDebugError:
             return None
+
+    def _in_modes(self, steps: Sequence[int] | None) -> tuple[Array, Array]:
+        chosen = self.steps if steps is None else tuple(steps)
+        return self._share(("in modes", chosen), lambda: self._find_in_modes(chosen))
+
+    def _find_in_modes(self, steps: tuple[int, ...]) -> tuple[Array, Array]:
+        known = [self.trial.step_table.get(step) for step in steps]
+        modes = [ModeKeys.GLOBAL.value if each is None else each.mode.value for each in known]
+        numbers = [
+            step if each is None else each.mode_step
+            for step, each in zip(steps, known, strict=True)
+        ]
+        return np.array(modes, int), np.array(numbers, int)
 
     def _records(self) -> dict[str, TensorRecord]:
         return self._share("records", lambda: dict(self.trial.tensor_records()))
@@ -212,3 +234,17 @@ class Evidence:
             self._shared[key] = read()
         shared: _T = self._shared[key]
         return shared
+
+
+def _part(cube: Cube, names: tuple[str, ...]) -> Cube:
+    """Some tensors of a cube, at the steps at which any of them was saved."""
+    first = cube.names.index(names[0])
+    columns: slice | list[int] = slice(first, first + len(names))
+    if cube.names[first : first + len(names)] != names:
+        places = {name: place for place, name in enumerate(cube.names)}
+        columns = [places[name] for name in names]
+    values, saved = cube.values[:, columns], cube.saved[:, columns]
+    rows = saved.any(axis=1)
+    if rows.all():
+        return Cube(cube.steps, names, values, saved)
+    return Cube(tuple(np.array(cube.steps)[rows].tolist()), names, values[rows], saved[rows])

@@ -1,12 +1,15 @@
 """Rules about losses: whether training goes on getting better."""
 
 import math
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 
 from trackside.capture.cube import Cube
+from trackside.capture.dtypes import Array
 from trackside.capture.modes import ModeKeys
 from trackside.finding import Finding
 from trackside.rules.builtin import Need, TensorRule
@@ -18,25 +21,41 @@ from trackside.rules.selecting import SelectingRule
 LOSSES = Selection(("losses",))
 
 
+@dataclass(frozen=True, slots=True)
+class _Series:
+    """What is new of one loss in one mode."""
+
+    mode: str
+    name: str
+    steps: list[int]
+    mode_steps: list[int]
+    values: list[float]
+
+    @property
+    def key(self) -> str:
+        return f"{self.mode} {self.name}"
+
+
 @dataclass(slots=True)
-class _Checked:
-    """Of one loss in one mode: what was saved that a check may still compare with."""
+class _Past:
+    """Of one loss in one mode: what a check may still compare with."""
 
     last_check: int | None = None
     steps: list[int] = field(default_factory=list)
     values: list[float] = field(default_factory=list)
 
-    def compared(self, step: int, num_steps: int) -> float | None:
-        """The newest value at least `num_steps` back; None when this step is not checked."""
-        if self.last_check is not None and step < self.last_check + num_steps:
-            return None
-        place = int(np.searchsorted(self.steps, step - num_steps, side="right")) - 1
-        if place < 0:
-            return None
-        self.last_check = step
-        earlier = self.values[place]
-        del self.steps[:place], self.values[:place]
-        return earlier
+    def checks(self, series: _Series, num_steps: int) -> Iterator[tuple[int, float, float]]:
+        """Of each check among what is new: its place there, the earlier loss and the loss."""
+        num_old = len(self.steps)
+        self.steps += series.mode_steps
+        self.values += series.values
+        start = self.steps[0] if self.last_check is None else self.last_check
+        while (place := bisect_left(self.steps, start + num_steps)) < len(self.steps):
+            start = self.last_check = self.steps[place]
+            earlier = self.values[bisect_right(self.steps, start - num_steps) - 1]
+            yield place - num_old, earlier, self.values[place]
+        kept = bisect_left(self.steps, start)
+        del self.steps[:kept], self.values[:kept]
 
 
 @dataclass
@@ -59,7 +78,7 @@ class LossNotDecreasing(SelectingRule):
     increase_threshold_percent: float = parameter(5.0, "Rise in percent that passes.", at_least=0)
     mode: str = parameter("GLOBAL", "TRAIN, EVAL or PREDICT; GLOBAL: each mode against itself.")
     _onsets: Onsets = field(default_factory=Onsets, init=False)
-    _checked: dict[str, _Checked] = field(default_factory=dict, init=False)
+    _past: dict[str, _Past] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         if self.mode.upper() not in ModeKeys.__members__:
@@ -72,19 +91,15 @@ class LossNotDecreasing(SelectingRule):
         return (*losses, *self.selected())
 
     def look(self, evidence: Evidence) -> Iterable[Finding]:
-        for step, mode, name, loss in each_loss(evidence, self._names(evidence)):
-            if self.mode not in ("GLOBAL", mode):
+        for series in _new_losses(evidence, self._names(evidence)):
+            if self.mode not in ("GLOBAL", series.mode):
                 continue
-            key = f"{mode} {name}"
-            checked = self._checked.setdefault(key, _Checked())
-            mode_step = evidence.trial.mode_step(step) or 0
-            earlier = checked.compared(mode_step, self.num_steps)
-            checked.steps.append(mode_step)
-            checked.values.append(loss)
-            if earlier is not None:
+            past = self._past.setdefault(series.key, _Past())
+            for place, earlier, loss in past.checks(series, self.num_steps):
                 rise = 100 * _relative(loss - earlier, earlier)
-                if self._onsets.begins(key, self._is_bad(rise)):
-                    yield self._finding(evidence, step, name, earlier, loss, rise)
+                if self._onsets.begins(series.key, self._is_bad(rise)):
+                    step = series.steps[place]
+                    yield self._finding(evidence, step, series.name, earlier, loss, rise)
 
     def _names(self, evidence: Evidence) -> tuple[str, ...]:
         collections = ("losses",) if self.use_losses_collection else ()
@@ -158,15 +173,24 @@ class Overfit(TensorRule):
     def look(self, evidence: Evidence) -> Iterable[Finding]:
         selection = Selection(patterns=self.tensor_regex) if self.tensor_regex else LOSSES
         names = evidence.scalars(evidence.names(selection))
-        for step, mode, name, loss in each_loss(evidence, names):
-            if mode == "TRAIN":
+        cube = evidence.figures(names, "mean")
+        for rows, mode in _passes(evidence.modes(cube.steps)):
+            if mode is ModeKeys.TRAIN:
                 yield from self._judge(evidence)
-            if step >= self.start_step and mode in ("TRAIN", "EVAL"):
-                losses = self._current.train if mode == "TRAIN" else self._current.validation
-                losses.setdefault(name, []).append(loss)
-                self._current.last_step = step
+            if mode in (ModeKeys.TRAIN, ModeKeys.EVAL):
+                self._add(cube, rows, is_training=mode is ModeKeys.TRAIN)
         if evidence.is_all:
             yield from self._judge(evidence)
+
+    def _add(self, cube: Cube, rows: range, *, is_training: bool) -> None:
+        losses = self._current.train if is_training else self._current.validation
+        steps = np.array(cube.steps)[rows.start : rows.stop]
+        for column, name in enumerate(cube.names):
+            saved = cube.saved[rows.start : rows.stop, column] & (steps >= self.start_step)
+            if saved.any():
+                values = cube.values[rows.start : rows.stop, column][saved]
+                losses.setdefault(name, []).extend(values.tolist())
+                self._current.last_step = int(steps[saved][-1])
 
     def _judge(self, evidence: Evidence) -> Iterator[Finding]:
         """Called when an evaluation may be over."""
@@ -215,33 +239,51 @@ class Overtraining(TensorRule):
     def look(self, evidence: Evidence) -> Iterable[Finding]:
         names = evidence.scalars(evidence.names(LOSSES))
         patience = {"TRAIN": self.patience_train, "EVAL": self.patience_validation}
-        for step, mode, name, loss in each_loss(evidence, names):
-            if mode not in patience:
+        for series in _new_losses(evidence, names):
+            if series.mode not in patience:
                 continue
-            key = f"{mode} {name}"
-            best, since = self._best.get(key, (float("inf"), -1))
-            is_better = loss < best - self.delta
-            self._best[key] = best, since = (loss, 0) if is_better else (best, since + 1)
-            if self._onsets.begins(key, since >= patience[mode]):
-                yield self.found(
-                    evidence,
-                    step,
-                    f"In {mode} the loss has not gone below {best:.4g} by {self.delta:g} for "
-                    f"{since} saved steps, the limit is {patience[mode]}.",
-                    tensor=name,
-                    value=loss,
-                    threshold=best,
+            limit = patience[series.mode]
+            best, since = self._best.get(series.key, (math.inf, -1))
+            for step, loss in zip(series.steps, series.values, strict=True):
+                best, since = (loss, 0) if loss < best - self.delta else (best, since + 1)
+                if since not in (0, limit):  # between, nothing begins and nothing ends
+                    continue
+                if self._onsets.begins(series.key, since >= limit):
+                    yield self.found(
+                        evidence,
+                        step,
+                        f"In {series.mode} the loss has not gone below {best:.4g} by "
+                        f"{self.delta:g} for {since} saved steps, the limit is {limit}.",
+                        tensor=series.name,
+                        value=loss,
+                        threshold=best,
+                    )
+            self._best[series.key] = best, since
+
+
+def _new_losses(evidence: Evidence, names: tuple[str, ...]) -> Iterator[_Series]:
+    cube: Cube = evidence.figures(names, "mean")
+    modes, mode_steps = evidence.modes(cube.steps), evidence.mode_steps(cube.steps)
+    steps = np.array(cube.steps)
+    for column, name in enumerate(cube.names):
+        for mode in ModeKeys:
+            rows = cube.saved[:, column] & (modes == mode.value)
+            if rows.any():
+                yield _Series(
+                    mode.name,
+                    name,
+                    steps[rows].tolist(),
+                    mode_steps[rows].tolist(),
+                    cube.values[rows, column].tolist(),
                 )
 
 
-def each_loss(evidence: Evidence, names: tuple[str, ...]) -> Iterator[tuple[int, str, str, float]]:
-    """Step, mode, tensor and value of what is new, in order of steps."""
-    cube: Cube = evidence.figures(names, "mean")
-    modes = [evidence.mode(step).name for step in cube.steps]
-    rows, columns = cube.saved.nonzero()
-    values = cube.values[rows, columns].tolist()
-    for row, column, value in zip(rows.tolist(), columns.tolist(), values, strict=True):
-        yield cube.steps[row], modes[row], cube.names[column], value
+def _passes(modes: Array) -> Iterator[tuple[range, ModeKeys]]:
+    """Stretches of steps that follow each other in one mode."""
+    ends = [*(np.flatnonzero(np.diff(modes)) + 1).tolist(), len(modes)]
+    for start, end in pairwise([0, *ends]):
+        if end > start:
+            yield range(start, end), ModeKeys(int(modes[start]))
 
 
 def _relative(change: float, to: float) -> float:

@@ -1,5 +1,6 @@
 """The values of one tensor over steps, as arrays: for rules that stored figures cannot serve."""
 
+import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -38,8 +39,7 @@ def stretches(
         if end < len(rows) and _goes_on(rows, start, end):
             continue
         num_old = sum(step < first_new for step, *_ in rows[start:end])
-        overlap = rows[max(0, start - before) : start] if start else []
-        overlap = [row for row in overlap if _kind(row) == _kind(rows[start])]
+        overlap = _same_kind(rows[max(0, start - before) : start], rows[start])
         if num_old < end - start:
             chosen = overlap + rows[start:end]
             steps = tuple(step for step, *_ in chosen)
@@ -71,6 +71,12 @@ def _goes_on(rows: list[_Row], start: int, end: int) -> bool:
     size = int(np.prod(rows[start][1].block.shape)) * 8
     is_small = size * (end - start + 1) <= _STRETCH_BYTES
     return is_small and _kind(rows[end]) == _kind(rows[start])
+
+
+def _same_kind(earlier: list[_Row], row: _Row) -> list[_Row]:
+    """The last of them, back to the first that is of another kind."""
+    same = list(itertools.takewhile(lambda each: _kind(each) == _kind(row), reversed(earlier)))
+    return same[::-1]
 
 
 def _kind(row: _Row) -> tuple[str, tuple[int, ...]]:

@@ -32,10 +32,10 @@ class ExplodingTensor(SelectingRule):
 
     def needs(self) -> tuple[Need, ...]:
         if self.selection != Selection():
-            return self.selected("min", "max")
+            return self.selected("abs_max")
         # Where nothing is named, all that is saved is judged; these are where it shows first.
         return tuple(
-            Need(name, reductions=("min", "max"), is_optional=True)
+            Need(name, reductions=("abs_max",), is_optional=True)
             for name in ("gradients", "weights")
         )
 
@@ -43,20 +43,17 @@ class ExplodingTensor(SelectingRule):
         names = evidence.names(self.selection)
         workers = evidence.workers()
         for worker in workers if len(workers) > 1 else ("",):
-            low = evidence.figures(names, "min", worker=worker or None)
-            high = evidence.figures(names, "max", worker=worker or None)
-            holds = np.isnan(low.values)
-            if not self.only_nan:
-                holds |= np.isinf(low.values) | np.isinf(high.values)
+            cube = evidence.figures(names, "abs_max", worker=worker or None)
+            holds = np.isnan(cube.values) if self.only_nan else ~np.isfinite(cube.values)
             onsets = self._onsets.setdefault(worker, Onsets())
-            for row, column in onsets.of(low.names, holds, low.saved):
-                extremes = (low.values[row, column], high.values[row, column])
-                value = float(next(each for each in extremes if not np.isfinite(each)))
+            for row, column in onsets.of(cube.names, holds, cube.saved):
+                value = float(cube.values[row, column])
+                what = "NaN" if np.isnan(value) else "an infinity"
                 yield self.found(
                     evidence,
-                    low.steps[row],
-                    f"The tensor holds {_spelled(value)}, where only finite values are healthy.",
-                    tensor=low.names[column],
+                    cube.steps[row],
+                    f"The tensor holds {what}, where only finite values are healthy.",
+                    tensor=cube.names[column],
                     value=value,
                     worker=worker,
                 )
@@ -81,15 +78,14 @@ class AllZero(SelectingRule):
         self.require_selection()
 
     def needs(self) -> tuple[Need, ...]:
-        return self.selected("min", "max") if self.threshold >= 100 else self.selected()
+        return self.selected("abs_max") if self.threshold >= 100 else self.selected()
 
     def look(self, evidence: Evidence) -> Iterable[Finding]:
         names = evidence.names(self.selection)
         if self.threshold >= 100:
-            low, high = evidence.figures(names, "min"), evidence.figures(names, "max")
-            holds = (low.values == 0) & (high.values == 0)
-            for row, column in self._onsets.of(low.names, holds, low.saved):
-                yield self._finding(evidence, low.steps[row], low.names[column], 100.0)
+            cube = evidence.figures(names, "abs_max")
+            for row, column in self._onsets.of(cube.names, cube.values == 0, cube.saved):
+                yield self._finding(evidence, cube.steps[row], cube.names[column], 100.0)
             return
         for name in names:
             for stretch in evidence.stretches(name):
@@ -217,7 +213,3 @@ class TensorVariance(SelectingRule):
                     value=value,
                     threshold=threshold,
                 )
-
-
-def _spelled(value: float) -> str:
-    return "NaN" if np.isnan(value) else "infinity" if value > 0 else "minus infinity"
