@@ -81,6 +81,17 @@ def test_a_module_that_runs_again_has_all_its_outputs(tmp_path):
     assert found == {"relu_output": ["act_output_0", "act_output_1"]}
 
 
+def test_a_class_that_only_shares_a_name_does_no_harm(tmp_path):
+    class Embedding(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return x
+
+    model = nn.Sequential(Embedding(), nn.Linear(4, 3))
+    make_batch = lambda: (torch.randn(4, 4), torch.randint(0, 3, (4,)))  # noqa: E731
+    found = saved(tmp_path, model, make_batch, input_sequence=DEFAULT_PATTERNS["input_sequence"])
+    assert found == {"input_sequence": ["0_input_0"]}
+
+
 def test_where_everything_is_saved_rules_find_theirs_by_type(tmp_path):
     hook = Hook(tmp_path, save_all=True)
     model = Plain()

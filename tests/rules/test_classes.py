@@ -119,6 +119,7 @@ def test_the_original_s_own_tests_of_confusion(tmp_path):
     rule = Confusion(min_diag=0, max_off_diag=0.01)
     (found,) = judge(rule, recorded(tmp_path / "3", [(0, CLASSES, ONE_WRONG)]))
     assert found.value == other.value == 0.5
+    assert diagonal.identity != other.identity
 
 
 @pytest.mark.parametrize(("num_wrong", "fires"), [(10, False), (11, True)])

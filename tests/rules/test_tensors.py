@@ -58,6 +58,10 @@ def test_a_worker_that_breaks_alone_is_named(tmp_path):
     assert (found.worker, found.tensor) == ("worker_1", "w")
 
 
+def test_an_empty_tensor_holds_nothing(tmp_path):
+    assert judge(ExplodingTensor(), recorded(tmp_path, [np.zeros((0, 4)), [1.0]])) == []
+
+
 def test_only_selected_tensors_are_judged(tmp_path):
     recording = Recording(tmp_path)
     recording.step(0, {"gradient/a": [NAN], "b": [NAN], "c": [NAN]})

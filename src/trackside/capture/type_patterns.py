@@ -57,7 +57,7 @@ def _root(modules: Modules) -> list[str]:
 def _largest_embedding(modules: Modules) -> list[str]:
     """The one for tokens: those for positions and segments have fewer rows."""
     found = [
-        (module.num_embeddings, path)
+        (getattr(module, "num_embeddings", 0), path)
         for path, module in modules
         if _class_names(module) & {"Embedding", "EmbeddingBag"}
     ]

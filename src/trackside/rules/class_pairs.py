@@ -17,8 +17,8 @@ class ClassPairs:
     """One step's labels and predictions, as class numbers."""
 
     step: int
-    tensor: str
-    """Of the labels."""
+    labels_tensor: str
+    predictions_tensor: str
     labels: Array
     predictions: Array
 
@@ -40,7 +40,7 @@ class LabelledTensors:
                     continue
                 classes = as_classes(true, predicted, argmax=argmax)
                 if classes is not None:
-                    yield ClassPairs(step, label, *classes)
+                    yield ClassPairs(step, label, prediction, *classes)
 
 
 def find_pairs(evidence: Evidence, labels: Selection, predictions: Selection) -> LabelledTensors:

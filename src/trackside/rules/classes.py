@@ -110,7 +110,7 @@ class ClassImbalance(TensorRule):
                 pairs.step,
                 f"Class {largest} has {ratio:.3g} times as many labels as class {smallest}, more "
                 f"than {self.threshold_imbalance:g} times.{note}",
-                tensor=pairs.tensor,
+                tensor=pairs.labels_tensor,
                 value=ratio,
                 threshold=self.threshold_imbalance,
             )
@@ -121,7 +121,7 @@ class ClassImbalance(TensorRule):
                 pairs.step,
                 f"A share of {share:.3g} of class {worst} is predicted wrongly, more than "
                 f"{self.threshold_misprediction:g}.{note}",
-                tensor=pairs.tensor,
+                tensor=pairs.predictions_tensor,
                 value=share,
                 threshold=self.threshold_misprediction,
             )
@@ -209,7 +209,7 @@ class Confusion(TensorRule):
                 pairs.step,
                 f"A share of {share:.3g} of class {label} is predicted as it, less than "
                 f"{self.min_diag:g}.{note}",
-                tensor=pairs.tensor,
+                tensor=pairs.labels_tensor,
                 value=share,
                 threshold=self.min_diag,
             )
@@ -220,7 +220,7 @@ class Confusion(TensorRule):
                 pairs.step,
                 f"Of what is predicted as class {predicted}, a share of {share:.3g} is class "
                 f"{label}, more than {self.max_off_diag:g}.{note}",
-                tensor=pairs.tensor,
+                tensor=pairs.predictions_tensor,
                 value=share,
                 threshold=self.max_off_diag,
             )

@@ -47,6 +47,8 @@ class ExplodingTensor(SelectingRule):
             holds = np.isnan(cube.values) if self.only_nan else ~np.isfinite(cube.values)
             onsets = self._onsets.setdefault(worker, Onsets())
             for row, column in onsets.of(cube.names, holds, cube.saved):
+                if _has_no_numbers(evidence, cube.names[column], cube.steps[row], worker):
+                    continue
                 value = float(cube.values[row, column])
                 what = "NaN" if np.isnan(value) else "an infinity"
                 yield self.found(
@@ -213,3 +215,9 @@ class TensorVariance(SelectingRule):
                     value=value,
                     threshold=threshold,
                 )
+
+
+def _has_no_numbers(evidence: Evidence, name: str, step: int, worker: str) -> bool:
+    """Texts and empty tensors have no largest value, which is another thing than NaN."""
+    value = evidence.values(name, step, worker=worker or None)
+    return value is not None and (value.size == 0 or value.dtype.kind not in "biufc")
