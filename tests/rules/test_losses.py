@@ -67,6 +67,13 @@ def test_the_borders_of_falling_and_rising(tmp_path, later, fires):
     assert bool(found) is fires
 
 
+@pytest.mark.parametrize(("later", "fires"), [(50, True), (49.5, False)])
+def test_a_fall_by_exactly_the_percentage_is_too_small(tmp_path, later, fires):
+    losses = [100.0] * 10 + [later]
+    found = judge(LossNotDecreasing(diff_percent=50), recorded(tmp_path, losses))
+    assert bool(found) is fires
+
+
 def test_a_stall_is_told_once_and_again_after_it_was_over(tmp_path):
     losses = [8, 8, 8, 4, 4, 4, 4]
     found = judge(LossNotDecreasing(num_steps=1), recorded(tmp_path, losses))

@@ -21,6 +21,13 @@ def test_what_was_bad_at_the_last_look_does_not_begin_again():
     assert begun(onsets, "ba", [[1, 1]]) == [(0, 1)]
 
 
+def test_what_was_well_at_a_whole_look_may_begin_again():
+    onsets = Onsets()
+    assert begun(onsets, "ab", [[1, 0]]) == [(0, 0)]
+    assert begun(onsets, "ab", [[0, 0]]) == []
+    assert begun(onsets, "ab", [[1, 0]]) == [(0, 0)]
+
+
 def test_a_step_at_which_it_was_not_saved_changes_nothing():
     onsets = Onsets()
     assert begun(onsets, "a", [[1], [0], [1]], [[True], [False], [True]]) == [(0, 0)]

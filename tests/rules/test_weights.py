@@ -38,6 +38,19 @@ def test_updates_are_judged_by_their_ratio_to_the_weights(tmp_path, values, step
         assert steps_of(judge(WeightUpdateRatio(), recorded(tmp_path, values))) == steps
 
 
+def test_exactly_the_large_threshold_passes(tmp_path):
+    trial = recorded(tmp_path, [[1, 1], [11, 11]])
+    assert judge(WeightUpdateRatio(epsilon=0), trial) == []
+    assert steps_of(judge(WeightUpdateRatio(epsilon=0, large_threshold=9.99), trial)) == [10]
+
+
+def test_weights_rest_during_evaluation(tmp_path):
+    recording = Recording(tmp_path)
+    for step, mode in enumerate(["TRAIN", "EVAL", "EVAL", "TRAIN"]):
+        recording.step(step, {"Net_fc.weight": [1.0 + (step > 0)]}, mode=mode)
+    assert judge(WeightUpdateRatio(), recording.end()) == []
+
+
 def test_with_num_steps_the_first_saved_step_in_reach_is_compared_with(tmp_path):
     values = [[1.0], [2.0], [4.0], [8.0]]  # at 0 10 20 30
     trial = recorded(tmp_path, values)
@@ -92,6 +105,14 @@ def test_only_the_first_saved_training_steps_count(tmp_path):
     trial = recording.end()
     assert judge(PoorWeightInitialization(), trial) == []
     assert steps_of(judge(PoorWeightInitialization(steps=11), trial)) == [11]
+
+
+def test_the_first_steps_are_counted_over_several_looks(tmp_path):
+    def layers(size: float) -> dict[str, Any]:
+        return {"a.relu_input_0": [-1.0, 1.0], "b.relu_input_0": [-size, size]}
+
+    rule = PoorWeightInitialization(steps=2)
+    assert judge_as_it_grows(rule, tmp_path, [layers(1), layers(1), layers(100)]) == []
 
 
 @pytest.mark.parametrize(("width", "fires"), [(0.00095, True), (0.0012, False)])

@@ -54,6 +54,13 @@ def test_the_depth_of_full_trees_is_told_from_their_nodes(tmp_path, depth, fires
     assert bool(judge(TreeDepth(), recording.end())) is fires
 
 
+def test_one_node_more_than_a_full_tree_is_a_level_more(tmp_path):
+    recording = Recording(tmp_path)
+    recording.step(0, {"trees/Node": np.arange(32)})
+    (found,) = judge(TreeDepth(), recording.end())
+    assert found.value == 5
+
+
 def report(trial: Trial) -> str:
     evidence = Evidence(trial)
     evidence.advance()
