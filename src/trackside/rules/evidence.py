@@ -51,6 +51,8 @@ class Evidence:
         self._clock = clock
         self._last = -1
         self._shared: dict[Any, Any] = {}
+        self._selected: dict[Selection, tuple[str, ...]] = {}
+        self._num_names = 0
         self._sizes: dict[str, int] = {}
         self._training: set[str] = set()
 
@@ -59,9 +61,13 @@ class Evidence:
         self._shared.clear()
         self.trial.dynamic_refresh = False
         self.trial.refresh_data()
-        known = self.trial.steps()
-        self.steps = tuple(step for step in known if step > self._last)
+        table = self.trial.step_table
+        self.steps = tuple(table.complete(ModeKeys.GLOBAL, after=self._last))
         was_all, self.is_all = self.is_all, self.trial.loaded_all_steps
+        num_names = len(self._records())
+        if num_names != self._num_names or self.is_all != was_all:
+            self._selected.clear()  # patterns are asked again only where the answer may differ
+            self._num_names = num_names
         if self.steps:
             self._last = self.steps[-1]
             self.arrived = self._clock()
@@ -92,7 +98,9 @@ class Evidence:
 
     def names(self, selection: Selection) -> tuple[str, ...]:
         """Tensors saved so far that the selection means."""
-        return self._share(("names", selection), lambda: self._find(selection))
+        if selection not in self._selected:
+            self._selected[selection] = self._find(selection)
+        return self._selected[selection]
 
     def figures(self, names: Sequence[str], reduction: str, *, worker: str | None = None) -> Cube:
         """One figure of these tensors at the new steps ("abs_mean", "l2", "mean" ...)."""
