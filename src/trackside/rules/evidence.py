@@ -118,9 +118,14 @@ class Evidence:
         return cubes[-1]
 
     def values(self, name: str, step: int, *, worker: str | None = None) -> Array | None:
-        """The tensor itself; None where it was not saved, or only its reductions."""
-        key = ("values", name, step, worker)
-        return self._share(key, lambda: self._value(name, step, worker))
+        """The tensor itself; None where it was not saved, or only its reductions.
+
+        Not kept: the scores of a language model over a whole trial would fill any memory.
+        """
+        try:
+            return self.trial.tensor(name).value(step, worker=worker)
+        except SMDebugError:
+            return None
 
     def stretches(
         self,
@@ -187,12 +192,6 @@ class Evidence:
         before = self.steps[0] - 1 if self.steps else self._last
         return self.trial.cube(names, reduction, worker=worker, after_step=before)
 
-    def _value(self, name: str, step: int, worker: str | None) -> Array | None:
-        try:
-            return self.trial.tensor(name).value(step, worker=worker)
-        except SMDebugError:
-            return None
-
     def _in_modes(self, steps: Sequence[int] | None) -> tuple[Array, Array]:
         chosen = self.steps if steps is None else tuple(steps)
         return self._share(("in modes", chosen), lambda: self._find_in_modes(chosen))
@@ -224,7 +223,8 @@ class Evidence:
         return bool(reductions) and stored.issuperset(reductions)
 
     def _is_complete(self, step: int) -> bool:
-        return self.trial.step_table.is_complete(step)
+        table = self.trial.step_table
+        return step in table and table.is_complete(step)
 
     def _is_training_step(self, step: int) -> bool:
         return self._is_complete(step) and self.mode(step) in TRAINING

@@ -42,8 +42,9 @@ def stretches(
         overlap = _same_kind(rows[max(0, start - before) : start], rows[start])
         if num_old < end - start:
             chosen = overlap + rows[start:end]
-            steps = tuple(step for step, *_ in chosen)
-            yield Stretch(steps, _stack(chosen), num_old + len(overlap))
+            steps, values = tuple(step for step, *_ in chosen), _stack(chosen)
+            if values.dtype.kind in "biufc":  # smdebug saves text too
+                yield Stretch(steps, values, num_old + len(overlap))
         start = end
 
 

@@ -58,6 +58,8 @@ class WeightUpdateRatio(TensorRule):
     def _ratios(self, stretch: Stretch) -> Array:
         """Of the new steps; NaN where there is nothing to compare with."""
         rows = stretch.values.reshape(len(stretch.steps), -1)
+        if rows.dtype.kind in "biu":  # differences of such may not fit into their type
+            rows = rows.astype(np.float64)
         ratios = np.full(len(rows), np.nan)
         new, old = _pairs(stretch.steps, self.num_steps)
         if len(new):
