@@ -99,6 +99,10 @@ def test_scores_and_classes_are_brought_to_the_same_form(labels, predictions, ar
     assert (None if found is None else tuple(each.tolist() for each in found)) == expected
 
 
+def test_texts_are_no_classes():
+    assert as_classes(np.array(["cat"]), np.array([0.0]), argmax=False) is None
+
+
 def test_maps_of_scores_have_their_classes_on_the_second_axis():
     labels = np.random.default_rng(0).integers(0, 3, (2, 4, 5))
     scores = np.moveaxis(np.eye(3)[labels], -1, 1)

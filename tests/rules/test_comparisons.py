@@ -1,13 +1,14 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.rules.recording import Recording, judge, steps_of
 from tests.waiting import until
 from trackside.capture.trial import Trial, create_trial
 from trackside.capture.writer import WriterLimits
-from trackside.rules.comparisons import SimilarAcrossRuns
+from trackside.rules.comparisons import SimilarAcrossRuns, difference_of
 from trackside.rules.evidence import Evidence
 from trackside.rules.parameters import InvalidParameters, build
 
@@ -38,6 +39,12 @@ def test_another_shape_is_a_difference(tmp_path):
     trial = recorded(tmp_path / "a", [[1.0]])
     recorded(tmp_path / "b", [[1.0, 1.0]])
     assert len(judge(SimilarAcrossRuns(other_trials=(str(tmp_path / "b"),)), trial)) == 1
+
+
+def test_texts_are_equal_or_not():
+    texts = np.array(["0-1", "0-2"])
+    assert difference_of(texts, texts.copy()) is None
+    assert difference_of(texts, np.array(["0-1", "0-3"])) == float("inf")
 
 
 def test_steps_that_the_other_has_not_reached_are_compared_when_it_has(tmp_path):

@@ -62,6 +62,8 @@ def as_classes(labels: Array, predictions: Array, *, argmax: bool) -> tuple[Arra
     Scores are told by their extra axis, whether or not `argmax` says so. Probabilities of a
     single class are rounded. Labels below zero are ignored, as losses do.
     """
+    if not all(each.dtype.kind in "biuf" for each in (labels, predictions)):
+        return None
     if labels.ndim > 1 and labels.shape[-1] == 1:
         labels = labels[..., 0]
     if predictions.ndim > 1 and predictions.shape[-1] == 1:

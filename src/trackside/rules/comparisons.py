@@ -22,6 +22,8 @@ from trackside.storage.locate import locate
 
 _RTOL, _ATOL = 1e-5, 1e-8
 """Those of `numpy.allclose`."""
+_NUMBERS = "biufc"
+"""Kinds of arrays; smdebug saves text too."""
 
 
 @dataclass
@@ -85,10 +87,14 @@ class SimilarAcrossRuns(SelectingRule):
             ours, theirs = evidence.values(name, step), _value(other, name, step)
             if ours is None or theirs is None:
                 continue
-            difference = _difference(ours, theirs)
+            difference = difference_of(ours, theirs)
             if self._onsets.begins(f"{other.path} {name}", difference is not None):
                 assert difference is not None
-                how = f"by up to {difference:.3g}" if np.isfinite(difference) else "in shape or NaN"
+                how = (
+                    f"by up to {difference:.3g}"
+                    if np.isfinite(difference)
+                    else "in more than numbers"
+                )
                 yield self.found(
                     evidence,
                     step,
@@ -100,10 +106,10 @@ class SimilarAcrossRuns(SelectingRule):
                 )
 
 
-def _difference(ours: Array, theirs: Array) -> float | None:
+def difference_of(ours: Array, theirs: Array) -> float | None:
     """The largest; None when they are the same; infinity when they cannot be subtracted."""
-    if ours.shape != theirs.shape:
-        return float("inf")
+    if ours.shape != theirs.shape or ours.dtype.kind not in _NUMBERS:
+        return None if np.array_equal(ours, theirs) else float("inf")
     if np.allclose(ours, theirs, rtol=_RTOL, atol=_ATOL):
         return None
     with np.errstate(all="ignore"):
