@@ -58,6 +58,17 @@ def test_some_of_the_tensors_another_rule_has_read_are_not_read_again(tmp_path):
     assert cube.saved.all()
 
 
+def test_steps_of_which_only_vitals_were_saved_are_news_too(tmp_path):
+    recording = Recording(tmp_path)
+    recording.step(0, {"a": [1.0]})
+    recording.step(1, {"vitals/loss": [1.0]})
+    evidence = Evidence(recording.end())
+    evidence.advance()
+    assert evidence.steps == (0, 1)
+    assert evidence.names(Selection()) == ("a",)
+    assert evidence.figures(("a",), "mean").steps == (0,)
+
+
 def test_a_selection_is_the_union_of_collections_and_patterns(tmp_path):
     recording = Recording(tmp_path, collections={"mine": "^x"})
     recording.step(0, dict.fromkeys(["x1", "y1", "z1"], [1.0]))

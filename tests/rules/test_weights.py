@@ -107,6 +107,14 @@ def test_only_the_first_saved_training_steps_count(tmp_path):
     assert steps_of(judge(PoorWeightInitialization(steps=11), trial)) == [11]
 
 
+def test_steps_at_which_only_other_things_were_saved_do_not_count(tmp_path):
+    recording = Recording(tmp_path)
+    for step in range(30):
+        recording.step(step, {"scalar/lr": [0.1]})
+    recording.step(30, {"a.relu_input_0": [-1.0, 1.0], "b.relu_input_0": [-9.0, 9.0]})
+    assert steps_of(judge(PoorWeightInitialization(), recording.end())) == [30]
+
+
 def test_the_first_steps_are_counted_over_several_looks(tmp_path):
     def layers(size: float) -> dict[str, Any]:
         return {"a.relu_input_0": [-1.0, 1.0], "b.relu_input_0": [-size, size]}

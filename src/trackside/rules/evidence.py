@@ -43,7 +43,8 @@ class Evidence:
     def __init__(self, trial: Trial, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.trial = trial
         self.steps: tuple[int, ...] = ()
-        """New since the last look, complete, in order."""
+        """New since the last look, complete, in order. At some of them nothing but scalars or
+        vitals was saved."""
         self.is_all = False
         """The job has ended and nothing is left to read."""
         self.arrived = clock()
@@ -146,6 +147,11 @@ class Evidence:
             keeps = self._is_training_step
         chosen = worker or record.runs.workers[0]
         return stretches(record, chosen, self.steps[0], before=before, keeps=keeps)
+
+    def has_any(self, names: Sequence[str], step: int) -> bool:
+        """Whether anything of one of these tensors was saved at the step."""
+        records = self._records()
+        return any(records[name].has_step(step) for name in names)
 
     def scalars(self, names: Sequence[str]) -> tuple[str, ...]:
         """Those of one element, as losses and metrics are."""

@@ -1,6 +1,5 @@
 """Rules about weights: how they begin, and how fast they move."""
 
-from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
@@ -110,7 +109,7 @@ class PoorWeightInitialization(TensorRule):
     patience: int = parameter(5, "Saved steps that may pass without a lower loss.", at_least=1)
     steps: int = parameter(10, "Saved training steps that are looked at.", at_least=1)
     _onsets: Onsets = field(default_factory=Onsets, init=False)
-    _seen: deque[int] = field(default_factory=deque, init=False)
+    _seen: set[int] = field(default_factory=set, init=False)
     _best: dict[str, tuple[float, int]] = field(default_factory=dict, init=False)
 
     def needs(self) -> tuple[Need, ...]:
@@ -121,13 +120,25 @@ class PoorWeightInitialization(TensorRule):
         )
 
     def look(self, evidence: Evidence) -> Iterable[Finding]:
-        new = [step for step in evidence.steps if evidence.mode(step) in TRAINING]
-        early = set(new[: max(0, self.steps - len(self._seen))])
-        self._seen.extend(sorted(early))
-        if early:
-            yield from self._variances(evidence, early)
-            yield from self._spreads(evidence, early)
-            yield from self._losses(evidence, early)
+        if len(self._seen) >= self.steps:
+            return
+        early = self._early(evidence)
+        yield from self._variances(evidence, early)
+        yield from self._spreads(evidence, early)
+        yield from self._losses(evidence, early)
+
+    def _early(self, evidence: Evidence) -> set[int]:
+        """Of the new steps, those that belong to the first ones at which its tensors were saved:
+        a script may save other things more often."""
+        activations = meant_by(evidence, self.activation_inputs_regex, "relu_input").names
+        names = (*activations, *evidence.names(Selection(("gradients", "losses"))))
+        saved = [step for step in evidence.steps if evidence.mode(step) in TRAINING]
+        for step in saved:
+            if len(self._seen) >= self.steps:
+                break
+            if evidence.has_any(names, step):
+                self._seen.add(step)
+        return self._seen.intersection(saved)
 
     def _variances(self, evidence: Evidence, early: set[int]) -> Iterator[Finding]:
         meant = meant_by(evidence, self.activation_inputs_regex, "relu_input")
