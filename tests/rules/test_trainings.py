@@ -11,6 +11,8 @@ from torch import nn
 from tests.rules.recording import judge
 from tests.rules.trainings import mlp, run, watching
 from tests.waiting import until
+from trackside.capture.hook import Hook
+from trackside.capture.save_config import SaveConfig
 from trackside.capture.trial import Trial, create_trial
 from trackside.finding import Finding
 from trackside.rules.activations import DeadRelu, SaturatedActivation
@@ -133,6 +135,20 @@ def check_told_well(found: Finding) -> None:
     assert found.value is not None
     if found.threshold is not None:
         assert f"{found.threshold:g}" in found.message or f"{found.threshold:.4g}" in found.message
+
+
+def test_a_frozen_weight_is_known_without_its_gradient(tmp_path: Path):
+    hook = Hook(tmp_path, save_config=SaveConfig(save_interval=1), include_collections=["weights"])
+    model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2))
+    model[0].requires_grad_(False)
+    hook.register_module(model)
+    optimizer = torch.optim.SGD(model[1].parameters(), lr=0.1)
+    for _ in range(4):
+        optimizer.zero_grad()
+        model(torch.randn(8, 4)).square().sum().backward()
+        optimizer.step()
+    hook.close()
+    assert judge(WeightUpdateRatio(), create_trial(str(tmp_path))) == []
 
 
 def test_the_confused_class_is_named(trained: Trained):

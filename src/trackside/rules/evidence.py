@@ -9,12 +9,14 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from trackside.capture.anatomy import read_anatomy
 from trackside.capture.cube import Cube
 from trackside.capture.dtypes import Array
 from trackside.capture.exceptions import SMDebugError
 from trackside.capture.modes import ModeKeys
 from trackside.capture.tensor_index import TensorRecord
 from trackside.capture.trial import Trial
+from trackside.errors import TracksideError
 from trackside.rules.saved_values import Stretch, stretches
 
 TRAINING = (ModeKeys.TRAIN, ModeKeys.GLOBAL)
@@ -56,6 +58,7 @@ class Evidence:
         self._num_names = 0
         self._sizes: dict[str, int] = {}
         self._training: set[str] = set()
+        self._frozen: frozenset[str] | None = None
 
     def advance(self) -> bool:
         """Take in what was saved meanwhile; whether there is anything to look at."""
@@ -156,6 +159,19 @@ class Evidence:
     def scalars(self, names: Sequence[str]) -> tuple[str, ...]:
         """Those of one element, as losses and metrics are."""
         return tuple(name for name in names if self._size(name) == 1)
+
+    def frozen(self) -> frozenset[str]:
+        """Parameters that did not train when the hook first described the model; none where it
+        wrote no description."""
+        if self._frozen is None:
+            try:
+                anatomy = read_anatomy(self.trial.path)
+            except (OSError, TypeError, ValueError, TracksideError):
+                anatomy = None  # being written, or of another version: the next look may do
+            if anatomy is not None:
+                trains = {each.name: each.requires_grad for each in anatomy.parameters}
+                self._frozen = frozenset(name for name, does in trains.items() if not does)
+        return self._frozen or frozenset()
 
     def missing(self, selection: Selection, reductions: Sequence[str] = ()) -> str:
         """Told to a person whose rule found nothing to look at; "" when there is something."""

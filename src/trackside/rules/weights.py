@@ -204,10 +204,11 @@ class PoorWeightInitialization(TensorRule):
 
 
 def _trained(evidence: Evidence, names: Iterable[str]) -> Iterator[str]:
-    """Without those that are frozen: where gradients are saved, these have none."""
+    """Without frozen ones: the hook says so, or gradients are saved and they have none."""
     gradients = set(evidence.names(Selection(("gradients",))))
+    frozen = evidence.frozen()
     for name in names:
-        if not gradients or f"gradient/{name}" in gradients:
+        if name not in frozen and (not gradients or f"gradient/{name}" in gradients):
             yield name
 
 
