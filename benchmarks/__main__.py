@@ -9,7 +9,17 @@ from pathlib import Path
 
 from benchmarks.report import as_table, write_json
 
-NAMES = ("startup", "download", "pack", "trial", "capture", "memory", "curves", "rules_reaction")
+NAMES = (
+    "startup",
+    "download",
+    "pack",
+    "trial",
+    "capture",
+    "memory",
+    "curves",
+    "rules",
+    "rules_reaction",
+)
 
 
 def main() -> None:

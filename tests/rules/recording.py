@@ -1,11 +1,12 @@
 """Trials for the tests of rules, written by the real writer as a hook would."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from tests.waiting import until
 from trackside.capture.collection import CollectionManager
 from trackside.capture.segments import StepRecord
 from trackside.capture.trial import Trial, create_trial
@@ -24,14 +25,17 @@ class Recording:
         *,
         collections: Mapping[str, str] | None = None,
         limits: WriterLimits | None = None,
+        worker: str = "worker_0",
+        num_workers: int = 1,
     ) -> None:
         self.folder = folder
         manager = CollectionManager()
         for name, pattern in (collections or {}).items():
             manager.get(name).include([pattern])
         self._writer = SegmentWriter(
-            str(folder), "worker_0", home=folder, limits=limits or WriterLimits()
+            str(folder), worker, home=folder, limits=limits or WriterLimits()
         )
+        manager.num_workers = num_workers
         self._writer.put_collections(manager.to_json_dict())
         self._mode_steps: dict[str, int] = {}
 
@@ -41,9 +45,27 @@ class Recording:
         arrays = {name: np.asarray(value, np.float32) for name, value in tensors.items()}
         self._writer.add(StepRecord(number, mode, mode_step, 0.0, tensors=arrays))
 
+    def figures(self, number: int, columns: tuple[str, ...], rows: Mapping[str, Any]) -> None:
+        """A step of which only reductions are saved: tensor to one figure for each column."""
+        matrix = np.array([*rows.values()], np.float64)
+        self._writer.add(
+            StepRecord(
+                number,
+                "TRAIN",
+                number,
+                0.0,
+                reduced=tuple(rows),
+                reductions=columns,
+                matrix=matrix,
+            )
+        )
+
     def end(self) -> Trial:
-        self._writer.close(end_marker=True)
+        self.close()
         return create_trial(str(self.folder))
+
+    def close(self, *, end_marker: bool = True) -> None:
+        self._writer.close(end_marker=end_marker)
 
 
 def judge(rule: TensorRule, trial: Trial) -> list[Finding]:
@@ -54,3 +76,26 @@ def judge(rule: TensorRule, trial: Trial) -> list[Finding]:
         evidence.advance()
         found += rule.look(evidence)
     return found
+
+
+def judge_as_it_grows(
+    rule: TensorRule, folder: Path, steps: Sequence[Mapping[str, Any]], **options: Any
+) -> list[Finding]:
+    """The same, looking after each step, as at a job that runs."""
+    recording = Recording(folder, limits=WriterLimits(age_seconds=0.005), **options)
+    found: list[Finding] = []
+    evidence: Evidence | None = None
+    for number, tensors in enumerate(steps):
+        recording.step(number, tensors)
+        if evidence is None:
+            evidence = Evidence(create_trial(str(folder)))
+        until(evidence.advance)
+        found += rule.look(evidence)
+    recording.close()
+    assert evidence is not None
+    until(evidence.advance)
+    return [*found, *rule.look(evidence)]
+
+
+def steps_of(found: list[Finding]) -> list[int | None]:
+    return [each.step for each in found]

@@ -44,6 +44,31 @@ def test_a_second_rule_gets_the_arrays_of_the_first(tmp_path):
     assert evidence.values("gradient/a", 1) is None
 
 
+def test_some_of_the_tensors_another_rule_has_read_are_not_read_again(tmp_path):
+    recording = Recording(tmp_path)
+    recording.step(0, {"a": [1.0], "b": [2.0], "c": [3.0]})
+    recording.step(1, {"b": [4.0]})
+    evidence = Evidence(recording.end())
+    evidence.advance()
+    evidence.figures(("a", "b", "c"), "mean")
+    for path in tmp_path.rglob("*.safetensors"):
+        path.unlink()
+    cube = evidence.figures(("c", "a"), "mean")
+    assert (cube.steps, cube.names, cube.values.tolist()) == ((0,), ("c", "a"), [[3.0, 1.0]])
+    assert cube.saved.all()
+
+
+def test_steps_of_which_only_vitals_were_saved_are_news_too(tmp_path):
+    recording = Recording(tmp_path)
+    recording.step(0, {"a": [1.0]})
+    recording.step(1, {"vitals/loss": [1.0]})
+    evidence = Evidence(recording.end())
+    evidence.advance()
+    assert evidence.steps == (0, 1)
+    assert evidence.names(Selection()) == ("a",)
+    assert evidence.figures(("a",), "mean").steps == (0,)
+
+
 def test_a_selection_is_the_union_of_collections_and_patterns(tmp_path):
     recording = Recording(tmp_path, collections={"mine": "^x"})
     recording.step(0, dict.fromkeys(["x1", "y1", "z1"], [1.0]))

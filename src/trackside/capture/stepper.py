@@ -21,6 +21,7 @@ from trackside.capture.names import Names, loss_name
 from trackside.capture.open_step import OpenStep
 from trackside.capture.plan import CapturePlan, Origin, Treatment
 from trackside.capture.taps import ModuleTap, Switch
+from trackside.capture.type_patterns import widen_by_type
 from trackside.capture.values import in_backward, tensors_in
 from trackside.capture.watched import WatchedModel
 
@@ -67,6 +68,8 @@ class Stepper:
     def prepare(self, manager: CollectionManager, included: Iterable[str]) -> CapturePlan:
         """At the first forward: collections are final, what each tensor means is settled."""
         self._resolve_modules(manager.get_collections().values())
+        modules = [list(watched.names.modules()) for watched in self.models.values()]
+        widen_by_type(manager, included, modules)
         plan = self.plan = CapturePlan(manager.get_collections(), included)
         for problem in plan.problems:
             self.failures.report("preparing collections", problem)

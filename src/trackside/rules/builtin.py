@@ -61,8 +61,33 @@ class TensorRule(BuiltInRule[Evidence]):
 
     def missing(self, evidence: Evidence) -> str:
         """Why it could not judge anything, with the way out; "" when it could."""
-        return " ".join(
-            evidence.missing(need.selection)
+        told = [
+            evidence.missing(need.selection, need.reductions)
             for need in self.needs()
-            if not need.is_optional and not evidence.names(need.selection)
+            if not need.is_optional
+        ]
+        return " ".join(filter(None, told))
+
+    def found(
+        self,
+        evidence: Evidence,
+        step: int,
+        message: str,
+        *,
+        tensor: str = "",
+        value: float | None = None,
+        threshold: float | None = None,
+        worker: str = "",
+    ) -> Finding:
+        """A finding of this rule at a step of the trial."""
+        return Finding(
+            rule=self.name(),
+            step=step,
+            mode=evidence.mode(step).name,
+            worker=worker,
+            tensor=tensor,
+            value=value,
+            threshold=threshold,
+            message=message,
+            advice=self.advice,
         )

@@ -3,11 +3,45 @@
 import difflib
 from typing import Any
 
-from trackside.rules import gradients, profiler_report
+from trackside.rules import profiler_report
+from trackside.rules.activations import DeadRelu, SaturatedActivation
 from trackside.rules.builtin import BuiltInRule
+from trackside.rules.classes import ClassImbalance, Confusion
+from trackside.rules.comparisons import SimilarAcrossRuns
+from trackside.rules.gradients import VanishingGradient
+from trackside.rules.inputs import CheckInputImages, NLPSequenceRatio
+from trackside.rules.losses import LossNotDecreasing, Overfit, Overtraining
+from trackside.rules.progress import StalledTrainingRule
+from trackside.rules.tensors import AllZero, ExplodingTensor, TensorVariance, UnchangedTensor
+from trackside.rules.weights import PoorWeightInitialization, WeightUpdateRatio
+from trackside.rules.xgboost import FeatureImportanceOverweight, TreeDepth
+from trackside.rules.xgboost_report import CreateXgboostReport
 
 TENSOR_RULES: dict[str, type[BuiltInRule[Any]]] = {
-    rule.name(): rule for rule in (gradients.VanishingGradient,)
+    rule.name(): rule
+    for rule in (
+        VanishingGradient,
+        ExplodingTensor,
+        WeightUpdateRatio,
+        PoorWeightInitialization,
+        LossNotDecreasing,
+        Overfit,
+        Overtraining,
+        StalledTrainingRule,
+        DeadRelu,
+        SaturatedActivation,
+        AllZero,
+        UnchangedTensor,
+        TensorVariance,
+        SimilarAcrossRuns,
+        ClassImbalance,
+        Confusion,
+        CheckInputImages,
+        NLPSequenceRatio,
+        FeatureImportanceOverweight,
+        TreeDepth,
+        CreateXgboostReport,
+    )
 }
 PROFILER_RULES: dict[str, type[BuiltInRule[Any]]] = {
     rule.name(): rule for rule in profiler_report.ALL

@@ -33,15 +33,12 @@ class VanishingGradient(TensorRule):
         cube = evidence.figures(names, "abs_mean")
         small = cube.values < self.threshold
         for row, column in self._onsets.of(cube.names, small, cube.saved):
-            step, tensor = cube.steps[row], cube.names[column]
             value = float(cube.values[row, column])
-            yield Finding(
-                rule=self.name(),
-                step=step,
-                mode=evidence.mode(step).name,
-                tensor=tensor,
+            yield self.found(
+                evidence,
+                cube.steps[row],
+                f"The mean absolute gradient is {value:.3g}, below {self.threshold:g}.",
+                tensor=cube.names[column],
                 value=value,
                 threshold=self.threshold,
-                message=f"The mean absolute gradient is {value:.3g}, below {self.threshold:g}.",
-                advice=self.advice,
             )

@@ -61,7 +61,7 @@ def build(rule: type[_T], texts: Mapping[str, str]) -> _T:
     given: dict[str, Any] = {}
     problems: list[str] = []
     advice: dict[str, str] = {}
-    for name, text in texts.items():
+    for name, text in _with_other_trials(texts).items():
         if name in known:
             try:
                 given[name] = _parse(text, hints[name], *known[name].metadata["limits"])
@@ -74,6 +74,15 @@ def build(rule: type[_T], texts: Mapping[str, str]) -> _T:
     if problems:
         raise InvalidParameters(problems, advice)
     return rule(**given)
+
+
+def _with_other_trials(texts: Mapping[str, str]) -> dict[str, str]:
+    """SageMaker's SDK sends them as `other_trial_0`, `other_trial_1` and so on."""
+    numbered = sorted(name for name in texts if re.fullmatch(r"other_trial_\d+", name))
+    if not numbered:
+        return dict(texts)
+    others = [texts[name] for name in numbered]
+    return {**texts, "other_trials": ",".join(filter(None, [texts.get("other_trials"), *others]))}
 
 
 def _fields(rule: type) -> list[dataclasses.Field[Any]]:
