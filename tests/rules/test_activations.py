@@ -9,6 +9,7 @@ from trackside.capture.trial import Trial
 from trackside.capture.type_patterns import DEFAULT_PATTERNS
 from trackside.rules.activations import DeadRelu, SaturatedActivation, UnitActivity
 from trackside.rules.evidence import Evidence
+from trackside.rules.onsets import WELL_LOOKS
 
 
 def layer(num_samples: int, num_dead: int, num_units: int = 10) -> Any:
@@ -91,8 +92,8 @@ def test_a_layer_of_nan_is_not_called_dead(tmp_path):
 
 
 def test_a_layer_that_recovers_and_dies_again_is_told_twice(tmp_path):
-    values = [layer(100, dead) for dead in (9, 9, 0, 9)]
-    assert steps_of(judge(DeadRelu(), recorded(tmp_path, values))) == [0, 3]
+    values = [layer(100, dead) for dead in (9, 9, 0, 9, *[0] * WELL_LOOKS, 9)]
+    assert steps_of(judge(DeadRelu(), recorded(tmp_path, values))) == [0, 4 + WELL_LOOKS]
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from tests.rules.recording import Recording, judge, steps_of
 from trackside.capture.trial import Trial
 from trackside.rules.class_pairs import as_classes
 from trackside.rules.classes import ClassImbalance, Confusion
+from trackside.rules.onsets import WELL_LOOKS
 
 
 def recorded(
@@ -62,8 +63,10 @@ def test_a_class_that_is_mostly_mispredicted_is_found(tmp_path, num_wrong, fires
 
 def test_what_was_mispredicted_long_ago_does_not_count_for_ever(tmp_path):
     labels = counted(250, 250)
-    steps = [(0, labels, 1 - labels), (1, labels, labels), (2, labels, 1 - labels)]
-    assert steps_of(judge(ClassImbalance(), recorded(tmp_path, steps))) == [0, 2]
+    wrong, right = 1 - labels, labels
+    told = [wrong, *[right] * WELL_LOOKS, wrong]
+    steps = [(step, labels, predictions) for step, predictions in enumerate(told)]
+    assert steps_of(judge(ClassImbalance(), recorded(tmp_path, steps))) == [0, 1 + WELL_LOOKS]
 
 
 def test_on_pytorch_the_inputs_of_the_loss_are_judged_and_the_finding_says_so(tmp_path):

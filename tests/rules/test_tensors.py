@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 
 from tests.rules.recording import Recording, judge, judge_as_it_grows, steps_of
-from trackside.capture.trial import Trial
+from trackside.capture.trial import Trial, create_trial
 from trackside.rules.evidence import Evidence
+from trackside.rules.onsets import WELL_LOOKS
 from trackside.rules.parameters import InvalidParameters, build
 from trackside.rules.tensors import AllZero, ExplodingTensor, TensorVariance, UnchangedTensor
 
@@ -23,8 +24,8 @@ def recorded(folder: Path, values: Any, name: str = "t", **options: Any) -> Tria
 @pytest.mark.parametrize(
     ("only_nan", "values", "steps"),
     [
-        (False, [[1, NAN], [1, 2], [NAN, NAN]], [0, 2]),
-        (False, [[1, INF], [1, 2], [-INF, 0]], [0, 2]),
+        (False, [[1, NAN], [1, 2], [NAN, NAN]], [0]),
+        (False, [[1, INF], [1, 2], [-INF, 0]], [0]),
         (True, [[1, INF], [1, NAN], [NAN, NAN]], [1]),
         (False, [[3e38, -3e38], [0, 0]], []),
     ],
@@ -32,6 +33,13 @@ def recorded(folder: Path, values: Any, name: str = "t", **options: Any) -> Tria
 def test_not_a_number_and_infinities_are_found_where_they_begin(tmp_path, only_nan, values, steps):
     found = judge(ExplodingTensor(only_nan=only_nan), recorded(tmp_path, values))
     assert steps_of(found) == steps
+
+
+def test_restarted_after_a_finding_it_finds_the_next(tmp_path):
+    """The original's own test: NaN at 0 and 2, finite at 1, restarted at 1."""
+    recorded(tmp_path, [[1, NAN], [1, 2], [NAN, NAN]])
+    rest = create_trial(str(tmp_path), range_steps=(1, None))
+    assert steps_of(judge(ExplodingTensor(), rest)) == [2]
 
 
 def test_what_is_found_says_what_it_was(tmp_path):
@@ -87,9 +95,9 @@ def test_values_are_asked_for_only_where_figures_do_not_do():
 
 @pytest.mark.parametrize("threshold", [100, 50])
 def test_zeros_are_told_once_while_they_last(tmp_path, threshold):
-    values = [[0, 0], [0, 0], [1, 1], [0, 0]]
+    values = [[0, 0], [0, 0], [1, 1], [0, 0], *[[1, 1]] * WELL_LOOKS, [0, 0]]
     rule = AllZero(tensor_regex=("t",), threshold=threshold)
-    assert steps_of(judge(rule, recorded(tmp_path, values))) == [0, 3]
+    assert steps_of(judge(rule, recorded(tmp_path, values))) == [0, 4 + WELL_LOOKS]
 
 
 def test_a_tensor_that_stays_the_same_is_found_at_the_last_of_its_steps(tmp_path):
@@ -106,7 +114,7 @@ def test_a_tensor_that_stays_the_same_is_found_at_the_last_of_its_steps(tmp_path
     ("options", "values", "steps"),
     [
         ({}, [1, 1, 2, 2, 2, 2], [4]),
-        ({"num_steps": 2}, [1, 1, 2, 2, 3, 3], [1, 3, 5]),
+        ({"num_steps": 2}, [1, 1, 2, 2, *range(WELL_LOOKS), 3, 3], [1, 5 + WELL_LOOKS]),
         ({"rtol": 0.1}, [100, 109, 101], [2]),
         ({"rtol": 0.1}, [100, 109, 118], []),  # the first is no longer close to the last
         ({"rtol": 0, "atol": 0}, [1, 1, 1], [2]),

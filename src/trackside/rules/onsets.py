@@ -7,48 +7,53 @@ import numpy as np
 
 from trackside.capture.dtypes import Array
 
+WELL_LOOKS = 20
+"""So often in a row a thing must be well before its illness is over. What lies near a threshold is
+above it and below it in turn, and that is one illness; noise seldom keeps to one side this long."""
+
 
 class Onsets:
-    """Remembers what is in a bad state. One per rule, or per condition of a rule."""
+    """Remembers what is ill. One per rule, or per condition of a rule."""
 
-    def __init__(self) -> None:
-        self._bad: set[str] = set()
+    def __init__(self, well_looks: int = WELL_LOOKS) -> None:
+        self._well_looks = well_looks
+        self._well: dict[str, int] = {}
+        """Of each that is ill: how often in a row it has been well since."""
 
     def of(self, names: Sequence[str], holds: Array, saved: Array) -> Iterator[tuple[int, int]]:
         """Row and column where the condition begins, by step and then by name. A step at which
         the tensor was not saved neither begins nor ends anything. `holds`: [steps x names]."""
         bad = holds & saved
         concerned = np.asarray(bad.any(axis=0))
-        if self._bad:
-            concerned |= np.array([name in self._bad for name in names], bool)
+        if self._well:
+            concerned |= np.array([name in self._well for name in names], bool)
         chosen: list[int] = concerned.nonzero()[0].tolist()  # few: most tensors are well
         if not chosen:
             return
-        bad, saved = bad[:, chosen], saved[:, chosen]
-        was_bad = self._was_bad([names[column] for column in chosen], bad, saved)
-        for row, place in np.argwhere(bad & ~was_bad).tolist():
+        begins = self._begins([names[each] for each in chosen], bad[:, chosen], saved[:, chosen])
+        for row, place in np.argwhere(begins).tolist():
             yield row, chosen[place]
 
     def begins(self, name: str, holds: bool) -> bool:
         """The same for one thing that is judged one step at a time."""
-        was = name in self._bad
-        if holds:
-            self._bad.add(name)
-        else:
-            self._bad.discard(name)
-        return holds and not was
+        well = self._well.get(name, self._well_looks)
+        self._keep(name, 0 if holds else well + 1)
+        return holds and well >= self._well_looks
 
-    def _was_bad(self, names: list[str], bad: Array, saved: Array) -> Array:
-        """Whether each was in a bad state before each row. How they are at the end is kept."""
-        start = np.array([name in self._bad for name in names], bool)
-        # The last row, up to each row, at which the tensor was saved; 0 is the state at the start.
-        seen = np.where(saved, np.arange(1, len(saved) + 1)[:, None], 0)
-        last = np.vstack([np.zeros(len(names), int), np.maximum.accumulate(seen, axis=0)])
-        states = np.vstack([start, bad])[last, np.arange(len(names))]
-        for name, is_bad in zip(names, states[-1].tolist(), strict=True):
-            if is_bad:
-                self._bad.add(name)
-            else:
-                self._bad.discard(name)
-        was_bad: Array = states[:-1]
-        return was_bad
+    def _begins(self, names: list[str], bad: Array, saved: Array) -> Array:
+        """Where each is bad and was not ill before. How they are at the end is kept."""
+        start = [-self._well.get(name, self._well_looks) for name in names]
+        looks = np.cumsum(saved, axis=0)
+        # The look, up to each row, at which the tensor was last bad; the first row is the past.
+        last = np.vstack([start, np.where(bad, looks, -self._well_looks)])
+        last = np.maximum.accumulate(last, axis=0)
+        for name, well in zip(names, (looks[-1] - last[-1]).tolist(), strict=True):
+            self._keep(name, well)
+        begins: Array = bad & (looks - 1 - last[:-1] >= self._well_looks)
+        return begins
+
+    def _keep(self, name: str, well: int) -> None:
+        if well < self._well_looks:
+            self._well[name] = well
+        else:
+            self._well.pop(name, None)

@@ -28,7 +28,7 @@ class StalledTrainingRule(TensorRule):
     training_job_name_prefix: str | None = parameter(
         None, "Which job to stop; not needed here, where the rule knows its job."
     )
-    _onsets: Onsets = field(default_factory=Onsets, init=False)
+    _onsets: Onsets = field(default_factory=lambda: Onsets(well_looks=1), init=False)
     _last_step: int = field(default=0, init=False)
 
     def look(self, evidence: Evidence) -> Iterable[Finding]:
