@@ -9,6 +9,10 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+RuleKey = tuple[bool, str]
+"""A configured rule of a job: whether it is a profiler rule, and its configuration's name, which
+one of the others may have too."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
@@ -24,20 +28,29 @@ class Finding:
     advice: str = ""
     configuration: str = ""
     """The name the job gave to this use of the rule; filled in by the evaluator."""
+    is_profiler: bool = False
+    """Likewise."""
     step: int | None = None
     """Global step; None when the finding is about the whole job or the machine."""
     mode: str = ""
     worker: str = ""
     tensor: str = ""
+    subject: str = ""
+    """Which of several things that may begin there at the same step: a token, another trial."""
     value: float | None = None
     threshold: float | None = None
     time: float = 0.0
     """When it was found, seconds since the epoch; filled in by the evaluator."""
 
     @property
+    def key(self) -> RuleKey:
+        return self.is_profiler, self.configuration
+
+    @property
     def identity(self) -> tuple[Any, ...]:
         """Equal for the same discovery made again, as after a restart of the evaluator."""
-        return (self.configuration, self.rule, self.step, self.mode, self.worker, self.tensor)
+        place = (self.step, self.mode, self.worker, self.tensor, self.subject)
+        return (*self.key, self.rule, *place)
 
     def to_line(self) -> bytes:
         """Strict JSON: NaN and infinities, which are what some rules look for, become texts."""

@@ -7,6 +7,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from trackside import durable
+from trackside.finding import RuleKey
 
 DETAILS_MOST = 1024
 
@@ -43,6 +44,10 @@ class Evaluation:
     is_over: bool = False
     modified: float = 0.0
     """Of the status, seconds since the epoch."""
+
+    @property
+    def key(self) -> RuleKey:
+        return self.is_profiler, self.configuration
 
 
 def write_evaluations(path: Path, evaluations: Sequence[Evaluation]) -> None:

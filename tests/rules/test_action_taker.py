@@ -43,8 +43,8 @@ def fire(job: WatchedJob, *actions: dict[str, Any], times: int = 1) -> list[dict
     """Let a rule with these actions fire; what is on record when all is done."""
     for _ in range(times):
         taker = ActionTaker(job)
-        taker.arm(armed(*actions))
-        taker.take("Exploding", FINDING)
+        taker.arm(FINDING.key, armed(*actions))
+        taker.take(FINDING)
         taker.close()
     return lines(job)
 
@@ -127,7 +127,7 @@ def test_what_an_evaluator_died_over_is_done_by_the_next(make_job: MakeJob):
     actions.write_bytes(actions.read_bytes().splitlines(keepends=True)[0])
     journal.write_bytes(b"".join(journal.read_bytes().splitlines(keepends=True)[:3]))
     assert Journal(journal).read().state.status is Status.IN_PROGRESS
-    ActionTaker(job).arm(armed({"name": "stoptraining"}))
+    ActionTaker(job).arm(FINDING.key, armed({"name": "stoptraining"}))
     assert [line["state"] for line in lines(job)] == ["intended", "done"]
     assert Journal(journal).read().state.status is Status.STOPPING
 
@@ -384,8 +384,8 @@ def test_a_webhook_that_never_answers_is_given_up_and_holds_up_nobody(
     hooks.answers = [500] * 10
     job = make_job(settings={"TRACKSIDE_WEBHOOK_URL": hooks.url})
     taker = ActionTaker(job)
-    taker.arm(armed(SMS, {"name": "stoptraining"}))
-    taker.take("Exploding", FINDING)
+    taker.arm(FINDING.key, armed(SMS, {"name": "stoptraining"}))
+    taker.take(FINDING)
     # On the spot, whatever the webhook does.
     assert job.journal.read().state.status is Status.STOPPING
     taker.close()

@@ -28,6 +28,16 @@ def test_a_tensor_that_differs_is_found_where_the_runs_part(tmp_path):
     assert (found.tensor, found.step, found.value) == ("w", 1, 0.5)
 
 
+def test_two_other_trials_are_two_findings(tmp_path):
+    trial = recorded(tmp_path / "a", [[1.0]])
+    others = [str(tmp_path / name) for name in ("b", "c")]
+    for folder in others:
+        recorded(Path(folder), [[2.0]])
+    found = judge(SimilarAcrossRuns(other_trials=tuple(others)), trial)
+    assert [each.subject for each in found] == others
+    assert len({each.identity for each in found}) == 2
+
+
 @pytest.mark.parametrize(("other", "fires"), [(1.000009, False), (1.00002, True)])
 def test_equality_is_numpy_s(tmp_path, other, fires):
     trial = recorded(tmp_path / "a", [[1.0]])

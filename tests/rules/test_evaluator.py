@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.rules.conftest import MakeJob
+from tests.rules.profiling import Profiling
 from tests.rules.recording import Recording
 from tests.waiting import until
 from trackside import hosts, rule_evaluator
@@ -109,6 +110,27 @@ def test_an_ended_rule_is_not_evaluated_again(make_job: MakeJob):
     write_evaluations(job.folder.rules.statuses, told)
     assert evaluate(job) == told
     assert read_findings(job.folder.rules.findings) == []
+
+
+def test_rules_of_both_kinds_may_have_one_name(make_job: MakeJob):
+    tensors = {"rule_to_invoke": "VanishingGradient", "action_json": '[{"name": "stoptraining"}]'}
+    figures = {"rule_to_invoke": "MaxInitializationTime", "threshold": "0"}
+    job = make_job(
+        DebugRuleConfigurations=[{"RuleConfigurationName": "Same", "RuleParameters": tensors}],
+        ProfilerRuleConfigurations=[{"RuleConfigurationName": "Same", "RuleParameters": figures}],
+        ProfilerConfig={"S3OutputPath": "s3://bucket/profile"},
+    )
+    recording(job, 1.0, 1.0).end()
+    place = job.profile()
+    assert place is not None
+    assert place.local is not None
+    Profiling(place.local).samples({"cpu": [[10.0]] * 240})
+    end(job)
+    healthy, slow = evaluate(job)
+    assert (healthy.status, healthy.num_findings) == (RuleStatus.NO_ISSUES_FOUND, 0)
+    assert (slow.status, slow.num_findings) == (RuleStatus.ISSUES_FOUND, 1)
+    assert not job.was_stopped
+    assert not job.folder.rules.actions.exists()
 
 
 def test_a_rule_may_leave_files(make_job: MakeJob, monkeypatch: pytest.MonkeyPatch):

@@ -84,6 +84,14 @@ def test_the_share_of_a_token_is_judged_at_its_threshold(tmp_path, texts, num_ze
     assert bool(found) is fires
 
 
+def test_two_tokens_at_one_step_are_two_findings(tmp_path):
+    texts = {"token_values": "0, 7", "token_thresholds_percent": "30, 30"}
+    tokens = np.array([0] * 50 + [7] * 50).reshape(10, 10)
+    zero, seven = judge(build(NLPSequenceRatio, texts), recorded(tmp_path, [tokens], SEQUENCE))
+    assert (zero.subject, seven.subject) == ("token 0", "token 7")
+    assert zero.identity != seven.identity
+
+
 def test_tokens_and_thresholds_must_pair_up():
     with pytest.raises(InvalidParameters, match="2 tokens and token_thresholds_percent 1"):
         build(NLPSequenceRatio, {"token_values": "0,1"})

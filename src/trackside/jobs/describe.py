@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from trackside import hosts
+from trackside.finding import RuleKey
 from trackside.jobs.records import Record
 from trackside.journal import History, Transition
 from trackside.layout import JobKeys
@@ -25,9 +26,10 @@ def arn(name: str) -> str:
     return f"arn:aws:sagemaker:{REGION}:{ACCOUNT}:training-job/{name.lower()}"
 
 
-def rule_arn(job: str, configuration: str) -> str:
+def rule_arn(job: str, rule: RuleKey) -> str:
     """The original gives each rule a processing job of its own; ours has the same form."""
-    number = zlib.crc32(f"{job} {configuration}".encode())
+    is_profiler, configuration = rule
+    number = zlib.crc32(f"{job} {'profiler ' * is_profiler}{configuration}".encode())
     name = f"{job[:26]}-{configuration}-{number:08x}".lower()
     return f"arn:aws:sagemaker:{REGION}:{ACCOUNT}:processing-job/{name}"
 
@@ -123,7 +125,7 @@ def _rules(record: Record, evaluations: Sequence[Evaluation]) -> dict[str, Any]:
 def _evaluation(job: str, evaluation: Evaluation) -> dict[str, Any]:
     told = {
         "RuleConfigurationName": evaluation.configuration,
-        "RuleEvaluationJobArn": rule_arn(job, evaluation.configuration),
+        "RuleEvaluationJobArn": rule_arn(job, evaluation.key),
         "RuleEvaluationStatus": str(evaluation.status),
         "LastModifiedTime": _moment(evaluation.modified),
     }

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from trackside import durable, processes
 from trackside.errors import ObjectNotFound
-from trackside.finding import Finding, parse_findings
+from trackside.finding import Finding, RuleKey, parse_findings
 from trackside.jobs.records import Record
 from trackside.layout import Home, JobFolder
 from trackside.rule_status import Evaluation, parse_evaluations
@@ -36,7 +36,7 @@ class RuleNews:
         self._offset = 0
         self._size = 0
         self._grows_since: float | None = None
-        self._told: dict[str, Evaluation] = {}
+        self._told: dict[RuleKey, Evaluation] = {}
         self._looked: tuple[int, int] | None = None
         self._ended_at: float | None = None
 
@@ -53,8 +53,8 @@ class RuleNews:
         if found := tuple(parse_findings(self._new_lines())):
             yield found
         for evaluation in parse_evaluations(statuses or b"[]"):
-            known = self._told.get(evaluation.configuration)
-            self._told[evaluation.configuration] = evaluation
+            known = self._told.get(evaluation.key)
+            self._told[evaluation.key] = evaluation
             if known is None or known.status is not evaluation.status:
                 yield evaluation
 

@@ -10,8 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from trackside import durable
-from trackside.finding import Finding
+from trackside.finding import Finding, RuleKey
 from trackside.rules.findings_file import append_lines
+
+ActionKey = tuple[RuleKey, str]
+"""A configured rule, and the key of one of its actions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,26 +31,28 @@ class ActionLog:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self.taken: dict[tuple[str, str], Taken] = {}
-        """By the rule's configuration and the action's key."""
+        self.taken: dict[ActionKey, Taken] = {}
         for line in _lines(path):
             self._enter(line)
 
-    def intend(self, key: tuple[str, str], finding: Finding) -> None:
+    def intend(self, key: ActionKey, finding: Finding) -> None:
         told = json.loads(finding.to_line())
         self._append(key, state="intended", finding=told)
 
-    def settle(self, key: tuple[str, str], problem: str, details: str) -> None:
+    def settle(self, key: ActionKey, problem: str, details: str) -> None:
         self._append(key, state="failed" if problem else "done", details=problem or details)
 
-    def _append(self, key: tuple[str, str], **what: Any) -> None:
-        line = {"configuration": key[0], "action": key[1], "time": time.time(), **what}
+    def _append(self, key: ActionKey, **what: Any) -> None:
+        (is_profiler, configuration), action = key
+        line = {"configuration": configuration, "action": action, "time": time.time(), **what}
+        if is_profiler:
+            line["is_profiler"] = True
         data = json.dumps(line).encode() + b"\n"
         durable.giving_up_ballast(self._path, lambda: append_lines(self._path, data))
         self._enter(line)
 
     def _enter(self, line: dict[str, Any]) -> None:
-        key = (line["configuration"], line["action"])
+        key = (line.get("is_profiler", False), line["configuration"]), line["action"]
         if line["state"] == "intended":
             self.taken[key] = Taken(Finding.from_line(json.dumps(line["finding"]).encode()))
         elif key in self.taken:

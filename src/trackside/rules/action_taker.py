@@ -11,9 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Condition, Thread
 
-from trackside.finding import Finding
+from trackside.finding import Finding, RuleKey
 from trackside.rules import deliveries
-from trackside.rules.action_log import ActionLog
+from trackside.rules.action_log import ActionKey, ActionLog
 from trackside.rules.actions import (
     Action,
     Command,
@@ -33,12 +33,10 @@ logger = logging.getLogger(__name__)
 PAUSES_SECONDS = (1.0, 2.0, 4.0, 8.0, 16.0)
 """Before each further try of something that did not work."""
 
-Key = tuple[str, str]
-
 
 @dataclass(slots=True)
 class _Errand:
-    key: Key
+    key: ActionKey
     act: Callable[[], str]
     due: float = 0.0
     """Monotonic."""
@@ -51,22 +49,22 @@ class ActionTaker:
     def __init__(self, job: WatchedJob) -> None:
         self._job = job
         self._log = ActionLog(job.folder.rules.actions)
-        self._armed: dict[str, tuple[Action, ...]] = {}
+        self._armed: dict[RuleKey, tuple[Action, ...]] = {}
         self._errands: list[_Errand] = []
         self._closing = False
         self._wake = Condition()
         self._thread: Thread | None = None
 
-    def arm(self, rule: RuleConfiguration) -> None:
+    def arm(self, name: RuleKey, rule: RuleConfiguration) -> None:
         """Know what to do when this rule fires; `ValueError` when that cannot be read.
 
         What an evaluator before us was about to do is done now.
         """
-        if rule.name in self._armed:
+        if name in self._armed:
             return
-        self._armed[rule.name] = actions_of(rule.parameters)
-        for action in self._armed[rule.name]:
-            key = (rule.name, action.key)
+        self._armed[name] = actions_of(rule.parameters)
+        for action in self._armed[name]:
+            key = (name, action.key)
             taken = self._log.taken.get(key)
             if taken is None or taken.is_settled:
                 continue
@@ -75,10 +73,10 @@ class ActionTaker:
             else:
                 self._act(key, action, taken.finding)
 
-    def take(self, configuration: str, finding: Finding) -> None:
-        """The rule has fired. Whatever was done for it before is not done again."""
-        for action in self._armed.get(configuration, ()):
-            key = (configuration, action.key)
+    def take(self, finding: Finding) -> None:
+        """Its rule has fired. Whatever was done for it before is not done again."""
+        for action in self._armed.get(finding.key, ()):
+            key = (finding.key, action.key)
             if key not in self._log.taken:
                 self._log.intend(key, finding)
                 self._act(key, action, finding)
@@ -91,9 +89,9 @@ class ActionTaker:
         if self._thread is not None:
             self._thread.join()
 
-    def _act(self, key: Key, action: Action, finding: Finding) -> None:
+    def _act(self, key: ActionKey, action: Action, finding: Finding) -> None:
         job, settings = self._job.spec.name, self._job.settings
-        delivery = hashlib.sha256("\0".join((job, *key)).encode()).hexdigest()[:32]
+        delivery = hashlib.sha256(f"{job}\0{key}".encode()).hexdigest()[:32]
         match action:
             case StopTraining():
                 self._do(key, lambda: stop_training(action, self._job, finding))
@@ -108,7 +106,7 @@ class ActionTaker:
             case Command():
                 self._send(key, lambda: deliveries.run_command(action, job, finding))
 
-    def _send(self, key: Key, act: Callable[[], str]) -> None:
+    def _send(self, key: ActionKey, act: Callable[[], str]) -> None:
         with self._wake:
             self._errands.append(_Errand(key, act))
             self._wake.notify()
@@ -137,24 +135,26 @@ class ActionTaker:
                     return first
                 self._wake.wait(None if first is None else first.due - now)
 
-    def _do(self, key: Key, act: Callable[[], str], *, tries: int = len(PAUSES_SECONDS)) -> bool:
+    def _do(
+        self, key: ActionKey, act: Callable[[], str], *, tries: int = len(PAUSES_SECONDS)
+    ) -> bool:
         """Whether that settles it."""
         try:
             self._settle(key, details=act())
         except Passing as error:
             if tries < len(PAUSES_SECONDS):
-                logger.info("action %s of %s is tried again: %s", key[1], key[0], error)
+                logger.info("action %s of %s is tried again: %s", key[1], key[0][1], error)
                 return False
             self._settle(key, problem=f"given up after {tries + 1} tries: {error}")
         except Refused as error:
             self._settle(key, problem=str(error))
         except Exception as error:  # an action never fails its rule, nor this thread
-            logger.exception("action %s of %s", key[1], key[0])
+            logger.exception("action %s of %s", key[1], key[0][1])
             self._settle(key, problem=repr(error))
         return True
 
-    def _settle(self, key: Key, *, problem: str = "", details: str = "") -> None:
-        logger.info("action %s of %s: %s", key[1], key[0], problem or details)
+    def _settle(self, key: ActionKey, *, problem: str = "", details: str = "") -> None:
+        logger.info("action %s of %s: %s", key[1], key[0][1], problem or details)
         try:
             self._log.settle(key, problem, details)
         except OSError as error:

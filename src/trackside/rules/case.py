@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from trackside.finding import Finding
+from trackside.finding import Finding, RuleKey
 from trackside.rule_status import DETAILS_MOST, Evaluation, RuleStatus
 from trackside.rules.findings_file import MOST_FILED
 
@@ -22,6 +22,10 @@ class Case:
     @property
     def configuration(self) -> str:
         return self.evaluation.configuration
+
+    @property
+    def key(self) -> RuleKey:
+        return self.evaluation.key
 
     @property
     def is_over(self) -> bool:

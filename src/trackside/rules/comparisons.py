@@ -101,6 +101,7 @@ class SimilarAcrossRuns(SelectingRule):
                     f"The values differ from those of {other.path!r} {how}, which is not within "
                     f"{_RTOL:g} of their size.",
                     tensor=name,
+                    subject=other.path,
                     value=difference,
                     threshold=_RTOL,
                 )

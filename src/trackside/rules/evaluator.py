@@ -12,7 +12,7 @@ from typing import Any
 
 from trackside import durable
 from trackside.errors import TracksideError
-from trackside.finding import Finding
+from trackside.finding import Finding, RuleKey
 from trackside.rule_evaluator import first_evaluations
 from trackside.rule_status import Evaluation, read_evaluations, write_evaluations
 from trackside.rules import feeds
@@ -42,15 +42,13 @@ class Evaluator:
         self._actions = actions
         self._findings = FindingsFile(self._rules.findings)
         self._in_hand = InHand(self._rules.in_hand, self._rules.deaths)
-        known = {
-            (e.is_profiler, e.configuration): e for e in read_evaluations(self._rules.statuses)
-        }
+        known = {each.key: each for each in read_evaluations(self._rules.statuses)}
         self._cases = [
-            Case(known.get((first.is_profiler, first.configuration), first))
+            Case(known.get(first.key, first))
             for first in first_evaluations(job.spec, job.history.created)
         ]
         self._ready: list[Ready | None] = []
-        self._provided: set[str] = set()
+        self._provided: set[RuleKey] = set()
         self._written: list[Evaluation] = []
         self._written_at = 0.0
         self._attempt = 0
@@ -119,12 +117,12 @@ class Evaluator:
         rules = (*self._job.spec.debug_rules, *self._job.spec.profiler_rules)
         for number, (case, rule) in enumerate(zip(self._cases, rules, strict=True)):
             ready = None
-            if self._in_hand.is_deadly(case.configuration) and not case.is_over:
+            if self._in_hand.is_deadly(case.key) and not case.is_over:
                 case.failed(f"InternalServerError: evaluators die of it; see {self._rules.log}")
             if not case.is_over:
                 try:
                     ready = make_ready(self._job, rule, number)
-                    self._actions.arm(rule)
+                    self._actions.arm(case.key, rule)
                 except ValueError as error:
                     case.failed(f"ClientError: {error}")
             self._ready.append(ready)
@@ -142,7 +140,7 @@ class Evaluator:
         if feed is self._tensors and evidence.is_all and not evidence.trial.tensor_names():
             return self._conclude(feed)
         for case, rule in self._rules_of(feed):
-            self._in_hand.take(case.configuration)
+            self._in_hand.take(case.key)
             try:
                 found = list(rule.look(evidence))
                 missing = self._missing(case, rule, evidence)
@@ -161,16 +159,16 @@ class Evaluator:
                 case.conclude(was_stopped=self._job.was_stopped, missing=missing)
             else:
                 case.note(missing)
-        self._in_hand.take("")
+        self._in_hand.put_down()
 
     def _missing(self, case: Case, rule: BuiltInRule[Any], evidence: Any) -> str:
         """Asked until the rule has what it needs: from then on it will have it."""
         ask = getattr(rule, "missing", None)
-        if ask is None or case.configuration in self._provided:
+        if ask is None or case.key in self._provided:
             return ""
         missing = str(ask(evidence))
         if not missing:
-            self._provided.add(case.configuration)
+            self._provided.add(case.key)
         return missing
 
     def _leave_files(self, case: Case, rule: BuiltInRule[Any], evidence: Any) -> None:
@@ -232,16 +230,22 @@ class Evaluator:
     def _file(self, case: Case, found: Iterable[Finding]) -> None:
         """On disk first, then in the status, then acted upon: each may be done a second time by
         who takes over, and none is left out."""
-        name = case.configuration
+        is_profiler, name = case.key
         findings = [
-            replace(each, configuration=name, time=each.time or time.time()) for each in found
+            replace(
+                each,
+                configuration=name,
+                is_profiler=is_profiler,
+                time=each.time or time.time(),
+            )
+            for each in found
         ]
         if not findings:
             return
         for finding in self._findings.add(findings):
             logger.info("%s: %s", name, finding.message)
-        case.found(self._findings.of(name)[0], self._findings.count(name))
-        self._actions.take(name, findings[0])
+        case.found(self._findings.of(case.key)[0], self._findings.count(case.key))
+        self._actions.take(findings[0])
 
     def _write(self) -> None:
         now: Sequence[Evaluation] = [case.evaluation for case in self._cases]

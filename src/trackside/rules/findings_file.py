@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from trackside import durable
-from trackside.finding import Finding, read_findings
+from trackside.finding import Finding, RuleKey, read_findings
 
 MOST_FILED = 100
 """Findings of one configured rule; more are only counted."""
@@ -22,7 +22,7 @@ class FindingsFile:
         self._path = path
         self.all = read_findings(path)
         self._seen: set[tuple[Any, ...]] = {finding.identity for finding in self.all}
-        self._filed = Counter(finding.configuration for finding in self.all)
+        self._filed = Counter(finding.key for finding in self.all)
         self._counted = Counter(self._filed)
 
     def add(self, findings: Iterable[Finding]) -> list[Finding]:
@@ -31,23 +31,23 @@ class FindingsFile:
         filed = []
         filed_of = Counter(self._filed)
         for finding in news.values():
-            if filed_of[finding.configuration] < MOST_FILED:
-                filed_of[finding.configuration] += 1
+            if filed_of[finding.key] < MOST_FILED:
+                filed_of[finding.key] += 1
                 filed.append(finding)
         if filed:
             self._append(b"".join(finding.to_line() for finding in filed))
         self._filed = filed_of
         self.all += filed
         self._seen |= news.keys()
-        self._counted.update(finding.configuration for finding in news.values())
+        self._counted.update(finding.key for finding in news.values())
         return [*news.values()]
 
-    def of(self, configuration: str) -> list[Finding]:
-        return [finding for finding in self.all if finding.configuration == configuration]
+    def of(self, rule: RuleKey) -> list[Finding]:
+        return [finding for finding in self.all if finding.key == rule]
 
-    def count(self, configuration: str) -> int:
+    def count(self, rule: RuleKey) -> int:
         """All of this rule, filed or not."""
-        return self._counted[configuration]
+        return self._counted[rule]
 
     def _append(self, lines: bytes) -> None:
         durable.giving_up_ballast(self._path, lambda: append_lines(self._path, lines))

@@ -8,6 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 from trackside import durable
+from trackside.finding import RuleKey
 
 MOST_DEATHS = 2
 """Once may be chance: somebody killed the evaluator, and this rule had its turn."""
@@ -24,16 +25,28 @@ class InHand:
         if name:
             self.deaths[name] += 1
             durable.write_json(deaths, self.deaths)
-        self.take("")
+        self.put_down()
 
-    def take(self, configuration: str) -> None:
-        """This rule's turn; nobody's with ""."""
-        name = configuration.encode()
-        os.pwrite(self._descriptor, name, 0)
-        os.ftruncate(self._descriptor, len(name))
+    def take(self, rule: RuleKey) -> None:
+        """This rule's turn."""
+        self._write(_name(rule))
 
-    def is_deadly(self, configuration: str) -> bool:
-        return self.deaths[configuration] >= MOST_DEATHS
+    def put_down(self) -> None:
+        """Nobody's turn."""
+        self._write("")
+
+    def is_deadly(self, rule: RuleKey) -> bool:
+        return self.deaths[_name(rule)] >= MOST_DEATHS
 
     def close(self) -> None:
         os.close(self._descriptor)
+
+    def _write(self, name: str) -> None:
+        data = name.encode()
+        os.pwrite(self._descriptor, data, 0)
+        os.ftruncate(self._descriptor, len(data))
+
+
+def _name(rule: RuleKey) -> str:
+    is_profiler, configuration = rule
+    return f"{'profiler' if is_profiler else 'debug'} rule {configuration}"

@@ -141,6 +141,7 @@ class NLPSequenceRatio(TensorRule):
                             f"Token {token:g} makes up {percent[row]:.3g} % of the sequences, "
                             f"more than {limit:g} %.{meant.note}",
                             tensor=name,
+                            subject=f"token {token:g}",
                             value=float(percent[row]),
                             threshold=limit,
                         )

@@ -74,6 +74,7 @@ class LowGPUUtilization(ProfilerRule):
             rule=self.name(),
             worker=node,
             tensor=gpu,
+            subject=what,
             value=value,
             threshold=threshold,
             message=f"{gpu} of {node} is {what}. {said}",

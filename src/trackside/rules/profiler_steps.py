@@ -170,6 +170,7 @@ class Dataloader(ProfilerRule):
         finding = Finding(
             rule=self.name(),
             worker=worker,
+            subject="too few" if is_low else "too many",
             value=percent,
             threshold=threshold,
             message=(
