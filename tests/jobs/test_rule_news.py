@@ -116,7 +116,12 @@ def test_rules_that_still_read_are_waited_for(jobs: Jobs, held: RulesFolder):
             break
     file_findings(held, 99)
     conclude(held, RuleStatus.ISSUES_FOUND)
-    findings, evaluation = news(items)
+    findings, evaluation = next(items), next(items)
+    news_of = RuleNews(read_folder(jobs.settings.layout.job("job-1")), jobs.settings.layout)
+    assert not news_of.is_over()  # it has judged, and still tells of it where it lasts
+    held.evaluator.unlink()
+    assert news_of.is_over()
+    assert [*items] == []
     assert steps(findings) == [99]
     assert evaluation.status is RuleStatus.ISSUES_FOUND
 

@@ -7,11 +7,11 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from trackside import durable, processes
+from trackside import rule_evaluator
 from trackside.errors import ObjectNotFound
 from trackside.finding import Finding, RuleKey, parse_findings
 from trackside.jobs.records import Record
-from trackside.layout import Home, JobFolder
+from trackside.layout import Home
 from trackside.rule_status import Evaluation, parse_evaluations
 from trackside.storage.locate import locate_object
 
@@ -32,7 +32,7 @@ class RuleNews:
     def __init__(self, record: Record, home: Home) -> None:
         self._record = record
         self._home = home
-        self._has_rules = bool(record.spec.debug_rules or record.spec.profiler_rules)
+        self._has_rules = rule_evaluator.is_wanted(record.spec)
         self._offset = 0
         self._size = 0
         self._grows_since: float | None = None
@@ -59,17 +59,17 @@ class RuleNews:
                 yield evaluation
 
     def is_over(self) -> bool:
-        """Whether to stop waiting for more, once the job itself has ended: everything is judged,
-        or nobody is at it, or it takes too long."""
+        """Whether to stop waiting for more, once the job itself has ended: everything is judged
+        and where it lasts, or nobody is at it, or it takes too long."""
         folder = self._record.folder
         if not self._has_rules or folder is None:
             return True
-        if self._told and all(each.is_over for each in self._told.values()):
+        if rule_evaluator.is_done(folder.rules):
             return True
         now = time.monotonic()
         self._ended_at = self._ended_at or now
         waited = now - self._ended_at
-        if _is_evaluated(folder):
+        if rule_evaluator.is_alive(folder.rules):
             return waited > AFTER_END_SECONDS
         return waited > _START_SECONDS or not folder.rules.root.exists()
 
@@ -134,8 +134,3 @@ def _read_from(path: Path, offset: int) -> bytes:
     with path.open("rb") as file:
         file.seek(offset)
         return file.read()
-
-
-def _is_evaluated(folder: JobFolder) -> bool:
-    record = durable.read_json(folder.rules.evaluator)
-    return record is not None and processes.is_alive(processes.Identity.from_record(record))
