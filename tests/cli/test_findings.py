@@ -143,7 +143,6 @@ print("not stopped")
 
 
 def test_a_sick_training_is_noticed_and_stopped(workplace: Path, command: Command):
-    pytest.importorskip("trackside.rule_evaluator")
     (workplace / "train.py").write_text(SICK)
     asked = ("--stop-on", "VanishingGradient", "--rule", "LossNotDecreasing", "--wait")
     done = command("run", "train.py", "--name", "sick", *asked, "--findings", "found.jsonl")

@@ -56,7 +56,6 @@ def test_its_tensors_are_read_as_written(estimator: PyTorch):
 
 
 def test_its_rules_are_summed_up(estimator: PyTorch, capsys: pytest.CaptureFixture[str]):
-    pytest.importorskip("trackside.rule_evaluator")
     job = finished(estimator)
     (status,) = job.rule_job_summary()
     assert status["RuleConfigurationName"] == "VanishingGradient"
