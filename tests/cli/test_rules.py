@@ -1,14 +1,16 @@
 """`trackside rules`, and rules tried on trials that a real writer wrote."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
 from tests.cli.conftest import Command
 from tests.jobs.conftest import make_spec
+from tests.rules.profiling import Profiling
 from tests.rules.recording import Recording
-from trackside.cli.rules import ISSUES_FOUND
+from trackside.cli.rule_check import ISSUES_FOUND
 from trackside.jobs.jobs import Jobs
 from trackside.layout import JobKeys
 from trackside.rules import catalog
@@ -32,11 +34,33 @@ def record(folder: Path, size: float, name: str = "gradient/{}") -> Path:
 
 def test_every_rule_is_listed_with_what_it_watches_and_its_parameters(command: Command):
     shown = command("rules").stdout
-    assert "VanishingGradient  gradients\n" in shown
+    assert "  VanishingGradient  gradients\n" in shown
     assert "threshold=1e-07" in shown
+    assert [line for line in shown.splitlines() if line in catalog.GROUPS] == [*catalog.GROUPS]
     told = json.loads(command("rules", "--json").stdout)
     assert [rule["name"] for rule in told] == [*catalog.TENSOR_RULES, *catalog.PROFILER_RULES]
     assert all(rule["summary"] and rule["watches"] for rule in told)
+
+
+def test_what_profiler_rules_share_is_told_once(command: Command):
+    shown = command("rules").stdout
+    assert shown.count("scan_interval_us") == 1
+    assert "CPUBottleneck_" not in shown
+    assert "the parameters of all others as <Rule>_<parameter>" in shown
+    assert "CPUBottleneck_" not in command("rules", "ProfilerReport").stdout.partition("run")[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "example"),
+    [
+        ("AllZero", "AllZero:collection_names=gradients,threshold=100"),
+        ("LossNotDecreasing", "LossNotDecreasing:increase_threshold_percent=5"),
+        ("CPUBottleneck", "CPUBottleneck:threshold=50"),
+        ("OverallSystemUsage", "OverallSystemUsage"),
+    ],
+)
+def test_an_example_has_what_matters(command: Command, name: str, example: str):
+    assert command("rules", name).stdout.endswith(f"  trackside run train.py --rule {example}\n")
 
 
 def test_one_rule_is_shown_in_full_under_any_spelling_of_its_name(command: Command):
@@ -103,12 +127,68 @@ def test_a_job_is_checked_by_what_it_saved(command: Command, jobs: Jobs):
     assert "3 tensors" in done.stdout
 
 
+MINE = """
+from smdebug.rules import Rule
+
+class Small(Rule):
+    def __init__(self, base_trial, limit="1"):
+        super().__init__(base_trial)
+        self.limit = float(limit)
+
+    def invoke_at_step(self, step):
+        return self.base_trial.tensor("gradient/a").reduction_value(step, "max") < self.limit
+
+def check(step, tensors):
+    raise KeyError("as ever")
+"""
+
+
+def test_rules_of_one_s_own_are_tried_too(command: Command, sick: Path, tmp_path: Path):
+    file = tmp_path / "mine.py"
+    file.write_text(MINE)
+    done = command("rules", "check", str(sick), "--rule", f"{file}:Small:limit=1e-3")
+    assert done.returncode == ISSUES_FOUND, done.stderr
+    assert done.stdout.startswith("Finding: Small at step 0\n")
+    done = command("rules", "check", str(sick), "--rule", f"{file}:Small:limit=1e-12")
+    assert (done.returncode, done.stdout) == (0, "Small: found nothing.\n")
+    both = ("--rule", f"{file}:check", "--rule", "VanishingGradient")
+    done = command("rules", "check", str(sick), *both)
+    assert done.returncode == 1
+    assert "check: raised an error.\nKeyError: 'as ever'\n" in done.stdout
+    assert "Finding: VanishingGradient at step 0" in done.stdout
+
+
+def test_the_machine_s_figures_are_judged_as_far_as_they_go(
+    command: Command, jobs: Jobs, tmp_path: Path
+):
+    """Of an ended job to their end, though its last minute is no whole window."""
+    place = tmp_path / "profile"
+    Profiling(place).samples({"cpu": [[10.0]] * 60})
+    slow = ("--rule", "MaxInitializationTime:threshold=0")
+    done = command("rules", "check", str(place), *slow)
+    assert (done.returncode, done.stdout) == (0, "MaxInitializationTime: found nothing.\n")
+    spec = make_spec("job-1", ProfilerConfig={"S3OutputPath": "s3://figures/x"})
+    jobs.submit(spec)
+    jobs.wait("job-1")
+    where = JobKeys.of(spec).under("s3://figures/x", "profiler-output")
+    folder = locate(where, home=jobs.settings.home).local
+    assert folder is not None
+    shutil.copytree(place, folder)
+    done = command("rules", "check", "job-1", *slow)
+    assert done.returncode == ISSUES_FOUND, done.stdout + done.stderr
+    assert "no step has been seen" in done.stdout
+    jobs.submit(make_spec("job-2"))
+    done = command("rules", "check", "job-2", *slow)
+    assert done.returncode == 2
+    assert "has no profile" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (["--rule", "VanishingGradient:treshold=1,threshold=x"], "Did you mean 'threshold'?"),
         (["--rule", "NoSuch"], "No rule is called 'NoSuch'"),
-        (["--rule", "mine.py:Mine"], "a rule of your own"),
+        (["--rule", "mine.py:Mine"], "There is no file 'mine.py'"),
         ([], "--rule"),
     ],
 )

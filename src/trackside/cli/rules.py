@@ -1,32 +1,25 @@
 """`trackside rules`: which built-in rules there are, what one of them does, and one tried out."""
 
 import inspect
-import sys
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
 import click
 from rich.text import Text
 
-from trackside.cli import rule_options
+from trackside.cli.rule_check import check
 from trackside.cli.tables import new_console
 from trackside.cli.text import as_json
-from trackside.cli.trial_of import trial_of
-from trackside.cli.waiting import new_teller
-from trackside.errors import InputError, InvalidSpec, Violation
-from trackside.harmless import one_line
+from trackside.errors import InputError
 from trackside.rules import catalog
 from trackside.rules.builtin import BuiltInRule, TensorRule
-from trackside.rules.parameters import InvalidParameters, build, parameters_of
-from trackside.rules.validation import parameter_violations
-from trackside.rules.verdict import Verdict, judge
-from trackside.sdk.debugger import texts
-from trackside.spec import RuleConfiguration
+from trackside.rules.parameters import InvalidParameters, Parameter, build, parameters_of
+from trackside.rules.profiler_rule import ProfilerRule
 
-ISSUES_FOUND = 4
-"""The exit code of a check that found something; 1 to 3 say that the check itself went wrong."""
+_SHARED = {each.name for each in parameters_of(ProfilerRule)}
+"""What every profiler rule takes: told once for all of them."""
 
 
 class Rules(click.Group):
@@ -46,7 +39,7 @@ class Rules(click.Group):
 def rules(ctx: click.Context, json: bool) -> None:
     """List the built-in rules: what each watches, its parameters and their defaults.
 
-    With a name, everything about that rule. `check` tries rules on a job's saved tensors.
+    With a name, everything about that rule. `check` tries rules on what a job has saved.
 
     \b
     Examples:
@@ -56,11 +49,10 @@ def rules(ctx: click.Context, json: bool) -> None:
     """
     if ctx.invoked_subcommand is not None:
         return
-    known = [*catalog.TENSOR_RULES.values(), *catalog.PROFILER_RULES.values()]
     if json:
-        print(as_json([_record(rule) for rule in known]))
+        print(as_json([_record(rule) for rules in catalog.GROUPS.values() for rule in rules]))
     else:
-        _list(known)
+        _list()
 
 
 @click.command
@@ -84,7 +76,7 @@ def show(name: str, json: bool) -> None:
         print("\n".join(_wrapped(paragraph, console.width, indent="")))
     print()
     print(f"Watches: {_watches(rule)}")
-    for parameter in parameters_of(rule):
+    for parameter in _own(rule):
         print()
         named = f"{parameter.name}={_shown(parameter.default)}"
         console.print(Text.assemble((named, "cyan"), (f"  {parameter.type}", "dim")))
@@ -96,86 +88,29 @@ def show(name: str, json: bool) -> None:
     print(f"  trackside run train.py --rule {_example(rule)}")
 
 
-@rules.command
-@click.argument("job", metavar="JOB|TRIAL")
-@click.option(
-    "--rule",
-    "named",
-    multiple=True,
-    required=True,
-    callback=rule_options.parse,
-    metavar="RULE",
-    help=f"{rule_options.FORM}; may be repeated.",
-)
-@click.option("--json", is_flag=True, help="Print JSON.")
-@click.pass_context
-def check(ctx: click.Context, job: str, named: list[rule_options.Named], json: bool) -> None:
-    """Try rules on the tensors that a job, running or ended, has saved so far.
-
-    JOB may also be where a trial is. Nothing is done but to tell: no actions are taken.
-    The exit code is 0 when nothing was found and 4 when something was.
-
-    \b
-    Examples:
-      trackside rules check train-2026-11-15-22-50-46-123 --rule DeadRelu
-      trackside rules check s3://bucket/out/job/debug-output --rule all
-    """
-    verdicts = [*judge(_built(named), trial_of(job))]
-    if json:
-        print(as_json([asdict(verdict) for verdict in verdicts]))
-    else:
-        _tell(verdicts)
-    ctx.exit(ISSUES_FOUND if any(verdict.findings for verdict in verdicts) else 0)
+rules.add_command(check)
 
 
-def _list(known: Sequence[type[BuiltInRule[Any]]]) -> None:
+def _list() -> None:
     console = new_console()
-    for rule in known:
-        title = Text.assemble((rule.name(), "bold"), (f"  {_watches(rule)}", "dim"))
-        console.print(title, soft_wrap=True)
-        for line in _wrapped(_summary(rule), console.width):
-            console.print(line, soft_wrap=True)
-        for line in _wrapped(_signature(rule), console.width):
-            console.print(Text(line, "cyan"), soft_wrap=True)
+    for number, (title, known) in enumerate(catalog.GROUPS.items()):
+        if number:
+            print()
+        console.print(Text(title, "bold underline"))
+        for rule in known:
+            console.print(Text.assemble(("  " + rule.name(), "bold"), _dim(rule)), soft_wrap=True)
+            for line in _wrapped(_summary(rule), console.width):
+                console.print(line, soft_wrap=True)
+            for line in _wrapped(_signature(rule), console.width):
+                console.print(Text(line, "cyan"), soft_wrap=True)
+        if issubclass(known[0], ProfilerRule):
+            for each in parameters_of(ProfilerRule):
+                told = f"All of these take {each.name}={_shown(each.default)} too. {each.doc}"
+                print("\n".join(_wrapped(told, console.width, indent="  ")))
 
 
-def _built(named: Sequence[rule_options.Named]) -> dict[str, TensorRule]:
-    """`InvalidSpec` with all that is wrong with them."""
-    built: dict[str, TensorRule] = {}
-    violations: list[Violation] = []
-    for rule in rule_options.rules_of(named, ()):
-        if rule.source is not None:
-            raise InputError(
-                f"{rule.name} is a rule of your own. It is evaluated beside a job: "
-                f"`trackside run SCRIPT --rule {rule.source}:{rule.name}`."
-            )
-        asked = RuleConfiguration(name=rule.name, parameters=texts(rule.rule_parameters))
-        wrong = [*parameter_violations(asked)]
-        violations += [
-            Violation(f"{rule.name}{each.field}", each.value, each.advice) for each in wrong
-        ]
-        if not wrong:
-            built[rule.name] = _of_tensors(rule.name, build(_find(rule.invokes), asked.parameters))
-    if violations:
-        raise InvalidSpec(violations)
-    return built
-
-
-def _of_tensors(name: str, rule: BuiltInRule[Any]) -> TensorRule:
-    if not isinstance(rule, TensorRule):
-        raise InputError(f"{name} watches the machine, and a trial has only tensors.")
-    return rule
-
-
-def _tell(verdicts: Sequence[Verdict]) -> None:
-    teller = new_teller()
-    for verdict in verdicts:
-        if verdict.findings:
-            sys.stdout.write(teller.text(verdict.findings))
-        elif verdict.missing:
-            print(f"{verdict.name}: could not judge. {one_line(verdict.missing)}")
-        else:
-            print(f"{verdict.name}: found nothing.")
+def _dim(rule: type[BuiltInRule[Any]]) -> tuple[str, str]:
+    return (f"  {_watches(rule)}" if issubclass(rule, TensorRule) else "", "dim")
 
 
 def _find(name: str) -> type[BuiltInRule[Any]]:
@@ -200,7 +135,25 @@ def _summary(rule: type[BuiltInRule[Any]]) -> str:
 
 
 def _signature(rule: type[BuiltInRule[Any]]) -> str:
-    return ", ".join(f"{each.name}={_shown(each.default)}" for each in parameters_of(rule))
+    own = [each for each in _own(rule) if each.name not in _SHARED]
+    told = [f"{each.name}={_shown(each.default)}" for each in own]
+    if _gathered(rule):
+        told.append("the parameters of all others as <Rule>_<parameter>")
+    return ", ".join(told)
+
+
+def _own(rule: type[BuiltInRule[Any]]) -> list[Parameter]:
+    """Without those that a rule takes for others."""
+    gathered = _gathered(rule)
+    return [each for each in parameters_of(rule) if each not in gathered]
+
+
+def _gathered(rule: type[BuiltInRule[Any]]) -> list[Parameter]:
+    return [
+        each
+        for each in parameters_of(rule)
+        if each.name.partition("_")[0] in catalog.PROFILER_RULES
+    ]
 
 
 def _shown(default: Any) -> str:
@@ -212,10 +165,33 @@ def _shown(default: Any) -> str:
 
 
 def _example(rule: type[BuiltInRule[Any]]) -> str:
-    for parameter in parameters_of(rule):
-        if isinstance(parameter.default, int | float) and not isinstance(parameter.default, bool):
-            return f"{rule.name()}:{parameter.name}={_shown(parameter.default)}"
-    return rule.name()
+    """With what it cannot do without, and the number one is most likely to change."""
+    numbers = [
+        each
+        for each in parameters_of(rule)
+        if isinstance(each.default, int | float)
+        and not isinstance(each.default, bool)
+        and each.name not in _SHARED
+    ]
+    numbers.sort(key=lambda each: "threshold" not in each.name)  # the others stay in order
+    told = [*_required(rule), *(f"{each.name}={_shown(each.default)}" for each in numbers[:1])]
+    return ":".join(filter(None, (rule.name(), ",".join(told))))
+
+
+def _required(rule: type[BuiltInRule[Any]]) -> list[str]:
+    try:
+        build(rule, {})
+    except InvalidParameters:
+        names = [each.name for each in parameters_of(rule)]
+        wanted = "other_trials" if "other_trials" in names else "collection_names"
+        return [f"{wanted}={_EXAMPLES[wanted]}"]
+    return []
+
+
+_EXAMPLES = {
+    "collection_names": "gradients",
+    "other_trials": "s3://bucket/out/earlier-job/debug-output",
+}
 
 
 def _record(rule: type[BuiltInRule[Any]]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from trackside.storage.locate import locate
 
 def trial_of(job: str) -> Trial:
     """`InputError` when it has saved nothing: opening it would wait until it has."""
-    path = job if _is_location(job) else _path_of(job)
+    path = job if is_location(job) else _path_of(job)
     location = locate(path, home=Settings.load().home)
     prefix = f"{location.key.rstrip('/')}/" if location.key else ""
     if next(iter(location.store.list(prefix)), None) is None:
@@ -23,7 +23,8 @@ def trial_of(job: str) -> Trial:
         raise InputError(f"{path!r} is no trial that can be read: {error}") from error
 
 
-def _is_location(text: str) -> bool:
+def is_location(text: str) -> bool:
+    """Whether it says where something is, rather than the name of a job."""
     return "/" in text or os.path.isdir(text)
 
 

@@ -4,7 +4,7 @@
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Generic, TypeVar
 
@@ -51,6 +51,14 @@ class BuiltInRule(ABC, Generic[E]):
         """Judge what is new. Called again and again while the job runs, and once when all of it
         has been read (`evidence.is_all`). State is the rule's own."""
 
+    def missing(self, evidence: E) -> str:
+        """Why it could not judge anything, with the way out; "" when it could."""
+        return ""
+
+    def files(self, evidence: E) -> Mapping[str, bytes]:
+        """What it leaves below `rule-output/<configuration>/` of the job, by name, at the end."""
+        return {}
+
 
 class TensorRule(BuiltInRule[Evidence]):
     """Watches what the hook saved."""
@@ -60,7 +68,6 @@ class TensorRule(BuiltInRule[Evidence]):
         return ()
 
     def missing(self, evidence: Evidence) -> str:
-        """Why it could not judge anything, with the way out; "" when it could."""
         told = [
             evidence.missing(need.selection, need.reductions)
             for need in self.needs()

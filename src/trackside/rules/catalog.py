@@ -5,7 +5,7 @@ from typing import Any
 
 from trackside.rules import profiler_report
 from trackside.rules.activations import DeadRelu, SaturatedActivation
-from trackside.rules.builtin import BuiltInRule
+from trackside.rules.builtin import BuiltInRule, TensorRule
 from trackside.rules.classes import ClassImbalance, Confusion
 from trackside.rules.comparisons import SimilarAcrossRuns
 from trackside.rules.gradients import VanishingGradient
@@ -17,31 +17,24 @@ from trackside.rules.weights import PoorWeightInitialization, WeightUpdateRatio
 from trackside.rules.xgboost import FeatureImportanceOverweight, TreeDepth
 from trackside.rules.xgboost_report import CreateXgboostReport
 
-TENSOR_RULES: dict[str, type[BuiltInRule[Any]]] = {
-    rule.name(): rule
-    for rule in (
+GROUPS: dict[str, tuple[type[BuiltInRule[Any]], ...]] = {
+    "Gradients and weights": (
         VanishingGradient,
         ExplodingTensor,
         WeightUpdateRatio,
         PoorWeightInitialization,
-        LossNotDecreasing,
-        Overfit,
-        Overtraining,
-        StalledTrainingRule,
-        DeadRelu,
-        SaturatedActivation,
-        AllZero,
-        UnchangedTensor,
-        TensorVariance,
-        SimilarAcrossRuns,
-        ClassImbalance,
-        Confusion,
-        CheckInputImages,
-        NLPSequenceRatio,
-        FeatureImportanceOverweight,
-        TreeDepth,
-        CreateXgboostReport,
-    )
+    ),
+    "Losses": (LossNotDecreasing, Overfit, Overtraining),
+    "Activations": (DeadRelu, SaturatedActivation),
+    "Any tensors": (AllZero, UnchangedTensor, TensorVariance, SimilarAcrossRuns),
+    "Data and predictions": (ClassImbalance, Confusion, CheckInputImages, NLPSequenceRatio),
+    "The job itself": (StalledTrainingRule,),
+    "XGBoost": (FeatureImportanceOverweight, TreeDepth, CreateXgboostReport),
+    "The machine": profiler_report.ALL,
+}
+"""By what they watch, as they are listed."""
+TENSOR_RULES: dict[str, type[BuiltInRule[Any]]] = {
+    rule.name(): rule for rules in GROUPS.values() for rule in rules if issubclass(rule, TensorRule)
 }
 PROFILER_RULES: dict[str, type[BuiltInRule[Any]]] = {
     rule.name(): rule for rule in profiler_report.ALL

@@ -16,27 +16,12 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 
-import trackside
-from trackside.capture.exceptions import (
-    NoMoreData,
-    RuleEvaluationConditionMet,
-    StepUnavailable,
-    TensorUnavailable,
-    TensorUnavailableForStep,
-)
 from trackside.capture.trial import Trial
 from trackside.finding import Finding
 from trackside.rules import custom_source, feeds
+from trackside.rules.custom_judge import CustomJudge
 from trackside.rules.failing import trace_end
-from trackside.rules.step_tensors import StepTensors
 from trackside.storage.locate import locate
-
-_ALIAS = str(Path(trackside.__file__).with_name("smdebug_alias"))
-"""Answers to `import smdebug`; behind everything else, so that an installed original wins."""
-_PASSED_OVER = (StepUnavailable, TensorUnavailable, TensorUnavailableForStep)
-
-Judge = Callable[[int], "Finding | str | bool | None"]
-"""What the rule says about one step; None when it had nothing to look at."""
 
 
 def main() -> int:
@@ -101,9 +86,7 @@ class Watcher:
         self._texts: dict[str, str] = plan["parameters"]
         self._home = Path(plan["home"])
         self._channel = channel
-        self._is_bad = False
-        self._is_at_end = False
-        sys.path.append(_ALIAS)
+        custom_source.make_smdebug_importable()
         limit_memory(plan["memory_bytes"])
         self._rule = self._load(plan)
         channel.say("looked", step=None)  # loaded: from here on it waits
@@ -111,19 +94,16 @@ class Watcher:
         self._feed = feeds.tensors(place, self._home)
 
     def run(self) -> None:
-        judge: Judge | None = None
-        start, end = self._limit("start_step", 0), self._limit("end_step", sys.maxsize)
-        while not self._is_at_end:
+        judge: CustomJudge | None = None
+        while judge is None or not judge.is_at_end:
             is_last = self._channel.is_told_over()
             if self._feed.advance(last=is_last):
                 evidence = self._feed.evidence
                 if judge is None:
-                    with self._channel.timed(None):
-                        judge = self._make(evidence.trial)
-                for step in evidence.steps:
-                    if start <= step < end and not self._is_at_end:
-                        with self._channel.timed(step):
-                            self._file(judge(step), step, evidence.trial)
+                    judge = self._make(evidence.trial)
+                for step in filter(judge.wants, evidence.steps):
+                    with self._channel.timed(step):
+                        self._say(judge.finding(step))
                 if evidence.is_all:
                     return
             elif is_last and self._feed.evidence is None:
@@ -138,58 +118,13 @@ class Watcher:
         path = custom_source.fetch(plan["source"], Path(plan["folder"]), self._home)
         return custom_source.find(custom_source.load(path), self._name)
 
-    def _make(self, trial: Trial) -> Judge:
-        others = [Trial(uri, home=self._home) for uri in custom_source.other_trials(self._texts)]
-        if not isinstance(self._rule, type):
-            given: dict[str, Any] = {"step": None, "tensors": None, "other_trials": others}
-            return self._by_function(trial, custom_source.arguments(self._rule, given, self._texts))
-        given = {"base_trial": trial, "other_trials": others or None, "action_str": None}
-        return self._by_class(self._rule(**custom_source.arguments(self._rule, given, self._texts)))
+    def _make(self, trial: Trial) -> CustomJudge:
+        with self._channel.timed(None):
+            return CustomJudge(self._rule, self._name, self._texts, trial, self._home)
 
-    def _by_function(self, trial: Trial, arguments: dict[str, Any]) -> Judge:
-        def judge(step: int) -> Finding | str | bool | None:
-            tensors = StepTensors(trial, step)
-            answer: Finding | str | bool | None = self._rule(
-                **{**arguments, "step": step, "tensors": tensors}
-            )
-            return answer if answer is not None else False
-
-        return judge
-
-    def _by_class(self, rule: Any) -> Judge:
-        def judge(step: int) -> bool | str | None:
-            try:
-                rule.invoke(step)
-            except _PASSED_OVER:
-                return None
-            except NoMoreData:
-                self._is_at_end = True
-            except RuleEvaluationConditionMet as met:
-                self._is_at_end = met.end_of_rule
-                return True
-            return False
-
-        return judge
-
-    def _file(self, answer: Finding | str | bool | None, step: int, trial: Trial) -> None:
-        """A finding of the rule's own making goes as it is; yes and no, when yes begins."""
-        if answer is None:
-            return
-        was_bad, self._is_bad = self._is_bad, bool(answer)
-        if isinstance(answer, Finding):
-            finding = answer
-        elif not answer or was_bad:
-            return
-        else:
-            mode = trial.mode(step)
-            text = answer if isinstance(answer, str) else "The condition is met from here on."
-            mode_name = "" if mode is None else mode.name
-            finding = Finding(rule=self._name, message=text, step=step, mode=mode_name)
-        self._channel.say("finding", line=finding.to_line().decode())
-
-    def _limit(self, name: str, default: int) -> int:
-        text = self._texts.get(name, "")
-        return int(text) if text not in ("", "None") else default
+    def _say(self, finding: Finding | None) -> None:
+        if finding is not None:
+            self._channel.say("finding", line=finding.to_line().decode())
 
 
 def limit_memory(size_bytes: int) -> None:

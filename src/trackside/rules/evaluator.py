@@ -163,18 +163,16 @@ class Evaluator:
 
     def _missing(self, case: Case, rule: BuiltInRule[Any], evidence: Any) -> str:
         """Asked until the rule has what it needs: from then on it will have it."""
-        ask = getattr(rule, "missing", None)
-        if ask is None or case.key in self._provided:
+        if case.key in self._provided:
             return ""
-        missing = str(ask(evidence))
+        missing = rule.missing(evidence)
         if not missing:
             self._provided.add(case.key)
         return missing
 
     def _leave_files(self, case: Case, rule: BuiltInRule[Any], evidence: Any) -> None:
         """Reports, of rules that make some."""
-        make = getattr(rule, "files", None)
-        for name, content in make(evidence).items() if make is not None else ():
+        for name, content in rule.files(evidence).items():
             path = self._rules.output(case.configuration) / name
             path.parent.mkdir(parents=True, exist_ok=True)
             durable.write_bytes(path, content)

@@ -6,7 +6,6 @@ One feed serves all rules that look at the same, from one read.
 import os
 import time
 from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from trackside.capture.trial import Trial
 from trackside.capture.trial_folder import TrialFolder
 from trackside.capture.trial_layout import COLLECTIONS, SEGMENTS
 from trackside.rules.evidence import Evidence
+from trackside.rules.profile import Profile
 from trackside.storage.locate import Location
 
 LOCAL_SECONDS = 0.2
@@ -115,10 +115,9 @@ def tensors(place: Location | None, home: Path) -> Feed:
 
 
 def figures(place: Location | None) -> Feed:
-    """Its reader is loaded only for jobs that have profiler rules."""
     return Feed(
         place,
-        lambda found: import_module("trackside.rules.profile").Profile(found),
+        Profile,
         has_news=_always,
         seconds=STORE_SECONDS,
         nothing=NO_FIGURES,

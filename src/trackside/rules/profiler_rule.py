@@ -1,7 +1,7 @@
 """What profiler rules share: their windows, that each thing is told once, and their statistics."""
 
 from abc import abstractmethod
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -60,10 +60,6 @@ class ProfilerRule(BuiltInRule[Profile]):
             "Datapoints": self.datapoints,
             "RuleParameters": "\n".join(settings),
         }
-
-    def files(self, profile: Profile) -> Mapping[str, bytes]:
-        """What it leaves below `rule-output/<configuration>/` of the job, by name."""
-        return {}
 
     def tell(self, key: Hashable, finding: Finding) -> Iterator[Finding]:
         """The finding, unless that thing's was told before. Counts the window either way."""
