@@ -126,8 +126,25 @@ def test_a_refresh_lists_only_what_is_new(tmp_path, monkeypatch):
     writer.add(record(5))
     flushed(writer, 6)
     assert len(trial.steps()) == 6
-    assert len(listed) == 1
+    assert listed[1:] == ["collections/worker_0.json"]
     writer.close()
+
+
+def test_a_name_that_joins_a_collection_is_there_with_its_first_step(tmp_path):
+    writer = writer_to(tmp_path)
+    writer.add(record(0))
+    trial = create_trial(str(tmp_path))
+    until(lambda: trial.steps() == [0])
+    read = trial.collections_revision
+    writer.add(record(1))
+    until(lambda: trial.steps() == [0, 1])
+    assert trial.collections_revision == read  # unchanged, and not read again
+    writer.put_collections(collections_json(1, weights=["w"], losses=["mine"]))
+    writer.add(record(2, tensors={"mine": np.full(1, 0.5, np.float32)}))
+    until(lambda: 2 in trial.steps())
+    assert trial.tensor_names(collection="losses") == ["mine"]
+    assert trial.tensor_names(collection="weights") == ["w"]
+    assert trial.collections_revision == read + 1
 
 
 def test_a_segment_that_appears_late_is_not_missed(tmp_path):

@@ -36,8 +36,11 @@ class Recording:
             str(folder), worker, home=folder, limits=limits or WriterLimits()
         )
         manager.num_workers = num_workers
-        self._writer.put_collections(manager.to_json_dict())
+        self.put_collections(manager)
         self._mode_steps: dict[str, int] = {}
+
+    def put_collections(self, manager: CollectionManager) -> None:
+        self._writer.put_collections(manager.to_json_dict())
 
     def step(self, number: int, tensors: Mapping[str, Any], mode: str = "TRAIN") -> None:
         mode_step = self._mode_steps.get(mode, 0)

@@ -2,6 +2,7 @@ import numpy as np
 
 from tests.rules.recording import Recording
 from tests.waiting import until
+from trackside.capture.collection import CollectionManager
 from trackside.capture.modes import ModeKeys
 from trackside.capture.trial import create_trial
 from trackside.capture.writer import WriterLimits
@@ -76,6 +77,21 @@ def test_a_selection_is_the_union_of_collections_and_patterns(tmp_path):
     evidence.advance()
     assert evidence.names(Selection(("mine",), ("^y",))) == ("x1", "y1")
     assert evidence.names(Selection()) == ("x1", "y1", "z1")
+
+
+def test_a_tensor_that_joins_a_collection_is_selected_from_then_on(tmp_path):
+    recording = Recording(tmp_path, limits=WriterLimits(age_seconds=0.005))
+    recording.step(0, {"mine": [1.0]})
+    evidence = Evidence(create_trial(str(tmp_path)))
+    until(evidence.advance)
+    assert evidence.names(Selection(("losses",))) == ()
+    manager = CollectionManager()
+    manager.get("losses").include(["mine"])
+    recording.put_collections(manager)
+    recording.step(1, {"mine": [0.5]})
+    until(evidence.advance)
+    assert evidence.names(Selection(("losses",))) == ("mine",)
+    recording.close()
 
 
 def test_what_is_not_saved_is_told_with_nearest_names_and_a_way_out(tmp_path):

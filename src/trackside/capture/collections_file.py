@@ -24,17 +24,26 @@ class CollectionsFiles:
         self.collections: dict[str, Collection] = {}
         self.num_workers = 1
         self.is_smdebug = False
+        self.num_read = 0
+        """Grows whenever collections may have changed."""
         self._folder = folder
+        self._etags: dict[str, str | None] = {}
 
-    def refresh(self, *, everything: bool = False) -> None:
-        """Read those not read yet, while some are missing; all of them again for a last look."""
-        if not everything and self.workers and len(self.workers) >= self.num_workers:
-            return
+    @property
+    def is_complete(self) -> bool:
+        """Whether every worker has said something."""
+        return bool(self.workers) and len(self.workers) >= self.num_workers
+
+    def refresh(self) -> None:
+        """Read those that are new or other than they were: a hook adds names as it meets them."""
         for file in self._folder.list(COLLECTIONS):
             smdebug = _SMDEBUG.fullmatch(file.name)
             matched = smdebug or _OURS.fullmatch(file.name)
-            if matched is None or (matched[1] in self.workers and not everything):
+            is_known = file.etag is not None and self._etags.get(file.name) == file.etag
+            if matched is None or is_known:
                 continue
+            self._etags[file.name] = file.etag
+            self.num_read += 1
             try:
                 self._enter(json.loads(self._folder.read(file.name)))
             except (AttributeError, TypeError, ValueError, TracksideError) as error:

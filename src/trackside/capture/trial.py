@@ -214,6 +214,11 @@ class Trial:
         self.maybe_refresh()
         return self._files.collections
 
+    @property
+    def collections_revision(self) -> int:
+        """Grows whenever collections may have changed."""
+        return self._files.num_read
+
     def collection(self, name: str) -> Collection:
         """An empty one when the job had none of this name."""
         return self.collections().get(name) or Collection(name)
@@ -332,11 +337,15 @@ class Trial:
             ended = self._is_over or self._folder.exists(END_MARKER)
             if ended and self._files.num_workers > 1:
                 time.sleep(END_DELAY_SECONDS)
-            self._files.refresh(everything=ended)
+            if ended or not self._files.is_complete:
+                self._files.refresh()
             for worker in self._files.workers:
                 self._source.expect(worker)
             self.step_table.num_workers = self._files.num_workers
+            num_steps = len(self.step_table)
             self._source.load_new(self._index, self.step_table, everything=ended)
+            if not ended and len(self.step_table) != num_steps:
+                self._files.refresh()  # with them names may have joined a collection
             self.step_table.settle()
             self.loaded_all_steps = self.step_table.is_final = ended
 

@@ -24,6 +24,8 @@ class FoundFile:
     """Below the trial's folder."""
     size_bytes: int | None
     """None when nobody has asked."""
+    etag: str | None = None
+    """Of the few that are replaced: changes with them. None likewise."""
 
 
 class TrialFolder:
@@ -40,7 +42,7 @@ class TrialFolder:
         """Files whose names start with `prefix`, in order, only those greater than `after`."""
         full_after = self._prefix + after if after else ""
         for entry in self.location.store.list(self._prefix + prefix, full_after):
-            yield FoundFile(entry.key.removeprefix(self._prefix), entry.size_bytes)
+            yield FoundFile(entry.key.removeprefix(self._prefix), entry.size_bytes, entry.etag)
 
     def exists(self, name: str) -> bool:
         try:

@@ -55,7 +55,7 @@ class Evidence:
         self._last = -1
         self._shared: dict[Any, Any] = {}
         self._selected: dict[Selection, tuple[str, ...]] = {}
-        self._num_names = 0
+        self._known = (0, 0)
         self._sizes: dict[str, int] = {}
         self._training: set[str] = set()
         self._frozen: frozenset[str] | None = None
@@ -68,10 +68,10 @@ class Evidence:
         table = self.trial.step_table
         self.steps = tuple(table.complete(ModeKeys.GLOBAL, after=self._last))
         was_all, self.is_all = self.is_all, self.trial.loaded_all_steps
-        num_names = len(self._records())
-        if num_names != self._num_names or self.is_all != was_all:
+        known = len(self._records()), self.trial.collections_revision
+        if known != self._known or self.is_all != was_all:
             self._selected.clear()  # patterns are asked again only where the answer may differ
-            self._num_names = num_names
+            self._known = known
         if self.steps:
             self._last = self.steps[-1]
             self.arrived = self._clock()
