@@ -1,7 +1,7 @@
 """A report as one page that opens from disk: no network, no other file."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib.resources import files
 
@@ -27,18 +27,21 @@ def report_page(material: Material) -> bytes:
     head = replace(material.head, facts=[count, *material.head.facts])
     material = replace(material, head=head)
     sections = {
-        "Findings": report_findings.findings_section(material),
-        "Curves": report_curves.curves_section(material),
-        "Vitals": report_curves.vitals_section(material),
-        "Layers": report_heatmaps.layers_section(material),
-        "Machine": report_curves.machine_section(material)
-        or report_profile.samples_section(material.profile),
-        "Step times": report_profile.steps_section(material.profile),
-        "Use of resources": report_profile.usage_section(material.profile),
-        "Rules": report_findings.rules_section(material),
-        "Not captured": report_sections.gaps_section(material.gaps),
+        "findings": ("Findings", report_findings.findings_section(material)),
+        "curves": ("Curves", report_curves.curves_section(material)),
+        "vitals": ("Vitals", report_curves.vitals_section(material)),
+        "layers": ("Layers", report_heatmaps.layers_section(material)),
+        "machine": (
+            "Machine",
+            report_curves.machine_section(material)
+            or report_profile.samples_section(material.profile),
+        ),
+        "steps": ("Step times", report_profile.steps_section(material.profile)),
+        "usage": ("Use of resources", report_profile.usage_section(material.profile)),
+        "rules": ("Rules", report_findings.rules_section(material)),
+        "gaps": ("Not captured", report_sections.gaps_section(material.gaps)),
     }
-    return _page(material, {title: each for title, each in sections.items() if each is not None})
+    return sections_page(material.head, material.made, sections)
 
 
 def profiler_page(
@@ -54,45 +57,34 @@ def profiler_page(
     status = "IssuesFound" if found else "NoIssuesFound"
     head = Head("Profiler report", status if profile.is_all else "InProgress", facts)
     material = Material(
-        head, found, profile=profile, profiler_rules=rules, made=_stamp(end or time.time())
+        head, found, profile=profile, profiler_rules=rules, made=stamp(end or time.time())
     )
     sections = {
-        "Findings": report_findings.findings_section(material),
-        "Machine": report_profile.samples_section(profile),
-        "Step times": report_profile.steps_section(profile),
-        "Use of resources": report_profile.usage_section(profile),
-        "Rules": report_findings.rules_section(material),
+        "findings": ("Findings", report_findings.findings_section(material)),
+        "machine": ("Machine", report_profile.samples_section(profile)),
+        "steps": ("Step times", report_profile.steps_section(profile)),
+        "usage": ("Use of resources", report_profile.usage_section(profile)),
+        "rules": ("Rules", report_findings.rules_section(material)),
     }
-    return _page(material, {title: each for title, each in sections.items() if each is not None})
+    return sections_page(material.head, material.made, sections)
 
 
-def _page(material: Material, sections: dict[str, Html]) -> bytes:
-    anchors = [element("a", title, href=f"#{_ANCHORS[title]}") for title in sections]
+def sections_page(head: Head, made: str, sections: Mapping[str, tuple[str, Html | None]]) -> bytes:
+    """Of sections by their anchors, with their titles; those that are None are left out."""
+    shown = {anchor: each for anchor, each in sections.items() if each[1] is not None}
     body = element(
         "main",
-        report_sections.head_section(material.head, material.made),
-        element("nav", *anchors),
-        *sections.values(),
+        report_sections.head_section(head, made),
+        element("nav", *(element("a", title, href=f"#{at}") for at, (title, _) in shown.items())),
+        *(content for _, content in shown.values()),
         element(
             "footer", "Made by Trackside. This page loads nothing: keep it, send it, print it."
         ),
     )
     style, script = (_ASSETS.joinpath(name).read_text() for name in ("report.css", "report.js"))
-    return document(material.head.name, body, style=style, script=script)
+    return document(head.name, body, style=style, script=script)
 
 
-_ANCHORS = {
-    "Findings": "findings",
-    "Curves": "curves",
-    "Vitals": "vitals",
-    "Layers": "layers",
-    "Machine": "machine",
-    "Step times": "steps",
-    "Use of resources": "usage",
-    "Rules": "rules",
-    "Not captured": "gaps",
-}
-
-
-def _stamp(seconds: float) -> str:
+def stamp(seconds: float) -> str:
+    """When, for people."""
     return time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(seconds))
