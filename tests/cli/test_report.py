@@ -19,10 +19,11 @@ def test_the_page_is_written_beside_the_caller(command: Command, jobs: Jobs, wor
 
 
 def test_what_the_rules_filed_is_in_it(command: Command, jobs: Jobs, workplace: Path):
-    jobs.submit(make_spec("watched"))
+    rule = {"RuleConfigurationName": "dead", "RuleParameters": {"rule_to_invoke": "DeadRelu"}}
+    jobs.submit(make_spec("watched", DebugRuleConfigurations=[rule]))
     jobs.wait("watched")
     folder = jobs.settings.layout.job("watched").rules
-    folder.root.mkdir()
+    folder.root.mkdir(exist_ok=True)
     finding = Finding(rule="DeadRelu", step=40, tensor="relu_output", message="Half is dead.")
     folder.findings.write_bytes(finding.to_line())
     evaluation = Evaluation(

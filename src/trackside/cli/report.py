@@ -10,14 +10,12 @@ import click
 
 from trackside import durable
 from trackside.capture.exceptions import SMDebugError
-from trackside.capture.trial import Trial, create_trial
+from trackside.capture.trial import Trial
 from trackside.cli.text import duration
 from trackside.curves.event_reader import Curves, read
-from trackside.errors import ObjectNotFound, TracksideError
-from trackside.finding import Finding, parse_findings
+from trackside.errors import TracksideError
 from trackside.jobs.jobs import Jobs
-from trackside.layout import JobFolder, JobKeys
-from trackside.rule_status import Evaluation, parse_evaluations
+from trackside.rules.opening import open_trial
 from trackside.rules.profile import Profile
 from trackside.rules.profiler_report import ProfilerReport
 from trackside.rules.report_facts import Head, Material
@@ -62,8 +60,14 @@ def gather(name: str, known: Jobs) -> Material:
     described = known.describe(name)
     home = known.settings.home
     gaps: list[str] = []
-    findings, evaluations = _rules(described, home, gaps)
-    profile, judged = _profile(described, home, gaps)
+    findings, evaluations = known.findings(name), known.evaluations(name)
+    if not evaluations:
+        gaps.append(
+            "No rules watched the job. Start it with --rule all, or judge what it saved: "
+            f"trackside rules check {name} --rule all"
+        )
+    job = TrainingJob(name, known)
+    profile, judged = _profile(job, home, gaps)
     told = {(each.rule, each.worker, each.tensor, each.mode) for each in findings}
     fresh = [
         each
@@ -74,8 +78,8 @@ def gather(name: str, known: Jobs) -> Material:
         head=_head(described),
         findings=[*findings, *fresh],
         evaluations=evaluations,
-        curves=_curves(TrainingJob(name, known), gaps),
-        trial=_trial(described, home, gaps),
+        curves=_curves(job, gaps),
+        trial=_trial(job, home, gaps),
         profile=profile,
         profiler_rules=judged.rules if judged else (),
         gaps=gaps,
@@ -124,36 +128,6 @@ def _phases(described: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
             yield each["Status"], max(0.0, (end - each["StartTime"]).total_seconds())
 
 
-def _rules(
-    described: Mapping[str, Any], home: Path, gaps: list[str]
-) -> tuple[list[Finding], list[Evaluation]]:
-    findings = _stored(described, home, "findings.jsonl")
-    statuses = _stored(described, home, "statuses.json")
-    if statuses is None and findings is None:
-        gaps.append(
-            "No rules watched the job. Start it with --rule all, or judge what it saved: "
-            f"trackside rules check {described['TrainingJobName']} --rule all"
-        )
-    return (
-        list(parse_findings(findings or b"")),
-        parse_evaluations(statuses) if statuses else [],
-    )
-
-
-def _stored(described: Mapping[str, Any], home: Path, name: str) -> bytes | None:
-    """A file of the rules: from the job's folder here or, when that is gone, from storage."""
-    folder = described["Trackside"]["folder"]
-    if folder is not None:
-        path = JobFolder(Path(folder)).rules.root / name
-        return path.read_bytes() if path.exists() else None
-    output, _, job = described["Trackside"]["output"].rpartition("/")
-    location = locate(JobKeys(output, job).rules, home=home).child(name)
-    try:
-        return location.store.get(location.key)
-    except ObjectNotFound:
-        return None
-
-
 def _curves(job: TrainingJob, gaps: list[str]) -> Curves | None:
     try:
         curves = read(job.curves_uri)
@@ -168,8 +142,8 @@ def _curves(job: TrainingJob, gaps: list[str]) -> Curves | None:
     return curves
 
 
-def _trial(described: Mapping[str, Any], home: Path, gaps: list[str]) -> Trial | None:
-    where = _below(described, "DebugHookConfig", "debug-output")
+def _trial(job: TrainingJob, home: Path, gaps: list[str]) -> Trial | None:
+    where = job.debugger_artifacts_path
     trial = _opened_trial(locate(where, home=home), home, gaps) if where else None
     if trial is None or not trial.tensor_names():
         gaps.append(
@@ -184,24 +158,21 @@ def _trial(described: Mapping[str, Any], home: Path, gaps: list[str]) -> Trial |
 
 
 def _opened_trial(place: Location, home: Path, gaps: list[str]) -> Trial | None:
-    """Never waits: a trial in which nothing has been saved is none."""
-    prefixes = [place.child(f"{folder}/x").key[:-1] for folder in ("segments", "collections")]
     try:
-        if not any(True for prefix in prefixes for _ in place.store.list(prefix)):
-            return None
-        trial = create_trial(place.uri, home=home)
-        trial.dynamic_refresh = False  # one page, one state
-        return trial
+        trial = open_trial(place, home)
     except (TracksideError, SMDebugError) as error:
         gaps.append(f"The saved tensors cannot be read: {error}")
         return None
+    if trial is not None:
+        trial.dynamic_refresh = False  # one page, one state
+    return trial
 
 
 def _profile(
-    described: Mapping[str, Any], home: Path, gaps: list[str]
+    job: TrainingJob, home: Path, gaps: list[str]
 ) -> tuple[Profile | None, ProfilerReport | None]:
     """With the profiler's rules, which have looked at all that there is."""
-    where = _below(described, "ProfilerConfig", "profiler-output")
+    where = job.profiler_artifacts_path
     if where is None:
         gaps.append(
             "No profile, so no step times and no profiler rules. Give the job a ProfilerConfig: "
@@ -223,11 +194,3 @@ def _profile(
     for _ in judged.look(profile):
         pass
     return profile, judged
-
-
-def _below(described: Mapping[str, Any], member: str, folder: str) -> str | None:
-    config = described.get(member)
-    if config is None or config.get("DisableProfiler"):
-        return None
-    keys = JobKeys(described["OutputDataConfig"]["S3OutputPath"], described["TrainingJobName"])
-    return keys.under(config.get("S3OutputPath") or keys.output, folder)

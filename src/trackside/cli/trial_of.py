@@ -3,8 +3,9 @@
 import os
 
 from trackside.capture.exceptions import SMDebugError
-from trackside.capture.trial import Trial, create_trial
+from trackside.capture.trial import Trial
 from trackside.errors import InputError
+from trackside.rules.opening import open_trial
 from trackside.sdk.job import attach
 from trackside.settings import Settings
 from trackside.storage.locate import locate
@@ -13,14 +14,14 @@ from trackside.storage.locate import locate
 def trial_of(job: str) -> Trial:
     """`InputError` when it has saved nothing: opening it would wait until it has."""
     path = job if is_location(job) else _path_of(job)
-    location = locate(path, home=Settings.load().home)
-    prefix = f"{location.key.rstrip('/')}/" if location.key else ""
-    if next(iter(location.store.list(prefix)), None) is None:
-        raise InputError(f"{job!r} has saved no tensors yet; it would be at {path!r}.")
+    home = Settings.load().home
     try:
-        return create_trial(path)
+        trial = open_trial(locate(path, home=home), home)
     except SMDebugError as error:
         raise InputError(f"{path!r} is no trial that can be read: {error}") from error
+    if trial is None:
+        raise InputError(f"{job!r} has saved no tensors yet; they would be at {path!r}.")
+    return trial
 
 
 def is_location(text: str) -> bool:

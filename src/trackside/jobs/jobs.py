@@ -172,6 +172,10 @@ class Jobs:
         news = RuleNews(self._record(name), self._home).new()
         return [finding for item in news if isinstance(item, tuple) for finding in item]
 
+    def evaluations(self, name: str) -> list[Evaluation]:
+        """How far each of its rules is, in the order of the request."""
+        return read_rules(self._record(name), self._home)
+
     def artifacts(self, name: str) -> list[Artifact]:
         """What is in object storage now."""
         return artifacts_of(self._record(name), self._home)

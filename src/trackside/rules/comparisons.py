@@ -8,13 +8,12 @@ import numpy as np
 from trackside.capture.dtypes import Array
 from trackside.capture.exceptions import SMDebugError
 from trackside.capture.step_table import StepState
-from trackside.capture.trial import Trial, create_trial
-from trackside.capture.trial_folder import TrialFolder
-from trackside.capture.trial_layout import COLLECTIONS, SEGMENTS
+from trackside.capture.trial import Trial
 from trackside.finding import Finding
 from trackside.rules.builtin import Need
 from trackside.rules.evidence import Evidence
 from trackside.rules.onsets import Onsets
+from trackside.rules.opening import open_trial
 from trackside.rules.parameters import InvalidParameters, parameter
 from trackside.rules.selecting import SelectingRule
 from trackside.settings import Settings
@@ -70,13 +69,14 @@ class SimilarAcrossRuns(SelectingRule):
                 yield from self._compare(evidence, waiting.pop(0), other)
 
     def _trial(self, path: str) -> Trial | None:
-        """None as long as nothing is saved there: opening it would wait."""
+        """None as long as nothing is saved there."""
         if path not in self._opened:
-            folder = TrialFolder(locate(path, home=Settings.load().home))
-            if not any(True for part in (COLLECTIONS, SEGMENTS) for _ in folder.list(part)):
+            home = Settings.load().home
+            trial = open_trial(locate(path, home=home), home)
+            if trial is None:
                 return None
-            self._opened[path] = create_trial(path)
-            self._opened[path].dynamic_refresh = False
+            trial.dynamic_refresh = False
+            self._opened[path] = trial
         return self._opened[path]
 
     def _is_there(self, other: Trial, step: int) -> bool:

@@ -9,10 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from trackside.capture.trial import Trial
-from trackside.capture.trial_folder import TrialFolder
 from trackside.capture.trial_layout import COLLECTIONS, SEGMENTS
 from trackside.rules.evidence import Evidence
+from trackside.rules.opening import open_trial
 from trackside.rules.profile import Profile
 from trackside.storage.locate import Location
 
@@ -107,7 +106,7 @@ def tensors(place: Location | None, home: Path) -> Feed:
     seconds = STORE_SECONDS if local is None else LOCAL_SECONDS
     return Feed(
         place,
-        lambda found: _open_trial(found, home),
+        lambda found: _open_evidence(found, home),
         has_news=has_news,
         seconds=seconds,
         nothing=NO_TENSORS,
@@ -124,13 +123,9 @@ def figures(place: Location | None) -> Feed:
     )
 
 
-def _open_trial(place: Location, home: Path) -> Evidence | None:
-    """None as long as nothing is there: opening a trial waits until something is."""
-    folder = TrialFolder(place)
-    for prefix in (COLLECTIONS, SEGMENTS):
-        if next(iter(folder.list(prefix)), None) is not None:
-            return Evidence(Trial(place.uri, home=home))
-    return None
+def _open_evidence(place: Location, home: Path) -> Evidence | None:
+    trial = open_trial(place, home)
+    return None if trial is None else Evidence(trial)
 
 
 def _always() -> bool:

@@ -1,15 +1,11 @@
 """What is wrong with the rules of a job, told before it starts."""
 
 from collections.abc import Iterator
-from importlib.metadata import entry_points
 
 from trackside.errors import Violation
-from trackside.rules import catalog
+from trackside.rules import catalog, custom_source
 from trackside.rules.parameters import InvalidParameters, build
 from trackside.spec import JobSpec, RuleConfiguration
-
-INSTALLED = "trackside.rules"
-"""The entry points by which packages offer rules of their own."""
 
 
 def violations(spec: JobSpec) -> Iterator[Violation]:
@@ -39,7 +35,7 @@ def parameter_violations(rule: RuleConfiguration) -> Iterator[Violation]:
         try:
             build(catalog.find(rule.invokes), rule.parameters)
         except catalog.UnknownRule as unknown:
-            if rule.invokes not in entry_points(group=INSTALLED).names:
+            if rule.invokes not in custom_source.installed():
                 yield Violation(".rule_to_invoke", rule.invokes, str(unknown))
         except InvalidParameters as wrong:
             for name, advice in wrong.advice.items():
