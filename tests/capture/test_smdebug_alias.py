@@ -10,6 +10,7 @@ import pytest
 
 import trackside
 from tests.capture.trials import SMDEBUG_TRIAL
+from tests.rules.profiling import Profiling
 from trackside import smdebug_alias
 
 SURFACE = {
@@ -23,6 +24,8 @@ SURFACE = {
     "smdebug.core.reduction_config": "ReductionConfig",
     "smdebug.core.tensor": "StepState",
     "smdebug.trials": "create_trial LocalTrial S3Trial",
+    "smdebug.trials.profiler_trial": "ProfilerTrial",
+    "smdebug.profiler": "ProfilerTrial",
     "smdebug.rules": "Rule invoke_rule RequiredTensors",
     "smdebug.rules.rule": "Rule invoke_rule RequiredTensors",
     "smdebug.exceptions": "SMDebugError SMDebugTypeError SMDebugValueError SMDebugRuntimeError "
@@ -71,6 +74,18 @@ def test_reading_a_trial_imports_no_torch():
         "print(trial.steps(mode=modes.TRAIN), 'torch' in sys.modules)"
     )
     assert run_script(code) == "[0, 2, 4] False\n"
+
+
+@pytest.mark.parametrize("module", ["smdebug.trials", "smdebug.pytorch"])
+def test_the_profiler_s_data_is_a_trial_too(tmp_path, module):
+    Profiling(tmp_path).samples({"cpu": [[10.0], [20.0]]})
+    code = (
+        f"from {module} import create_trial\n"
+        f"trial = create_trial({str(tmp_path)!r}, profiler=True, output_dir='/tmp')\n"
+        "start = trial.first_timestamp\n"
+        "print([each.value for each in trial.get_system_metrics(start, start + 10**6)])"
+    )
+    assert run_script(code) == "[10.0, 20.0]\n"
 
 
 def test_an_installed_original_comes_first(tmp_path):

@@ -3,7 +3,7 @@ from trackside.capture.hook import Hook, del_hook, get_hook, set_hook
 from trackside.capture.modes import ModeKeys as modes
 from trackside.capture.reduction_config import ReductionConfig
 from trackside.capture.save_config import SaveConfig, SaveConfigMode
-from trackside.capture.trial import create_trial
+from trackside.smdebug_alias.opening import create_trial
 
 __all__ = [
     "Collection",

@@ -1,0 +1,3 @@
+from trackside.rules.profiler_trial import ProfilerTrial
+
+__all__ = ["ProfilerTrial"]
