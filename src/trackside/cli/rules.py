@@ -20,6 +20,11 @@ from trackside.rules.profiler_rule import ProfilerRule
 
 _SHARED = {each.name for each in parameters_of(ProfilerRule)}
 """What every profiler rule takes: told once for all of them."""
+_EXAMPLES = {
+    "collection_names": "gradients",
+    "other_trials": "s3://bucket/out/earlier-job/debug-output",
+}
+"""Of parameters that some rules cannot do without."""
 
 
 class Rules(click.Group):
@@ -186,12 +191,6 @@ def _required(rule: type[BuiltInRule[Any]]) -> list[str]:
         wanted = "other_trials" if "other_trials" in names else "collection_names"
         return [f"{wanted}={_EXAMPLES[wanted]}"]
     return []
-
-
-_EXAMPLES = {
-    "collection_names": "gradients",
-    "other_trials": "s3://bucket/out/earlier-job/debug-output",
-}
 
 
 def _record(rule: type[BuiltInRule[Any]]) -> dict[str, Any]:
