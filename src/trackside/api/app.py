@@ -3,11 +3,20 @@
 Plain ASGI, no framework: two routes and a dispatch are all there is to it.
 """
 
+import asyncio
 import hashlib
 import logging
 import secrets
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Mapping,
+    MutableMapping,
+)
+from contextlib import aclosing
 from datetime import UTC, datetime
 from typing import Any
 
@@ -57,7 +66,7 @@ class App:
         request_id = secrets.token_hex(16)
         page = self._pages.get(request.path) if request.method == "GET" else None
         reply = await (page() if page else self._answered(request, receive, request_id))
-        await _send(reply, request, request_id, send)
+        await _send(reply, request, request_id, receive, send)
         access_log.info(
             "%s %s %s %d %.1f ms",
             request.method,
@@ -138,7 +147,9 @@ async def _chunks(receive: Receive) -> AsyncIterator[bytes]:
             return
 
 
-async def _send(reply: Reply, request: Request, request_id: str, send: Send) -> None:
+async def _send(
+    reply: Reply, request: Request, request_id: str, receive: Receive, send: Send
+) -> None:
     headers = {"x-amzn-requestid": request_id, **reply.headers}
     if isinstance(reply.body, bytes):
         headers.setdefault("content-length", str(len(reply.body)))
@@ -148,6 +159,23 @@ async def _send(reply: Reply, request: Request, request_id: str, send: Send) -> 
         body = b"" if request.method == "HEAD" else reply.body
         await send({"type": "http.response.body", "body": body})
         return
-    async for chunk in reply.body:
-        await send({"type": "http.response.body", "body": chunk, "more_body": True})
-    await send({"type": "http.response.body", "body": b""})
+    await _stream(reply.body, receive, send)
+
+
+async def _stream(body: AsyncGenerator[bytes, None], receive: Receive, send: Send) -> None:
+    """Until all is sent or nobody listens any more: `send` would swallow the rest in silence."""
+    gone = asyncio.ensure_future(_disconnected(receive))
+    try:
+        async with aclosing(body):
+            async for chunk in body:
+                await send({"type": "http.response.body", "body": chunk, "more_body": True})
+                if gone.done():
+                    return
+        await send({"type": "http.response.body", "body": b""})
+    finally:
+        gone.cancel()
+
+
+async def _disconnected(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

@@ -1,6 +1,6 @@
 """One request as a service sees it, and what it answers. The bytes are `app.py`'s business."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -28,9 +28,9 @@ class ServiceError(Exception):
 @dataclass(frozen=True, slots=True)
 class Reply:
     status: int = 200
-    body: bytes | AsyncIterator[bytes] = b""
+    body: bytes | AsyncGenerator[bytes, None] = b""
     headers: Mapping[str, str] = field(default_factory=dict)
-    """An iterator's length must be among them."""
+    """The length of what is generated must be among them."""
 
 
 @dataclass(frozen=True, slots=True)

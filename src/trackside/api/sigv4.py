@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import Enum
+from functools import lru_cache
 from urllib.parse import quote, unquote_to_bytes
 
 ALGORITHM = "AWS4-HMAC-SHA256"
@@ -132,6 +133,7 @@ def verify(
     return Signature(claim.scope, claim.timestamp, key, claim.signature)
 
 
+@lru_cache(maxsize=1024)
 def signing_key(secret: str, scope: Scope) -> bytes:
     key = f"AWS4{secret}".encode()
     for part in (scope.date, scope.region, scope.service, "aws4_request"):
