@@ -17,6 +17,7 @@ from collections.abc import (
     MutableMapping,
 )
 from contextlib import aclosing
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -65,7 +66,11 @@ class App:
         request = _request(scope)
         request_id = secrets.token_hex(16)
         page = self._pages.get(request.path) if request.method == "GET" else None
-        reply = await (page() if page else self._answered(request, receive, request_id))
+        body = _Body(receive)
+        reply = await (page() if page else self._answered(request, body, request_id))
+        if not body.is_asked_for and "expect" in request.headers:
+            # The client may never send it, and the next request would be taken for it.
+            reply = replace(reply, headers={**reply.headers, "connection": "close"})
         await _send(reply, request, request_id, receive, send)
         access_log.info(
             "%s %s %s %d %.1f ms",
@@ -76,7 +81,7 @@ class App:
             (time.monotonic() - began) * 1000,
         )
 
-    async def _answered(self, request: Request, receive: Receive, request_id: str) -> Reply:
+    async def _answered(self, request: Request, body: "_Body", request_id: str) -> Reply:
         service = self._services.get(service_name(request))
         if service is None:
             offered = ", ".join(sorted(self._services))
@@ -84,7 +89,7 @@ class App:
             error = ServiceError("UnknownOperationException", text, 404)
             return JsonProtocol().refused(error, request_id)
         try:
-            call = await self._verified(request, service, receive, request_id)
+            call = await self._verified(request, service, body, request_id)
             return await service.answer(call)
         except ServiceError as error:
             return service.refused(error, request_id)
@@ -96,16 +101,16 @@ class App:
             return service.refused(ServiceError("InternalFailure", text, 500), request_id)
 
     async def _verified(
-        self, request: Request, service: Service, receive: Receive, request_id: str
+        self, request: Request, service: Service, body: "_Body", request_id: str
     ) -> Call:
-        body = b"" if service.streams else await _whole(receive)
+        whole = b"" if service.streams else await body.whole()
         sha256 = request.headers.get("x-amz-content-sha256") if service.streams else None
         if sha256 is None:
-            sha256 = hashlib.sha256(body).hexdigest()
+            sha256 = hashlib.sha256(whole).hexdigest()
         signature = verify(request, sha256, self._keys.secret_of, self._clock())
         caller = self._keys.get(signature.scope.access_key)
-        chunks = _chunks(receive) if service.streams else None
-        return Call(request, caller, signature, body, chunks, request_id)
+        chunks = body.chunks() if service.streams else None
+        return Call(request, caller, signature, whole, chunks, request_id)
 
 
 def service_name(request: Request) -> str:
@@ -126,25 +131,33 @@ def _request(scope: MutableMapping[str, Any]) -> Request:
     return Request(scope["method"], path, scope["query_string"].decode("latin-1"), headers)
 
 
-async def _whole(receive: Receive) -> bytes:
-    parts, size = [], 0
-    async for chunk in _chunks(receive):
-        size += len(chunk)
-        if size > BODY_MOST_BYTES:
-            raise ServiceError("RequestEntityTooLarge", f"More than {BODY_MOST_BYTES} bytes.", 413)
-        parts.append(chunk)
-    return b"".join(parts)
+class _Body:
+    """A request's body. Nobody sends one that `expect`s an answer before it is asked for."""
 
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self.is_asked_for = False
 
-async def _chunks(receive: Receive) -> AsyncIterator[bytes]:
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise ServiceError("RequestTimeout", "The body ended before its announced length.")
-        if message.get("body"):
-            yield message["body"]
-        if not message.get("more_body"):
-            return
+    async def whole(self) -> bytes:
+        parts, size = [], 0
+        async for chunk in self.chunks():
+            size += len(chunk)
+            if size > BODY_MOST_BYTES:
+                text = f"More than {BODY_MOST_BYTES} bytes."
+                raise ServiceError("RequestEntityTooLarge", text, 413)
+            parts.append(chunk)
+        return b"".join(parts)
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        self.is_asked_for = True
+        while True:
+            message = await self._receive()
+            if message["type"] == "http.disconnect":
+                raise ServiceError("RequestTimeout", "The body ended before its announced length.")
+            if message.get("body"):
+                yield message["body"]
+            if not message.get("more_body"):
+                return
 
 
 async def _send(

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
 from enum import Enum
 from functools import lru_cache
 from urllib.parse import quote, unquote_to_bytes
@@ -142,7 +143,9 @@ def signing_key(secret: str, scope: Scope) -> bytes:
 
 
 def string_to_sign(timestamp: str, scope: Scope, canonical: str) -> str:
-    return f"{ALGORITHM}\n{timestamp}\n{scope}\n{hashlib.sha256(canonical.encode()).hexdigest()}"
+    # Header values are the bytes that came, one character each.
+    digest = hashlib.sha256(canonical.encode("latin-1")).hexdigest()
+    return f"{ALGORITHM}\n{timestamp}\n{scope}\n{digest}"
 
 
 def sign(key: bytes, text: str) -> str:
@@ -244,6 +247,9 @@ def _encode(text: str) -> str:
 
 def _from_http_date(date: str) -> str:
     try:
-        return datetime.strptime(date, "%a, %d %b %Y %H:%M:%S GMT").strftime("%Y%m%dT%H%M%SZ")
+        parsed = parsedate_to_datetime(date)
+        return (
+            parsed.replace(tzinfo=parsed.tzinfo or UTC).astimezone(UTC).strftime("%Y%m%dT%H%M%SZ")
+        )
     except ValueError:
         raise NotSigned(Refusal.MALFORMED, f"{date!r} is no date.") from None

@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 from xml.sax.saxutils import escape
 
 from trackside.api.call import Reply
+from trackside.api.s3.checksums import HEADER
 from trackside.api.s3.errors import s3_error
 from trackside.api.s3.intake import Intake
 from trackside.api.s3.target import Target
@@ -43,13 +44,19 @@ def url_encoded(text: str) -> str:
     return quote(text.encode("utf-8", "surrogateescape"), safe="/-_.~*")
 
 
-async def whole_body(target: Target) -> bytes:
-    """A document's bytes, checked as those of an object are."""
+async def whole_body(target: Target, *, has_own_checksum: bool = True) -> bytes:
+    """A document's bytes, checked as those of an object are.
+
+    Without a checksum of its own, the header is about something else.
+    """
     if "content-length" not in target.headers and "transfer-encoding" not in target.headers:
         return b""
     parts: list[bytes] = []
-    intake = Intake(target.headers, target.call.signature, lambda data, _: parts.append(data))
-    if intake.size > _DOCUMENT_MOST_BYTES:
+    headers = target.headers
+    if not has_own_checksum:
+        headers = {name: headers[name] for name in headers if not name.startswith(HEADER)}
+    intake = Intake(headers, target.call.signature, lambda data, _: parts.append(data))
+    if (intake.size or 0) > _DOCUMENT_MOST_BYTES:
         raise s3_error("MalformedXML", f"The document has more than {_DOCUMENT_MOST_BYTES} bytes.")
     assert target.call.chunks is not None
     async for chunk in target.call.chunks:

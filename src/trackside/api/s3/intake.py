@@ -74,7 +74,7 @@ class Intake:
     def feed(self, pieces: Iterable[bytes]) -> None:
         for raw in pieces:
             for data in (raw,) if self._chunked is None else self._chunked.data(raw):
-                if self._position + len(data) > self.size:
+                if self.size is not None and self._position + len(data) > self.size:
                     raise s3_error("IncompleteBody", f"More came than {self.size} bytes.")
                 for digest in self._digests.values():
                     digest.update(data)
@@ -84,7 +84,7 @@ class Intake:
     def finish(self) -> Arrived:
         if self._chunked is not None:
             self._chunked.finish()
-        if self._position != self.size:
+        if self.size is not None and self._position != self.size:
             text = f"{self.size} bytes were announced, {self._position} came."
             raise s3_error("IncompleteBody", text)
         digests = {name: digest.digest() for name, digest in self._digests.items()}
@@ -126,11 +126,13 @@ class Intake:
         return value
 
 
-def announced_size(headers: Mapping[str, str]) -> int:
-    """Of the object, not of the chunks it comes in."""
+def announced_size(headers: Mapping[str, str]) -> int | None:
+    """Of the object, not of the chunks it comes in; None where only HTTP tells the end."""
     is_stream = headers.get("x-amz-content-sha256", "").startswith(_STREAMING)
     name = "x-amz-decoded-content-length" if is_stream else "content-length"
     text = headers.get(name, "")
+    if not text and not is_stream and "transfer-encoding" in headers:
+        return None
     if not text.isascii() or not text.isdigit():
         raise s3_error("MissingContentLength", f"You must provide the {name} header, a number.")
     if int(text) > OBJECT_MOST_BYTES:

@@ -1,7 +1,7 @@
 """The operations on one object: put, get, head, delete, attributes, tags."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from email.utils import formatdate
 from functools import partial
@@ -31,7 +31,8 @@ class ObjectCalls:
         record = described(target.headers)
         if is_conditional(target.headers):  # also before the bytes come, to spare them
             allowed_write(target)(await self._threads.run(bucket.find, target.key))
-        if announced_size(target.headers) <= SMALL_BYTES:
+        size = announced_size(target.headers)
+        if size is not None and size <= SMALL_BYTES:
             return stored(await self._put_small(target, bucket, record))
         return stored(await self._put_large(target, bucket, record))
 
@@ -70,14 +71,14 @@ class ObjectCalls:
         }
         if not wanted - {""}:
             raise s3_error("InvalidArgument", "x-amz-object-attributes names none.")
-        nodes = [node for node in _attributes(info) if node[0] in wanted]
+        nodes = [node for node in _attributes(info, target) if node[0] in wanted]
         headers = {"last-modified": formatdate(info.modified, usegmt=True)}
         return document("GetObjectAttributesResponse", nodes, headers)
 
     async def tags(self, target: Target) -> Reply:
         with self._buckets.get(target.bucket).open(target.key) as found:
             tags = found.info.record.tags
-        pairs: list[Node] = [("Tag", [("Key", k), ("Value", v)]) for k, v in tags.items()]
+        pairs: list[Node] = [("Tag", [("Key", k), ("Value", v)]) for k, v in sorted(tags.items())]
         return document("Tagging", [("TagSet", pairs)])
 
     async def put_tags(self, target: Target) -> Reply:
@@ -166,9 +167,9 @@ def owners_acl() -> Reply:
 def _selected(target: Target, info: ObjectInfo) -> tuple[int, int, int, dict[str, str]]:
     """Start, end, status and headers of the answer to a GET or HEAD."""
     check_read(target.headers, info.etag, info.modified)
-    part, num_parts = _part(target, info)
+    part, info, num_parts = _part(target, info)
     found = part or byte_range(target.headers.get("range"), info.size)
-    whole = found is None or found == (0, info.size)
+    whole = found is None or found == part or found == (0, info.size)
     enabled = target.headers.get("x-amz-checksum-mode", "").upper() == "ENABLED"
     headers = shown(info, target.query, with_checksum=enabled and whole)
     start, end = found or (0, info.size)
@@ -181,10 +182,10 @@ def _selected(target: Target, info: ObjectInfo) -> tuple[int, int, int, dict[str
     return start, end, 206, headers
 
 
-def _part(target: Target, info: ObjectInfo) -> tuple[tuple[int, int] | None, int]:
-    """Where the asked part lies in the object, and how many there are."""
+def _part(target: Target, info: ObjectInfo) -> tuple[tuple[int, int] | None, ObjectInfo, int]:
+    """Where the asked part lies in the object, it with the part's checksum, how many there are."""
     if "partNumber" not in target.query:
-        return None, 0
+        return None, info, 0
     if "range" in target.headers:
         raise s3_error("InvalidRequest", "Cannot specify both Range header and partNumber")
     number = target.number("partNumber", 0, 10_001)
@@ -192,26 +193,51 @@ def _part(target: Target, info: ObjectInfo) -> tuple[tuple[int, int] | None, int
     if not 1 <= number <= len(sizes):
         raise s3_error("InvalidPart")
     start = sum(sizes[: number - 1])
-    return (start, start + sizes[number - 1]), len(info.record.parts)
+    if info.record.parts:
+        own = replace(info.record, checksum=info.record.parts[number - 1][1])
+        info = replace(info, record=own)
+    return (start, start + sizes[number - 1]), info, len(info.record.parts)
 
 
-def _attributes(info: ObjectInfo) -> list[Node]:
+def _attributes(info: ObjectInfo, target: Target) -> list[Node]:
     record = info.record
     nodes: list[Node] = [("ETag", record.etag)]
     if record.checksum:
-        value: list[Node] = [(f"Checksum{record.algorithm.upper()}", record.checksum)]
-        nodes.append(("Checksum", [*value, ("ChecksumType", record.checksum_type)]))
+        value: Node = (f"Checksum{record.algorithm.upper()}", record.checksum)
+        nodes.append(("Checksum", [value, ("ChecksumType", record.checksum_type)]))
     if record.parts:
-        name = f"Checksum{record.algorithm.upper()}"
-        composite = record.checksum_type != FULL
-        parts: list[Node] = [
-            ("Part", [("PartNumber", n), ("Size", size), (name, value if composite else None)])
-            for n, (size, value) in enumerate(record.parts, 1)
-        ]
-        counted: list[Node] = [
-            ("TotalPartsCount", len(parts)), ("PartNumberMarker", 0), ("NextPartNumberMarker", 0),
-            ("MaxParts", 1000), ("IsTruncated", False),
-        ]  # fmt: skip
-        nodes.append(("ObjectParts", [*counted, *(parts if composite else [])]))
+        most = _number(target.headers, "x-amz-max-parts", 1000)
+        nodes.append(
+            ("ObjectParts", _parts(record, most, _number(target.headers, _PART_MARKER, 0)))
+        )
     storage = record.headers.get("x-amz-storage-class", "STANDARD")
     return [*nodes, ("StorageClass", storage), ("ObjectSize", info.size)]
+
+
+_PART_MARKER = "x-amz-part-number-marker"
+
+
+def _parts(record: ObjectRecord, most: int, marker: int) -> list[Node]:
+    # The checksums of parts are told where the object's own is made of them.
+    name = f"Checksum{record.algorithm.upper()}" if record.checksum_type != FULL else ""
+    page = list(enumerate(record.parts, 1))[marker : marker + most]
+    following = page[-1][0] if page else marker
+    shown: list[Node] = [
+        ("Part", [("PartNumber", n), ("Size", size), *([(name, value)] if name else [])])
+        for n, (size, value) in page
+    ]
+    return [
+        ("PartsCount", len(record.parts)),
+        ("PartNumberMarker", marker),
+        ("NextPartNumberMarker", following),
+        ("MaxParts", most),
+        ("IsTruncated", following < len(record.parts)),
+        *shown,
+    ]
+
+
+def _number(headers: Mapping[str, str], name: str, otherwise: int) -> int:
+    text = headers.get(name, "")
+    if text and not (text.isascii() and text.isdigit()):
+        raise s3_error("InvalidArgument", f"{name}: {text!r} is no number.")
+    return int(text) if text else otherwise

@@ -28,7 +28,7 @@ class Threads:
     async def take_in(self, chunks: AsyncIterator[bytes] | None, intake: Intake) -> Arrived:
         """The next block is received while a thread hashes and writes the one before."""
         assert chunks is not None
-        if intake.size <= SMALL_BYTES:
+        if intake.size is not None and intake.size <= SMALL_BYTES:
             async for chunk in chunks:
                 intake.feed((chunk,))
             return intake.finish()

@@ -72,6 +72,8 @@ class UploadCalls:
     async def put_part(self, target: Target) -> Reply:
         uploads, upload = self._upload(target)
         number, size = _part_number(target), announced_size(target.headers)
+        if size is None:
+            raise s3_error("MissingContentLength")
         new = await self._threads.run(uploads.new_part, upload, number, size)
         try:
             signature = target.call.signature
@@ -121,7 +123,7 @@ class UploadCalls:
 
     async def complete(self, target: Target) -> Reply:
         bucket = self._buckets.get(target.bucket)
-        data = await whole_body(target)
+        data = await whole_body(target, has_own_checksum=False)
         info = await self._threads.run(self._completed, target, bucket, data)
         record = info.record
         nodes: list[Node] = [
