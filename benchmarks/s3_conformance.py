@@ -6,8 +6,8 @@ how many of the rest pass. `--show-failures` names the others.
 """
 
 import argparse
+import json
 import os
-import re
 import subprocess
 import sys
 import tempfile
@@ -61,7 +61,7 @@ NOT_OFFERED = {
         r"|account_|bucket_gone|multi_object_delete_key_limit_rgw"
     ),
 }
-"""Reason to a pattern of test names; marks of the suite name the same subjects."""
+"""Reason to a pattern of the names of cases; marks of the suite name the same subjects."""
 MARKS_NOT_OFFERED = {
     "versioning": "versions of objects",
     "delete_marker": "versions of objects",
@@ -89,11 +89,16 @@ CALLS_NOT_OFFERED = {
 """Cases that begin with such a call fail at it, whatever their subject."""
 
 PLUGIN = """
+import json, os, re
 import pytest
+with open(os.environ["NOT_OFFERED"]) as stream:
+    names, marks = json.load(stream)
 def pytest_collection_modifyitems(items):
     for item in items:
-        marks = sorted({mark.name for mark in item.iter_markers()})
-        item.user_properties.append(("marks", ",".join(marks)))
+        found = [marks[mark.name] for mark in item.iter_markers() if mark.name in marks]
+        found += [reason for reason, pattern in names.items() if re.search(pattern, item.name)]
+        if found:
+            item.add_marker(pytest.mark.skip(reason="not offered: " + found[0]))
 """
 
 CONFIG = """
@@ -187,10 +192,12 @@ def _server(folder: Path) -> Iterator[Path]:
 def _run(
     python: Path, checkout: Path, folder: Path, config: Path, only: str
 ) -> list[ElementTree.Element]:
-    (folder / "marks_plugin.py").write_text(PLUGIN)
+    (folder / "not_offered_plugin.py").write_text(PLUGIN)
+    tables = folder / "not_offered.json"
+    tables.write_text(json.dumps([NOT_OFFERED, MARKS_NOT_OFFERED]))
     results = folder / "results.xml"
     command = [
-        str(python), "-m", "pytest", "-q", "-p", "marks_plugin", f"--junitxml={results}",
+        str(python), "-m", "pytest", "-q", "-p", "not_offered_plugin", f"--junitxml={results}",
         "-o", "junit_family=xunit1", "s3tests/functional/test_s3.py",
         "s3tests/functional/test_headers.py",
     ]  # fmt: skip
@@ -198,6 +205,7 @@ def _run(
         command += ["-k", only]
     environment = os.environ | {
         "S3TEST_CONF": str(config),
+        "NOT_OFFERED": str(tables),
         "PYTHONPATH": str(folder),
         "PYTHONDONTWRITEBYTECODE": "1",
     }
@@ -209,40 +217,34 @@ def _run(
 
 def _report(cases: list[ElementTree.Element], show_failures: bool) -> None:
     left_out: Counter[str] = Counter()
-    passed, skipped, failed = 0, 0, []
+    passed, failed = 0, []
     for case in cases:
-        reason = _reason(case)
         problem = next((each for each in case if each.tag in ("failure", "error")), None)
+        reason = _reason(case)
         if reason is not None:
             left_out[reason] += 1
         elif problem is not None:
             failed.append((case.attrib["name"], problem.attrib.get("message", "")[:160]))
-        elif case.find("skipped") is not None:
-            skipped += 1
         else:
             passed += 1
     print(f"{len(cases)} cases, {sum(left_out.values())} of them about what is not offered:\n")
     for reason, count in left_out.most_common():
         print(f"  {count:4} {reason}")
-    print(f"\nof the rest: {passed} passed, {len(failed)} failed, {skipped} skipped by the suite")
+    print(f"\nof the other {passed + len(failed)}: {passed} passed, {len(failed)} failed")
     if show_failures:
         for name, message in failed:
             print(f"  {name}: {' '.join(message.split())}")
 
 
 def _reason(case: ElementTree.Element) -> str | None:
+    """Why a case is left out."""
     told = "".join(each.attrib.get("message", "") for each in case)
+    if case.find("skipped") is not None:
+        return told.removeprefix("not offered: ")
     for operation, reason in CALLS_NOT_OFFERED.items():
         if f"(NotImplemented) when calling the {operation} " in told:
             return reason
-    marks = next(
-        (p.attrib["value"] for p in case.iter("property") if p.attrib["name"] == "marks"), ""
-    )
-    for mark in marks.split(","):
-        if mark in MARKS_NOT_OFFERED:
-            return MARKS_NOT_OFFERED[mark]
-    name = case.attrib["name"]
-    return next((why for why, text in NOT_OFFERED.items() if re.search(text, name)), None)
+    return None
 
 
 if __name__ == "__main__":

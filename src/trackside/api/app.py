@@ -6,7 +6,7 @@ Plain ASGI, no framework: two routes and a dispatch are all there is to it.
 import asyncio
 import hashlib
 import logging
-import secrets
+import random
 import time
 from collections.abc import (
     AsyncGenerator,
@@ -64,7 +64,7 @@ class App:
             return
         began = time.monotonic()
         request = _request(scope)
-        request_id = secrets.token_hex(16)
+        request_id = f"{random.getrandbits(128):032x}"
         page = self._pages.get(request.path) if request.method == "GET" else None
         body = _Body(receive)
         reply = await (page() if page else self._answered(request, body, request_id))

@@ -22,6 +22,7 @@ def make_server(app: App) -> uvicorn.Server:
         access_log=False,
         lifespan="off",
         server_header=False,
+        proxy_headers=False,
         timeout_keep_alive=_KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=_DRAIN_SECONDS,
     )

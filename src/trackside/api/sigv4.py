@@ -26,6 +26,7 @@ _HEADER = re.compile(
     r"AWS4-HMAC-SHA256\s+Credential=(?P<credential>[^,\s]+)\s*,\s*"
     r"SignedHeaders=(?P<headers>[^,\s]+)\s*,\s*Signature=(?P<signature>[0-9a-f]{64})\s*"
 )
+_TIMESTAMP = re.compile(r"\d{8}T\d{6}Z", re.ASCII)
 _SPACES = re.compile(r"\s+")
 
 
@@ -68,6 +69,7 @@ class Scope:
     service: str
 
     @classmethod
+    @lru_cache(maxsize=1024)
     def parse(cls, credential: str) -> "Scope":
         parts = credential.rsplit("/", 4)
         if len(parts) != 5 or parts[4] != "aws4_request" or not all(parts):
@@ -193,7 +195,9 @@ def _claim_in_query(query: str) -> _Claim:
 
 def _check_time(claim: _Claim, now: datetime) -> None:
     try:
-        signed = datetime.strptime(claim.timestamp, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
+        if _TIMESTAMP.fullmatch(claim.timestamp) is None:
+            raise ValueError
+        signed = datetime.fromisoformat(claim.timestamp)
     except ValueError:
         raise NotSigned(Refusal.MALFORMED, f"{claim.timestamp!r} is no time stamp.") from None
     if claim.timestamp[:8] != claim.scope.date:

@@ -49,6 +49,7 @@ class S3Place:
         return {
             "AWS_ENDPOINT_URL": self.url,
             "AWS_ENDPOINT_URL_S3": self.url,
+            "S3_ENDPOINT_URL": self.url,
             "AWS_ACCESS_KEY_ID": self.key_id,
             "AWS_SECRET_ACCESS_KEY": self.secret,
             "AWS_REGION": REGION,

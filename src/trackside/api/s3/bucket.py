@@ -209,6 +209,7 @@ class NewObject:
     def __init__(self, bucket: Bucket, key: str, file: PartialFile) -> None:
         self._bucket = bucket
         self._key = key
+        self._info: ObjectInfo | None = None
         self.file = file
 
     def __enter__(self) -> Self:
@@ -222,15 +223,16 @@ class NewObject:
     ) -> None:
         self.discard()
 
-    def publish(
-        self, record: ObjectRecord, allowed: Callable[[ObjectInfo | None], None] | None = None
-    ) -> ObjectInfo:
-        """`allowed` looks at the object that would be replaced, and raises to keep it."""
-        path = self.file.target
-        if os.path.basename(path).startswith(_HASHED):
+    def describe(self, record: ObjectRecord) -> None:
+        """After the last byte is written."""
+        if os.path.basename(self.file.target).startswith(_HASHED):
             record = replace(record, key=self._key)
-        write_record(self.file.descriptor, record, self._bucket.records)
-        status = self.file.stat()
+        status = write_record(self.file.descriptor, record, self._bucket.records)
+        self._info = ObjectInfo(self._key, status.st_size, status.st_mtime, record)
+
+    def publish(self, allowed: Callable[[ObjectInfo | None], None] | None = None) -> ObjectInfo:
+        """`allowed` looks at the object that would be replaced, and raises to keep it."""
+        assert self._info is not None
         with self._bucket.locked(self._key, alone=allowed is not None):
             if allowed is not None:
                 allowed(self._bucket.find(self._key))
@@ -240,7 +242,7 @@ class NewObject:
             except (IsADirectoryError, NotADirectoryError):
                 raise s3_error("OperationAborted") from None
             self._forget(replaced)
-        return ObjectInfo(self._key, status.st_size, status.st_mtime, record)
+        return self._info
 
     def discard(self) -> None:
         if self.file.descriptor >= 0:  # not published

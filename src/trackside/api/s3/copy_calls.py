@@ -42,8 +42,8 @@ class CopyCalls:
                 copied = new.file.copy_from(source.descriptor, source.info.size)
                 if copied != source.info.size:
                     raise s3_error("OperationAborted", "The source shrank while it was copied.")
-                record = _digested(record, source, target)
-                return new.publish(record, condition(target))
+                new.describe(_digested(record, source, target))
+                return new.publish(condition(target))
 
 
 def open_source(buckets: Buckets, target: Target) -> OpenObject:

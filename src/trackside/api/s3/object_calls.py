@@ -112,20 +112,18 @@ class ObjectCalls:
         intake = Intake(target.headers, target.call.signature, lambda piece, _: data.append(piece))
         arrived = await self._threads.take_in(target.call.chunks, intake)
 
-        def store() -> ObjectInfo:
-            with bucket.create(target.key) as new:
-                new.file.write_at(b"".join(data), 0)
-                return new.publish(of_arrived(record, arrived), condition(target))
-
-        return await self._threads.run(store)
+        with bucket.create(target.key) as new:  # as far as memory goes; syncing is for a thread
+            new.file.write_at(b"".join(data), 0)
+            new.describe(of_arrived(record, arrived))
+            return await self._threads.run(new.publish, condition(target))
 
     async def _put_large(self, target: Target, bucket: Bucket, record: ObjectRecord) -> ObjectInfo:
         new = await self._threads.run(bucket.create, target.key)
         try:
             intake = Intake(target.headers, target.call.signature, new.file.write_at)
             arrived = await self._threads.take_in(target.call.chunks, intake)
-            whole = of_arrived(record, arrived)
-            return await self._threads.run(new.publish, whole, condition(target))
+            await self._threads.run(new.describe, of_arrived(record, arrived))
+            return await self._threads.run(new.publish, condition(target))
         finally:
             await self._threads.run(new.discard)
 

@@ -10,7 +10,7 @@ import json
 import mimetypes
 import os
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -44,10 +44,16 @@ class ObjectRecord:
     """Only where the file's name does not tell it."""
 
 
-def write_record(descriptor: int, record: ObjectRecord, beside: str) -> None:
-    """`beside` is the folder for what finds no room in the file's attributes."""
+_NAMES = [each.name for each in fields(ObjectRecord)]
+
+
+def write_record(descriptor: int, record: ObjectRecord, beside: str) -> os.stat_result:
+    """`beside` is the folder for what finds no room in the file's attributes.
+
+    Returns the state of the file that the record tells of.
+    """
     status = os.fstat(descriptor)
-    kept = {name: value for name, value in asdict(record).items() if value}
+    kept = {name: value for name in _NAMES if (value := getattr(record, name))}
     stamped = {"size": status.st_size, "modified": status.st_mtime_ns, **kept}
     data = json.dumps(stamped, separators=(",", ":")).encode()
     if not _is_attribute_written(descriptor, data):
@@ -55,6 +61,7 @@ def write_record(descriptor: int, record: ObjectRecord, beside: str) -> None:
             os.removexattr(descriptor, _ATTRIBUTE)
         os.makedirs(beside, exist_ok=True)
         durable.write_bytes(_sidecar(beside, status), data)
+    return status
 
 
 def read_record(file: int | str, status: os.stat_result, name: str, beside: str) -> ObjectRecord:

@@ -117,7 +117,8 @@ class Uploads:
                         _copy(source, part, new.file.descriptor, offset)
                     offset += part.size
                 os.ftruncate(new.file.descriptor, offset)
-                info = new.publish(record, allowed)
+                new.describe(record)
+                info = new.publish(allowed)
         except FileNotFoundError:  # aborted, or completed by another request
             raise s3_error("NoSuchUpload") from None
         self.abort(upload)
