@@ -19,6 +19,7 @@ NAMES = (
     "curves",
     "rules",
     "rules_reaction",
+    "s3_serve",
 )
 
 

@@ -24,9 +24,11 @@ from tests.waiting import until
 MIB = 1 << 20
 
 
-def half_put(place, s3, key: str, sent: int, announced: int) -> socket.socket:
-    """A connection on which a PUT has begun and not ended."""
-    address = urlsplit(s3.generate_presigned_url("put_object", {"Bucket": BUCKET, "Key": key}))
+def half_put(s3, key: str, sent: int, announced: int, **part: object) -> socket.socket:
+    """A connection on which a PUT, of an object or a part, has begun and not ended."""
+    operation = "upload_part" if part else "put_object"
+    given = {"Bucket": BUCKET, "Key": key, **part}
+    address = urlsplit(s3.generate_presigned_url(operation, given))
     connection = socket.create_connection((address.hostname, address.port), 10)
     connection.sendall(
         f"PUT {address.path}?{address.query} HTTP/1.1\r\nHost: {address.netloc}\r\n"
@@ -46,8 +48,8 @@ def files(place) -> list[str]:
 @pytest.mark.parametrize("sent", [1000, 5 * MIB])
 def test_a_client_that_leaves_in_the_middle_leaves_nothing(place, s3, sent):
     s3.put_object(Bucket=BUCKET, Key="k", Body=b"old")
-    half_put(place, s3, "k", sent, 2 * sent).close()
-    half_put(place, s3, "new/folder/k", sent, 2 * sent).close()
+    half_put(s3, "k", sent, 2 * sent).close()
+    half_put(s3, "new/folder/k", sent, 2 * sent).close()
     until(lambda: files(place) == ["k"])
     assert content(s3, "k") == b"old"
 
@@ -76,6 +78,24 @@ def test_a_reader_during_overwrites_gets_one_version_whole(place, s3):
         finally:
             done.set()
         assert all(reader.result() > 0 for reader in readers)
+
+
+def test_a_part_that_is_still_coming_cannot_touch_the_finished_object(place, s3):
+    size = 6 * MIB
+    made = s3.create_multipart_upload(Bucket=BUCKET, Key="k")
+    upload = {"Bucket": BUCKET, "Key": "k", "UploadId": made["UploadId"]}
+    part = {"UploadId": made["UploadId"], "PartNumber": 1}
+    with half_put(s3, "k", 2 * MIB, size, **part) as slow:
+        claims = place.buckets / BUCKET / ".trackside" / "uploads"
+        until(lambda: list(claims.glob("*/00001.claimed")))
+        data = os.urandom(size)
+        first = s3.upload_part(**upload, PartNumber=1, Body=data)
+        last = s3.upload_part(**upload, PartNumber=2, Body=b"end")
+        parts = [{"PartNumber": 1, "ETag": first["ETag"]}, {"PartNumber": 2, "ETag": last["ETag"]}]
+        s3.complete_multipart_upload(**upload, MultipartUpload={"Parts": parts})
+        slow.sendall(os.urandom(size - 2 * MIB))
+        assert slow.recv(1000).startswith(b"HTTP/1.1 404")
+    assert content(s3, "k") == data + b"end"
 
 
 SERVER = """
@@ -119,7 +139,7 @@ def test_a_server_killed_during_a_put_leaves_the_old_object(tmp_path: Path):
     place = tmp_path / "buckets" / BUCKET
     client.create_bucket(Bucket=BUCKET)
     client.put_object(Bucket=BUCKET, Key="a/k", Body=b"old", Metadata={"x": "1"})
-    with half_put(None, client, "a/k", 4 * MIB, 8 * MIB):
+    with half_put(client, "a/k", 4 * MIB, 8 * MIB):
         until(lambda: list((place / "a").glob(".trackside-*.part")))
         kill(process)
     process, client = start()

@@ -47,6 +47,7 @@ def test_an_unsigned_request_and_an_empty_signature_are_refused(place, s3):
             )
             with pytest.raises(urllib.error.HTTPError) as caught:
                 urllib.request.urlopen(request)
+            caught.value.close()
             assert caught.value.code in (400, 403)
     assert content(s3, "k") == b"1"
 
@@ -141,6 +142,16 @@ def test_objects_are_copied_with_or_without_their_metadata(s3):
     assert refused(s3.copy_object, **source, CopySource=source) == ("InvalidRequest", 400)
     other = {"Bucket": BUCKET, "Key": "missing"}
     assert refused(s3.copy_object, **source, CopySource=other) == ("NoSuchKey", 404)
+
+
+@pytest.mark.parametrize("source", ["../server/keys.json", "%2e%2e/server/keys.json", ".x/k"])
+def test_no_name_leads_out_of_the_buckets(place, s3, source):
+    wanted = {"Bucket": BUCKET, "Key": "stolen", "CopySource": source}
+    assert refused(s3.copy_object, **wanted) == ("InvalidBucketName", 400)
+    inside = {**wanted, "CopySource": f"{BUCKET}/../../server/keys.json"}
+    assert refused(s3.copy_object, **inside) == ("NoSuchKey", 404)
+    listed = s3.list_objects_v2(Bucket=BUCKET, Prefix="../../server/")
+    assert listed["KeyCount"] == 0
 
 
 def test_expect_100_continue_is_answered_before_the_body_is_sent(place, s3):

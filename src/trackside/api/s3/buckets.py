@@ -14,6 +14,7 @@ from trackside.api.s3.errors import s3_error
 from trackside.storage.folder import FolderStore
 from trackside.storage.partial_file import sweep
 
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,61}[A-Za-z0-9]")
 _NEW = re.compile(r"(?!\d+\.\d+\.\d+\.\d+\Z)[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 """Stricter than what is read: other programs refuse capitals in `s3://` addresses."""
 
@@ -36,9 +37,11 @@ class Buckets:
         return []
 
     def get(self, name: str) -> Bucket:
-        """NoSuchBucket when there is none."""
+        """NoSuchBucket when there is none, InvalidBucketName for what might lead out of here."""
         bucket = self._known.get(name)
         if bucket is None:
+            if _NAME.fullmatch(name) is None or ".." in name:
+                raise s3_error("InvalidBucketName", f"{name!r} is no bucket name.")
             bucket = self._known[name] = Bucket(os.path.join(self._root, name))
         if not os.path.isdir(bucket.root):
             self._known.pop(name, None)

@@ -3,7 +3,6 @@
 Buckets are named in the path; names in the host would need a domain of their own.
 """
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import unquote_to_bytes
@@ -12,7 +11,6 @@ from trackside.api.call import Call
 from trackside.api.s3.errors import s3_error
 
 KEY_MOST_BYTES = 1024
-_BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,61}[A-Za-z0-9]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +38,6 @@ class Target:
 
 def read_target(call: Call) -> Target:
     bucket, _, key = split_path(decoded(call.request.path))
-    if bucket and (_BUCKET.fullmatch(bucket) is None or ".." in bucket):
-        raise s3_error("InvalidBucketName", f"{bucket!r} is no bucket name.")
     if len(key.encode("utf-8", "surrogateescape")) > KEY_MOST_BYTES:
         raise s3_error("KeyTooLongError")
     if "\0" in key:

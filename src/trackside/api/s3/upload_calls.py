@@ -80,6 +80,8 @@ class UploadCalls:
             intake = Intake(target.headers, signature, new.write_at, upload.algorithm)
             arrived = await self._threads.take_in(target.call.chunks, intake)
             part = await self._threads.run(new.keep, arrived)
+        except FileNotFoundError:  # completed or aborted meanwhile
+            raise s3_error("NoSuchUpload") from None
         finally:
             await self._threads.run(new.close)
         algorithm, checksum = arrived.told
