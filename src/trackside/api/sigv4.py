@@ -188,8 +188,8 @@ def _claim_in_query(query: str) -> _Claim:
         )
     except (KeyError, ValueError) as error:
         raise NotSigned(Refusal.MALFORMED, f"The address lacks or garbles {error}.") from error
-    if not 0 < seconds <= PRESIGNED_MOST_SECONDS:
-        raise NotSigned(Refusal.MALFORMED, "X-Amz-Expires is between 1 s and a week.")
+    if not 0 <= seconds <= PRESIGNED_MOST_SECONDS:
+        raise NotSigned(Refusal.MALFORMED, "X-Amz-Expires is between 0 s and a week.")
     return claim
 
 

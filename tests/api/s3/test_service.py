@@ -4,6 +4,7 @@ import socket
 import urllib.error
 import urllib.request
 
+import boto3
 import pytest
 
 from tests.api.s3.conftest import BUCKET, REGION
@@ -69,6 +70,14 @@ def test_buckets_are_made_listed_and_removed(place, s3):
     again = {"Bucket": BUCKET, "CreateBucketConfiguration": {"LocationConstraint": REGION}}
     assert refused(s3.create_bucket, **again) == ("BucketAlreadyOwnedByYou", 409)
     assert refused(s3.head_bucket, Bucket="missing")[1] == 404
+    oldest = boto3.client(
+        "s3",
+        endpoint_url=place.url,
+        region_name="us-east-1",
+        aws_access_key_id=place.key_id,
+        aws_secret_access_key=place.secret,
+    )
+    oldest.create_bucket(Bucket=BUCKET)
     assert refused(s3.delete_bucket, Bucket="by-a-job") == ("BucketNotEmpty", 409)
     s3.delete_bucket(Bucket="second.one")
     assert refused(s3.delete_bucket, Bucket="second.one") == ("NoSuchBucket", 404)

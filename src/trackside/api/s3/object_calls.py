@@ -3,7 +3,6 @@
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from email.utils import formatdate
 from functools import partial
 
 from trackside.api.call import Reply
@@ -14,7 +13,13 @@ from trackside.api.s3.conditions import check_read, check_write, is_conditional
 from trackside.api.s3.documents import Node, document, owner, read_document, whole_body
 from trackside.api.s3.errors import s3_error
 from trackside.api.s3.intake import Arrived, Intake, announced_size
-from trackside.api.s3.object_headers import checked_tags, checksum_headers, described, shown
+from trackside.api.s3.object_headers import (
+    checked_tags,
+    checksum_headers,
+    described,
+    http_date,
+    shown,
+)
 from trackside.api.s3.ranges import byte_range
 from trackside.api.s3.record import ObjectRecord
 from trackside.api.s3.target import Target
@@ -72,7 +77,7 @@ class ObjectCalls:
         if not wanted - {""}:
             raise s3_error("InvalidArgument", "x-amz-object-attributes names none.")
         nodes = [node for node in _attributes(info, target) if node[0] in wanted]
-        headers = {"last-modified": formatdate(info.modified, usegmt=True)}
+        headers = {"last-modified": http_date(int(info.modified))}
         return document("GetObjectAttributesResponse", nodes, headers)
 
     async def tags(self, target: Target) -> Reply:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from email.utils import formatdate
+from functools import lru_cache
 from urllib.parse import parse_qsl
 
 from trackside.api.s3.bucket import ObjectInfo
@@ -77,7 +78,7 @@ def shown(info: ObjectInfo, query: Mapping[str, str], *, with_checksum: bool) ->
     record = info.record
     headers = {
         "etag": f'"{record.etag}"',
-        "last-modified": formatdate(info.modified, usegmt=True),
+        "last-modified": http_date(int(info.modified)),
         "accept-ranges": "bytes",
         "content-type": record.content_type,
     }
@@ -92,6 +93,11 @@ def shown(info: ObjectInfo, query: Mapping[str, str], *, with_checksum: bool) ->
         if name in query:
             headers[header] = query[name]
     return headers
+
+
+@lru_cache(maxsize=4096)
+def http_date(seconds: int) -> str:
+    return formatdate(seconds, usegmt=True)
 
 
 def checksum_headers(record: ObjectRecord) -> dict[str, str]:
