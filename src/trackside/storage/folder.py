@@ -107,8 +107,10 @@ class FolderStore(Store):
 
     def _path(self, key: str) -> str:
         check_key(key)
-        if is_temporary(key.rpartition("/")[2]) or key.partition("/")[0] == HIDDEN:
-            raise InvalidKey(f"Key {key!r} is a name kept for Trackside's own. Choose another.")
+        if is_temporary(key.rpartition("/")[2]):
+            raise InvalidKey(f"Key {key!r} is a name kept for unfinished files. Choose another.")
+        if key.partition("/")[0] == HIDDEN:
+            raise InvalidKey(f"Key {key!r} is in a folder kept for the server. Choose another.")
         return os.path.join(self.root, key)
 
     def _shown(self, key: str) -> str:
