@@ -20,6 +20,7 @@ NAMES = (
     "rules",
     "rules_reaction",
     "rules_cost",
+    "s3_serve",
 )
 
 

@@ -285,3 +285,14 @@ def test_any_listing_equals_filtering_a_sorted_list(
         if name.startswith(prefix) and name.encode() > after.encode()
     ]
     assert keys(FolderStore(root), prefix, after) == expected
+
+
+def test_what_the_server_keeps_beside_the_objects_is_no_part_of_the_store(tmp_path: Path) -> None:
+    store = FolderStore(tmp_path)
+    store.put("below/.trackside/object", b"")
+    (tmp_path / ".trackside" / "keys").mkdir(parents=True)
+    (tmp_path / ".trackside" / "keys" / "a%2F").touch()
+    assert keys(store) == ["below/.trackside/object"]
+    assert list(store.list(".trackside/")) == []
+    with pytest.raises(InvalidKey, match="kept for the server"):
+        store.get(".trackside/keys/a%2F")

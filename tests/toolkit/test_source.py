@@ -126,7 +126,7 @@ def s3_endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def test_an_archive_is_fetched_from_s3(host: Host, tmp_path: Path, s3_endpoint: str):
-    import boto3  # type: ignore[import-untyped]
+    import boto3
 
     keys = {"aws_access_key_id": "test", "aws_secret_access_key": "test-secret"}
     client = boto3.client("s3", endpoint_url=s3_endpoint, region_name="us-east-1", **keys)

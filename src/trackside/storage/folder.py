@@ -21,7 +21,11 @@ from trackside.errors import (
 from trackside.storage.partial_file import PartialFile, is_temporary, sweep
 from trackside.storage.store import Entry, Store, check_key
 
+HIDDEN = ".trackside"
+"""A folder at the top that is no part of the store: what the S3 server keeps beside the objects."""
+
 _PIECE_BYTES = 1 << 20
+_HIDDEN_NAME = os.fsencode(HIDDEN)
 _UNUSABLE_NAME = (errno.ENAMETOOLONG, errno.ELOOP, errno.EILSEQ)
 
 
@@ -51,7 +55,7 @@ class FolderStore(Store):
                 self._write(file, key, (data,) if isinstance(data, bytes) else data)
             with self._errors_named(key, writing=True):
                 status = file.stat()
-                _publish(file)
+                publish(file)
         return _entry(key, status)
 
     def get(
@@ -85,6 +89,8 @@ class FolderStore(Store):
         folder, slash, _ = prefix.rpartition("/")
         if "\0" in prefix or any(name in ("", ".", "..") for name in folder.split("/") if slash):
             return  # no key can start like this
+        if prefix.startswith(f"{HIDDEN}/"):
+            return
         wanted = _Wanted(os.fsencode(prefix), os.fsencode(after))
         with self._errors_named(prefix):
             yield from _walk(os.path.join(self.root, folder), folder + slash, wanted)
@@ -97,12 +103,14 @@ class FolderStore(Store):
                     os.unlink(path)
                 except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
                     continue
-                self._prune(os.path.dirname(path))
+                self.prune(os.path.dirname(path))
 
     def _path(self, key: str) -> str:
         check_key(key)
         if is_temporary(key.rpartition("/")[2]):
             raise InvalidKey(f"Key {key!r} is a name kept for unfinished files. Choose another.")
+        if key.partition("/")[0] == HIDDEN:
+            raise InvalidKey(f"Key {key!r} is in a folder kept for the server. Choose another.")
         return os.path.join(self.root, key)
 
     def _shown(self, key: str) -> str:
@@ -120,7 +128,7 @@ class FolderStore(Store):
                 file.write_at(chunk, offset)
             offset += len(chunk)
 
-    def _prune(self, folder: str) -> None:
+    def prune(self, folder: str) -> None:
         """Remove folders that became empty: they are no objects, and slow every listing."""
         root = os.fspath(self.root)
         with suppress(OSError):  # not empty, or gone already
@@ -155,6 +163,20 @@ class FolderStore(Store):
         except OSError as error:
             kind = InvalidKey if error.errno in _UNUSABLE_NAME else StorageError
             raise kind(f"{self._shown(key)}: {error.strerror}.") from error
+
+
+def version_of(status: os.stat_result) -> str:
+    """Every put makes a new file: the inode tells versions apart even within one clock tick."""
+    return f"{status.st_mtime_ns:x}-{status.st_size:x}-{status.st_ino:x}"
+
+
+def publish(file: PartialFile) -> None:
+    """Durably, also where folders without any object have the name."""
+    try:
+        file.publish(durable=True)
+    except IsADirectoryError:
+        _remove_empty_folders(file.target)
+        file.publish(durable=True)
 
 
 class _Wanted:
@@ -212,6 +234,8 @@ def _names(path: str, above: str, wanted: _Wanted) -> list[tuple[str, bool]]:
     with os.scandir(path) as scan:
         for item in scan:
             sortable = start + os.fsencode(item.name)
+            if sortable == _HIDDEN_NAME:
+                continue
             if item.is_dir():
                 sortable += b"/"  # 'a-b' comes before 'a/x', though 'a' comes before 'a-b'
                 if wanted.has_keys_below(sortable):
@@ -223,9 +247,7 @@ def _names(path: str, above: str, wanted: _Wanted) -> list[tuple[str, bool]]:
 
 
 def _entry(key: str, status: os.stat_result) -> Entry:
-    # Every put makes a new file, so the inode tells versions apart even within one clock tick.
-    etag = f"{status.st_mtime_ns:x}-{status.st_size:x}-{status.st_ino:x}"
-    return Entry(key, status.st_size, etag, status.st_mtime)
+    return Entry(key, status.st_size, version_of(status), status.st_mtime)
 
 
 @contextmanager
@@ -254,14 +276,6 @@ def _copy(source: Path, file: PartialFile) -> None:
             f"{str(source)!r} shrank from {size} to {copied} bytes while it was stored. "
             "Store it again once nothing writes to it."
         )
-
-
-def _publish(file: PartialFile) -> None:
-    try:
-        file.publish(durable=True)
-    except IsADirectoryError:
-        _remove_empty_folders(file.target)
-        file.publish(durable=True)
 
 
 def _remove_empty_folders(folder: str) -> None:

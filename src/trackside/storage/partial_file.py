@@ -122,6 +122,22 @@ class PartialFile:
                 copied += os.pwrite(self._descriptor, data, copied)
         return copied
 
+    def adopt(self, path: str) -> bool:
+        """Take another file's bytes for one's own without copying; its name stays until removed.
+
+        False where the disk has no second names, or another disk holds it.
+        """
+        temporary = _temporary_in(self.folder)
+        try:
+            os.link(path, temporary)
+        except OSError:
+            return False
+        self.discard()
+        self._temporary = temporary
+        self._descriptor = os.open(temporary, os.O_RDWR | os.O_CLOEXEC)
+        _is_locked(self._descriptor)
+        return True
+
     def md5(self) -> str:
         hasher = hashlib.md5(usedforsecurity=False)
         offset = 0

@@ -1,0 +1,194 @@
+"""Every service at one address: finds which one a request is for, verifies it, sends the answer.
+
+Plain ASGI, no framework: two routes and a dispatch are all there is to it.
+"""
+
+import asyncio
+import hashlib
+import logging
+import random
+import time
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Mapping,
+    MutableMapping,
+)
+from contextlib import aclosing
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+from trackside.api.call import Call, Reply, Service, ServiceError
+from trackside.api.keys import AccessKeys
+from trackside.api.protocols import JsonProtocol
+from trackside.api.sigv4 import NotSigned, Request, scope_of, verify
+
+logger = logging.getLogger(__name__)
+access_log = logging.getLogger("trackside.access")
+
+BODY_MOST_BYTES = 10 << 20
+"""Of a call in JSON or a form; S3 bodies are streamed."""
+
+_TARGETS = {
+    "SageMaker": "sagemaker",
+    "Logs_20140328": "logs",
+    "GraniteServiceVersion20100801": "monitoring",
+}
+
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+Page = Callable[[], Awaitable[Reply]]
+
+
+class App:
+    def __init__(
+        self,
+        services: Mapping[str, Service],
+        keys: AccessKeys,
+        pages: Mapping[str, Page] | None = None,
+        *,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._services = services
+        """By the service's name in a credential scope."""
+        self._keys = keys
+        self._pages = pages or {}
+        """What anybody may read without a signature: /health."""
+        self._clock = clock
+
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        began = time.monotonic()
+        request = _request(scope)
+        request_id = f"{random.getrandbits(128):032x}"
+        page = self._pages.get(request.path) if request.method == "GET" else None
+        body = _Body(receive)
+        reply = await (page() if page else self._answered(request, body, request_id))
+        if not body.is_asked_for and "expect" in request.headers:
+            # The client may never send it, and the next request would be taken for it.
+            reply = replace(reply, headers={**reply.headers, "connection": "close"})
+        await _send(reply, request, request_id, receive, send)
+        access_log.info(
+            "%s %s %s %d %.1f ms",
+            request.method,
+            request.headers.get("x-amz-target", request.path),
+            request_id,
+            reply.status,
+            (time.monotonic() - began) * 1000,
+        )
+
+    async def _answered(self, request: Request, body: "_Body", request_id: str) -> Reply:
+        service = self._services.get(service_name(request))
+        if service is None:
+            offered = ", ".join(sorted(self._services))
+            text = f"The service {service_name(request)!r} is not offered here. Offered: {offered}."
+            error = ServiceError("UnknownOperationException", text, 404)
+            return JsonProtocol().refused(error, request_id)
+        try:
+            call = await self._verified(request, service, body, request_id)
+            return await service.answer(call)
+        except ServiceError as error:
+            return service.refused(error, request_id)
+        except NotSigned as error:
+            return service.refused(service.not_signed(error), request_id)
+        except Exception:
+            logger.exception("request %s broke the server", request_id)
+            text = f"The server's log has more about {request_id}."
+            return service.refused(ServiceError("InternalFailure", text, 500), request_id)
+
+    async def _verified(
+        self, request: Request, service: Service, body: "_Body", request_id: str
+    ) -> Call:
+        whole = b"" if service.streams else await body.whole()
+        sha256 = request.headers.get("x-amz-content-sha256") if service.streams else None
+        if sha256 is None:
+            sha256 = hashlib.sha256(whole).hexdigest()
+        signature = verify(request, sha256, self._keys.secret_of, self._clock())
+        caller = self._keys.get(signature.scope.access_key)
+        chunks = body.chunks() if service.streams else None
+        return Call(request, caller, signature, whole, chunks, request_id)
+
+
+def service_name(request: Request) -> str:
+    """In the order that tells best: the target header, the scope of the signature, else S3."""
+    target, dot, _ = request.headers.get("x-amz-target", "").partition(".")
+    if dot and target in _TARGETS:
+        return _TARGETS[target]
+    scope = scope_of(request)
+    return "s3" if scope is None else scope.service
+
+
+def _request(scope: MutableMapping[str, Any]) -> Request:
+    headers: dict[str, str] = {}
+    for raw_name, raw_value in scope["headers"]:
+        name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")
+        headers[name] = f"{headers[name]},{value}" if name in headers else value
+    path = scope["raw_path"].decode("latin-1").partition("?")[0]
+    return Request(scope["method"], path, scope["query_string"].decode("latin-1"), headers)
+
+
+class _Body:
+    """A request's body. Nobody sends one that `expect`s an answer before it is asked for."""
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self.is_asked_for = False
+
+    async def whole(self) -> bytes:
+        parts, size = [], 0
+        async for chunk in self.chunks():
+            size += len(chunk)
+            if size > BODY_MOST_BYTES:
+                text = f"More than {BODY_MOST_BYTES} bytes."
+                raise ServiceError("RequestEntityTooLarge", text, 413)
+            parts.append(chunk)
+        return b"".join(parts)
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        self.is_asked_for = True
+        while True:
+            message = await self._receive()
+            if message["type"] == "http.disconnect":
+                raise ServiceError("RequestTimeout", "The body ended before its announced length.")
+            if message.get("body"):
+                yield message["body"]
+            if not message.get("more_body"):
+                return
+
+
+async def _send(
+    reply: Reply, request: Request, request_id: str, receive: Receive, send: Send
+) -> None:
+    headers = {"x-amzn-requestid": request_id, **reply.headers}
+    if isinstance(reply.body, bytes):
+        headers.setdefault("content-length", str(len(reply.body)))
+    raw = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
+    await send({"type": "http.response.start", "status": reply.status, "headers": raw})
+    if isinstance(reply.body, bytes):
+        body = b"" if request.method == "HEAD" else reply.body
+        await send({"type": "http.response.body", "body": body})
+        return
+    await _stream(reply.body, receive, send)
+
+
+async def _stream(body: AsyncGenerator[bytes, None], receive: Receive, send: Send) -> None:
+    """Until all is sent or nobody listens any more: `send` would swallow the rest in silence."""
+    gone = asyncio.ensure_future(_disconnected(receive))
+    try:
+        async with aclosing(body):
+            async for chunk in body:
+                await send({"type": "http.response.body", "body": chunk, "more_body": True})
+                if gone.done():
+                    return
+        await send({"type": "http.response.body", "body": b""})
+    finally:
+        gone.cancel()
+
+
+async def _disconnected(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

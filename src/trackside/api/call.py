@@ -1,0 +1,66 @@
+"""One request as a service sees it, and what it answers. The bytes are `app.py`'s business."""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from trackside.api.keys import AccessKey
+from trackside.api.sigv4 import Request, Signature
+
+
+class ServiceError(Exception):
+    """An answer that clients raise: a stable code of the service, and a text for people."""
+
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        status: int = 400,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        self.code = code
+        self.message = message
+        self.status = status
+        self.headers = headers or {}
+        super().__init__(f"{code}: {message}")
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    status: int = 200
+    body: bytes | AsyncGenerator[bytes, None] = b""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """The length of what is generated must be among them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A request whose signature has been verified."""
+
+    request: Request
+    caller: AccessKey
+    signature: Signature
+    body: bytes
+    """Whole, for services that are asked in JSON or forms; empty where there are `chunks`."""
+    chunks: AsyncIterator[bytes] | None
+    id: str
+
+    @property
+    def region(self) -> str:
+        return self.signature.scope.region
+
+
+class Service(Protocol):
+    """What answers for one AWS service."""
+
+    streams: bool
+    """Whether it takes bodies chunk by chunk, verified by the hash that the client announces."""
+
+    async def answer(self, call: Call) -> Reply:
+        """Raises `ServiceError` for what the client did wrong."""
+
+    def refused(self, error: ServiceError, request_id: str) -> Reply:
+        """The error in this service's own form."""
+
+    def not_signed(self, error: Exception) -> ServiceError:
+        """The code that this service has for a signature that is missing or wrong."""

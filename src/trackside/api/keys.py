@@ -1,0 +1,160 @@
+"""Access keys: who may call, and what they may do. Kept in one file of the server's folder.
+
+Signature Version 4 needs the secret itself to verify, so secrets are not hashed but sealed with
+a key of the machine that only the server's user can read.
+"""
+
+import base64
+import json
+import os
+import secrets
+import time
+from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+from threading import Lock
+
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from trackside import durable
+from trackside.errors import TracksideError
+
+_NONCE_BYTES = 12
+
+
+class Rights(StrEnum):
+    """Each includes those before it."""
+
+    READ = "read"
+    SUBMIT = "submit"
+    ADMIN = "admin"
+
+    def allow(self, needed: "Rights") -> bool:
+        order = list(Rights)
+        return order.index(self) >= order.index(needed)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccessKey:
+    id: str
+    rights: Rights
+    label: str
+    """Whose it is, for people and for limits per key."""
+    created: float
+    expires: float | None = None
+    """Set by a rotation: both keys are good until then. Seconds since the epoch."""
+    sealed: str = ""
+    """The secret, encrypted and bound to the id."""
+
+
+class UnknownKey(TracksideError):
+    code = "unknown_key"
+
+
+class AccessKeys:
+    """All keys of one server. Changes made by another process are seen at the next question."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / "keys.json"
+        self._master = folder / "master.key"
+        self._lock = Lock()
+        self._seen: tuple[int, int] | None = None
+        self._keys: dict[str, AccessKey] = {}
+        self._secrets: dict[str, str] = {}
+
+    def create(self, label: str, rights: Rights) -> tuple[AccessKey, str]:
+        """The key and its secret, which is shown this once."""
+        secret = base64.b64encode(secrets.token_bytes(30)).decode()
+        named = "TS" + base64.b32encode(secrets.token_bytes(12)).decode().rstrip("=")
+        key = AccessKey(id=named, rights=rights, label=label, created=time.time())
+        key = replace(key, sealed=self._seal(secret, key.id))
+        with self._lock:
+            self._refresh()
+            self._write({**self._keys, key.id: key})
+        return key, secret
+
+    def rotate(self, key_id: str, overlap_seconds: float) -> tuple[AccessKey, str]:
+        """A successor with the same rights; the old one ends after the overlap."""
+        old = self.get(key_id)
+        made = self.create(old.label, old.rights)
+        with self._lock:
+            self._refresh()
+            ends = replace(self._keys[key_id], expires=time.time() + overlap_seconds)
+            self._write({**self._keys, key_id: ends})
+        return made
+
+    def revoke(self, key_id: str) -> None:
+        self.get(key_id)
+        with self._lock:
+            self._refresh()
+            self._write({each: key for each, key in self._keys.items() if each != key_id})
+
+    def all(self) -> list[AccessKey]:
+        with self._lock:
+            self._refresh()
+            return sorted(self._keys.values(), key=lambda key: key.created)
+
+    def get(self, key_id: str) -> AccessKey:
+        """`UnknownKey` when there is none, or when its time is over."""
+        with self._lock:
+            self._refresh()
+            key = self._keys.get(key_id)
+        if key is None or (key.expires is not None and key.expires < time.time()):
+            raise UnknownKey(f"No access key is {key_id!r}. `trackside keys` lists them.")
+        return key
+
+    def secret_of(self, key_id: str) -> str | None:
+        try:
+            key = self.get(key_id)
+        except UnknownKey:
+            return None
+        if key_id not in self._secrets:
+            self._secrets[key_id] = self._unseal(key)
+        return self._secrets[key_id]
+
+    def _refresh(self) -> None:
+        try:
+            status = self._path.stat()
+        except FileNotFoundError:
+            self._keys, self._secrets, self._seen = {}, {}, None
+            return
+        seen = (status.st_mtime_ns, status.st_ino)
+        if seen != self._seen:
+            records = json.loads(self._path.read_bytes())
+            found = [AccessKey(**{**each, "rights": Rights(each["rights"])}) for each in records]
+            self._keys, self._secrets, self._seen = {key.id: key for key in found}, {}, seen
+
+    def _write(self, keys: dict[str, AccessKey]) -> None:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        durable.write_json(self._path, [asdict(key) for key in keys.values()])
+        self._seen = None
+
+    def _seal(self, secret: str, key_id: str) -> str:
+        nonce = secrets.token_bytes(_NONCE_BYTES)
+        sealed = self._cipher().encrypt(nonce, secret.encode(), key_id.encode())
+        return base64.b64encode(nonce + sealed).decode()
+
+    def _unseal(self, key: AccessKey) -> str:
+        data = base64.b64decode(key.sealed)
+        nonce, sealed = data[:_NONCE_BYTES], data[_NONCE_BYTES:]
+        return self._cipher().decrypt(nonce, sealed, key.id.encode()).decode()
+
+    def _cipher(self) -> AESGCM:
+        try:
+            return AESGCM(self._master.read_bytes())
+        except FileNotFoundError:
+            self._master.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        # Only the first of two processes makes it; the other reads what that one made.
+        temporary = self._master.with_name(f"{self._master.name}.{secrets.token_hex(4)}")
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with open(descriptor, "wb") as file:
+            file.write(AESGCM.generate_key(256))
+            file.flush()
+            os.fsync(descriptor)
+        try:
+            os.link(temporary, self._master)
+        except FileExistsError:
+            pass
+        finally:
+            temporary.unlink()
+        return AESGCM(self._master.read_bytes())

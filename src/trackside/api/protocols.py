@@ -1,0 +1,126 @@
+"""The forms that AWS services speak: JSON 1.1 with a target header, and forms answered in XML.
+
+Each turns a request into an operation with its input, and an answer or an error into bytes.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import parse_qsl
+from xml.sax.saxutils import escape
+
+from trackside.api.call import Call, Reply, ServiceError
+from trackside.api.sigv4 import NotSigned, Refusal
+
+_MISMATCH = (
+    "The request signature we calculated does not match the signature you provided. "
+    "Check your AWS Secret Access Key and signing method."
+)
+_UNKNOWN = "The security token included in the request is invalid."
+
+
+class JsonProtocol:
+    """JSON 1.1: sagemaker, logs."""
+
+    streams = False
+    content_type = "application/x-amz-json-1.1"
+    _CODES = {
+        Refusal.MISSING: ("MissingAuthenticationTokenException", "Missing Authentication Token"),
+        Refusal.MALFORMED: ("IncompleteSignatureException", ""),
+        Refusal.UNKNOWN_KEY: ("UnrecognizedClientException", _UNKNOWN),
+        Refusal.MISMATCH: ("InvalidSignatureException", _MISMATCH),
+        Refusal.SKEWED: ("InvalidSignatureException", "Signature expired: "),
+        Refusal.EXPIRED: ("InvalidSignatureException", "Signature expired: "),
+    }
+
+    def read(self, call: Call) -> tuple[str, dict[str, Any]]:
+        """The operation and its input."""
+        operation = call.request.headers.get("x-amz-target", "").partition(".")[2]
+        try:
+            given = json.loads(call.body or b"{}")
+        except ValueError as error:
+            raise ServiceError("SerializationException", f"The body is no JSON: {error}.") from None
+        if not isinstance(given, dict):
+            raise ServiceError("SerializationException", "The body is no JSON object.")
+        return operation, given
+
+    def reply(self, answer: Mapping[str, Any] | None) -> Reply:
+        """None: an operation without output."""
+        body = b"" if answer is None else json.dumps(answer, separators=(",", ":")).encode()
+        return Reply(200, body, {"content-type": self.content_type})
+
+    def refused(self, error: ServiceError, request_id: str) -> Reply:
+        body = json.dumps({"__type": error.code, "message": error.message}).encode()
+        headers = {"content-type": self.content_type, **error.headers}
+        return Reply(error.status, body, headers)
+
+    def not_signed(self, error: Exception) -> ServiceError:
+        return _told(error, self._CODES, 400)
+
+
+class QueryProtocol:
+    """Forms in, XML out: sts, iam."""
+
+    streams = False
+    _CODES = {
+        Refusal.MISSING: ("MissingAuthenticationToken", "Request is missing Authentication Token"),
+        Refusal.MALFORMED: ("IncompleteSignature", ""),
+        Refusal.UNKNOWN_KEY: ("InvalidClientTokenId", _UNKNOWN),
+        Refusal.MISMATCH: ("SignatureDoesNotMatch", _MISMATCH),
+        Refusal.SKEWED: ("SignatureDoesNotMatch", "Signature expired: "),
+        Refusal.EXPIRED: ("SignatureDoesNotMatch", "Signature expired: "),
+    }
+
+    def __init__(self, namespace: str) -> None:
+        self._namespace = namespace
+
+    def read(self, call: Call) -> tuple[str, dict[str, str]]:
+        text = call.body.decode("utf-8", "replace") or call.request.query
+        given = dict(parse_qsl(text, keep_blank_values=True))
+        return given.pop("Action", ""), given
+
+    def reply(self, operation: str, answer: Mapping[str, Any], request_id: str) -> Reply:
+        result = f"<{operation}Result>{_xml(answer)}</{operation}Result>"
+        metadata = f"<ResponseMetadata><RequestId>{request_id}</RequestId></ResponseMetadata>"
+        body = (
+            f'<{operation}Response xmlns="{self._namespace}">{result}{metadata}'
+            f"</{operation}Response>"
+        )
+        return Reply(200, body.encode(), {"content-type": "text/xml"})
+
+    def refused(self, error: ServiceError, request_id: str) -> Reply:
+        kind = "Sender" if error.status < 500 else "Receiver"
+        told = {"Type": kind, "Code": error.code, "Message": error.message}
+        body = (
+            f"<ErrorResponse><Error>{_xml(told)}</Error>"
+            f"<RequestId>{request_id}</RequestId></ErrorResponse>"
+        )
+        return Reply(error.status, body.encode(), {"content-type": "text/xml", **error.headers})
+
+    def not_signed(self, error: Exception) -> ServiceError:
+        return _told(error, self._CODES, 403)
+
+
+def numbered(given: Mapping[str, str], name: str) -> list[str]:
+    """A list of a form: `ActionNames.member.1=…`."""
+    found: list[str] = []
+    while (value := given.get(f"{name}.member.{len(found) + 1}")) is not None:
+        found.append(value)
+    return found
+
+
+def _told(error: Exception, codes: Mapping[Refusal, tuple[str, str]], status: int) -> ServiceError:
+    refusal = error.refusal if isinstance(error, NotSigned) else Refusal.MALFORMED
+    code, text = codes[refusal]
+    detail = str(error) if not text or text.endswith(": ") else ""
+    return ServiceError(code, f"{text}{detail}", status)
+
+
+def _xml(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "".join(f"<{name}>{_xml(inner)}</{name}>" for name, inner in value.items())
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return "".join(f"<member>{_xml(inner)}</member>" for inner in value)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return escape(str(value))

@@ -1,0 +1,113 @@
+"""S3's errors: each code with its status and usual text, and the document that tells it."""
+
+import errno
+from collections.abc import Mapping
+from xml.sax.saxutils import escape
+
+from trackside.api.call import Reply, ServiceError
+from trackside.api.sigv4 import NotSigned, Refusal
+from trackside.errors import DiskFull
+
+_CODES: dict[str, tuple[int, str]] = {
+    "AccessDenied": (403, "Access Denied"),
+    "AuthorizationHeaderMalformed": (400, "The authorization header is malformed."),
+    "AuthorizationQueryParametersError": (400, "The presigned address is malformed."),
+    "BadDigest": (400, "The checksum you specified did not match what we received."),
+    "BucketAlreadyExists": (409, "The requested bucket name is not available."),
+    "BucketAlreadyOwnedByYou": (409, "Your previous request to create the bucket succeeded."),
+    "BucketNotEmpty": (409, "The bucket you tried to delete is not empty"),
+    "EntityTooLarge": (400, "Your proposed upload exceeds the maximum allowed size"),
+    "EntityTooSmall": (400, "Your proposed upload is smaller than the minimum allowed size"),
+    "IllegalLocationConstraintException": (400, "The location constraint is not usable."),
+    "IncompleteBody": (400, "The body ended before its announced length."),
+    "InsufficientStorage": (507, "The server's disk is full."),
+    "InternalError": (500, "We encountered an internal error. Try again."),
+    "InvalidAccessKeyId": (403, "The AWS Access Key Id you provided does not exist in our records"),
+    "InvalidArgument": (400, "Invalid Argument"),
+    "InvalidBucketName": (400, "The specified bucket is not valid."),
+    "InvalidDigest": (400, "The Content-MD5 you specified was invalid."),
+    "InvalidPart": (400, "One or more of the specified parts could not be found."),
+    "InvalidPartOrder": (400, "The list of parts was not in ascending order."),
+    "InvalidRange": (416, "The requested range is not satisfiable"),
+    "InvalidRequest": (400, "Invalid Request"),
+    "InvalidTag": (400, "The tag provided was not valid."),
+    "KeyTooLongError": (400, "Your key is too long"),
+    "MalformedTrailerError": (400, "The trailer of the body cannot be read."),
+    "MalformedXML": (400, "The XML you provided was not well-formed or has wrong elements"),
+    "MetadataTooLarge": (400, "Your metadata headers exceed the maximum allowed metadata size"),
+    "MethodNotAllowed": (405, "The specified method is not allowed against this resource."),
+    "MissingContentLength": (411, "You must provide the Content-Length HTTP header."),
+    "NoSuchBucket": (404, "The specified bucket does not exist"),
+    "NoSuchBucketPolicy": (404, "The bucket policy does not exist"),
+    "NoSuchCORSConfiguration": (404, "The CORS configuration does not exist"),
+    "NoSuchKey": (404, "The specified key does not exist."),
+    "NoSuchLifecycleConfiguration": (404, "The lifecycle configuration does not exist"),
+    "NoSuchObjectLockConfiguration": (404, "The object has no lock configuration"),
+    "NoSuchPublicAccessBlockConfiguration": (404, "The configuration was not found"),
+    "NoSuchTagSet": (404, "The TagSet does not exist"),
+    "NoSuchUpload": (404, "The specified multipart upload does not exist."),
+    "NoSuchVersion": (404, "The specified version does not exist."),
+    "NoSuchWebsiteConfiguration": (404, "The bucket has no website configuration"),
+    "NotImplemented": (501, "This is not offered here. docs/s3.md lists what is."),
+    "ObjectLockConfigurationNotFoundError": (404, "No object lock is configured for the bucket"),
+    "OperationAborted": (409, "A conflicting operation is in progress. Try again."),
+    "OwnershipControlsNotFoundError": (404, "The bucket ownership controls were not found"),
+    "PreconditionFailed": (412, "At least one of the pre-conditions you specified did not hold"),
+    "ReplicationConfigurationNotFoundError": (404, "There is no replication configuration"),
+    "RequestTimeTooSkewed": (403, "The difference between the clocks is too large: "),
+    "ServerSideEncryptionConfigurationNotFoundError": (404, "No encryption is configured"),
+    "SignatureDoesNotMatch": (
+        403,
+        "The request signature we calculated does not match the signature you provided. "
+        "Check your key and signing method.",
+    ),
+    "XAmzContentSHA256Mismatch": (400, "The body does not have the announced SHA-256."),
+}
+
+_REFUSALS = {
+    Refusal.MISSING: "AccessDenied",
+    Refusal.MALFORMED: "AuthorizationHeaderMalformed",
+    Refusal.UNKNOWN_KEY: "InvalidAccessKeyId",
+    Refusal.MISMATCH: "SignatureDoesNotMatch",
+    Refusal.SKEWED: "RequestTimeTooSkewed",
+    Refusal.EXPIRED: "AccessDenied",
+}
+
+
+def s3_error(
+    code: str, message: str = "", headers: Mapping[str, str] | None = None
+) -> ServiceError:
+    status, usual = _CODES[code]
+    return ServiceError(code, message or usual, status, headers)
+
+
+def not_signed(error: Exception) -> ServiceError:
+    refusal = error.refusal if isinstance(error, NotSigned) else Refusal.MALFORMED
+    code = _REFUSALS[refusal]
+    if refusal is Refusal.EXPIRED:
+        return s3_error(code, "Request has expired")
+    if refusal in (Refusal.MALFORMED, Refusal.SKEWED):
+        return s3_error(code, f"{_CODES[code][1]}{error}")
+    return s3_error(code)
+
+
+def of_the_system(error: OSError | DiskFull) -> ServiceError | None:
+    """What a disk's refusal is called here; None for what is our own defect."""
+    if isinstance(error, DiskFull) or error.errno in (errno.ENOSPC, errno.EDQUOT):
+        text = "The server's disk is full; nothing was stored. Free space there, then try again."
+        return s3_error("InsufficientStorage", text)
+    if isinstance(error, PermissionError) or error.errno == errno.EROFS:
+        return s3_error("AccessDenied", "The server's own user may not do this in its folder.")
+    return None
+
+
+def error_reply(error: ServiceError, request_id: str) -> Reply:
+    if error.status == 304:
+        return Reply(304, b"", error.headers)
+    body = (
+        '<?xml version="1.0" encoding="UTF-8"?>\n'
+        f"<Error><Code>{error.code}</Code><Message>{escape(error.message)}</Message>"
+        f"<RequestId>{request_id}</RequestId><HostId>{request_id}</HostId></Error>"
+    )
+    headers = {"content-type": "application/xml", "x-amz-request-id": request_id}
+    return Reply(error.status, body.encode("utf-8", "replace"), {**headers, **error.headers})

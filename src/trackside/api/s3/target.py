@@ -1,0 +1,59 @@
+"""What an S3 request is about: bucket, key and query, out of the address it came to.
+
+Buckets are named in the path; names in the host would need a domain of their own.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import unquote_to_bytes
+
+from trackside.api.call import Call
+from trackside.api.s3.errors import s3_error
+
+KEY_MOST_BYTES = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Text outside UTF-8 is kept as surrogates, as in file names."""
+
+    call: Call
+    bucket: str
+    key: str
+    query: Mapping[str, str]
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        return self.call.request.headers
+
+    def number(self, name: str, otherwise: int, most: int) -> int:
+        """A whole number of the query."""
+        text = self.query.get(name, "")
+        if not text:
+            return otherwise
+        if not text.isascii() or not text.isdigit() or int(text) > 2**31 - 1:
+            raise s3_error("InvalidArgument", f"{name}={text!r} is no number up to {2**31 - 1}.")
+        return min(int(text), most)
+
+
+def read_target(call: Call) -> Target:
+    bucket, _, key = split_path(decoded(call.request.path))
+    if len(key.encode("utf-8", "surrogateescape")) > KEY_MOST_BYTES:
+        raise s3_error("KeyTooLongError")
+    if "\0" in key:
+        raise s3_error("InvalidArgument", "A key cannot contain the NUL character.")
+    return Target(call, bucket, key, read_query(call.request.query))
+
+
+def split_path(path: str) -> tuple[str, str, str]:
+    """`/bucket/key` apart; the key keeps every slash after the first."""
+    return path.removeprefix("/").partition("/")
+
+
+def read_query(query: str) -> dict[str, str]:
+    pairs = (part.partition("=") for part in query.split("&") if part)
+    return {decoded(name): decoded(value) for name, _, value in pairs}
+
+
+def decoded(text: str) -> str:
+    return unquote_to_bytes(text).decode("utf-8", "surrogateescape") if "%" in text else text

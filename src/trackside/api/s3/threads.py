@@ -1,0 +1,78 @@
+"""Where the server waits for disks: a few threads, so that the event loop never does."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import ParamSpec, TypeVar
+
+from trackside.api.s3.intake import Arrived, Intake
+
+SMALL_BYTES = 128 << 10
+"""Up to here it costs more to wake a thread than to hash or read in place."""
+_BLOCK_BYTES = 1 << 20
+_THREADS = 16
+"""More than cores: most of them wait for a disk to sync."""
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Threads:
+    def __init__(self) -> None:
+        self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="trackside-s3")
+
+    async def run(self, function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._pool, lambda: function(*arguments, **named))
+
+    async def take_in(self, chunks: AsyncIterator[bytes] | None, intake: Intake) -> Arrived:
+        """The next block is received while a thread hashes and writes the one before."""
+        assert chunks is not None
+        if intake.size is not None and intake.size <= SMALL_BYTES:
+            async for chunk in chunks:
+                intake.feed((chunk,))
+            return intake.finish()
+        busy: asyncio.Future[None] | None = None
+        loop = asyncio.get_running_loop()
+        try:
+            async for block in _blocks(chunks):
+                if busy is not None:
+                    await busy
+                busy = loop.run_in_executor(self._pool, intake.feed, block)
+        finally:
+            if busy is not None:  # the file it writes to must not be closed before
+                await asyncio.wait([busy])
+                busy.exception()
+        if busy is not None:
+            busy.result()
+        return await self.run(intake.finish)
+
+    async def send_out(
+        self, read: Callable[[int, int], bytes], start: int, end: int, done: Callable[[], None]
+    ) -> AsyncGenerator[bytes, None]:
+        """The next block is read while the one before is on its way."""
+        try:
+            block = await self.run(read, min(_BLOCK_BYTES, end - start), start)
+            while block:
+                start += len(block)
+                size = min(_BLOCK_BYTES, end - start)
+                coming = asyncio.ensure_future(self.run(read, size, start)) if size else None
+                try:
+                    yield block
+                finally:
+                    block = await coming if coming is not None else b""
+        finally:
+            done()
+
+
+async def _blocks(chunks: AsyncIterator[bytes]) -> AsyncIterator[list[bytes]]:
+    waiting: list[bytes] = []
+    size = 0
+    async for chunk in chunks:
+        waiting.append(chunk)
+        size += len(chunk)
+        if size >= _BLOCK_BYTES:
+            yield waiting
+            waiting, size = [], 0
+    if waiting:
+        yield waiting

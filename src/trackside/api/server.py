@@ -1,0 +1,46 @@
+"""Runs the application on a socket: uvicorn, with what makes it quick where it is installed."""
+
+import logging
+import socket
+
+import uvicorn
+
+from trackside.api.app import App
+
+logger = logging.getLogger(__name__)
+
+_BACKLOG = 1024
+_KEEP_ALIVE_SECONDS = 75
+"""Longer than clients keep a connection unused, so that they never send into a closing one."""
+_DRAIN_SECONDS = 30
+
+
+def make_server(app: App) -> uvicorn.Server:
+    config = uvicorn.Config(
+        app,
+        log_config=None,
+        access_log=False,
+        lifespan="off",
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=_DRAIN_SECONDS,
+    )
+    return uvicorn.Server(config)
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Port 0 is any free one; `getsockname` tells which."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.bind((host, port))
+    listener.listen(_BACKLOG)
+    return listener
+
+
+def serve(app: App, host: str = "127.0.0.1", port: int = 7007) -> None:
+    """Until SIGTERM or SIGINT, after which open requests have half a minute to end."""
+    listener = listen(host, port)
+    logger.info("listening on %s:%d", *listener.getsockname()[:2])
+    make_server(app).run(sockets=[listener])

@@ -1,0 +1,170 @@
+"""The programs people use, each as it is: obstore, TensorBoard, s5cmd, rclone, the AWS CLI.
+
+Programs come from the environments of the benchmarks' peers (`benchmarks/.peers`).
+"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import obstore
+import pytest
+from obstore.store import S3Store
+
+from tests.api.s3.conftest import BUCKET, REGION, S3Place
+
+PEERS = Path(__file__).parents[3] / "benchmarks" / ".peers"
+
+
+def program(peer: str, name: str) -> str:
+    """Skip without the program, unless TRACKSIDE_REQUIRE names the clients."""
+    path = PEERS / peer / "bin" / name
+    if not path.exists() and "clients" not in os.environ.get("TRACKSIDE_REQUIRE", "").split(","):
+        pytest.skip(f"{name} is not installed: `make bench ARGS='download --quick'` brings it")
+    return str(path)
+
+
+def run(place: S3Place, *command: str) -> str:
+    environment = {"PATH": os.environ["PATH"], "HOME": os.environ["HOME"], **place.environment}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=50)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    root = tmp_path / "tree"
+    for name, size in {
+        "a.txt": 3,
+        "sub/b c.bin": 100_000,
+        "sub/deep/é": 0,
+        "big": 12 << 20,
+    }.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_bytes(os.urandom(size))
+    return root
+
+
+def contents(root: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(root)): path.read_bytes()
+        for path in root.rglob("*")
+        if path.is_file() and ".trackside" not in path.parts
+    }
+
+
+def stored(place: S3Place, prefix: str) -> dict[str, bytes]:
+    return contents(place.buckets / BUCKET / prefix)
+
+
+def test_s5cmd_brings_a_tree_there_and_back(place, s3, tree, tmp_path):
+    s5cmd = program("s5cmd", "s5cmd")
+    run(place, s5cmd, "cp", f"{tree}/", f"s3://{BUCKET}/t/")
+    assert stored(place, "t") == contents(tree)
+    run(place, s5cmd, "cp", f"s3://{BUCKET}/t/*", f"{tmp_path}/back/")
+    assert contents(tmp_path / "back") == contents(tree)
+    assert run(place, s5cmd, "ls", f"s3://{BUCKET}/t/*").count("\n") == 4
+    run(place, s5cmd, "mv", f"s3://{BUCKET}/t/a.txt", f"s3://{BUCKET}/moved")
+    run(place, s5cmd, "rm", f"s3://{BUCKET}/t/*")
+    assert s3.list_objects_v2(Bucket=BUCKET)["Contents"][0]["Key"] == "moved"
+    run(place, s5cmd, "mb", "s3://another-bucket")
+    run(place, s5cmd, "rb", "s3://another-bucket")
+
+
+def test_rclone_brings_a_tree_there_and_finds_nothing_to_do_again(place, s3, tree, tmp_path):
+    rclone = program("rclone", "rclone")
+    remote = (
+        f":s3,provider=Other,env_auth=true,force_path_style=true,region={REGION},"
+        f"upload_cutoff=5Mi,chunk_size=5Mi,endpoint='{place.url}':{BUCKET}/t"
+    )
+    start = [rclone, "--config", "", "--retries", "1"]
+    run(place, *start, "sync", str(tree), remote)
+    assert stored(place, "t") == contents(tree)
+    run(place, *start, "check", str(tree), remote)
+    run(place, *start, "copy", remote, str(tmp_path / "back"))
+    assert contents(tmp_path / "back") == contents(tree)
+    before = {path: path.stat().st_ino for path in (place.buckets / BUCKET / "t").rglob("*")}
+    run(place, *start, "sync", str(tree), remote)
+    assert {path: path.stat().st_ino for path in before} == before
+    run(place, *start, "purge", remote)
+    assert stored(place, "t") == {}
+
+
+def test_the_aws_cli_syncs_and_presigns(place, s3, tree, tmp_path):
+    aws = program("awscli", "aws")
+    run(place, aws, "s3", "sync", str(tree), f"s3://{BUCKET}/t")
+    assert stored(place, "t") == contents(tree)
+    assert run(place, aws, "s3", "sync", str(tree), f"s3://{BUCKET}/t") == ""
+    run(place, aws, "s3", "cp", "--recursive", f"s3://{BUCKET}/t", str(tmp_path / "back"))
+    assert contents(tmp_path / "back") == contents(tree)
+    assert "PRE sub/" in run(place, aws, "s3", "ls", f"s3://{BUCKET}/t/")
+    run(place, aws, "s3", "rm", "--recursive", f"s3://{BUCKET}/t")
+    run(place, aws, "s3", "rb", f"s3://{BUCKET}")
+
+
+def test_obstore_reads_ranges_writes_parts_and_lists(place, s3, tree):
+    store = S3Store(
+        BUCKET,
+        endpoint=place.url,
+        region=REGION,
+        access_key_id=place.key_id,
+        secret_access_key=place.secret,
+        client_options={"allow_http": True},
+    )
+    for name, data in contents(tree).items():
+        obstore.put(store, f"t/{name}", data, use_multipart=len(data) > 1 << 20)
+    assert stored(place, "t") == contents(tree)
+    whole = contents(tree)["big"]
+    assert bytes(obstore.get_range(store, "t/big", start=5, end=5_000_005)) == whole[5:5_000_005]
+    assert bytes(obstore.get(store, "t/big").bytes()) == whole
+    listed = [entry["path"] for page in obstore.list(store, "t") for entry in page]
+    assert sorted(listed) == sorted(f"t/{name}" for name in contents(tree))
+    folders = obstore.list_with_delimiter(store, "t")
+    assert list(folders["common_prefixes"]) == ["t/sub"]
+    etag = obstore.head(store, "t/a.txt")["e_tag"]
+    obstore.put(store, "t/a.txt", b"new", mode={"e_tag": etag})
+    with pytest.raises(obstore.exceptions.AlreadyExistsError):
+        obstore.put(store, "t/a.txt", b"newer", mode="create")
+    obstore.rename(store, "t/a.txt", "t/renamed")
+    obstore.delete(store, [f"t/{name}" for name in ("renamed", "big")])
+    assert sorted(stored(place, "t")) == ["sub/b c.bin", "sub/deep/é"]
+
+
+TENSORBOARD = """
+import sys
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from tensorboard.compat.tensorflow_stub.io import gfile
+folder, event_file = sys.argv[1:]
+assert gfile.glob(folder + "/*"), "nothing is listed"
+reader = EventAccumulator(folder)
+reader.Reload()
+print([point.value for point in reader.Scalars("loss")], flush=True)
+sys.stdin.readline()
+reader.Reload()
+print([point.value for point in reader.Scalars("loss")], flush=True)
+"""
+
+
+def test_tensorboard_follows_an_event_file_that_grows(place, s3, tmp_path):
+    from torch.utils.tensorboard import SummaryWriter
+
+    writer = SummaryWriter(str(tmp_path / "run"))
+    writer.add_scalar("loss", 1.0, 1)
+    writer.flush()
+    path = next((tmp_path / "run").iterdir())
+    key = f"run/{path.name}"
+    s3.upload_file(str(path), BUCKET, key)
+    command = [sys.executable, "-c", TENSORBOARD, f"s3://{BUCKET}/run", key]
+    given = os.environ | place.environment | {"S3_ENDPOINT": place.url}
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=given, text=True
+    ) as reader:
+        assert reader.stdin is not None and reader.stdout is not None  # noqa: PT018
+        assert reader.stdout.readline() == "[1.0]\n"
+        writer.add_scalar("loss", 0.5, 2)
+        writer.close()
+        s3.upload_file(str(path), BUCKET, key)
+        reader.stdin.write("\n")
+        reader.stdin.flush()
+        assert reader.stdout.readline() == "[1.0, 0.5]\n"

@@ -1,0 +1,176 @@
+"""Who may do what, what is answered where nothing is configured, and what is not offered."""
+
+import socket
+import urllib.error
+import urllib.request
+
+import boto3
+import pytest
+
+from tests.api.s3.conftest import BUCKET, REGION
+from tests.api.s3.test_object_calls import content, refused
+from trackside.api.keys import Rights
+
+
+def test_a_reader_reads_and_nothing_else(place, s3):
+    s3.put_object(Bucket=BUCKET, Key="k", Body=b"1")
+    reader = place.client(Rights.READ)
+    assert content(reader, "k") == b"1"
+    assert reader.list_objects_v2(Bucket=BUCKET)["KeyCount"] == 1
+    assert reader.list_buckets()["Buckets"][0]["Name"] == BUCKET
+    denied = ("AccessDenied", 403)
+    assert refused(reader.put_object, Bucket=BUCKET, Key="k", Body=b"2") == denied
+    assert refused(reader.delete_object, Bucket=BUCKET, Key="k") == denied
+    assert refused(reader.create_multipart_upload, Bucket=BUCKET, Key="k") == denied
+    many = {"Objects": [{"Key": "k"}]}
+    assert refused(reader.delete_objects, Bucket=BUCKET, Delete=many) == denied
+    source = {"Bucket": BUCKET, "Key": "k"}
+    assert refused(reader.copy_object, Bucket=BUCKET, Key="c", CopySource=source) == denied
+    assert refused(reader.put_object_tagging, **source, Tagging={"TagSet": []}) == denied
+    assert content(s3, "k") == b"1"
+
+
+def test_a_submitter_writes_objects_and_leaves_buckets_alone(place, s3):
+    submitter = place.client(Rights.SUBMIT)
+    submitter.put_object(Bucket=BUCKET, Key="k", Body=b"1")
+    submitter.delete_object(Bucket=BUCKET, Key="k")
+    denied = ("AccessDenied", 403)
+    assert refused(submitter.delete_bucket, Bucket=BUCKET) == denied
+    assert refused(submitter.create_bucket, Bucket="another") == denied
+
+
+def test_an_unsigned_request_and_an_empty_signature_are_refused(place, s3):
+    s3.put_object(Bucket=BUCKET, Key="k", Body=b"1")
+    for headers in ({}, {"Authorization": ""}, {"Authorization": "AWS TS:abc"}):
+        for method in ("GET", "PUT", "DELETE"):
+            request = urllib.request.Request(
+                f"{place.url}/{BUCKET}/k", method=method, headers=headers
+            )
+            with pytest.raises(urllib.error.HTTPError) as caught:
+                urllib.request.urlopen(request)
+            caught.value.close()
+            assert caught.value.code in (400, 403)
+    assert content(s3, "k") == b"1"
+
+
+def test_a_wrong_secret_and_an_unknown_key_are_told_apart(place, s3):
+    place.secret = "x" * 40
+    assert refused(place.client().list_buckets) == ("SignatureDoesNotMatch", 403)
+    place.key_id = "TSNOBODY"
+    assert refused(place.client().list_buckets) == ("InvalidAccessKeyId", 403)
+
+
+def test_buckets_are_made_listed_and_removed(place, s3):
+    s3.create_bucket(Bucket="second.one", CreateBucketConfiguration={"LocationConstraint": REGION})
+    place.store("by-a-job").put("k", b"1")
+    names = [bucket["Name"] for bucket in s3.list_buckets()["Buckets"]]
+    assert names == ["by-a-job", BUCKET, "second.one"]
+    assert s3.head_bucket(Bucket=BUCKET)["BucketRegion"] == REGION
+    assert s3.get_bucket_location(Bucket=BUCKET)["LocationConstraint"] == REGION
+    again = {"Bucket": BUCKET, "CreateBucketConfiguration": {"LocationConstraint": REGION}}
+    assert refused(s3.create_bucket, **again) == ("BucketAlreadyOwnedByYou", 409)
+    assert refused(s3.head_bucket, Bucket="missing")[1] == 404
+    oldest = boto3.client(
+        "s3",
+        endpoint_url=place.url,
+        region_name="us-east-1",
+        aws_access_key_id=place.key_id,
+        aws_secret_access_key=place.secret,
+    )
+    oldest.create_bucket(Bucket=BUCKET)
+    assert refused(s3.delete_bucket, Bucket="by-a-job") == ("BucketNotEmpty", 409)
+    s3.delete_bucket(Bucket="second.one")
+    assert refused(s3.delete_bucket, Bucket="second.one") == ("NoSuchBucket", 404)
+    assert refused(s3.create_bucket, Bucket="UPPER") == ("InvalidBucketName", 400)
+
+
+def test_a_bucket_with_nothing_but_leftovers_is_removed(place, s3):
+    (place.buckets / BUCKET / "empty").mkdir()
+    (place.buckets / BUCKET / "empty" / ".trackside-0-1-2.part").touch()
+    s3.create_multipart_upload(Bucket=BUCKET, Key="never finished")
+    s3.delete_bucket(Bucket=BUCKET)
+    assert list(place.buckets.iterdir()) == []
+
+
+def test_many_objects_are_deleted_at_once(s3):
+    keys = ["a", "a/b", "c d", "é"]
+    for key in keys:
+        s3.put_object(Bucket=BUCKET, Key=key, Body=b"1")
+    named = {"Objects": [{"Key": key} for key in [*keys, "was never there"]]}
+    done = s3.delete_objects(Bucket=BUCKET, Delete=named)
+    assert [each["Key"] for each in done["Deleted"]] == [*keys, "was never there"]
+    assert "Errors" not in done
+    assert s3.list_objects_v2(Bucket=BUCKET)["KeyCount"] == 0
+
+
+def test_what_is_not_configured_is_answered_as_s3_does(s3):
+    asked = {"Bucket": BUCKET}
+    assert "Status" not in s3.get_bucket_versioning(**asked)
+    assert s3.get_bucket_acl(**asked)["Grants"][0]["Permission"] == "FULL_CONTROL"
+    assert refused(s3.get_bucket_policy, **asked) == ("NoSuchBucketPolicy", 404)
+    assert refused(s3.get_bucket_cors, **asked) == ("NoSuchCORSConfiguration", 404)
+    lifecycle = refused(s3.get_bucket_lifecycle_configuration, **asked)
+    assert lifecycle == ("NoSuchLifecycleConfiguration", 404)
+    assert refused(s3.get_bucket_tagging, **asked) == ("NoSuchTagSet", 404)
+    assert refused(s3.get_public_access_block, **asked)[1] == 404
+
+
+def test_what_is_not_offered_says_so(s3):
+    on = {"Status": "Enabled"}
+    asked = {"Bucket": BUCKET, "VersioningConfiguration": on}
+    assert refused(s3.put_bucket_versioning, **asked) == ("NotImplemented", 501)
+    own_key = {"SSECustomerAlgorithm": "AES256", "SSECustomerKey": "k" * 32}
+    refusal = refused(s3.put_object, Bucket=BUCKET, Key="k", Body=b"1", **own_key)
+    assert refusal == ("NotImplemented", 501)
+
+
+def test_what_sagemaker_clients_send_along_is_accepted(s3):
+    s3.put_object(
+        Bucket=BUCKET,
+        Key="k",
+        Body=b"1",
+        ServerSideEncryption="aws:kms",
+        ExpectedBucketOwner="000000000000",
+    )
+    s3.head_bucket(Bucket=BUCKET, ExpectedBucketOwner="000000000000")
+    assert content(s3, "k") == b"1"
+
+
+def test_objects_are_copied_with_or_without_their_metadata(s3):
+    s3.put_object(Bucket=BUCKET, Key="a b", Body=b"1", Metadata={"x": "1"}, ContentType="text/a")
+    source = {"Bucket": BUCKET, "Key": "a b"}
+    done = s3.copy_object(Bucket=BUCKET, Key="copy", CopySource=source)
+    original = s3.head_object(**source)
+    copy = s3.head_object(Bucket=BUCKET, Key="copy")
+    assert done["CopyObjectResult"]["ETag"] == copy["ETag"] == original["ETag"]
+    assert (copy["Metadata"], copy["ContentType"]) == ({"x": "1"}, "text/a")
+    changed = {"Metadata": {"y": "2"}, "MetadataDirective": "REPLACE", "ContentType": "text/b"}
+    s3.copy_object(**source, CopySource=source, **changed)
+    itself = s3.head_object(**source)
+    assert (itself["Metadata"], itself["ContentType"]) == ({"y": "2"}, "text/b")
+    assert refused(s3.copy_object, **source, CopySource=source) == ("InvalidRequest", 400)
+    other = {"Bucket": BUCKET, "Key": "missing"}
+    assert refused(s3.copy_object, **source, CopySource=other) == ("NoSuchKey", 404)
+
+
+@pytest.mark.parametrize("source", ["../server/keys.json", "%2e%2e/server/keys.json", ".x/k"])
+def test_no_name_leads_out_of_the_buckets(place, s3, source):
+    wanted = {"Bucket": BUCKET, "Key": "stolen", "CopySource": source}
+    assert refused(s3.copy_object, **wanted) == ("InvalidBucketName", 400)
+    inside = {**wanted, "CopySource": f"{BUCKET}/../../server/keys.json"}
+    assert refused(s3.copy_object, **inside) == ("NoSuchKey", 404)
+    listed = s3.list_objects_v2(Bucket=BUCKET, Prefix="../../server/")
+    assert listed["KeyCount"] == 0
+
+
+def test_expect_100_continue_is_answered_before_the_body_is_sent(place, s3):
+    address = s3.generate_presigned_url("put_object", {"Bucket": BUCKET, "Key": "k"})
+    host, _, path = address.removeprefix("http://").partition("/")
+    name, _, port = host.partition(":")
+    head = f"PUT /{path} HTTP/1.1\r\nHost: {host}\r\nContent-Length: 3\r\n"
+    with socket.create_connection((name, int(port)), 10) as connection:
+        connection.sendall(f"{head}Expect: 100-continue\r\n\r\n".encode())
+        assert connection.recv(1000).startswith(b"HTTP/1.1 100")
+        connection.sendall(b"abc")
+        assert connection.recv(1000).startswith(b"HTTP/1.1 200")
+    assert content(s3, "k") == b"abc"

@@ -1,0 +1,65 @@
+import stat
+
+import pytest
+from cryptography.exceptions import InvalidTag
+
+from trackside.api.keys import AccessKeys, Rights, UnknownKey
+
+
+@pytest.fixture
+def keys(tmp_path):
+    return AccessKeys(tmp_path / "server")
+
+
+def test_a_secret_comes_back_in_another_process_and_is_nowhere_in_plain(keys, tmp_path):
+    key, secret = keys.create("ci", Rights.SUBMIT)
+    assert AccessKeys(tmp_path / "server").secret_of(key.id) == secret
+    for path in (tmp_path / "server").iterdir():
+        assert secret.encode() not in path.read_bytes()
+    assert stat.S_IMODE((tmp_path / "server" / "master.key").stat().st_mode) == 0o600
+
+
+def test_a_sealed_secret_is_no_use_under_another_id(keys, tmp_path):
+    first, _ = keys.create("a", Rights.READ)
+    second, _ = keys.create("b", Rights.ADMIN)
+    path = tmp_path / "server" / "keys.json"
+    text = path.read_text().replace(second.sealed, first.sealed)
+    path.write_text(text)
+    with pytest.raises(InvalidTag):
+        AccessKeys(tmp_path / "server").secret_of(second.id)
+
+
+def test_rotation_keeps_the_rights_and_lets_the_old_key_end(keys):
+    old, secret = keys.create("ci", Rights.SUBMIT)
+    new, _ = keys.rotate(old.id, overlap_seconds=60)
+    assert (new.label, new.rights) == ("ci", Rights.SUBMIT)
+    assert keys.secret_of(old.id) == secret
+    newest, _ = keys.rotate(new.id, overlap_seconds=-1)
+    assert keys.secret_of(new.id) is None
+    assert keys.secret_of(newest.id) is not None
+
+
+def test_a_key_made_or_revoked_elsewhere_is_seen_at_once(keys, tmp_path):
+    elsewhere = AccessKeys(tmp_path / "server")
+    key, secret = elsewhere.create("x", Rights.READ)
+    assert keys.secret_of(key.id) == secret
+    elsewhere.revoke(key.id)
+    assert keys.secret_of(key.id) is None
+    assert keys.all() == []
+
+
+def test_an_unknown_key_is_named(keys):
+    with pytest.raises(UnknownKey, match="'TSNOPE'"):
+        keys.revoke("TSNOPE")
+
+
+@pytest.mark.parametrize(
+    ("has", "needs", "may"),
+    [
+        (Rights.READ, Rights.READ, True),
+        (Rights.READ, Rights.SUBMIT, False),
+        (Rights.ADMIN, Rights.SUBMIT, True),
+    ],
+)
+def test_higher_rights_include_lower_ones(has, needs, may):
+    assert has.allow(needs) is may

@@ -1,0 +1,171 @@
+"""Requests signed by botocore, the code every client uses, and then tampered with."""
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+import pytest
+from botocore.auth import S3SigV4Auth, S3SigV4QueryAuth, SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trackside.api import sigv4
+from trackside.api.sigv4 import NotSigned, Refusal, Request, Scope, scope_of, verify
+
+KEY, SECRET = "AKIATEST", "very/secret+key"
+CREDENTIALS = Credentials(KEY, SECRET)
+
+
+def signed(
+    signer: Callable[..., Any],
+    method: str,
+    url: str,
+    *,
+    service: str = "sagemaker",
+    data: bytes = b"",
+    headers: dict[str, str] | None = None,
+) -> Request:
+    request = AWSRequest(method, url, data=data, headers=headers or {})
+    request.headers["Host"] = urlsplit(url).netloc
+    arguments = {"expires": 60} if signer is S3SigV4QueryAuth else {}
+    signer(CREDENTIALS, service, "eu-central-1", **arguments).add_auth(request)
+    sent = urlsplit(request.url)
+    names = {name.lower(): str(value) for name, value in request.headers.items()}
+    return Request(method, sent.path or "/", sent.query, names)
+
+
+def check(
+    request: Request, payload: bytes | str = b"", *, after: timedelta = timedelta()
+) -> sigv4.Signature:
+    sha = payload if isinstance(payload, str) else hashlib.sha256(payload).hexdigest()
+    return verify(request, sha, {KEY: SECRET}.get, datetime.now(UTC) + after)
+
+
+def refusal(request: Request, payload: bytes | str = b"", **when: Any) -> Refusal:
+    with pytest.raises(NotSigned) as caught:
+        check(request, payload, **when)
+    return caught.value.refusal
+
+
+def json_call(body: bytes = b'{"TrainingJobName": "a"}') -> Request:
+    return signed(
+        SigV4Auth,
+        "POST",
+        "http://127.0.0.1:7007/",
+        data=body,
+        headers={"X-Amz-Target": "SageMaker.DescribeTrainingJob", "Content-Type": "a  b"},
+    )
+
+
+def test_a_json_call_is_verified_and_its_scope_told():
+    body = b'{"TrainingJobName": "a"}'
+    found = check(json_call(body), body)
+    assert found.scope == Scope(KEY, found.timestamp[:8], "eu-central-1", "sagemaker")
+
+
+S3_ADDRESSES = [
+    "http://h/bucket/plain",
+    "http://h/bucket/a%20b%2Bc/%C3%A4~-_.%21%2A%27%28%29",
+    "http://h/bucket//double//slash/",
+    "http://h/bucket?list-type=2&prefix=a%2Fb%20c&start-after=%2B&delimiter=%2F",
+    "http://h/bucket/key?uploads",
+    "http://h/bucket/key?uploadId=x%3D%3D&partNumber=2",
+    "http://h/",
+]
+
+
+@pytest.mark.parametrize("url", S3_ADDRESSES)
+def test_s3_calls_are_verified_whatever_is_in_the_key(url):
+    request = signed(S3SigV4Auth, "GET", url, service="s3")
+    check(request, request.headers["x-amz-content-sha256"])
+
+
+@pytest.mark.parametrize("url", S3_ADDRESSES)
+def test_presigned_addresses_are_verified(url):
+    request = signed(S3SigV4QueryAuth, "GET", url, service="s3")
+    assert scope_of(request) == check(request).scope
+
+
+@given(
+    st.text(st.characters(blacklist_categories=["Cs"]), min_size=1).filter(lambda t: "\0" not in t)
+)
+def test_any_key_a_client_can_name_is_verified(name):
+    url = f"http://h/bucket/{quote(name, safe='/~')}"
+    if urlsplit(url).path.rstrip("/").split("/")[-1] in (".", ".."):
+        return
+    request = signed(S3SigV4Auth, "PUT", url, service="s3", data=b"x")
+    check(request, request.headers["x-amz-content-sha256"])
+
+
+TAMPERINGS: dict[str, Callable[[Request], Request]] = {
+    "method": lambda r: replace(r, method="DELETE"),
+    "path": lambda r: replace(r, path="/other"),
+    "query": lambda r: replace(r, query="x=1"),
+    "header": lambda r: replace(r, headers={**r.headers, "x-amz-target": "SageMaker.Stop"}),
+    "lost header": lambda r: replace(
+        r, headers={k: v for k, v in r.headers.items() if k != "x-amz-target"}
+    ),
+    "scope": lambda r: replace(
+        r,
+        headers={
+            **r.headers,
+            "authorization": r.headers["authorization"].replace("eu-central-1", "us-east-1"),
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("what", TAMPERINGS)
+def test_a_request_that_was_changed_on_the_way_is_refused(what):
+    body = b"{}"
+    assert refusal(TAMPERINGS[what](json_call(body)), body) is Refusal.MISMATCH
+
+
+def test_another_body_is_refused():
+    assert refusal(json_call(b"{}"), b"{ }") is Refusal.MISMATCH
+
+
+def test_a_key_nobody_has_is_refused():
+    request = json_call(b"")
+    with pytest.raises(NotSigned) as caught:
+        verify(request, sigv4.EMPTY_SHA256, lambda key: None, datetime.now(UTC))
+    assert caught.value.refusal is Refusal.UNKNOWN_KEY
+
+
+@pytest.mark.parametrize("minutes", [-6, 6])
+def test_a_clock_that_is_minutes_off_is_refused(minutes):
+    assert refusal(json_call(b""), after=timedelta(minutes=minutes)) is Refusal.SKEWED
+
+
+def test_s3_allows_a_quarter_of_an_hour():
+    request = signed(S3SigV4Auth, "GET", "http://h/b/k", service="s3")
+    sha = request.headers["x-amz-content-sha256"]
+    check(request, sha, after=timedelta(minutes=14))
+    assert refusal(request, sha, after=timedelta(minutes=16)) is Refusal.SKEWED
+
+
+def test_a_presigned_address_ends():
+    request = signed(S3SigV4QueryAuth, "GET", "http://h/b/k", service="s3")
+    check(request, after=timedelta(seconds=50))
+    assert refusal(request, after=timedelta(seconds=70)) is Refusal.EXPIRED
+
+
+def test_an_unsigned_request_is_told_apart_from_a_garbled_one():
+    assert refusal(Request("GET", "/", "", {"host": "h"})) is Refusal.MISSING
+    garbled = Request("GET", "/", "", {"authorization": "AWS4-HMAC-SHA256 Credential=x"})
+    assert refusal(garbled) is Refusal.MALFORMED
+    assert refusal(Request("GET", "/", "X-Amz-Signature=1", {})) is Refusal.MALFORMED
+    assert scope_of(garbled) is None
+
+
+def test_yesterdays_scope_is_refused_though_the_time_stamp_is_fresh():
+    request = json_call(b"")
+    today = f"{datetime.now(UTC):%Y%m%d}"
+    forged = request.headers["authorization"].replace(f"/{today}/", "/20200101/")
+    request = replace(request, headers={**request.headers, "authorization": forged})
+    assert refusal(request) is Refusal.MISMATCH
