@@ -1,4 +1,4 @@
-/* Bounds, sum, squares and spread of many float32 arrays, each read from memory once.
+/* The reductions of many float32 arrays, each read from memory once (twice with magnitudes).
  *
  * Plain C99 without Python's headers: `compiled_reductions.py` loads it with ctypes, and
  * `reductions.py` has the slower twin in torch for where no compiler was at hand.
@@ -13,6 +13,9 @@
 #else
 #define FOR_EVERY_PROCESSOR
 #endif
+
+/* As COLUMNS in compiled_reductions.py; those of magnitudes come after in the same order. */
+enum { MIN, MAX, MEAN, STD, VARIANCE, SUM, L1, L2, NUM_KINDS };
 
 typedef struct {
     double min, max, sum, squares, spread;  /* spread: squares around the mean */
@@ -82,12 +85,32 @@ static void reduce_magnitudes(const float *values, int64_t count, Statistics *fo
     *found = reduce(values, count, 1);
 }
 
+static double column(int32_t kind, const Statistics *found, int64_t count) {
+    const double variance = count > 1 ? found->spread / (count - 1) : NAN;
+    switch (kind) {
+        case MIN: return found->min;
+        case MAX: return found->max;
+        case MEAN: return found->sum / count;
+        case STD: return sqrt(variance);
+        case VARIANCE: return variance;
+        case L2: return sqrt(found->squares);
+        default: return found->sum;
+    }
+}
+
+static int is_of_magnitudes(int32_t code) { return code >= NUM_KINDS || code == L1; }
+
+/* `matrix` is [num_arrays, num_columns]; `columns` are kinds, plus NUM_KINDS for magnitudes. */
 void trackside_reduce(int64_t num_arrays, const float *const *arrays, const int64_t *counts,
-                      int32_t magnitudes, Statistics *found) {
+                      int64_t num_columns, const int32_t *columns, double *matrix) {
+    int needs[2] = {0, 0};
+    for (int64_t at = 0; at < num_columns; at++) needs[is_of_magnitudes(columns[at])] = 1;
     for (int64_t row = 0; row < num_arrays; row++) {
-        if (magnitudes)
-            reduce_magnitudes(arrays[row], counts[row], &found[row]);
-        else
-            reduce_values(arrays[row], counts[row], &found[row]);
+        Statistics found[2];
+        if (needs[0]) reduce_values(arrays[row], counts[row], &found[0]);
+        if (needs[1]) reduce_magnitudes(arrays[row], counts[row], &found[1]);
+        for (int64_t at = 0; at < num_columns; at++)
+            *matrix++ = column(columns[at] % NUM_KINDS, &found[is_of_magnitudes(columns[at])],
+                               counts[row]);
     }
 }

@@ -7,7 +7,6 @@ element), norms are of all elements as a vector, the median is the lower middle 
 import ctypes
 import math
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ import torch
 from torch import Tensor
 
 from trackside.capture import compiled_reductions
-from trackside.capture.compiled_reductions import STATISTICS, reduce_arrays
+from trackside.capture.compiled_reductions import COLUMNS, fits, reduce_arrays
 
 _SMALL = 4096
 """Elements up to which tensors are joined and reduced in one pass: calls cost more than bytes."""
@@ -41,8 +40,6 @@ _NEEDS = {
 """Column to the statistic it is made of, where that has another name. "spread" is the sum of
 squares around the mean, "abs_spread" that of the absolute values."""
 
-_NOT_COMPILED = {"prod", "abs_prod", "median", "abs_median"}
-
 
 def reduce_on_host(
     tensors: Sequence[Tensor],
@@ -50,28 +47,17 @@ def reduce_on_host(
     library: ctypes.CDLL | None = compiled_reductions.library,
 ) -> np.ndarray[Any, Any]:
     """float64 [tensors, columns] for dense CPU tensors, none of them empty."""
-    needed = {_NEEDS.get(column, column) for column in columns}
-    matrix = np.empty((len(tensors), len(columns)))
-    compiled: list[int] = []
-    small: list[int] = []
-    large: list[int] = []
-    library = None if needed & _NOT_COMPILED else library
-    for row, tensor in enumerate(tensors):
-        if library is not None and _fits_library(tensor):
-            compiled.append(row)
-        else:
-            (small if tensor.numel() <= _SMALL else large).append(row)
-    with torch.no_grad(), np.errstate(all="ignore"):
-        for rows, reduce in ((compiled, partial(_of_any, library)), (small, _of_small)):
-            if rows:
-                chosen = [tensors[row] for row in rows]
-                counts = np.array([tensor.numel() for tensor in chosen], dtype=np.int64)
-                statistics = reduce(chosen, counts, needed)
-                matrix[rows] = np.stack([_column(n, statistics, counts) for n in columns], axis=1)
-        for row in large:
-            statistics = _of_large(_widened(tensors[row]).reshape(-1), needed)
-            matrix[row] = [_column(n, statistics, tensors[row].numel()) for n in columns]
-    return matrix
+    with torch.no_grad():
+        if library is None or not set(columns) <= set(COLUMNS):
+            return _by_torch(tensors, columns)
+        compiled = [row for row, tensor in enumerate(tensors) if fits(tensor)]
+        if len(compiled) == len(tensors):
+            return reduce_arrays(library, tensors, columns)
+        matrix = np.empty((len(tensors), len(columns)))
+        others = [row for row, tensor in enumerate(tensors) if not fits(tensor)]
+        matrix[others] = _by_torch([tensors[row] for row in others], columns)
+        matrix[compiled] = reduce_arrays(library, [tensors[row] for row in compiled], columns)
+        return matrix
 
 
 def reduce_on_device(tensors: Sequence[Tensor], columns: Sequence[str]) -> Tensor:
@@ -83,6 +69,26 @@ def reduce_on_device(tensors: Sequence[Tensor], columns: Sequence[str]) -> Tenso
             statistics = _on_device(_widened(tensor).reshape(-1), needed)
             rows.extend(_column(name, statistics, tensor.numel()).float() for name in columns)
         return torch.stack(rows).reshape(len(tensors), len(columns))
+
+
+def _by_torch(tensors: Sequence[Tensor], columns: Sequence[str]) -> np.ndarray[Any, Any]:
+    needed = {_NEEDS.get(column, column) for column in columns}
+    matrix = np.empty((len(tensors), len(columns)))
+    small: list[int] = []
+    with np.errstate(all="ignore"):
+        for row, tensor in enumerate(tensors):
+            count = tensor.numel()
+            if count <= _SMALL:
+                small.append(row)
+                continue
+            statistics = _of_large(_widened(tensor).reshape(-1), needed)
+            matrix[row] = [_column(name, statistics, count) for name in columns]
+        if small:
+            joined = [tensors[row] for row in small]
+            counts = np.array([tensor.numel() for tensor in joined])
+            statistics = _of_small(joined, counts, needed)
+            matrix[small] = np.stack([_column(n, statistics, counts) for n in columns], axis=1)
+    return matrix
 
 
 def _column(name: str, statistics: Statistics, count: Any) -> Any:
@@ -102,27 +108,6 @@ def _variance(spread: Any, count: Any) -> Any:
     if isinstance(count, int):
         return spread / (count - 1) if count > 1 else spread * math.nan
     return spread / np.where(count > 1, count - 1, np.nan)
-
-
-def _fits_library(tensor: Tensor) -> bool:
-    return tensor.dtype is torch.float32 or (
-        tensor.dtype.is_floating_point and tensor.dtype is not torch.float64
-    )
-
-
-def _of_any(
-    library: ctypes.CDLL | None, tensors: list[Tensor], counts: Any, needed: set[str]
-) -> Statistics:
-    """One pass over memory, and one more where absolute values are wanted."""
-    assert library is not None
-    found: Statistics = {}
-    for prefix in ("", "abs_"):
-        if any(name.startswith("abs_") == bool(prefix) for name in needed):
-            values = reduce_arrays(library, tensors, counts, magnitudes=bool(prefix))
-            found |= {f"{prefix}{name}": values[:, n] for n, name in enumerate(STATISTICS)}
-    if "l2" in needed:
-        found["l2"] = np.sqrt(found["squares"])
-    return found
 
 
 def _widened(tensor: Tensor) -> Tensor:
