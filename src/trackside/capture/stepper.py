@@ -4,10 +4,10 @@ Which values those are is `plan.py`'s to say. The hook owns the counters and the
 method here is called from inside it.
 """
 
-import operator
 import re
 import time
 from collections.abc import Iterable
+from operator import attrgetter
 from typing import Any, Literal
 
 from torch import Tensor, nn
@@ -143,8 +143,15 @@ class Stepper:
             if self.plan is not None:
                 self.plan.is_changed = True
 
-    def take_gradients(self, gradient: Came = operator.attrgetter("grad")) -> None:
-        """All models' together: as they are now, where they are final by now."""
+    def take_final_gradients(self) -> None:
+        """As they are now, where the optimizer is about to use them."""
+        if self.open is not None and self.plan is not None:
+            for watched in self.models.values():
+                if self._gradients_at == "optimizer" or watched.has_flat_gradients:
+                    watched.take_gradients(self.plan, self.open, attrgetter("grad"))
+
+    def take_gradients(self, gradient: Came) -> None:
+        """Those of one backward, of all models together."""
         if self.open is not None and self.plan is not None:
             for watched in self.models.values():
                 watched.take_gradients(self.plan, self.open, gradient)
@@ -159,7 +166,7 @@ class Stepper:
     def _tap_gradients(self, plan: CapturePlan, mask: int) -> None:
         self._gradients.begin()
         for key, watched in self.models.items():
-            is_wanted = watched.wants_gradients(plan, mask)
+            is_wanted = not watched.has_flat_gradients and watched.wants_gradients(plan, mask)
             self._gradients.switch(key, [p for _, p in watched.gradients] if is_wanted else [])
 
     def _resolve_modules(self, collections: Iterable[Collection]) -> None:

@@ -53,7 +53,8 @@ class RootTap:
         # Dynamo takes the hooks of torch's own containers into the graph of `torch.compile`.
         is_traced = type(self._root).__module__.startswith("torch.nn.")
         tap = TracedRootTap(self) if is_traced else self
-        return self._root.register_forward_pre_hook(tap, with_kwargs=True)
+        # A scripted root refuses the method, but is called like any other module.
+        return nn.Module.register_forward_pre_hook(self._root, tap, with_kwargs=True)
 
 
 class TracedRootTap:
@@ -95,7 +96,7 @@ class ModuleTap:
         return NOTHING.__reduce__()
 
     def install(self) -> Any:
-        return self._module.register_forward_hook(self, with_kwargs=True)
+        return nn.Module.register_forward_hook(self._module, self, with_kwargs=True)
 
 
 def _may_leave_graph() -> bool:

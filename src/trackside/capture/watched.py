@@ -32,6 +32,9 @@ class WatchedModel:
         self.names = names
         self.parameters: Named = list(names.parameters())
         self.gradients = [(f"gradient/{name}", p) for name, p in self.parameters]
+        self.has_flat_gradients = any(hasattr(p, "_fsdp_flattened") for _, p in self.parameters)
+        """Those of the first FSDP: hooks of its parameters do not fire, and what it leaves in
+        `.grad` is there when a whole group of them has been reduced."""
         self._parameters: dict[int, Sorted] = {}
         self._gradients: dict[int, Sorted] = {}
         self._switch = Switch()
@@ -46,8 +49,8 @@ class WatchedModel:
             self.parameters[:] = self.names.parameters()
             self.gradients[:] = [(f"gradient/{name}", p) for name, p in self.parameters]
         for name, module in self.names.modules():
-            if isinstance(module, torch.jit.ScriptModule):
-                continue  # takes no hooks
+            if isinstance(module, torch.jit.ScriptModule) and module is not self.names.module:
+                continue  # is never called from Python
             origin = Origin.LOSS if isinstance(module, _Loss) else Origin.ACTIVATION
             wanted = plan.wanted_of_module(name, origin)
             if wanted:
