@@ -178,6 +178,30 @@ def test_gradients_of_a_closure_belong_to_the_step_it_runs(tmp_path):
     assert saved == json.loads(printed)
 
 
+def test_a_model_that_trains_in_evaluation_mode_is_found(tmp_path):
+    run_script(
+        tmp_path,
+        """
+        model.eval()
+        judge = Net().eval()  # has gradients, too, but nobody trains it
+        for step in range(6):
+            optimizer.zero_grad()
+            out = model(x)
+            (F.cross_entropy(out, y) + judge(x).sum() * 0).backward()
+            optimizer.step()
+        """,
+    )
+
+    trial = read(tmp_path / "t")
+    assert trial.modes() == [ModeKeys.EVAL]
+    assert "gradient/Net_fc.weight" in trial.tensor_names()
+    anatomy = trackside.capture.read_anatomy(tmp_path / "t")
+    assert anatomy is not None
+    assert anatomy.models == ("Net",)
+    assert anatomy.num_forwards(training=False, grad=True) == 5  # all but the first
+    assert [(each.training, each.count) for each in anatomy.backwards] == [(False, 5)]
+
+
 def test_a_loss_module_that_a_model_makes_in_each_call_keeps_one_name(tmp_path):
     run_script(
         tmp_path,

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from tests.capture.networks import Net, assert_no_failure, batch, read, train
 from trackside.capture.collection import Collection
+from trackside.capture.current_hook import del_hook, set_hook
 from trackside.capture.exceptions import (
     SMDebugError,
     SMDebugRuntimeError,
@@ -20,7 +21,7 @@ from trackside.capture.exceptions import (
     SMDebugValueError,
 )
 from trackside.capture.failures import MARKER
-from trackside.capture.hook import Hook, del_hook, get_hook, set_hook
+from trackside.capture.hook import Hook, get_hook
 from trackside.capture.modes import ModeKeys
 from trackside.capture.reduction_config import ReductionConfig
 from trackside.capture.save_config import SaveConfig, SaveConfigMode

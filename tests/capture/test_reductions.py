@@ -1,15 +1,38 @@
+import ctypes
 import math
+import shutil
+import subprocess
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from trackside.capture import compiled_reductions
 from trackside.capture.reduction_config import NORMS, REDUCTIONS
 from trackside.capture.reductions import reduce_on_device, reduce_on_host
 
 COLUMNS = [*REDUCTIONS, *NORMS, *(f"abs_{name}" for name in (*REDUCTIONS, *NORMS))]
+
+
+@pytest.fixture(scope="session")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    if shutil.which("cc") is None:
+        pytest.skip("no C compiler")
+    built = tmp_path_factory.mktemp("reduce") / "reduce.so"
+    source = Path(compiled_reductions.__file__).with_name("reduce.c")
+    flags = ["-O3", "-std=gnu99", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
+    subprocess.run(["cc", *flags, "-o", built, source], check=True)
+    library = compiled_reductions.load(built)
+    assert library is not None
+    return library
+
+
+@pytest.fixture(params=["compiled", "torch"])
+def library(request: pytest.FixtureRequest) -> ctypes.CDLL | None:
+    return request.getfixturevalue("compiled") if request.param == "compiled" else None
 
 
 def expected(tensor: torch.Tensor, column: str) -> float:
@@ -50,11 +73,11 @@ def tensors() -> list[torch.Tensor]:
 
 
 @pytest.mark.parametrize("column", COLUMNS)
-def test_every_reduction_agrees_with_its_definition(column):
+def test_every_reduction_agrees_with_its_definition(column, library):
     given = tensors()
     if column.endswith("prod"):
         given = given[:3] + given[9:11]
-    found = reduce_on_host(given, ["min", column])
+    found = reduce_on_host(given, ["min", column], library)
 
     for row, tensor in enumerate(given):
         assert found[row, 1] == pytest.approx(
@@ -70,7 +93,7 @@ def test_the_path_of_accelerators_gives_the_same_figures(column):
 
     torch.testing.assert_close(
         reduce_on_device(given, [column]).double(),
-        torch.from_numpy(reduce_on_host(given, [column])),
+        torch.from_numpy(reduce_on_host(given, [column], None)),
         rtol=2e-3,
         atol=1e-6,
         equal_nan=True,
@@ -79,19 +102,57 @@ def test_the_path_of_accelerators_gives_the_same_figures(column):
 
 @pytest.mark.parametrize("size", [10, 10_000])
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
-def test_what_is_not_finite_shows_in_min_or_max(size, bad):
+@pytest.mark.parametrize("place", [0, 7, -1])
+def test_what_is_not_finite_shows_as_itself(size, bad, place, library):
     tensor = torch.randn(size)
-    tensor[size // 2] = bad
+    tensor[place] = bad
 
-    assert not np.isfinite(reduce_on_host([tensor], ["min", "max", "mean", "std", "l2"])).all()
+    low, high, mean, std, l2 = reduce_on_host(
+        [tensor], ["min", "max", "mean", "std", "l2"], library
+    )[0]
+
+    assert repr(mean) == repr(np.float64(bad))
+    assert math.isnan(std)
+    assert repr(l2) == repr(np.float64(abs(bad)))
+    assert repr(low) == repr(np.float64(bad)) if bad != math.inf else math.isfinite(low)
+    assert repr(high) == repr(np.float64(bad)) if bad != -math.inf else math.isfinite(high)
 
 
-@settings(max_examples=30, deadline=None)
+def test_a_tiny_spread_around_a_large_mean_keeps_its_digits(compiled):
+    tensor = torch.randn(1_000_003).mul(1e-3).add(1000.0)
+    tensor[0] = 999.0
+
+    found = reduce_on_host([tensor], ["mean", "std", "l2", "abs_std"], compiled)[0]
+
+    for value, column in zip(found, ("mean", "std", "l2", "abs_std"), strict=True):
+        assert value == pytest.approx(expected(tensor, column), rel=1e-9), column
+
+
+def test_odd_strides_and_negated_views_are_read_as_they_are_seen(compiled):
+    halves = torch.randn(8, 6)[:, ::2]
+    turned = torch.randn(4, 5, 6).permute(2, 0, 1)
+    negated = torch.randn(1, dtype=torch.complex64).conj().imag
+    assert negated.is_neg()
+    assert negated.is_contiguous()
+
+    found = reduce_on_host([halves, negated, turned], ["min", "max"], compiled)
+
+    assert found[0].tolist() == [halves.min().item(), halves.max().item()]
+    assert found[1, 0] == negated.item()
+    assert found[2].tolist() == [turned.min().item(), turned.max().item()]
+
+
+@settings(
+    max_examples=30,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(st.lists(st.integers(1, 9000), min_size=1, max_size=12))
-def test_any_mixture_of_sizes_keeps_its_order(sizes):
-    given = [torch.full((size,), float(row)) for row, size in enumerate(sizes)]
+def test_any_mixture_of_sizes_and_types_keeps_its_order(library, sizes):
+    types = (torch.float32, torch.float64, torch.bfloat16)
+    given = [torch.full((n,), float(row), dtype=types[n % 3]) for row, n in enumerate(sizes)]
 
-    found = reduce_on_host(given, ["mean", "std"])
+    found = reduce_on_host(given, ["mean", "std"], library)
 
     assert found[:, 0].tolist() == [float(row) for row in range(len(sizes))]
-    assert [s == 0.0 or size == 1 for s, size in zip(found[:, 1], sizes, strict=True)]
+    assert all(s == 0.0 or size == 1 for s, size in zip(found[:, 1], sizes, strict=True))

@@ -188,6 +188,12 @@ def test_the_first_fsdp_trains_as_if_nobody_watched(tmp_path, parameters, weight
     assert trial.workers() == ["worker_0", "worker_1"]
     assert trial.steps() == [0, 1, 2]
     assert trial.tensor_names(regex=weight)
+    gradients = [name for name in trial.tensor_names(regex="^gradient/") if weight in name]
+    assert gradients
+    for name in gradients:
+        shards = [trial.tensor(name).value(2, worker=f"worker_{rank}") for rank in (0, 1)]
+        assert sum(shard.size for shard in shards) >= 32  # the weight of the first layer
+        assert any(shard.any() for shard in shards)
     assert "0_output_0" in trial.tensor_names()
 
 

@@ -205,3 +205,33 @@ def test_a_tensor_changed_in_place_is_saved_as_it_was_and_as_it_is(tmp_path):
     assert before.min() < 0
     np.testing.assert_array_equal(after, np.maximum(before, 0))
     np.testing.assert_array_equal(trial.tensor("2_input_0").value(0), after)
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit")
+@pytest.mark.parametrize(
+    "compiled", [torch.jit.script, lambda m: torch.jit.trace(m, torch.ones(1, 2))]
+)
+def test_a_scripted_root_is_seen_from_outside(tmp_path, compiled, caplog):
+    caplog.set_level("INFO")
+    model = compiled(nn.Sequential(nn.Linear(2, 3), nn.ReLU()))
+    hook = Hook(tmp_path / "t", save_config=SaveConfig(save_interval=1), save_all=True)
+    hook.register_module(model)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(2):
+        optimizer.zero_grad()
+        model(torch.ones(4, 2)).sum().backward()
+        optimizer.step()
+    hook.close()
+
+    assert hook.failures.count == 0
+    trial = read(tmp_path / "t")
+    assert trial.steps() == [0, 1]
+    assert trial.tensor_names() == [
+        "Sequential_0.bias",
+        "Sequential_0.weight",
+        "Sequential_input_0",
+        "Sequential_output_0",
+        "gradient/Sequential_0.bias",
+        "gradient/Sequential_0.weight",
+    ]
+    assert "what its parts return cannot be seen" in caplog.text

@@ -20,7 +20,7 @@ from trackside.capture.hook import Hook
 from trackside.capture.modes import ModeKeys
 from trackside.capture.save_config import SaveConfig
 from trackside.capture.vitals_measures import judge_activation, sample_activation
-from trackside.capture.vitals_schedule import DENSE, WIDEST, Schedule
+from trackside.capture.vitals_schedule import DENSE, FIRST, Schedule
 
 IMAGES = torch.from_numpy(load_digits().images).float().unsqueeze(1) / 16
 LABELS = torch.from_numpy(load_digits().target).long()
@@ -334,23 +334,38 @@ def test_large_activations_are_looked_at_in_part_and_come_out_about_right():
     assert figures["std"] == pytest.approx(float(output.std()), rel=0.03)
 
 
+def taken(cost: float, duration: float, num_steps: int) -> list[int]:
+    """The steps that are looked at, where each look costs so many seconds."""
+    schedule = Schedule(share=0.01)
+    steps = []
+    for count in range(num_steps):
+        if schedule.is_due(count):
+            schedule.pass_time(duration)
+            schedule.spend(cost)
+            schedule.take(count)
+            steps.append(count)
+    return steps
+
+
+def test_what_costs_little_is_always_taken():
+    assert taken(1e-4, 0.1, 300) == [*range(300)]
+
+
 def test_what_is_taken_gets_sparser_as_its_cost_demands():
-    cheap, dear = Schedule(share=0.01), Schedule(share=0.01)
-    for schedule, cost in ((cheap, 1e-4), (dear, 0.05)):
-        schedule.spend(cost)
-        schedule.pass_time(0.1)
+    steps = taken(0.002, 0.01, 5000)
 
-    def taken(schedule: Schedule) -> list[int]:
-        steps = []
-        for count in range(300):
-            if schedule.is_due(count):
-                schedule.take(count)
-                steps.append(count)
-        return steps
+    assert steps[:DENSE] == [*range(DENSE)]
+    assert np.diff(steps)[-1] == 20
+    assert len(steps) < DENSE + 5000 / 20 + 20
 
-    assert taken(cheap) == [*range(300)]
-    assert taken(dear)[:DENSE] == [*range(DENSE)]
-    assert np.diff(taken(dear))[DENSE:].tolist() == [WIDEST] * (len(taken(dear)) - DENSE - 1)
+
+def test_a_dear_start_is_short_and_a_short_training_is_seen_all_the_same():
+    steps = taken(0.05, 0.001, 100_000)
+
+    assert steps[:FIRST] == [*range(FIRST)]
+    assert len([step for step in steps if FIRST < step <= 100]) >= 5
+    assert np.diff(steps)[-1] == 5000
+    assert len(steps) * 0.05 < 0.05 * 100_000 * 0.001 + 3  # a few seconds on top of the share
 
 
 def final_weights(out_dir: Path | None, vitals: VitalsChoice) -> list[Tensor]:

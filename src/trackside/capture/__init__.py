@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from trackside.capture.anatomy import read_anatomy as read_anatomy
     from trackside.capture.collection import Collection as Collection
     from trackside.capture.collection import CollectionKeys as CollectionKeys
+    from trackside.capture.current_hook import del_hook as del_hook
+    from trackside.capture.current_hook import set_hook as set_hook
     from trackside.capture.hook import Hook as Hook
-    from trackside.capture.hook import del_hook as del_hook
     from trackside.capture.hook import get_hook as get_hook
-    from trackside.capture.hook import set_hook as set_hook
     from trackside.capture.modes import ModeKeys as ModeKeys
     from trackside.capture.reduction_config import ReductionConfig as ReductionConfig
     from trackside.capture.refreshing import no_refresh as no_refresh
@@ -42,12 +42,12 @@ _HOMES = {
     "Tensor": "tensor",
     "Trial": "trial",
     "create_trial": "trial",
-    "del_hook": "hook",
+    "del_hook": "current_hook",
     "get_hook": "hook",
     "no_refresh": "refreshing",
     "read_anatomy": "anatomy",
     "refresh": "refreshing",
-    "set_hook": "hook",
+    "set_hook": "current_hook",
     "tensor_table": "table",
     "watch": "watching",
 }

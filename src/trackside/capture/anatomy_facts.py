@@ -49,8 +49,9 @@ class AnatomyFacts:
 
     def count_forward(self, training: bool, grad: bool) -> None:
         self._is_training = training
-        self._forwards[training, grad] += 1
-        self.is_changed |= self._forwards[training, grad] == 1
+        count = self._forwards[training, grad] = self._forwards[training, grad] + 1
+        if count == 1:
+            self.is_changed = True
 
     def see_device(self, device: torch.device) -> None:
         if self._device != str(device):
@@ -66,8 +67,9 @@ class AnatomyFacts:
             self._trains |= {id(part): part.training for part in names.module.modules()}
 
     def see_backward(self) -> None:
-        self._backwards[self._is_training] += 1
-        self.is_changed |= self._backwards[self._is_training] == 1
+        count = self._backwards[self._is_training] = self._backwards[self._is_training] + 1
+        if count == 1:
+            self.is_changed = True
 
     def see_scaler(self, kind: str) -> None:
         self._scaler, self.is_changed = kind, True

@@ -40,20 +40,30 @@ def discover() -> None:
 
 
 class Discovery:
-    """Finds outermost modules in training, makes the hook, and registers them."""
+    """Finds outermost modules in training, makes the hook, and registers them.
+
+    One that is in evaluation mode is in training all the same if an optimizer changes it: then it
+    is registered at its next call.
+    """
 
     def __init__(self) -> None:
         self._depth = 0
         self._hook: Any = None
         self._seen: set[int] = set()
+        self._evaluated: dict[int, Any] = {}
+        """Called with gradients enabled, in evaluation mode: models by their identity."""
+        self._trained: set[int] = set()
+        """Those of them that an optimizer has changed."""
         self._quiet_since = -1
         self._handles: list[Any] = []
 
     def install(self) -> None:
         module = sys.modules["torch"].nn.modules.module
+        optimizer = sys.modules["torch.optim.optimizer"]
         self._handles = [
             module.register_module_forward_pre_hook(self._on_call),
             module.register_module_forward_hook(self._on_return, always_call=True),
+            optimizer.register_optimizer_step_post_hook(self._on_update),
         ]
         # torch.compile says so whenever there are global hooks; ours are gone in a few steps.
         warnings.filterwarnings("ignore", message="Using `torch.compile.module.` when there are")
@@ -62,6 +72,7 @@ class Discovery:
         for handle in self._handles:
             handle.remove()
         self._handles = []
+        self._evaluated.clear()
 
     def _on_call(self, module: Any, args: Any) -> None:
         self._depth += 1
@@ -78,6 +89,20 @@ class Discovery:
     def _on_return(self, module: Any, args: Any, output: Any) -> None:
         self._depth = max(0, self._depth - 1)
 
+    def _on_update(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        if not self._evaluated:
+            return
+        changed = {
+            id(parameter)
+            for group in optimizer.param_groups
+            for parameter in group["params"]
+            if parameter.grad is not None
+        }
+        for key, module in list(self._evaluated.items()):
+            if any(id(parameter) in changed for parameter in module.parameters()):
+                self._trained.add(key)
+                del self._evaluated[key]
+
     def _look_at(self, module: Any, args: Any) -> None:
         torch = sys.modules["torch"]
         if isinstance(module, torch.nn.modules.loss._Loss):
@@ -85,8 +110,12 @@ class Discovery:
                 self._seen.add(id(module))
                 self._hook.register_loss(module)
             return
-        if self._depth != 1 or not _is_trained(module) or not torch.is_grad_enabled():
+        if self._depth != 1 or not torch.is_grad_enabled() or not _may_train(module):
             return
+        if not module.training and id(module) not in self._trained:
+            self._evaluated[id(module)] = module
+            return
+        self._evaluated.pop(id(module), None)
         self._seen.add(id(module))
         if self._hook is None:
             self._hook = _make_hook()
@@ -107,8 +136,8 @@ def _is_of_torch(loss: Any) -> bool:
     return type(loss).__module__.startswith("torch.")
 
 
-def _is_trained(module: Any) -> bool:
-    return module.training and any(parameter.requires_grad for parameter in module.parameters())
+def _may_train(module: Any) -> bool:
+    return any(parameter.requires_grad for parameter in module.parameters())
 
 
 def _make_hook() -> Any:

@@ -7,6 +7,7 @@ Light enough to be put in place as soon as torch is imported, before a script sa
 import sys
 from collections.abc import Callable
 from functools import wraps
+from types import FrameType
 from typing import Any
 
 FUNCTIONS = (
@@ -32,9 +33,9 @@ FUNCTIONS = (
     "triplet_margin_loss",
 )
 
-Listener = Callable[[str, tuple[Any, ...], dict[str, Any], Any, Any], None]
-"""Gets the function's name, its arguments, the `self` of its caller, and what it returned.
-It must not raise."""
+Listener = Callable[[str, tuple[Any, ...], dict[str, Any], FrameType, Any], None]
+"""Gets the function's name, its arguments, the frame of its caller, and what it returned.
+It must not raise, nor keep the frame."""
 
 _listeners: list[Listener] = []
 _replaced: dict[str, tuple[Any, Any]] = {}
@@ -69,6 +70,12 @@ def stop_listening(listener: Listener) -> None:
     _replaced.clear()
 
 
+def caller_in(frame: FrameType) -> Any:
+    """The `self` of the method that runs there. Not for every call: the frame keeps all its locals
+    alive from then on, tensors that the script has let go among them."""
+    return frame.f_locals.get("self")
+
+
 def _telling(torch: Any, name: str, original: Any) -> Any:
     is_compiling = torch.compiler.is_compiling
 
@@ -77,8 +84,9 @@ def _telling(torch: Any, name: str, original: Any) -> Any:
         if is_compiling():  # asked first: a graph then knows of no listener
             return original(*args, **kwargs)
         result = original(*args, **kwargs)
+        frame = sys._getframe(1)
         for listener in _listeners:
-            listener(name, args, kwargs, sys._getframe(1).f_locals.get("self"), result)
+            listener(name, args, kwargs, frame, result)
         return result
 
     # What torch.jit compiles in its place.

@@ -1,7 +1,7 @@
-"""The hook a script registers its model with: smdebug's names, arguments, attributes, step counts.
+"""The hook a script registers its model with: smdebug's names, arguments and attributes.
 
-Values are taken by `stepper.py` and leave through `outlet.py`. This is the boundary between the
-training loop and capture: misuse is refused at the call, everything else is caught and counted.
+Steps are `step_course.py`'s, values are taken by `stepper.py` and leave through `outlet.py`. This
+is the boundary between training and capture: misuse is refused at the call, all else is caught.
 """
 
 import atexit
@@ -28,38 +28,29 @@ from trackside.capture.collection import (
     flatten_names,
 )
 from trackside.capture.configuration import HookConfiguration, VitalsChoice, read_configuration
-from trackside.capture.distributed import claim, rank_and_size, release
+from trackside.capture.current_hook import current_hook, del_hook, set_hook
+from trackside.capture.distributed import rank_and_size
 from trackside.capture.environment import CaptureEnvironment
-from trackside.capture.exceptions import (
-    SMDebugError,
-    SMDebugRuntimeError,
-    SMDebugTypeError,
-    SMDebugValueError,
-)
+from trackside.capture.exceptions import SMDebugError, SMDebugTypeError, SMDebugValueError
 from trackside.capture.failures import Failures, guarded
 from trackside.capture.loss_finder import LossFinder
 from trackside.capture.metrics_file import MetricsFile
 from trackside.capture.modes import ModeKeys
 from trackside.capture.names import Names
-from trackside.capture.open_step import OpenStep
 from trackside.capture.outlet import Outlet
 from trackside.capture.plan import Origin
 from trackside.capture.reduction_config import ReductionConfig
 from trackside.capture.resume import ResumeState
 from trackside.capture.save_config import SaveConfig, SaveConfigMode
-from trackside.capture.segments import StepRecord
-from trackside.capture.step_clock import StepClock, start_step_clock
+from trackside.capture.step_clock import start_step_clock
+from trackside.capture.step_course import StepCourse
 from trackside.capture.stepper import GradientsAt, Stepper
 from trackside.capture.taps import RootTap
-from trackside.capture.trial_layout import END_MARKER
-from trackside.capture.values import in_backward
+from trackside.capture.trial_place import TrialPlace
 from trackside.capture.vitals import COLLECTION as VITALS
 from trackside.capture.vitals import Vitals
 from trackside.capture.vitals_updates import has_closure
 from trackside.capture.writer import SegmentWriter, WriterLimits
-from trackside.errors import ObjectNotFound, StorageError
-from trackside.settings import Settings
-from trackside.storage.locate import Location, locate
 
 logger = logging.getLogger(__name__)
 
@@ -104,51 +95,53 @@ class Hook:
         self._literal_names = literal_names
         self._under_platform = bool(environment.job_name)
         self._metrics = MetricsFile(environment.metrics_folder)
-        self._resume = ResumeState(environment.checkpoint_config)
-
-        self.step, self.mode_steps = self._resume.restore()
-        self.mode = ModeKeys.GLOBAL
-        self.last_saved_step: int | None = None
         self.rank, self.num_workers = rank_and_size()
         self.worker = f"worker_{self.rank}"
         self._pid = os.getpid()
         self._is_closed = False
         self._registered: set[int] = set()
         self._handles: list[Any] = []
-        self._landing: list[OpenStep] = []
-        self._scalars: list[StepRecord] = []
+        self._saves_tensors = vitals != "only"
+        self._watches_optimizers = False
 
-        location = _unfinished(self.out_dir)
-        self.failures = Failures(location.local)
-        self._claimed: Path | None = None
-        self._writes = self._may_write(location.local)
+        self._place = TrialPlace(
+            self.out_dir,
+            rank=self.rank,
+            num_workers=self.num_workers,
+            all_write=include_workers == "all",
+            dry_run=dry_run,
+        )
+        writes = self._place.is_writer
+        self.failures = Failures(self._place.location.local)
         self._stepper = Stepper(
             self.failures, gradients_at=gradients_at, keep_gradients=self.num_workers > 1
         )
         self._loss_finder = LossFinder(self._stepper, self.failures)
         self.collection_manager.gradients_at = gradients_at
-        self._saves_tensors = vitals != "only"
-        self._follows_training = False
-        self._step_roots: set[int] = set()
         self._outlet = Outlet(
-            location,
+            self._place.location,
             self.failures,
             writer=SegmentWriter(self.out_dir, self.worker, limits=_limits(environment))
-            if self._writes and not dry_run
+            if writes and not dry_run
             else None,
             tensorboard_folder=Path(self.tensorboard_dir) if self.tensorboard_dir else None,
             metrics=self._metrics if self._under_platform else None,
         )
-        self._clock: StepClock | None = None
+        self._course = StepCourse(
+            self._stepper,
+            self._loss_finder,
+            ResumeState(environment.checkpoint_config),
+            prepare=self._prepare,
+            put_collections=self.export_collections,
+        )
+        self._course.outlet = self._outlet if writes else None
         self._start_clock(environment.profiler_config)
-        self._vitals: Vitals | None = None
-        if vitals != "off" and self._writes and not dry_run:
-            self._vitals = self._start_vitals()
+        if vitals != "off" and writes and not dry_run:
+            self._course.vitals = self._start_vitals()
         if ring > 0:
-            self._outlet.keep_last(ring, self._finish_step)
-        if gradients_at == "optimizer" and self._writes:
-            self._handles.append(register_optimizer_step_pre_hook(self._before_optimizer))
-            self._handles.append(register_optimizer_step_post_hook(self._after_optimizer))
+            self._outlet.keep_last(ring, self._course.finish)
+        if gradients_at == "optimizer":
+            self._watch_optimizers()
         atexit.register(self.close)
         set_hook(self)
 
@@ -202,10 +195,14 @@ class Hook:
         watched = self._stepper.add_model(module, names)
         if not watched.parameters:
             logger.info("%s has no parameters; only its activations can be saved.", names.root)
-        if self._vitals is not None:
-            self._vitals.add_model(names)
+        if isinstance(names.module, torch.jit.ScriptModule):
+            logger.info("%s is scripted; what its parts return cannot be seen.", names.root)
+        if watched.has_flat_gradients:
+            self._watch_optimizers()
+        if self._course.vitals is not None:
+            self._course.vitals.add_model(names)
         self._handles.append(RootTap(module, self._begin_step).install())
-        if self._follows_training:
+        if self._course.follows_training:
             self._handles.append(self._loss_finder.watch_output(module))
 
     register_hook = register_module
@@ -224,7 +221,7 @@ class Hook:
 
         With `loss_modules` those of torch that the script calls are saved under their class.
         """
-        self._follows_training = True
+        self._course.follows_training = True
         self._loss_finder.install(loss_modules=loss_modules)
         for watched in self._stepper.models.values():
             self._handles.append(self._loss_finder.watch_output(watched.root))
@@ -235,6 +232,23 @@ class Hook:
         `given` are its arguments and its keyword arguments.
         """
         self._begin_step(module, given)
+
+    @property
+    def step(self) -> int:
+        """The number of the last forward pass, from 0; -1 before the first."""
+        return self._course.step
+
+    @property
+    def mode(self) -> ModeKeys:
+        return self._course.mode
+
+    @property
+    def mode_steps(self) -> dict[ModeKeys, int]:
+        return self._course.mode_steps
+
+    @property
+    def last_saved_step(self) -> int | None:
+        return self._course.last_saved_step
 
     @property
     def has_registered_module(self) -> bool:
@@ -273,8 +287,8 @@ class Hook:
             raise SMDebugValueError(
                 f"{mode!r} is not a mode. Use modes.{', modes.'.join(ModeKeys.__members__)}."
             )
-        self._follows_training = False
-        self._switch_mode(mode)
+        self._course.follows_training = False
+        self._course.switch_mode(mode)
 
     def get_collection(self, name: str, create: bool = True) -> Collection:
         return self.collection_manager.get(name, create=create)
@@ -294,13 +308,13 @@ class Hook:
         self._is_closed = True
         self._close()
         atexit.unregister(self.close)
-        if get_hook() is self:
+        if current_hook() is self:
             del_hook()
 
     @guarded
     def dump(self, reason: str = "asked for") -> None:
         """Write out what the flight recorder holds."""
-        self._finish_step()
+        self._course.finish()
         self._outlet.dump(reason)
 
     @guarded
@@ -324,51 +338,11 @@ class Hook:
 
     @guarded
     def _begin_step(self, root: nn.Module, given: tuple[Any, ...]) -> None:
-        if in_backward():  # a checkpoint recomputes the model
-            return
-        self._loss_finder.is_in_model = True
-        if self._follows_training and self._belongs_to_this_step(root):
-            self._stepper.join(root)
-            if self._vitals is not None:
-                self._vitals.join(root)
-            return
-        self._finish_step()
-        self.step += 1
-        mode_step = self.mode_steps[self.mode] = self.mode_steps.get(self.mode, -1) + 1
-        if self._clock is not None:
-            self._clock.begin(self.mode.name, self.step)
-        if not self._writes or self._is_closed:
-            return
-        if self._stepper.plan is None:
-            self._prepare()
-        self._stepper.begin(root, self.step, self.mode, mode_step)
-        if self._vitals is not None:
-            self._vitals.begin(root, given, self.step, self.mode, mode_step)
-
-    def _belongs_to_this_step(self, root: nn.Module) -> bool:
-        """Where models are found, not registered, those called before one backward share a step.
-
-        Without a backward, as in evaluation, a model that is called again starts the next.
-        """
-        trains = root.training and torch.is_grad_enabled()
-        mode = ModeKeys.TRAIN if trains else ModeKeys.EVAL
-        is_known = id(root) in self._step_roots
-        goes_on = mode is self.mode and not self._loss_finder.is_step_over
-        if self._step_roots and goes_on and (trains or not is_known):
-            self._step_roots.add(id(root))
-            return True
-        self._switch_mode(mode)
-        self._step_roots = {id(root)}
-        self._loss_finder.is_step_over = False
-        return False
-
-    def _switch_mode(self, mode: ModeKeys) -> None:
-        self.mode = mode
-        self.mode_steps.setdefault(mode, -1)
+        self._course.begin(root, given)
 
     @guarded
     def _start_clock(self, configuration: Path) -> None:
-        self._clock = start_step_clock(configuration, self.rank)
+        self._course.clock = start_step_clock(configuration, self.rank)
 
     def _start_vitals(self) -> Vitals:
         self.collection_manager.get(VITALS).include(f"^{VITALS}/")
@@ -392,23 +366,12 @@ class Hook:
         self._stepper.prepare(manager, self.include_collections if self._saves_tensors else ())
         self.export_collections()
 
-    def _now(self) -> tuple[int, int]:
-        """What comes before the first forward belongs to step 0."""
-        return max(self.step, 0), max(self.mode_steps.get(self.mode, -1), 0)
-
-    def _finish_step(self) -> None:
-        step = self._stepper.finish()
-        if step is not None:
-            self._landing.append(step)
-            self.last_saved_step = step.step
-            self._resume.save(step.step, self.step, self.mode_steps)
-        while self._landing and self._landing[0].is_landed():
-            self._outlet.hand_on(self._landing.pop(0))
-        scalars, self._scalars = self._scalars, []
-        for record in scalars:
-            self._outlet.write(record)
-        if step is not None and self._stepper.plan is not None and self._stepper.plan.is_changed:
-            self.export_collections()
+    def _watch_optimizers(self) -> None:
+        if self._watches_optimizers or not self._place.is_writer:
+            return
+        self._watches_optimizers = True
+        self._handles.append(register_optimizer_step_pre_hook(self._before_optimizer))
+        self._handles.append(register_optimizer_step_post_hook(self._after_optimizer))
 
     def _before_optimizer(self, _: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if not has_closure(args, kwargs):
@@ -422,7 +385,7 @@ class Hook:
     @guarded
     def _take_final_gradients(self) -> None:
         self._loss_finder.is_step_over = True
-        self._stepper.take_gradients()
+        self._stepper.take_final_gradients()
 
     @guarded
     def _record_tensor_value(self, name: str, value: Tensor) -> None:
@@ -430,54 +393,21 @@ class Hook:
 
     @guarded
     def _save_scalar(self, name: str, value: Any, sm_metric: bool, timestamp: float | None) -> None:
-        step, mode_step = self._now()
         number = float(value)
         at = time.time() if timestamp is None else timestamp
         if sm_metric:
-            self._metrics.add(name, self.mode.name, number, at, mode_step)
-        if not self._writes:
-            return
-        last = self._scalars[-1] if self._scalars else None
-        if last is None or timestamp or (last.step, last.mode) != (step, self.mode.name):
-            last = StepRecord(step, self.mode.name, mode_step, at)
-            self._scalars.append(last)
-        last.scalars[name] = number
-        self._outlet.add_scalar(name, last, at)
+            self._metrics.add(name, self.mode.name, number, at, self._course.now()[1])
+        self._course.add_scalar(name, number, at, is_apart=bool(timestamp))
 
     @guarded
     def _save_tensor(self, name: str, value: Any, collections: list[str]) -> None:
-        if not self._writes:
-            return
-        step, mode_step = self._now()
         tensor = value if isinstance(value, Tensor) else torch.as_tensor(value)
         for collection in map(self.get_collection, collections):
-            config = collection.save_config or self.save_config
-            if config.should_save_step(self.mode, mode_step):
-                if self._stepper.open is None:
-                    self._stepper.start(step, self.mode, mode_step)
-                self._stepper.take_as_is(name, tensor, collection)
-
-    def _may_write(self, folder: Path | None) -> bool:
-        if self.include_workers == "all":
-            return True
-        if self.num_workers > 1 or folder is None or self.dry_run:
-            return self.rank == 0
-        if claim(folder):
-            self._claimed = folder
-            return True
-        logger.warning("Another process writes to %r; this one saves nothing.", self.out_dir)
-        return False
+            self._course.add_tensor(name, tensor, collection, self.save_config)
 
     @guarded
     def _close(self) -> None:
-        for step in [self._stepper.open, *self._landing]:
-            if step is not None:
-                step.wait()
-        self._finish_step()
-        if self._clock is not None:
-            self._clock.close()
-        if self._vitals is not None:
-            self._vitals.close()
+        self._course.close()
         self._stepper.remove()
         self._loss_finder.remove()
         for handle in self._handles:
@@ -486,55 +416,26 @@ class Hook:
             self.collection_manager.fill(self.save_config, self.reduction_config)
         self.export_collections()
         self._outlet.close(end_marker=self.rank == 0 and not self._under_platform)
-        if self._claimed is not None:
-            release(self._claimed)
-
-
-_current: Hook | None = None
+        self._course.outlet = None
+        self._place.release()
 
 
 def get_hook(
     json_config_path: str | None = None, create_if_not_exists: bool = False
 ) -> Hook | None:
     """The process's hook, made from the configuration file on request if there is such a file."""
-    if _current is not None or not create_if_not_exists or not CaptureEnvironment.load().enabled:
-        return _current
+    current = current_hook()
+    if current is not None or not create_if_not_exists or not CaptureEnvironment.load().enabled:
+        return current
     try:
         return Hook.create_from_json_file(json_config_path)
     except FileNotFoundError:
         return None
 
 
-def set_hook(hook: Hook) -> None:
-    global _current
-    _current = hook
-
-
-def del_hook() -> None:
-    global _current
-    _current = None
-
-
 def _limits(environment: CaptureEnvironment) -> WriterLimits:
     age = environment.age_seconds
     return WriterLimits() if age is None else WriterLimits(age_seconds=age)
-
-
-def _unfinished(out_dir: str) -> Location:
-    """Where the trial goes; refused if it holds a finished one."""
-    location = locate(out_dir, home=Settings.load().home)
-    marker = location.child(END_MARKER)
-    try:
-        marker.store.stat(marker.key)
-    except ObjectNotFound:
-        return location
-    except StorageError as error:  # the store may be back when the first segment is written
-        logger.warning("Could not see whether %r holds a finished trial: %s", out_dir, error)
-        return location
-    raise SMDebugRuntimeError(
-        f"{out_dir!r} holds a finished trial ({END_MARKER} is there). "
-        "Name another out_dir, or remove that one."
-    )
 
 
 def _included(

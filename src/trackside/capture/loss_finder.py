@@ -7,6 +7,7 @@ which `backward` is called. The last two are saved as `loss_output_0`.
 import weakref
 from collections.abc import Mapping
 from functools import wraps
+from types import FrameType
 from typing import Any
 
 import torch
@@ -16,7 +17,7 @@ from torch.amp.grad_scaler import GradScaler
 from torch.nn.modules.loss import _Loss
 
 from trackside.capture.failures import Failures, guarded
-from trackside.capture.functional_losses import listen, stop_listening
+from trackside.capture.functional_losses import caller_in, listen, stop_listening
 from trackside.capture.names import loss_name
 from trackside.capture.plan import Origin
 from trackside.capture.stepper import Stepper
@@ -52,7 +53,7 @@ class LossFinder:
 
     def watch_output(self, root: nn.Module) -> Any:
         """A root whose output carries the loss, as those of Hugging Face do."""
-        return root.register_forward_hook(_OutputTap(self))
+        return nn.Module.register_forward_hook(root, _OutputTap(self))
 
     @guarded
     def on_output(self, output: Any) -> None:
@@ -60,11 +61,14 @@ class LossFinder:
         loss = output.get("loss") if isinstance(output, Mapping) else getattr(output, "loss", None)
         self._record(loss)
 
-    def _on_function(self, name: str, args: Any, kwargs: Any, caller: Any, result: Any) -> None:
+    def _on_function(
+        self, name: str, args: Any, kwargs: Any, frame: FrameType, result: Any
+    ) -> None:
         """A loss module of torch's, recognised in its function: it may be a new one each step."""
-        if self._stepper.open is None or self.is_in_model or not isinstance(caller, _Loss):
+        if self._stepper.open is None or self.is_in_model:
             return
-        if not self._stepper.has_loss(caller):
+        caller = caller_in(frame)
+        if isinstance(caller, _Loss) and not self._stepper.has_loss(caller):
             inputs = args[:2]
             self._stepper.take_module(loss_name(caller), Origin.LOSS, inputs, {}, result)
 

@@ -57,6 +57,8 @@ def _unwrap(module: Any) -> Any:
 
 def _class_name(module: Any) -> str:
     kind = type(module)
+    if kind.__module__.startswith("torch.jit."):
+        return str(module.original_name)
     if kind.__name__.startswith("FSDP") and kind.__bases__[0].__name__ == "FSDPModule":
         return kind.__bases__[1].__name__  # `fully_shard` swaps in a subclass made on the spot
     return kind.__name__

@@ -76,6 +76,15 @@ class OpenStep:
             packed = reduce_on_device([tensor for _, tensor in device], columns)
             self._add_rows([name for name, _ in device], columns, self._copied(packed))
 
+    def keep(self, tensor: Tensor) -> Tensor:
+        """A copy of something that will not last, to be taken later in the step."""
+        source = readable(tensor)
+        if source is None or source.device.type != "cpu":
+            return tensor.detach().clone()
+        copy = self._fresh_copy(source)
+        self._seen[id(copy)] = (weakref.ref(copy), copy._version, copy)  # once is enough
+        return copy
+
     def is_landed(self) -> bool:
         """Whether all copies have arrived; always so on a CPU."""
         return self._device_copies is None or self._device_copies.is_done()

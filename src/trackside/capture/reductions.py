@@ -4,6 +4,7 @@ The same definitions as `numpy_reductions.py`: `std` and `variance` are unbiased
 element), norms are of all elements as a vector, the median is the lower middle one.
 """
 
+import ctypes
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -11,6 +12,9 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+
+from trackside.capture import compiled_reductions
+from trackside.capture.compiled_reductions import COLUMNS, fits, reduce_arrays
 
 _SMALL = 4096
 """Elements up to which tensors are joined and reduced in one pass: calls cost more than bytes."""
@@ -37,12 +41,41 @@ _NEEDS = {
 squares around the mean, "abs_spread" that of the absolute values."""
 
 
-def reduce_on_host(tensors: Sequence[Tensor], columns: Sequence[str]) -> np.ndarray[Any, Any]:
+def reduce_on_host(
+    tensors: Sequence[Tensor],
+    columns: Sequence[str],
+    library: ctypes.CDLL | None = compiled_reductions.library,
+) -> np.ndarray[Any, Any]:
     """float64 [tensors, columns] for dense CPU tensors, none of them empty."""
+    with torch.no_grad():
+        if library is None or not set(columns) <= set(COLUMNS):
+            return _by_torch(tensors, columns)
+        compiled = [row for row, tensor in enumerate(tensors) if fits(tensor)]
+        if len(compiled) == len(tensors):
+            return reduce_arrays(library, tensors, columns)
+        matrix = np.empty((len(tensors), len(columns)))
+        others = [row for row, tensor in enumerate(tensors) if not fits(tensor)]
+        matrix[others] = _by_torch([tensors[row] for row in others], columns)
+        matrix[compiled] = reduce_arrays(library, [tensors[row] for row in compiled], columns)
+        return matrix
+
+
+def reduce_on_device(tensors: Sequence[Tensor], columns: Sequence[str]) -> Tensor:
+    """The same on an accelerator without waiting for it: float32, one tensor to transfer."""
+    needed = {_NEEDS.get(column, column) for column in columns}
+    with torch.no_grad():
+        rows: list[Tensor] = []
+        for tensor in tensors:
+            statistics = _on_device(_widened(tensor).reshape(-1), needed)
+            rows.extend(_column(name, statistics, tensor.numel()).float() for name in columns)
+        return torch.stack(rows).reshape(len(tensors), len(columns))
+
+
+def _by_torch(tensors: Sequence[Tensor], columns: Sequence[str]) -> np.ndarray[Any, Any]:
     needed = {_NEEDS.get(column, column) for column in columns}
     matrix = np.empty((len(tensors), len(columns)))
     small: list[int] = []
-    with torch.no_grad(), np.errstate(all="ignore"):
+    with np.errstate(all="ignore"):
         for row, tensor in enumerate(tensors):
             count = tensor.numel()
             if count <= _SMALL:
@@ -56,17 +89,6 @@ def reduce_on_host(tensors: Sequence[Tensor], columns: Sequence[str]) -> np.ndar
             statistics = _of_small(joined, counts, needed)
             matrix[small] = np.stack([_column(n, statistics, counts) for n in columns], axis=1)
     return matrix
-
-
-def reduce_on_device(tensors: Sequence[Tensor], columns: Sequence[str]) -> Tensor:
-    """The same on an accelerator without waiting for it: float32, one tensor to transfer."""
-    needed = {_NEEDS.get(column, column) for column in columns}
-    with torch.no_grad():
-        rows: list[Tensor] = []
-        for tensor in tensors:
-            statistics = _on_device(_widened(tensor).reshape(-1), needed)
-            rows.extend(_column(name, statistics, tensor.numel()).float() for name in columns)
-        return torch.stack(rows).reshape(len(tensors), len(columns))
 
 
 def _column(name: str, statistics: Statistics, count: Any) -> Any:

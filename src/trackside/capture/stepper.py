@@ -6,12 +6,13 @@ method here is called from inside it.
 
 import re
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from operator import attrgetter
 from typing import Any, Literal
 
-import torch
 from torch import Tensor, nn
 
+from trackside.capture.backward_gradients import BackwardGradients, Came
 from trackside.capture.collection import Collection, CollectionManager
 from trackside.capture.exceptions import SMDebugValueError
 from trackside.capture.failures import Failures, guarded
@@ -43,9 +44,13 @@ class Stepper:
         self.models: dict[int, WatchedModel] = {}
         self.losses: list[tuple[nn.Module, Switch]] = []
         self._gradients_at = gradients_at
-        self._keep_gradients = keep_gradients
         self._loss_mask = 0
-        self._pending: list[tuple[str, Tensor, Tensor | None]] = []
+        self._gradients = BackwardGradients(
+            failures,
+            keep_all=keep_gradients,
+            current=lambda: self.open,
+            take=self.take_gradients,
+        )
         self._copies = HostCopies()
 
     def add_model(self, root: nn.Module, names: Names) -> WatchedModel:
@@ -87,9 +92,8 @@ class Stepper:
         mask = plan.due(mode, mode_step)
         for watched in self.models.values():
             watched.begin(mask)
-            if self._gradients_at == "backward":
-                wanted = mask if mode in _WITH_BACKWARD else 0
-                watched.switch_gradients(plan, wanted, self._take_gradient)
+        if self._gradients_at == "backward":
+            self._tap_gradients(plan, mask if mode in _WITH_BACKWARD else 0)
         for _, switch in self.losses:
             switch.on = bool(mask & self._loss_mask)
         if mask:
@@ -139,17 +143,31 @@ class Stepper:
             if self.plan is not None:
                 self.plan.is_changed = True
 
-    def take_gradients(self) -> None:
-        """As they are now; for hooks that run where gradients are final."""
+    def take_final_gradients(self) -> None:
+        """As they are now, where the optimizer is about to use them."""
         if self.open is not None and self.plan is not None:
             for watched in self.models.values():
-                watched.take_gradients(self.plan, self.open)
+                if self._gradients_at == "optimizer" or watched.has_flat_gradients:
+                    watched.take_gradients(self.plan, self.open, attrgetter("grad"))
+
+    def take_gradients(self, gradient: Came) -> None:
+        """Those of one backward, of all models together."""
+        if self.open is not None and self.plan is not None:
+            for watched in self.models.values():
+                watched.take_gradients(self.plan, self.open, gradient)
 
     def remove(self) -> None:
+        self._gradients.remove()
         for watched in self.models.values():
             watched.remove()
         for _, switch in self.losses:
             switch.on = False
+
+    def _tap_gradients(self, plan: CapturePlan, mask: int) -> None:
+        self._gradients.begin()
+        for key, watched in self.models.items():
+            is_wanted = not watched.has_flat_gradients and watched.wants_gradients(plan, mask)
+            self._gradients.switch(key, [p for _, p in watched.gradients] if is_wanted else [])
 
     def _resolve_modules(self, collections: Iterable[Collection]) -> None:
         paths = {id(m): name for w in self.models.values() for name, m in w.names.modules()}
@@ -163,49 +181,3 @@ class Stepper:
                     continue
                 sides = [side for side, on in (("input", inputs), ("output", outputs)) if on]
                 collection.include([f"^{re.escape(path)}_{side}_" for side in sides])
-
-    @guarded
-    def _take_gradient(self, name: str, parameter: Tensor, gradient: Tensor) -> None:
-        step, plan = self.open, self.plan
-        if step is None or plan is None:
-            return
-        treatment = plan.treatment(name, Origin.GRADIENT, step.mask)
-        if treatment is None:
-            return
-        step.treatments[name] = treatment
-        step.copy(name, gradient, treatment)
-        if treatment.columns:
-            if not self._pending:
-                _at_end_of_backward(self._reduce_gradients)
-            kept = gradient.detach().clone() if self._must_keep(parameter) else None
-            self._pending.append((name, parameter, kept))
-
-    def _must_keep(self, parameter: Tensor) -> bool:
-        """False when `.grad` will be this very gradient, untouched, at the end of the backward."""
-        return (
-            self._keep_gradients
-            or parameter.grad is not None
-            or bool(getattr(parameter, "_post_accumulate_grad_hooks", None))
-            or len(parameter._backward_hooks or ()) > 1
-        )
-
-    @guarded
-    def _reduce_gradients(self) -> None:
-        """All gradients of one backward together, not one by one as they come."""
-        pending, self._pending = self._pending, []
-        if self.open is None or self.plan is None:
-            return
-        groups: dict[tuple[str, ...], tuple[list[str], list[Tensor]]] = {}
-        for name, parameter, kept in pending:
-            gradient = kept if kept is not None else parameter.grad
-            treatment = self.plan.treatment(name, Origin.GRADIENT, self.open.mask)
-            if gradient is not None and treatment is not None:
-                names, gradients = groups.setdefault(treatment.columns, ([], []))
-                names.append(name)
-                gradients.append(gradient)
-        for columns, (names, gradients) in groups.items():
-            self.open.reduce(names, gradients, columns)
-
-
-def _at_end_of_backward(act: Callable[[], None]) -> None:
-    torch.autograd.Variable._execution_engine.queue_callback(act)

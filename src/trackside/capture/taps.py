@@ -1,4 +1,4 @@
-"""The hooks installed on modules and parameters. They know when to act and nothing else.
+"""The hooks installed on modules. They know when to act and nothing else.
 
 A tap that is pickled or deep-copied with its model becomes one that does nothing, so that saved
 models load where Trackside is not installed and copies of a model are not taken for the model.
@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch._dynamo.eval_frame import skip_code
 from torch._dynamo.symbolic_convert import InstructionTranslator
 
@@ -53,7 +53,8 @@ class RootTap:
         # Dynamo takes the hooks of torch's own containers into the graph of `torch.compile`.
         is_traced = type(self._root).__module__.startswith("torch.nn.")
         tap = TracedRootTap(self) if is_traced else self
-        return self._root.register_forward_pre_hook(tap, with_kwargs=True)
+        # A scripted root refuses the method, but is called like any other module.
+        return nn.Module.register_forward_pre_hook(self._root, tap, with_kwargs=True)
 
 
 class TracedRootTap:
@@ -95,40 +96,7 @@ class ModuleTap:
         return NOTHING.__reduce__()
 
     def install(self) -> Any:
-        return self._module.register_forward_hook(self, with_kwargs=True)
-
-
-class GradientTaps:
-    """Sees each parameter's gradient of one backward, installed only while they are wanted."""
-
-    def __init__(self, parameters: list[tuple[str, Tensor]]) -> None:
-        self._parameters = parameters
-        self._handles: list[Any] = []
-
-    def switch(self, on: bool, take: Callable[[str, Tensor, Tensor], None]) -> None:
-        if on == bool(self._handles):
-            return
-        if on:
-            self._handles = [
-                _tap_gradient(name, parameter, take)
-                for name, parameter in self._parameters
-                if parameter.requires_grad
-            ]
-            return
-        for handle in self._handles:
-            handle.remove()
-        self._handles = []
-
-
-def _tap_gradient(name: str, parameter: Tensor, take: Callable[[str, Tensor, Tensor], None]) -> Any:
-    if hasattr(parameter, "_local_tensor"):
-        # Tensor hooks of sharded parameters never fire; this one does, with the shard's gradient.
-        def take_sharded(parameter: Tensor) -> None:
-            if parameter.grad is not None:
-                take(name, parameter, parameter.grad)
-
-        return parameter.register_post_accumulate_grad_hook(take_sharded)
-    return parameter.register_hook(lambda gradient: take(name, parameter, gradient))
+        return nn.Module.register_forward_hook(self._module, self, with_kwargs=True)
 
 
 def _may_leave_graph() -> bool:

@@ -28,7 +28,7 @@ from trackside.capture.vitals_measures import (
     measure_input,
 )
 from trackside.capture.vitals_schedule import Schedule
-from trackside.capture.vitals_step import VitalsStep, curves_of
+from trackside.capture.vitals_step import RunningStep, VitalsStep, curves_of
 from trackside.capture.vitals_updates import Updates
 
 COLLECTION = VITALS.rstrip("/")
@@ -52,15 +52,15 @@ class Vitals:
         self.failures = failures
         self._facts = facts
         self._write, self._show, self._put_anatomy = write, show, put_anatomy
-        self._step: VitalsStep | None = None
+        self._running = RunningStep()
         self._landing: list[VitalsStep] = []
-        self._schedules: dict[str, Schedule] = {}
-        self._counts: dict[str, int] = {}
+        self._schedules: dict[ModeKeys, Schedule] = {}
+        self._counts: dict[ModeKeys, int] = {}
         self._times = _StepTimes()
         self._switch = Switch()
         self._losses = LossCalls(self._switch, self._on_loss)
         self._activations: list[Activations] = []
-        self._updates = Updates(failures, facts, lambda: self._step)
+        self._updates = Updates(failures, facts, self._running)
 
     def install(self) -> None:
         self._losses.install()
@@ -82,22 +82,22 @@ class Vitals:
         self._end_step(now)
         grad = torch.is_grad_enabled()
         self._facts.count_forward(root.training, grad)
-        trains = root.training and grad and mode in (ModeKeys.TRAIN, ModeKeys.GLOBAL)
+        trains = root.training and grad and (mode is ModeKeys.TRAIN or mode is ModeKeys.GLOBAL)
         batch = _first_tensor(given)
-        size = 0 if batch is None else len(batch) if batch.dim() else 1
-        current = VitalsStep(step, mode, mode_step, trains, now, time.time(), size)
-        self._step = current
-        kind = "TRAIN" if trains else mode.name
+        size = 0 if batch is None else batch.shape[0] if batch.dim() else 1
+        self._running.facts = (step, mode, mode_step, trains, size)
+        self._times.begin(trains, now, size)
+        kind = ModeKeys.TRAIN if trains else mode
         count = self._counts.get(kind, 0)
         self._counts[kind] = count + 1
         schedule = self._schedules.get(kind)
         if schedule is None:
             schedule = self._schedules[kind] = Schedule()
-        self._times.begin(current, schedule)
-        if schedule.is_due(count):
-            schedule.take(count)
+        current = self._running.get() if count >= schedule.next else None
+        if current is not None:
             current.schedule = schedule
             self._look_at(current, batch, given)
+            schedule.take(count)
             current.spent = time.perf_counter() - now
 
     @guarded
@@ -122,6 +122,8 @@ class Vitals:
         self._switch.on = True
         taken = step.take()
         taken.figures |= self._times.figures(step)
+        if step.schedule is not None and "step_seconds" in taken.figures:
+            step.schedule.pass_time(taken.figures["step_seconds"])
         for activations in self._activations:
             activations.watch(taken.pack)
         if step.trains:
@@ -137,9 +139,16 @@ class Vitals:
             measure_input(taken.pack, amounts)
 
     def _end_step(self, now: float) -> None:
-        step, self._step = self._step, None
-        if step is None:
-            return
+        facts = self._running.facts
+        step = self._running.end()
+        if step is not None:
+            self._file(step, now)
+        elif self._landing:
+            self._file_landed()
+        if facts is not None and self._facts.is_due(facts[0]):
+            self._put_anatomy(self._facts.to_json_dict(self._updates.optimizers))
+
+    def _file(self, step: VitalsStep, now: float) -> None:
         if step.schedule is not None:
             self._switch.on = False
             for activations in self._activations:
@@ -149,8 +158,6 @@ class Vitals:
             step.taken.pack.seal()
             self._landing.append(step)
         self._file_landed()
-        if self._facts.is_due(step.step):
-            self._put_anatomy(self._facts.to_json_dict(self._updates.optimizers))
         if step.schedule is not None:
             step.schedule.spend(step.spent + time.perf_counter() - now)
 
@@ -166,7 +173,7 @@ class Vitals:
     @guarded
     @torch.no_grad()
     def _on_loss(self, call: LossCall) -> None:
-        step = self._step
+        step = self._running.get()
         if step is None or in_backward():
             return
         began = time.perf_counter()
@@ -194,19 +201,17 @@ class _StepTimes:
     """How long training steps last that follow one another, since it was last asked."""
 
     def __init__(self) -> None:
-        self._last: VitalsStep | None = None
+        self._last: tuple[bool, float, int] = (False, 0.0, 0)
         self._seconds = 0.0
         self._num_steps = self._num_samples = 0
 
-    def begin(self, step: VitalsStep, schedule: Schedule) -> None:
-        last, self._last = self._last, step
-        if last is None or not (last.trains and step.trains):
-            return  # what lies between a training step and an evaluation belongs to neither
-        seconds = step.began - last.began
-        schedule.pass_time(seconds)
-        self._seconds += seconds
-        self._num_steps += 1
-        self._num_samples += last.batch_size
+    def begin(self, trains: bool, now: float, batch_size: int) -> None:
+        trained, began, last_size = self._last
+        self._last = (trains, now, batch_size)
+        if trained and trains:  # what lies between training and evaluation belongs to neither
+            self._seconds += now - began
+            self._num_steps += 1
+            self._num_samples += last_size
 
     def figures(self, step: VitalsStep) -> dict[str, float]:
         found = {"batch_size": float(step.batch_size)} if step.batch_size else {}
@@ -220,8 +225,9 @@ class _StepTimes:
 
 def _first_tensor(given: tuple[Any, ...]) -> Tensor | None:
     args, kwargs = given
-    if args and isinstance(args[0], Tensor):
-        return args[0]
+    first = args[0] if args else next(iter(kwargs.values()), None)
+    if isinstance(first, Tensor):
+        return first
     return next(iter(tensors_in(args, kwargs)), None)
 
 

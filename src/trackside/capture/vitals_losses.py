@@ -3,13 +3,14 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from inspect import signature
+from types import FrameType
 from typing import Any
 
 from torch import Tensor
 from torch.nn import functional
 from torch.nn.modules.loss import _Loss
 
-from trackside.capture.functional_losses import listen, stop_listening
+from trackside.capture.functional_losses import caller_in, listen, stop_listening
 from trackside.capture.taps import Switch
 from trackside.capture.values import readable
 
@@ -45,13 +46,14 @@ class LossCalls:
     def remove(self) -> None:
         stop_listening(self._on_call)
 
-    def _on_call(self, name: str, args: Any, kwargs: Any, caller: Any, result: Any) -> None:
+    def _on_call(self, name: str, args: Any, kwargs: Any, frame: FrameType, result: Any) -> None:
         if not self._switch.on or name not in _ARGUMENTS:
             return
         given = _ARGUMENTS[name].bind(*args, **kwargs).arguments
         prediction, target = _tensor(given["input"]), _tensor(given["target"])
         if prediction is None or target is None or not prediction.numel():
             return
+        caller = caller_in(frame)
         self._take(
             LossCall(
                 function=name,

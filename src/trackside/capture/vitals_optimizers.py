@@ -17,6 +17,7 @@ from torch.optim import Optimizer
 from trackside.capture.values import readable
 from trackside.capture.vitals_measures import norms_of, sample_parameter
 from trackside.capture.vitals_pack import Figures, Finish, Pack
+from trackside.capture.vitals_schedule import Schedule
 
 Saw = Callable[[list[Tensor], Any], None]
 """Gets the parameters that had a gradient, and the norm of each, once they have landed."""
@@ -87,15 +88,18 @@ class WatchedOptimizer:
 
     index: int
     optimizer: "weakref.ref[Optimizer]"
+    schedule: Schedule = field(default_factory=Schedule)
     num_steps: int = 0
     num_backwards: int = 0
     """Since its last step, as far as they reached its parameters, where it was looked at."""
     backwards_per_step: dict[int, int] = field(default_factory=dict)
+    is_due: bool = True
+    """Whether its next step is one whose gradients and update are looked at."""
     is_taken: bool = False
-    """Whether the step that runs is one whose gradients and update are looked at."""
-    began: float = 0.0
-    """When its last step did."""
+    """Whether the step that runs is one of those."""
     spent: float = 0.0
+    _looked: tuple[int, float] | None = None
+    """Number and time of the last step that was looked at."""
     _probes: list[_Probe] = field(default_factory=list)
     _leftovers: list[list[Tensor]] = field(default_factory=list)
     """For each backward since its last step that reached them, the norms of its gradients from
@@ -109,6 +113,14 @@ class WatchedOptimizer:
 
     def parameters(self) -> list[Tensor]:
         return [parameter for group in self.groups() for parameter in group["params"]]
+
+    def look(self, now: float) -> None:
+        """The step that begins is looked at."""
+        self.is_taken = True
+        if self._looked is not None and self.num_steps > self._looked[0]:
+            number, at = self._looked
+            self.schedule.pass_time((now - at) / (self.num_steps - number))
+        self._looked = (self.num_steps, now)
 
     @torch.no_grad()
     def before_backward(self) -> None:
@@ -128,11 +140,14 @@ class WatchedOptimizer:
 
     def count_step(self) -> None:
         self.num_steps += 1
-        self._leftovers = []
-        if self._probes and self.is_taken:
-            count = self.num_backwards
-            self.backwards_per_step[count] = self.backwards_per_step.get(count, 0) + 1
-        self.num_backwards = 0
+        if self.is_taken:
+            self._leftovers = []
+            if self._probes:
+                count = self.num_backwards
+                self.backwards_per_step[count] = self.backwards_per_step.get(count, 0) + 1
+            self.num_backwards = 0
+            self.is_taken = False
+        self.is_due = self.num_steps >= self.schedule.next
         if self.num_steps <= 2 or self.num_steps & (self.num_steps - 1) == 0:
             self._choose_probes()
 

@@ -3,43 +3,52 @@
 from collections import deque
 from statistics import median
 
+FIRST = 10
+"""Steps at the start that are all taken, whatever they cost."""
 DENSE = 50
-"""Steps at the start of which every one is taken."""
-WIDEST = 50
-"""No more steps than this lie between two that are taken, whatever they cost."""
+"""Steps at the start that are all taken, unless that costs more than `ALLOWANCE`."""
+ALLOWANCE = 0.1
+"""Seconds, for each of the two schedules: steps, and updates of the weights."""
 SHARE = 0.005
-"""Of training's time, for each of the two schedules: steps, and updates of the weights."""
+"""Of training's time, for each of the two, once the start is over."""
+_GROWTH = 4
+"""An interval is not longer than the steps so far over this: a short training is seen, too."""
 _REMEMBERED = 11
 """Costs whose median counts; a single one may hold a pause of the whole machine."""
 
 
 class Schedule:
-    """Counts from 0. `spend` tells what the steps that were taken cost, `pass_time` how long
-    all of them last."""
+    """Counts from 0. `spend` tells what a step that was taken cost, `pass_time` how long steps
+    last since the last one was taken."""
 
     def __init__(self, share: float = SHARE) -> None:
+        self.next = 0
+        """The step that is taken next."""
         self._share = share
-        self._next = 0
+        self._spent = 0.0
         self._costs: deque[float] = deque(maxlen=_REMEMBERED)
         self._durations: deque[float] = deque(maxlen=_REMEMBERED)
 
     def is_due(self, count: int) -> bool:
-        return count >= self._next
+        return count >= self.next
 
     def take(self, count: int) -> None:
         """The step is taken; says when the next one is."""
-        self._next = count + (1 if count + 1 < DENSE else self.interval)
+        is_start = count + 1 < FIRST or (count + 1 < DENSE and self._spent < ALLOWANCE)
+        self.next = count + (1 if is_start else min(self.interval, max(1, count // _GROWTH)))
 
     def spend(self, seconds: float) -> None:
+        self._spent += seconds
         self._costs.append(seconds)
 
     def pass_time(self, seconds: float) -> None:
+        """Of one step; the mean of several will do."""
         self._durations.append(seconds)
 
     @property
     def interval(self) -> int:
-        """Steps from one that is taken to the next, once the start is over."""
+        """Steps from one that is taken to the next that what they cost asks for."""
         if not self._costs or not self._durations:
-            return WIDEST
+            return DENSE
         affordable = median(self._durations) * self._share
-        return max(1, min(WIDEST, -int(-median(self._costs) // max(affordable, 1e-9))))
+        return max(1, -int(-median(self._costs) // max(affordable, 1e-9)))

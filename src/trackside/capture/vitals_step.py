@@ -1,5 +1,6 @@
 """One step as vitals see it, and what was found in it."""
 
+import time
 from dataclasses import dataclass, field
 
 from trackside.capture.modes import ModeKeys
@@ -32,11 +33,9 @@ class VitalsStep:
     mode: ModeKeys
     mode_step: int
     trains: bool
-    began: float
-    """On the clock of `perf_counter`."""
-    time: float
-    """Seconds since the epoch."""
     batch_size: int = 0
+    time: float = field(default_factory=time.time)
+    """Seconds since the epoch."""
     schedule: Schedule | None = None
     """Set when the step is one whose forward is looked at."""
     spent: float = 0.0
@@ -51,6 +50,25 @@ class VitalsStep:
     def record(self, figures: Figures) -> StepRecord:
         scalars = {f"{VITALS}{name}": value for name, value in figures.items()}
         return StepRecord(self.step, self.mode.name, self.mode_step, self.time, scalars=scalars)
+
+
+class RunningStep:
+    """The step that runs. It is made when something is filed in it: in most steps nothing is."""
+
+    def __init__(self) -> None:
+        self.facts: tuple[int, ModeKeys, int, bool, int] | None = None
+        """The first fields of the step; None while none runs."""
+        self._step: VitalsStep | None = None
+
+    def get(self) -> VitalsStep | None:
+        if self._step is None and self.facts is not None:
+            self._step = VitalsStep(*self.facts)
+        return self._step
+
+    def end(self) -> VitalsStep | None:
+        """It, if it was made."""
+        step, self._step, self.facts = self._step, None, None
+        return step
 
 
 def curves_of(figures: Figures) -> Figures:

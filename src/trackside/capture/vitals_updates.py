@@ -5,7 +5,6 @@ An update of the weights has a schedule of its own: with gradient accumulation m
 
 import time
 import weakref
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -21,22 +20,23 @@ from torch.optim.optimizer import (
 from trackside.capture.anatomy_facts import AnatomyFacts
 from trackside.capture.failures import Failures, guarded
 from trackside.capture.vitals_optimizers import WatchedOptimizer
-from trackside.capture.vitals_schedule import Schedule
-from trackside.capture.vitals_step import VitalsStep
+from trackside.capture.vitals_step import RunningStep, VitalsStep
 from trackside.capture.wrapping import Wrapping
 
 
 class Updates:
-    """`current` gives the step that runs, into which everything is filed."""
+    """Files everything into the step that is `running`.
 
-    def __init__(
-        self, failures: Failures, facts: AnatomyFacts, current: Callable[[], VitalsStep | None]
-    ) -> None:
+    What is called in every step returns at once where nothing is looked at; the rest is guarded.
+    """
+
+    def __init__(self, failures: Failures, facts: AnatomyFacts, running: RunningStep) -> None:
         self.failures = failures
         self._facts = facts
-        self._current = current
+        self._running = running
         self._optimizers: dict[int, WatchedOptimizer] = {}
-        self._schedules: dict[int, Schedule] = {}
+        self._num_optimizers = 0
+        self._is_any_due = False
         self._scaler: weakref.ref[Any] | None = None
         self._wrapping = Wrapping()
         self._handles: list[Any] = []
@@ -62,41 +62,49 @@ class Updates:
         for handle in self._handles:
             handle.remove()
 
-    @guarded
     def _before_backward(self, *_: Any, **__: Any) -> None:
-        if self._current() is None:
-            return
-        self._facts.see_backward()
+        if self._running.facts is not None:
+            self._facts.see_backward()
+            if self._is_any_due:
+                self._look_before_backward()
+
+    def _after_backward(self, *_: Any, **__: Any) -> None:
+        if self._is_any_due:
+            self._look_after_backward()
+
+    @guarded
+    def _look_before_backward(self) -> None:
         for watched in self._optimizers.values():
-            if self._schedules[watched.index].is_due(watched.num_steps):
+            if watched.is_due:
                 watched.before_backward()
 
     @guarded
-    def _after_backward(self, *_: Any, **__: Any) -> None:
+    def _look_after_backward(self) -> None:
         for watched in self._optimizers.values():
-            if self._schedules[watched.index].is_due(watched.num_steps):
+            if watched.is_due:
                 watched.after_backward()
 
     def _before_optimizer(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
-        self._begin_update(optimizer, has_closure(args, kwargs))
+        watched = self._known(optimizer)
+        if watched is None or watched.is_due:
+            self._begin_update(optimizer, has_closure(args, kwargs))
 
     def _after_optimizer(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
-        self._end_update(optimizer, has_closure(args, kwargs))
+        watched = self._known(optimizer)
+        if watched is None or watched.is_taken:
+            self._end_update(optimizer, has_closure(args, kwargs))
+        else:
+            self._count(watched)
 
     @guarded
     def _begin_update(self, optimizer: Optimizer, with_closure: bool) -> None:
         began = time.perf_counter()
         watched = self._watched(optimizer)
-        schedule = self._schedules[watched.index]
-        if watched.began:
-            schedule.pass_time(began - watched.began)
-        watched.began = began
-        watched.is_taken = schedule.is_due(watched.num_steps)
-        if watched.is_taken:
-            watched.keep_weights()
-            step = self._current()
-            if step is not None and not with_closure:
-                self._take_gradients(step, watched)
+        watched.look(began)
+        watched.keep_weights()
+        step = self._running.get()
+        if step is not None and not with_closure:
+            self._take_gradients(step, watched)
         watched.spent = time.perf_counter() - began
 
     @guarded
@@ -104,16 +112,21 @@ class Updates:
         """With a closure the gradients are there when `step` returns, and not before."""
         began = time.perf_counter()
         watched = self._watched(optimizer)
-        step = self._current()
+        step = self._running.get()
         if watched.is_taken and step is not None:
             if with_closure:
                 self._take_gradients(step, watched)
             taken = step.take()
             watched.take_update(taken.pack, taken.totals)
-            schedule = self._schedules[watched.index]
-            schedule.take(watched.num_steps)
-            schedule.spend(watched.spent + time.perf_counter() - began)
+            watched.schedule.spend(watched.spent + time.perf_counter() - began)
+            watched.schedule.take(watched.num_steps)
+        self._count(watched)
+
+    @guarded
+    def _count(self, watched: WatchedOptimizer) -> None:
         watched.count_step()
+        if watched.is_due != self._is_any_due:
+            self._is_any_due = any(each.is_due for each in self._optimizers.values())
 
     @torch.no_grad()
     def _take_gradients(self, step: VitalsStep, watched: WatchedOptimizer) -> None:
@@ -127,13 +140,17 @@ class Updates:
         if isinstance(scale, Tensor):
             taken.pack.add_named(["grad_scale"], [scale.reshape(()).clone()])
 
-    def _watched(self, optimizer: Optimizer) -> WatchedOptimizer:
+    def _known(self, optimizer: Optimizer) -> WatchedOptimizer | None:
         watched = self._optimizers.get(id(optimizer))
-        if watched is None or watched.optimizer() is not optimizer:
-            watched = WatchedOptimizer(len(self._schedules), weakref.ref(optimizer))
+        return watched if watched is not None and watched.optimizer() is optimizer else None
+
+    def _watched(self, optimizer: Optimizer) -> WatchedOptimizer:
+        watched = self._known(optimizer)
+        if watched is None:
+            watched = WatchedOptimizer(self._num_optimizers, weakref.ref(optimizer))
+            self._num_optimizers += 1
             self._optimizers[id(optimizer)] = watched
-            self._schedules[watched.index] = Schedule()
-            self._facts.is_changed = True
+            self._is_any_due = self._facts.is_changed = True
         return watched
 
     @guarded

@@ -11,7 +11,7 @@ from torch.nn.modules.loss import _Loss
 from trackside.capture.names import Names
 from trackside.capture.open_step import OpenStep
 from trackside.capture.plan import CapturePlan, Origin, Treatment
-from trackside.capture.taps import GradientTaps, ModuleTap, Switch, Take
+from trackside.capture.taps import ModuleTap, Switch, Take
 
 Columns = tuple[str, ...]
 Named = list[tuple[str, Tensor]]
@@ -32,10 +32,12 @@ class WatchedModel:
         self.names = names
         self.parameters: Named = list(names.parameters())
         self.gradients = [(f"gradient/{name}", p) for name, p in self.parameters]
+        self.has_flat_gradients = any(hasattr(p, "_fsdp_flattened") for _, p in self.parameters)
+        """Those of the first FSDP: hooks of its parameters do not fire, and what it leaves in
+        `.grad` is there when a whole group of them has been reduced."""
         self._parameters: dict[int, Sorted] = {}
         self._gradients: dict[int, Sorted] = {}
         self._switch = Switch()
-        self._gradient_taps = GradientTaps(self.gradients)
         self._activation_mask = 0
         self._handles: list[Any] = []
 
@@ -47,8 +49,8 @@ class WatchedModel:
             self.parameters[:] = self.names.parameters()
             self.gradients[:] = [(f"gradient/{name}", p) for name, p in self.parameters]
         for name, module in self.names.modules():
-            if isinstance(module, torch.jit.ScriptModule):
-                continue  # takes no hooks
+            if isinstance(module, torch.jit.ScriptModule) and module is not self.names.module:
+                continue  # is never called from Python
             origin = Origin.LOSS if isinstance(module, _Loss) else Origin.ACTIVATION
             wanted = plan.wanted_of_module(name, origin)
             if wanted:
@@ -66,25 +68,21 @@ class WatchedModel:
             self._parameters[step.mask] = wanted
         _take(wanted, step)
 
-    def switch_gradients(
-        self, plan: CapturePlan, mask: int, take: Callable[[str, Tensor, Tensor], None]
-    ) -> None:
-        """Taps on parameters are there exactly while some gradient is wanted."""
-        wanted = self._wanted_gradients(plan, mask)
-        self._gradient_taps.switch(bool(wanted.treatments), take)
+    def wants_gradients(self, plan: CapturePlan, mask: int) -> bool:
+        return bool(self._sorted_gradients(plan, mask).treatments)
 
-    def take_gradients(self, plan: CapturePlan, step: OpenStep) -> None:
-        """All that are there, as they are now."""
-        wanted = self._wanted_gradients(plan, step.mask)
-        _take(wanted, step, value=lambda parameter: parameter.grad)
+    def take_gradients(
+        self, plan: CapturePlan, step: OpenStep, gradient: Callable[[Tensor], Tensor | None]
+    ) -> None:
+        """All that are there, as `gradient` gives them for a parameter."""
+        _take(self._sorted_gradients(plan, step.mask), step, gradient)
 
     def remove(self) -> None:
         self._switch.on = False
-        self._gradient_taps.switch(False, lambda *_: None)
         for handle in self._handles:
             handle.remove()
 
-    def _wanted_gradients(self, plan: CapturePlan, mask: int) -> Sorted:
+    def _sorted_gradients(self, plan: CapturePlan, mask: int) -> Sorted:
         wanted = self._gradients.get(mask)
         if wanted is None:
             trainable = [(name, p) for name, p in self.gradients if p.requires_grad]

@@ -1,5 +1,6 @@
 from trackside.capture.collection import Collection, CollectionKeys
-from trackside.capture.hook import Hook, del_hook, get_hook, set_hook
+from trackside.capture.current_hook import del_hook, set_hook
+from trackside.capture.hook import Hook, get_hook
 from trackside.capture.modes import ModeKeys as modes
 from trackside.capture.reduction_config import ReductionConfig
 from trackside.capture.save_config import SaveConfig, SaveConfigMode

@@ -1,6 +1,6 @@
-"""Build hook: compiles the event-file scanner where a C compiler is at hand.
+"""Build hook: compiles the event-file scanner and the reductions where a C compiler is at hand.
 
-Without one the installation goes on, and `trackside.curves` does the same with numpy.
+Without one the installation goes on: `curves` then does the same with numpy, `capture` with torch.
 """
 
 import os
@@ -13,19 +13,23 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-SOURCE = Path("src", "trackside", "curves", "scan.c")
+SOURCES = (
+    Path("src", "trackside", "curves", "scan.c"),
+    Path("src", "trackside", "capture", "reduce.c"),
+)
 
 
-class ScanBuildHook(BuildHookInterface):  # type: ignore[type-arg]
+class NativeBuildHook(BuildHookInterface):  # type: ignore[type-arg]
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         if self.target_name != "wheel":
             return
-        source = Path(self.root, SOURCE)
-        library = source.with_suffix(".so")
-        if not compiled(source, library):
-            self.app.display_warning("No C compiler: event files are read with numpy, more slowly.")
+        made = [source for source in SOURCES if compiled(Path(self.root, source))]
+        for source in SOURCES:
+            if source not in made:
+                self.app.display_warning(f"{source.name} was not compiled: slower without.")
+        if not made:
             return
-        build_data["artifacts"].append(f"/{SOURCE.with_suffix('.so').as_posix()}")
+        build_data["artifacts"] += [f"/{each.with_suffix('.so').as_posix()}" for each in made]
         if version != "editable":
             platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
             # No part of Python's own interface is used, so any version of Python will do.
@@ -33,7 +37,8 @@ class ScanBuildHook(BuildHookInterface):  # type: ignore[type-arg]
             build_data["pure_python"] = False
 
 
-def compiled(source: Path, library: Path) -> bool:
+def compiled(source: Path) -> bool:
+    library = source.with_suffix(".so")
     compiler = shlex.split(os.environ.get("CC", "cc"))
     made = library.with_suffix(f".{os.getpid()}")
     command = [*compiler, "-O3", "-std=gnu99", "-shared", "-fPIC", "-o", str(made), str(source)]
@@ -47,4 +52,4 @@ def compiled(source: Path, library: Path) -> bool:
 
 
 if __name__ == "__main__":
-    sys.exit(not compiled(SOURCE, SOURCE.with_suffix(".so")))
+    sys.exit(sum(not compiled(source) for source in SOURCES))
