@@ -19,7 +19,7 @@ class Member:
 
     path: str
     kind: type
-    """str, int, bool, dict (string to string), tuple (of `of`) or a dataclass of members."""
+    """str, int, float, bool, dict (string to string), tuple (of `of`) or a dataclass of members."""
     of: type | None = None
     pattern: str = ""
     says: str = ""
@@ -80,7 +80,7 @@ def write(record: Any) -> dict[str, Any]:
             value = [write(item) if hasattr(item, "__slots__") else item for item in value]
         elif spec.kind is dict:
             value = dict(value)
-        elif spec.kind not in (str, int, bool):
+        elif spec.kind not in (str, int, float, bool):
             value = write(value)
         *parents, last = spec.path.split(".")
         inner = out
@@ -126,6 +126,8 @@ def _read_value(spec: Member, value: Any, here: str, violations: list[Violation]
         return _read_text(spec, value, here, violations)
     if spec.kind is int:
         return _read_number(spec, value, here, violations)
+    if spec.kind is float:
+        return _read_real(value, here, violations)
     if spec.kind is bool:
         if not isinstance(value, bool):
             violations.append(Violation(here, value, "must be true or false"))
@@ -160,6 +162,12 @@ def _read_number(spec: Member, value: Any, here: str, violations: list[Violation
         violations.append(Violation(here, value, "must be a whole number"))
     else:
         _check_size(spec, value, value, "", here, violations)
+    return value
+
+
+def _read_real(value: Any, here: str, violations: list[Violation]) -> Any:
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        violations.append(Violation(here, value, "must be a number"))
     return value
 
 
@@ -205,12 +213,13 @@ def _check_size(
     spec: Member, value: Any, size: int, unit: str, here: str, violations: list[Violation]
 ) -> None:
     shown = f" {unit}" if unit else ""
+    what = "length" if unit else "value"
     if spec.least is not None and size < spec.least:
-        constraint = f"Member must have value greater than or equal to {spec.least}"
+        constraint = f"Member must have {what} greater than or equal to {spec.least}"
         advice = f"must be at least {spec.least}{shown}"
         violations.append(Violation(here, value, advice, constraint=constraint))
     if spec.most is not None and size > spec.most:
-        constraint = f"Member must have value less than or equal to {spec.most}"
+        constraint = f"Member must have {what} less than or equal to {spec.most}"
         advice = f"must be at most {spec.most}{shown}"
         violations.append(Violation(here, value, advice, constraint=constraint))
 

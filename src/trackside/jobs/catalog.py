@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from trackside.errors import JobError, ObjectNotFound
-from trackside.jobs.index import MEMORY, Index, JobSummary, opened, set_aside
+from trackside.jobs.index import MEMORY, Index, JobSummary, Page, opened, set_aside
 from trackside.jobs.records import UNREADABLE, publish_journal, read_stored_history
 from trackside.journal import Journal
 from trackside.layout import Home, JobKeys
@@ -38,6 +38,35 @@ class Catalog:
 
     def find(self, name: str) -> JobSummary | None:
         return self._look(lambda index: index.find(name))
+
+    def page(self, page: Page) -> list[JobSummary]:
+        """Looks only at the folders of jobs that had not ended; `refresh` finds those of others."""
+
+        def use(index: Index) -> list[JobSummary]:
+            self._refresh_unfinished(index)
+            return index.page(page)
+
+        return self._look(use, refresh=False)
+
+    def name_in_any_case(self, name: str) -> str | None:
+        """See `Index.name_in_any_case`."""
+        return self._look(lambda index: index.name_in_any_case(name), refresh=False)
+
+    def starting(self, text: str, most: int) -> list[str]:
+        """See `Index.starting`."""
+        return self._look(lambda index: index.starting(text, most), refresh=False)
+
+    def refresh(self) -> None:
+        self._look(lambda index: None)
+
+    def add(self, name: str) -> None:
+        """A job that was just submitted: for whoever reads a page next."""
+        row = self._read_folder(name, None)
+        if row is not None:
+            self._look(lambda index: index.put([row]), refresh=False)
+
+    def forget(self, name: str) -> None:
+        self._look(lambda index: index.put([], forget=[name]), refresh=False)
 
     def reindex(self, locations: Sequence[str]) -> int:
         """Forget everything, then read the folders and every job below these locations."""
@@ -117,6 +146,16 @@ class Catalog:
         gone = [name for name, row in present.items() if row is None and name in unfinished]
         if changed or gone:
             index.put(changed, forget=gone)
+
+    def _refresh_unfinished(self, index: Index) -> None:
+        changed = []
+        for name, known in index.unfinished().items():
+            if self.home.job(name).journal.exists():
+                row = self._read_folder(name, known)
+                if row is not None and row != known:
+                    changed.append(row)
+        if changed:
+            index.put(changed)
 
     def _folder_names(self) -> set[str]:
         try:

@@ -19,36 +19,47 @@ REGION = "local"
 ROLE_ARN = f"arn:aws:iam::{ACCOUNT}:role/trackside"
 """Told when a job names no role: clients that attach to a job insist on one."""
 
+RULE_JOB_PART = 26
+"""Characters that a rule's job takes from the names of the job and of the configuration."""
+
 _NOT_ECHOED = ("Tags", "Trackside")
 
 
-def arn(name: str) -> str:
-    return f"arn:aws:sagemaker:{REGION}:{ACCOUNT}:training-job/{name.lower()}"
+def arn(name: str, region: str = REGION) -> str:
+    return f"arn:aws:sagemaker:{region}:{ACCOUNT}:training-job/{name.lower()}"
 
 
-def rule_arn(job: str, rule: RuleKey) -> str:
-    """The original gives each rule a processing job of its own; ours has the same form."""
+def rule_job(job: str, rule: RuleKey) -> str:
+    """The original gives each rule a processing job of its own; ours has a name of that form."""
     is_profiler, configuration = rule
     number = zlib.crc32(f"{job} {'profiler ' * is_profiler}{configuration}".encode())
-    name = f"{job[:26]}-{configuration}-{number:08x}".lower()
-    return f"arn:aws:sagemaker:{REGION}:{ACCOUNT}:processing-job/{name}"
+    return f"{job[:RULE_JOB_PART]}-{configuration[:RULE_JOB_PART]}-{number:08x}"
+
+
+def rule_arn(job: str, rule: RuleKey, region: str = REGION) -> str:
+    name = rule_job(job, rule).lower()
+    return f"arn:aws:sagemaker:{region}:{ACCOUNT}:processing-job/{name}"
 
 
 def describe(
-    record: Record, metrics: JobMetrics, evaluations: Sequence[Evaluation] = ()
+    record: Record,
+    metrics: JobMetrics,
+    evaluations: Sequence[Evaluation] = (),
+    *,
+    region: str = REGION,
 ) -> dict[str, Any]:
     """Times are aware datetimes, as boto3 gives; members that do not apply are left out."""
     request = record.spec.to_request()
     return {
         "TrainingJobName": record.spec.name,
-        "TrainingJobArn": arn(record.spec.name),
+        "TrainingJobArn": arn(record.spec.name, region),
         "RoleArn": ROLE_ARN,
         **{key: value for key, value in request.items() if key not in _NOT_ECHOED},
         "ModelArtifacts": {"S3ModelArtifacts": _model(record)},
         **_state(record.history),
         **_times(record.history),
         **_profiling(record),
-        **_rules(record, evaluations),
+        **_rules(record, evaluations, region),
         **_final_metrics(metrics.totals),
         "Trackside": _trackside(record, request["Trackside"], metrics),
     }
@@ -105,7 +116,7 @@ def _profiling(record: Record) -> dict[str, Any]:
     return {"ProfilingStatus": "Disabled" if record.spec.profiler.disabled else "Enabled"}
 
 
-def _rules(record: Record, evaluations: Sequence[Evaluation]) -> dict[str, Any]:
+def _rules(record: Record, evaluations: Sequence[Evaluation], region: str) -> dict[str, Any]:
     """One item for each configured rule, in the order of the request."""
     told = {}
     for member, is_profiler in (
@@ -113,7 +124,7 @@ def _rules(record: Record, evaluations: Sequence[Evaluation]) -> dict[str, Any]:
         ("ProfilerRuleEvaluationStatuses", True),
     ):
         items = [
-            _evaluation(record.spec.name, each)
+            _evaluation(record.spec.name, each, region)
             for each in evaluations
             if each.is_profiler is is_profiler
         ]
@@ -122,10 +133,10 @@ def _rules(record: Record, evaluations: Sequence[Evaluation]) -> dict[str, Any]:
     return told
 
 
-def _evaluation(job: str, evaluation: Evaluation) -> dict[str, Any]:
+def _evaluation(job: str, evaluation: Evaluation, region: str) -> dict[str, Any]:
     told = {
         "RuleConfigurationName": evaluation.configuration,
-        "RuleEvaluationJobArn": rule_arn(job, evaluation.key),
+        "RuleEvaluationJobArn": rule_arn(job, evaluation.key, region),
         "RuleEvaluationStatus": str(evaluation.status),
         "LastModifiedTime": _moment(evaluation.modified),
     }

@@ -7,6 +7,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,12 @@ MIGRATIONS = (
         ended REAL
     ) WITHOUT ROWID;
     CREATE INDEX jobs_by_creation ON jobs (created, name);
+    """,
+    """
+    CREATE INDEX jobs_by_status ON jobs (status, created, name);
+    CREATE INDEX jobs_by_modification ON jobs (modified, name);
+    CREATE INDEX jobs_by_any_case ON jobs (name COLLATE NOCASE);
+    CREATE INDEX jobs_unfinished ON jobs (created) WHERE ended IS NULL;
     """,
 )
 """Each brings the file one `user_version` further. Never edited, only added to."""
@@ -66,6 +73,51 @@ class JobSummary:
         return Status(self.status).is_final
 
 
+class Order(Enum):
+    """What a listing may be sorted by; each ends in the name, so that no two jobs are equal."""
+
+    NAME = ("name",)
+    CREATED = ("created", "name")
+    MODIFIED = ("modified", "name")
+    STATUS = ("status", "created", "name")
+
+    def key(self, row: JobSummary) -> tuple[Any, ...]:
+        """Where a listing in this order goes on after this row."""
+        return tuple(getattr(row, column) for column in self.value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """A part of a listing. Bounds of time are exclusive, seconds since the epoch."""
+
+    order: Order = Order.CREATED
+    descending: bool = True
+    limit: int = 100
+    after: tuple[Any, ...] | None = None
+    """The `key` of the last row of the page before."""
+    status: str | None = None
+    name_contains: str | None = None
+    name_starts: str | None = None
+    created_after: float | None = None
+    created_before: float | None = None
+    modified_after: float | None = None
+    modified_before: float | None = None
+    alive_since: float | None = None
+    """Only jobs that had not ended before."""
+
+
+_CONDITIONS = {
+    "status": "status = ?",
+    "name_contains": "instr(name, ?) > 0",
+    "name_starts": "name GLOB ? || '*'",
+    "created_after": "created > ?",
+    "created_before": "created < ?",
+    "modified_after": "modified > ?",
+    "modified_before": "modified < ?",
+    "alive_since": "coalesce(ended, 9e99) >= ?",
+}
+
+
 class Index:
     """One open index; see `opened`."""
 
@@ -82,6 +134,32 @@ class Index:
     def find(self, name: str) -> JobSummary | None:
         rows = self._query("SELECT * FROM jobs WHERE name = ?", name)
         return next((JobSummary(*row) for row in rows), None)
+
+    def page(self, page: Page) -> list[JobSummary]:
+        """As many steps as rows, whatever the number of jobs, where conditions let most through."""
+        given = {name: getattr(page, name) for name in _CONDITIONS}
+        conditions = [_CONDITIONS[name] for name, value in given.items() if value is not None]
+        values = [value for value in given.values() if value is not None]
+        columns = ", ".join(page.order.value)
+        if page.after is not None:
+            places = ", ".join("?" * len(page.order.value))
+            conditions.append(f"({columns}) {'<' if page.descending else '>'} ({places})")
+            values += page.after
+        where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+        direction = " DESC" if page.descending else ""
+        order = ", ".join(f"{column}{direction}" for column in page.order.value)
+        sql = f"SELECT * FROM jobs{where} ORDER BY {order} LIMIT ?"
+        return [JobSummary(*row) for row in self._query(sql, *values, page.limit)]
+
+    def name_in_any_case(self, name: str) -> str | None:
+        """The job's of exactly this name, else of one that differs in case only."""
+        sql = "SELECT name FROM jobs WHERE name = ? COLLATE NOCASE ORDER BY name = ? DESC LIMIT 1"
+        return next((found for (found,) in self._query(sql, name, name)), None)
+
+    def starting(self, text: str, most: int) -> list[str]:
+        """The names whose first `most` characters and a dash begin this text, in any case."""
+        sql = "SELECT name FROM jobs WHERE instr(lower(?), lower(substr(name, 1, ?)) || '-') = 1"
+        return [name for (name,) in self._query(sql, text, most)]
 
     def select(
         self,

@@ -19,11 +19,13 @@ from trackside.errors import (
 )
 from trackside.finding import Finding
 from trackside.jobs import failure, watch
+from trackside.jobs.amendments import note_tags, tags_of
 from trackside.jobs.artifacts import Artifact, artifacts_of
 from trackside.jobs.catalog import Catalog
 from trackside.jobs.curve_places import curve_places
-from trackside.jobs.describe import describe
-from trackside.jobs.index import JobSummary
+from trackside.jobs.delete import delete
+from trackside.jobs.describe import REGION, RULE_JOB_PART, describe, rule_job
+from trackside.jobs.index import JobSummary, Page
 from trackside.jobs.logs import LogLine, LogPosition, LogReader
 from trackside.jobs.placing import Launcher
 from trackside.jobs.reconcile import Reconciler
@@ -94,13 +96,41 @@ class Jobs:
             raise InvalidSpec([Violation("Trackside.Placement", spec.options.placement, advice)])
         Submission(anchored(spec), self._home, self._launcher, source, files or {}).submit()
 
-    def describe(self, name: str) -> dict[str, Any]:
+    def describe(self, name: str, *, region: str = REGION) -> dict[str, Any]:
         """What DescribeTrainingJob answers; what only Trackside knows is under `Trackside`."""
         if self._is_here(name):
             self._heal(name)
         record = self._record(name)
         metrics = read_metrics(record, self._home)
-        return describe(record, metrics, read_rules(record, self._home))
+        return describe(record, metrics, read_rules(record, self._home), region=region)
+
+    def record(self, name: str) -> Record:
+        """Spec and history as they are now; nobody is looked after."""
+        return self._record(name)
+
+    def evaluations(self, record: Record) -> list[Evaluation]:
+        """How far each rule of the job is, in the order of the request."""
+        return read_rules(record, self._home)
+
+    def tags(self, name: str) -> dict[str, str]:
+        return tags_of(self._record(name))
+
+    def change_tags(
+        self, name: str, *, put: Mapping[str, str] | None = None, remove: Sequence[str] = ()
+    ) -> dict[str, str]:
+        """Those that result."""
+        record = self._record(name)
+        note_tags(record, self._home, dict(put or {}), remove)
+        return tags_of(self._record(name))
+
+    def delete(self, name: str) -> None:
+        """Forget a job that has ended: its name is free again. What it made stays in storage.
+
+        `JobNotFinished` while anything of it still runs.
+        """
+        record = self._record(name)
+        delete(record, self._home)
+        self._catalog.forget(name)
 
     def stop(self, name: str) -> History:
         """Ask the job to end, and return where it stands: it ends by itself, within its grace.
@@ -148,6 +178,14 @@ class Jobs:
         reader = LogReader(record, self._home, host, after)
         return reader.lines(record.history.attempt, whole=True)
 
+    def settled_lines(
+        self, record: Record, host: str, after: LogPosition | None = None
+    ) -> Iterator[LogLine]:
+        """One host's log as far as no look at it later will tell another line or another time."""
+        places = {} if after is None else {host: after}
+        reader = LogReader(record, self._home, host, places, settled=True)
+        return reader.lines(record.history.attempt, whole=record.history.state.is_final)
+
     def follow(
         self,
         name: str,
@@ -187,6 +225,34 @@ class Jobs:
     def failure_of(self, name: str) -> JobFailed | None:
         """The error to raise for a job that failed; None for any other."""
         return failure.failure_of(self._record(name), self._home)
+
+    def page(self, page: Page) -> list[JobSummary]:
+        """Of jobs that are known; `refresh` finds those that other processes submitted.
+
+        For a server, which asks often: the number of jobs does not count.
+        """
+        return self._catalog.page(page)
+
+    def refresh(self, name: str | None = None) -> None:
+        """Take new jobs of other processes, or this one, into the index."""
+        if name is None:
+            self._catalog.refresh()
+        else:
+            self._catalog.add(name)
+
+    def name_in_any_case(self, name: str) -> str | None:
+        """As the job was called when this is how an ARN writes it."""
+        return self._catalog.name_in_any_case(name)
+
+    def find_rule_job(self, name: str) -> tuple[Record, Evaluation] | None:
+        """The rule evaluation that is told as a processing job of this name, in any case."""
+        for candidate in self._catalog.starting(name, RULE_JOB_PART):
+            record = self._record(candidate)
+            for evaluation in self.evaluations(record):
+                told = rule_job(record.spec.name, evaluation.key)
+                if told.lower() == name.lower():
+                    return record, evaluation
+        return None
 
     def list(
         self,

@@ -62,10 +62,14 @@ class LogReader:
         home: Home,
         host: str | None = None,
         after: Mapping[str, LogPosition] | None = None,
+        *,
+        settled: bool = False,
     ) -> None:
+        """`settled`: of a job that runs only lines whose time will never be told otherwise."""
         self._record = record
         self._home = home
         self._after = after or {}
+        self._settled = settled
         self._hosts = _chosen(record, host)
         self._streams: dict[tuple[int, str], Stream] = {}
 
@@ -100,7 +104,8 @@ class LogReader:
         start = self._start(host)
         place = _Place(host, attempt, start.offset if attempt == start.attempt else 0)
         if self._record.folder is not None:
-            return LocalStream(place, self._record.folder.host(host, attempt))
+            folder = self._record.folder.host(host, attempt)
+            return LocalStream(place, folder, settled=self._settled)
         return StoredStream(place, self._chunks(attempt, host))
 
     def _chunks(self, attempt: int, host: str) -> dict[int, Location]:
@@ -117,8 +122,9 @@ class LogReader:
 class LocalStream:
     """Reads the file the script writes."""
 
-    def __init__(self, place: "_Place", folder: HostFolder) -> None:
+    def __init__(self, place: "_Place", folder: HostFolder, *, settled: bool = False) -> None:
         self._place = place
+        self._settled = settled
         self._log = folder.log
         self._times = _Times(folder.log_times)
         self._seen_size = -1
@@ -134,7 +140,10 @@ class LocalStream:
             whole = whole or status.st_size == self._seen_size
             self._seen_size = status.st_size
             for data in _parts(file, self._place.offset, status.st_size, whole=whole):
-                yield self._place.line(self._times.at(self._place.offset, status.st_mtime), data)
+                time = self._times.at(self._place.offset)
+                if time is None and self._settled and not whole:
+                    return
+                yield self._place.line(status.st_mtime if time is None else time, data)
 
     def skip_to_last(self, size_bytes: int) -> None:
         size = self._log.stat().st_size if self._log.exists() else 0
@@ -195,12 +204,13 @@ class _Times:
         self._read_bytes = 0
         self._marks: deque[TimeMark] = deque()
 
-    def at(self, offset: int, default: float) -> float:
+    def at(self, offset: int) -> float | None:
+        """None when that has not been noted yet."""
         while self._marks and self._marks[0].size <= offset:
             self._marks.popleft()
         if not self._marks:
             self._read_on(offset)
-        return self._marks[0].time if self._marks else default
+        return self._marks[0].time if self._marks else None
 
     def _read_on(self, offset: int) -> None:
         """Up to the mark that is wanted, and some more for the offsets to come."""

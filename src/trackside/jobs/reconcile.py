@@ -111,7 +111,7 @@ class Reconciler:
         if rule_evaluator.is_done(rules) or rule_evaluator.may_live(rules):
             return
         spec = read_spec(folder)
-        if not rule_evaluator.is_wanted(spec) or _is_supervised(folder):
+        if not rule_evaluator.is_wanted(spec) or is_supervised(folder):
             return
         with locked(folder) as mine:
             if not mine or rule_evaluator.may_live(rules):
@@ -185,7 +185,7 @@ def _observe_host(
     )
 
 
-def _is_supervised(folder: JobFolder) -> bool:
+def is_supervised(folder: JobFolder) -> bool:
     places = folder.hosts.glob("*/*/supervisor.json")
     return any(_is_alive(HostFolder(path.parent)) for path in places)
 

@@ -2,7 +2,9 @@
 when that is gone, from object storage."""
 
 import json
+import time
 from dataclasses import dataclass
+from typing import Any
 
 from trackside.errors import JobNotFound, ObjectNotFound, TracksideError
 from trackside.journal import History, Journal, fold
@@ -98,6 +100,16 @@ def publish_journal(folder: JobFolder, home: Home) -> None:
     except ObjectNotFound:
         pass
     location.store.put(location.key, journal)
+
+
+def append_stored_note(keys: JobKeys, home: Home, what: str, **details: Any) -> None:
+    """As `Journal.note`, for a job whose folder is gone. Of two at once one may be lost."""
+    location = locate_object(keys.journal, home=home.root)
+    journal = location.store.get(location.key)
+    version = fold([json.loads(line) for line in journal.splitlines()]).version
+    note = {"kind": "note", "what": what, **details, "seq": version + 1, "time": time.time()}
+    line = json.dumps(note, separators=(",", ":")).encode() + b"\n"
+    location.store.put(location.key, journal + line)
 
 
 def has_source(spec: JobSpec, home: Home) -> bool:

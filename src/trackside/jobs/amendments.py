@@ -1,0 +1,31 @@
+"""What is changed about a job after it was submitted: its tags.
+
+`job.json` is what was asked for and stays so; changes are notes in the journal, in order.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from trackside.jobs.records import Record, append_stored_note, publish_journal
+from trackside.journal import Journal
+from trackside.layout import Home
+
+_TAGS = "tags"
+
+
+def tags_of(record: Record) -> dict[str, str]:
+    tags = {tag.key: tag.value for tag in record.spec.tags}
+    for note in record.history.notes:
+        if note.get("what") == _TAGS:
+            tags |= note["put"]
+            for key in note["removed"]:
+                tags.pop(key, None)
+    return tags
+
+
+def note_tags(record: Record, home: Home, put: Mapping[str, str], removed: Sequence[str]) -> None:
+    if record.folder is None:
+        append_stored_note(record.keys, home, _TAGS, put=dict(put), removed=list(removed))
+        return
+    Journal(record.folder.journal).note(_TAGS, put=dict(put), removed=list(removed))
+    if record.history.state.is_final:
+        publish_journal(record.folder, home)

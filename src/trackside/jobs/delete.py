@@ -1,0 +1,55 @@
+"""Forgets a job that has ended: its folder here and its record in storage.
+
+What the job made (model, output, checkpoints, tensors, event files under a TensorBoard location)
+is the user's and stays.
+"""
+
+import time
+
+from trackside import rule_evaluator
+from trackside.errors import JobNotFinished
+from trackside.jobs.curve_claims import release
+from trackside.jobs.reconcile import is_supervised
+from trackside.jobs.records import Record
+from trackside.jobs.submit import withdraw
+from trackside.layout import Home, JobFolder, JobKeys
+from trackside.storage.locate import locate
+
+_LAST_WORDS_SECONDS = 5.0
+"""A supervisor stores the journal after the end has been told, and leaves."""
+_LOOK_SECONDS = 0.05
+
+
+def delete(record: Record, home: Home) -> None:
+    """Storage first: a crash in between leaves a job that can be deleted again."""
+    if not record.history.state.is_final:
+        raise JobNotFinished(
+            f"Job {record.spec.name!r} is {record.history.state.secondary}. "
+            "Only jobs that have ended can be deleted; stop it first."
+        )
+    if record.folder is not None:
+        _await_quiet(record.folder)
+    _delete_record(record.keys, home)
+    release(record.spec, home)
+    if record.folder is not None:
+        withdraw(record.folder, home)
+
+
+def _await_quiet(folder: JobFolder) -> None:
+    deadline = time.monotonic() + _LAST_WORDS_SECONDS
+    while is_supervised(folder) or rule_evaluator.is_alive(folder.rules):
+        if time.monotonic() > deadline:
+            raise JobNotFinished(
+                f"Job {folder.root.name!r} has ended, but its last processes are still at work: "
+                "rules that read what it saved, or uploads. Delete it again in a while."
+            )
+        time.sleep(_LOOK_SECONDS)
+
+
+def _delete_record(keys: JobKeys, home: Home) -> None:
+    """`job.json` last: it is what makes the rest a job."""
+    folder = locate(keys.spec.rpartition("/")[0], home=home.root)
+    spec = locate(keys.spec, home=home.root)
+    others = [entry.key for entry in folder.store.list(f"{folder.key}/") if entry.key != spec.key]
+    folder.store.delete(others)
+    spec.store.delete([spec.key])
