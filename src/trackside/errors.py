@@ -19,6 +19,7 @@ TracksideError
 ├── DiskFull                no space left, with the folder and the way out
 ├── MissingExtra            a package that only this command needs is not installed
 ├── TensorBoardFailed       TensorBoard did not start, or ended
+├── ServerRefused           the server does not start as asked
 ├── ToolkitError            `train` cannot run the script as asked; the message is the failure text
 │   ├── CommandFailed       the script, or pip before it, ended with a code other than 0
 │   └── StoppedEarly        a stop signal came before the script was started
@@ -158,6 +159,10 @@ class MissingExtra(TracksideError):
 
 class TensorBoardFailed(TracksideError):
     code = "tensorboard_failed"
+
+
+class ServerRefused(TracksideError):
+    code = "server_refused"
 
 
 class ToolkitError(TracksideError):

@@ -53,8 +53,29 @@ class Home:
         """Environments made for a requirements.txt, by content."""
         return self.root / "overlays"
 
+    @property
+    def server(self) -> "ServerFolder":
+        return ServerFolder(self.root / "server")
+
     def job(self, name: str) -> "JobFolder":
         return JobFolder(self.jobs / name)
+
+
+@dataclass(frozen=True, slots=True)
+class ServerFolder:
+    """What a server keeps for itself; the access keys in it are `api/keys`' own."""
+
+    root: Path
+
+    @property
+    def address(self) -> Path:
+        """Where clients on this machine reach the server that was started last."""
+        return self.root / "address.json"
+
+    @property
+    def sdk_config(self) -> Path:
+        """What SageMaker's SDKs are to read: see `trackside env`."""
+        return self.root / "sagemaker-config.yaml"
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,6 +59,8 @@ class Settings:
     """auto, root, user or none: how the process sandbox makes its own /opt/ml."""
     python: str = _setting("TRACKSIDE_PYTHON", "")
     """The interpreter that runs scripts; the one Trackside runs in when empty."""
+    images: str = _setting("TRACKSIDE_IMAGES", "")
+    """PATTERN=PROGRAM,…: which interpreter stands for which training image."""
     rule_step_seconds: float = _setting("TRACKSIDE_RULE_STEP_SECONDS", 60.0)
     """How long a rule of the user's may take for one step."""
     rule_memory_gb: float = _setting("TRACKSIDE_RULE_MEMORY_GB", 2.0)

@@ -1,7 +1,9 @@
 """A real server in a thread, and real clients."""
 
+import signal
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,10 +13,15 @@ import pytest
 import uvicorn
 from botocore.config import Config
 
+from tests.jobs.conftest import ENVIRON, STAND_IN, identity_at
 from tests.waiting import until
+from trackside import processes
 from trackside.api.app import App
 from trackside.api.identity import Iam, Sts
 from trackside.api.keys import AccessKeys, Rights
+from trackside.api.services import Services
+from trackside.jobs.jobs import Jobs
+from trackside.settings import Settings
 
 REGION = "eu-central-1"
 
@@ -40,14 +47,39 @@ class Server:
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Server]:
     keys = AccessKeys(tmp_path / "server")
+    with running(App({"sts": Sts(), "iam": Iam()}, keys), keys) as server:
+        yield server
+
+
+@pytest.fixture
+def jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Jobs]:
+    """With stand-ins for supervisors, on a home of its own with embedded buckets."""
+    monkeypatch.setenv("TRACKSIDE_S3", "embedded")
+    settings = Settings.load({"TRACKSIDE_HOME": str(tmp_path / "home; echo 'x'")})
+    environ = {**ENVIRON, "TRACKSIDE_S3": "embedded"}
+    yield Jobs(settings, environ, supervisor_command=STAND_IN)
+    for path in settings.home.glob("jobs/*/hosts/*/*/supervisor.json"):
+        processes.send_signal(identity_at(path), signal.SIGKILL)
+
+
+@pytest.fixture
+def service(jobs: Jobs) -> Iterator[Server]:
+    """Everything that `trackside server` answers."""
+    keys = AccessKeys(jobs.settings.layout.server.root)
+    services = Services(jobs.settings, keys, {}, jobs=jobs)
+    with services, running(services.app, keys) as server:
+        yield server
+
+
+@contextmanager
+def running(app: App, keys: AccessKeys) -> Iterator[Server]:
     key, secret = keys.create("tests", Rights.ADMIN)
-    app = App({"sts": Sts(), "iam": Iam()}, keys)
     config = uvicorn.Config(app, port=0, log_config=None, lifespan="off")
-    running = uvicorn.Server(config)
-    thread = threading.Thread(target=running.run, daemon=True)
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
-    until(lambda: running.started)
-    port = running.servers[0].sockets[0].getsockname()[1]
+    until(lambda: server.started)
+    port = server.servers[0].sockets[0].getsockname()[1]
     yield Server(f"http://127.0.0.1:{port}", keys, key.id, secret)
-    running.should_exit = True
+    server.should_exit = True
     thread.join(10)

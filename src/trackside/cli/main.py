@@ -28,6 +28,9 @@ COMMANDS = (
     "artifacts",
     "upload",
     "reindex",
+    "server",
+    "keys",
+    "env",
 )
 """In the order of a job's life; each is the function of that name in the module of that name."""
 

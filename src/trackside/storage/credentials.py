@@ -69,6 +69,16 @@ def s3_access(environ: Mapping[str, str] | None = None) -> S3Access | None:
     return _access(environ, profile, endpoint)
 
 
+def keep_to_embedded_buckets(own_url: str) -> None:
+    """For a server that answers S3 itself: `s3://` must not lead it, or its jobs, back to it.
+
+    Another store that the environment names stays what `s3://` means.
+    """
+    named = next((url for name in ENDPOINT_VARIABLES if (url := os.environ.get(name))), own_url)
+    if not os.environ.get("TRACKSIDE_S3") and named.rstrip("/") == own_url:
+        os.environ["TRACKSIDE_S3"] = "embedded"
+
+
 @dataclass(frozen=True, slots=True)
 class _Profile:
     name: str

@@ -1,0 +1,65 @@
+"""A service asked in JSON: which operations there are, who may call them, and where they run.
+
+What an operation does is a plain function; it may block, so it never runs on the event loop.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from trackside.api.call import Call, Reply, ServiceError
+from trackside.api.identity import ACCOUNT, ROLE, unknown_operation
+from trackside.api.keys import AccessKey, Rights
+from trackside.api.protocols import JsonProtocol
+from trackside.errors import TracksideError
+
+Answer = Mapping[str, Any] | None
+"""None for an operation without output."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """What a caller wants of an operation."""
+
+    given: Mapping[str, Any]
+    region: str
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    needs: Rights
+    run: Callable[[Ask], Answer]
+
+
+class JsonService(JsonProtocol):
+    def __init__(
+        self,
+        name: str,
+        operations: Mapping[str, Operation],
+        told: Callable[[TracksideError], ServiceError],
+    ) -> None:
+        self._name = name
+        self._operations = operations
+        self._told = told
+        """Our errors in the words of the service."""
+
+    async def answer(self, call: Call) -> Reply:
+        name, given = self.read(call)
+        operation = self._operations.get(name)
+        if operation is None:
+            raise unknown_operation(self._name, name, list(self._operations))
+        if not call.caller.rights.allow(operation.needs):
+            raise self._denied(name, call.caller, operation.needs)
+        try:
+            return self.reply(await asyncio.to_thread(operation.run, Ask(given, call.region)))
+        except TracksideError as error:
+            raise self._told(error) from error
+
+    def _denied(self, operation: str, caller: AccessKey, needs: Rights) -> ServiceError:
+        who = f"arn:aws:sts::{ACCOUNT}:assumed-role/{ROLE}/{caller.id}"
+        return ServiceError(
+            "AccessDeniedException",
+            f"User: {who} is not authorized to perform: {self._name}:{operation}. "
+            f"Its key may {caller.rights}; this needs a key that may {needs}.",
+        )

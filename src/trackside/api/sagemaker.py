@@ -1,0 +1,58 @@
+"""SageMaker, as far as training goes: which operations there are, and our errors in its words."""
+
+from trackside.api.call import ServiceError
+from trackside.api.json_service import JsonService, Operation
+from trackside.api.keys import Rights
+from trackside.api.sagemaker_jobs import TrainingJobs
+from trackside.api.sagemaker_processing import ProcessingJobs
+from trackside.api.sagemaker_search import JobSearch
+from trackside.api.sagemaker_tags import Tags
+from trackside.api.validation import invalid, not_found, refused
+from trackside.errors import (
+    DiskFull,
+    InvalidSpec,
+    JobNotFinished,
+    JobNotFound,
+    StoreUnreachable,
+    TracksideError,
+)
+from trackside.jobs.jobs import Jobs
+
+_RETRY_SECONDS = "5"
+
+
+def sagemaker(jobs: Jobs) -> JsonService:
+    training, processing = TrainingJobs(jobs), ProcessingJobs(jobs)
+    tags, search = Tags(jobs), JobSearch(jobs)
+    operations = {
+        "CreateTrainingJob": Operation(Rights.SUBMIT, training.create),
+        "DescribeTrainingJob": Operation(Rights.READ, training.describe),
+        "ListTrainingJobs": Operation(Rights.READ, training.list),
+        "StopTrainingJob": Operation(Rights.SUBMIT, training.stop),
+        "UpdateTrainingJob": Operation(Rights.SUBMIT, training.update),
+        "DeleteTrainingJob": Operation(Rights.ADMIN, training.delete),
+        "AddTags": Operation(Rights.SUBMIT, tags.add),
+        "ListTags": Operation(Rights.READ, tags.list),
+        "DeleteTags": Operation(Rights.SUBMIT, tags.delete),
+        "Search": Operation(Rights.READ, search.search),
+        "DescribeProcessingJob": Operation(Rights.READ, processing.describe),
+        "ListProcessingJobs": Operation(Rights.READ, processing.list),
+        "StopProcessingJob": Operation(Rights.SUBMIT, processing.stop),
+    }
+    return JsonService("sagemaker", operations, told)
+
+
+def told(error: TracksideError) -> ServiceError:
+    match error:
+        case JobNotFound():
+            return not_found()
+        case InvalidSpec():
+            return refused(error.violations)
+        case JobNotFinished():
+            return ServiceError("ResourceInUse", str(error))
+        case StoreUnreachable() | DiskFull():
+            # Nothing was left behind, so that clients may try again by themselves.
+            headers = {"retry-after": _RETRY_SECONDS}
+            return ServiceError("ServiceUnavailable", str(error), 503, headers)
+        case _:
+            return invalid(str(error))

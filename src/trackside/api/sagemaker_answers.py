@@ -1,0 +1,49 @@
+"""What SageMaker answers about a job: our description in the form of its wire."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from trackside.jobs.describe import arn
+from trackside.jobs.index import JobSummary
+
+_RULES = ("DebugRuleConfigurations", "ProfilerRuleConfigurations")
+
+
+def described(job: Mapping[str, Any]) -> dict[str, Any]:
+    """With the defaults that the service adds, and without what is none of its words."""
+    told: dict[str, Any] = wire({key: value for key, value in job.items() if key != "Trackside"})
+    for member in _RULES:
+        for rule in told.get(member, ()):
+            rule.setdefault("VolumeSizeInGB", 0)
+    return told
+
+
+def summary(row: JobSummary, region: str) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "TrainingJobName": row.name,
+        "TrainingJobArn": arn(row.name, region),
+        "CreationTime": moment(row.created),
+        "LastModifiedTime": moment(row.modified),
+        "TrainingJobStatus": row.status,
+        "SecondaryStatus": row.secondary,
+    }
+    if row.ended is not None:
+        told["TrainingEndTime"] = moment(row.ended)
+    return told
+
+
+def moment(seconds: float) -> float:
+    """To the millisecond, as the service has it."""
+    return round(seconds, 3)
+
+
+def wire(value: Any) -> Any:
+    """Times as numbers; what is absent is left out."""
+    if isinstance(value, datetime):
+        return moment(value.timestamp())
+    if isinstance(value, Mapping):
+        return {key: wire(inner) for key, inner in value.items() if inner is not None}
+    if isinstance(value, list | tuple):
+        return [wire(inner) for inner in value]
+    return value

@@ -1,0 +1,171 @@
+"""Training jobs: created, described, listed, stopped, updated and deleted."""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from trackside.api import tokens
+from trackside.api.call import ServiceError
+from trackside.api.images import interpreter_for
+from trackside.api.json_service import Answer, Ask
+from trackside.api.sagemaker_answers import described, summary
+from trackside.api.validation import invalid, parsed, refused, wire_violations
+from trackside.errors import InvalidSpec, JobExists, JobFailed, Violation
+from trackside.jobs.describe import arn
+from trackside.jobs.index import Order, Page
+from trackside.jobs.jobs import Jobs
+from trackside.members import member
+from trackside.rules import capture_plan
+from trackside.rules.validation import violations as rule_violations
+from trackside.spec import JOB_NAME, JobSpec, Profiler, RuleConfiguration
+from trackside.status import Status
+
+logger = logging.getLogger(__name__)
+
+DEFAULT_RESULTS = 10
+_EXISTS = (
+    "Training job names must be unique within an AWS account and region, "
+    "and a training job with this name already exists ({})"
+)
+_ORDERS = {"Name": Order.NAME, "CreationTime": Order.CREATED, "Status": Order.STATUS}
+_STATUSES = (*Status, "Deleting")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobName:
+    name: str = member("TrainingJobName", pattern=JOB_NAME, least=1, most=63)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    max_results: int = member("MaxResults", int, default=DEFAULT_RESULTS, least=1, most=100)
+    token: str | None = member("NextToken", default=None, most=8192)
+    name_contains: str | None = member(
+        "NameContains", default=None, pattern=r"[a-zA-Z0-9\-]+", most=63
+    )
+    status: str | None = member("StatusEquals", default=None, choices=_STATUSES)
+    created_after: float | None = member("CreationTimeAfter", float, default=None)
+    created_before: float | None = member("CreationTimeBefore", float, default=None)
+    modified_after: float | None = member("LastModifiedTimeAfter", float, default=None)
+    modified_before: float | None = member("LastModifiedTimeBefore", float, default=None)
+    sort_by: str = member("SortBy", default="CreationTime", choices=tuple(_ORDERS))
+    sort_order: str = member("SortOrder", default="Descending", choices=("Ascending", "Descending"))
+    warm_pool: str | None = member("WarmPoolStatusEquals", default=None)
+    plan: str | None = member("TrainingPlanArnEquals", default=None)
+
+    @property
+    def page(self) -> Page:
+        return Page(
+            order=_ORDERS[self.sort_by],
+            descending=self.sort_order == "Descending",
+            limit=self.max_results + 1,  # whether another page follows
+            status=self.status,
+            name_contains=self.name_contains,
+            created_after=self.created_after,
+            created_before=self.created_before,
+            modified_after=self.modified_after,
+            modified_before=self.modified_before,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Update:
+    name: str = member("TrainingJobName", pattern=JOB_NAME, least=1, most=63)
+    profiler: Profiler | None = member("ProfilerConfig", Profiler, default=None)
+    profiler_rules: tuple[RuleConfiguration, ...] = member(
+        "ProfilerRuleConfigurations", tuple, of=RuleConfiguration, default=(), most=20
+    )
+    keep_alive_seconds: int | None = member(
+        "ResourceConfig.KeepAlivePeriodInSeconds", int, default=None, least=0, most=21600
+    )
+    remote_debug: bool | None = member("RemoteDebugConfig.EnableRemoteDebug", bool, default=None)
+
+
+class TrainingJobs:
+    def __init__(self, jobs: Jobs) -> None:
+        self._jobs = jobs
+
+    def create(self, ask: Ask) -> Answer:
+        spec = self._spec(ask.given)
+        try:
+            self._submit(spec)
+        except JobExists as error:
+            text = _EXISTS.format(arn(spec.name, ask.region))
+            raise ServiceError("ResourceInUse", text) from error
+        return {"TrainingJobArn": arn(spec.name, ask.region)}
+
+    def describe(self, ask: Ask) -> Answer:
+        name = parsed(JobName, ask.given).name
+        return described(self._jobs.describe(name, region=ask.region))
+
+    def list(self, ask: Ask) -> Answer:
+        listing = parsed(Listing, ask.given)
+        if listing.warm_pool or listing.plan:
+            return {"TrainingJobSummaries": []}
+        page = listing.page
+        if listing.token:
+            page = replace(page, after=tuple(tokens.place_of(listing.token, ask.given)))
+        rows = self._jobs.page(page)
+        shown = rows[: listing.max_results]
+        answer: dict[str, Any] = {
+            "TrainingJobSummaries": [summary(row, ask.region) for row in shown]
+        }
+        if len(rows) > len(shown):
+            answer["NextToken"] = tokens.token(ask.given, page.order.key(shown[-1]))
+        return answer
+
+    def stop(self, ask: Ask) -> Answer:
+        name = parsed(JobName, ask.given).name
+        before = self._jobs.record(name).history.state
+        if not before.is_final:
+            # It may end by itself in between; then there is nothing left to stop.
+            self._jobs.stop(name)
+            return None
+        raise invalid(
+            f"The request was rejected because the training job is in status {before.status}."
+        )
+
+    def update(self, ask: Ask) -> Answer:
+        """What an update can change means nothing here, but for the profiler; and a supervisor
+        that has begun does not look for another configuration."""
+        update = parsed(Update, ask.given)
+        spec = self._jobs.record(update.name).spec
+        if update.profiler_rules or (update.profiler and update.profiler != spec.profiler):
+            raise invalid(
+                "The profiler of a training job cannot be changed here once the job was created. "
+                "Give ProfilerConfig and ProfilerRuleConfigurations with CreateTrainingJob."
+            )
+        return {"TrainingJobArn": arn(update.name, ask.region)}
+
+    def delete(self, ask: Ask) -> Answer:
+        self._jobs.delete(parsed(JobName, ask.given).name)
+        return None
+
+    def _spec(self, given: Mapping[str, Any]) -> JobSpec:
+        """With every violation at once, those of its rules too."""
+        violations: list[Violation] = []
+        spec = None
+        try:
+            spec = JobSpec.from_request(given)
+        except InvalidSpec as error:
+            violations += error.violations
+        if spec is not None:
+            violations += [*wire_violations(spec), *rule_violations(spec)]
+        if spec is None or violations:
+            raise refused(violations)
+        if spec.options.python is None:
+            python = interpreter_for(spec.algorithm.image, self._jobs.settings)
+            return replace(spec, options=replace(spec.options, python=python))
+        return spec
+
+    def _submit(self, spec: JobSpec) -> None:
+        """Here a queue comes between, once there is one."""
+        for sentence in capture_plan.unsaved(spec):
+            logger.warning("job %s: %s", spec.name, sentence)
+        try:
+            self._jobs.submit(spec)
+        except JobFailed as error:
+            # It exists, and says so itself: an error now would make clients create it again.
+            logger.warning("%s", error)
+        self._jobs.refresh(spec.name)

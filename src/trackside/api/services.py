@@ -1,0 +1,57 @@
+"""Everything that a server answers, put together."""
+
+import json
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Self
+
+from trackside.api.app import App
+from trackside.api.call import Reply, Service
+from trackside.api.identity import Iam, Sts
+from trackside.api.keys import AccessKeys
+from trackside.api.logs import logs
+from trackside.api.sagemaker import sagemaker
+from trackside.api.upkeep import Upkeep
+from trackside.jobs.jobs import Jobs
+from trackside.settings import Settings
+
+_CLOSE_SECONDS = 10.0
+
+
+class Services:
+    """Inside the block jobs are looked after; `app` answers."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        keys: AccessKeys,
+        environ: Mapping[str, str],
+        *,
+        jobs: Jobs | None = None,
+    ) -> None:
+        self.jobs = jobs or Jobs(settings, environ)
+        services: dict[str, Service] = {
+            "sagemaker": sagemaker(self.jobs),
+            "logs": logs(self.jobs),
+            "sts": Sts(),
+            "iam": Iam(),
+        }
+        self.app = App(services, keys, {"/health": _health})
+        self._upkeep = Upkeep(self.jobs)
+
+    def __enter__(self) -> Self:
+        self._upkeep.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._upkeep.close(timeout=_CLOSE_SECONDS)
+
+
+async def _health() -> Reply:
+    body = json.dumps({"status": "ok"}).encode()
+    return Reply(200, body, {"content-type": "application/json"})

@@ -1,0 +1,99 @@
+"""`trackside keys`: who may call the server, and what they may do."""
+
+import time
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from trackside.cli.access import access_keys
+from trackside.cli.tables import Cell, print_table
+from trackside.cli.text import as_json, duration
+from trackside.settings import Settings
+
+RIGHTS = ("read", "submit", "admin")
+COLUMNS = ("KEY", "RIGHTS", "AGE", "ENDS IN", "LABEL")
+DEFAULT_OVERLAP_HOURS = 24.0
+
+
+@click.group
+def keys() -> None:
+    """Access keys of this machine's server.
+
+    \b
+    Examples:
+      trackside keys create ci --rights submit
+      trackside keys list
+      trackside keys rotate TSABC --overlap 48
+      trackside keys revoke TSABC
+    """
+
+
+@keys.command
+@click.argument("label")
+@click.option("--rights", type=click.Choice(RIGHTS), default="submit", show_default=True)
+@click.option("--json", is_flag=True, help="Print JSON.")
+def create(label: str, rights: str, json: bool) -> None:
+    """Make a key; its secret is shown this once.
+
+    read looks at everything, submit also runs and stops jobs and writes to buckets, admin also
+    deletes jobs.
+    """
+    from trackside.api.keys import Rights
+
+    made, secret = access_keys(Settings.load()).create(label, Rights(rights))
+    _print_secret(made.id, secret, json)
+
+
+@keys.command(name="list")
+@click.option("--json", is_flag=True, help="Print JSON.")
+def list_keys(json: bool) -> None:
+    """List keys, oldest first. Secrets are never shown."""
+    found = access_keys(Settings.load()).all()
+    records = [{k: v for k, v in asdict(key).items() if k != "sealed"} for key in found]
+    if json:
+        print(as_json(records))
+    elif not records:
+        print("No keys. `trackside keys create LABEL` makes one.")
+    else:
+        print_table(COLUMNS, [_row(record, time.time()) for record in records])
+
+
+@keys.command
+@click.argument("key")
+@click.option(
+    "--overlap",
+    type=click.FloatRange(0),
+    default=DEFAULT_OVERLAP_HOURS,
+    show_default=True,
+    metavar="HOURS",
+    help="How long the old one is still good.",
+)
+@click.option("--json", is_flag=True, help="Print JSON.")
+def rotate(key: str, overlap: float, json: bool) -> None:
+    """Make a successor with the same rights; the old key ends after the overlap."""
+    made, secret = access_keys(Settings.load()).rotate(key, overlap * 3600)
+    _print_secret(made.id, secret, json)
+
+
+@keys.command
+@click.argument("key")
+def revoke(key: str) -> None:
+    """End a key at once."""
+    access_keys(Settings.load()).revoke(key)
+    print(f"Revoked {key}")
+
+
+def _print_secret(key_id: str, secret: str, json: bool) -> None:
+    if json:
+        print(as_json({"id": key_id, "secret": secret}))
+    else:
+        print(f"export AWS_ACCESS_KEY_ID={key_id}")
+        print(f"export AWS_SECRET_ACCESS_KEY={secret}")
+
+
+def _row(key: dict[str, Any], now: float) -> list[Cell]:
+    ends = key["expires"]
+    left = "" if ends is None else "over" if ends <= now else duration(ends - now)
+    age = duration(now - key["created"])
+    return [Cell(key["id"]), Cell(str(key["rights"])), Cell(age), Cell(left), Cell(key["label"])]

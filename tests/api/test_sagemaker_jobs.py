@@ -1,0 +1,240 @@
+"""Training jobs, asked by the real boto3."""
+
+import json
+import time
+import urllib.request
+
+import pytest
+from botocore.exceptions import ClientError
+
+from tests.api.conftest import REGION, Server
+from tests.api.training import IMAGE, ROLE, ended, refused, request
+from tests.waiting import until
+from trackside.api.keys import Rights
+
+ARN = f"arn:aws:sagemaker:{REGION}:000000000000:training-job/job-1"
+
+
+@pytest.fixture
+def client(service: Server):
+    return service.client("sagemaker")
+
+
+def test_a_job_is_created_and_described_until_it_has_ended(client):
+    assert client.create_training_job(**request())["TrainingJobArn"] == ARN
+    job = ended(client)
+    assert job["TrainingJobStatus"] == job["SecondaryStatus"] == "Completed"
+    assert job["TrainingJobArn"] == ARN
+    assert job["ModelArtifacts"]["S3ModelArtifacts"] == "s3://out/runs/job-1/output/model.tar.gz"
+    assert job["TrainingEndTime"] >= job["TrainingStartTime"] >= job["CreationTime"]
+    assert job["BillableTimeInSeconds"] >= 1
+    assert all(entry["StatusMessage"] for entry in job["SecondaryStatusTransitions"])
+
+
+def test_the_fields_that_clients_insist_on_are_there_from_the_first_answer(client):
+    client.create_training_job(**request(hyper={"hold": "1", "lr": "0.10", "name": '"a b"'}))
+    job = client.describe_training_job(TrainingJobName="job-1")
+    assert job["OutputDataConfig"]["KmsKeyId"] == ""
+    assert job["OutputDataConfig"]["CompressionType"] == "GZIP"
+    assert job["HyperParameters"]["lr"] == "0.10"
+    assert job["HyperParameters"]["name"] == '"a b"'
+    assert job["ResourceConfig"]["VolumeSizeInGB"] == 400
+    assert job["RoleArn"] == ROLE
+    assert job["AlgorithmSpecification"]["TrainingImage"] == IMAGE
+    assert job["AlgorithmSpecification"]["EnableSageMakerMetricsTimeSeries"] is False
+    assert job["EnableManagedSpotTraining"] is False
+    assert "Tags" not in job
+    assert "EndTime" not in job["SecondaryStatusTransitions"][-1]
+
+
+def test_times_are_numbers_on_the_wire_and_nothing_is_null(client):
+    seen: list[bytes] = []
+    client.meta.events.register(
+        "before-parse.sagemaker.*",
+        lambda response_dict, **_: seen.append(response_dict["body"]),
+    )
+    client.create_training_job(**request(hyper={"hold": "1"}))
+    client.describe_training_job(TrainingJobName="job-1")
+    client.list_training_jobs()
+    described, listed = map(json.loads, seen[1:])
+    assert isinstance(described["CreationTime"], float)
+    assert abs(described["CreationTime"] - time.time()) < 60
+    assert isinstance(listed["TrainingJobSummaries"][0]["LastModifiedTime"], float)
+    assert "null" not in json.dumps(described)
+
+
+def test_a_job_in_another_region_has_its_arn(service: Server):
+    client = service.client("sagemaker", region_name="us-west-2")
+    assert ":us-west-2:" in client.create_training_job(**request())["TrainingJobArn"]
+
+
+def test_a_name_is_taken_once(client):
+    client.create_training_job(**request())
+    code, text = refused(client.create_training_job, **request())
+    assert code == "ResourceInUse"
+    assert text == (
+        "Training job names must be unique within an AWS account and region, "
+        f"and a training job with this name already exists ({ARN})"
+    )
+
+
+def test_an_unknown_job_is_told_in_the_words_that_programs_look_for(client):
+    expected = ("ValidationException", "Requested resource not found.")
+    for call in (
+        client.describe_training_job,
+        client.stop_training_job,
+        client.delete_training_job,
+    ):
+        assert refused(call, TrainingJobName="nobody") == expected
+
+
+def test_every_violation_is_told_at_once_with_its_path(client):
+    wrong = request("bad_name")
+    wrong["RoleArn"] = "arn:aws:iam::1:nobody-at-all"
+    wrong["OutputDataConfig"] = {"S3OutputPath": "s3://out", "CompressionType": "ZIP"}
+    wrong["InputDataConfig"] = [
+        {
+            "ChannelName": "a b",
+            "DataSource": {"S3DataSource": {"S3DataType": "S3Prefix", "S3Uri": "s3://in/x"}},
+        }
+    ]
+    code, text = refused(client.create_training_job, **wrong)
+    assert code == "ValidationException"
+    assert text.startswith("3 validation errors detected: ")
+    assert (
+        "Value 'bad_name' at 'trainingJobName' failed to satisfy constraint: "
+        "Member must satisfy regular expression pattern: [a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}" in text
+    )
+    assert (
+        "Value 'ZIP' at 'outputDataConfig.compressionType' failed to satisfy constraint: "
+        "Member must satisfy enum value set: [GZIP, NONE]" in text
+    )
+    assert "Value 'a b' at 'inputDataConfig.1.member.channelName' failed" in text
+
+
+def test_a_role_that_is_none_is_one_violation(client):
+    wrong = request(RoleArn="arn:aws:iam::1:nobody-at-all")
+    _, text = refused(client.create_training_job, **wrong)
+    assert text.startswith("1 validation error detected: Value 'arn:aws:iam::1:nobody")
+
+
+def test_a_folder_of_the_server_is_no_location(client):
+    wrong = request(OutputDataConfig={"S3OutputPath": "/etc"})
+    code, text = refused(client.create_training_job, **wrong)
+    assert (code, "outputDataConfig.s3OutputPath" in text) == ("ValidationException", True)
+
+
+def test_an_image_without_a_script_is_refused_with_the_way_out(client):
+    wrong = request()
+    del wrong["HyperParameters"]
+    code, text = refused(client.create_training_job, **wrong)
+    assert code == "ValidationException"
+    assert "sagemaker_program" in text
+
+
+def test_an_empty_channel_is_told_in_the_service_s_words(client):
+    channel = {
+        "ChannelName": "training",
+        "DataSource": {"S3DataSource": {"S3DataType": "S3Prefix", "S3Uri": "s3://data-in/nothing"}},
+    }
+    code, text = refused(client.create_training_job, **request(InputDataConfig=[channel]))
+    assert code == "ValidationException"
+    assert (
+        'No S3 objects found under S3 URL "s3://data-in/nothing" given in input data source.'
+        in text
+    )
+
+
+def test_the_rules_of_a_job_are_checked(client):
+    rule = {
+        "RuleConfigurationName": "watch",
+        "RuleEvaluatorImage": "x.dkr.ecr.us-west-2.amazonaws.com/sagemaker-debugger-rules:latest",
+        "RuleParameters": {"rule_to_invoke": "NoSuchRule"},
+    }
+    code, text = refused(client.create_training_job, **request(DebugRuleConfigurations=[rule]))
+    assert code == "ValidationException"
+    assert "at 'debugRuleConfigurations.1.member.ruleParameters.rule_to_invoke'" in text
+
+
+def test_a_running_job_is_stopped_and_an_ended_one_is_not(client):
+    client.create_training_job(**request(hyper={"hold": "1"}))
+    answer = client.stop_training_job(TrainingJobName="job-1")
+    assert answer["ResponseMetadata"]["HTTPHeaders"]["content-length"] == "0"
+    assert ended(client)["TrainingJobStatus"] == "Stopped"
+    code, text = refused(client.stop_training_job, TrainingJobName="job-1")
+    assert code == "ValidationException"
+    assert text == ("The request was rejected because the training job is in status Stopped.")
+
+
+def test_a_failed_job_says_why(client):
+    client.create_training_job(**request(hyper={"failure": "AlgorithmError: , exit code: 1"}))
+    assert ended(client)["FailureReason"] == "AlgorithmError: , exit code: 1"
+
+
+def test_a_deleted_job_is_gone_and_its_name_free(client):
+    client.create_training_job(**request())
+    ended(client)
+    client.delete_training_job(TrainingJobName="job-1")
+    assert refused(client.describe_training_job, TrainingJobName="job-1")[0] == (
+        "ValidationException"
+    )
+    assert client.list_training_jobs()["TrainingJobSummaries"] == []
+    client.create_training_job(**request())
+    assert ended(client)["TrainingJobStatus"] == "Completed"
+
+
+def test_a_running_job_is_not_deleted(client):
+    client.create_training_job(**request(hyper={"hold": "1"}))
+    assert refused(client.delete_training_job, TrainingJobName="job-1")[0] == "ResourceInUse"
+
+
+def test_the_profiler_is_not_changed_behind_the_job_s_back(client):
+    client.create_training_job(**request(hyper={"hold": "1"}))
+    code, text = refused(
+        client.update_training_job,
+        TrainingJobName="job-1",
+        ProfilerConfig={"DisableProfiler": True},
+    )
+    assert code == "ValidationException"
+    assert "CreateTrainingJob" in text
+    kept = client.update_training_job(
+        TrainingJobName="job-1", ResourceConfig={"KeepAlivePeriodInSeconds": 60}
+    )
+    assert kept["TrainingJobArn"] == ARN
+
+
+def test_a_key_that_may_read_does_not_submit(service: Server):
+    key, secret = service.keys.create("reader", Rights.READ)
+    reader = service.client("sagemaker", aws_access_key_id=key.id, aws_secret_access_key=secret)
+    assert reader.list_training_jobs()["TrainingJobSummaries"] == []
+    assert refused(reader.create_training_job, **request())[0] == "AccessDeniedException"
+
+
+def test_a_wrong_key_is_not_told_as_a_refusal_that_clients_wait_for(service: Server):
+    stranger = service.client("sagemaker", aws_access_key_id="AKIANOBODY")
+    assert refused(stranger.list_training_jobs)[0] == "UnrecognizedClientException"
+
+
+def test_an_operation_that_is_not_offered_is_a_client_error(client):
+    with pytest.raises(ClientError, match="CreateTrainingJob") as caught:
+        client.list_models()
+    assert caught.value.response["Error"]["Code"] == "UnknownOperationException"
+
+
+def test_the_waiter_returns_at_once_for_a_job_that_has_ended(client):
+    client.create_training_job(**request())
+    ended(client)
+    waiter = client.get_waiter("training_job_completed_or_stopped")
+    waiter.wait(TrainingJobName="job-1", WaiterConfig={"Delay": 1, "MaxAttempts": 1})
+
+
+def test_anybody_may_ask_for_the_health(service: Server):
+    with urllib.request.urlopen(f"{service.url}/health") as answer:
+        assert json.load(answer) == {"status": "ok"}
+
+
+def test_a_job_of_another_process_is_listed_soon(service: Server, jobs, client):
+    from tests.jobs.conftest import make_spec
+
+    jobs.submit(make_spec("from-elsewhere"))
+    until(lambda: client.list_training_jobs()["TrainingJobSummaries"])

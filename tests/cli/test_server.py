@@ -1,0 +1,112 @@
+"""The server as users start it: a process, its keys, and the shell of a client."""
+
+import os
+import signal
+import subprocess
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import boto3
+import pytest
+
+from tests.cli.conftest import TRACKSIDE, Command
+
+
+@pytest.fixture
+def server() -> Iterator[subprocess.Popen[str]]:
+    with subprocess.Popen(
+        [*TRACKSIDE, "server", "--listen", "127.0.0.1:0"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        yield process
+        process.kill()
+
+
+def address(server: subprocess.Popen[str]) -> str:
+    assert server.stdout is not None
+    return server.stdout.readline().split()[-1]
+
+
+def exported(command: Command) -> dict[str, str]:
+    """As a shell would have them after `eval`."""
+    lines = command("env").stdout
+    shown = subprocess.run(
+        ["bash", "-c", f"{lines}\nenv -0"], capture_output=True, check=True, env={}
+    )
+    pairs = (entry.partition("=") for entry in shown.stdout.decode().split("\0") if entry)
+    return {name: value for name, _, value in pairs}
+
+
+def test_a_client_set_up_by_env_finds_the_server(server, command: Command, monkeypatch):
+    url = address(server)
+    environment = exported(command)
+    assert environment["AWS_ENDPOINT_URL"] == url
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert boto3.client("sagemaker").list_training_jobs()["TrainingJobSummaries"] == []
+    config = Path(environment["SAGEMAKER_USER_CONFIG_OVERRIDE"]).read_text()
+    assert "TelemetryOptOut: true" in config
+    undone = command("env", "--reset").stdout
+    assert undone.startswith("unset AWS_ENDPOINT_URL ")
+    assert not Path(environment["SAGEMAKER_USER_CONFIG_OVERRIDE"]).exists()
+
+
+def test_sigterm_ends_it_after_the_requests_at_hand(server):
+    url = address(server)
+    with urllib.request.urlopen(f"{url}/health") as answer:
+        assert answer.status == 200
+    server.send_signal(signal.SIGTERM)
+    assert server.wait(20) in (0, -signal.SIGTERM)
+    assert server.stderr is not None
+    log = server.stderr.read()
+    assert "GET /health" in log
+    assert "Traceback" not in log
+
+
+def test_an_address_for_others_needs_a_key(command: Command):
+    done = command("server", "--listen", "0.0.0.0:0")
+    assert done.returncode == 2
+    assert "there is no access key" in done.stderr
+
+
+@pytest.mark.parametrize("listen", ["7007", ":7007", "localhost:", "localhost:http"])
+def test_an_address_that_is_none_is_wrong_usage(command: Command, listen: str):
+    done = command("server", "--listen", listen)
+    assert done.returncode == 2
+    assert "HOST:PORT" in done.stderr
+
+
+def test_keys_are_made_listed_rotated_and_revoked(command: Command):
+    made = command("keys", "create", "ci", "--rights", "read").stdout
+    key, secret = (line.partition("=")[2] for line in made.splitlines())
+    listed = command("keys", "list").stdout
+    assert key in listed
+    assert secret not in listed
+    rotated = command("keys", "rotate", key, "--overlap", "1").stdout
+    successor = rotated.splitlines()[0].partition("=")[2]
+    assert command("keys", "revoke", key).returncode == 0
+    remaining = command("keys", "list", "--json").stdout
+    assert successor in remaining
+    assert key not in remaining
+    assert command("keys", "revoke", key).returncode == 2
+
+
+def test_a_server_in_a_client_s_shell_does_not_become_its_own_store(command: Command):
+    environment = {
+        **os.environ,
+        **exported(command),
+        "AWS_ENDPOINT_URL": "http://127.0.0.1:7999",
+    }
+    code = (
+        "import os\nfrom trackside.storage.credentials import *\n"
+        "keep_to_embedded_buckets('http://127.0.0.1:7999'); print(s3_access())\n"
+        "os.environ.pop('TRACKSIDE_S3'); os.environ['AWS_ENDPOINT_URL_S3'] = 'http://minio:9000'\n"
+        "keep_to_embedded_buckets('http://127.0.0.1:7999'); print(s3_access().endpoint)"
+    )
+    shown = subprocess.run(
+        [TRACKSIDE[0], "-c", code], env=environment, capture_output=True, text=True, check=True
+    )
+    assert shown.stdout.split() == ["None", "http://minio:9000"]
