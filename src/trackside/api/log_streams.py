@@ -12,7 +12,7 @@ from trackside.errors import JobNotFound
 from trackside.jobs.describe import rule_job
 from trackside.jobs.index import Order, Page
 from trackside.jobs.jobs import Jobs
-from trackside.jobs.logs import LogPosition
+from trackside.jobs.logs import PART_BYTES, LogLine, LogPosition
 from trackside.jobs.records import Record
 
 TRAINING = "/aws/sagemaker/TrainingJobs"
@@ -71,7 +71,7 @@ class Stream:
 
     def _lines(self, start: Place) -> Iterator[tuple[int, int, int, float, str]]:
         after = LogPosition(start.attempt, start.offset)
-        for line in self.jobs.settled_lines(self.record, self.host, after):
+        for line in _joined(self.jobs.settled_lines(self.record, self.host, after)):
             text = line.data.decode(errors="replace").rstrip("\r\n")
             yield line.attempt, line.offset, line.end.offset, line.time, text
 
@@ -119,6 +119,23 @@ def since(jobs: Jobs, group: str, start_ms: int | None) -> Iterator[Stream]:
     page = page if group == TRAINING else replace(page, alive_since=None)
     for _, stream in streams(jobs, group, "", page):
         yield stream
+
+
+def _joined(lines: Iterator[LogLine]) -> Iterator[LogLine]:
+    """Lines that were cut between two stored chunks made whole; long ones stay in parts."""
+    begun: LogLine | None = None
+    for line in lines:
+        if begun is not None and begun.end == (line.attempt, line.offset):
+            line = replace(begun, data=begun.data + line.data)
+        elif begun is not None:
+            yield begun
+        begun = None
+        if line.data.endswith(b"\n") or len(line.data) >= PART_BYTES:
+            yield line
+        else:
+            begun = line
+    if begun is not None:
+        yield begun
 
 
 def _owned_by(jobs: Jobs, group: str, owner: str) -> list[Stream]:
