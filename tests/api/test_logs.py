@@ -190,7 +190,7 @@ def test_times_never_run_backwards_and_empty_lines_are_a_space(client, jobs: Job
 def test_long_lines_and_pages_stay_within_their_limits(client, jobs: Jobs, held):
     write(jobs, [("x" * 3_000_000 + "\n", held)])
     stream = {"logGroupName": GROUP, "logStreamName": stream_of(client), "startFromHead": True}
-    text, token = "", {}
+    text, token = "", dict[str, str]()
     while (page := client.get_log_events(**stream, **token))["events"]:
         sizes = [len(event["message"]) for event in page["events"]]
         assert max(sizes) < 256 * 1024
