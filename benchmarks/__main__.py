@@ -21,6 +21,7 @@ NAMES = (
     "rules_reaction",
     "rules_cost",
     "s3_serve",
+    "api",
 )
 
 
