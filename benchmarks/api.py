@@ -251,7 +251,8 @@ def main(home: str) -> None:
     services = Services(settings, keys, {}, jobs=jobs)  # not entered: nobody revives the dead
     listener = listen("127.0.0.1", 0)
     print(listener.getsockname()[1], flush=True)
-    make_server(services.app).run(sockets=[listener])
+    with jobs.index_kept_open():
+        make_server(services.app).run(sockets=[listener])
 
 
 if __name__ == "__main__":

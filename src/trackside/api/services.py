@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from contextlib import ExitStack
 from types import TracebackType
 from typing import Self
 
@@ -38,8 +39,10 @@ class Services:
         }
         self.app = App(services, keys, {"/health": _health})
         self._upkeep = Upkeep(self.jobs)
+        self._open = ExitStack()
 
     def __enter__(self) -> Self:
+        self._open.enter_context(self.jobs.index_kept_open())
         self._upkeep.start()
         return self
 
@@ -50,6 +53,7 @@ class Services:
         trace: TracebackType | None,
     ) -> None:
         self._upkeep.close(timeout=_CLOSE_SECONDS)
+        self._open.close()
 
 
 async def _health() -> Reply:

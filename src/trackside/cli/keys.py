@@ -39,9 +39,10 @@ def create(label: str, rights: str, json: bool) -> None:
     read looks at everything, submit also runs and stops jobs and writes to buckets, admin also
     deletes jobs.
     """
-    from trackside.api.keys import Rights
+    found = access_keys(Settings.load())
+    from trackside.api.keys import Rights  # there, now that the extra is known to be installed
 
-    made, secret = access_keys(Settings.load()).create(label, Rights(rights))
+    made, secret = found.create(label, Rights(rights))
     _print_secret(made.id, secret, json)
 
 

@@ -9,7 +9,8 @@ import logging
 import os
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from trackside.errors import JobError, ObjectNotFound
@@ -26,6 +27,8 @@ logger = logging.getLogger(__name__)
 @dataclass(frozen=True, slots=True)
 class Catalog:
     home: Home
+    _looks: dict[str, tuple[int, int]] = field(default_factory=dict, compare=False)
+    """Size and time of the journals of unfinished jobs about which the index was last right."""
 
     def select(self, **wanted: Any) -> list[JobSummary]:
         """See `Index.select`."""
@@ -37,7 +40,8 @@ class Catalog:
         return sorted(self._folder_names() - finished)
 
     def find(self, name: str) -> JobSummary | None:
-        return self._look(lambda index: index.find(name))
+        """For a job without a folder here, so that a look at the folders would find no more."""
+        return self._look(lambda index: index.find(name), refresh=False)
 
     def page(self, page: Page) -> list[JobSummary]:
         """Looks only at the folders of jobs that had not ended; `refresh` finds those of others."""
@@ -55,6 +59,15 @@ class Catalog:
     def starting(self, text: str, most: int) -> list[str]:
         """See `Index.starting`."""
         return self._look(lambda index: index.starting(text, most), refresh=False)
+
+    @contextmanager
+    def kept_open(self) -> Iterator[None]:
+        """Inside, the last of others to close the file does not have to write it back whole."""
+        with ExitStack() as stack:
+            self.home.root.mkdir(parents=True, exist_ok=True)
+            with suppress(sqlite3.DatabaseError):  # whoever reads it next will say so
+                stack.enter_context(opened(self.home.index))
+            yield
 
     def refresh(self) -> None:
         self._look(lambda index: None)
@@ -148,14 +161,27 @@ class Catalog:
             index.put(changed, forget=gone)
 
     def _refresh_unfinished(self, index: Index) -> None:
-        changed = []
+        changed, looks = [], {}
         for name, known in index.unfinished().items():
-            if self.home.job(name).journal.exists():
-                row = self._read_folder(name, known)
-                if row is not None and row != known:
-                    changed.append(row)
+            look = self._look_at_journal(name)
+            if look is None:
+                continue
+            row = known if look == self._looks.get(name) else self._read_folder(name, known)
+            if row == known:
+                looks[name] = look
+            elif row is not None:
+                changed.append(row)
+        self._looks.clear()
+        self._looks.update(looks)
         if changed:
             index.put(changed)
+
+    def _look_at_journal(self, name: str) -> tuple[int, int] | None:
+        try:
+            status = self.home.job(name).journal.stat()
+        except OSError:
+            return None
+        return status.st_size, status.st_mtime_ns
 
     def _folder_names(self) -> set[str]:
         try:

@@ -7,6 +7,7 @@ import logging
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any
 
@@ -232,6 +233,10 @@ class Jobs:
         For a server, which asks often: the number of jobs does not count.
         """
         return self._catalog.page(page)
+
+    def index_kept_open(self) -> AbstractContextManager[None]:
+        """For a server: writes to the index cost less inside. Leave it in the same thread."""
+        return self._catalog.kept_open()
 
     def refresh(self, name: str | None = None) -> None:
         """Take new jobs of other processes, or this one, into the index."""
