@@ -28,6 +28,8 @@ from trackside.api.keys import AccessKeys, Rights
 from trackside.api.server import listen, make_server
 from trackside.api.services import Services
 from trackside.jobs.jobs import Jobs
+from trackside.jobs.records import spec_bytes
+from trackside.journal import Journal
 from trackside.settings import Settings, environment
 from trackside.spec import JobSpec
 from trackside.status import Secondary
@@ -103,7 +105,7 @@ class Measured:
 
 def run(quick: bool = False) -> list[Comparison]:
     count = 1_000 if quick else 10_000
-    num_requests = 1_000 if quick else 4_000
+    num_requests = 1_000 if quick else 2_000
     figures: dict[str, dict[str, tuple[float, float]]] = {}
     for name, server in (("trackside", our_server), (MOTO, moto_server)):
         with server(count) as target:
@@ -226,9 +228,6 @@ def _request(name: str) -> dict[str, Any]:
 
 def _fill(settings: Settings, count: int) -> None:
     """Folders of jobs that have ended, as a supervisor leaves them."""
-    from trackside.jobs.records import spec_bytes
-    from trackside.journal import Journal
-
     first = settings.layout.job("job-000000")
     first.root.mkdir(parents=True)
     journal = Journal(first.journal)
@@ -236,10 +235,11 @@ def _fill(settings: Settings, count: int) -> None:
     for move in ("DOWNLOADING", "TRAINING", "UPLOADING", "COMPLETED"):
         journal.move(Secondary[move])
     history = first.journal.read_bytes()
+    request = spec_bytes(JobSpec.from_request(_request(first.root.name)))
     for number in range(count):
         folder = settings.layout.job(f"job-{number:06d}")
         folder.root.mkdir(exist_ok=True)
-        folder.spec.write_bytes(spec_bytes(JobSpec.from_request(_request(folder.root.name))))
+        folder.spec.write_bytes(request.replace(b"job-000000", folder.root.name.encode()))
         folder.journal.write_bytes(history)
 
 
