@@ -257,6 +257,26 @@ def test_a_rule_is_told_as_a_processing_job(client):
     )
 
 
+def test_rules_of_both_kinds_may_have_one_name(client):
+    profiler = {**RULE, "RuleParameters": {"rule_to_invoke": "ProfilerReport"}}
+    client.create_training_job(
+        **request(
+            hyper={"hold": "1"},
+            DebugRuleConfigurations=[RULE],
+            ProfilerConfig={"S3OutputPath": "s3://out/profile"},
+            ProfilerRuleConfigurations=[profiler],
+        )
+    )
+    listed = client.list_processing_jobs()["ProcessingJobSummaries"]
+    invoked = {
+        client.describe_processing_job(ProcessingJobName=each["ProcessingJobName"])["Environment"][
+            "rule_to_invoke"
+        ]
+        for each in listed
+    }
+    assert invoked == {"LossNotDecreasing", "ProfilerReport"}
+
+
 def test_rules_of_many_jobs_are_paged(client):
     second = {**RULE, "RuleConfigurationName": "second"}
     for number in range(3):

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from trackside.errors import JobNotFound
+from trackside.finding import RuleKey
 from trackside.jobs.describe import rule_job
 from trackside.jobs.index import Order, Page
 from trackside.jobs.jobs import Jobs
@@ -48,8 +49,8 @@ class Stream:
     owner: str
     """What the name begins with: the job's, or the rule's processing job's."""
     host: str
-    configuration: str = ""
-    """Of the rule; empty for a host of the job."""
+    rule: RuleKey | None = None
+    """None for a host of the job."""
 
     @property
     def name(self) -> str:
@@ -61,7 +62,7 @@ class Stream:
 
     def events(self, start: Place | None = None) -> Iterator[Event]:
         start = start or Place(floor_ms=self.created_ms)
-        lines = self._findings(start) if self.configuration else self._lines(start)
+        lines = self._lines(start) if self.rule is None else self._findings(start)
         floor = start.floor_ms
         for attempt, offset, end, time, text in lines:
             place = Place(attempt, offset, floor)
@@ -78,7 +79,7 @@ class Stream:
     def _findings(self, start: Place) -> Iterator[tuple[int, int, int, float, str]]:
         """A rule says what it found; the offset is the finding's number."""
         for number, finding in enumerate(self.jobs.findings(self.record.spec.name)):
-            if finding.configuration == self.configuration and number >= start.offset:
+            if finding.key == self.rule and number >= start.offset:
                 at = "" if finding.step is None else f"step {finding.step}: "
                 text = f"{finding.rule}: {at}{finding.message}"
                 yield 1, number, number + 1, finding.time, text
@@ -144,7 +145,7 @@ def _owned_by(jobs: Jobs, group: str, owner: str) -> list[Stream]:
     found = jobs.find_rule_job(owner)
     if found is None:
         return []
-    return [_of_rule(jobs, found[0], found[1].configuration)]
+    return [_of_rule(jobs, found[0], found[1].key)]
 
 
 def _of_job(jobs: Jobs, group: str, name: str, *, descending: bool = False) -> list[Stream]:
@@ -155,11 +156,9 @@ def _of_job(jobs: Jobs, group: str, name: str, *, descending: bool = False) -> l
     if group == TRAINING:
         found = [Stream(jobs, record, name, host) for host in record.spec.hosts]
     else:
-        rules = (*record.spec.debug_rules, *record.spec.profiler_rules)
-        found = [_of_rule(jobs, record, rule.name) for rule in rules]
+        found = [_of_rule(jobs, record, each.key) for each in jobs.evaluations_of(record)]
     return sorted(found, key=lambda stream: stream.name, reverse=descending)
 
 
-def _of_rule(jobs: Jobs, record: Record, configuration: str) -> Stream:
-    owner = rule_job(record.spec.name, configuration)
-    return Stream(jobs, record, owner, "algo-1", configuration)
+def _of_rule(jobs: Jobs, record: Record, rule: RuleKey) -> Stream:
+    return Stream(jobs, record, rule_job(record.spec.name, rule), "algo-1", rule)

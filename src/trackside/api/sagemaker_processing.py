@@ -1,6 +1,6 @@
 """Rule evaluations, told as the processing jobs that SageMaker runs them in."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,7 +43,7 @@ class Listing:
     sort_order: str = member("SortOrder", default="Descending", choices=("Ascending", "Descending"))
 
     def fits(self, record: Record, evaluation: Evaluation) -> bool:
-        name = rule_job(record.spec.name, evaluation.configuration).lower()
+        name = rule_job(record.spec.name, evaluation.key).lower()
         modified = evaluation.modified
         return (
             (self.name_contains or "").lower() in name
@@ -112,7 +112,7 @@ class ProcessingJobs:
             record = self._jobs.record(name)
         except JobNotFound:  # deleted since the page was read
             return
-        for evaluation in self._jobs.evaluations(record):
+        for evaluation in self._jobs.evaluations_of(record):
             yield record, evaluation
 
 
@@ -154,8 +154,8 @@ def _summary(record: Record, evaluation: Evaluation, region: str) -> dict[str, A
     job = record.spec.name
     status = status_of(evaluation)
     told = {
-        "ProcessingJobName": rule_job(job, evaluation.configuration).lower(),
-        "ProcessingJobArn": rule_arn(job, evaluation.configuration, region),
+        "ProcessingJobName": rule_job(job, evaluation.key).lower(),
+        "ProcessingJobArn": rule_arn(job, evaluation.key, region),
         "CreationTime": moment(record.history.created),
         "LastModifiedTime": moment(evaluation.modified),
         "ProcessingJobStatus": status,
@@ -166,5 +166,6 @@ def _summary(record: Record, evaluation: Evaluation, region: str) -> dict[str, A
 
 
 def _configuration(record: Record, evaluation: Evaluation) -> RuleConfiguration:
-    rules: Sequence[RuleConfiguration] = (*record.spec.debug_rules, *record.spec.profiler_rules)
+    spec = record.spec
+    rules = spec.profiler_rules if evaluation.is_profiler else spec.debug_rules
     return next(rule for rule in rules if rule.name == evaluation.configuration)

@@ -109,7 +109,7 @@ class Jobs:
         """Spec and history as they are now; nobody is looked after."""
         return self._record(name)
 
-    def evaluations(self, record: Record) -> list[Evaluation]:
+    def evaluations_of(self, record: Record) -> list[Evaluation]:
         """How far each rule of the job is, in the order of the request."""
         return read_rules(record, self._home)
 
@@ -253,7 +253,7 @@ class Jobs:
         """The rule evaluation that is told as a processing job of this name, in any case."""
         for candidate in self._catalog.starting(name, RULE_JOB_PART):
             record = self._record(candidate)
-            for evaluation in self.evaluations(record):
+            for evaluation in self.evaluations_of(record):
                 told = rule_job(record.spec.name, evaluation.key)
                 if told.lower() == name.lower():
                     return record, evaluation
