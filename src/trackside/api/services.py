@@ -11,6 +11,7 @@ from trackside.api.call import Reply, Service
 from trackside.api.identity import Iam, Sts
 from trackside.api.keys import AccessKeys
 from trackside.api.logs import logs
+from trackside.api.s3.service import S3
 from trackside.api.sagemaker import sagemaker
 from trackside.api.upkeep import Upkeep
 from trackside.jobs.jobs import Jobs
@@ -36,6 +37,7 @@ class Services:
             "logs": logs(self.jobs),
             "sts": Sts(),
             "iam": Iam(),
+            "s3": S3(settings.layout.buckets),
         }
         self.app = App(services, keys, {"/health": _health})
         self._upkeep = Upkeep(self.jobs)
