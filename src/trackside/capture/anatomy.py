@@ -96,6 +96,21 @@ class BackwardCount:
 
 
 @dataclass(frozen=True, slots=True)
+class LoaderFacts:
+    """One data set that batches were taken of."""
+
+    num_samples: int | None = None
+    """None when it is a stream."""
+    batch_size: int | None = None
+    sampler: str = ""
+    """Class: "SequentialSampler" goes through the data in their order."""
+    num_passes: int = 0
+    num_batches: int = 0
+    wait_seconds: float = 0.0
+    """That the script has waited for its batches."""
+
+
+@dataclass(frozen=True, slots=True)
 class Anatomy:
     worker: str = ""
     world_size: int = 1
@@ -109,6 +124,7 @@ class Anatomy:
     optimizers: tuple[OptimizerFacts, ...] = ()
     schedulers: tuple[SchedulerFacts, ...] = ()
     losses: tuple[LossFacts, ...] = ()
+    loaders: tuple[LoaderFacts, ...] = ()
     forwards: tuple[ForwardCount, ...] = ()
     backwards: tuple[BackwardCount, ...] = ()
     autocast: str | None = None
@@ -151,6 +167,7 @@ def parse_anatomy(content: Mapping[str, Any]) -> Anatomy:
         "optimizers": OptimizerFacts,
         "schedulers": SchedulerFacts,
         "losses": LossFacts,
+        "loaders": LoaderFacts,
         "forwards": ForwardCount,
         "backwards": BackwardCount,
     }

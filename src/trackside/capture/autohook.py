@@ -108,7 +108,8 @@ def _is_of_torch(loss: Any) -> bool:
 
 
 def _is_trained(module: Any) -> bool:
-    return module.training and any(parameter.requires_grad for parameter in module.parameters())
+    """Whatever `module.training` says: to train in evaluation mode is a mistake worth seeing."""
+    return any(parameter.requires_grad for parameter in module.parameters())
 
 
 def _make_hook() -> Any:
