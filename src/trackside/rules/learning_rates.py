@@ -117,8 +117,8 @@ class LearningRateTooHigh(SignsRule):
     """Updates are so large that they undo what was learnt.
 
     Fires when updates of more than `ratio` of the weights' length were made and the loss went up
-    to `growth` times its start, or stopped being a number on the way up, or is still where it
-    began after 100 steps.
+    to `growth` times its start and ends there, as no number, or where it began. An update of half
+    the weights' length that makes the loss ten times larger is enough if little is learnt later.
     """
 
     advice = "Lower the learning rate, ten times at once; a warm-up or clipping helps at the start."
@@ -135,7 +135,7 @@ class LearningRateTooHigh(SignsRule):
         if not large.any():
             return
         step = int(update.steps[np.flatnonzero(large)[0]])
-        start = max(abs(signs.early_loss), abs(float(loss.values[0])))
+        start = max(abs(signs.early_loss), abs(signs.first_loss))
         finite = np.isfinite(loss.values)
         later = loss.values[finite & (loss.steps > step)]
         peak = float(np.abs(later).max()) if len(later) else math.nan
@@ -145,8 +145,10 @@ class LearningRateTooHigh(SignsRule):
         rises = peak > self.growth * start and (lost or signs.is_stuck)
         lasting = update.since(signs.last_step / 2).median > self.ratio
         never = signs.is_stuck and not lost and (lasting or peak > 1.5 * start)
-        if rises or stays or never or (lost and peak > self.growth * start):
-            worst = float(np.nanmax(update.values[np.isfinite(update.values)], initial=0.0))
+        worst = float(update.values[np.isfinite(update.values)].max(initial=0.0))
+        blown = worst > 0.5 and peak > 10 * start and signs.is_settled
+        wasted = blown and signs.late_loss > 0.2 * start
+        if rises or stays or never or wasted:
             rate = _highest_rate(signs)
             yield Sign(
                 step,
@@ -163,12 +165,14 @@ class WeightDecayTooStrong(SignsRule):
     """Weight decay shrinks the weights to nothing.
 
     Fires when an optimizer has a weight decay and the length of all its weights is below `share`
-    of what it was at the start.
+    of what it was at the start; or when decay alone takes `pull` of them at each update (learning
+    rate times weight decay) and the loss has not come down to half.
     """
 
     advice = "Lower weight_decay, a hundred times at once: 1e-4 (SGD) and 1e-2 (AdamW) are usual."
 
     share: float = parameter(0.2, "Of the weights' first length.", at_least=0, at_most=1)
+    pull: float = parameter(5e-3, "Of the weights, at each update.", at_least=0)
 
     def judge(self, signs: Signs) -> Iterable[Sign]:
         decays = [
@@ -184,11 +188,13 @@ class WeightDecayTooStrong(SignsRule):
             return
         first = math.sqrt(sum(float(each.values[0]) ** 2 for each in lengths))
         now = math.sqrt(sum(float(each.values[-1]) ** 2 for each in lengths))
-        if now < self.share * first:
+        pull = _highest_rate(signs).median * max(decays)
+        pulls = pull > self.pull and signs.is_settled and signs.fall < 0.5
+        if now < self.share * first or pulls:
             yield Sign(
                 int(lengths[0].steps[0]),
-                f"With a weight decay of {max(decays):g} the weights have shrunk to "
-                f"{now / first:.2g} of their first length, below {self.share:g}.",
+                f"A weight decay of {max(decays):g} takes {pull:.2g} of the weights at each "
+                f"update; they have come to {now / first:.2g} of their first length.",
                 value=now / first,
                 threshold=self.share,
             )

@@ -93,7 +93,8 @@ class Overfitting(SignsRule):
         if len(values) - 1 - lowest < 3 or late < self.times * values[lowest]:
             return
         then = signs.loss.where(signs.loss.steps <= steps[lowest]).last(10).median
-        if rise > 0.1 * abs(signs.early_loss) and signs.late_loss < 2 / 3 * then:
+        start = max(abs(signs.early_loss), abs(signs.first_loss))
+        if rise > 0.1 * start and signs.late_loss < 2 / 3 * then:
             yield Sign(
                 int(steps[lowest]),
                 f"The evaluation loss was lowest, {values[lowest]:.4g}, at step "
@@ -114,9 +115,9 @@ class NothingLearnt(SignsRule):
     """
 
     advice = (
-        "Check that labels belong to their inputs (shuffled together? sorted alike? joined by the "
-        "right key?), and that the inputs hold what the labels ask for: the model should be able "
-        "to learn ten samples by heart."
+        "If nothing else was found: check that labels belong to their inputs (shuffled together? "
+        "sorted alike? joined by the right key?), and that the inputs hold what the labels ask "
+        "for: the model should be able to learn ten samples by heart."
     )
 
     num_steps: int = parameter(200, "Training steps.", at_least=1)
@@ -127,8 +128,8 @@ class NothingLearnt(SignsRule):
             return
         if not math.isfinite(signs.late_loss) or len(signs.anatomy.models) > 1:
             return
-        if signs.chance is None and len(signs.anatomy.optimizers) != 1:
-            return
+        if not signs.anatomy.losses or len(signs.anatomy.optimizers) > 1:
+            return  # an objective of one's own may mean anything
         level = f" (chance is {signs.chance:.4g})" if signs.chance is not None else ""
         yield Sign(
             0,

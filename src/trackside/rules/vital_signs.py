@@ -154,7 +154,14 @@ class Signs:
 
     @property
     def early_loss(self) -> float:
-        return self.loss.first(max(3, min(10, len(self.loss) // 10))).median
+        """The median of the first ones; the very first where the next are several times higher."""
+        median = self.loss.first(max(3, min(10, len(self.loss) // 10))).median
+        first = self.first_loss
+        return first if abs(first) < abs(median) / 3 else median
+
+    @property
+    def first_loss(self) -> float:
+        return float(self.loss.values[0]) if len(self.loss) else math.nan
 
     @property
     def late_loss(self) -> float:
