@@ -116,12 +116,14 @@ def _examine(specimen: Specimen, variant: Variant, root: Path) -> Examined:
         env={**os.environ, "TRACKSIDE_HOME": str(root / "home")},
     )
     records = [json.loads(line) for line in lines.read_text().splitlines()]
-    return Examined(
+    examined = Examined(
         specimen,
         tuple(each for each in records if "diagnosis" not in each),
         tuple(each for each in records if "diagnosis" in each),
         done.stdout + done.stderr,
     )
+    print(_row(examined), file=sys.stderr, flush=True)
+    return examined
 
 
 def _row(each: Examined) -> str:

@@ -111,6 +111,16 @@ class LoaderFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class StrangerFacts:
+    """A module that runs inside of a model and is no part of it, with parameters of its own."""
+
+    type: str
+    numel: int = 0
+    has_gradient: bool = False
+    is_optimized: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Anatomy:
     worker: str = ""
     world_size: int = 1
@@ -125,6 +135,7 @@ class Anatomy:
     schedulers: tuple[SchedulerFacts, ...] = ()
     losses: tuple[LossFacts, ...] = ()
     loaders: tuple[LoaderFacts, ...] = ()
+    strangers: tuple[StrangerFacts, ...] = ()
     forwards: tuple[ForwardCount, ...] = ()
     backwards: tuple[BackwardCount, ...] = ()
     autocast: str | None = None
@@ -168,6 +179,7 @@ def parse_anatomy(content: Mapping[str, Any]) -> Anatomy:
         "schedulers": SchedulerFacts,
         "losses": LossFacts,
         "loaders": LoaderFacts,
+        "strangers": StrangerFacts,
         "forwards": ForwardCount,
         "backwards": BackwardCount,
     }

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
 
@@ -19,6 +19,7 @@ from trackside.capture.names import Names
 from trackside.capture.vitals_losses import OVER_CLASSES, LossCall
 from trackside.capture.vitals_optimizers import WatchedOptimizer
 
+_MOST_STRANGERS = 64
 _SECONDS = 30.0
 """Between two looks at counts that only grow; what is new is told at once."""
 
@@ -33,6 +34,8 @@ class AnatomyFacts:
         self._losses: dict[tuple[str, str | None], dict[str, Any]] = {}
         self._optimizers: dict[int, tuple[dict[str, Any], dict[int, tuple[int, int]]]] = {}
         """Each one's description, and the optimizer and group of each parameter it holds."""
+        self._parts: set[int] = set()
+        self._strangers: dict[int, tuple[str, list[nn.Parameter]]] = {}
         self._schedulers: Counter[str] = Counter()
         self._forwards: Counter[tuple[bool, bool]] = Counter()
         self._backwards: Counter[bool] = Counter()
@@ -55,6 +58,17 @@ class AnatomyFacts:
         self._is_training = training
         self._forwards[training, grad] += 1
         self.is_changed |= self._forwards[training, grad] == 1
+
+    def see_part(self, module: nn.Module) -> None:
+        """One that no model has as a part, as when it is kept in a plain list, is a stranger."""
+        if id(module) in self._strangers or id(module) in self._parts:
+            return
+        held = [p for p in module.parameters(recurse=False) if p.requires_grad]
+        if any(module is part for names in self._models for part in names.module.modules()):
+            self._parts.add(id(module))
+        elif held and len(self._strangers) < _MOST_STRANGERS:
+            self._strangers[id(module)] = (type(module).__name__, held)
+            self.is_changed = True
 
     def see_device(self, device: torch.device) -> None:
         if self._device != str(device):
@@ -155,6 +169,7 @@ class AnatomyFacts:
             "schedulers": [{"name": k, "num_steps": n} for k, n in self._schedulers.items()],
             "losses": list(self._losses.values()),
             "loaders": self.loaders.to_json(),
+            "strangers": self._describe_strangers(),
             "forwards": [
                 {"training": training, "grad": grad, "count": count}
                 for (training, grad), count in self._forwards.items()
@@ -176,6 +191,18 @@ class AnatomyFacts:
                 "training": self._trains.get(id(module), module.training),
             }
             for name, module in modules
+        ]
+
+    def _describe_strangers(self) -> list[dict[str, Any]]:
+        held = {each for _, places in self._optimizers.values() for each in places}
+        return [
+            {
+                "type": kind,
+                "numel": sum(p.numel() for p in parameters),
+                "has_gradient": any(p.grad is not None for p in parameters),
+                "is_optimized": any(id(p) in held for p in parameters),
+            }
+            for kind, parameters in self._strangers.values()
         ]
 
     def _remember(self, optimizers: Iterable[WatchedOptimizer]) -> None:

@@ -86,6 +86,8 @@ class Discovery:
                 self._hook.register_loss(module)
             return
         if self._depth != 1 or not _is_trained(module) or not torch.is_grad_enabled():
+            if self._depth > 1 and self._hook is not None:
+                self._hook.note_part(module)
             return
         self._seen.add(id(module))
         if self._hook is None:

@@ -236,6 +236,11 @@ class Hook:
         """
         self._begin_step(module, given)
 
+    def note_part(self, module: nn.Module) -> None:
+        """A module that is called inside of a model; it may not be one of the model's own."""
+        if self._vitals is not None:
+            self._vitals.note_part(module)
+
     @property
     def has_registered_module(self) -> bool:
         return bool(self._stepper.models)

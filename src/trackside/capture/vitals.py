@@ -109,6 +109,10 @@ class Vitals:
             current.spent = time.perf_counter() - now
 
     @guarded
+    def note_part(self, module: nn.Module) -> None:
+        self._facts.see_part(module)
+
+    @guarded
     def join(self, root: nn.Module) -> None:
         """A further call of a model within the step."""
         self._facts.count_forward(root.training, torch.is_grad_enabled())

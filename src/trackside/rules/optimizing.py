@@ -81,8 +81,8 @@ class ParametersNotOptimized(SignsRule):
     """Part of the model gets gradients, and belongs to no optimizer.
 
     Fires after `num_steps` optimizer steps for parameters that require a gradient, get one, and
-    are in no optimizer, while others of their model are. Frozen ones (requires_grad is False)
-    are meant to be left out.
+    are in no optimizer, while others of their model are; and for modules that run inside of the
+    model without being parts of it. Frozen ones (requires_grad is False) are meant to be left out.
     """
 
     advice = (
@@ -106,6 +106,18 @@ class ParametersNotOptimized(SignsRule):
             and p.ever_had_gradient
             and (not len(signs.figure(p.name, "l2")) or signs.is_weight_unchanged(p.name))
         ]
+        strangers = [s for s in anatomy.strangers if s.has_gradient and not s.is_optimized]
+        if strangers:
+            kinds = ", ".join(dict.fromkeys(stranger.type for stranger in strangers))
+            yield Sign(
+                0,
+                f"{len(strangers)} modules ({kinds}) run inside of {', '.join(anatomy.models)} and "
+                "are no parts of it, so that parameters() leaves them out and no optimizer holds "
+                "them: keep them in nn.ModuleList or nn.ModuleDict, not in a plain list or dict.",
+                tensor=strangers[0].type,
+                value=float(sum(stranger.numel for stranger in strangers)),
+                threshold=0.0,
+            )
         if left_out:
             total = sum(p.numel for p in anatomy.parameters)
             share = 100 * sum(p.numel for p in left_out) / max(total, 1)
