@@ -222,7 +222,7 @@ class OneClassPredicted(SignsRule):
         mean = float(labels.values.mean())
         if mean > self.share and size > 4 and float(late.values.mean()) > self.predicted:
             yield Sign(
-                int(late.steps[0]),
+                int(labels.steps[0]),
                 f"{mean:.0%} of the labels are of one class, and {late.values.mean():.1%} of the "
                 "predictions are one class.",
                 value=mean,
