@@ -19,8 +19,9 @@ class LossInputAlreadySoftmax(SignsRule):
     """A loss that applies softmax or sigmoid itself is given probabilities.
 
     Fires for cross_entropy when in each of `num_batches` batches and more all its inputs are in
-    [0, 1] and each row's sum is 1, and for it and binary_cross_entropy_with_logits when all are in
-    [0, 1], unless most batches hold an exact 0, as after a ReLU.
+    [0, 1] and each row's sum is 1; and for it and binary_cross_entropy_with_logits when all are in
+    [0, 1] and the model's last module is a sigmoid, or they reach from below 0.4 to above 0.6
+    (unless most batches hold an exact 0, as after a ReLU). Scores may well begin in [0, 1].
     """
 
     advice = (
@@ -40,7 +41,7 @@ class LossInputAlreadySoftmax(SignsRule):
             return
         sums = signs.vital("loss_input/row_sum_error")
         is_softmax = sums.median < 0.01
-        if is_softmax or np.mean(low.values == 0) < 0.5:
+        if is_softmax or (np.mean(low.values == 0) < 0.5 and self._is_sigmoid(signs)):
             kind = "softmax" if is_softmax else "sigmoid"
             yield Sign(
                 int(low.steps[0]),
@@ -51,6 +52,13 @@ class LossInputAlreadySoftmax(SignsRule):
                 value=float(high.values.max()),
                 threshold=1.0,
             )
+
+    def _is_sigmoid(self, signs: Signs) -> bool:
+        if signs.anatomy.modules and signs.anatomy.modules[-1].type == "Sigmoid":
+            return len(signs.anatomy.models) == 1
+        low, high = signs.vital("loss_input/min"), signs.vital("loss_input/max")
+        reaches = low.values.min() < 0.4 and high.values.max() > 0.6
+        return reaches and len(low) >= 3 * self.num_batches
 
 
 @dataclass
