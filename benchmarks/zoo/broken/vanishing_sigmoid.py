@@ -1,7 +1,7 @@
 """Ten sigmoid layers: hardly any gradient reaches the first ones.
 
 cause: FadingGradient
-where: layers\\.[0-4]\b|layers\\.[0-4]\\.
+where: layers.[0-4].weight
 step: 0
 """
 

@@ -31,8 +31,8 @@ GROUPS: dict[str, tuple[type[BuiltInRule[Any]], ...]] = {
     "Data and predictions": (ClassImbalance, Confusion, CheckInputImages, NLPSequenceRatio),
     "The job itself": (StalledTrainingRule,),
     "XGBoost": (FeatureImportanceOverweight, TreeDepth, CreateXgboostReport),
-    "The machine": profiler_report.ALL,
     "The check-up": (Checkup, *PARTS),
+    "The machine": profiler_report.ALL,
 }
 """By what they watch, as they are listed."""
 TENSOR_RULES: dict[str, type[BuiltInRule[Any]]] = {

@@ -73,8 +73,9 @@ class LearningRateTooLow(SignsRule):
     def judge(self, signs: Signs) -> Iterable[Sign]:
         rate = _highest_rate(signs)
         # Weights that did not move taught nothing: then the fall of a noisy loss is luck.
-        is_luck = signs.chance is None and signs.is_settled and signs.fall < 0.1
         limit = self.moved if signs.chance is not None else self.moved / 5
+        luck = 0.1 if signs.moved > limit / 10 else 0.5
+        is_luck = signs.chance is None and signs.is_settled and signs.fall < luck
         if not (signs.is_stuck or (is_luck and signs.last_step >= 100)):
             return
         if not len(rate) or rate.values.max() == 0:

@@ -6,6 +6,7 @@ own past.
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -17,6 +18,7 @@ from trackside.capture.modes import ModeKeys
 from trackside.capture.tensor_index import TensorRecord
 from trackside.capture.trial import Trial
 from trackside.capture.trial_layout import VITALS
+from trackside.errors import TracksideError
 
 _LONG = 1000
 """Steps after which a run is judged by its outcome though it goes on."""
@@ -74,7 +76,8 @@ class Signs:
         self._made.clear()
         self.__dict__.pop("loss", None)
         self.__dict__.pop("evaluation_loss", None)
-        self.anatomy = read_anatomy(self._trial.path) or Anatomy()
+        with suppress(TracksideError, ValueError, TypeError):  # the next look may find it whole
+            self.anatomy = read_anatomy(self._trial.path) or self.anatomy
         self._read("vitals", "mean")
         self._read("losses", "mean")
         for reduction in ("l2", "abs_mean"):
