@@ -196,3 +196,52 @@ assert read_anatomy({str(tmp_path)!r}).world_size == 2
 assert "torch" not in sys.modules
 """
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def test_loaders_are_known_by_their_data_and_how_often_they_began(tmp_path):
+    model = nn.Linear(4, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    data = torch.utils.data.TensorDataset(torch.randn(40, 4), torch.randn(40, 2))
+    loader = torch.utils.data.DataLoader(data, batch_size=8)
+    with tc.watch(model, out_dir=tmp_path / "t"):
+        for x, y in loader:
+            optimizer.zero_grad()
+            F.mse_loss(model(x), y).backward()
+            optimizer.step()
+        for _ in range(3):
+            x, y = next(iter(loader))
+            model(x)
+    (known,) = read(tmp_path / "t").loaders
+    assert (known.num_samples, known.batch_size, known.sampler) == (40, 8, "SequentialSampler")
+    assert (known.num_passes, known.num_batches) == (4, 8)
+    assert known.wait_seconds > 0
+
+
+def test_an_optimizer_that_is_gone_by_the_end_is_still_told_of(tmp_path):
+    model = nn.Linear(4, 2)
+
+    def train() -> None:
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for _ in range(5):
+            optimizer.zero_grad()
+            F.mse_loss(model(torch.randn(8, 4)), torch.zeros(8, 2)).backward()
+            optimizer.step()
+
+    with tc.watch(model, out_dir=tmp_path / "t"):
+        train()
+    anatomy = read(tmp_path / "t")
+    assert [(each.type, each.num_steps) for each in anatomy.optimizers] == [("SGD", 5)]
+    assert all(each.optimizer == 0 for each in anatomy.parameters)
+
+
+def test_the_ranges_of_predictions_and_targets_are_vitals_of_a_loss_over_amounts(tmp_path):
+    model = nn.Sequential(nn.Linear(4, 1), nn.Sigmoid())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with tc.watch(model, out_dir=tmp_path / "t"):
+        for _ in range(3):
+            optimizer.zero_grad()
+            F.mse_loss(model(torch.randn(8, 4)), torch.full((8, 1), 30.0)).backward()
+            optimizer.step()
+    trial = tc.create_trial(tmp_path / "t")
+    assert trial.tensor("vitals/target/max").value(0) == 30.0
+    assert 0 < trial.tensor("vitals/loss_input/max").value(0) < 1

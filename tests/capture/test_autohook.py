@@ -314,3 +314,32 @@ def test_results_are_bit_identical_with_and_without(tmp_path):
     """
 
     assert run_script(tmp_path, body) == run_script(tmp_path, body, switch="off")
+
+
+def test_modules_in_a_plain_list_and_training_in_evaluation_mode_are_facts(tmp_path):
+    run_script(
+        tmp_path,
+        """
+        class Hidden(Net):
+            def __init__(self):
+                super().__init__()
+                self.layers = [nn.Linear(4, 4), nn.Linear(4, 4)]
+            def forward(self, x):
+                for layer in self.layers:
+                    x = layer(x)
+                return super().forward(x)
+
+        model = Hidden()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        model.eval()
+        for _ in range(4):
+            optimizer.zero_grad()
+            F.cross_entropy(model(x), y).backward()
+            optimizer.step()
+        """,
+    )
+    anatomy = trackside.capture.read_anatomy(tmp_path / "t")
+    assert anatomy is not None
+    assert [(each.type, each.has_gradient) for each in anatomy.strangers] == [("Linear", True)] * 2
+    assert not any(each.is_optimized for each in anatomy.strangers)
+    assert [(each.training, each.count) for each in anatomy.backwards] == [(False, 4)]

@@ -71,7 +71,7 @@ def test_a_rule_that_stops_the_job_is_the_one_that_was_asked_for():
 def test_all_gives_way_to_what_is_named():
     every = rules("all")
     assert [rule.name for rule in every] == capture_plan.all_rules()
-    own = rules("all", "VanishingGradient:threshold=1")
+    own = rules("all", "StalledTrainingRule:threshold=1")
     assert len(own) == len(every)
     assert {"threshold": "1"}.items() <= own[0].rule_parameters.items()
 

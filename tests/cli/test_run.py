@@ -149,7 +149,6 @@ def test_a_name_is_never_used_twice(command: Command, source: Path):
         (["src/train.py", "--rule", "no.py:X"], "there is no"),
         (["src/train.py", "--rule", "no.py"], "names no rule of the file"),
         (["src/train.py", "--every", "5"], "--every needs --capture or --rule"),
-        (["src/train.py", "--findings", "f"], "give --wait too"),
         (["src/train.py", "--capture", "all", "--ring", "5", "--rule", "all"], "no --rule sees"),
     ],
 )

@@ -96,6 +96,31 @@ class BackwardCount:
 
 
 @dataclass(frozen=True, slots=True)
+class LoaderFacts:
+    """One data set that batches were taken of."""
+
+    num_samples: int | None = None
+    """None when it is a stream."""
+    batch_size: int | None = None
+    sampler: str = ""
+    """Class: "SequentialSampler" goes through the data in their order."""
+    num_passes: int = 0
+    num_batches: int = 0
+    wait_seconds: float = 0.0
+    """That the script has waited for its batches."""
+
+
+@dataclass(frozen=True, slots=True)
+class StrangerFacts:
+    """A module that runs inside of a model and is no part of it, with parameters of its own."""
+
+    type: str
+    numel: int = 0
+    has_gradient: bool = False
+    is_optimized: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Anatomy:
     worker: str = ""
     world_size: int = 1
@@ -109,6 +134,8 @@ class Anatomy:
     optimizers: tuple[OptimizerFacts, ...] = ()
     schedulers: tuple[SchedulerFacts, ...] = ()
     losses: tuple[LossFacts, ...] = ()
+    loaders: tuple[LoaderFacts, ...] = ()
+    strangers: tuple[StrangerFacts, ...] = ()
     forwards: tuple[ForwardCount, ...] = ()
     backwards: tuple[BackwardCount, ...] = ()
     autocast: str | None = None
@@ -151,6 +178,8 @@ def parse_anatomy(content: Mapping[str, Any]) -> Anatomy:
         "optimizers": OptimizerFacts,
         "schedulers": SchedulerFacts,
         "losses": LossFacts,
+        "loaders": LoaderFacts,
+        "strangers": StrangerFacts,
         "forwards": ForwardCount,
         "backwards": BackwardCount,
     }

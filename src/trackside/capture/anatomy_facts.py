@@ -10,14 +10,16 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
 
+from trackside.capture.loader_watch import LoaderWatch
 from trackside.capture.names import Names
 from trackside.capture.vitals_losses import OVER_CLASSES, LossCall
 from trackside.capture.vitals_optimizers import WatchedOptimizer
 
+_MOST_STRANGERS = 64
 _SECONDS = 30.0
 """Between two looks at counts that only grow; what is new is told at once."""
 
@@ -25,10 +27,15 @@ _SECONDS = 30.0
 class AnatomyFacts:
     def __init__(self, worker: str, world_size: int) -> None:
         self.is_changed = True
+        self.loaders = LoaderWatch()
         self._worker, self._world_size = worker, world_size
         self._models: list[Names] = []
         self._trained: list[Tensor] = []
         self._losses: dict[tuple[str, str | None], dict[str, Any]] = {}
+        self._optimizers: dict[int, tuple[dict[str, Any], dict[int, tuple[int, int]]]] = {}
+        """Each one's description, and the optimizer and group of each parameter it holds."""
+        self._parts: set[int] = set()
+        self._strangers: dict[int, tuple[str, list[nn.Parameter]]] = {}
         self._schedulers: Counter[str] = Counter()
         self._forwards: Counter[tuple[bool, bool]] = Counter()
         self._backwards: Counter[bool] = Counter()
@@ -51,6 +58,17 @@ class AnatomyFacts:
         self._is_training = training
         count = self._forwards[training, grad] = self._forwards[training, grad] + 1
         if count == 1:
+            self.is_changed = True
+
+    def see_part(self, module: nn.Module) -> None:
+        """One that no model has as a part, as when it is kept in a plain list, is a stranger."""
+        if id(module) in self._strangers or id(module) in self._parts:
+            return
+        held = [p for p in module.parameters(recurse=False) if p.requires_grad]
+        if any(module is part for names in self._models for part in names.module.modules()):
+            self._parts.add(id(module))
+        elif held and len(self._strangers) < _MOST_STRANGERS:
+            self._strangers[id(module)] = (type(module).__name__, held)
             self.is_changed = True
 
     def see_device(self, device: torch.device) -> None:
@@ -137,7 +155,7 @@ class AnatomyFacts:
     def to_json_dict(self, optimizers: Iterable[WatchedOptimizer]) -> dict[str, Any]:
         self.is_changed = False
         self._written_at = time.monotonic()
-        known = [each for each in optimizers if each.optimizer() is not None]
+        self._remember(optimizers)
         modules = [found for names in self._models for found in names.modules()]
         return {
             "worker": self._worker,
@@ -148,10 +166,12 @@ class AnatomyFacts:
             "modules": self._modules(modules),
             "holds_dropout": any(isinstance(m, _DropoutNd) and m.p > 0 for _, m in modules),
             "holds_batch_norm": any(isinstance(m, _BatchNorm) for _, m in modules),
-            "parameters": self._parameters(known),
-            "optimizers": [_describe(each) for each in known],
+            "parameters": self._parameters(),
+            "optimizers": [optimizer for optimizer, _ in self._optimizers.values()],
             "schedulers": [{"name": k, "num_steps": n} for k, n in self._schedulers.items()],
             "losses": list(self._losses.values()),
+            "loaders": self.loaders.to_json(),
+            "strangers": self._describe_strangers(),
             "forwards": [
                 {"training": training, "grad": grad, "count": count}
                 for (training, grad), count in self._forwards.items()
@@ -175,13 +195,36 @@ class AnatomyFacts:
             for name, module in modules
         ]
 
-    def _parameters(self, optimizers: list[WatchedOptimizer]) -> list[dict[str, Any]]:
-        places = {
-            id(parameter): (each.index, number)
-            for each in optimizers
-            for number, group in enumerate(each.groups())
-            for parameter in group["params"]
-        }
+    def _describe_strangers(self) -> list[dict[str, Any]]:
+        held = {each for _, places in self._optimizers.values() for each in places}
+        return [
+            {
+                "type": kind,
+                "numel": sum(p.numel() for p in parameters),
+                "has_gradient": any(p.grad is not None for p in parameters),
+                "is_optimized": any(id(p) in held for p in parameters),
+            }
+            for kind, parameters in self._strangers.values()
+        ]
+
+    def _remember(self, optimizers: Iterable[WatchedOptimizer]) -> None:
+        """One that is gone, as when the function that made it has returned, is told of as it was
+        last seen."""
+        for each in optimizers:
+            if each.optimizer() is not None:
+                places = {
+                    id(parameter): (each.index, number)
+                    for number, group in enumerate(each.groups())
+                    for parameter in group["params"]
+                }
+                self._optimizers[each.index] = (_describe(each), places)
+            elif each.index in self._optimizers:
+                self._optimizers[each.index][0]["num_steps"] = each.num_steps
+
+    def _parameters(self) -> list[dict[str, Any]]:
+        places: dict[int, tuple[int, int]] = {}
+        for _, held in self._optimizers.values():
+            places |= held
         self._in_optimizer = set(places)
         described = []
         for names in self._models:
@@ -189,7 +232,7 @@ class AnatomyFacts:
             for name, parameter in names.parameters(tied=True):
                 tied_to = first.get(id(parameter))
                 first.setdefault(id(parameter), name)
-                optimizer, group = places.get(id(parameter), (None, None))
+                optimizer, group = places.get(id(parameter)) or (None, None)
                 last = self._last_gradient.get(id(parameter))
                 described.append(
                     {

@@ -111,6 +111,8 @@ class Discovery:
                 self._hook.register_loss(module)
             return
         if self._depth != 1 or not torch.is_grad_enabled() or not _may_train(module):
+            if self._depth > 1 and self._hook is not None:
+                self._hook.note_part(module)
             return
         if not module.training and id(module) not in self._trained:
             self._evaluated[id(module)] = module

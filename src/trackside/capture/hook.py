@@ -233,6 +233,11 @@ class Hook:
         """
         self._begin_step(module, given)
 
+    def note_part(self, module: nn.Module) -> None:
+        """A module that is called inside of a model; it may not be one of the model's own."""
+        if self._vitals is not None:
+            self._vitals.note_part(module)
+
     @property
     def step(self) -> int:
         """The number of the last forward pass, from 0; -1 before the first."""

@@ -20,8 +20,15 @@ from trackside.capture.taps import Switch
 from trackside.capture.trial_layout import VITALS
 from trackside.capture.values import in_backward, readable, tensors_in
 from trackside.capture.vitals_activations import Activations
-from trackside.capture.vitals_losses import BINARY, OVER_CLASSES, LossCall, LossCalls
+from trackside.capture.vitals_losses import (
+    BINARY,
+    ELEMENTWISE,
+    OVER_CLASSES,
+    LossCall,
+    LossCalls,
+)
 from trackside.capture.vitals_measures import (
+    measure_amounts,
     measure_binary,
     measure_classes,
     measure_fingerprint,
@@ -64,6 +71,7 @@ class Vitals:
 
     def install(self) -> None:
         self._losses.install()
+        self._facts.loaders.install()
         self._updates.install()
 
     def add_model(self, names: Names) -> None:
@@ -101,6 +109,10 @@ class Vitals:
             current.spent = time.perf_counter() - now
 
     @guarded
+    def note_part(self, module: nn.Module) -> None:
+        self._facts.see_part(module)
+
+    @guarded
     def join(self, root: nn.Module) -> None:
         """A further call of a model within the step."""
         self._facts.count_forward(root.training, torch.is_grad_enabled())
@@ -110,6 +122,7 @@ class Vitals:
         self._end_step(time.perf_counter())
         self._updates.remove()
         self._losses.remove()
+        self._facts.loaders.remove()
         for activations in self._activations:
             activations.rest(for_good=True)
         for step in self._landing:
@@ -179,7 +192,7 @@ class Vitals:
         began = time.perf_counter()
         self._facts.see_loss(call)
         taken = step.take()
-        if taken.has_classes:
+        if taken.has_loss:
             return
         if call.function in OVER_CLASSES:
             measure_classes(
@@ -189,11 +202,14 @@ class Vitals:
                 ignored=call.ignored,
                 log_probabilities=call.function == "nll_loss",
             )
-            taken.has_classes = True
+            taken.has_loss = True
         elif call.function in BINARY:
             threshold = 0.0 if call.function.endswith("with_logits") else 0.5
             measure_binary(taken.pack, call.prediction, call.target, threshold=threshold)
-            taken.has_classes = True
+            taken.has_loss = True
+        elif call.function in ELEMENTWISE:
+            measure_amounts(taken.pack, call.prediction, call.target)
+            taken.has_loss = True
         step.spent += time.perf_counter() - began
 
 

@@ -16,9 +16,9 @@ from trackside.capture.values import readable
 
 OVER_CLASSES = ("cross_entropy", "nll_loss")
 BINARY = ("binary_cross_entropy", "binary_cross_entropy_with_logits")
-_ELEMENTWISE = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "kl_div")
+ELEMENTWISE = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "kl_div")
 _ARGUMENTS = {
-    name: signature(getattr(functional, name)) for name in (*OVER_CLASSES, *BINARY, *_ELEMENTWISE)
+    name: signature(getattr(functional, name)) for name in (*OVER_CLASSES, *BINARY, *ELEMENTWISE)
 }
 
 

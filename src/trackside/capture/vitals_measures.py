@@ -80,6 +80,14 @@ def measure_binary(pack: Pack, scores: Tensor, target: Tensor, *, threshold: flo
         pack.add(pairs, lambda values: _judge_classes(values.reshape(2, -1), ignored=-1))
 
 
+def measure_amounts(pack: Pack, prediction: Tensor, target: Tensor) -> None:
+    """Of a loss that compares amounts: the range of either."""
+    for name, values in (("loss_input", prediction), ("target", target)):
+        spread = every_nth(values.reshape(-1), _MOST_ELEMENTS)
+        if spread.numel():
+            pack.add_named((f"{name}/min", f"{name}/max"), torch.aminmax(spread))
+
+
 def sample_activation(output: Tensor, units_axis: int) -> Tensor:
     """A part of it, in float32; a copy. Whole samples first: strides are slow to read."""
     part = output.detach()

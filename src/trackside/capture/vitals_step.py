@@ -18,8 +18,8 @@ class Taken:
     figures: Figures = field(default_factory=dict)
     pack: Pack = field(default_factory=Pack)
     totals: UpdateTotals = field(default_factory=UpdateTotals)
-    has_classes: bool = False
-    """A loss over classes was seen; further ones of the step are not looked at."""
+    has_loss: bool = False
+    """A loss was seen; further ones of the step are not looked at."""
 
     def read(self) -> Figures:
         """Once the pack has landed: everything, by name."""

@@ -6,7 +6,7 @@ from dataclasses import asdict
 import click
 
 from trackside.cli.text import as_json
-from trackside.cli.waiting import new_teller
+from trackside.cli.waiting import diagnosis_text, new_teller
 from trackside.harmless import one_line
 from trackside.rule_status import Evaluation, RuleStatus
 from trackside.sdk.job import TrainingJob, attach
@@ -64,6 +64,7 @@ def _print(job: TrainingJob) -> None:
     found = job.findings()
     if not found and job.is_watched:
         print("Nothing found so far.")
+    sys.stdout.write(diagnosis_text(found))
     sys.stdout.write(new_teller().text(found))
     for each in job.rule_job_summary():
         print(one_line(f"{each['RuleConfigurationName']}: {each['RuleEvaluationStatus']}"))

@@ -12,7 +12,7 @@ import click
 from trackside.cli import rule_options
 from trackside.cli.text import as_json
 from trackside.cli.trial_of import is_location, trial_of
-from trackside.cli.waiting import new_teller
+from trackside.cli.waiting import diagnosis_text, new_teller
 from trackside.errors import InputError, InvalidSpec, Violation
 from trackside.harmless import one_line
 from trackside.rules import catalog, custom_source
@@ -66,6 +66,7 @@ def check(ctx: click.Context, job: str, named: list[rule_options.Named], json: b
     if json:
         print(as_json([asdict(verdict) for verdict in verdicts]))
     else:
+        sys.stdout.write(diagnosis_text([each for v in verdicts for each in v.findings]))
         _tell(verdicts)
     if any(verdict.failure for verdict in verdicts):
         ctx.exit(1)

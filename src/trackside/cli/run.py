@@ -116,7 +116,7 @@ def _metrics(
     "--findings",
     type=click.File("wb", lazy=False),
     metavar="FILE",
-    help="With --wait: write what rules find here as it comes, as JSON lines.",
+    help="Wait, and write what rules find here as it comes, and then the diagnosis, as JSON lines.",
 )
 @click.option("--name", "job_name", metavar="JOB", help="Otherwise the script's name and the time.")
 @click.option("--instances", "instance_count", type=click.IntRange(1), help="Number of hosts.")
@@ -185,8 +185,7 @@ def run(
       trackside run train.py --rule all --rule my_rules.py:MyRule --wait
       trackside run train.py --instances 2 --distribution torchrun --output s3://bucket/out
     """
-    if findings is not None and not wait:
-        raise click.UsageError("--findings is written by who waits: give --wait too.")
+    wait = wait or findings is not None  # whoever writes them must be there
     watching = rule_options.rules_of(rules, stop_on)
     estimator = Estimator(
         **arguments,

@@ -1,7 +1,7 @@
 """Waiting for a job at a terminal: its statuses and log, and bars while files are moved."""
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from types import TracebackType
 from typing import Any, BinaryIO
@@ -16,6 +16,7 @@ from trackside.cli.failures import INTERRUPTED
 from trackside.cli.tables import new_console
 from trackside.cli.text import size
 from trackside.errors import TracksideError
+from trackside.finding import Finding
 from trackside.harmless import one_line
 from trackside.jobs.logs import LogLine
 from trackside.jobs.rule_news import Findings
@@ -33,16 +34,21 @@ _BAR_COLUMNS = 30
 def wait_for(job: TrainingJob, *, quiet: bool = False, findings: BinaryIO | None = None) -> None:
     """Until the job has ended. `JobFailed` if it failed; Ctrl-C leaves, and the job goes on.
 
-    A copy of each finding goes to the file `findings` as it comes.
+    A copy of each finding goes to the file `findings` as it comes, and at the end what follows
+    from them: the diagnosis.
     """
+    found: list[Finding] = []
     try:
         with _Screen(job) if not quiet else nullcontext() as screen:
             for item in job.follow_all():
-                if isinstance(item, tuple) and findings is not None:
-                    findings.writelines(finding.to_line() for finding in item)
-                    findings.flush()
+                if isinstance(item, tuple):
+                    found += item
+                    if findings is not None:
+                        findings.writelines(finding.to_line() for finding in item)
+                        findings.flush()
                 if screen is not None and not _is_stale(item):
                     screen.show(item)
+        _conclude(found, quiet=quiet, findings=findings)
         job.raise_failure()
     except KeyboardInterrupt:
         print(
@@ -52,6 +58,27 @@ def wait_for(job: TrainingJob, *, quiet: bool = False, findings: BinaryIO | None
             file=sys.stderr,
         )
         sys.exit(INTERRUPTED)
+
+
+def diagnosis_text(found: Sequence[Finding]) -> str:
+    """What the check-up's findings come to; "" where it found nothing."""
+    from trackside.rules.diagnosis import diagnose, is_of_checkup
+
+    return new_teller().diagnoses(diagnose(filter(is_of_checkup, found)))
+
+
+def _conclude(found: Sequence[Finding], *, quiet: bool, findings: BinaryIO | None) -> None:
+    if not found:
+        return
+    from trackside.rules.diagnosis import diagnose, is_of_checkup
+
+    diagnoses = diagnose(filter(is_of_checkup, found))
+    if findings is not None:
+        findings.writelines(each.to_line(rank) for rank, each in enumerate(diagnoses, 1))
+        findings.flush()
+    if not quiet:
+        sys.stdout.write(new_teller().diagnoses(diagnoses))
+        sys.stdout.flush()
 
 
 def new_teller() -> Teller:

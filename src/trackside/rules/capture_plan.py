@@ -7,13 +7,15 @@ from enum import Enum, auto
 from trackside.capture.collection import BUILT_IN_PATTERNS, NEVER_REDUCED, CollectionKeys
 from trackside.rules import catalog
 from trackside.rules.builtin import Need, TensorRule
+from trackside.rules.checkup import Checkup
 from trackside.rules.parameters import InvalidParameters, build
+from trackside.rules.progress import StalledTrainingRule
 from trackside.spec import Collection, DebugHook, JobSpec, RuleConfiguration
 
 _LOSSES = Need(CollectionKeys.LOSSES)
 _FIRST = ",".join(map(str, range(20)))
 _EARLY = ",".join(map(str, range(20, 200, 10)))
-_SCALARS = {"save_steps": _FIRST, "save_interval": "10"}
+_SCALARS = {"save_steps": ",".join(map(str, range(60))), "save_interval": "5"}
 _FIGURES = {"save_steps": f"{_FIRST},{_EARLY}", "save_interval": "50"}
 """Mistakes show in the first steps. A figure of each tensor costs a step about as much as a small
 layer does: once in 50 steps nobody feels it."""
@@ -85,8 +87,12 @@ def unsaved(spec: JobSpec) -> Iterator[str]:
 
 
 def all_rules() -> list[str]:
-    """The names of those that can watch any training, and need no whole tensors for it."""
-    return [name for name, rule in catalog.TENSOR_RULES.items() if _is_cheap(rule)]
+    """What watches a training of which nobody knows what is wrong with it.
+
+    SageMaker's own rules have limits that somebody must choose for the model at hand, and speak up
+    on many a healthy run; those who know what they look for name them.
+    """
+    return [Checkup.name(), StalledTrainingRule.name()]
 
 
 def _beside(need: Need) -> tuple[str, ...]:
@@ -94,18 +100,6 @@ def _beside(need: Need) -> tuple[str, ...]:
     if need.collection != CollectionKeys.ALL:
         return ()
     return (CollectionKeys.WEIGHTS, CollectionKeys.BIASES, CollectionKeys.GRADIENTS)
-
-
-def _is_cheap(rule: type) -> bool:
-    try:
-        made: object = build(rule, {})
-    except InvalidParameters:
-        return False  # it cannot be used without being told more
-    return isinstance(made, TensorRule) and all(
-        need.reductions or need.collection == CollectionKeys.LOSSES
-        for need in made.needs()
-        if not need.is_optional
-    )
 
 
 def _collections(name: str, needs: list[Need], pace: Pace) -> Iterator[Collection]:

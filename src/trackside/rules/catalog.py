@@ -6,6 +6,7 @@ from typing import Any
 from trackside.rules import profiler_report
 from trackside.rules.activations import DeadRelu, SaturatedActivation
 from trackside.rules.builtin import BuiltInRule, TensorRule
+from trackside.rules.checkup import PARTS, Checkup
 from trackside.rules.classes import ClassImbalance, Confusion
 from trackside.rules.comparisons import SimilarAcrossRuns
 from trackside.rules.gradients import VanishingGradient
@@ -30,6 +31,7 @@ GROUPS: dict[str, tuple[type[BuiltInRule[Any]], ...]] = {
     "Data and predictions": (ClassImbalance, Confusion, CheckInputImages, NLPSequenceRatio),
     "The job itself": (StalledTrainingRule,),
     "XGBoost": (FeatureImportanceOverweight, TreeDepth, CreateXgboostReport),
+    "The check-up": (Checkup, *PARTS),
     "The machine": profiler_report.ALL,
 }
 """By what they watch, as they are listed."""

@@ -18,6 +18,7 @@ from trackside.capture.tensor_index import TensorRecord
 from trackside.capture.trial import Trial
 from trackside.errors import TracksideError
 from trackside.rules.saved_values import Stretch, stretches
+from trackside.rules.vital_signs import Signs
 
 TRAINING = (ModeKeys.TRAIN, ModeKeys.GLOBAL)
 """Modes in which weights are updated. GLOBAL is what a script has that sets none."""
@@ -56,6 +57,7 @@ class Evidence:
         self._shared: dict[Any, Any] = {}
         self._selected: dict[Selection, tuple[str, ...]] = {}
         self._known = (0, 0)
+        self._signs: Signs | None = None
         self._sizes: dict[str, int] = {}
         self._training: set[str] = set()
         self._frozen: frozenset[str] | None = None
@@ -85,6 +87,16 @@ class Evidence:
     def quiet_seconds(self) -> float:
         """How long nothing new has come."""
         return self._clock() - self.arrived
+
+    @property
+    def signs(self) -> Signs:
+        """The whole course so far, for rules that judge a run against itself."""
+        if self._signs is None:
+            self._signs = Signs(self.trial)
+        if "signs" not in self._shared:
+            self._shared["signs"] = True
+            self._signs.refresh(is_all=self.is_all)
+        return self._signs
 
     def mode(self, step: int) -> ModeKeys:
         return self.trial.mode(step) or ModeKeys.GLOBAL

@@ -3,9 +3,13 @@
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from trackside.finding import Finding
 from trackside.harmless import one_line
+
+if TYPE_CHECKING:
+    from trackside.rules.diagnosis import Diagnosis
 
 _INDENT = " " * 4
 
@@ -34,6 +38,20 @@ class Teller:
     def text(self, findings: Iterable[Finding]) -> str:
         """Whole lines."""
         return "".join(f"{line}\n" for notice in notices(findings) for line in self._lines(notice))
+
+    def diagnoses(self, diagnoses: Sequence["Diagnosis"]) -> str:
+        """Whole lines, the likeliest first; "" when there are none."""
+        lines = [line for each in diagnoses for line in self._diagnosis(each)]
+        return "".join(f"{line}\n" for line in lines)
+
+    def _diagnosis(self, each: "Diagnosis") -> Iterator[str]:
+        since = "" if each.step is None else f", from step {each.step} on"
+        where = f", at {each.tensor}" if each.tensor else ""
+        yield self._paint(one_line(f"Diagnosis: {each.cause}{since}{where} ({each.confidence})"))
+        yield from self._wrapped(one_line(each.message))
+        yield from self._wrapped(one_line(f"Try: {each.advice}"))
+        if each.explains:
+            yield from self._wrapped(f"It explains: {', '.join(each.explains)}")
 
     def _lines(self, notice: Notice) -> Iterator[str]:
         yield self._paint(f"Finding: {notice.head}")

@@ -1,0 +1,32 @@
+"""The optimizer was made for a model that was then replaced by a copy.
+
+cause: OptimizerOfAnotherModel
+where: .*
+step: 0
+"""
+
+import copy
+
+import torch
+from sklearn.datasets import load_digits
+from torch import nn
+
+SEED, WIDTH, LR = 0, 64, 1e-2
+torch.manual_seed(SEED)
+torch.set_num_threads(1)
+
+digits = load_digits()
+x = torch.tensor(digits.data / 16, dtype=torch.float32)
+y = torch.tensor(digits.target)
+model = nn.Sequential(nn.Linear(64, WIDTH), nn.ReLU(), nn.Linear(WIDTH, 10))
+optimizer = torch.optim.Adam(model.parameters(), lr=LR)
+model = copy.deepcopy(model)
+criterion = nn.CrossEntropyLoss()
+
+for _ in range(250):
+    rows = torch.randint(0, len(x), (32,))
+    optimizer.zero_grad()
+    loss = criterion(model(x[rows]), y[rows])
+    loss.backward()
+    optimizer.step()
+print(f"loss {loss.item():.3f}")

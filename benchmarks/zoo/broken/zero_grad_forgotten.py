@@ -1,0 +1,28 @@
+"""Nobody calls zero_grad, so every update uses the sum of all gradients so far.
+
+cause: ForgottenZeroGrad
+where: .*
+step: 1
+"""
+
+import torch
+from sklearn.datasets import load_digits
+from torch import nn
+
+SEED, WIDTH, LR = 0, 64, 0.02
+torch.manual_seed(SEED)
+torch.set_num_threads(1)
+
+digits = load_digits()
+x = torch.tensor(digits.data / 16, dtype=torch.float32)
+y = torch.tensor(digits.target)
+model = nn.Sequential(nn.Linear(64, WIDTH), nn.ReLU(), nn.Linear(WIDTH, 10))
+optimizer = torch.optim.SGD(model.parameters(), lr=LR)
+criterion = nn.CrossEntropyLoss()
+
+for _ in range(250):
+    rows = torch.randint(0, len(x), (32,))
+    loss = criterion(model(x[rows]), y[rows])
+    loss.backward()
+    optimizer.step()
+print(f"loss {loss.item():.3f}")

@@ -1,0 +1,29 @@
+"""A pretrained backbone is frozen, and only the head is trained."""
+
+import torch
+from sklearn.datasets import load_digits
+from torch import nn
+
+SEED, WIDTH, LR = 0, 32, 1e-2
+torch.manual_seed(SEED)
+torch.set_num_threads(1)
+
+digits = load_digits()
+x = torch.tensor(digits.images / 16, dtype=torch.float32).unsqueeze(1)
+y = torch.tensor(digits.target)
+backbone = nn.Sequential(
+    nn.Conv2d(1, 16, 3), nn.ReLU(), nn.Conv2d(16, WIDTH, 3), nn.ReLU(), nn.Flatten()
+)
+for parameter in backbone.parameters():
+    parameter.requires_grad = False
+model = nn.Sequential(backbone, nn.Linear(WIDTH * 16, 10))
+optimizer = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=LR)
+criterion = nn.CrossEntropyLoss()
+
+for epoch in range(4):
+    for rows in torch.randperm(len(x)).split(32):
+        optimizer.zero_grad()
+        loss = criterion(model(x[rows]), y[rows])
+        loss.backward()
+        optimizer.step()
+    print(f"epoch {epoch} loss {loss.item():.3f}")

@@ -1,0 +1,266 @@
+"""The course of a training as its vitals, losses and anatomy tell it: what our own rules judge.
+
+`Evidence` has what is new; here it is kept, since a figure means something only beside the run's
+own past.
+"""
+
+import math
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from trackside.capture.anatomy import Anatomy, read_anatomy
+from trackside.capture.dtypes import Array
+from trackside.capture.modes import ModeKeys
+from trackside.capture.tensor_index import TensorRecord
+from trackside.capture.trial import Trial
+from trackside.capture.trial_layout import VITALS
+from trackside.errors import TracksideError
+
+_LONG = 1000
+"""Steps after which a run is judged by its outcome though it goes on."""
+_TRAINING = (ModeKeys.TRAIN.value, ModeKeys.GLOBAL.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One figure over the steps at which it was taken."""
+
+    steps: Array = field(default_factory=lambda: np.empty(0, int))
+    values: Array = field(default_factory=lambda: np.empty(0))
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @property
+    def median(self) -> float:
+        """NaN when there is nothing."""
+        known = self.values[np.isfinite(self.values)]
+        return float(np.median(known)) if len(known) else math.nan
+
+    @property
+    def span(self) -> int:
+        """Steps from the first to the last."""
+        return int(self.steps[-1] - self.steps[0]) if len(self) else 0
+
+    def first(self, count: int) -> "Series":
+        return Series(self.steps[:count], self.values[:count])
+
+    def last(self, count: int) -> "Series":
+        return Series(self.steps[-count:], self.values[-count:])
+
+    def since(self, step: float) -> "Series":
+        return self.where(self.steps >= step)
+
+    def where(self, chosen: Array) -> "Series":
+        return Series(self.steps[chosen], self.values[chosen])
+
+
+class Signs:
+    """Grows with the trial: `refresh` reads what is new. Steps are global."""
+
+    def __init__(self, trial: Trial) -> None:
+        self.is_all = False
+        self.anatomy = Anatomy()
+        self._trial = trial
+        self._columns: dict[tuple[str, str], tuple[list[Array], list[Array]]] = {}
+        self._read_up_to: dict[tuple[str, str], int] = {}
+        self._loss_names: list[str] = []
+        self._made: dict[tuple[str, str, bool | None], Series] = {}
+
+    def refresh(self, *, is_all: bool) -> None:
+        self.is_all = is_all
+        self._made.clear()
+        self.__dict__.pop("loss", None)
+        self.__dict__.pop("evaluation_loss", None)
+        with suppress(TracksideError, ValueError, TypeError):  # the next look may find it whole
+            self.anatomy = read_anatomy(self._trial.path) or self.anatomy
+        self._read("vitals", "mean")
+        self._read("losses", "mean")
+        for reduction in ("l2", "abs_mean"):
+            self._read("gradients", reduction)
+        for reduction in ("l2", "min", "max"):
+            self._read("weights", reduction)
+
+    def vital(self, name: str, *, training: bool = True) -> Series:
+        """In training steps, or in those of evaluation."""
+        return self._series(VITALS + name, "mean", training)
+
+    def vitals(self, prefix: str, suffix: str = "") -> dict[str, Series]:
+        """By what stands between the two, in training, as long as the loss is a number."""
+        start = VITALS + prefix
+        return {
+            name[len(start) : len(name) - len(suffix)]: self._sound(name, reduction)
+            for name, reduction in list(self._columns)
+            if name.startswith(start) and name.endswith(suffix)
+        }
+
+    def figure(self, tensor: str, reduction: str) -> Series:
+        """Of a gradient or a weight, where it was saved."""
+        return self._series(tensor, reduction, None)
+
+    def tensors(self, reduction: str, *, gradients: bool) -> list[str]:
+        """Names that have this figure, in the order of the model."""
+        return [
+            name
+            for name, known in self._columns
+            if known == reduction
+            and name.startswith("gradient/") is gradients
+            and not name.startswith(VITALS)
+        ]
+
+    @cached_property
+    def loss(self) -> Series:
+        """The training loss: of several that which was saved most often."""
+        return self._loss(training=True)
+
+    @cached_property
+    def evaluation_loss(self) -> Series:
+        return self._loss(training=False)
+
+    @property
+    def ends_at(self) -> float:
+        """The step from which the loss is no number: what is seen later says nothing."""
+        bad = np.flatnonzero(~np.isfinite(self.loss.values))
+        return float(self.loss.steps[bad[0]]) if len(bad) else math.inf
+
+    @property
+    def last_step(self) -> int:
+        """Of training."""
+        seen = [each.steps[-1] for each in (self.loss, self.vital("batch_size")) if len(each)]
+        return int(max(seen, default=0))
+
+    @property
+    def num_updates(self) -> int:
+        return self.anatomy.num_optimizer_steps
+
+    @property
+    def chance(self) -> float | None:
+        """The loss of a model that knows nothing, for losses over classes."""
+        for loss in self.anatomy.losses:
+            if loss.function.startswith("binary_cross_entropy"):
+                return math.log(2)
+            if loss.num_classes and loss.label_max is not None and loss.label_min is not None:
+                seen = min(loss.num_classes, loss.label_max - loss.label_min + 1)
+                return math.log(seen) if seen > 1 else None
+        return None
+
+    @property
+    def fall(self) -> float:
+        """By which part of itself the training loss has fallen, from its start to now; negative
+        when it rose. Medians of its first and of its last tenth."""
+        early, late = self.early_loss, self.late_loss
+        return (early - late) / max(abs(early), 1e-12) if math.isfinite(early) else 0.0
+
+    @property
+    def early_loss(self) -> float:
+        """The median of the first ones; the very first where the next are several times higher."""
+        median = self.loss.first(max(3, min(10, len(self.loss) // 10))).median
+        first = self.first_loss
+        return first if abs(first) < abs(median) / 3 else median
+
+    @property
+    def first_loss(self) -> float:
+        return float(self.loss.values[0]) if len(self.loss) else math.nan
+
+    @property
+    def late_loss(self) -> float:
+        """NaN when none of the last is a number."""
+        return self.loss.last(max(5, len(self.loss) // 10)).median
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether it is time to judge what comes of it: many a loss lingers before it falls."""
+        return self.is_all or self.last_step >= _LONG
+
+    @property
+    def is_stuck(self) -> bool:
+        """After a fair number of steps the loss is about where it began: at the level of chance
+        for classes, or less than a fiftieth lower for amounts."""
+        if not self.is_settled or self.last_step < 100 or len(self.loss) < 20:
+            return False
+        if not math.isfinite(self.late_loss):
+            return True
+        if self.chance is None:
+            return self.fall < 0.02
+        is_level = self.fall < 0.1 or self.late_loss < 1.2 * self.chance
+        return self.late_loss > 0.9 * self.chance and is_level
+
+    @property
+    def moved(self) -> float:
+        """How far the weights have gone, at most, over their length: the sum of all updates."""
+        ratio = self.vital("update_ratio")
+        known = ratio.values[np.isfinite(ratio.values)]
+        return float(known.mean()) * max(self.num_updates, 1) if len(known) else 0.0
+
+    def is_weight_unchanged(self, name: str) -> bool:
+        """As far as the saved figures tell; not so when they are not saved."""
+        series = [self.figure(name, each) for each in ("l2", "min", "max")]
+        return all(len(each) > 1 and np.ptp(each.values) == 0 for each in series)
+
+    def module_type(self, name: str) -> str:
+        return next((m.type for m in self.anatomy.modules if m.name == name), "")
+
+    def _sound(self, name: str, reduction: str) -> Series:
+        series = self._series(name, reduction, True)
+        return series.where(series.steps < self.ends_at)
+
+    def _loss(self, *, training: bool) -> Series:
+        names = [name for name in self._losses() if len(self._series(name, "mean", training))]
+        found = [self._series(name, "mean", training) for name in names]
+        return max(found, key=len, default=Series())
+
+    def _losses(self) -> list[str]:
+        return [name for name in self._loss_names if (name, "mean") in self._columns]
+
+    def _read(self, collection: str, reduction: str) -> None:
+        names = self._trial.tensor_names(collection=collection)
+        if collection == "losses":
+            names = [name for name in names if "_input" not in name]
+            self._loss_names = names
+        records = dict(self._trial.tensor_records())
+        known = [name for name in names if _has(records[name], reduction)]
+        if not known:
+            return
+        key = (collection, reduction)
+        after = self._read_up_to.get(key)
+        cube = self._trial.cube(known, reduction, after_step=after)
+        if not cube.steps:
+            return
+        self._read_up_to[key] = cube.steps[-1]
+        steps = np.array(cube.steps)
+        for column, name in enumerate(cube.names):
+            saved = cube.saved[:, column]
+            if saved.any():
+                lists = self._columns.setdefault((name, reduction), ([], []))
+                lists[0].append(steps[saved])
+                lists[1].append(cube.values[saved, column].astype(float))
+
+    def _series(self, name: str, reduction: str, training: bool | None) -> Series:
+        key = (name, reduction, training)
+        if key not in self._made:
+            self._made[key] = self._make(name, reduction, training)
+        return self._made[key]
+
+    def _make(self, name: str, reduction: str, training: bool | None) -> Series:
+        lists = self._columns.get((name, reduction))
+        if lists is None:
+            return Series()
+        whole = Series(np.concatenate(lists[0]), np.concatenate(lists[1]))
+        if training is None:
+            return whole
+        return whole.where(self._trains(whole.steps.tolist()) == training)
+
+    def _trains(self, steps: Sequence[int]) -> Array:
+        if self.anatomy.backwards and not any(each.training for each in self.anatomy.backwards):
+            return np.ones(len(steps), bool)  # all of it in evaluation mode
+        known = [self._trial.step_table.get(step) for step in steps]
+        modes = [ModeKeys.GLOBAL.value if each is None else each.mode.value for each in known]
+        return np.isin(modes, _TRAINING)
+
+
+def _has(record: TensorRecord, reduction: str) -> bool:
+    return bool(record.runs.workers) or any(reduction in cube.columns for cube in record.cubes)
