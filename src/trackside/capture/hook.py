@@ -235,8 +235,8 @@ class Hook:
 
     def note_part(self, module: nn.Module) -> None:
         """A module that is called inside of a model; it may not be one of the model's own."""
-        if self._vitals is not None:
-            self._vitals.note_part(module)
+        if self._course.vitals is not None:
+            self._course.vitals.note_part(module)
 
     @property
     def step(self) -> int:
