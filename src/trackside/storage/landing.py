@@ -42,7 +42,7 @@ class Landing:
         if free_bytes < size_bytes:
             file.discard()
             raise DiskFull(
-                f"{path!r} needs {size_bytes} bytes and its disk has {free_bytes} left. "
+                f"{path!r} needs {size_bytes} bytes of space and its disk has {free_bytes} left. "
                 "Free some, or use a folder on another disk."
             )
         return file
