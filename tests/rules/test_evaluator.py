@@ -263,7 +263,8 @@ def test_a_rule_that_hangs_the_evaluator_is_found_out_and_ends_alone(make_job: M
             timeout=40,
         )
         codes.append(code.returncode)
-    assert codes == [1, 1, 0], code.stderr
+    # Not always 1: reading the stack of a thread that runs may itself bring the process down.
+    assert [code != 0 for code in codes] == [True, True, False]
     wrong, right = read_evaluations(job.folder.rules.statuses)
     assert wrong.status is RuleStatus.ERROR
     assert wrong.details.startswith("InternalServerError: evaluators die of it")
