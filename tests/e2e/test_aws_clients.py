@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-PROJECT = Path(__file__).parents[2]
-CLIENTS = PROJECT / ".venv-clients" / "bin"
+from tests.aws_clients import program
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -50,17 +49,6 @@ data = {"training": f"s3://{bucket}/data"}
 """
 
 
-@pytest.fixture(scope="module")
-def clients() -> Path:
-    """Skips without the environment, unless TRACKSIDE_REQUIRE names it."""
-    if CLIENTS.exists():
-        return CLIENTS
-    missing = f"{CLIENTS} is not there; CONTRIBUTING.md has the line that makes it"
-    if "clients" in os.environ.get("TRACKSIDE_REQUIRE", "").split(","):
-        pytest.fail(missing)
-    pytest.skip(missing)
-
-
 @pytest.fixture
 def shell(tmp_path: Path) -> Iterator[dict[str, str]]:
     """The environment of a shell after `eval "$(trackside env)"`, with a server behind it."""
@@ -91,10 +79,10 @@ def shell(tmp_path: Path) -> Iterator[dict[str, str]]:
         server.terminate()
 
 
-def sdk(clients: Path, shell: dict[str, str], folder: Path, code: str) -> tuple[str, Any]:
+def sdk(shell: dict[str, str], folder: Path, code: str) -> tuple[str, Any]:
     """What the program printed, and the JSON of its last line."""
     done = subprocess.run(
-        [clients / "python", "-c", PRELUDE + code],
+        [program("python"), "-c", PRELUDE + code],
         cwd=folder,
         env=shell,
         capture_output=True,
@@ -105,7 +93,7 @@ def sdk(clients: Path, shell: dict[str, str], folder: Path, code: str) -> tuple[
     return done.stdout, json.loads(done.stdout.splitlines()[-1])
 
 
-def test_fit_with_rules_and_tensorboard_then_attach(clients, shell, tmp_path):
+def test_fit_with_rules_and_tensorboard_then_attach(shell, tmp_path):
     code = """
 trainer = estimator(
     tags=[{"Key": "team", "Value": "vision"}],
@@ -121,7 +109,7 @@ print(json.dumps({
     "hyperparameters": again.hyperparameters(), "tags": again.tags,
     "model_bytes": found["ContentLength"]}))
 """
-    _, told = sdk(clients, shell, tmp_path, code)
+    _, told = sdk(shell, tmp_path, code)
     assert told["rules"] == ["LossNotDecreasing"]
     assert told["metrics"] == 0.25
     assert told["hyperparameters"]["epochs"] == "3"
@@ -130,41 +118,41 @@ print(json.dumps({
     assert told["model_bytes"] > 0
 
 
-def test_every_line_of_the_log_is_shown_once(clients, shell, tmp_path):
+def test_every_line_of_the_log_is_shown_once(shell, tmp_path):
     code = """
 estimator(environment={"PAUSE": "8"}).fit(data, logs="All")
 print("{}")
 """
-    shown, _ = sdk(clients, shell, tmp_path, code)
+    shown, _ = sdk(shell, tmp_path, code)
     lines = [line.split("m")[-1].removesuffix("\x1b[0") for line in shown.splitlines()]
     for number in range(200):
         assert sum(f"line {number};" in line for line in lines) == 1, number
     assert "Training seconds: " in shown
 
 
-def test_a_script_that_fails_is_raised_with_its_exit_code(clients, shell, tmp_path):
+def test_a_script_that_fails_is_raised_with_its_exit_code(shell, tmp_path):
     code = """
 try:
     estimator(environment={"FAIL": "1"}).fit(data, logs="None")
 except sagemaker.exceptions.UnexpectedStatusException as error:
     print(json.dumps(str(error)))
 """
-    _, told = sdk(clients, shell, tmp_path, code)
+    _, told = sdk(shell, tmp_path, code)
     assert "AlgorithmError" in told
     assert "exit code: 3" in told
 
 
-def test_the_command_line_lists_waits_stops_and_reads_errors(clients, shell, tmp_path):
+def test_the_command_line_lists_waits_stops_and_reads_errors(shell, tmp_path):
     code = """
 trainer = estimator(environment={"PAUSE": "600"})
 trainer.fit(data, wait=False)
 print(json.dumps(trainer.latest_training_job.name))
 """
-    _, name = sdk(clients, shell, tmp_path, code)
+    _, name = sdk(shell, tmp_path, code)
 
     def aws(*arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [clients / "aws", *arguments], env=shell, capture_output=True, text=True, timeout=60
+            [program("aws"), *arguments], env=shell, capture_output=True, text=True, timeout=60
         )
 
     listed = json.loads(aws("sagemaker", "list-training-jobs", "--max-items", "5").stdout)

@@ -1,6 +1,6 @@
 """The programs people use, each as it is: obstore, TensorBoard, s5cmd, rclone, the AWS CLI.
 
-Programs come from the environments of the benchmarks' peers (`benchmarks/.peers`).
+Programs come from `.venv-clients`.
 """
 
 import os
@@ -13,16 +13,7 @@ import pytest
 from obstore.store import S3Store
 
 from tests.api.s3.conftest import BUCKET, REGION, S3Place
-
-PEERS = Path(__file__).parents[3] / "benchmarks" / ".peers"
-
-
-def program(peer: str, name: str) -> str:
-    """Skip without the program, unless TRACKSIDE_REQUIRE names the clients."""
-    path = PEERS / peer / "bin" / name
-    if not path.exists() and "clients" not in os.environ.get("TRACKSIDE_REQUIRE", "").split(","):
-        pytest.skip(f"{name} is not installed: `make bench ARGS='download --quick'` brings it")
-    return str(path)
+from tests.aws_clients import program
 
 
 def run(place: S3Place, *command: str) -> str:
@@ -59,7 +50,7 @@ def stored(place: S3Place, prefix: str) -> dict[str, bytes]:
 
 
 def test_s5cmd_brings_a_tree_there_and_back(place, s3, tree, tmp_path):
-    s5cmd = program("s5cmd", "s5cmd")
+    s5cmd = program("s5cmd")
     run(place, s5cmd, "cp", f"{tree}/", f"s3://{BUCKET}/t/")
     assert stored(place, "t") == contents(tree)
     run(place, s5cmd, "cp", f"s3://{BUCKET}/t/*", f"{tmp_path}/back/")
@@ -73,7 +64,7 @@ def test_s5cmd_brings_a_tree_there_and_back(place, s3, tree, tmp_path):
 
 
 def test_rclone_brings_a_tree_there_and_finds_nothing_to_do_again(place, s3, tree, tmp_path):
-    rclone = program("rclone", "rclone")
+    rclone = program("rclone")
     remote = (
         f":s3,provider=Other,env_auth=true,force_path_style=true,region={REGION},"
         f"upload_cutoff=5Mi,chunk_size=5Mi,endpoint='{place.url}':{BUCKET}/t"
@@ -92,7 +83,7 @@ def test_rclone_brings_a_tree_there_and_finds_nothing_to_do_again(place, s3, tre
 
 
 def test_the_aws_cli_syncs_and_presigns(place, s3, tree, tmp_path):
-    aws = program("awscli", "aws")
+    aws = program("aws")
     run(place, aws, "s3", "sync", str(tree), f"s3://{BUCKET}/t")
     assert stored(place, "t") == contents(tree)
     assert run(place, aws, "s3", "sync", str(tree), f"s3://{BUCKET}/t") == ""
