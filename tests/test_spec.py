@@ -150,6 +150,7 @@ def test_an_unknown_nested_member_is_refused_with_the_known_ones():
         ({"OutputDataConfig": {"S3OutputPath": "ftp://x/y"}}, "must be an s3://"),
         ({"CheckpointConfig": {"S3Uri": "s3://b/c", "LocalPath": "/opt/ml/../x"}}, "'..' parts"),
         ({"CheckpointConfig": {"S3Uri": "s3://b/c", "LocalPath": "/opt/ml"}}, "is taken"),
+        ({"ProfilerConfig": {"ProfilingParameters": {"LocalPath": "prof"}}}, "absolute path"),
         ({"Environment": {"A-B": "1"}}, "name must match"),
         ({"RetryStrategy": {"MaximumRetryAttempts": 31}}, "must be at most 30"),
         (

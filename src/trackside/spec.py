@@ -210,6 +210,10 @@ class Profiler:
     parameters: Mapping[str, str] = member("ProfilingParameters", dict, default=dict, most=20)
     disabled: bool = member("DisableProfiler", bool, default=False)
 
+    @property
+    def local_path(self) -> str:
+        return self.parameters.get("LocalPath") or "/opt/ml/output/profiler"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tag:
@@ -401,6 +405,7 @@ def _folder_problems(spec: JobSpec) -> Iterator[Violation]:
         "CheckpointConfig.LocalPath": spec.checkpoints and spec.checkpoints.local_path,
         "DebugHookConfig.LocalPath": spec.debug_hook and spec.debug_hook.local_path,
         "TensorBoardOutputConfig.LocalPath": spec.tensorboard and spec.tensorboard.local_path,
+        "ProfilerConfig.ProfilingParameters.LocalPath": spec.profiler and spec.profiler.local_path,
     }
     for where, path in folders.items():
         if not path:

@@ -35,8 +35,9 @@ def test_curves_of_the_machine_are_beside_the_script_s(machine: Machine, config:
     assert curves.scalars["system/algo-1", "script/processes"].values[-1] >= 1
 
 
-def test_profiles_and_their_end_are_in_storage(machine: Machine):
-    job = machine.run(WORK, ProfilerConfig=PROFILER)
+@pytest.mark.parametrize("folder", [{}, {"LocalPath": "/opt/ml/output/elsewhere"}])
+def test_profiles_and_their_end_are_in_storage(machine: Machine, folder: dict[str, str]):
+    job = machine.run(WORK, ProfilerConfig={**PROFILER, "ProfilingParameters": folder})
     keys = stored(job, f"s3://bucket/prof/{job.name}/profiler-output/")
     below = f"prof/{job.name}/profiler-output"
     assert f"{below}/system/training_job_end.ts" in keys

@@ -11,8 +11,6 @@ from trackside.spec import JobSpec
 from trackside.status import Secondary, Status
 from trackside.storage.locate import Location, locate
 
-_PROFILER = "/opt/ml/output/profiler"
-
 
 class WatchedJob:
     """`look` first; in between the answers stay as they were."""
@@ -72,9 +70,10 @@ class WatchedJob:
     def profile(self) -> Location | None:
         """Where the machine's figures are; likewise."""
         stored = profile_of(self.spec)
-        if stored is None:
+        if stored is None or self.spec.profiler is None:
             return None
-        return locate(self._only_folder(_PROFILER) or stored, home=self.settings.home)
+        local = self._only_folder(self.spec.profiler.local_path)
+        return locate(local or stored, home=self.settings.home)
 
     def _only_folder(self, seen_as: str) -> Path | None:
         if len(self.spec.hosts) > 1:

@@ -7,7 +7,6 @@ from typing import Any
 from trackside.layout import HostFolder, JobKeys, profile_of
 from trackside.spec import JobSpec
 
-PROFILER = "/opt/ml/output/profiler"
 GROUP = "homogeneousCluster"
 """The name of the one instance group of a job that has none of its own."""
 
@@ -46,8 +45,8 @@ def synced_folders(spec: JobSpec) -> dict[str, str]:
         folders[spec.tensorboard.local_path.rstrip("/")] = keys.under(
             spec.tensorboard.uri, "tensorboard-output"
         )
-    if profile := profile_of(spec):
-        folders[PROFILER] = profile
+    if spec.profiler and (profile := profile_of(spec)):
+        folders[spec.profiler.local_path.rstrip("/")] = profile
     return folders
 
 

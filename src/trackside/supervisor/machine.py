@@ -14,7 +14,6 @@ from trackside.curves import wire
 from trackside.curves.event_file import EventFile
 from trackside.layout import HostFolder
 from trackside.spec import JobSpec
-from trackside.supervisor.config_files import PROFILER
 from trackside.supervisor.machine_figures import profiler_lines, scalars
 from trackside.supervisor.machine_reading import MachineReader, Reading
 from trackside.supervisor.profiler_files import MinuteFiles
@@ -45,7 +44,7 @@ def make_sampler(
         host,
         curves,
         begun_seconds=begun_seconds,
-        profile=MinuteFiles(folder.inside(PROFILER), folder.profiler_parts, host),
+        profile=MinuteFiles(folder.inside(spec.profiler.local_path), folder.profiler_parts, host),
         profile_seconds=max(LEAST_PROFILE_SECONDS, spec.profiler.interval_milliseconds / 1000),
     )
 
