@@ -5,6 +5,7 @@ the profiler read other files beside them.
 """
 
 import logging
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from threading import Event, Thread
@@ -17,6 +18,8 @@ from trackside.storage.store import Entry
 logger = logging.getLogger(__name__)
 
 REFRESH_SECONDS = 1.0
+BUSY_SHARE = 0.2
+"""How much of the time may go into looking: a job of a day has a listing of many pages."""
 _WANTS_A_FOLDER = ("projector_config.pbtxt", ".trace.json", ".trace.json.gz", ".xplane.pb")
 
 
@@ -62,7 +65,9 @@ class Mirror:
 
     def _run(self) -> None:
         trouble = ""
-        while not self._stop.wait(REFRESH_SECONDS):
+        pause = REFRESH_SECONDS
+        while not self._stop.wait(pause):
+            began = time.monotonic()
             try:
                 self.refresh()
                 trouble = ""
@@ -70,6 +75,7 @@ class Mirror:
                 if str(error) != trouble:
                     logger.warning("the local copy stands still: %s", error)
                 trouble = str(error)
+            pause = max(REFRESH_SECONDS, (time.monotonic() - began) / BUSY_SHARE)
 
 
 def _listed(place: Location) -> list[tuple[str, Entry]]:
