@@ -1,6 +1,7 @@
 """`python -m benchmarks [NAME ...] [--quick]`: run, print the tables, keep them.
 
-A benchmark is a module of this folder with `run(quick: bool) -> list[Comparison]`.
+A benchmark is a module of this folder with `run(quick: bool) -> Iterable[Comparison]`, each
+printed as it comes.
 """
 
 import argparse

@@ -1,9 +1,10 @@
 """What watching costs: step time with a hook over step time without, in four modes.
 
 Trainings of the same kind in one process take turns, block by block, in an order that is reversed
-each round, so that all meet the same machine. A block is timed as a whole: what the writer thread
-takes from training counts. A ratio is the median of the rounds' own ratios. The floor is what a
-copy and one sequential write of the same bytes, or the bare reductions, cost in the same place.
+each round, so that all meet the same machine: its speed drifts by several per cent within seconds,
+so blocks are short. A block is timed as a whole: what the writer thread takes from training counts.
+A ratio is the median of the rounds' own ratios. The floor is what a copy and one sequential write
+of the same bytes, or the bare reductions, cost in the same place.
 The peer, smdebug 1.0.34, is measured in the same way in an environment of its own.
 """
 
@@ -12,7 +13,7 @@ import statistics
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,9 @@ from benchmarks.workloads import WORKLOADS, Training
 WATCHED = ["weights", "biases", "gradients"]
 FIVE = {"reductions": ["min", "max", "mean", "std"], "norms": ["l2"]}
 SMDEBUG = "smdebug 1.0.34"
-PEER_ROUNDS = 2
+PEER_SECONDS = 8.0
+FLOOR_ROUNDS = 6
+MOST_ROUNDS = 200
 _NO_TIME = 0.01
 """Milliseconds below which added time is not told from none."""
 
@@ -38,6 +41,10 @@ class Mode:
     settings: dict[str, Any]
     limit: float
     """The most a step may cost, as a multiple of one without a hook."""
+    block: int = 1
+    """Steps in a row, a whole number of saved ones."""
+    writes_much: bool = False
+    """Whether the writer is given time to finish before the other training's turn."""
     floor_limit: float | None = None
     """The most it may add, as a multiple of the floor."""
     peer_factor: float | None = None
@@ -50,6 +57,8 @@ MODES = {
         "weights, gradients, losses every 10 steps, raw",
         {"include_collections": WATCHED, "every": 10},
         1.03,
+        block=10,
+        writes_much=True,
     ),
     "five": Mode(
         "five reductions of every weight and gradient, every step",
@@ -61,6 +70,8 @@ MODES = {
         "everything with activations, raw, every step",
         {"save_all": True, "every": 1},
         1.3,
+        block=5,
+        writes_much=True,
         floor_limit=1.5,
         peer_factor=3,
     ),
@@ -69,74 +80,66 @@ MODES = {
 
 @dataclass(slots=True)
 class Blocks:
-    """Milliseconds a step of each block, by the clock, in the middle, and of processor time."""
+    """Milliseconds a step of each block, by the clock and of processor time of all threads."""
 
     mean: list[float] = field(default_factory=list)
-    median: list[float] = field(default_factory=list)
     processor: list[float] = field(default_factory=list)
 
     def run(self, step: Callable[[], None], count: int) -> None:
-        times = []
-        processor = time.process_time()
+        started, processor = time.perf_counter(), time.process_time()
         for _ in range(count):
-            started = time.perf_counter()
             step()
-            times.append((time.perf_counter() - started) * 1000)
+        self.mean.append((time.perf_counter() - started) / count * 1000)
         self.processor.append((time.process_time() - processor) / count * 1000)
-        self.mean.append(statistics.mean(times))
-        self.median.append(statistics.median(times))
 
 
-def run(quick: bool) -> list[Comparison]:
+def run(quick: bool) -> Iterator[Comparison]:
     peer = None if quick else smdebug_python()
-    return [
-        comparison
-        for workload in WORKLOADS
-        for mode in MODES
-        for comparison in _compare(workload, mode, quick, peer)
-    ]
+    for workload in WORKLOADS:
+        for mode in MODES:
+            yield from _compare(workload, mode, quick, peer)
 
 
 def measure(
     workload: str,
-    mode: str,
-    rounds: int,
-    block_seconds: float,
+    name: str,
+    budget_seconds: float,
     make_hook: Callable[..., Any],
     with_floor: bool = False,
 ) -> dict[str, Any]:
     """Figures without and with the hook; also run by the peer's interpreter."""
     torch.set_num_threads(1)  # the second core is the writer's; two compute threads hide its cost
+    mode = MODES[name]
     plain_blocks, hooked_blocks, floor_blocks = Blocks(), Blocks(), Blocks()
-    with tempfile.TemporaryDirectory() as name:
-        out_dir = Path(name) / "trial"
-        hook = make_hook(str(out_dir), MODES[mode].settings)
+    with tempfile.TemporaryDirectory() as folder:
+        out_dir = Path(folder) / "trial"
+        hook = make_hook(str(out_dir), mode.settings)
         plain, hooked = Training(workload), Training(workload, hook)
         for _ in range(4):
             plain.step()
             hooked.step()
         _wait_until_quiet(out_dir)
-        count = _steps_per_block(plain, block_seconds)
-        every = MODES[mode].settings.get("every", 0)
-        floor = _floor(mode, plain, out_dir) if with_floor and every else None
+        every = mode.settings.get("every", 0)
+        floor = _floor(name, plain, out_dir) if with_floor and every else None
+        rounds = _rounds(plain, mode.block, budget_seconds)
         for turn in range(rounds):
             turns = [(plain, plain_blocks), (hooked, hooked_blocks)]
             for training, blocks in turns if turn % 2 == 0 else turns[::-1]:
-                blocks.run(training.step, count)
-                _wait_until_quiet(out_dir)
-            if floor is not None:
-                floor_blocks.run(floor.step, max(3, count // (every * 4)))
+                blocks.run(training.step, mode.block)
+                if mode.writes_much:
+                    _wait_until_quiet(out_dir)
+            if floor is not None and turn < FLOOR_ROUNDS:
+                floor_blocks.run(floor.step, 3)
                 floor.clear()
         hook.close()
+    ratios = [h / p for h, p in zip(hooked_blocks.mean, plain_blocks.mean, strict=True)]
     return {
-        "steps": count,
+        "rounds": rounds,
         "plain": statistics.median(plain_blocks.mean),
         "floor": statistics.median(floor_blocks.mean) / every if floor is not None else None,
-        **{
-            which: _ratio(getattr(hooked_blocks, which), getattr(plain_blocks, which))
-            for which in ("mean", "median", "processor")
-        },
-        "rounds": [h / p for h, p in zip(hooked_blocks.mean, plain_blocks.mean, strict=True)],
+        "ratio": statistics.median(ratios),
+        "quarters": statistics.quantiles(ratios, n=4)[::2],
+        "processor": _ratio(hooked_blocks.processor, plain_blocks.processor),
     }
 
 
@@ -175,11 +178,11 @@ def _make(hook: Any, reduction: Any, save: Any, out_dir: str, settings: dict[str
 
 def _compare(workload: str, name: str, quick: bool, peer: Path | None) -> list[Comparison]:
     mode = MODES[name]
-    rounds, seconds = (2, 0.5) if quick else (6, 2.0)
-    found = measure(workload, name, rounds, seconds, trackside_hook, with_floor=True)
+    seconds = 1.0 if quick else 25.0
+    found = measure(workload, name, seconds, trackside_hook, with_floor=True)
     plain = found["plain"]
-    steps = {"trackside": plain * found["mean"], "no hook": plain}
-    added = {"trackside": max(_NO_TIME, plain * (found["mean"] - 1))}
+    steps = {"trackside": plain * found["ratio"], "no hook": plain}
+    added = {"trackside": max(_NO_TIME, plain * (found["ratio"] - 1))}
     targets = []
     if found["floor"] is not None:
         added["floor"] = found["floor"]
@@ -187,14 +190,14 @@ def _compare(workload: str, name: str, quick: bool, peer: Path | None) -> list[C
             targets.append(Target("floor", 1 / mode.floor_limit))
     if peer is not None:
         theirs = _measure_peer(peer, workload, name)
-        steps[SMDEBUG] = plain * theirs["mean"]
-        added[SMDEBUG] = max(_NO_TIME, theirs["plain"] * (theirs["mean"] - 1))
+        steps[SMDEBUG] = plain * theirs["ratio"]
+        added[SMDEBUG] = max(_NO_TIME, theirs["plain"] * (theirs["ratio"] - 1))
         if mode.peer_factor is not None:
             targets.append(Target(SMDEBUG, mode.peer_factor))
+    low, high = found["quarters"]
     notes = (
-        f"Mean ratio {found['mean']:.3f} (rounds: {_list(found['rounds'])}; "
-        f"{found['steps']} steps a block), median {found['median']:.3f}, "
-        f"processor time of all threads {found['processor']:.3f}.",
+        f"Ratio {found['ratio']:.3f}, half of {found['rounds']} rounds between {low:.3f} and "
+        f"{high:.3f}; processor time of all threads {found['processor']:.3f}.",
     )
     title = f"{workload}: {mode.title}"
     limit = (Target("no hook", 1 / mode.limit),)
@@ -206,20 +209,15 @@ def _compare(workload: str, name: str, quick: bool, peer: Path | None) -> list[C
     return comparisons
 
 
-def _steps_per_block(training: Training, block_seconds: float) -> int:
-    """Whole tens: a block holds as many saved steps as the next."""
+def _rounds(training: Training, block: int, budget_seconds: float) -> int:
     started = time.perf_counter()
     training.step()
-    seconds = time.perf_counter() - started
-    return max(10, round(block_seconds / seconds / 10) * 10)
+    pair_seconds = 2 * block * (time.perf_counter() - started)
+    return max(2, min(MOST_ROUNDS, round(budget_seconds / pair_seconds)))
 
 
 def _ratio(hooked: list[float], plain: list[float]) -> float:
     return statistics.median(h / p for h, p in zip(hooked, plain, strict=True))
-
-
-def _list(ratios: list[float]) -> str:
-    return ", ".join(f"{ratio:.3f}" for ratio in ratios)
 
 
 def _size_bytes(folder: Path) -> int:
@@ -240,7 +238,7 @@ def _wait_until_quiet(folder: Path) -> None:
 def _measure_peer(python: Path, workload: str, mode: str) -> dict[str, Any]:
     code = (
         "import json; from benchmarks.capture import measure, smdebug_hook; "
-        f"print(json.dumps(measure({workload!r}, {mode!r}, {PEER_ROUNDS}, 1.0, smdebug_hook)))"
+        f"print(json.dumps(measure({workload!r}, {mode!r}, {PEER_SECONDS}, smdebug_hook)))"
     )
     ended = subprocess.run(
         [str(python), "-c", code],
