@@ -53,6 +53,8 @@ class Settings:
     """Job folders, the index, the embedded buckets, cached overlays."""
     output: str = _setting("TRACKSIDE_OUTPUT", "s3://trackside")
     """Where a job's output goes when none is named."""
+    storage: str = _setting("TRACKSIDE_STORAGE", "")
+    """s3://BUCKET: the server passes S3 requests on to the store that has it."""
     upload_deadline_seconds: float = _setting("TRACKSIDE_UPLOAD_DEADLINE", 900.0)
     """How long the end of a job waits for an object store that does not answer."""
     isolation: str = _setting("TRACKSIDE_ISOLATION", "auto")

@@ -21,7 +21,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from trackside.api.call import Call, Reply, Service, ServiceError
+from trackside.api.call import Call, Closing, Reply, Service, ServiceError
 from trackside.api.keys import AccessKeys
 from trackside.api.protocols import JsonProtocol
 from trackside.api.sigv4 import NotSigned, Request, scope_of, verify
@@ -60,6 +60,8 @@ class App:
         self._clock = clock
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._live(receive, send)
         if scope["type"] != "http":
             return
         began = time.monotonic()
@@ -80,6 +82,15 @@ class App:
             reply.status,
             (time.monotonic() - began) * 1000,
         )
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        await receive()
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        for service in self._services.values():
+            if isinstance(service, Closing):
+                service.close()
+        await send({"type": "lifespan.shutdown.complete"})
 
     async def _answered(self, request: Request, body: "_Body", request_id: str) -> Reply:
         service = self._services.get(service_name(request))

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from trackside.api.keys import AccessKey
 from trackside.api.sigv4 import Request, Signature
@@ -64,3 +64,11 @@ class Service(Protocol):
 
     def not_signed(self, error: Exception) -> ServiceError:
         """The code that this service has for a signature that is missing or wrong."""
+
+
+@runtime_checkable
+class Closing(Protocol):
+    """A service that holds something open."""
+
+    def close(self) -> None:
+        """Called in the event loop, after the last answer."""

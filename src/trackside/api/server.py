@@ -20,7 +20,7 @@ def make_server(app: App) -> uvicorn.Server:
         app,
         log_config=None,
         access_log=False,
-        lifespan="off",
+        lifespan="on",
         server_header=False,
         proxy_headers=False,
         timeout_keep_alive=_KEEP_ALIVE_SECONDS,

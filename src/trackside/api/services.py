@@ -11,11 +11,13 @@ from trackside.api.call import Reply, Service
 from trackside.api.identity import Iam, Sts
 from trackside.api.keys import AccessKeys
 from trackside.api.logs import logs
+from trackside.api.s3.relay import S3Relay
 from trackside.api.s3.service import S3
 from trackside.api.sagemaker import sagemaker
 from trackside.api.upkeep import Upkeep
 from trackside.jobs.jobs import Jobs
 from trackside.settings import Settings
+from trackside.storage.credentials import store_access
 
 _CLOSE_SECONDS = 10.0
 
@@ -37,7 +39,7 @@ class Services:
             "logs": logs(self.jobs),
             "sts": Sts(),
             "iam": Iam(),
-            "s3": S3(settings.layout.buckets),
+            "s3": _s3(settings, environ),
         }
         self.app = App(services, keys, {"/health": _health})
         self._upkeep = Upkeep(self.jobs)
@@ -56,6 +58,12 @@ class Services:
     ) -> None:
         self._upkeep.close(timeout=_CLOSE_SECONDS)
         self._open.close()
+
+
+def _s3(settings: Settings, environ: Mapping[str, str]) -> Service:
+    if settings.storage:
+        return S3Relay(store_access(environ))
+    return S3(settings.layout.buckets)
 
 
 async def _health() -> Reply:

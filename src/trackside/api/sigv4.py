@@ -1,4 +1,5 @@
-"""Signature Version 4, verified: who signed a request, and that it arrived as it was signed.
+"""Signature Version 4: who signed a request, that it arrived as it was signed, and the same for
+what we pass on ourselves.
 
 Knows nothing of HTTP frameworks nor of how errors are told; `errors.py` puts refusals into the
 words of each service. The secrets come from `keys.py`.
@@ -7,7 +8,7 @@ words of each service. The secrets come from `keys.py`.
 import hashlib
 import hmac
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
@@ -82,7 +83,7 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """A verified one: the scope, and what a signed stream of chunks goes on from."""
+    """One that is right: the scope, and what a signed stream of chunks goes on from."""
 
     scope: Scope
     timestamp: str
@@ -128,12 +129,26 @@ def verify(
     _check_time(claim, now)
     if claim.seconds is not None and claim.scope.service == "s3":
         payload_sha256 = request.headers.get("x-amz-content-sha256", UNSIGNED)
-    canonical = _canonical(request, claim, payload_sha256)
-    key = signing_key(secret, claim.scope)
-    expected = sign(key, string_to_sign(claim.timestamp, claim.scope, canonical))
-    if not hmac.compare_digest(expected, claim.signature):
+    expected = signature_of(
+        request, payload_sha256, claim.signed_headers, claim.scope, claim.timestamp, secret
+    )
+    if not hmac.compare_digest(expected.value, claim.signature):
         raise NotSigned(Refusal.MISMATCH)
-    return Signature(claim.scope, claim.timestamp, key, claim.signature)
+    return expected
+
+
+def signature_of(
+    request: Request,
+    payload_sha256: str,
+    signed_headers: Sequence[str],
+    scope: Scope,
+    timestamp: str,
+    secret: str,
+) -> Signature:
+    """What the owner of the secret signs such a request with."""
+    canonical = _canonical(request, signed_headers, payload_sha256, twice=scope.service != "s3")
+    key = signing_key(secret, scope)
+    return Signature(scope, timestamp, key, sign(key, string_to_sign(timestamp, scope, canonical)))
 
 
 @lru_cache(maxsize=1024)
@@ -210,15 +225,17 @@ def _check_time(claim: _Claim, now: datetime) -> None:
         raise NotSigned(Refusal.EXPIRED)
 
 
-def _canonical(request: Request, claim: _Claim, payload_sha256: str) -> str:
-    path = _encoded_path(request.path, twice=claim.scope.service != "s3")
+def _canonical(
+    request: Request, signed_headers: Sequence[str], payload_sha256: str, *, twice: bool
+) -> str:
+    path = _encoded_path(request.path, twice=twice)
     lines = [request.method, path, _canonical_query(request.query)]
-    for name in claim.signed_headers:
+    for name in signed_headers:
         value = request.headers.get(name)
         if value is None:
             raise NotSigned(Refusal.MISMATCH, f"The signed header {name!r} did not arrive.")
         lines.append(f"{name}:{_SPACES.sub(' ', value.strip())}")
-    return "\n".join([*lines, "", ";".join(claim.signed_headers), payload_sha256])
+    return "\n".join([*lines, "", ";".join(signed_headers), payload_sha256])
 
 
 def _encoded_path(path: str, *, twice: bool) -> str:

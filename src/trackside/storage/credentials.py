@@ -69,6 +69,17 @@ def s3_access(environ: Mapping[str, str] | None = None) -> S3Access | None:
     return _access(environ, profile, endpoint)
 
 
+def store_access(environ: Mapping[str, str]) -> S3Access:
+    """To the store that a server is told to pass requests on to: AWS where no endpoint is set."""
+    access = s3_access({**environ, "TRACKSIDE_S3": environ.get("TRACKSIDE_S3") or "aws"})
+    if access is None:
+        raise InvalidSetting(
+            "TRACKSIDE_S3 = 'embedded' and a store that requests are passed on to exclude each "
+            "other. Unset one of them."
+        )
+    return access
+
+
 def keep_to_embedded_buckets(own_url: str) -> None:
     """For a server that answers S3 itself: `s3://` must not lead it, or its jobs, back to it.
 

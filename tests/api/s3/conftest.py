@@ -1,8 +1,9 @@
-"""The S3 service over a folder, behind a real socket, asked by real clients."""
+"""The S3 service over a folder, asked by real clients, at its own socket and behind another."""
 
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,12 @@ from botocore.config import Config
 
 from tests.waiting import until
 from trackside.api.app import App
+from trackside.api.call import Service
 from trackside.api.keys import AccessKeys, Rights
+from trackside.api.s3.relay import S3Relay
 from trackside.api.s3.service import S3
 from trackside.api.server import listen, make_server
+from trackside.storage.credentials import S3Access
 from trackside.storage.folder import FolderStore
 
 REGION = "eu-central-1"
@@ -61,20 +65,44 @@ class S3Place:
         return FolderStore(self.buckets / bucket)
 
 
-@pytest.fixture
-def place(tmp_path: Path) -> Iterator[S3Place]:
-    keys = AccessKeys(tmp_path / "server")
-    key, secret = keys.create("tests", Rights.ADMIN)
-    root = tmp_path / "buckets"
-    server = make_server(App({"s3": S3(root)}, keys))
-    listener = listen("127.0.0.1", 0)
+@contextmanager
+def listening(app: App, *, port: int = 0) -> Iterator[str]:
+    """The address at which it answers."""
+    server = make_server(app)
+    listener = listen("127.0.0.1", port)
     thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
     thread.start()
     until(lambda: server.started)
-    port = listener.getsockname()[1]
-    yield S3Place(f"http://127.0.0.1:{port}", root, keys, key.id, secret)
+    yield f"http://127.0.0.1:{listener.getsockname()[1]}"
     server.should_exit = True
     thread.join(10)
+
+
+@contextmanager
+def serving(service: Service, home: Path, *, port: int = 0) -> Iterator[S3Place]:
+    """A server of its own, with keys of its own."""
+    keys = AccessKeys(home / "server")
+    key, secret = keys.create("tests", Rights.ADMIN)
+    with listening(App({"s3": service}, keys), port=port) as url:
+        yield S3Place(url, home / "buckets", keys, key.id, secret)
+
+
+@contextmanager
+def relaying(store: S3Place, home: Path) -> Iterator[S3Place]:
+    """A server before a store that checks every signature: other keys, another region."""
+    access = S3Access(store.url, "us-east-1", store.key_id, store.secret)
+    with serving(S3Relay(access), home) as front:
+        yield replace(front, buckets=store.buckets)
+
+
+@pytest.fixture(params=["embedded", "relayed"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[S3Place]:
+    with serving(S3(tmp_path / "buckets"), tmp_path) as store:
+        if request.param == "embedded":
+            yield store
+            return
+        with relaying(store, tmp_path / "front") as front:
+            yield front
 
 
 @pytest.fixture

@@ -1,15 +1,31 @@
 """Signed chunks, made as the specification says and cut anywhere on the way."""
 
+import base64
 import hashlib
+import http.client
 import os
+import zlib
+from contextlib import closing
+from datetime import UTC, datetime
+from urllib.parse import urlsplit
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.api.s3.conftest import BUCKET, REGION, S3Place
+from tests.api.s3.test_object_calls import content, refused
 from trackside.api.call import ServiceError
 from trackside.api.s3.aws_chunked import ChunkedBody, ChunkSigner
-from trackside.api.sigv4 import EMPTY_SHA256, Scope, Signature, sign, signing_key
+from trackside.api.sigv4 import (
+    EMPTY_SHA256,
+    Request,
+    Scope,
+    Signature,
+    sign,
+    signature_of,
+    signing_key,
+)
 
 SCOPE = Scope("key", "20260101", "eu-central-1", "s3")
 STAMP = "20260101T000000Z"
@@ -17,20 +33,23 @@ SIGNATURE = Signature(SCOPE, STAMP, signing_key("secret", SCOPE), "0" * 64)
 DATA = os.urandom(1000)
 
 
-def encoded(chunks: list[bytes], trailers: dict[str, str]) -> bytes:
-    before, parts = SIGNATURE.value, []
+def encoded(
+    chunks: list[bytes], trailers: dict[str, str], signature: Signature = SIGNATURE
+) -> bytes:
+    before, parts = signature.value, []
+    stamp, scope = signature.timestamp, signature.scope
     for chunk in [*chunks, b""]:
         digest = hashlib.sha256(chunk).hexdigest()
-        text = f"AWS4-HMAC-SHA256-PAYLOAD\n{STAMP}\n{SCOPE}\n{before}\n{EMPTY_SHA256}\n{digest}"
-        before = sign(SIGNATURE.key, text)
+        text = f"AWS4-HMAC-SHA256-PAYLOAD\n{stamp}\n{scope}\n{before}\n{EMPTY_SHA256}\n{digest}"
+        before = sign(signature.key, text)
         end = b"\r\n" if chunk else b""
         parts.append(b"%x;chunk-signature=%b\r\n%b%b" % (len(chunk), before.encode(), chunk, end))
     if trailers:
         lines = "".join(f"{name}:{value}\n" for name, value in trailers.items())
         digest = hashlib.sha256(lines.encode()).hexdigest()
-        text = f"AWS4-HMAC-SHA256-TRAILER\n{STAMP}\n{SCOPE}\n{before}\n{digest}"
+        text = f"AWS4-HMAC-SHA256-TRAILER\n{stamp}\n{scope}\n{before}\n{digest}"
         lines = lines.replace("\n", "\r\n")
-        parts.append(f"{lines}x-amz-trailer-signature:{sign(SIGNATURE.key, text)}\r\n".encode())
+        parts.append(f"{lines}x-amz-trailer-signature:{sign(signature.key, text)}\r\n".encode())
     return b"".join([*parts, b"\r\n"])
 
 
@@ -70,3 +89,63 @@ def test_a_body_that_ends_early_is_incomplete(left):
     raw = encoded([DATA[:200]], TRAILERS)
     with pytest.raises(ServiceError, match="IncompleteBody"):
         decoded(raw[: left if left >= 0 else len(raw) - 2], [])
+
+
+def put_signed(
+    place: S3Place, chunks: list[bytes], *, trailers: dict[str, str], flipped: int | None = None
+) -> int:
+    """The status of a PUT of the object 'k' in signed chunks; one bit of it may be flipped."""
+    url = urlsplit(place.url)
+    now = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+    headers = {
+        "content-encoding": "aws-chunked",
+        "host": url.netloc,
+        "x-amz-content-sha256": "STREAMING-AWS4-HMAC-SHA256-PAYLOAD"
+        + ("-TRAILER" if trailers else ""),
+        "x-amz-date": now,
+        "x-amz-decoded-content-length": str(sum(map(len, chunks))),
+        **({"x-amz-trailer": ",".join(trailers)} if trailers else {}),
+    }
+    scope = Scope(place.key_id, now[:8], REGION, "s3")
+    request = Request("PUT", f"/{BUCKET}/k", "", headers)
+    names = sorted(headers)
+    form = headers["x-amz-content-sha256"]
+    signature = signature_of(request, form, names, scope, now, place.secret)
+    headers["authorization"] = (
+        f"AWS4-HMAC-SHA256 Credential={place.key_id}/{scope}, "
+        f"SignedHeaders={';'.join(names)}, Signature={signature.value}"
+    )
+    body = bytearray(encoded(chunks, trailers, signature))
+    if flipped is not None:
+        body[flipped] ^= 1
+    with closing(http.client.HTTPConnection(url.netloc, timeout=20)) as connection:
+        connection.request("PUT", request.path, bytes(body), headers)
+        return connection.getresponse().status
+
+
+def crc32_trailer(data: bytes) -> dict[str, str]:
+    checksum = zlib.crc32(data).to_bytes(4, "big")
+    return {"x-amz-checksum-crc32": base64.b64encode(checksum).decode()}
+
+
+@pytest.mark.parametrize("sizes", [[], [5], [65536] * 3 + [7], [2 << 20, 1]], ids=str)
+@pytest.mark.parametrize("with_trailer", [False, True])
+def test_signed_chunks_arrive_as_the_object(place, s3, sizes, with_trailer):
+    chunks = [os.urandom(size) for size in sizes]
+    data = b"".join(chunks)
+    assert put_signed(place, chunks, trailers=crc32_trailer(data) if with_trailer else {}) == 200
+    got = s3.get_object(Bucket=BUCKET, Key="k", ChecksumMode="ENABLED")
+    assert got["Body"].read() == data
+    if with_trailer:
+        assert got["ChecksumCRC32"] == crc32_trailer(data)["x-amz-checksum-crc32"]
+
+
+@pytest.mark.parametrize("flipped", [10, 200, 70_000, -120, -40])
+def test_a_signed_chunk_or_trailer_that_was_changed_stores_nothing(place, s3, flipped):
+    chunks = [os.urandom(65536), os.urandom(10_000)]
+    trailers = crc32_trailer(b"".join(chunks))
+    assert put_signed(place, chunks, trailers=trailers, flipped=flipped) in (400, 403)
+    assert refused(s3.get_object, Bucket=BUCKET, Key="k") == ("NoSuchKey", 404)
+    assert put_signed(place, chunks, trailers=crc32_trailer(b"other")) == 400
+    assert put_signed(place, chunks, trailers=trailers) == 200
+    assert content(s3, "k") == b"".join(chunks)

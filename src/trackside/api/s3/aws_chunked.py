@@ -6,7 +6,7 @@ Fed with bytes as they come; knows nothing of where they go.
 import hashlib
 import hmac
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from enum import Enum, auto
 
 from trackside.api.s3.errors import s3_error
@@ -14,7 +14,7 @@ from trackside.api.sigv4 import EMPTY_SHA256, Signature, sign
 
 _LINE_MOST_BYTES = 16 << 10
 _HEAD = re.compile(rb"([0-9a-fA-F]{1,16})(?:;chunk-signature=([0-9a-f]{64}))?")
-_TRAILER_SIGNATURE = "x-amz-trailer-signature"
+TRAILER_SIGNATURE = "x-amz-trailer-signature"
 
 
 class _State(Enum):
@@ -33,18 +33,22 @@ class ChunkSigner:
         self._before = signature.value
 
     def check_chunk(self, sha256: str, claimed: str) -> None:
-        self._check("PAYLOAD", f"{EMPTY_SHA256}\n{sha256}", claimed)
+        _check(self.of_chunk(sha256), claimed)
 
-    def check_trailers(self, trailers: dict[str, str], claimed: str) -> None:
+    def check_trailers(self, trailers: Mapping[str, str], claimed: str) -> None:
+        _check(self.of_trailers(trailers), claimed)
+
+    def of_chunk(self, sha256: str) -> str:
+        return self._next("PAYLOAD", f"{EMPTY_SHA256}\n{sha256}")
+
+    def of_trailers(self, trailers: Mapping[str, str]) -> str:
         text = "".join(f"{name}:{value}\n" for name, value in trailers.items())
-        self._check("TRAILER", hashlib.sha256(text.encode()).hexdigest(), claimed)
+        return self._next("TRAILER", hashlib.sha256(text.encode()).hexdigest())
 
-    def _check(self, kind: str, rest: str, claimed: str) -> None:
+    def _next(self, kind: str, rest: str) -> str:
         start = f"AWS4-HMAC-SHA256-{kind}\n{self._signature.timestamp}\n{self._signature.scope}"
-        expected = sign(self._signature.key, f"{start}\n{self._before}\n{rest}")
-        if not hmac.compare_digest(expected, claimed):
-            raise s3_error("SignatureDoesNotMatch", "The signature of a chunk is wrong.")
-        self._before = expected
+        self._before = sign(self._signature.key, f"{start}\n{self._before}\n{rest}")
+        return self._before
 
 
 class ChunkedBody:
@@ -122,7 +126,12 @@ class ChunkedBody:
                 raise s3_error("MalformedTrailerError")
             self.trailers[name.strip().lower()] = value.strip()
             return
-        claimed = self.trailers.pop(_TRAILER_SIGNATURE, None)
+        claimed = self.trailers.pop(TRAILER_SIGNATURE, None)
         if self._signer is not None and (self.trailers or claimed):
             self._signer.check_trailers(self.trailers, claimed or "")
         self._state = _State.DONE
+
+
+def _check(expected: str, claimed: str) -> None:
+    if not hmac.compare_digest(expected, claimed):
+        raise s3_error("SignatureDoesNotMatch", "The signature of a chunk is wrong.")

@@ -12,6 +12,7 @@ from trackside.api.s3.documents import (
     whole_body,
 )
 from trackside.api.s3.errors import s3_error
+from trackside.api.s3.needed_rights import OWNERS_OWN
 from trackside.api.s3.object_calls import owners_acl
 from trackside.api.s3.target import Target
 from trackside.api.s3.threads import Threads
@@ -78,7 +79,7 @@ class BucketCalls:
     async def put_acl(self, target: Target) -> Reply:
         """Only what is so anyway; there is no access for others to open."""
         self._buckets.get(target.bucket)
-        if target.headers.get("x-amz-acl") not in _OWNERS_OWN:
+        if target.headers.get("x-amz-acl") not in OWNERS_OWN:
             raise s3_error("NotImplemented", "Access is a matter of access keys here, not of ACLs.")
         return Reply(200)
 
@@ -108,7 +109,6 @@ class BucketCalls:
         return document("DeleteResult", [n for n in done if not quiet or n[0] == "Error"])
 
 
-_OWNERS_OWN = ("private", "bucket-owner-full-control", "bucket-owner-read")
 _EMPTY = {
     "accelerate": "AccelerateConfiguration",
     "logging": "BucketLoggingStatus",

@@ -77,6 +77,11 @@ def encoded(digest: bytes) -> str:
     return base64.b64encode(digest).decode()
 
 
+def encoded_size(algorithm: str) -> int:
+    """In bytes, of a checksum as headers have it."""
+    return (_digest_size(algorithm) + 2) // 3 * 4
+
+
 def checksum_given(headers: Mapping[str, str]) -> tuple[str, str] | None:
     """The algorithm and value that came as a header; more than one is refused."""
     given = [(name, headers[HEADER + name]) for name in ALGORITHMS if HEADER + name in headers]
@@ -98,9 +103,8 @@ def algorithm_named(headers: Mapping[str, str], header: str) -> str | None:
 
 
 def check_form(algorithm: str, value: str) -> None:
-    size = _CRCS[algorithm][1] if algorithm in _CRCS else _HASHES[algorithm]().digest_size
     try:
-        right = len(base64.b64decode(value, validate=True)) == size
+        right = len(base64.b64decode(value, validate=True)) == _digest_size(algorithm)
     except (binascii.Error, ValueError):
         right = False
     if not right:
@@ -134,3 +138,7 @@ def check_type(algorithm: str, kind: str) -> None:
     if impossible:
         text = f"The {kind} checksum type cannot be used with the {algorithm} checksum algorithm."
         raise s3_error("InvalidRequest", text)
+
+
+def _digest_size(algorithm: str) -> int:
+    return _CRCS[algorithm][1] if algorithm in _CRCS else _HASHES[algorithm]().digest_size

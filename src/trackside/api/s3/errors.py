@@ -56,6 +56,7 @@ _CODES: dict[str, tuple[int, str]] = {
     "ReplicationConfigurationNotFoundError": (404, "There is no replication configuration"),
     "RequestTimeTooSkewed": (403, "The difference between the clocks is too large: "),
     "ServerSideEncryptionConfigurationNotFoundError": (404, "No encryption is configured"),
+    "ServiceUnavailable": (503, "The store does not answer. Try again."),
     "SignatureDoesNotMatch": (
         403,
         "The request signature we calculated does not match the signature you provided. "

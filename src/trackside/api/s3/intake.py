@@ -27,7 +27,7 @@ from trackside.api.sigv4 import UNSIGNED, Signature
 OBJECT_MOST_BYTES = 5 << 40
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _STREAMING = "STREAMING-"
-_SIGNED_STREAMS = (
+SIGNED_STREAMS = (
     "STREAMING-AWS4-HMAC-SHA256-PAYLOAD",
     "STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER",
 )
@@ -61,7 +61,7 @@ class Intake:
         self._write = write
         self._position = 0
         self._given = checksum_given(headers)
-        self._trailer = _trailer_named(headers)
+        self._trailer = trailer_named(headers)
         self._asked = self._asked_for(kept)
         self._kept = kept or self._asked
         self._chunked = _chunked_form(headers, signature)
@@ -140,18 +140,8 @@ def announced_size(headers: Mapping[str, str]) -> int | None:
     return int(text)
 
 
-def _chunked_form(headers: Mapping[str, str], signature: Signature) -> ChunkedBody | None:
-    form = headers.get("x-amz-content-sha256", UNSIGNED)
-    if form in _SIGNED_STREAMS:
-        return ChunkedBody(ChunkSigner(signature))
-    if form == _UNSIGNED_STREAM:
-        return ChunkedBody(None)
-    if form != UNSIGNED and _SHA256.fullmatch(form) is None:
-        raise s3_error("InvalidArgument", f"x-amz-content-sha256: {form!r} is not understood.")
-    return None
-
-
-def _trailer_named(headers: Mapping[str, str]) -> str | None:
+def trailer_named(headers: Mapping[str, str]) -> str | None:
+    """The algorithm of the checksum that comes after the body."""
     name = headers.get("x-amz-trailer", "").strip().lower()
     if not name:
         return None
@@ -159,6 +149,17 @@ def _trailer_named(headers: Mapping[str, str]) -> str | None:
     if algorithm == name or algorithm not in ALGORITHMS:
         raise s3_error("InvalidRequest", f"The trailer {name!r} is not understood.")
     return algorithm
+
+
+def _chunked_form(headers: Mapping[str, str], signature: Signature) -> ChunkedBody | None:
+    form = headers.get("x-amz-content-sha256", UNSIGNED)
+    if form in SIGNED_STREAMS:
+        return ChunkedBody(ChunkSigner(signature))
+    if form == _UNSIGNED_STREAM:
+        return ChunkedBody(None)
+    if form != UNSIGNED and _SHA256.fullmatch(form) is None:
+        raise s3_error("InvalidArgument", f"x-amz-content-sha256: {form!r} is not understood.")
+    return None
 
 
 def _content_md5(headers: Mapping[str, str]) -> bytes | None:

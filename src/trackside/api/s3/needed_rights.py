@@ -1,0 +1,31 @@
+"""Which rights a request to another store needs: as for embedded buckets, and more for what opens
+a store to others or changes its rules."""
+
+from collections.abc import Mapping
+
+from trackside.api.keys import Rights
+from trackside.api.s3.target import Target
+
+_READING = ("GET", "HEAD")
+_GOVERNING = {"acl", "legal-hold", "retention", "torrent"}
+"""What a query says about an object that is more than its content."""
+OWNERS_OWN = ("private", "bucket-owner-full-control", "bucket-owner-read")
+"""Canned ACLs that let nobody else in."""
+_BYPASS = "x-amz-bypass-governance-retention"
+
+
+def needed_rights(target: Target) -> Rights:
+    method = target.call.request.method
+    if method in _READING:
+        return Rights.READ
+    if not target.key and not (method == "POST" and "delete" in target.query):
+        return Rights.ADMIN
+    if target.query.keys() & _GOVERNING or _opens_to_others(target.headers):
+        return Rights.ADMIN
+    return Rights.SUBMIT
+
+
+def _opens_to_others(headers: Mapping[str, str]) -> bool:
+    if headers.get("x-amz-acl", "private") not in OWNERS_OWN:
+        return True
+    return _BYPASS in headers or any(name.startswith("x-amz-grant-") for name in headers)

@@ -1,0 +1,215 @@
+"""S3 by another store: a request that our keys allow is signed anew for the store and passed on.
+
+What the store answers, errors too, goes back as it is. Bodies are never held whole, nor changed.
+"""
+
+import re
+import secrets
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from trackside.api.call import Call, Reply, ServiceError
+from trackside.api.s3.aws_chunked import ChunkSigner
+from trackside.api.s3.errors import error_reply, not_signed, s3_error
+from trackside.api.s3.intake import SIGNED_STREAMS, announced_size, trailer_named
+from trackside.api.s3.needed_rights import needed_rights
+from trackside.api.s3.relayed_body import hashed, signed_anew, size_signed_anew
+from trackside.api.s3.store_client import StoreClient
+from trackside.api.s3.store_connection import StoreAway
+from trackside.api.s3.target import decoded, read_target
+from trackside.api.sigv4 import (
+    ALGORITHM,
+    EMPTY_SHA256,
+    UNSIGNED,
+    Request,
+    Scope,
+    Signature,
+    signature_of,
+)
+from trackside.errors import InvalidSetting
+from trackside.storage.credentials import S3Access
+
+_RETRY_SECONDS = 2
+_OF_THIS_HOP = frozenset(
+    {
+        "connection",
+        "keep-alive",
+        "proxy-authenticate",
+        "proxy-authorization",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+    }
+)
+_OURS = _OF_THIS_HOP | {
+    "authorization",
+    "date",
+    "host",
+    "x-amz-content-sha256",
+    "x-amz-date",
+    # Those clients know the account that our STS tells of, not the store's.
+    "x-amz-expected-bucket-owner",
+    "x-amz-security-token",
+    "x-amz-source-expected-bucket-owner",
+}
+"""Headers of a request that mean us, and are made anew for the store."""
+_OF_A_PRESIGNED_ADDRESS = frozenset(
+    f"x-amz-{name}"
+    for name in (
+        "algorithm", "credential", "date", "expires", "security-token", "signature",
+        "signedheaders",
+    )
+)  # fmt: skip
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+
+
+class S3Relay:
+    """The `Service` for a store that is elsewhere: AWS, MinIO, Ceph."""
+
+    streams = True
+
+    def __init__(
+        self, access: S3Access, *, clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+    ) -> None:
+        if access.access_key_id is None or access.secret_access_key is None:
+            raise InvalidSetting(
+                f"Requests to S3 cannot be signed for the store. {access.advice} Keys that a "
+                "machine or container is given by its surroundings cannot be used for this."
+            )
+        self._key_id, self._secret = access.access_key_id, access.secret_access_key
+        self._token = access.session_token
+        self._region = access.region
+        self._client = StoreClient(access.endpoint or _aws_endpoint(access.region))
+        self._clock = clock
+        self._name = f"1.1 trackside-{secrets.token_hex(8)}"
+        """By which it knows a request that it has passed on itself."""
+
+    async def answer(self, call: Call) -> Reply:
+        _check_rights(call)
+        if self._name in call.request.headers.get("via", ""):
+            text = f"The store at {self._client.endpoint} leads back to this server: name another."
+            raise s3_error("InvalidRequest", text)
+        request, body = self._signed(call)
+        address = f"{request.path}?{request.query}" if request.query else request.path
+        try:
+            answer = await self._client.ask(request.method, address, request.headers, body)
+        except StoreAway as error:
+            text = f"The store at {self._client.endpoint} does not answer: {error}. Try again."
+            raise s3_error(
+                "ServiceUnavailable", text, {"retry-after": str(_RETRY_SECONDS)}
+            ) from error
+        headers = {n: v for n, v in answer.headers.items() if n not in _OF_THIS_HOP}
+        return Reply(answer.status, answer.body, headers)
+
+    def close(self) -> None:
+        self._client.close()
+
+    def refused(self, error: ServiceError, request_id: str) -> Reply:
+        return error_reply(error, request_id)
+
+    def not_signed(self, error: Exception) -> ServiceError:
+        return not_signed(error)
+
+    def _signed(self, call: Call) -> tuple[Request, AsyncIterator[bytes] | None]:
+        """The request as the store gets it."""
+        passed = _passed_on(call.request)
+        now = self._clock().strftime("%Y%m%dT%H%M%SZ")
+        via = ", ".join(filter(None, [passed.headers.get("via"), self._name]))
+        headers = {"host": self._client.host, **passed.headers, "via": via, "x-amz-date": now}
+        if self._token is not None:
+            headers["x-amz-security-token"] = self._token
+        if _has_body(call.request.headers) and "content-length" not in headers:
+            headers["transfer-encoding"] = "chunked"
+        scope = Scope(self._key_id, now[:8], self._region, "s3")
+        names = sorted(name for name in headers if _is_signed(name))
+        path = self._client.base_path + call.request.path
+        request = Request(call.request.method, path, passed.query, headers)
+        sha256 = headers["x-amz-content-sha256"]
+        signature = signature_of(request, sha256, names, scope, now, self._secret)
+        headers["authorization"] = (
+            f"{ALGORITHM} Credential={self._key_id}/{scope}, "
+            f"SignedHeaders={';'.join(names)}, Signature={signature.value}"
+        )
+        return request, _body(call, signature, headers)
+
+
+@dataclass(frozen=True, slots=True)
+class _Passed:
+    query: str
+    headers: dict[str, str]
+
+
+def _check_rights(call: Call) -> None:
+    needed = needed_rights(read_target(call))
+    if not call.caller.rights.allow(needed):
+        text = f"This key has the rights {call.caller.rights!s}; this needs {needed!s}."
+        raise s3_error("AccessDenied", text)
+
+
+def _passed_on(request: Request) -> _Passed:
+    """What of a request is not about us."""
+    headers = {name: value for name, value in request.headers.items() if name not in _OURS}
+    sha256 = request.headers.get("x-amz-content-sha256")
+    query = request.query
+    if "authorization" not in request.headers:
+        query, hoisted = _without_signature(query)
+        headers |= hoisted
+        sha256 = sha256 or hoisted.get("x-amz-content-sha256") or UNSIGNED
+    headers["x-amz-content-sha256"] = sha256 or EMPTY_SHA256
+    if sha256 in SIGNED_STREAMS:
+        size, trailer = announced_size(request.headers), trailer_named(request.headers)
+        headers["content-length"] = str(size_signed_anew(size or 0, trailer))
+    return _Passed(query, headers)
+
+
+def _without_signature(query: str) -> tuple[str, dict[str, str]]:
+    """A presigned address as any other, and the headers that its signer had put into it."""
+    kept, hoisted = [], {}
+    for part in query.split("&"):
+        raw_name, _, raw_value = part.partition("=")
+        name = decoded(raw_name).lower()
+        if not name.startswith("x-amz-"):
+            kept.append(part)
+        elif name not in _OF_A_PRESIGNED_ADDRESS:
+            value = decoded(raw_value)
+            if _CONTROL.search(name + value):
+                raise s3_error("InvalidArgument", f"{name}={value!r} cannot be a header.")
+            hoisted[name] = value.encode("utf-8", "surrogateescape").decode("latin-1")
+    return "&".join(kept), hoisted
+
+
+def _has_body(headers: Mapping[str, str]) -> bool:
+    return "transfer-encoding" in headers or headers.get("content-length", "0") != "0"
+
+
+def _is_signed(name: str) -> bool:
+    return name in ("host", "content-md5", "content-type") or name.startswith("x-amz-")
+
+
+def _body(
+    call: Call, signature: Signature, headers: Mapping[str, str]
+) -> AsyncIterator[bytes] | None:
+    if not _has_body(call.request.headers):
+        return None
+    assert call.chunks is not None
+    form = headers["x-amz-content-sha256"]
+    if form in SIGNED_STREAMS:
+        size, trailer = announced_size(call.request.headers), trailer_named(call.request.headers)
+        signers = ChunkSigner(call.signature), ChunkSigner(signature)
+        return signed_anew(call.chunks, *signers, size or 0, trailer)
+    chunks = hashed(call.chunks, form) if _SHA256.fullmatch(form) else call.chunks
+    return chunks if "content-length" in headers else _framed(chunks)
+
+
+async def _framed(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """As HTTP sends what it does not know the length of."""
+    async for chunk in chunks:
+        yield b"%x\r\n%b\r\n" % (len(chunk), chunk)
+    yield b"0\r\n\r\n"
+
+
+def _aws_endpoint(region: str) -> str:
+    return f"https://s3.{region}.amazonaws.com{'.cn' if region.startswith('cn-') else ''}"

@@ -1,0 +1,386 @@
+"""Requests passed on to another store. The other tests here run through a relay, too: these are
+about what only a relay can do wrong, with moto's server and with stores that misbehave."""
+
+import http.client
+import os
+import socket
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from botocore.auth import S3SigV4QueryAuth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials
+
+from tests.api.s3.conftest import REGION, S3Place, listening, serving
+from tests.api.s3.test_object_calls import refused
+from tests.conftest import S3Server
+from tests.waiting import until
+from trackside.api.call import Call
+from trackside.api.keys import AccessKey, AccessKeys, Rights
+from trackside.api.s3.buckets import Buckets
+from trackside.api.s3.needed_rights import needed_rights
+from trackside.api.s3.relay import S3Relay
+from trackside.api.s3.service import S3, operations
+from trackside.api.s3.target import read_target
+from trackside.api.s3.threads import Threads
+from trackside.api.services import Services
+from trackside.api.sigv4 import Request, Scope, Signature
+from trackside.errors import InvalidSetting
+from trackside.settings import Settings
+from trackside.storage.credentials import S3Access
+
+MIB = 1 << 20
+OK = b'HTTP/1.1 200 OK\r\nContent-Length: 2\r\nETag: "1"\r\n\r\nok'
+
+
+class RawStore:
+    """Speaks as a test tells it to; keeps the heads of all requests and counts connections."""
+
+    def __init__(self, answer: Callable[[socket.socket, bytes], bool]) -> None:
+        self.heads: list[bytes] = []
+        self.num_connections = 0
+        self._answer = answer
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.access = S3Access(
+            f"http://127.0.0.1:{self._listener.getsockname()[1]}", "us-east-1", "key", "secret"
+        )
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def close(self) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+
+    def _listen(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
+            self.num_connections += 1
+            threading.Thread(target=self._serve, args=[connection], daemon=True).start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        with connection:
+            while head := _head(connection):
+                self.heads.append(head)
+                if not self._answer(connection, head):
+                    return
+
+
+def _head(connection: socket.socket) -> bytes:
+    data = b""
+    while not data.endswith(b"\r\n\r\n"):
+        try:
+            piece = connection.recv(1)
+        except OSError:
+            return b""
+        if not piece:
+            return b""
+        data += piece
+    return data
+
+
+def say(answer: bytes, *, more: bool = True) -> Callable[[socket.socket, bytes], bool]:
+    def answered(connection: socket.socket, _: bytes) -> bool:
+        connection.sendall(answer)
+        return more
+
+    return answered
+
+
+@contextmanager
+def before(
+    tmp_path: Path, answer: Callable[[socket.socket, bytes], bool]
+) -> Iterator[tuple[RawStore, S3Place]]:
+    store = RawStore(answer)
+    with serving(S3Relay(store.access), tmp_path) as front:
+        yield store, front
+    store.close()
+
+
+@pytest.fixture
+def moto(s3_server: S3Server, bucket: str, tmp_path: Path) -> Iterator[tuple[S3Place, str]]:
+    access = S3Access(s3_server.url, "us-east-1", "test-access-key", "test-secret-key")
+    with serving(S3Relay(access), tmp_path) as front:
+        yield front, bucket
+
+
+def test_motos_server_is_a_store_like_any_other(moto):
+    front, bucket = moto
+    s3 = front.client()
+    data = os.urandom(11 * MIB)
+    s3.put_object(Bucket=bucket, Key="é a+b", Body=data, Metadata={"x": "1"}, ContentType="a/b")
+    got = s3.get_object(Bucket=bucket, Key="é a+b")
+    assert (got["Body"].read(), got["Metadata"], got["ContentType"]) == (data, {"x": "1"}, "a/b")
+    part = s3.get_object(Bucket=bucket, Key="é a+b", Range="bytes=5-9")
+    assert (part["Body"].read(), part["ResponseMetadata"]["HTTPStatusCode"]) == (data[5:10], 206)
+    made = s3.create_multipart_upload(Bucket=bucket, Key="big")
+    upload = {"Bucket": bucket, "Key": "big", "UploadId": made["UploadId"]}
+    etags = [
+        s3.upload_part(**upload, PartNumber=number, Body=piece)["ETag"]
+        for number, piece in enumerate([data[: 6 * MIB], data[6 * MIB :]], 1)
+    ]
+    parts = [{"PartNumber": number, "ETag": etag} for number, etag in enumerate(etags, 1)]
+    s3.complete_multipart_upload(**upload, MultipartUpload={"Parts": parts})
+    assert s3.get_object(Bucket=bucket, Key="big")["Body"].read() == data
+    listed = s3.list_objects_v2(Bucket=bucket)["Contents"]
+    assert [entry["Key"] for entry in listed] == ["big", "é a+b"]
+    s3.delete_objects(Bucket=bucket, Delete={"Objects": [{"Key": "big"}, {"Key": "é a+b"}]})
+    assert s3.list_objects_v2(Bucket=bucket)["KeyCount"] == 0
+
+
+def test_a_presigned_address_of_ours_is_good_for_the_store(moto):
+    front, bucket = moto
+    given = {"Bucket": bucket, "Key": "k k"}
+    address = front.client().generate_presigned_url("put_object", given)
+    put(address, b"1" * 100_000)
+    address = front.client().generate_presigned_url("get_object", given)
+    with urllib.request.urlopen(address, timeout=20) as got:
+        assert got.read() == b"1" * 100_000
+
+
+def test_a_body_that_is_not_what_was_signed_never_gets_there_whole(moto):
+    """moto checks nothing, so that it is ours to find out."""
+    front, bucket = moto
+    s3 = front.client()
+
+    def change(request, **_):
+        request.data = request.body = b"x" * 300_000
+        request.headers["Content-Length"] = "300000"
+
+    s3.meta.events.register("before-send.s3.PutObject", change)
+    given = {"Bucket": bucket, "Key": "k", "Body": b"y" * 300_000}
+    assert refused(s3.put_object, **given) == ("XAmzContentSHA256Mismatch", 400)
+    assert s3.list_objects_v2(Bucket=bucket)["KeyCount"] == 0
+
+
+def test_a_stores_error_comes_back_as_it_is(tmp_path):
+    body = b"<Error><Code>Peculiar</Code><Message>its own words</Message></Error>"
+    answer = b"HTTP/1.1 418 Teapot\r\nX-Amz-Request-Id: theirs\r\nContent-Length: %d\r\n\r\n%b"
+    with before(tmp_path, say(answer % (len(body), body))) as (_, front):
+        address = front.client().generate_presigned_url("get_object", {"Bucket": "b1x", "Key": "k"})
+        with pytest.raises(urllib.error.HTTPError) as caught:
+            urllib.request.urlopen(address, timeout=20)
+        assert (caught.value.status, caught.value.read()) == (418, body)
+        assert caught.value.headers["x-amz-request-id"] == "theirs"
+        caught.value.close()
+
+
+def test_a_store_that_is_away_is_told_with_when_to_come_again(tmp_path):
+    with serving(S3(tmp_path / "buckets"), tmp_path) as store:
+        access = S3Access(store.url, "us-east-1", store.key_id, store.secret)
+    with serving(S3Relay(access), tmp_path / "front") as front:
+        s3 = front.client()
+        for call in (s3.list_buckets, lambda: s3.put_object(Bucket="b1x", Key="k", Body=b"1")):
+            assert refused(call) == ("ServiceUnavailable", 503)
+        address = s3.generate_presigned_url("get_object", {"Bucket": "b1x", "Key": "k"})
+        with pytest.raises(urllib.error.HTTPError) as caught:
+            urllib.request.urlopen(address, timeout=20)
+        assert caught.value.headers["retry-after"] == "2"
+        caught.value.close()
+
+
+def test_connections_to_the_store_are_used_again(tmp_path):
+    with before(tmp_path, say(OK)) as (store, front):
+        s3 = front.client()
+        for _ in range(5):
+            assert s3.get_object(Bucket="b1x", Key="k")["Body"].read() == b"ok"
+        assert (len(store.heads), store.num_connections) == (5, 1)
+
+
+def test_a_kept_connection_that_the_store_has_left_is_replaced(tmp_path):
+    with before(tmp_path, say(OK, more=False)) as (store, front):
+        s3 = front.client()
+        for _ in range(5):
+            assert s3.get_object(Bucket="b1x", Key="k")["Body"].read() == b"ok"
+        assert store.num_connections == 5
+
+
+def test_an_answer_that_breaks_off_does_not_look_whole(tmp_path):
+    begun = b"HTTP/1.1 200 OK\r\n%b\r\n\r\n" + b"5\r\nabcde\r\n"
+    for form in (b"Transfer-Encoding: chunked", b"Content-Length: 100000"):
+        with before(tmp_path, say(begun % form, more=False)) as (_, front):
+            address = front.client().generate_presigned_url(
+                "get_object", {"Bucket": "b1x", "Key": "k"}
+            )
+            with (
+                pytest.raises(http.client.IncompleteRead),
+                urllib.request.urlopen(address, timeout=20) as answer,
+            ):
+                answer.read()
+
+
+def test_a_body_that_the_store_refuses_at_once_is_not_asked_for(tmp_path):
+    refusal = b"HTTP/1.1 403 No\r\nContent-Length: 0\r\n\r\n"
+    with before(tmp_path, say(refusal)) as (store, front):
+        with put_begun(front, 10 * MIB, expects=True) as connection:
+            assert connection.recv(1000).startswith(b"HTTP/1.1 403")
+        assert b"100-continue" in store.heads[0]
+
+
+def test_neither_side_is_sent_more_than_it_takes(tmp_path):
+    """The store takes nothing of a body, then the client nothing of an answer."""
+    sent = 0
+
+    def answer(connection: socket.socket, head: bytes) -> bool:
+        nonlocal sent
+        if head.startswith(b"PUT"):
+            return not done.wait(30)
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % (256 * MIB))
+        sent = until_stuck(connection, 256 * MIB)
+        return False
+
+    done = threading.Event()
+    with before(tmp_path, answer) as (_, front):
+        with put_begun(front, 256 * MIB) as connection:
+            assert until_stuck(connection, 256 * MIB) < 64 * MIB
+        done.set()
+        given = {"Bucket": "b1x", "Key": "k"}
+        address = urlsplit(front.client().generate_presigned_url("get_object", given))
+        with socket.create_connection((address.hostname, address.port), 10) as connection:
+            line = f"GET {address.path}?{address.query} HTTP/1.1"
+            connection.sendall(f"{line}\r\nHost: {address.netloc}\r\n\r\n".encode())
+            assert 0 < until(lambda: sent) < 64 * MIB
+
+
+def until_stuck(connection: socket.socket, most: int) -> int:
+    """How many bytes went before nobody took more for a second."""
+    connection.settimeout(1)
+    total = 0
+    try:
+        while total < most:
+            total += connection.send(bytes(MIB))
+    except TimeoutError:
+        pass
+    return total
+
+
+def put_begun(front: S3Place, size: int, *, expects: bool = False) -> socket.socket:
+    given = {"Bucket": "b1x", "Key": "k"}
+    address = urlsplit(front.client().generate_presigned_url("put_object", given))
+    connection = socket.create_connection((address.hostname, address.port), 10)
+    lines = [
+        f"PUT {address.path}?{address.query} HTTP/1.1",
+        f"Host: {address.netloc}",
+        f"Content-Length: {size}",
+        *(["Expect: 100-continue"] if expects else []),
+        "\r\n",
+    ]
+    connection.sendall("\r\n".join(lines).encode())
+    return connection
+
+
+def test_what_is_about_us_does_not_reach_the_store(tmp_path):
+    with before(tmp_path, say(OK)) as (store, front):
+        s3 = front.client()
+        s3.get_object(Bucket="b1x", Key="k", ExpectedBucketOwner="0" * 12, IfMatch='"1"')
+        head = store.heads[0].decode().lower()
+        assert 'if-match: "1"\r\n' in head
+        assert "expected-bucket-owner" not in head
+        assert front.key_id.lower() not in head
+        assert urlsplit(front.url).netloc not in head
+
+
+def test_a_store_that_leads_back_to_the_server_is_named(tmp_path):
+    with serving(S3(tmp_path / "buckets"), tmp_path) as first:
+        pass
+    port = urlsplit(first.url).port
+    relay = S3Relay(S3Access(first.url, "us-east-1", first.key_id, first.secret))
+    with serving(relay, tmp_path, port=port or 0) as front:
+        assert refused(
+            replace(front, key_id=first.key_id, secret=first.secret).client().list_buckets
+        ) == (
+            "InvalidRequest",
+            400,
+        )
+
+
+def test_a_server_with_a_configured_store_passes_requests_on_to_it(tmp_path):
+    home = {"TRACKSIDE_HOME": str(tmp_path / "home"), "TRACKSIDE_STORAGE": "s3://team"}
+    settings = Settings.load(home)
+    keys = AccessKeys(settings.layout.server.root)
+    key, secret = keys.create("tests", Rights.ADMIN)
+    with serving(S3(tmp_path / "buckets"), tmp_path) as store:
+        store.client().create_bucket(
+            Bucket="team", CreateBucketConfiguration={"LocationConstraint": REGION}
+        )
+        services = Services(settings, keys, store.environment)
+        with services, listening(services.app) as url:
+            front = S3Place(url, store.buckets, keys, key.id, secret)
+            front.client().put_object(Bucket="team", Key="k", Body=b"1")
+        assert store.store("team").get("k") == b"1"
+    assert not settings.layout.buckets.exists()
+
+
+def presigned(front: S3Place, query: str) -> str:
+    """As signers make it that put headers into the address."""
+    request = AWSRequest("PUT", f"{front.url}/b1x/k?{query}")
+    S3SigV4QueryAuth(Credentials(front.key_id, front.secret), "s3", REGION).add_auth(request)
+    return str(request.url)
+
+
+def put(address: str, data: bytes) -> int:
+    headers = {"Content-Type": "a/b"}
+    request = urllib.request.Request(address, data=data, method="PUT", headers=headers)
+    try:
+        with urllib.request.urlopen(request, timeout=20) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        error.close()
+        return error.code
+
+
+def test_headers_that_a_signer_put_into_the_address_become_headers_again(tmp_path):
+    with before(tmp_path, say(OK)) as (store, front):
+        assert put(presigned(front, "tagging=&x-amz-meta-colour=dark%20red"), b"1") == 200
+        assert store.heads[0].startswith(b"PUT /b1x/k?tagging= HTTP/1.1\r\n")
+        assert b"\r\nx-amz-meta-colour: dark red\r\n" in store.heads[0]
+        assert put(presigned(front, "x-amz-meta-colour=red%0D%0Ax-evil%3A%201"), b"1") == 400
+        assert len(store.heads) == 1
+
+
+def call_of(method: str, path: str, query: str, headers: dict[str, str]) -> Call:
+    request = Request(method, path, query, headers)
+    caller = AccessKey(id="k", rights=Rights.ADMIN, label="", created=0.0)
+    signature = Signature(Scope("k", "20260101", "r", "s3"), "", b"", "")
+    return Call(request, caller, signature, b"", None, "id")
+
+
+def test_a_relay_needs_the_rights_that_embedded_buckets_need(tmp_path):
+    paths = {"service": "/", "bucket": "/b1x", "object": "/b1x/k"}
+    for (method, level, name), (_, rights) in operations(Buckets(str(tmp_path)), Threads()).items():
+        if name == "acl" and method == "PUT":
+            continue  # embedded buckets take only what opens nothing
+        headers = {"x-amz-copy-source": "b1x/k"} if method == "COPY" else {}
+        sent = "PUT" if method == "COPY" else method
+        call = call_of(sent, paths[level], f"{name}=" if name else "", headers)
+        assert needed_rights(read_target(call)) is rights, (method, level, name)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "query", "headers"),
+    [
+        ("PUT", "/b1x", "policy", {}),
+        ("PUT", "/b1x", "versioning", {}),
+        ("DELETE", "/b1x", "lifecycle", {}),
+        ("PUT", "/b1x/k", "acl", {}),
+        ("PUT", "/b1x/k", "retention", {}),
+        ("PUT", "/b1x/k", "", {"x-amz-acl": "public-read"}),
+        ("PUT", "/b1x/k", "", {"x-amz-grant-read": "uri=all"}),
+        ("DELETE", "/b1x/k", "", {"x-amz-bypass-governance-retention": "true"}),
+    ],
+)
+def test_what_changes_a_stores_rules_or_opens_it_needs_an_admin(method, path, query, headers):
+    assert needed_rights(read_target(call_of(method, path, query, headers))) is Rights.ADMIN
+
+
+def test_a_relay_without_keys_of_its_own_says_what_to_do():
+    with pytest.raises(InvalidSetting, match="AWS_ACCESS_KEY_ID"):
+        S3Relay(S3Access("http://127.0.0.1:1", "us-east-1", advice="Set AWS_ACCESS_KEY_ID."))
