@@ -57,6 +57,8 @@ class Settings:
     """s3://BUCKET: the server passes S3 requests on to the store that has it."""
     upload_deadline_seconds: float = _setting("TRACKSIDE_UPLOAD_DEADLINE", 900.0)
     """How long the end of a job waits for an object store that does not answer."""
+    upload_age_seconds: float = _setting("TRACKSIDE_UPLOAD_AGE", 7 * 86400.0)
+    """How long the server keeps a multipart upload to which nothing is added."""
     isolation: str = _setting("TRACKSIDE_ISOLATION", "auto")
     """auto, root, user or none: how the process sandbox makes its own /opt/ml."""
     python: str = _setting("TRACKSIDE_PYTHON", "")

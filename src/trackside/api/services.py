@@ -13,6 +13,7 @@ from trackside.api.keys import AccessKeys
 from trackside.api.logs import logs
 from trackside.api.s3.relay import S3Relay
 from trackside.api.s3.service import S3
+from trackside.api.s3.tidying import Tidying
 from trackside.api.sagemaker import sagemaker
 from trackside.api.upkeep import Upkeep
 from trackside.jobs.jobs import Jobs
@@ -43,11 +44,18 @@ class Services:
         }
         self.app = App(services, keys, {"/health": _health})
         self._upkeep = Upkeep(self.jobs)
+        self._tidying = (
+            None
+            if settings.storage
+            else Tidying(settings.layout.buckets, settings.upload_age_seconds)
+        )
         self._open = ExitStack()
 
     def __enter__(self) -> Self:
         self._open.enter_context(self.jobs.index_kept_open())
         self._upkeep.start()
+        if self._tidying is not None:
+            self._tidying.start()
         return self
 
     def __exit__(
@@ -56,6 +64,8 @@ class Services:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        if self._tidying is not None:
+            self._tidying.close(timeout=_CLOSE_SECONDS)
         self._upkeep.close(timeout=_CLOSE_SECONDS)
         self._open.close()
 

@@ -127,6 +127,16 @@ class Uploads:
     def abort(self, upload: Upload) -> None:
         shutil.rmtree(self._folder(upload.id), ignore_errors=True)
 
+    def drop_older(self, oldest: float) -> list[str]:
+        """Remove those to which nothing was added since; returns which."""
+        dropped = []
+        with suppress(FileNotFoundError), os.scandir(self._root) as scan:
+            for item in scan:
+                if _ID.fullmatch(item.name) and _last_change(item.path) < oldest:
+                    shutil.rmtree(item.path, ignore_errors=True)
+                    dropped.append(item.name)
+        return dropped
+
     def _folder(self, upload_id: str) -> str:
         return os.path.join(self._root, upload_id)
 
@@ -135,6 +145,15 @@ class Uploads:
         if kept is None:
             return None
         return Upload(**{**kept, "record": ObjectRecord(**kept["record"])})
+
+
+def _last_change(folder: str) -> float:
+    """Also of the bytes of a part that is not finished yet."""
+    changed = 0.0
+    for path in (folder, os.path.join(folder, SHARED)):
+        with suppress(FileNotFoundError):
+            changed = max(changed, os.stat(path).st_mtime)
+    return changed or time.time()
 
 
 @contextmanager
