@@ -45,7 +45,7 @@ def read_json(path: Path) -> Any | None:
         return None
 
 
-def sync_folder(path: Path) -> None:
+def sync_folder(path: str | Path) -> None:
     """Make a rename or a new name in this folder last."""
     descriptor = os.open(path, os.O_RDONLY)
     try:

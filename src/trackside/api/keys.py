@@ -56,6 +56,7 @@ class AccessKeys:
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / "keys.json"
+        self._name = os.fspath(self._path)  # asked for at every request
         self._master = folder / "master.key"
         self._lock = Lock()
         self._seen: tuple[int, int] | None = None
@@ -114,7 +115,7 @@ class AccessKeys:
 
     def _refresh(self) -> None:
         try:
-            status = self._path.stat()
+            status = os.stat(self._name)
         except FileNotFoundError:
             self._keys, self._secrets, self._seen = {}, {}, None
             return

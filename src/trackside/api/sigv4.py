@@ -29,6 +29,8 @@ _HEADER = re.compile(
 )
 _TIMESTAMP = re.compile(r"\d{8}T\d{6}Z", re.ASCII)
 _SPACES = re.compile(r"\s+")
+_SPACE_RUN = re.compile(r"\s\s|[^\S ]")
+_PLAIN_PATH = re.compile(r"[A-Za-z0-9/\-_.~]+")
 
 
 class Refusal(Enum):
@@ -106,10 +108,11 @@ class _Claim:
 def scope_of(request: Request) -> Scope | None:
     """Whom and what the request claims to be for, not verified: enough to find the service."""
     try:
-        claim = _claim(request)
+        if "authorization" in request.headers:
+            return _scope_in_header(request.headers["authorization"])
+        return _claim(request).scope
     except NotSigned:
         return None
-    return claim.scope
 
 
 def verify(
@@ -166,7 +169,22 @@ def string_to_sign(timestamp: str, scope: Scope, canonical: str) -> str:
 
 
 def sign(key: bytes, text: str) -> str:
-    return hmac.digest(key, text.encode(), "sha256").hex()
+    signer = _signer(key).copy()
+    signer.update(text.encode())
+    return signer.hexdigest()
+
+
+@lru_cache(maxsize=1024)
+def _signer(key: bytes) -> hmac.HMAC:
+    """To be copied: `hmac.digest` looks its algorithm up, and lets other threads in, each time."""
+    return hmac.new(key, digestmod="sha256")
+
+
+def _scope_in_header(authorization: str) -> Scope:
+    _, found, rest = authorization.partition("Credential=")
+    if not found or not authorization.startswith(ALGORITHM):
+        raise NotSigned(Refusal.MALFORMED)
+    return Scope.parse(rest.partition(",")[0].strip())
 
 
 def _claim(request: Request) -> _Claim:
@@ -234,16 +252,21 @@ def _canonical(
         value = request.headers.get(name)
         if value is None:
             raise NotSigned(Refusal.MISMATCH, f"The signed header {name!r} did not arrive.")
-        lines.append(f"{name}:{_SPACES.sub(' ', value.strip())}")
+        value = value.strip()
+        lines.append(f"{name}:{_SPACES.sub(' ', value) if _SPACE_RUN.search(value) else value}")
     return "\n".join([*lines, "", ";".join(signed_headers), payload_sha256])
 
 
 def _encoded_path(path: str, *, twice: bool) -> str:
+    if _PLAIN_PATH.fullmatch(path):
+        return path
     encoded = quote(unquote_to_bytes(path), safe="/-_.~") or "/"
     return quote(encoded, safe="/-_.~") if twice else encoded
 
 
 def _canonical_query(query: str) -> str:
+    if not query:
+        return ""
     pairs = [(_encode(name), _encode(value)) for name, value in _pairs(query)]
     return "&".join(f"{name}={value}" for name, value in sorted(pairs) if name != "X-Amz-Signature")
 

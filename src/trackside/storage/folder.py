@@ -172,11 +172,17 @@ def version_of(status: os.stat_result) -> str:
 
 def publish(file: PartialFile) -> None:
     """Durably, also where folders without any object have the name."""
+    file.sync()
+    give_name(file)
+    file.sync_folders()
+
+
+def give_name(file: PartialFile) -> None:
     try:
-        file.publish(durable=True)
+        file.give_name()
     except IsADirectoryError:
         _remove_empty_folders(file.target)
-        file.publish(durable=True)
+        file.give_name()
 
 
 class _Wanted:

@@ -155,14 +155,29 @@ class PartialFile:
             if modified_ns is not None:
                 os.utime(self._descriptor, ns=(modified_ns, modified_ns))
             if durable:
-                os.fsync(self._descriptor)
+                self.sync()
+            self.give_name()
+            if durable:
+                self.sync_folders()
+
+    # Its three steps, for one who has something to do between them.
+
+    def sync(self) -> None:
+        with disk_full_named(self.folder):
+            os.fsync(self._descriptor)
+
+    def give_name(self) -> None:
+        with disk_full_named(self.folder):
             os.rename(self._temporary, self.target)
             self._temporary = ""
             os.close(self._descriptor)
             self._descriptor = -1
-            if durable:
-                for folder in (self.folder, *self._made):
-                    sync_folder(Path(folder))
+
+    def sync_folders(self) -> None:
+        """Those in which the file, or a folder for it, is new."""
+        for folder in (self.folder, *self._made):
+            with suppress(FileNotFoundError):  # the file was removed meanwhile, and the folder
+                sync_folder(folder)
 
     def discard(self) -> None:
         """Remove it. Nothing happens after `publish`, or when called again."""

@@ -19,7 +19,7 @@ from urllib.parse import quote, unquote_to_bytes
 
 from trackside.api.s3.errors import s3_error
 from trackside.api.s3.record import ObjectRecord, drop_record, read_record, write_record
-from trackside.storage.folder import HIDDEN, FolderStore, publish
+from trackside.storage.folder import HIDDEN, FolderStore, give_name
 from trackside.storage.partial_file import PartialFile, is_temporary, sweep
 
 _NAME_MOST_BYTES = 255
@@ -233,15 +233,17 @@ class NewObject:
     def publish(self, allowed: Callable[[ObjectInfo | None], None] | None = None) -> ObjectInfo:
         """`allowed` looks at the object that would be replaced, and raises to keep it."""
         assert self._info is not None
+        self.file.sync()  # before the lock, which others may be waiting for
         with self._bucket.locked(self._key, alone=allowed is not None):
             if allowed is not None:
                 allowed(self._bucket.find(self._key))
-            replaced = [_status(each) for each in self._bucket.paths(self._key)]
+            replaced = self._replaced()
             try:
-                publish(self.file)
+                give_name(self.file)
             except (IsADirectoryError, NotADirectoryError):
                 raise s3_error("OperationAborted") from None
             self._forget(replaced)
+        self.file.sync_folders()
         return self._info
 
     def discard(self) -> None:
@@ -249,14 +251,20 @@ class NewObject:
             self.file.discard()
             self._bucket.prune(self.file.target)
 
-    def _forget(self, replaced: list[os.stat_result | None]) -> None:
-        for status in replaced:
-            if status is not None:
-                drop_record(status, self._bucket.records)
-        odd = self._bucket.odd_path(self._key)
-        if self.file.target != odd and replaced[-1] is not None:
-            with suppress(FileNotFoundError):
-                os.unlink(odd)
+    def _replaced(self) -> list[tuple[str, os.stat_result]]:
+        """Files whose time is over; looked for only where anything can be left of them."""
+        bucket = self._bucket
+        if not os.access(bucket.records, os.F_OK) and not os.access(bucket.odd_keys, os.F_OK):
+            return []
+        found = [(path, _status(path)) for path in bucket.paths(self._key)]
+        return [(path, status) for path, status in found if status is not None]
+
+    def _forget(self, replaced: list[tuple[str, os.stat_result]]) -> None:
+        for path, status in replaced:
+            drop_record(status, self._bucket.records)
+            if path != self.file.target and path == self._bucket.odd_path(self._key):
+                with suppress(FileNotFoundError):
+                    os.unlink(path)
 
 
 def _odd_name(key: str) -> str:
@@ -270,6 +278,8 @@ def _odd_name(key: str) -> str:
 
 def _is_folder(path: str) -> bool:
     """Whether it is one that holds anything; an empty one is removed."""
+    if not os.access(f"{path}/", os.F_OK):
+        return False
     try:
         os.rmdir(path)
     except (NotADirectoryError, FileNotFoundError):

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trackside import durable
-from trackside.api.s3.bucket import Bucket
+from trackside.api.call import ServiceError
+from trackside.api.s3.bucket import Bucket, OpenObject
 from trackside.api.s3.errors import s3_error
 from trackside.storage.folder import FolderStore
 from trackside.storage.partial_file import sweep
@@ -38,15 +39,19 @@ class Buckets:
 
     def get(self, name: str) -> Bucket:
         """NoSuchBucket when there is none, InvalidBucketName for what might lead out of here."""
-        bucket = self._known.get(name)
-        if bucket is None:
-            if _NAME.fullmatch(name) is None or ".." in name:
-                raise s3_error("InvalidBucketName", f"{name!r} is no bucket name.")
-            bucket = self._known[name] = Bucket(os.path.join(self._root, name))
+        bucket = self._named(name)
         if not os.path.isdir(bucket.root):
             self._known.pop(name, None)
             raise s3_error("NoSuchBucket", f"The specified bucket does not exist: {name!r}.")
         return bucket
+
+    def open(self, name: str, key: str) -> OpenObject:
+        """An object that is there tells that its bucket is, too."""
+        try:
+            return self._named(name).open(key)
+        except ServiceError:
+            self.get(name)
+            raise
 
     def create(self, name: str, region: str) -> None:
         if _NEW.fullmatch(name) is None or ".." in name or ".-" in name or "-." in name:
@@ -81,6 +86,14 @@ class Buckets:
 
     def region(self, name: str) -> str:
         return str(self._record(name).get("region", ""))
+
+    def _named(self, name: str) -> Bucket:
+        bucket = self._known.get(name)
+        if bucket is None:
+            if _NAME.fullmatch(name) is None or ".." in name:
+                raise s3_error("InvalidBucketName", f"{name!r} is no bucket name.")
+            bucket = self._known[name] = Bucket(os.path.join(self._root, name))
+        return bucket
 
     def _created(self, name: str) -> float:
         created = self._record(name).get("created")

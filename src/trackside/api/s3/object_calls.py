@@ -42,7 +42,7 @@ class ObjectCalls:
         return stored(await self._put_large(target, bucket, record))
 
     async def get(self, target: Target) -> Reply:
-        found = self._buckets.get(target.bucket).open(target.key)
+        found = self._buckets.open(target.bucket, target.key)
         try:
             start, end, status, headers = _selected(target, found.info)
             if end - start <= SMALL_BYTES:
@@ -56,7 +56,7 @@ class ObjectCalls:
         return Reply(status, body, headers)
 
     async def head(self, target: Target) -> Reply:
-        with self._buckets.get(target.bucket).open(target.key) as found:
+        with self._buckets.open(target.bucket, target.key) as found:
             _, _, status, headers = _selected(target, found.info)
         return Reply(status, b"", headers)
 
@@ -69,7 +69,7 @@ class ObjectCalls:
         return Reply(204)
 
     async def attributes(self, target: Target) -> Reply:
-        with self._buckets.get(target.bucket).open(target.key) as found:
+        with self._buckets.open(target.bucket, target.key) as found:
             info = found.info
         wanted = {
             each.strip() for each in target.headers.get("x-amz-object-attributes", "").split(",")
@@ -81,7 +81,7 @@ class ObjectCalls:
         return document("GetObjectAttributesResponse", nodes, headers)
 
     async def tags(self, target: Target) -> Reply:
-        with self._buckets.get(target.bucket).open(target.key) as found:
+        with self._buckets.open(target.bucket, target.key) as found:
             tags = found.info.record.tags
         pairs: list[Node] = [("Tag", [("Key", k), ("Value", v)]) for k, v in sorted(tags.items())]
         return document("Tagging", [("TagSet", pairs)])
@@ -102,7 +102,7 @@ class ObjectCalls:
         return Reply(204)
 
     async def acl(self, target: Target) -> Reply:
-        self._buckets.get(target.bucket).open(target.key).close()
+        self._buckets.open(target.bucket, target.key).close()
         return owners_acl()
 
     async def _change_tags(self, bucket: Bucket, key: str, tags: dict[str, str]) -> None:
@@ -120,7 +120,7 @@ class ObjectCalls:
         with bucket.create(target.key) as new:  # as far as memory goes; syncing is for a thread
             new.file.write_at(b"".join(data), 0)
             new.describe(of_arrived(record, arrived))
-            return await self._threads.run(new.publish, condition(target))
+            return await self._threads.publish(new, condition(target))
 
     async def _put_large(self, target: Target, bucket: Bucket, record: ObjectRecord) -> ObjectInfo:
         new = await self._threads.run(bucket.create, target.key)

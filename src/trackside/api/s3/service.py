@@ -4,7 +4,6 @@
 """
 
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from pathlib import Path
 
 from trackside.api.call import Call, Reply, ServiceError
@@ -51,7 +50,7 @@ class S3:
             if named is None:
                 raise
             raise named from error
-        return replace(reply, headers={"x-amz-request-id": call.id, **reply.headers})
+        return Reply(reply.status, reply.body, {"x-amz-request-id": call.id, **reply.headers})
 
     def refused(self, error: ServiceError, request_id: str) -> Reply:
         return error_reply(error, request_id)

@@ -1,14 +1,19 @@
 """Where the server waits for disks: a few threads, so that the event loop never does."""
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import ParamSpec, TypeVar
 
+from trackside.api.s3.bucket import NewObject, ObjectInfo
 from trackside.api.s3.intake import Arrived, Intake
 
 SMALL_BYTES = 128 << 10
 """Up to here it costs more to wake a thread than to hash or read in place."""
+_QUICK_SECONDS = 0.0003
+_SLOW_SECONDS = 0.001
+_TRY_AGAIN_SECONDS = 60.0
 _BLOCK_BYTES = 1 << 20
 _THREADS = 16
 """More than cores: most of them wait for a disk to sync."""
@@ -20,10 +25,29 @@ T = TypeVar("T")
 class Threads:
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="trackside-s3")
+        self._publish_seconds = 0.0
+        """On average, of late."""
+        self._is_slow_until = 0.0
 
     async def run(self, function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._pool, lambda: function(*arguments, **named))
+
+    async def publish(
+        self, new: NewObject, allowed: Callable[[ObjectInfo | None], None] | None
+    ) -> ObjectInfo:
+        """A small object. In place as long as its disk is quicker than waking a thread would be;
+        one who looks first may have to wait for others, and never does it in place."""
+        began = time.monotonic()
+        if allowed is not None or began < self._is_slow_until:
+            return await self.run(new.publish, allowed)
+        try:
+            return new.publish()
+        finally:
+            seconds = min(time.monotonic() - began, _SLOW_SECONDS)  # one that stalls tells little
+            self._publish_seconds += (seconds - self._publish_seconds) / 8
+            if self._publish_seconds > _QUICK_SECONDS:
+                self._publish_seconds, self._is_slow_until = 0.0, began + _TRY_AGAIN_SECONDS
 
     async def take_in(self, chunks: AsyncIterator[bytes] | None, intake: Intake) -> Arrived:
         """The next block is received while a thread hashes and writes the one before."""
