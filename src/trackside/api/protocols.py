@@ -27,6 +27,7 @@ class JsonProtocol:
     _CODES = {
         Refusal.MISSING: ("MissingAuthenticationTokenException", "Missing Authentication Token"),
         Refusal.MALFORMED: ("IncompleteSignatureException", ""),
+        Refusal.MALFORMED_ADDRESS: ("IncompleteSignatureException", ""),
         Refusal.UNKNOWN_KEY: ("UnrecognizedClientException", _UNKNOWN),
         Refusal.MISMATCH: ("InvalidSignatureException", _MISMATCH),
         Refusal.SKEWED: ("InvalidSignatureException", "Signature expired: "),
@@ -65,6 +66,7 @@ class QueryProtocol:
     _CODES = {
         Refusal.MISSING: ("MissingAuthenticationToken", "Request is missing Authentication Token"),
         Refusal.MALFORMED: ("IncompleteSignature", ""),
+        Refusal.MALFORMED_ADDRESS: ("IncompleteSignature", ""),
         Refusal.UNKNOWN_KEY: ("InvalidClientTokenId", _UNKNOWN),
         Refusal.MISMATCH: ("SignatureDoesNotMatch", _MISMATCH),
         Refusal.SKEWED: ("SignatureDoesNotMatch", "Signature expired: "),

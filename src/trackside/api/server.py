@@ -21,6 +21,7 @@ def make_server(app: App) -> uvicorn.Server:
         log_config=None,
         access_log=False,
         lifespan="on",
+        ws="none",
         server_header=False,
         proxy_headers=False,
         timeout_keep_alive=_KEEP_ALIVE_SECONDS,

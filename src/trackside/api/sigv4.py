@@ -38,6 +38,7 @@ class Refusal(Enum):
 
     MISSING = "no signature"
     MALFORMED = "the signature cannot be read"
+    MALFORMED_ADDRESS = "the presigned address cannot be read"
     UNKNOWN_KEY = "nobody has this access key"
     MISMATCH = "the signature is wrong"
     SKEWED = "the clocks differ too much"
@@ -210,7 +211,7 @@ def _claim_in_query(query: str) -> _Claim:
     given = {name: value for name, value in _pairs(query) if name.startswith("X-Amz-")}
     try:
         if given["X-Amz-Algorithm"] != ALGORITHM:
-            raise NotSigned(Refusal.MALFORMED, f"Only {ALGORITHM} is understood.")
+            raise NotSigned(Refusal.MALFORMED_ADDRESS, f"Only {ALGORITHM} is understood.")
         seconds = int(given["X-Amz-Expires"])
         claim = _Claim(
             Scope.parse(given["X-Amz-Credential"]),
@@ -220,9 +221,11 @@ def _claim_in_query(query: str) -> _Claim:
             seconds,
         )
     except (KeyError, ValueError) as error:
-        raise NotSigned(Refusal.MALFORMED, f"The address lacks or garbles {error}.") from error
+        raise NotSigned(
+            Refusal.MALFORMED_ADDRESS, f"The address lacks or garbles {error}."
+        ) from error
     if not 0 <= seconds <= PRESIGNED_MOST_SECONDS:
-        raise NotSigned(Refusal.MALFORMED, "X-Amz-Expires is between 0 s and a week.")
+        raise NotSigned(Refusal.MALFORMED_ADDRESS, "X-Amz-Expires is between 0 s and a week.")
     return claim
 
 

@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -182,6 +183,28 @@ def test_a_full_disk_ends_a_part_and_keeps_the_others(full, place, s3):
     parts = {"Parts": [{"PartNumber": 1, "ETag": first["ETag"]}]}
     s3.complete_multipart_upload(**upload, MultipartUpload=parts)
     assert content(s3, "k") == b"1" * 1000
+
+
+def test_a_disk_that_syncs_slowly_holds_up_only_those_who_wait_for_it(place, s3, monkeypatch):
+    syncing, most, lock = 0, 0, threading.Lock()
+    sync = os.fsync
+
+    def slow_sync(descriptor: int) -> None:
+        nonlocal syncing, most
+        with lock:
+            syncing += 1
+            most = max(most, syncing)
+        time.sleep(0.02)
+        with lock:
+            syncing -= 1
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", slow_sync)
+    with ThreadPoolExecutor(8) as pool:
+        for number in range(40):
+            pool.submit(s3.put_object, Bucket=BUCKET, Key=f"k{number}", Body=b"1")
+    assert s3.list_objects_v2(Bucket=BUCKET)["KeyCount"] == 40
+    assert most > 1
 
 
 def test_where_files_have_no_attributes_records_are_kept_beside(s3, place, monkeypatch):

@@ -163,6 +163,16 @@ def test_no_name_leads_out_of_the_buckets(place, s3, source):
     assert listed["KeyCount"] == 0
 
 
+@pytest.mark.parametrize("seconds", ["604801", "-1", "soon"])
+def test_a_presigned_address_for_longer_than_a_week_or_for_no_time_is_refused(place, s3, seconds):
+    address = s3.generate_presigned_url("get_object", {"Bucket": BUCKET, "Key": "k"})
+    address = address.replace("X-Amz-Expires=3600", f"X-Amz-Expires={seconds}")
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        urllib.request.urlopen(address, timeout=20)
+    with caught.value as answer:
+        assert (answer.status, b"AuthorizationQueryParametersError" in answer.read()) == (400, True)
+
+
 def test_expect_100_continue_is_answered_before_the_body_is_sent(place, s3):
     address = s3.generate_presigned_url("put_object", {"Bucket": BUCKET, "Key": "k"})
     host, _, path = address.removeprefix("http://").partition("/")

@@ -135,6 +135,14 @@ def test_parts_are_copied_from_other_objects(s3, upload):
     assert content(s3, "big") == PARTS[0] + PARTS[1][:2]
 
 
+def test_a_part_that_was_sent_twice_may_be_named_twice(s3, upload):
+    first, second = put(s3, upload, 1, b"first"), put(s3, upload, 1, b"second")
+    outdated = {**upload, "MultipartUpload": {"Parts": [first]}}
+    assert refused(s3.complete_multipart_upload, **outdated) == ("InvalidPart", 400)
+    complete(s3, upload, [first, second])
+    assert content(s3, "big") == b"second"
+
+
 def test_one_part_can_be_read_alone(s3, upload):
     complete(s3, upload, [put(s3, upload, n, part) for n, part in enumerate(PARTS, 1)])
     got = s3.get_object(Bucket=BUCKET, Key="big", PartNumber=2)

@@ -54,7 +54,7 @@ _CODES: dict[str, tuple[int, str]] = {
     "OwnershipControlsNotFoundError": (404, "The bucket ownership controls were not found"),
     "PreconditionFailed": (412, "At least one of the pre-conditions you specified did not hold"),
     "ReplicationConfigurationNotFoundError": (404, "There is no replication configuration"),
-    "RequestTimeTooSkewed": (403, "The difference between the clocks is too large: "),
+    "RequestTimeTooSkewed": (403, "The difference between the clocks is too large."),
     "ServerSideEncryptionConfigurationNotFoundError": (404, "No encryption is configured"),
     "ServiceUnavailable": (503, "The store does not answer. Try again."),
     "SignatureDoesNotMatch": (
@@ -68,6 +68,7 @@ _CODES: dict[str, tuple[int, str]] = {
 _REFUSALS = {
     Refusal.MISSING: "AccessDenied",
     Refusal.MALFORMED: "AuthorizationHeaderMalformed",
+    Refusal.MALFORMED_ADDRESS: "AuthorizationQueryParametersError",
     Refusal.UNKNOWN_KEY: "InvalidAccessKeyId",
     Refusal.MISMATCH: "SignatureDoesNotMatch",
     Refusal.SKEWED: "RequestTimeTooSkewed",
@@ -87,8 +88,8 @@ def not_signed(error: Exception) -> ServiceError:
     code = _REFUSALS[refusal]
     if refusal is Refusal.EXPIRED:
         return s3_error(code, "Request has expired")
-    if refusal in (Refusal.MALFORMED, Refusal.SKEWED):
-        return s3_error(code, f"{_CODES[code][1]}{error}")
+    if refusal in (Refusal.MALFORMED, Refusal.MALFORMED_ADDRESS, Refusal.SKEWED):
+        return s3_error(code, f"{_CODES[code][1]} {error}")
     return s3_error(code)
 
 

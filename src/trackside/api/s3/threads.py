@@ -1,6 +1,8 @@
 """Where the server waits for disks: a few threads, so that the event loop never does."""
 
 import asyncio
+import resource
+import sys
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +14,7 @@ from trackside.api.s3.intake import Arrived, Intake
 SMALL_BYTES = 128 << 10
 """Up to here it costs more to wake a thread than to hash or read in place."""
 _QUICK_SECONDS = 0.0003
+"""About what it costs to wake a thread, and to fight with it for the interpreter."""
 _SLOW_SECONDS = 0.001
 _TRY_AGAIN_SECONDS = 60.0
 _BLOCK_BYTES = 1 << 20
@@ -25,8 +28,8 @@ T = TypeVar("T")
 class Threads:
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="trackside-s3")
-        self._publish_seconds = 0.0
-        """On average, of late."""
+        self._wait_seconds = 0.0
+        """For the disk, on average, of late."""
         self._is_slow_until = 0.0
 
     async def run(self, function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
@@ -36,18 +39,26 @@ class Threads:
     async def publish(
         self, new: NewObject, allowed: Callable[[ObjectInfo | None], None] | None
     ) -> ObjectInfo:
-        """A small object. In place as long as its disk is quicker than waking a thread would be;
-        one who looks first may have to wait for others, and never does it in place."""
-        began = time.monotonic()
-        if allowed is not None or began < self._is_slow_until:
+        """A small object: in place, as long as its disk is quicker than waking a thread would be.
+
+        Whoever looks before writing may have to wait for others, and never does so in place.
+        """
+        if allowed is not None or time.monotonic() < self._is_slow_until:
             return await self.run(new.publish, allowed)
+        began, waits = time.monotonic(), _num_waits()
         try:
             return new.publish()
         finally:
-            seconds = min(time.monotonic() - began, _SLOW_SECONDS)  # one that stalls tells little
-            self._publish_seconds += (seconds - self._publish_seconds) / 8
-            if self._publish_seconds > _QUICK_SECONDS:
-                self._publish_seconds, self._is_slow_until = 0.0, began + _TRY_AGAIN_SECONDS
+            # While other programs had the processor it was not waiting for the disk.
+            has_waited = waits is None or _num_waits() != waits
+            self._note_wait(time.monotonic() - began if has_waited else 0.0)
+
+    def _note_wait(self, seconds: float) -> None:
+        shortened = min(seconds, _SLOW_SECONDS)  # one long wait says little of the next
+        self._wait_seconds += (shortened - self._wait_seconds) / 8
+        if self._wait_seconds > _QUICK_SECONDS:
+            self._wait_seconds = 0.0
+            self._is_slow_until = time.monotonic() + _TRY_AGAIN_SECONDS
 
     async def take_in(self, chunks: AsyncIterator[bytes] | None, intake: Intake) -> Arrived:
         """The next block is received while a thread hashes and writes the one before."""
@@ -87,6 +98,13 @@ class Threads:
                     block = await coming if coming is not None else b""
         finally:
             done()
+
+
+def _num_waits() -> int | None:
+    """How often this thread has waited for anything but the processor; None where none can tell."""
+    if sys.platform != "linux":
+        return None
+    return resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw
 
 
 async def _blocks(chunks: AsyncIterator[bytes]) -> AsyncIterator[list[bytes]]:

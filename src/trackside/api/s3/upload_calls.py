@@ -4,6 +4,7 @@ import hashlib
 import os
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import groupby
 
 from trackside.api.call import Reply, ServiceError
 from trackside.api.s3.bucket import Bucket, ObjectInfo
@@ -192,21 +193,21 @@ def _part_number(target: Target) -> int:
 
 
 def _chosen(demanded: Sequence[Element], found: dict[int, Part], upload: Upload) -> list[Part]:
-    """The parts that the client names, each as it knows it, in ascending order."""
+    """The parts that the client names, each as it knows it, in ascending order.
+
+    A part that was sent again may be named with the answer to each, one after the other.
+    """
     if not demanded:
         raise s3_error("MalformedXML", "The document names no part.")
     chosen: list[Part] = []
-    for element in demanded:
-        text, etag = element.text("PartNumber") or "", element.text("ETag") or ""
-        if not text.isascii() or not text.isdigit():
-            raise s3_error("MalformedXML", f"{text!r} is no part number.")
-        number = int(text)
+    for number, named in groupby(demanded, key=_number_of):
         if chosen and number <= chosen[-1].number:
             raise s3_error("InvalidPartOrder")
         part = found.get(number)
-        if part is None or part.etag != etag.strip().strip('"'):
-            raise s3_error("InvalidPart", f"Part {number} with ETag {etag!r} was not uploaded.")
-        checksum = element.text(f"Checksum{upload.algorithm.upper()}")
+        etags = {(each.text("ETag") or "").strip().strip('"'): each for each in named}
+        if part is None or part.etag not in etags:
+            raise s3_error("InvalidPart", f"Part {number} with ETag {min(etags)!r} is not here.")
+        checksum = etags[part.etag].text(f"Checksum{upload.algorithm.upper()}")
         if checksum is not None and checksum != part.checksum:
             raise s3_error("InvalidPart", f"Part {number} has another checksum than {checksum!r}.")
         chosen.append(part)
@@ -215,6 +216,13 @@ def _chosen(demanded: Sequence[Element], found: dict[int, Part], upload: Upload)
         text = f"Part {small.number} has {small.size} bytes; all but the last need 5 MiB."
         raise s3_error("EntityTooSmall", text)
     return chosen
+
+
+def _number_of(part: Element) -> int:
+    text = part.text("PartNumber") or ""
+    if not text.isascii() or not text.isdigit():
+        raise s3_error("MalformedXML", f"{text!r} is no part number.")
+    return int(text)
 
 
 def _whole(upload: Upload, parts: Sequence[Part]) -> ObjectRecord:
