@@ -44,18 +44,13 @@ class Services:
         }
         self.app = App(services, keys, {"/health": _health})
         self._upkeep = Upkeep(self.jobs)
-        self._tidying = (
-            None
-            if settings.storage
-            else Tidying(settings.layout.buckets, settings.upload_age_seconds)
-        )
+        self._tidying = Tidying(settings.layout.buckets, settings.upload_age_seconds)
         self._open = ExitStack()
 
     def __enter__(self) -> Self:
         self._open.enter_context(self.jobs.index_kept_open())
         self._upkeep.start()
-        if self._tidying is not None:
-            self._tidying.start()
+        self._tidying.start()
         return self
 
     def __exit__(
@@ -64,14 +59,13 @@ class Services:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._tidying is not None:
-            self._tidying.close(timeout=_CLOSE_SECONDS)
+        self._tidying.close(timeout=_CLOSE_SECONDS)
         self._upkeep.close(timeout=_CLOSE_SECONDS)
         self._open.close()
 
 
 def _s3(settings: Settings, environ: Mapping[str, str]) -> Service:
-    if settings.storage:
+    if settings.storage.startswith("s3://"):
         return S3Relay(store_access(environ))
     return S3(settings.layout.buckets)
 
