@@ -10,18 +10,26 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+import uvicorn
 from botocore.auth import S3SigV4QueryAuth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 
 from tests.api.s3.conftest import REGION, S3Place, listening, serving
 from tests.api.s3.test_object_calls import refused
 from tests.conftest import S3Server
 from tests.waiting import until
+from trackside.api.app import App
 from trackside.api.call import Call
 from trackside.api.keys import AccessKey, AccessKeys, Rights
 from trackside.api.s3.buckets import Buckets
@@ -30,6 +38,7 @@ from trackside.api.s3.relay import S3Relay
 from trackside.api.s3.service import S3, operations
 from trackside.api.s3.target import read_target
 from trackside.api.s3.threads import Threads
+from trackside.api.server import listen
 from trackside.api.services import Services
 from trackside.api.sigv4 import Request, Scope, Signature
 from trackside.errors import InvalidSetting
@@ -37,6 +46,7 @@ from trackside.settings import Settings
 from trackside.storage.credentials import S3Access
 
 MIB = 1 << 20
+LOOPBACK = ip_address("127.0.0.1")
 OK = b'HTTP/1.1 200 OK\r\nContent-Length: 2\r\nETag: "1"\r\n\r\nok'
 
 
@@ -335,6 +345,74 @@ def put(address: str, data: bytes) -> int:
     except urllib.error.HTTPError as error:
         error.close()
         return error.code
+
+
+def test_a_session_of_the_servers_own_is_signed_with_its_token(tmp_path):
+    store = RawStore(say(OK))
+    access = replace(store.access, session_token="the-token")
+    with serving(S3Relay(access), tmp_path) as front:
+        front.client().get_object(Bucket="b1x", Key="k")
+    store.close()
+    assert b"\r\nx-amz-security-token: the-token\r\n" in store.heads[0]
+    assert b";x-amz-security-token" in store.heads[0]
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> Path:
+    """Of 127.0.0.1, signed by itself, with its key in the same file."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
+    now = datetime.now(UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(LOOPBACK)]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    path = tmp_path / "certificate.pem"
+    form = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    path.write_bytes(
+        key.private_bytes(serialization.Encoding.PEM, *form)
+        + made.public_bytes(serialization.Encoding.PEM)
+    )
+    return path
+
+
+@contextmanager
+def with_tls(server: uvicorn.Server) -> Iterator[str]:
+    listener = listen("127.0.0.1", 0)
+    thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
+    thread.start()
+    until(lambda: server.started)
+    yield f"https://127.0.0.1:{listener.getsockname()[1]}"
+    server.should_exit = True
+    thread.join(10)
+
+
+def test_a_store_behind_tls_is_reached_and_its_certificate_checked(
+    tmp_path, certificate, monkeypatch
+):
+    keys = AccessKeys(tmp_path / "server")
+    key, secret = keys.create("tests", Rights.ADMIN)
+    app = App({"s3": S3(tmp_path / "buckets")}, keys)
+    config = uvicorn.Config(app, log_config=None, ssl_certfile=str(certificate))
+    data = os.urandom(5 * MIB)
+    with with_tls(uvicorn.Server(config)) as url:
+        access = S3Access(url, REGION, key.id, secret)
+        with serving(S3Relay(access), tmp_path / "strangers") as front:
+            assert refused(front.client().list_buckets) == ("ServiceUnavailable", 503)
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+        with serving(S3Relay(access), tmp_path / "front") as front:
+            s3 = front.client()
+            s3.create_bucket(Bucket="b1x", CreateBucketConfiguration={"LocationConstraint": REGION})
+            for _ in range(3):
+                s3.put_object(Bucket="b1x", Key="k", Body=data)
+                assert s3.get_object(Bucket="b1x", Key="k")["Body"].read() == data
 
 
 def test_headers_that_a_signer_put_into_the_address_become_headers_again(tmp_path):
