@@ -30,8 +30,10 @@ class Rights(StrEnum):
     ADMIN = "admin"
 
     def allow(self, needed: "Rights") -> bool:
-        order = list(Rights)
-        return order.index(self) >= order.index(needed)
+        return _ORDER[self] >= _ORDER[needed]
+
+
+_ORDER = {rights: number for number, rights in enumerate(Rights)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

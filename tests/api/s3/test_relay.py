@@ -451,7 +451,10 @@ def test_a_relay_needs_the_rights_that_embedded_buckets_need(tmp_path):
         ("PUT", "/b1x/k", "acl", {}),
         ("PUT", "/b1x/k", "retention", {}),
         ("PUT", "/b1x/k", "", {"x-amz-acl": "public-read"}),
+        ("PUT", "/b1x/k", "x-amz-acl=public-read&x-id=PutObject", {}),
+        ("PUT", "/b1x/k", "X-Amz-Grant-Read=uri%3Dall", {}),
         ("PUT", "/b1x/k", "", {"x-amz-grant-read": "uri=all"}),
+        ("PUT", "/b1x/k", "", {"x-amz-object-lock-mode": "COMPLIANCE"}),
         ("DELETE", "/b1x/k", "", {"x-amz-bypass-governance-retention": "true"}),
     ],
 )

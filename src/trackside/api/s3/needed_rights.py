@@ -11,7 +11,7 @@ _GOVERNING = {"acl", "legal-hold", "retention", "torrent"}
 """What a query says about an object that is more than its content."""
 OWNERS_OWN = ("private", "bucket-owner-full-control", "bucket-owner-read")
 """Canned ACLs that let nobody else in."""
-_BYPASS = "x-amz-bypass-governance-retention"
+_SETTING_RULES = ("x-amz-bypass-governance-", "x-amz-grant-", "x-amz-object-lock-")
 
 
 def needed_rights(target: Target) -> Rights:
@@ -20,12 +20,14 @@ def needed_rights(target: Target) -> Rights:
         return Rights.READ
     if not target.key and not (method == "POST" and "delete" in target.query):
         return Rights.ADMIN
-    if target.query.keys() & _GOVERNING or _opens_to_others(target.headers):
+    # What a signer put into the address counts as a header.
+    given = {**target.headers, **{name.lower(): value for name, value in target.query.items()}}
+    if given.keys() & _GOVERNING or _opens_to_others(given):
         return Rights.ADMIN
     return Rights.SUBMIT
 
 
-def _opens_to_others(headers: Mapping[str, str]) -> bool:
-    if headers.get("x-amz-acl", "private") not in OWNERS_OWN:
+def _opens_to_others(given: Mapping[str, str]) -> bool:
+    if given.get("x-amz-acl", "private") not in OWNERS_OWN:
         return True
-    return _BYPASS in headers or any(name.startswith("x-amz-grant-") for name in headers)
+    return any(name.startswith(_SETTING_RULES) for name in given)

@@ -156,7 +156,7 @@ def _passed_on(request: Request) -> _Passed:
     query = request.query
     if "authorization" not in request.headers:
         query, hoisted = _without_signature(query)
-        headers |= hoisted
+        headers |= {name: value for name, value in hoisted.items() if name not in _OURS}
         sha256 = sha256 or hoisted.get("x-amz-content-sha256") or UNSIGNED
     headers["x-amz-content-sha256"] = sha256 or EMPTY_SHA256
     if sha256 in SIGNED_STREAMS:
