@@ -16,7 +16,7 @@ SMALL_BYTES = 128 << 10
 _QUICK_SECONDS = 0.0003
 """About what it costs to wake a thread, and to fight with it for the interpreter."""
 _SLOW_SECONDS = 0.001
-_TRY_AGAIN_SECONDS = 60.0
+_TRY_AGAIN_SECONDS = 600.0
 _BLOCK_BYTES = 1 << 20
 _THREADS = 16
 """More than cores: most of them wait for a disk to sync."""
