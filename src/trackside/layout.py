@@ -73,6 +73,11 @@ class ServerFolder:
         return self.root / "address.json"
 
     @property
+    def scheduler_lock(self) -> Path:
+        """Held by the one server that starts the jobs which wait; says who that is."""
+        return self.root / "scheduler.lock"
+
+    @property
     def sdk_config(self) -> Path:
         """What SageMaker's SDKs are to read: see `trackside env`."""
         return self.root / "sagemaker-config.yaml"

@@ -24,6 +24,7 @@ class Ask:
 
     given: Mapping[str, Any]
     region: str
+    caller: AccessKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,8 @@ class JsonService(JsonProtocol):
         if not call.caller.rights.allow(operation.needs):
             raise self._denied(name, call.caller, operation.needs)
         try:
-            return self.reply(await asyncio.to_thread(operation.run, Ask(given, call.region)))
+            ask = Ask(given, call.region, call.caller)
+            return self.reply(await asyncio.to_thread(operation.run, ask))
         except TracksideError as error:
             raise self._told(error) from error
 

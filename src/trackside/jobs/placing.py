@@ -1,7 +1,8 @@
 """Starts a host's supervisor so that it can be found again, whatever dies in between.
 
 The intent is on disk before the process exists; the process writes who it is; the handle comes
-last. `submit.py` starts a job's supervisors for the first time, `reconcile.py` all other times.
+last. `submit.py` and `waiting.py` start a job's supervisors for the first time, `reconcile.py` all
+other times.
 """
 
 import fcntl
@@ -13,9 +14,13 @@ from pathlib import Path
 from subprocess import SubprocessError
 
 from trackside import durable
-from trackside.errors import JobError
+from trackside.errors import JobError, JobFailed
+from trackside.journal import Journal
 from trackside.layout import JobFolder
 from trackside.placement.placement import Handle, Placement
+from trackside.status import Secondary
+
+FIRST_ATTEMPT = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +71,21 @@ class Launcher:
         except (OSError, SubprocessError, ValueError) as error:
             raise JobError(f"The supervisor of {host} did not start: {error}") from error
         replace(placed, handle=handle).write(place.placed)
+
+
+def start_all(launcher: Launcher, folder: JobFolder, hosts: Sequence[str]) -> None:
+    """Start a job's first supervisors; call with the folder's lock held.
+
+    `JobFailed` when the system does not let one start: the job has ended then.
+    """
+    for host in hosts:
+        placed = Placed.read(folder.host(host, FIRST_ATTEMPT).placed)
+        try:
+            launcher.start(folder, host, FIRST_ATTEMPT, placed or Placed(nonce=new_nonce()))
+        except JobError as error:
+            reason = f"InternalServerError: {error}"
+            Journal(folder.journal).try_move(Secondary.FAILED, reason=reason)
+            raise JobFailed(folder.root.name, reason) from error
 
 
 def new_nonce() -> str:

@@ -13,6 +13,7 @@ from trackside.metric_totals import JobMetrics, from_json, merged
 from trackside.rule_evaluator import first_evaluations
 from trackside.rule_status import Evaluation, parse_evaluations, read_evaluations
 from trackside.spec import JobSpec
+from trackside.storage.folder import FolderStore
 from trackside.storage.locate import locate_object
 
 UNREADABLE = (TracksideError, OSError, ValueError, KeyError, TypeError)
@@ -84,10 +85,16 @@ def read_rules(record: Record, home: Home) -> list[Evaluation]:
         return first
 
 
-def publish_spec(spec: JobSpec, home: Home) -> None:
-    """Put job.json where the output goes. Doing it again changes nothing."""
+def publish_spec(spec: JobSpec, home: Home, *, is_lasting: bool = True) -> None:
+    """Put job.json where the output goes. Doing it again changes nothing.
+
+    On this machine one that is not lasting costs no wait for the disk; a power cut may take it.
+    """
     location = locate_object(JobKeys.of(spec).spec, home=home.root)
-    location.store.put(location.key, spec_bytes(spec))
+    if is_lasting or not isinstance(location.store, FolderStore):
+        location.store.put(location.key, spec_bytes(spec))
+    else:
+        location.store.put_unsynced(location.key, spec_bytes(spec))
 
 
 def publish_journal(folder: JobFolder, home: Home) -> None:

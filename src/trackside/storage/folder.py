@@ -18,7 +18,7 @@ from trackside.errors import (
     ObjectNotFound,
     StorageError,
 )
-from trackside.storage.partial_file import PartialFile, is_temporary, sweep
+from trackside.storage.partial_file import PartialFile, is_temporary, sweep, write_whole
 from trackside.storage.store import Entry, Store, check_key
 
 HIDDEN = ".trackside"
@@ -57,6 +57,12 @@ class FolderStore(Store):
                 status = file.stat()
                 publish(file)
         return _entry(key, status)
+
+    def put_unsynced(self, key: str, data: bytes) -> None:
+        """Whole for every reader, but a power cut may take it: for what is put again later."""
+        path = self._path(key)
+        with self._errors_named(key, writing=True):
+            write_whole(path, data, None)
 
     def get(
         self, key: str, start: int = 0, end: int | None = None, *, etag: str | None = None
