@@ -11,11 +11,11 @@ from trackside.cli.access import access_keys
 from trackside.cli.tables import Cell, print_table
 from trackside.cli.text import as_json, duration
 from trackside.errors import MissingExtra
+from trackside.jobs.jobs import Jobs
 from trackside.jobs.queue import Entry, LimitOf, no_limit
 from trackside.jobs.queue_view import QueueView
 from trackside.jobs.room import amount
-from trackside.sdk.local import local_jobs
-from trackside.settings import Settings
+from trackside.settings import Settings, environment
 
 COLUMNS = ("#", "JOB", "WHO", "PRIORITY", "NEEDS", "FOR", "WHY")
 NO_SERVER = "No server runs here: what waits is started once `trackside server` does."
@@ -34,7 +34,8 @@ def queue(json: bool) -> None:
       trackside queue
       trackside queue --json | jq '.waiting[].why'
     """
-    view = local_jobs().queue(_limits())
+    settings = Settings.load()
+    view = Jobs(settings, environment()).queue(_limits(settings))
     now = time.time()
     if json:
         print(as_json(_record(view, now)))
@@ -48,8 +49,7 @@ def queue(json: bool) -> None:
         print(NO_SERVER)
 
 
-def _limits() -> LimitOf:
-    settings = Settings.load()
+def _limits(settings: Settings) -> LimitOf:
     try:
         return access_keys(settings).limits(settings.jobs_per_key)
     except MissingExtra:
