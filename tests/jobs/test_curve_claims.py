@@ -130,7 +130,7 @@ def test_a_submission_that_fails_leaves_no_claim(
     def refuse(*_: object, **__: object) -> None:
         raise AccessRefused("not today")
 
-    monkeypatch.setattr("trackside.jobs.submit.publish_spec", refuse)
+    monkeypatch.setattr("trackside.jobs.submit.put_spec", refuse)
     with pytest.raises(StorageError, match="not today"):
         jobs.submit(a_spec(shared))
     assert claims(shared) == []

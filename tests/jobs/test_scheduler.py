@@ -12,6 +12,7 @@ from trackside import durable
 from trackside.errors import CurvesTaken, InvalidKey, InvalidSpec, JobExists
 from trackside.jobs.jobs import Jobs
 from trackside.jobs.queue import no_limit
+from trackside.journal import Journal
 from trackside.layout import Home
 from trackside.settings import Settings
 from trackside.status import Secondary, Status
@@ -120,6 +121,12 @@ def test_a_job_that_waits_is_stopped_at_once_and_never_starts(jobs: Jobs, home: 
     assert jobs.stop("job-1").state == history.state
     jobs.delete("job-1")
     enqueue(jobs)
+
+
+def test_a_job_that_waits_and_is_asked_to_stop_like_any_other_ends_too(jobs: Jobs, home: Home):
+    enqueue(jobs)
+    Journal(home.job("job-1").journal).move(Secondary.STOPPING)
+    assert jobs.wait("job-1", timeout_seconds=20).state.secondary is Secondary.STOPPED
 
 
 def test_the_rules_of_a_job_that_never_started_end_with_it(jobs: Jobs, home: Home):

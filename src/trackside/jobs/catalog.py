@@ -8,6 +8,7 @@ import json
 import logging
 import os
 import sqlite3
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -29,6 +30,8 @@ class Catalog:
     home: Home
     _looks: dict[str, tuple[int, int]] = field(default_factory=dict, compare=False)
     """Size and time of the journals of unfinished jobs about which the index was last right."""
+    _added: deque[str] = field(default_factory=deque, compare=False)
+    """Jobs that the next look takes in, all at once."""
 
     def select(self, **wanted: Any) -> list[JobSummary]:
         """See `Index.select`."""
@@ -73,10 +76,8 @@ class Catalog:
         self._look(lambda index: None)
 
     def add(self, name: str) -> None:
-        """A job that was just submitted: for whoever reads a page next."""
-        row = self._read_folder(name, None)
-        if row is not None:
-            self._look(lambda index: index.put([row]), refresh=False)
+        """A job that was just submitted: for whoever in this process reads the index next."""
+        self._added.append(name)
 
     def forget(self, name: str) -> None:
         self._look(lambda index: index.put([], forget=[name]), refresh=False)
@@ -128,6 +129,7 @@ class Catalog:
         self.home.root.mkdir(parents=True, exist_ok=True)
         try:
             with opened(self.home.index) as index:
+                self._take_in(index)
                 if refresh:
                     self._refresh(index)
                 return use(index)
@@ -144,6 +146,15 @@ class Catalog:
         with opened(self.home.index) as index:
             self._refresh(index)
             return use(index)
+
+    def _take_in(self, index: Index) -> None:
+        names = []
+        with suppress(IndexError):
+            while True:
+                names.append(self._added.popleft())
+        if names:
+            rows = [self._read_folder(name, None) for name in names]
+            index.put([row for row in rows if row is not None])
 
     def _refresh(self, index: Index) -> None:
         """Read what may have changed: the folders of jobs that are new or had not ended."""

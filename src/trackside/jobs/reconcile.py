@@ -5,6 +5,7 @@ Jobs that wait are left to a server's `scheduler.py`.
 """
 
 import logging
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -166,11 +167,13 @@ class Reconciler:
 
 
 def observe(folder: JobFolder, attempt: int, placement: Placement) -> list[SeenHost]:
-    """Every host the job was claimed with: their folders were made together with the job's."""
-    numbered = sorted(folder.hosts.iterdir(), key=lambda path: (len(path.name), path.name))
+    """Every host of the job, by the folders that were made before its first start."""
+    try:
+        names = sorted(os.listdir(folder.hosts), key=lambda name: (len(name), name))
+    except FileNotFoundError:  # a power cut took them, or a job that waited was asked to stop
+        names = list(read_spec(folder).hosts)
     return [
-        _observe_host(folder, path.name, attempt, placement, is_lead=path is numbered[0])
-        for path in numbered
+        _observe_host(folder, name, attempt, placement, is_lead=name == names[0]) for name in names
     ]
 
 

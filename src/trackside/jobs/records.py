@@ -85,16 +85,21 @@ def read_rules(record: Record, home: Home) -> list[Evaluation]:
         return first
 
 
-def publish_spec(spec: JobSpec, home: Home, *, is_lasting: bool = True) -> None:
-    """Put job.json where the output goes. Doing it again changes nothing.
+def publish_spec(spec: JobSpec, home: Home) -> None:
+    """Put job.json where the output goes. Doing it again changes nothing."""
+    put_spec(spec, spec_bytes(spec), home)
+
+
+def put_spec(spec: JobSpec, content: bytes, home: Home, *, is_lasting: bool = True) -> None:
+    """As `publish_spec`, for who has its bytes already.
 
     On this machine one that is not lasting costs no wait for the disk; a power cut may take it.
     """
     location = locate_object(JobKeys.of(spec).spec, home=home.root)
     if is_lasting or not isinstance(location.store, FolderStore):
-        location.store.put(location.key, spec_bytes(spec))
+        location.store.put(location.key, content)
     else:
-        location.store.put_unsynced(location.key, spec_bytes(spec))
+        location.store.put_unsynced(location.key, content)
 
 
 def publish_journal(folder: JobFolder, home: Home) -> None:

@@ -30,7 +30,7 @@ from trackside.jobs import curve_claims
 from trackside.jobs.inputs import check_channels
 from trackside.jobs.needs import needs_of
 from trackside.jobs.placing import FIRST_ATTEMPT, Launcher, Placed, locked, new_nonce, start_all
-from trackside.jobs.records import has_source, publish_spec, read_spec, spec_bytes
+from trackside.jobs.records import has_source, publish_spec, put_spec, read_spec, spec_bytes
 from trackside.jobs.room import Room
 from trackside.journal import Journal
 from trackside.layout import Home, JobFolder, JobKeys
@@ -72,10 +72,11 @@ class Submission:
     ) -> Iterator[JobFolder]:
         """The claimed folder, whose supervisors nobody else may start inside the block."""
         self._check()
-        with self._draft(write) as draft, locked(draft):
+        content = spec_bytes(self.spec)
+        with self._draft(content, write) as draft, locked(draft):
             job = self._claim(draft)
             try:
-                self._announce(is_lasting=is_lasting)
+                self._announce(content, is_lasting=is_lasting)
             except BaseException:
                 withdraw(job, self.home)
                 with suppress(StorageError):  # the reason itself is worth more
@@ -103,13 +104,13 @@ class Submission:
         check_channels(self.spec, self.home)
 
     @contextmanager
-    def _draft(self, write: Callable[[JobFolder], None]) -> Iterator[JobFolder]:
+    def _draft(self, content: bytes, write: Callable[[JobFolder], None]) -> Iterator[JobFolder]:
         """The job's whole folder under a hidden name; removed unless it was claimed."""
         draft = JobFolder(self.home.jobs / f".{self.spec.name}.{new_nonce()}")
         try:
             try:
                 draft.root.mkdir(parents=True, mode=0o700)  # the environment may hold secrets
-                durable.create(draft.spec, spec_bytes(self.spec))
+                durable.create(draft.spec, content)
                 write(draft)
                 durable.sync_folder(draft.root)
             except OSError as error:
@@ -142,7 +143,7 @@ class Submission:
         durable.sync_folder(self.home.jobs)
         return job
 
-    def _announce(self, *, is_lasting: bool) -> None:
+    def _announce(self, content: bytes, *, is_lasting: bool) -> None:
         """The spec in storage: the record that lasts, and the proof that output can be written."""
         # Before the source: where that is found, `announced` takes all of it to be there.
         for uri, content in self.files.items():
@@ -153,7 +154,7 @@ class Submission:
             location.store.put(location.key, self.source)
         curve_claims.claim(self.spec, self.home)
         with _named(self.spec):
-            publish_spec(self.spec, self.home, is_lasting=is_lasting)
+            put_spec(self.spec, content, self.home, is_lasting=is_lasting)
 
 
 def announced(folder: JobFolder, home: Home) -> bool:
