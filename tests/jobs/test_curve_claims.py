@@ -127,10 +127,10 @@ def test_a_job_whose_submitter_died_is_started_only_if_nobody_has_come_between(
 def test_a_submission_that_fails_leaves_no_claim(
     jobs: Jobs, home: Home, shared: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    def refuse(*_: object, **__: object) -> None:
+    def refuse(*_: object) -> None:
         raise AccessRefused("not today")
 
-    monkeypatch.setattr("trackside.jobs.submit.put_spec", refuse)
+    monkeypatch.setattr("trackside.jobs.submit.publish_spec", refuse)
     with pytest.raises(StorageError, match="not today"):
         jobs.submit(a_spec(shared))
     assert claims(shared) == []

@@ -233,7 +233,6 @@ def test_the_refusals_of_a_submit_are_those_of_a_queue(jobs: Jobs, home: Home, t
 def test_a_store_that_is_away_delays_its_own_job_only(jobs: Jobs, home: Home, tmp_path):
     away = tmp_path / "away"
     enqueue(jobs, "away", OutputDataConfig={"S3OutputPath": str(away / "out")})
-    away.rename(tmp_path / "elsewhere")
     away.write_text("not a folder now")
     enqueue(jobs, "here")
     with jobs.scheduler(no_limit):
@@ -280,5 +279,6 @@ def cpu_share(jobs: Jobs, *, seconds: float) -> float:
     deadline = time.monotonic() + seconds
     while (left := deadline - time.monotonic()) > 0:
         jobs.reconcile()
+        jobs.refresh()
         time.sleep(min(left, 2.0))
     return (time.process_time() - began) / seconds

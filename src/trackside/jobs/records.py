@@ -13,7 +13,6 @@ from trackside.metric_totals import JobMetrics, from_json, merged
 from trackside.rule_evaluator import first_evaluations
 from trackside.rule_status import Evaluation, parse_evaluations, read_evaluations
 from trackside.spec import JobSpec
-from trackside.storage.folder import FolderStore
 from trackside.storage.locate import locate_object
 
 UNREADABLE = (TracksideError, OSError, ValueError, KeyError, TypeError)
@@ -87,19 +86,8 @@ def read_rules(record: Record, home: Home) -> list[Evaluation]:
 
 def publish_spec(spec: JobSpec, home: Home) -> None:
     """Put job.json where the output goes. Doing it again changes nothing."""
-    put_spec(spec, spec_bytes(spec), home)
-
-
-def put_spec(spec: JobSpec, content: bytes, home: Home, *, is_lasting: bool = True) -> None:
-    """As `publish_spec`, for who has its bytes already.
-
-    On this machine one that is not lasting costs no wait for the disk; a power cut may take it.
-    """
     location = locate_object(JobKeys.of(spec).spec, home=home.root)
-    if is_lasting or not isinstance(location.store, FolderStore):
-        location.store.put(location.key, content)
-    else:
-        location.store.put_unsynced(location.key, content)
+    location.store.put(location.key, spec_bytes(spec))
 
 
 def publish_journal(folder: JobFolder, home: Home) -> None:

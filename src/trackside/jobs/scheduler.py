@@ -40,8 +40,6 @@ AGAIN_SECONDS = 2.0
 """After which a job that could not be started is tried again."""
 _REMEMBERED = 10_000
 _CLOSE_SECONDS = 10.0
-_SETTLED_NS = 100_000_000
-"""A folder that changed this recently may change again within the clock's grain."""
 
 
 class Bell:
@@ -91,7 +89,7 @@ class Scheduler:
         self._again: dict[str, float] = {}
         self._looked_at: float | None = None
         self._settled = -1
-        self._folders_at = 0
+        self._folders_at: int | None = None
         self._lock: int | None = None
         self._ending = Event()
         self._thread = Thread(target=self._run, name="trackside-scheduler", daemon=True)
@@ -181,14 +179,10 @@ class Scheduler:
         self._settled = -1  # a limit may have been changed
 
     def _folders_have_changed(self) -> bool:
-        try:
-            changed_at = os.stat(self._plan.home.jobs).st_mtime_ns
-        except FileNotFoundError:
+        changed_at = self._plan.home.jobs_changed_at()
+        if changed_at is not None and changed_at == self._folders_at:
             return False
-        if changed_at == self._folders_at:
-            return False
-        is_settled = abs(time.time_ns() - changed_at) > _SETTLED_NS
-        self._folders_at = changed_at if is_settled else 0
+        self._folders_at = changed_at
         return True
 
     def _look_at(self, name: str) -> None:

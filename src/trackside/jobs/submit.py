@@ -30,11 +30,12 @@ from trackside.jobs import curve_claims
 from trackside.jobs.inputs import check_channels
 from trackside.jobs.needs import needs_of
 from trackside.jobs.placing import FIRST_ATTEMPT, Launcher, Placed, locked, new_nonce, start_all
-from trackside.jobs.records import has_source, publish_spec, put_spec, read_spec, spec_bytes
+from trackside.jobs.records import has_source, publish_spec, read_spec, spec_bytes
 from trackside.jobs.room import Room
 from trackside.journal import Journal
 from trackside.layout import Home, JobFolder, JobKeys
 from trackside.spec import JobSpec
+from trackside.storage.folder import FolderStore
 from trackside.storage.locate import locate, locate_object
 
 logger = logging.getLogger(__name__)
@@ -58,25 +59,24 @@ class Submission:
 
     def submit(self) -> None:
         """Its supervisors run when this returns."""
-        with self._accepted(self._write_placed, is_lasting=True) as job:
+        with self._accepted(self._write_placed, self._publish) as job:
             start_all(self.launcher, job, self.spec.hosts)
 
     def enqueue(self, capacity: Room, **who: str) -> None:
         """It is on disk when this returns, and waits. `who` is noted in its journal."""
-        with self._accepted(partial(self._write_queued, capacity, who), is_lasting=False):
+        with self._accepted(partial(self._write_queued, capacity, who), self._promise):
             pass
 
     @contextmanager
     def _accepted(
-        self, write: Callable[[JobFolder], None], *, is_lasting: bool
+        self, write: Callable[[JobFolder], None], publish: Callable[[], None]
     ) -> Iterator[JobFolder]:
         """The claimed folder, whose supervisors nobody else may start inside the block."""
         self._check()
-        content = spec_bytes(self.spec)
-        with self._draft(content, write) as draft, locked(draft):
+        with self._draft(write) as draft, locked(draft):
             job = self._claim(draft)
             try:
-                self._announce(content, is_lasting=is_lasting)
+                self._announce(publish)
             except BaseException:
                 withdraw(job, self.home)
                 with suppress(StorageError):  # the reason itself is worth more
@@ -104,13 +104,13 @@ class Submission:
         check_channels(self.spec, self.home)
 
     @contextmanager
-    def _draft(self, content: bytes, write: Callable[[JobFolder], None]) -> Iterator[JobFolder]:
+    def _draft(self, write: Callable[[JobFolder], None]) -> Iterator[JobFolder]:
         """The job's whole folder under a hidden name; removed unless it was claimed."""
         draft = JobFolder(self.home.jobs / f".{self.spec.name}.{new_nonce()}")
         try:
             try:
                 draft.root.mkdir(parents=True, mode=0o700)  # the environment may hold secrets
-                durable.create(draft.spec, content)
+                durable.create(draft.spec, spec_bytes(self.spec))
                 write(draft)
                 durable.sync_folder(draft.root)
             except OSError as error:
@@ -143,8 +143,7 @@ class Submission:
         durable.sync_folder(self.home.jobs)
         return job
 
-    def _announce(self, content: bytes, *, is_lasting: bool) -> None:
-        """The spec in storage: the record that lasts, and the proof that output can be written."""
+    def _announce(self, publish: Callable[[], None]) -> None:
         # Before the source: where that is found, `announced` takes all of it to be there.
         for uri, content in self.files.items():
             location = locate_object(uri, home=self.home.root)
@@ -154,7 +153,22 @@ class Submission:
             location.store.put(location.key, self.source)
         curve_claims.claim(self.spec, self.home)
         with _named(self.spec):
-            put_spec(self.spec, content, self.home, is_lasting=is_lasting)
+            publish()
+
+    def _publish(self) -> None:
+        """The spec in storage: the record that lasts, and the proof that output can be written."""
+        publish_spec(self.spec, self.home)
+
+    def _promise(self) -> None:
+        """On this machine it is enough to know that it can be written: who begins the job does so.
+
+        Elsewhere there is no telling but by writing.
+        """
+        location = locate_object(JobKeys.of(self.spec).spec, home=self.home.root)
+        if isinstance(location.store, FolderStore):
+            location.store.check_writable(location.key)
+        else:
+            self._publish()
 
 
 def announced(folder: JobFolder, home: Home) -> bool:

@@ -34,7 +34,7 @@ class Begun(Enum):
 def begin(folder: JobFolder, home: Home, launcher: Launcher) -> Begun:
     """Start its supervisors. After the step in the journal a crash is `reconcile`'s to make good.
 
-    What is in storage about it is made to last now: its submitter did not wait for that.
+    What is to be in storage about it goes there now: its submitter did not wait for that.
     """
     try:
         with locked(folder) as mine:

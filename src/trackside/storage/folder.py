@@ -18,7 +18,7 @@ from trackside.errors import (
     ObjectNotFound,
     StorageError,
 )
-from trackside.storage.partial_file import PartialFile, is_temporary, sweep, write_whole
+from trackside.storage.partial_file import PartialFile, is_temporary, sweep
 from trackside.storage.store import Entry, Store, check_key
 
 HIDDEN = ".trackside"
@@ -58,11 +58,16 @@ class FolderStore(Store):
                 publish(file)
         return _entry(key, status)
 
-    def put_unsynced(self, key: str, data: bytes) -> None:
-        """Whole for every reader, but a power cut may take it: for what is put again later."""
-        path = self._path(key)
+    def check_writable(self, key: str) -> None:
+        """Raise what a `put` would, as far as that is known without writing anything."""
+        folder = os.path.dirname(self._path(key))
         with self._errors_named(key, writing=True):
-            write_whole(path, data, None)
+            while not os.path.lexists(folder):
+                folder = os.path.dirname(folder)
+            if not os.path.isdir(folder):
+                raise NotADirectoryError
+            if not os.access(folder, os.W_OK | os.X_OK):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), folder)
 
     def get(
         self, key: str, start: int = 0, end: int | None = None, *, etag: str | None = None
