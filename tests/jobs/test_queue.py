@@ -6,7 +6,7 @@ from tests.jobs.conftest import make_spec
 from trackside.errors import InvalidSetting, InvalidSpec
 from trackside.jobs.needs import needs_of, of_type, priority_of, violations
 from trackside.jobs.queue import Entry, ForLimit, ForRoom, ForTurn, LimitOf, Queue, no_limit
-from trackside.jobs.room import Room, capacity, machine
+from trackside.jobs.room import Room, capacity, gpu_names, machine
 from trackside.spec import Options
 
 MACHINE = Room(cores=4, memory_gb=16, gpus=1)
@@ -180,14 +180,23 @@ def test_a_priority_that_is_no_number_is_refused(value: str):
 
 
 def test_a_capacity_is_the_machine_s_but_for_what_is_set():
-    assert capacity("") == machine()
-    assert machine().cores >= 1
-    assert machine().memory_gb > 0
-    assert capacity("cores=3, gpus=2") == Room(3, machine().memory_gb, 2)
-    assert capacity("memory_gb=1.5").memory_gb == 1.5
+    assert capacity("", {}) == machine({})
+    assert machine({}).cores >= 1
+    assert machine({}).memory_gb > 0
+    assert capacity("cores=3, gpus=2", {}) == Room(3, machine({}).memory_gb, 2)
+    assert capacity("memory_gb=1.5", {}).memory_gb == 1.5
+
+
+def test_gpus_are_those_that_the_server_sees():
+    visible = {"CUDA_VISIBLE_DEVICES": "2, 5"}
+    assert machine(visible).gpus == 2
+    assert gpu_names(2, visible) == ("2", "5")
+    assert gpu_names(1, visible) == ("2",)
+    assert gpu_names(3, {}) == ("0", "1", "2")
+    assert machine({"CUDA_VISIBLE_DEVICES": ""}).gpus == 0
 
 
 @pytest.mark.parametrize("text", ["4", "cores", "cores=0", "memory=4", "gpus=-1", "cores=many"])
 def test_a_capacity_that_says_nothing_is_refused(text: str):
     with pytest.raises(InvalidSetting, match="TRACKSIDE_CAPACITY"):
-        capacity(text)
+        capacity(text, {})

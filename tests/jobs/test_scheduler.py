@@ -3,11 +3,22 @@
 import os
 import time
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.jobs.conftest import eventually, make_jobs, make_spec, num_starts, run_to_end
+from tests.jobs.conftest import (
+    eventually,
+    identity_at,
+    is_training,
+    kill_supervisor,
+    make_jobs,
+    make_spec,
+    num_starts,
+    run_to_end,
+)
 from trackside import durable
 from trackside.errors import CurvesTaken, InvalidKey, InvalidSpec, JobExists
 from trackside.jobs.jobs import Jobs
@@ -240,6 +251,36 @@ def test_a_store_that_is_away_delays_its_own_job_only(jobs: Jobs, home: Home, tm
         assert state(jobs, "away") == "Pending"
         away.unlink()
         assert run_to_end(jobs, "away").state.status is Status.COMPLETED
+
+
+def test_jobs_that_run_at_a_time_have_gpus_of_their_own(settings: Settings, home: Home):
+    def visible(name: str, host: str = "algo-1") -> bytes:
+        pid = identity_at(home.job(name).host(host, 1).supervisor).pid
+        variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        [found] = [each for each in variables if each.startswith(b"CUDA_VISIBLE_DEVICES=")]
+        return found.partition(b"=")[2]
+
+    jobs = make_jobs(replace(settings, capacity="cores=8,gpus=3"))
+    for name, gpus, hosts in (("two-hosts", 1, 2), ("one", 1, 1), ("none", 0, 1), ("late", 1, 1)):
+        enqueue(jobs, name, num_hosts=hosts, Trackside={"GPUs": gpus}, **HOLD)
+    with jobs.scheduler(no_limit):
+        for name in ("two-hosts", "one", "none"):
+            eventually(partial(is_training, jobs, name))
+        eventually(lambda: home.job("two-hosts").host("algo-2", 1).supervisor.exists())
+        assert [visible("two-hosts"), visible("two-hosts", "algo-2")] == [b"0", b"1"]
+        assert [visible("one"), visible("none")] == [b"2", b""]
+    with make_jobs(jobs.settings).scheduler(no_limit):  # as after a restart
+        assert state(jobs, "late") == "Pending"
+        kill_supervisor(home.job("one"))
+        jobs.reconcile("one")
+        eventually(lambda: num_starts(home.job("one")) == 2)
+        assert visible("one") == b"2"
+        release(home, "two-hosts")
+        eventually(lambda: is_training(jobs, "late"))
+        assert visible("late") == b"0"
+        for name in ("one", "none", "late"):
+            release(home, name)
+            run_to_end(jobs, name)
 
 
 def test_a_process_that_the_system_does_not_start_fails_its_job(settings: Settings, home: Home):

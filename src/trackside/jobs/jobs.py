@@ -41,7 +41,7 @@ from trackside.jobs.records import (
     read_rules,
     read_stored,
 )
-from trackside.jobs.room import Room, capacity
+from trackside.jobs.room import Room, capacity, gpu_names
 from trackside.jobs.rule_news import Findings, RuleNews
 from trackside.jobs.scheduler import Bell, Plan, Scheduler
 from trackside.jobs.submit import Submission, anchored, sweep_drafts
@@ -86,7 +86,7 @@ class Jobs:
     @cached_property
     def capacity(self) -> Room:
         """What jobs that wait for each other may use together."""
-        return capacity(self.settings.capacity)
+        return capacity(self.settings.capacity, self._launcher.environment)
 
     def submit(
         self,
@@ -121,7 +121,10 @@ class Jobs:
 
     def scheduler(self, limit_of: LimitOf) -> Scheduler:
         """For a server: starts jobs that wait, inside its block."""
-        plan = Plan(self._home, self._launcher, self.capacity, limit_of, self._catalog.unfinished)
+        gpus = gpu_names(self.capacity.gpus, self._launcher.environment)
+        plan = Plan(
+            self._home, self._launcher, self.capacity, gpus, limit_of, self._catalog.unfinished
+        )
         return Scheduler(plan, self._bell)
 
     def queue(self, limit_of: LimitOf = no_limit) -> QueueView:

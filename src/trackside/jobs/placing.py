@@ -15,6 +15,7 @@ from subprocess import SubprocessError
 
 from trackside import durable
 from trackside.errors import JobError, JobFailed
+from trackside.jobs.room import VISIBLE_GPUS
 from trackside.journal import Journal
 from trackside.layout import JobFolder
 from trackside.placement.placement import Handle, Placement
@@ -32,6 +33,8 @@ class Placed:
     """None from the intent until the process has been started."""
     revivals: int = 0
     """How often it was started again after it had died."""
+    gpus: tuple[str, ...] | None = None
+    """Those that are this host's alone; None where nobody shares them out."""
 
     def write(self, path: Path) -> None:
         durable.write_json(path, asdict(self))
@@ -39,7 +42,10 @@ class Placed:
     @classmethod
     def read(cls, path: Path) -> "Placed | None":
         record = durable.read_json(path)
-        return None if record is None else cls(**record)
+        if record is None:
+            return None
+        gpus = record.get("gpus")
+        return cls(**{**record, "gpus": None if gpus is None else tuple(gpus)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +67,13 @@ class Launcher:
         intent = replace(placed, handle=None)
         if Placed.read(place.placed) != intent:
             intent.write(place.placed)
+        environment = self.environment
+        if placed.gpus is not None:
+            environment = {**environment, VISIBLE_GPUS: ",".join(placed.gpus)}
         try:
             handle = self.placement.start(
                 [*self.command, str(folder.root), host, placed.nonce],
-                self.environment,
+                environment,
                 nonce=placed.nonce,
                 log=place.supervisor_log,
             )

@@ -10,9 +10,11 @@ from dataclasses import dataclass
 
 from trackside.jobs.amendments import tags_of
 from trackside.jobs.needs import needs_of, priority_of
+from trackside.jobs.placing import FIRST_ATTEMPT, Placed
 from trackside.jobs.records import Record
 from trackside.jobs.room import Room, amount
 from trackside.journal import SUBMITTED
+from trackside.layout import JobFolder
 from trackside.status import Secondary
 
 LimitOf = Callable[[str], int | None]
@@ -37,6 +39,8 @@ class Entry:
     since: float = 0.0
     """When it began to wait, or else was created. Seconds since the epoch."""
     status: str = Secondary.PENDING
+    gpus: tuple[str, ...] = ()
+    """Those that it holds, by name."""
 
     @property
     def order(self) -> tuple[int, float, str]:
@@ -55,7 +59,16 @@ class Entry:
             priority=priority_of(record.spec.options, tags_of(record)),
             since=history.created if pending is None else pending,
             status=history.state.secondary,
+            gpus=() if record.folder is None else gpus_of(record.folder),
         )
+
+
+def gpus_of(folder: JobFolder) -> tuple[str, ...]:
+    """That were given to its hosts when it began."""
+    placed = [
+        Placed.read(path) for path in sorted(folder.hosts.glob(f"*/{FIRST_ATTEMPT}/placed.json"))
+    ]
+    return tuple(name for each in placed if each is not None for name in each.gpus or ())
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,12 +2,14 @@
 
 import glob
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from trackside.errors import InvalidSetting
 
 GIB = 1 << 30
+VISIBLE_GPUS = "CUDA_VISIBLE_DEVICES"
 _SETTING = "TRACKSIDE_CAPACITY"
 _UNITS = {"cores": "core", "memory_gb": "GB of memory", "gpus": "GPU"}
 
@@ -58,7 +60,7 @@ def amount(what: str, value: float) -> str:
     return f"{value:.4g} {unit}{plural}"
 
 
-def capacity(setting: str) -> Room:
+def capacity(setting: str, environ: Mapping[str, str]) -> Room:
     """What jobs may use together: the machine's, but for what the setting says."""
     given: dict[str, Any] = {}
     for part in filter(None, (part.strip() for part in setting.split(","))):
@@ -69,13 +71,26 @@ def capacity(setting: str) -> Room:
                 "cores=NUMBER, memory_gb=NUMBER and gpus=NUMBER. Separate them by commas."
             )
         given[name] = _number(name, value, setting)
-    return replace(machine(), **given)
+    return replace(machine(environ), **given)
 
 
-def machine() -> Room:
+def machine(environ: Mapping[str, str]) -> Room:
     """What this process may use of it. GPUs are NVIDIA's devices, as the driver shows them."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / GIB
-    return Room(_num_cores(), memory, len(glob.glob("/dev/nvidia[0-9]*")))
+    named = _named_gpus(environ)
+    num_gpus = len(glob.glob("/dev/nvidia[0-9]*")) if named is None else len(named)
+    return Room(_num_cores(), memory, num_gpus)
+
+
+def gpu_names(num_gpus: int, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """What CUDA_VISIBLE_DEVICES calls them: as it does already, or by their numbers."""
+    named = _named_gpus(environ) or ()
+    return named[:num_gpus] if len(named) >= num_gpus else tuple(map(str, range(num_gpus)))
+
+
+def _named_gpus(environ: Mapping[str, str]) -> tuple[str, ...] | None:
+    text = environ.get(VISIBLE_GPUS)
+    return None if text is None else tuple(filter(None, (name.strip() for name in text.split(","))))
 
 
 def _num_cores() -> int:

@@ -72,6 +72,8 @@ class Plan:
     home: Home
     launcher: Launcher
     capacity: Room
+    gpus: tuple[str, ...]
+    """By name: as many as the capacity has."""
     limit_of: LimitOf
     unfinished: Callable[[], Iterable[str]]
     """The jobs that may not have ended."""
@@ -246,7 +248,7 @@ class Scheduler:
         for entry in self._startable(frozenset(again)):
             if self._ending.is_set():
                 return
-            self._begin(entry.name)
+            self._begin(entry)
         self._settled = self._queue.num_changes
 
     def _startable(self, without: frozenset[str]) -> list[Entry]:
@@ -259,16 +261,24 @@ class Scheduler:
                 found.append(entry)
         return found
 
-    def _begin(self, name: str) -> None:
+    def _begin(self, entry: Entry) -> None:
+        name, plan = entry.name, self._plan
         begun = Begun.NOT_YET
         try:
-            folder = self._plan.home.job(name)
-            begun = waiting.begin(folder, self._plan.home, self._plan.launcher)
+            folder = plan.home.job(name)
+            begun = waiting.begin(folder, plan.home, plan.launcher, self._gpus_for(entry))
         except UNREADABLE as error:
             logger.warning("job %s is not started yet: %r", name, error)
         if begun is Begun.NOT_YET:
             self._again[name] = time.monotonic() + AGAIN_SECONDS
         self._look_at(name)
+
+    def _gpus_for(self, entry: Entry) -> list[str] | None:
+        """None where there are none to be shared out."""
+        if not self._plan.gpus:
+            return None
+        held = {name for running in self._queue.running for name in running.gpus}
+        return [name for name in self._plan.gpus if name not in held][: entry.needs.gpus]
 
 
 def is_at_work(home: Home) -> bool:

@@ -5,12 +5,20 @@ Both take one step in the journal, so that of a start and a stop at the same tim
 
 import logging
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from enum import Enum, auto
 
 from trackside import rule_evaluator
 from trackside.errors import JobFailed, JobNotFound, StorageError
-from trackside.jobs.placing import FIRST_ATTEMPT, Launcher, locked, start_all
+from trackside.jobs.placing import (
+    FIRST_ATTEMPT,
+    Launcher,
+    Placed,
+    locked,
+    new_nonce,
+    start_all,
+)
 from trackside.jobs.records import publish_journal, publish_spec, read_spec
 from trackside.jobs.submit import announced
 from trackside.journal import History, Journal
@@ -31,8 +39,10 @@ class Begun(Enum):
     """Its submitter is not done with it, or its output location cannot be reached."""
 
 
-def begin(folder: JobFolder, home: Home, launcher: Launcher) -> Begun:
-    """Start its supervisors. After the step in the journal a crash is `reconcile`'s to make good.
+def begin(
+    folder: JobFolder, home: Home, launcher: Launcher, gpus: Sequence[str] | None = None
+) -> Begun:
+    """Start its supervisors, with these GPUs for all of them. After the step in the journal a crash is `reconcile`'s to make good.
 
     What is to be in storage about it goes there now: its submitter did not wait for that.
     """
@@ -45,7 +55,7 @@ def begin(folder: JobFolder, home: Home, launcher: Launcher) -> Begun:
                 return Begun.GONE
             if not announced(folder, home):
                 return Begun.NOT_YET if folder.journal.exists() else Begun.GONE
-            return _start(folder, journal, launcher)
+            return _start(folder, journal, launcher, gpus)
     except (FileNotFoundError, JobNotFound):
         return Begun.GONE
 
@@ -65,10 +75,15 @@ def end(folder: JobFolder, home: Home, how: Secondary, message: str = "") -> His
     return history
 
 
-def _start(folder: JobFolder, journal: Journal, launcher: Launcher) -> Begun:
+def _start(
+    folder: JobFolder, journal: Journal, launcher: Launcher, gpus: Sequence[str] | None
+) -> Begun:
     hosts = read_spec(folder).hosts
-    for host in hosts:  # what `reconcile` goes by once the job is `Starting`
-        folder.host(host, FIRST_ATTEMPT).root.mkdir(parents=True, exist_ok=True)
+    for number, host in enumerate(hosts):  # what `reconcile` goes by once the job is `Starting`
+        place = folder.host(host, FIRST_ATTEMPT)
+        place.root.mkdir(parents=True, exist_ok=True)
+        if gpus is not None:
+            Placed(nonce=new_nonce(), gpus=tuple(gpus[number :: len(hosts)])).write(place.placed)
     history = journal.try_move(Secondary.STARTING, only_from=Secondary.PENDING)
     if history.state.secondary is not Secondary.STARTING:
         return Begun.GONE
