@@ -65,9 +65,8 @@ class Entry:
 
 def gpus_of(folder: JobFolder) -> tuple[str, ...]:
     """That were given to its hosts when it began."""
-    placed = [
-        Placed.read(path) for path in sorted(folder.hosts.glob(f"*/{FIRST_ATTEMPT}/placed.json"))
-    ]
+    paths = folder.hosts.glob(f"*/{FIRST_ATTEMPT}/placed.json")
+    placed = [Placed.read(path) for path in sorted(paths)]
     return tuple(name for each in placed if each is not None for name in each.gpus or ())
 
 

@@ -42,8 +42,9 @@ class Begun(Enum):
 def begin(
     folder: JobFolder, home: Home, launcher: Launcher, gpus: Sequence[str] | None = None
 ) -> Begun:
-    """Start its supervisors, with these GPUs for all of them. After the step in the journal a crash is `reconcile`'s to make good.
+    """Start its supervisors, with these GPUs for all of them together.
 
+    After the step in the journal a crash is `reconcile`'s to make good.
     What is to be in storage about it goes there now: its submitter did not wait for that.
     """
     try:
