@@ -179,6 +179,11 @@ def announced(folder: JobFolder, home: Home) -> bool:
     """
     spec = read_spec(folder)
     try:
+        with suppress(
+            ObjectNotFound
+        ):  # whoever waits for us waits seconds for a store that is away
+            location = locate_object(JobKeys.of(spec).spec, home=home.root, hurried=True)
+            location.store.stat(location.key)
         if not has_source(spec, home):
             logger.warning("job %s: its submitter died before its code was stored", spec.name)
             withdraw(folder, home)
