@@ -179,9 +179,7 @@ def announced(folder: JobFolder, home: Home) -> bool:
     """
     spec = read_spec(folder)
     try:
-        with suppress(
-            ObjectNotFound
-        ):  # whoever waits for us waits seconds for a store that is away
+        with suppress(ObjectNotFound):  # a store that is away holds us up for seconds only
             location = locate_object(JobKeys.of(spec).spec, home=home.root, hurried=True)
             location.store.stat(location.key)
         if not has_source(spec, home):
