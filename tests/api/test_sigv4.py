@@ -14,8 +14,9 @@ from botocore.credentials import Credentials
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trackside.api import sigv4
-from trackside.api.sigv4 import NotSigned, Refusal, Request, Scope, scope_of, verify
+from trackside import sigv4
+from trackside.api.sigv4 import NotSigned, Refusal, scope_of, verify
+from trackside.sigv4 import Request, Scope
 
 KEY, SECRET = "AKIATEST", "very/secret+key"
 CREDENTIALS = Credentials(KEY, SECRET)

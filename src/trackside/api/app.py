@@ -24,7 +24,8 @@ from typing import Any
 from trackside.api.call import Call, Closing, Reply, Service, ServiceError
 from trackside.api.keys import AccessKeys
 from trackside.api.protocols import JsonProtocol
-from trackside.api.sigv4 import NotSigned, Request, scope_of, verify
+from trackside.api.sigv4 import NotSigned, scope_of, verify
+from trackside.sigv4 import Request
 
 logger = logging.getLogger(__name__)
 access_log = logging.getLogger("trackside.access")

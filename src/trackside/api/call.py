@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 from trackside.api.keys import AccessKey
-from trackside.api.sigv4 import Request, Signature
+from trackside.sigv4 import Request, Signature
 
 
 class ServiceError(Exception):

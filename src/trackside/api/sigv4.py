@@ -1,24 +1,28 @@
-"""Signature Version 4: who signed a request, that it arrived as it was signed, and the same for
-what we pass on ourselves.
+"""Signature Version 4, verified: who signed a request, and that it arrived as it was signed.
 
-Knows nothing of HTTP frameworks nor of how errors are told; `errors.py` puts refusals into the
-words of each service. The secrets come from `keys.py`.
+The canonical form is `trackside.sigv4`'s, the secrets come from `keys.py`, and each service puts
+refusals into its own words. Knows nothing of HTTP frameworks.
 """
 
-import hashlib
 import hmac
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from enum import Enum
 from functools import lru_cache
-from urllib.parse import quote, unquote_to_bytes
 
-ALGORITHM = "AWS4-HMAC-SHA256"
-UNSIGNED = "UNSIGNED-PAYLOAD"
-EMPTY_SHA256 = hashlib.sha256(b"").hexdigest()
+from trackside.sigv4 import (
+    ALGORITHM,
+    UNSIGNED,
+    Request,
+    Scope,
+    Signature,
+    pairs_of,
+    signature_of,
+)
+
 PRESIGNED_MOST_SECONDS = 7 * 24 * 3600
 
 _SKEW_SECONDS = {"s3": 15 * 60}
@@ -28,9 +32,6 @@ _HEADER = re.compile(
     r"SignedHeaders=(?P<headers>[^,\s]+)\s*,\s*Signature=(?P<signature>[0-9a-f]{64})\s*"
 )
 _TIMESTAMP = re.compile(r"\d{8}T\d{6}Z", re.ASCII)
-_SPACES = re.compile(r"\s+")
-_SPACE_RUN = re.compile(r"\s\s|[^\S ]")
-_PLAIN_PATH = re.compile(r"[A-Za-z0-9/\-_.~]+")
 
 
 class Refusal(Enum):
@@ -49,49 +50,6 @@ class NotSigned(Exception):
     def __init__(self, refusal: Refusal, detail: str = "") -> None:
         self.refusal = refusal
         super().__init__(detail or refusal.value)
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """As it came over the wire."""
-
-    method: str
-    path: str
-    """Percent-encoded as received, without the query."""
-    query: str
-    headers: Mapping[str, str]
-    """Names in lower case; repeated ones joined by commas."""
-
-
-@dataclass(frozen=True, slots=True)
-class Scope:
-    """What the signature is good for."""
-
-    access_key: str
-    date: str
-    region: str
-    service: str
-
-    @classmethod
-    @lru_cache(maxsize=1024)
-    def parse(cls, credential: str) -> "Scope":
-        parts = credential.rsplit("/", 4)
-        if len(parts) != 5 or parts[4] != "aws4_request" or not all(parts):
-            raise NotSigned(Refusal.MALFORMED, f"{credential!r} is no credential scope.")
-        return cls(*parts[:4])
-
-    def __str__(self) -> str:
-        return f"{self.date}/{self.region}/{self.service}/aws4_request"
-
-
-@dataclass(frozen=True, slots=True)
-class Signature:
-    """One that is right: the scope, and what a signed stream of chunks goes on from."""
-
-    scope: Scope
-    timestamp: str
-    key: bytes
-    value: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +91,9 @@ def verify(
     _check_time(claim, now)
     if claim.seconds is not None and claim.scope.service == "s3":
         payload_sha256 = request.headers.get("x-amz-content-sha256", UNSIGNED)
+    for name in claim.signed_headers:
+        if name not in request.headers:
+            raise NotSigned(Refusal.MISMATCH, f"The signed header {name!r} did not arrive.")
     expected = signature_of(
         request, payload_sha256, claim.signed_headers, claim.scope, claim.timestamp, secret
     )
@@ -141,51 +102,11 @@ def verify(
     return expected
 
 
-def signature_of(
-    request: Request,
-    payload_sha256: str,
-    signed_headers: Sequence[str],
-    scope: Scope,
-    timestamp: str,
-    secret: str,
-) -> Signature:
-    """What the owner of the secret signs such a request with."""
-    canonical = _canonical(request, signed_headers, payload_sha256, twice=scope.service != "s3")
-    key = signing_key(secret, scope)
-    return Signature(scope, timestamp, key, sign(key, string_to_sign(timestamp, scope, canonical)))
-
-
-@lru_cache(maxsize=1024)
-def signing_key(secret: str, scope: Scope) -> bytes:
-    key = f"AWS4{secret}".encode()
-    for part in (scope.date, scope.region, scope.service, "aws4_request"):
-        key = hmac.digest(key, part.encode(), "sha256")
-    return key
-
-
-def string_to_sign(timestamp: str, scope: Scope, canonical: str) -> str:
-    # Header values are the bytes that came, one character each.
-    digest = hashlib.sha256(canonical.encode("latin-1")).hexdigest()
-    return f"{ALGORITHM}\n{timestamp}\n{scope}\n{digest}"
-
-
-def sign(key: bytes, text: str) -> str:
-    signer = _signer(key).copy()
-    signer.update(text.encode())
-    return signer.hexdigest()
-
-
-@lru_cache(maxsize=1024)
-def _signer(key: bytes) -> hmac.HMAC:
-    """To be copied: `hmac.digest` looks its algorithm up, and lets other threads in, each time."""
-    return hmac.new(key, digestmod="sha256")
-
-
 def _scope_in_header(authorization: str) -> Scope:
     _, found, rest = authorization.partition("Credential=")
     if not found or not authorization.startswith(ALGORITHM):
         raise NotSigned(Refusal.MALFORMED)
-    return Scope.parse(rest.partition(",")[0].strip())
+    return _scope(rest.partition(",")[0].strip())
 
 
 def _claim(request: Request) -> _Claim:
@@ -204,17 +125,17 @@ def _claim_in_header(headers: Mapping[str, str]) -> _Claim:
     if not timestamp and (date := headers.get("date")):
         timestamp = _from_http_date(date)
     signed = tuple(match["headers"].split(";"))
-    return _Claim(Scope.parse(match["credential"]), signed, match["signature"], timestamp)
+    return _Claim(_scope(match["credential"]), signed, match["signature"], timestamp)
 
 
 def _claim_in_query(query: str) -> _Claim:
-    given = {name: value for name, value in _pairs(query) if name.startswith("X-Amz-")}
+    given = {name: value for name, value in pairs_of(query) if name.startswith("X-Amz-")}
     try:
         if given["X-Amz-Algorithm"] != ALGORITHM:
             raise NotSigned(Refusal.MALFORMED_ADDRESS, f"Only {ALGORITHM} is understood.")
         seconds = int(given["X-Amz-Expires"])
         claim = _Claim(
-            Scope.parse(given["X-Amz-Credential"]),
+            _scope(given["X-Amz-Credential"]),
             tuple(given["X-Amz-SignedHeaders"].split(";")),
             given["X-Amz-Signature"],
             given["X-Amz-Date"],
@@ -246,50 +167,12 @@ def _check_time(claim: _Claim, now: datetime) -> None:
         raise NotSigned(Refusal.EXPIRED)
 
 
-def _canonical(
-    request: Request, signed_headers: Sequence[str], payload_sha256: str, *, twice: bool
-) -> str:
-    path = _encoded_path(request.path, twice=twice)
-    lines = [request.method, path, _canonical_query(request.query)]
-    for name in signed_headers:
-        value = request.headers.get(name)
-        if value is None:
-            raise NotSigned(Refusal.MISMATCH, f"The signed header {name!r} did not arrive.")
-        value = value.strip()
-        lines.append(f"{name}:{_SPACES.sub(' ', value) if _SPACE_RUN.search(value) else value}")
-    return "\n".join([*lines, "", ";".join(signed_headers), payload_sha256])
-
-
-def _encoded_path(path: str, *, twice: bool) -> str:
-    if _PLAIN_PATH.fullmatch(path):
-        return path
-    encoded = quote(unquote_to_bytes(path), safe="/-_.~") or "/"
-    return quote(encoded, safe="/-_.~") if twice else encoded
-
-
-def _canonical_query(query: str) -> str:
-    if not query:
-        return ""
-    pairs = [(_encode(name), _encode(value)) for name, value in _pairs(query)]
-    return "&".join(f"{name}={value}" for name, value in sorted(pairs) if name != "X-Amz-Signature")
-
-
-def _pairs(query: str) -> list[tuple[str, str]]:
-    """Decoded, a plus sign left alone: signers write a space as %20."""
-    found = []
-    for part in query.split("&"):
-        if part:
-            name, _, value = part.partition("=")
-            found.append((_decode(name), _decode(value)))
-    return found
-
-
-def _decode(text: str) -> str:
-    return unquote_to_bytes(text).decode("utf-8", "surrogateescape")
-
-
-def _encode(text: str) -> str:
-    return quote(text.encode("utf-8", "surrogateescape"), safe="-_.~")
+@lru_cache(maxsize=1024)
+def _scope(credential: str) -> Scope:
+    parts = credential.rsplit("/", 4)
+    if len(parts) != 5 or parts[4] != "aws4_request" or not all(parts):
+        raise NotSigned(Refusal.MALFORMED, f"{credential!r} is no credential scope.")
+    return Scope(*parts[:4])
 
 
 def _from_http_date(date: str) -> str:

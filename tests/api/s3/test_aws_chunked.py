@@ -17,7 +17,7 @@ from tests.api.s3.conftest import BUCKET, REGION, S3Place
 from tests.api.s3.test_object_calls import content, refused
 from trackside.api.call import ServiceError
 from trackside.api.s3.aws_chunked import ChunkedBody, ChunkSigner
-from trackside.api.sigv4 import (
+from trackside.sigv4 import (
     EMPTY_SHA256,
     Request,
     Scope,

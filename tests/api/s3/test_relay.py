@@ -40,9 +40,9 @@ from trackside.api.s3.target import read_target
 from trackside.api.s3.threads import Threads
 from trackside.api.server import listen
 from trackside.api.services import Services
-from trackside.api.sigv4 import Request, Scope, Signature
 from trackside.errors import InvalidSetting
 from trackside.settings import Settings
+from trackside.sigv4 import Request, Scope, Signature
 from trackside.storage.credentials import S3Access
 
 MIB = 1 << 20

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from enum import Enum, auto
 
 from trackside.api.s3.errors import s3_error
-from trackside.api.sigv4 import EMPTY_SHA256, Signature, sign
+from trackside.sigv4 import EMPTY_SHA256, Signature, sign
 
 _LINE_MOST_BYTES = 16 << 10
 _HEAD = re.compile(rb"([0-9a-fA-F]{1,16})(?:;chunk-signature=([0-9a-f]{64}))?")

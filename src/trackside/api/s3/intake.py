@@ -22,7 +22,7 @@ from trackside.api.s3.checksums import (
     new_digest,
 )
 from trackside.api.s3.errors import s3_error
-from trackside.api.sigv4 import UNSIGNED, Signature
+from trackside.sigv4 import UNSIGNED, Signature
 
 OBJECT_MOST_BYTES = 5 << 40
 _SHA256 = re.compile(r"[0-9a-f]{64}")

@@ -18,7 +18,8 @@ from trackside.api.s3.relayed_body import hashed, signed_anew, size_signed_anew
 from trackside.api.s3.store_client import StoreClient
 from trackside.api.s3.store_connection import StoreAway
 from trackside.api.s3.target import decoded, read_target
-from trackside.api.sigv4 import (
+from trackside.errors import InvalidSetting
+from trackside.sigv4 import (
     ALGORITHM,
     EMPTY_SHA256,
     UNSIGNED,
@@ -27,7 +28,6 @@ from trackside.api.sigv4 import (
     Signature,
     signature_of,
 )
-from trackside.errors import InvalidSetting
 from trackside.storage.credentials import S3Access
 
 _RETRY_SECONDS = 2
