@@ -8,6 +8,7 @@ import itertools
 import json
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,12 @@ BALLAST_BYTES = 1 << 20
 _serial = itertools.count()
 
 
-def write_bytes(path: Path, data: bytes) -> None:
-    """Readers see the old content or the new, whole, also after a power cut."""
-    giving_up_ballast(path, lambda: _write(path, data))
+def write_bytes(path: Path, data: bytes, *, mode: int = 0o666) -> None:
+    """Readers see the old content or the new, whole, also after a power cut.
+
+    `mode`, less the umask, is what others may do with it, from the first byte on.
+    """
+    giving_up_ballast(path, lambda: _write(path, data, mode))
 
 
 def create(path: Path, data: bytes) -> None:
@@ -42,8 +46,8 @@ def giving_up_ballast(path: Path, action: Callable[[], None]) -> None:
         action()
 
 
-def write_json(path: Path, record: Any) -> None:
-    write_bytes(path, json.dumps(record, indent=1).encode() + b"\n")
+def write_json(path: Path, record: Any, *, mode: int = 0o666) -> None:
+    write_bytes(path, json.dumps(record, indent=1).encode() + b"\n", mode=mode)
 
 
 def read_json(path: Path) -> Any | None:
@@ -63,10 +67,10 @@ def sync_folder(path: str | Path) -> None:
         os.close(descriptor)
 
 
-def _write(path: Path, data: bytes) -> None:
+def _write(path: Path, data: bytes, mode: int) -> None:
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{next(_serial)}.part")
     try:
-        with open(temporary, "wb") as file:
+        with open(temporary, "wb", opener=partial(os.open, mode=mode)) as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())

@@ -20,6 +20,10 @@ TracksideError
 ├── MissingExtra            a package that only this command needs is not installed
 ├── TensorBoardFailed       TensorBoard did not start, or ended
 ├── ServerRefused           the server does not start as asked
+├── ServerError             the server that runs the jobs was asked, from another process
+│   ├── ServerUnreachable   nobody answers there, or only that it is busy
+│   ├── KeyRefused          no access key, a wrong one, one without the right, or clocks that differ
+│   └── OnlyAtServer        what needs the job's folder, asked from elsewhere
 ├── ToolkitError            `train` cannot run the script as asked; the message is the failure text
 │   ├── CommandFailed       the script, or pip before it, ended with a code other than 0
 │   └── StoppedEarly        a stop signal came before the script was started
@@ -34,6 +38,9 @@ TracksideError
 
 from collections.abc import Sequence
 from typing import ClassVar
+
+ERROR_HEADER = "x-trackside-error"
+"""The server tells the `code` of an error in it, beside the words of AWS."""
 
 
 class TracksideError(Exception):
@@ -163,6 +170,37 @@ class TensorBoardFailed(TracksideError):
 
 class ServerRefused(TracksideError):
     code = "server_refused"
+
+
+class ServerError(TracksideError):
+    """It knows who asks, and says no in words of its own; or what answers there is no server."""
+
+    code = "server"
+
+    def __init__(self, text: str, *, service_code: str = "", is_repeated: bool = False) -> None:
+        self.service_code = service_code
+        """Of AWS: `ValidationException`."""
+        self.is_repeated = is_repeated
+        """It was asked before without an answer, and may have done it then."""
+        super().__init__(text)
+
+
+class ServerUnreachable(ServerError):
+    code = "server_unreachable"
+
+
+class KeyRefused(ServerError):
+    code = "key_refused"
+
+
+class OnlyAtServer(ServerError):
+    code = "only_at_server"
+
+    def __init__(self, what: str, url: str) -> None:
+        super().__init__(
+            f"{what} needs the folders of the machine that runs the jobs, and those are at {url}. "
+            "Run it there, or with TRACKSIDE_URL=embedded for the jobs of this machine."
+        )
 
 
 class ToolkitError(TracksideError):

@@ -1,5 +1,6 @@
 """How far one host of a job is: its supervisor's record, for the other hosts and for readers."""
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -80,13 +81,15 @@ def write(path: Path, record: HostRecord) -> None:
 def read(path: Path) -> HostRecord | None:
     """None before the host's supervisor has written anything."""
     data: dict[str, Any] | None = durable.read_json(path)
-    if data is None:
-        return None
+    return None if data is None else from_json(data)
+
+
+def from_json(data: Mapping[str, Any]) -> HostRecord:
     return HostRecord(
         **{
             **data,
             "phase": Phase(data["phase"]),
             "progress": Progress(**data["progress"]),
-            "syncs": {name: SyncState(**state) for name, state in data["syncs"].items()},
+            "syncs": {name: SyncState(**state) for name, state in data.get("syncs", {}).items()},
         }
     )

@@ -60,6 +60,11 @@ class Home:
     def server(self) -> "ServerFolder":
         return ServerFolder(self.root / "server")
 
+    @property
+    def profiles(self) -> Path:
+        """The servers that this user has logged in to: `profiles`."""
+        return self.root / "profiles.json"
+
     def jobs_changed_at(self) -> int | None:
         """When a job's folder last came or went, in nanoseconds: equal when none has since.
 
@@ -90,6 +95,11 @@ class ServerFolder:
     def scheduler_lock(self) -> Path:
         """Held by the one server that starts the jobs which wait; says who that is."""
         return self.root / "scheduler.lock"
+
+    @property
+    def own_key(self) -> Path:
+        """The key of clients on this machine, for its owner alone to read."""
+        return self.root / "own_key.json"
 
     @property
     def sdk_config(self) -> Path:
@@ -365,6 +375,10 @@ class JobKeys:
     def rule_source(self, digest: str, file: str) -> str:
         """The file of a custom rule that came with the job."""
         return f"{self.prefix}/source/rules/{digest}/{file}"
+
+    def input(self, channel: str) -> str:
+        """A channel's data that was brought to where the job runs."""
+        return f"{self.prefix}/input/{channel}"
 
     def under(self, uri: str, folder: str) -> str:
         """A folder of this job below another location, such as the TensorBoard one's."""

@@ -2,12 +2,15 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 from trackside.errors import InvalidSetting
 from trackside.layout import Home
+
+EMBEDDED = "embedded"
+"""As TRACKSIDE_URL: no server, whatever profiles there are."""
 
 INTERNAL = frozenset(
     {
@@ -52,6 +55,13 @@ def _setting(variable: str, default: Any, *, is_secret: bool = False) -> Any:
 class Settings:
     home: Path = _setting("TRACKSIDE_HOME", Path("~/.trackside"))
     """Job folders, the index, the embedded buckets, cached overlays."""
+    url: str = _setting("TRACKSIDE_URL", "")
+    """The server that runs the jobs; `embedded` for none, whatever profiles there are."""
+    profile: str = _setting("TRACKSIDE_PROFILE", "")
+    """Which of the servers that `trackside login` stored."""
+    access_key_id: str = _setting("TRACKSIDE_ACCESS_KEY_ID", "")
+    """Who we are to that server."""
+    secret_access_key: str = _setting("TRACKSIDE_SECRET_ACCESS_KEY", "", is_secret=True)
     output: str = _setting("TRACKSIDE_OUTPUT", "s3://trackside")
     """Where a job's output goes when none is named."""
     storage: str = _setting("TRACKSIDE_STORAGE", "")
@@ -89,6 +99,17 @@ class Settings:
     @property
     def layout(self) -> Home:
         return Home(self.home)
+
+    @property
+    def embedded(self) -> "Settings":
+        """The same, to run jobs on this machine: neither they nor what they start look for a
+        server."""
+        return replace(self, url=EMBEDDED, profile="", access_key_id="", secret_access_key="")
+
+    @property
+    def runs_here(self) -> bool:
+        """Whether jobs run on this machine, once that is settled: see `profiles`."""
+        return self.url in ("", EMBEDDED)
 
     @property
     def variables(self) -> dict[str, str]:
@@ -141,3 +162,9 @@ def _unit(variable: str) -> str:
 def environment() -> dict[str, str]:
     """This process's own environment, for the supervisors it starts."""
     return dict(os.environ)
+
+
+def choose_profile(name: str) -> None:
+    """For this process and those it starts: as if TRACKSIDE_PROFILE had named it."""
+    os.environ["TRACKSIDE_PROFILE"] = name
+    os.environ.pop("TRACKSIDE_URL", None)

@@ -12,7 +12,7 @@ from trackside.api.call import Call, Reply, ServiceError
 from trackside.api.identity import ACCOUNT, ROLE, unknown_operation
 from trackside.api.keys import AccessKey, Rights
 from trackside.api.protocols import JsonProtocol
-from trackside.errors import TracksideError
+from trackside.errors import ERROR_HEADER, TracksideError
 
 Answer = Mapping[str, Any] | None
 """None for an operation without output."""
@@ -56,7 +56,10 @@ class JsonService(JsonProtocol):
             ask = Ask(given, call.region, call.caller)
             return self.reply(await asyncio.to_thread(operation.run, ask))
         except TracksideError as error:
-            raise self._told(error) from error
+            told = self._told(error)
+            # For our own client, which raises the same error again.
+            headers = {**told.headers, ERROR_HEADER: error.code}
+            raise ServiceError(told.code, told.message, told.status, headers) from error
 
     def _denied(self, operation: str, caller: AccessKey, needs: Rights) -> ServiceError:
         who = f"arn:aws:sts::{ACCOUNT}:assumed-role/{ROLE}/{caller.id}"

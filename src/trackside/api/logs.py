@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeVar
 
-from trackside.api import log_events, log_streams, tokens
+from trackside.api import log_bytes, log_events, log_streams, tokens
 from trackside.api.call import ServiceError
 from trackside.api.identity import ACCOUNT
 from trackside.api.json_service import Answer, Ask, JsonService, Operation
@@ -18,6 +18,7 @@ from trackside.api.validation import parsed
 from trackside.errors import JobNotFound, TracksideError
 from trackside.jobs.index import Order, Page
 from trackside.jobs.jobs import Jobs
+from trackside.jobs.logs import LogPosition
 from trackside.members import member
 
 T = TypeVar("T")
@@ -48,6 +49,14 @@ class StreamsAsked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BytesAsked:
+    """Everything of the stream after this."""
+
+    attempt: int = member("attempt", int, least=1)
+    offset: int = member("offset", int, least=0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EventsAsked:
     group: str | None = member("logGroupName", default=None)
     identifier: str | None = member("logGroupIdentifier", default=None)
@@ -58,6 +67,7 @@ class EventsAsked:
     limit: int = member("limit", int, default=MOST_EVENTS, least=1, most=MOST_EVENTS)
     from_head: bool = member("startFromHead", bool, default=False)
     unmask: bool = member("unmask", bool, default=False)
+    own: BytesAsked | None = member("Trackside", BytesAsked, default=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,6 +151,9 @@ class JobLogs:
         stream = log_streams.stream_called(self._jobs, group, asked.stream)
         if stream is None:
             raise _no_stream()
+        if asked.own is not None:
+            after = LogPosition(asked.own.attempt, asked.own.offset)
+            return {"Trackside": log_bytes.page(stream, after)}
         window = Window(asked.start_ms, asked.end_ms)
         direction, place = "f" if asked.from_head else "b", None
         if asked.token:

@@ -7,19 +7,23 @@ from typing import Any
 from trackside.jobs.describe import arn
 from trackside.jobs.index import JobSummary
 
+OWN = "Trackside"
+"""The member that AWS's services do not have."""
 _RULES = ("DebugRuleConfigurations", "ProfilerRuleConfigurations")
 
 
-def described(job: Mapping[str, Any]) -> dict[str, Any]:
-    """With the defaults that the service adds, and without what is none of its words."""
-    told: dict[str, Any] = wire({key: value for key, value in job.items() if key != "Trackside"})
+def described(job: Mapping[str, Any], *, with_own: bool = False) -> dict[str, Any]:
+    """With the defaults that the service adds; what is none of its words only for those who ask."""
+    told: dict[str, Any] = wire({key: value for key, value in job.items() if key != OWN})
+    if with_own:
+        told[OWN] = job[OWN]
     for member in _RULES:
         for rule in told.get(member, ()):
             rule.setdefault("VolumeSizeInGB", 0)
     return told
 
 
-def summary(row: JobSummary, region: str) -> dict[str, Any]:
+def summary(row: JobSummary, region: str, *, with_own: bool = False) -> dict[str, Any]:
     told: dict[str, Any] = {
         "TrainingJobName": row.name,
         "TrainingJobArn": arn(row.name, region),
@@ -30,6 +34,8 @@ def summary(row: JobSummary, region: str) -> dict[str, Any]:
     }
     if row.ended is not None:
         told["TrainingEndTime"] = moment(row.ended)
+    if with_own:
+        told[OWN] = {"output": row.output, "training_started": row.training_started}
     return told
 
 

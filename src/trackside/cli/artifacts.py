@@ -8,7 +8,7 @@ import click
 from trackside.cli.tables import Cell, print_table
 from trackside.cli.text import as_json, size
 from trackside.sdk.download import download
-from trackside.sdk.local import local_jobs
+from trackside.sdk.known_jobs import known_jobs
 
 
 @click.command
@@ -25,7 +25,7 @@ def artifacts(job: str, to: Path | None, json: bool) -> None:
       trackside artifacts train-2026-11-15-22-50-46-123
       trackside artifacts train-2026-11-15-22-50-46-123 --download results
     """
-    known = local_jobs()
+    known = known_jobs()
     found = known.artifacts(job)
     if to is not None:
         for artifact in found:

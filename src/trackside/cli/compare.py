@@ -13,7 +13,7 @@ from trackside.cli.tables import Cell, print_table, status_style
 from trackside.cli.text import as_json, duration
 from trackside.curves.event_reader import Series, read
 from trackside.sdk.job import TrainingJob
-from trackside.sdk.local import local_jobs
+from trackside.sdk.known_jobs import known_jobs
 
 _MORE_IS_BETTER = re.compile(
     r"acc|auc|f1|score|precision|recall|bleu|rouge|reward|map\b|iou|dice|r2"
@@ -38,7 +38,7 @@ def compare(jobs: tuple[str, ...], tag: str, system: bool, json: bool) -> None:
       trackside compare train-a train-b
       trackside compare train-a train-b train-c --tag val/ --json
     """
-    known = local_jobs()
+    known = known_jobs()
     found = {name: _looked_at(TrainingJob(name, known), tag, system) for name in jobs}
     if json:
         print(as_json(found))

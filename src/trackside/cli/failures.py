@@ -3,6 +3,8 @@
 from trackside.errors import (
     AccessRefused,
     JobFailed,
+    KeyRefused,
+    ServerUnreachable,
     StorageError,
     StoreUnreachable,
     TracksideError,
@@ -23,7 +25,7 @@ def exit_code(failure: BaseException) -> int:
     match failure:
         case JobFailed():
             return JOB_FAILED
-        case StoreUnreachable() | AccessRefused():
+        case StoreUnreachable() | AccessRefused() | ServerUnreachable() | KeyRefused():
             return NOT_REACHABLE
         case StorageError() | TracksideError():
             return USAGE

@@ -8,7 +8,7 @@ import click
 from trackside.cli.tables import Cell, print_table, status_style
 from trackside.cli.text import as_json, duration
 from trackside.jobs.index import JobSummary
-from trackside.sdk.local import local_jobs
+from trackside.sdk.known_jobs import known_jobs
 from trackside.status import Status
 
 STATUSES = [status.value for status in Status]
@@ -33,7 +33,7 @@ def jobs(status: str | None, name_contains: str | None, limit: int, json: bool) 
       trackside jobs --status Failed --limit 5
       trackside jobs --json | jq '.[].name'
     """
-    found = local_jobs().list(status=status, name_contains=name_contains, limit=limit)
+    found = known_jobs().list(status=status, name_contains=name_contains, limit=limit)
     if json:
         print(as_json([asdict(job) for job in found]))
     elif not found:

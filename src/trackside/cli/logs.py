@@ -6,11 +6,10 @@ from collections.abc import Iterable, Iterator
 
 import click
 
-from trackside.jobs.jobs import Jobs
 from trackside.jobs.logs import LogLine
 from trackside.log_lines import stamp
 from trackside.sdk.job import TrainingJob
-from trackside.sdk.local import local_jobs
+from trackside.sdk.known_jobs import AnyJobs, known_jobs
 
 
 @click.command
@@ -27,14 +26,14 @@ def logs(job: str, follow: bool, host: str | None, timestamps: bool, tail: int |
       trackside logs -f train-2026-11-15-22-50-46-123
       trackside logs train-2026-11-15-22-50-46-123 --host algo-2 --tail 50
     """
-    known = local_jobs()
+    known = known_jobs()
     is_labelled = host is None and TrainingJob(job, known).num_hosts > 1
     lines = _selected(known, job, host, follow=follow, tail=tail)
     _write(lines, is_labelled=is_labelled, is_stamped=timestamps)
 
 
 def _selected(
-    known: Jobs, job: str, host: str | None, *, follow: bool, tail: int | None
+    known: AnyJobs, job: str, host: str | None, *, follow: bool, tail: int | None
 ) -> Iterator[LogLine]:
     if tail is None:
         yield from known.logs(job, host=host, follow=follow)

@@ -11,6 +11,7 @@ import click
 
 import trackside
 from trackside.cli.failures import EXPECTED, INTERRUPTED, exit_code, explain
+from trackside.settings import choose_profile
 
 COMMANDS = (
     "run",
@@ -32,6 +33,8 @@ COMMANDS = (
     "server",
     "keys",
     "env",
+    "login",
+    "logout",
 )
 """In the order of a job's life; each is the function of that name in the module of that name."""
 
@@ -63,16 +66,19 @@ class Commands(click.Group):
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--debug", is_flag=True, help="Show the trace of an error, and all logs.")
+@click.option("--profile", metavar="NAME", help="The server that `login` stored under this name.")
 @click.version_option(trackside.__version__, message="trackside %(version)s")
-def main(debug: bool) -> None:
-    """Runs training jobs under the SageMaker contract on this machine.
+def main(debug: bool, profile: str | None) -> None:
+    """Runs training jobs under the SageMaker contract, on this machine or at a server.
 
     \b
     A first job:
       trackside run train.py --channel training=./data --wait
 
-    Exit codes: 0 done, 1 the job failed, 2 wrong usage or input, 3 storage not reachable,
-    4 a check found something, 130 the wait was interrupted (the job goes on).
+    Exit codes: 0 done, 1 the job failed, 2 wrong usage or input, 3 storage or server not
+    reachable, 4 a check found something, 130 the wait was interrupted (the job goes on).
     """
     if debug:
         logging.basicConfig(level=logging.DEBUG)
+    if profile:
+        choose_profile(profile)

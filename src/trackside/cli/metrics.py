@@ -15,7 +15,7 @@ from trackside.cli.text import as_json
 from trackside.curves.event_reader import TOP, Curves, Follower, Series
 from trackside.harmless import visible
 from trackside.sdk.job import TrainingJob
-from trackside.sdk.local import local_jobs
+from trackside.sdk.known_jobs import known_jobs
 
 FOLLOW_SECONDS = 1.0
 COLUMNS = ("METRIC", "LAST", "STEP", "MIN", "MAX", "POINTS", "CURVE")
@@ -38,7 +38,7 @@ def metrics(job: str, tag: str, system: bool, follow: bool, json: bool) -> None:
       trackside metrics train-2026-11-15-22-50-46-123
       trackside metrics train-2026-11-15-22-50-46-123 --tag loss -f
     """
-    known = TrainingJob(job, local_jobs())
+    known = TrainingJob(job, known_jobs())
     follower = Follower(known.curves_uri)
     for curves in _readings(known, follower, follow=follow):
         shown = chosen(curves, tag, system=system)

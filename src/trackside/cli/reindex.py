@@ -2,7 +2,7 @@
 
 import click
 
-from trackside.sdk.local import local_jobs
+from trackside.sdk.known_jobs import jobs_of_this_machine
 from trackside.sdk.locations import location
 
 
@@ -18,5 +18,6 @@ def reindex(locations: tuple[str, ...]) -> None:
       trackside reindex
       trackside reindex s3://bucket/out ./results
     """
-    count = local_jobs().reindex([location(each) for each in locations])
+    known = jobs_of_this_machine("Making the list of jobs anew")
+    count = known.reindex([location(each) for each in locations])
     print("1 job is known" if count == 1 else f"{count} jobs are known")

@@ -14,14 +14,13 @@ from trackside.capture.trial import Trial
 from trackside.cli.text import duration
 from trackside.curves.event_reader import Curves, read
 from trackside.errors import TracksideError
-from trackside.jobs.jobs import Jobs
 from trackside.rules.opening import open_trial
 from trackside.rules.profile import Profile
 from trackside.rules.profiler_report import ProfilerReport
 from trackside.rules.report_facts import Head, Material
 from trackside.rules.report_page import report_page
 from trackside.sdk.job import TrainingJob
-from trackside.sdk.local import local_jobs
+from trackside.sdk.known_jobs import AnyJobs, known_jobs
 from trackside.storage.locate import Location, locate
 
 _RUNNING = ("InProgress", "Stopping")
@@ -47,7 +46,7 @@ def report(job: str, output: Path | None, is_opened: bool) -> None:
       trackside report train-2026-11-15-22-50-46-123 -o report.html
     """
     path = output or Path(f"{job}.html")
-    page = report_page(gather(job, local_jobs()))
+    page = report_page(gather(job, known_jobs()))
     path.parent.mkdir(parents=True, exist_ok=True)
     durable.write_bytes(path, page)
     print(f"{path}  ({len(page) / 1e6:.1f} MB)")
@@ -55,7 +54,7 @@ def report(job: str, output: Path | None, is_opened: bool) -> None:
         webbrowser.open(path.absolute().as_uri())
 
 
-def gather(name: str, known: Jobs) -> Material:
+def gather(name: str, known: AnyJobs) -> Material:
     """What is on record about the job now; each part that cannot be read is a gap."""
     described = known.describe(name)
     home = known.settings.home

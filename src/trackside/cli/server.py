@@ -37,7 +37,7 @@ def server(listen: str, quiet: bool) -> None:
       trackside server --listen 0.0.0.0:7007
     """
     host, port = parsed(listen)
-    settings = Settings.load()
+    settings = Settings.load().embedded
     _check_access(host, settings)
     try:
         from trackside.api.server import listen as bind
@@ -53,6 +53,7 @@ def server(listen: str, quiet: bool) -> None:
         keep_to_embedded_buckets(url)
         settings.layout.server.root.mkdir(parents=True, exist_ok=True, mode=0o700)
         durable.write_json(settings.layout.server.address, {"url": url})
+        _keep_own_key(settings)
         print(f"Listening at {url}", flush=True)
         print('  eval "$(trackside env)"   sets up AWS clients in a shell', flush=True)
         with Services(settings, access_keys(settings), environment()) as services:
@@ -87,6 +88,15 @@ def _check_access(host: str, settings: Settings) -> None:
             f"{host!r} can be reached from other machines, and there is no access key. "
             "Make one with `trackside keys create LABEL`, or listen on 127.0.0.1."
         )
+
+
+def _keep_own_key(settings: Settings) -> None:
+    """For our own clients on this machine, which have no use for what opens sealed ones: it lies
+    beside the master key, for the same eyes."""
+    keys = access_keys(settings)
+    key = own_key(keys)
+    record = {"id": key.id, "secret": keys.secret_of(key.id)}
+    durable.write_json(settings.layout.server.own_key, record, mode=0o600)
 
 
 def _is_loopback(host: str) -> bool:

@@ -12,7 +12,7 @@ from rich.text import Text
 from trackside.cli.tables import Cell, new_console, print_table, status_style
 from trackside.cli.text import as_json, duration, size
 from trackside.harmless import one_line, visible
-from trackside.sdk.local import local_jobs
+from trackside.sdk.known_jobs import known_jobs
 from trackside.status import Secondary, Status
 
 LAGGING_SECONDS = 60
@@ -35,7 +35,7 @@ def show(job: str, json: bool) -> None:
       trackside show train-2026-11-15-22-50-46-123
       trackside show train-2026-11-15-22-50-46-123 --json | jq .SecondaryStatus
     """
-    described = local_jobs().describe(job)
+    described = known_jobs().describe(job)
     if json:
         print(as_json(described))
         return

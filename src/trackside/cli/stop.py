@@ -2,7 +2,7 @@
 
 import click
 
-from trackside.sdk.local import local_jobs
+from trackside.sdk.known_jobs import known_jobs
 
 
 @click.command
@@ -17,7 +17,7 @@ def stop(job: str, wait: bool) -> None:
     Example:
       trackside stop train-2026-11-15-22-50-46-123 --wait
     """
-    known = local_jobs()
+    known = known_jobs()
     history = known.stop(job)
     if wait:
         history = known.wait(job)

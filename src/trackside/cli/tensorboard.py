@@ -16,8 +16,7 @@ import click
 
 from trackside.errors import MissingExtra
 from trackside.harmless import visible
-from trackside.jobs.jobs import Jobs
-from trackside.sdk.local import local_jobs
+from trackside.sdk.known_jobs import AnyJobs, known_jobs
 from trackside.storage.locate import locate
 
 if TYPE_CHECKING:
@@ -75,7 +74,7 @@ def _serve(
     from trackside.curves.provider_server import ProviderServer
     from trackside.curves.tensorboard_process import TensorBoardProcess
 
-    known = local_jobs()
+    known = known_jobs()
     labels = {_label(name): name for name in names}
     # An unknown job is told before anything starts.
     places = {label: _find(known, name) for label, name in labels.items()}
@@ -110,7 +109,7 @@ def _label(name: str) -> str:
     return parts[-1] or name
 
 
-def _find(known: Jobs, name: str) -> "FindPlaces":
+def _find(known: AnyJobs, name: str) -> "FindPlaces":
     if "/" in name:
         place = locate(name, home=known.settings.home)
         return lambda: [place]

@@ -3,7 +3,7 @@
 import click
 
 from trackside.errors import JobError
-from trackside.sdk.local import local_jobs
+from trackside.sdk.known_jobs import jobs_of_this_machine
 from trackside.supervisor.publish import upload_kept
 
 
@@ -16,7 +16,7 @@ def upload(job: str) -> None:
     Example:
       trackside upload train-2026-11-15-22-50-46-123
     """
-    known = local_jobs()
+    known = jobs_of_this_machine("Uploading what a job has kept")
     if known.describe(job)["Trackside"]["folder"] is None:
         raise JobError(f"Job {job!r} has no folder on this machine: it keeps nothing here.")
     for artifact in upload_kept(known.settings.layout.job(job), known.settings):

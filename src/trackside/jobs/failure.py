@@ -1,5 +1,7 @@
 """Why a job failed, for people: the exit code, the last lines, where the rest is."""
 
+from collections.abc import Callable, Mapping, Sequence
+
 from trackside import hosts
 from trackside.errors import JobFailed
 from trackside.hosts import HostRecord
@@ -13,24 +15,36 @@ TAIL_LINES = 20
 
 def failure_of(record: Record, home: Home) -> JobFailed | None:
     """None unless the job failed."""
+
+    def tail(host: str) -> Sequence[str]:
+        return LogReader(record, home).tail(host, TAIL_LINES)
+
+    return explained(record, _host_records(record), tail)
+
+
+def explained(
+    record: Record,
+    of_hosts: Mapping[str, HostRecord],
+    tail: Callable[[str], Sequence[str]],
+) -> JobFailed | None:
+    """The same, from what its hosts have on record and the last lines of one of them."""
     if record.history.state.status is not Status.FAILED:
         return None
     name = record.spec.name
-    host, also = _first_wrong(record)
-    lines = [_exit(record, host, also)]
-    if tail := LogReader(record, home).tail(host, TAIL_LINES):
+    host, also = _first_wrong(record.spec.hosts, of_hosts)
+    lines = [_exit(of_hosts.get(host), host, also)]
+    if last := tail(host):
         rest = f"Its whole log is {_log_place(record, host)}; `trackside logs {name}` prints it."
-        lines += [f"The last lines of {host}:", *(f"  | {line}" for line in tail), rest]
+        lines += [f"The last lines of {host}:", *(f"  | {line}" for line in last), rest]
     reason = record.history.failure_reason or "no reason was recorded"
     return JobFailed(name, reason, "\n".join(filter(None, lines)))
 
 
-def _first_wrong(record: Record) -> tuple[str, list[str]]:
+def _first_wrong(names: Sequence[str], of_hosts: Mapping[str, HostRecord]) -> tuple[str, list[str]]:
     """The host that failed first, and those on which the very same went wrong."""
-    records = _host_records(record)
-    wrong = {host: seen for host, seen in records.items() if seen.failure or seen.lost}
+    wrong = {host: seen for host, seen in of_hosts.items() if seen.went_wrong}
     if not wrong:
-        return record.spec.hosts[0], []
+        return names[0], []
     first = min(wrong, key=lambda host: wrong[host].ended_at or float("inf"))
     cause = wrong[first].failure
     return first, [host for host in wrong if host != first and wrong[host].failure == cause]
@@ -45,8 +59,7 @@ def _host_records(record: Record) -> dict[str, HostRecord]:
     return {host: seen for host, path in places.items() if (seen := hosts.read(path))}
 
 
-def _exit(record: Record, host: str, also: list[str]) -> str:
-    seen = _host_records(record).get(host)
+def _exit(seen: HostRecord | None, host: str, also: Sequence[str]) -> str:
     if seen is None or seen.exit_code is None:
         return ""
     others = f" (the same on {', '.join(also)})" if also else ""

@@ -70,7 +70,7 @@ class LogReader:
         self._home = home
         self._after = after or {}
         self._settled = settled
-        self._hosts = _chosen(record, host)
+        self._hosts = chosen_hosts(record, host)
         self._streams: dict[tuple[int, str], Stream] = {}
 
     def lines(self, attempt: int, *, whole: bool) -> Iterator[LogLine]:
@@ -241,7 +241,8 @@ def _parts(file: BinaryIO, start: int, end: int, *, whole: bool) -> Iterator[byt
         yield data
 
 
-def _chosen(record: Record, host: str | None) -> Sequence[str]:
+def chosen_hosts(record: Record, host: str | None) -> Sequence[str]:
+    """All of the job's, or this one."""
     hosts = record.spec.hosts
     if host is None:
         return hosts

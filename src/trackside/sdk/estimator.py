@@ -14,7 +14,7 @@ from trackside.sdk.arguments import Arguments
 from trackside.sdk.cautions import caution
 from trackside.sdk.inputs import Inputs
 from trackside.sdk.job import Logs, TrainingJob
-from trackside.sdk.local import local_jobs
+from trackside.sdk.known_jobs import known_jobs
 from trackside.sdk.request import Ask, Request, make_request
 from trackside.sdk.rule import AnyRule, ProfilerRule, Rule
 from trackside.settings import Settings
@@ -54,7 +54,7 @@ class _Estimator(ABC):
         `InvalidSpec` before anything is created; `JobFailed` when the job ends that way. Stopping
         the wait (Ctrl-C) does not stop the job.
         """
-        jobs = local_jobs()
+        jobs = known_jobs()
         ask = Ask(inputs=inputs, job_name=job_name, experiment=experiment_config)
         request = make_request(self._all_arguments(), ask, self._encode, jobs.settings)
         jobs.submit(
@@ -69,7 +69,7 @@ class _Estimator(ABC):
     def spec(self, inputs: Inputs | None = None, job_name: str | None = None) -> JobSpec:
         """The job that `fit` would start, checked, without starting it."""
         ask = Ask(inputs=inputs, job_name=job_name)
-        return make_request(self._all_arguments(), ask, self._encode, Settings.load()).spec
+        return make_request(self._all_arguments(), ask, self._encode, known_jobs().settings).spec
 
     def hyperparameters(self) -> dict[str, Any]:
         return dict(self._hyperparameters)

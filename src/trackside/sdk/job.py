@@ -7,13 +7,12 @@ from typing import Any
 from trackside.errors import JobNotFinished
 from trackside.finding import Finding
 from trackside.jobs.artifacts import Artifact
-from trackside.jobs.jobs import Jobs
 from trackside.jobs.logs import LogLine
 from trackside.jobs.rule_news import Findings
 from trackside.journal import History
 from trackside.layout import JobKeys
 from trackside.rule_status import Evaluation
-from trackside.sdk.local import local_jobs
+from trackside.sdk.known_jobs import AnyJobs, known_jobs
 from trackside.sdk.print_events import LinePrinter
 from trackside.status import Status
 
@@ -24,13 +23,13 @@ what the rules find and come to, False or "None" for nothing. Several in a list.
 
 def attach(name: str) -> "TrainingJob":
     """A job that somebody started, running or ended. `JobNotFound` when there is none."""
-    job = TrainingJob(name, local_jobs())
+    job = TrainingJob(name, known_jobs())
     job.describe()
     return job
 
 
 class TrainingJob:
-    def __init__(self, name: str, jobs: Jobs) -> None:
+    def __init__(self, name: str, jobs: AnyJobs) -> None:
         self.name = name
         self._jobs = jobs
 

@@ -65,7 +65,7 @@ def make_request(
         request["ExperimentConfig"] = dict(ask.experiment)
     source = None
     with _collected(violations):
-        source = _source(arguments, request)
+        source = _source(arguments, request, settings)
     keys = JobKeys(location(arguments.get("code_location", output)).rstrip("/"), name)
     rules = arguments.get("rules", ())
     violations += rule_violations(rules, keys)
@@ -119,7 +119,7 @@ def _set_interpreter(
     """The interpreter by its full path, links kept: a virtual environment is known by its link."""
     options = request.get("Trackside", {})
     given = options.get("Python") or settings.python
-    if not given:
+    if not given or not settings.runs_here:
         return
     path = os.path.abspath(os.path.expanduser(given)) if os.sep in given else shutil.which(given)
     if path is None or not os.access(path, os.X_OK):
@@ -128,7 +128,9 @@ def _set_interpreter(
         request["Trackside"] = {**options, "Python": path}
 
 
-def _source(arguments: Mapping[str, Any], request: Mapping[str, Any]) -> Source | None:
+def _source(
+    arguments: Mapping[str, Any], request: Mapping[str, Any], settings: Settings
+) -> Source | None:
     if "entry_point" not in arguments:
         return None
     interpreter = request.get("Trackside", {}).get("Python", sys.executable)
@@ -137,7 +139,8 @@ def _source(arguments: Mapping[str, Any], request: Mapping[str, Any]) -> Source 
         arguments.get("source_dir"),
         arguments.get("dependencies", ()),
         # Another interpreter may know another Python.
-        check_syntax=os.path.realpath(interpreter) == os.path.realpath(sys.executable),
+        check_syntax=settings.runs_here
+        and os.path.realpath(interpreter) == os.path.realpath(sys.executable),
     )
 
 

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Literal
 
 from trackside.errors import InvalidSetting
+from trackside.profiles import Server, chosen_server, no_key
+from trackside.settings import EMBEDDED
 
 ENDPOINT_VARIABLES = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "S3_ENDPOINT_URL")
 """In this order; the first that is not empty counts."""
@@ -51,8 +53,13 @@ class S3Access:
     """Why there are no keys and what to do about it; empty when there are."""
 
 
-def s3_access(environ: Mapping[str, str] | None = None) -> S3Access | None:
-    """None when `s3://` means the embedded buckets: no endpoint is set, nor AWS asked for."""
+def s3_access(
+    environ: Mapping[str, str] | None = None, home: Path | None = None
+) -> S3Access | None:
+    """None when `s3://` means the embedded buckets: no endpoint is set, nor AWS asked for.
+
+    With a home, its profiles may name a server: then it is that one's S3.
+    """
     environ = os.environ if environ is None else environ
     choice = environ.get("TRACKSIDE_S3", "")
     if choice not in ("", "aws", "embedded"):
@@ -62,6 +69,9 @@ def s3_access(environ: Mapping[str, str] | None = None) -> S3Access | None:
         )
     if choice == "embedded":
         return None
+    server = chosen_server(environ, home) if home is not None and choice != "aws" else None
+    if server is not None:
+        return _access_to(server, environ)
     profile = _read_profile(environ)
     endpoint = _endpoint(environ, profile)
     if endpoint is None and choice != "aws":
@@ -85,9 +95,17 @@ def keep_to_embedded_buckets(own_url: str) -> None:
 
     Another store that the environment names stays what `s3://` means.
     """
+    os.environ["TRACKSIDE_URL"] = EMBEDDED
     named = next((url for name in ENDPOINT_VARIABLES if (url := os.environ.get(name))), own_url)
     if not os.environ.get("TRACKSIDE_S3") and named.rstrip("/") == own_url:
         os.environ["TRACKSIDE_S3"] = "embedded"
+
+
+def _access_to(server: Server, environ: Mapping[str, str]) -> S3Access:
+    region = environ.get("AWS_REGION") or environ.get("AWS_DEFAULT_REGION") or "us-east-1"
+    if server.key is None:
+        return S3Access(server.url, region, source="none", advice=no_key(server.url))
+    return S3Access(server.url, region, server.key.id, server.key.secret)
 
 
 @dataclass(frozen=True, slots=True)

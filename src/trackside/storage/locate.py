@@ -113,7 +113,7 @@ def _check_bucket(uri: str, bucket: str) -> None:
 
 
 def _store(scheme: str, bucket: str, home: Path, hurried: bool) -> Store:
-    access = s3_access() if scheme == "s3" else None
+    access = s3_access(home=home) if scheme == "s3" else None
     if scheme == "s3" and access is None:
         return FolderStore(home / "buckets" / bucket)
     return _cloud_store(scheme, bucket, access, hurried)

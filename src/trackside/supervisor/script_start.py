@@ -6,7 +6,7 @@ from pathlib import Path
 
 import trackside
 from trackside.layout import Home, HostFolder
-from trackside.settings import Settings
+from trackside.settings import EMBEDDED, Settings
 from trackside.spec import JobSpec
 from trackside.supervisor.context import Context
 from trackside.supervisor.gang import addresses
@@ -41,6 +41,7 @@ def script_environment(context: Context, folder: HostFolder, master_port: int) -
         **_endpoint(environ),
         # For the toolkit: the source is in place, requirements go into an overlay.
         "TRACKSIDE_HOME": str(context.settings.home),
+        "TRACKSIDE_URL": EMBEDDED,  # what `s3://` means to the job, it means to its script
         "TRACKSIDE_OVERLAYS": str(Home(context.settings.home).overlays),
         "TRACKSIDE_EXIT_RECORD": str(folder.exit_record),
         "TRACKSIDE_SOURCE_IN_PLACE": "1",

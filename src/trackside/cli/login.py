@@ -1,0 +1,57 @@
+"""`trackside login`: from now on the jobs of a server."""
+
+import click
+
+from trackside.profiles import (
+    DEFAULT_PROFILE,
+    Key,
+    Server,
+    checked_url,
+    chosen_server,
+    read_profiles,
+    write_profiles,
+)
+from trackside.settings import Settings, environment
+
+
+@click.command
+@click.argument("url")
+def login(url: str) -> None:
+    """Run and see jobs at a server instead of on this machine, until `trackside logout`.
+
+    Asks for an access key, unless TRACKSIDE_ACCESS_KEY_ID and TRACKSIDE_SECRET_ACCESS_KEY are set
+    or the server is this machine's own; tries it, and keeps it where only you can read it. With
+    several servers each has a profile: `trackside --profile NAME` chooses one.
+
+    \b
+    Examples:
+      trackside login https://train.example.com
+      trackside --profile ci login http://10.0.0.7:7007
+    """
+    settings = Settings.load()
+    name = settings.profile or DEFAULT_PROFILE
+    url = checked_url(url, "URL")
+    server = Server(url, _key(url, settings))
+    _try(server, settings)
+    write_profiles(settings.home, {**read_profiles(settings.home), name: server})
+    print(f"Jobs are those of {url} now. `trackside {_option(name)}logout` ends that.")
+
+
+def _key(url: str, settings: Settings) -> Key:
+    known = {**environment(), "TRACKSIDE_URL": url, "TRACKSIDE_PROFILE": ""}
+    found = chosen_server(known, settings.home)
+    if found is not None and found.key is not None:
+        return found.key
+    key_id = click.prompt("Access key")
+    return Key(key_id, click.prompt("Secret", hide_input=True))
+
+
+def _try(server: Server, settings: Settings) -> None:
+    """The errors tell an address or a key that is none."""
+    from trackside.remote.remote_jobs import RemoteJobs
+
+    RemoteJobs(server, settings).list(limit=1)
+
+
+def _option(profile: str) -> str:
+    return "" if profile == DEFAULT_PROFILE else f"--profile {profile} "

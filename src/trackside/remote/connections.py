@@ -1,0 +1,76 @@
+"""Connections to one server that are kept open, for any number of threads. Asks nothing twice."""
+
+import ssl
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http.client import HTTPConnection, HTTPSConnection
+from threading import Lock
+from urllib.parse import urlsplit
+
+_CONNECT_SECONDS = 5.0
+_SILENCE_SECONDS = 60.0
+"""A connection without a byte for so long counts as broken."""
+_IDLE_SECONDS = 30.0
+"""Less than a server keeps one that nobody uses."""
+_IDLE_MOST = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    status: int
+    headers: Mapping[str, str]
+    """Names in lower case."""
+    body: bytes
+
+
+class Connections:
+    def __init__(self, url: str, *, silence_seconds: float = _SILENCE_SECONDS) -> None:
+        parts = urlsplit(url)
+        self.host = parts.netloc
+        """As the Host header has it, which is signed."""
+        self._silence_seconds = silence_seconds
+        self._tls = ssl.create_default_context() if parts.scheme == "https" else None
+        self._idle: list[tuple[float, HTTPConnection]] = []
+        self._lock = Lock()
+
+    def ask(self, method: str, address: str, headers: Mapping[str, str], body: bytes) -> Answer:
+        """`OSError` or `HTTPException` when there is no whole answer to be had."""
+        line = self._kept() or self._opened()
+        try:
+            line.request(method, address, body, dict(headers))
+            response = line.getresponse()
+            content = response.read()
+        except BaseException:
+            line.close()
+            raise
+        self._keep(line)
+        told = {name.lower(): value for name, value in response.getheaders()}
+        return Answer(response.status, told, content)
+
+    def _opened(self) -> HTTPConnection:
+        if self._tls is None:
+            line = HTTPConnection(self.host, timeout=_CONNECT_SECONDS)
+        else:
+            line = HTTPSConnection(self.host, timeout=_CONNECT_SECONDS, context=self._tls)
+        line.connect()
+        line.sock.settimeout(self._silence_seconds)
+        return line
+
+    def _kept(self) -> HTTPConnection | None:
+        now = time.monotonic()
+        with self._lock:
+            while self._idle:
+                since, line = self._idle.pop()
+                if now - since < _IDLE_SECONDS:
+                    return line
+                line.close()
+        return None
+
+    def _keep(self, line: HTTPConnection) -> None:
+        """Unless the server has closed it."""
+        with self._lock:
+            if line.sock is not None and len(self._idle) < _IDLE_MOST:
+                self._idle.append((time.monotonic(), line))
+            else:
+                line.close()

@@ -1,0 +1,96 @@
+"""A job's log at a server, byte for byte, while the job runs and after: GetLogEvents of its hosts'
+streams, asked for bytes instead of events."""
+
+import heapq
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from trackside.jobs.logs import LogLine, LogPosition, chosen_hosts
+from trackside.jobs.records import Record
+from trackside.remote.api_client import ApiClient
+from trackside.remote.patience import FOR_A_PERSON, Patience
+
+GROUP = "/aws/sagemaker/TrainingJobs"
+_BEGIN = LogPosition(1, 0)
+
+
+class JobLog:
+    """The hosts of one job, or one of them. Each call of `lines` goes on where the last ended."""
+
+    def __init__(
+        self,
+        client: ApiClient,
+        record: Record,
+        host: str | None = None,
+        after: Mapping[str, LogPosition] | None = None,
+        *,
+        patience: Patience = FOR_A_PERSON,
+    ) -> None:
+        self._client = client
+        self._name = record.spec.name
+        self._hosts = chosen_hosts(record, host)
+        self._patience = patience
+        self._places = dict(after or {})
+        self._held: dict[str, LogPosition] = {}
+        self._streams: dict[str, str] = {}
+
+    def lines(self, *, whole: bool) -> Iterator[LogLine]:
+        """What is new, in the order it was written.
+
+        Unless `whole`, a last line without its end is held back until it is seen again unchanged:
+        then it is a progress bar.
+        """
+        new = [self._lines(host, whole=whole) for host in self._hosts]
+        return heapq.merge(*new, key=lambda line: (line.attempt, line.time))
+
+    def tail(self, host: str, num_lines: int) -> list[str]:
+        """The last lines of one host, for people."""
+        answer = self._ask(host, limit=num_lines)
+        return [event["message"] for event in answer["events"]]
+
+    def _lines(self, host: str, *, whole: bool) -> Iterator[LogLine]:
+        is_last = False
+        while not is_last:
+            place = self._places.get(host, _BEGIN)
+            page = self._ask(host, Trackside=place._asdict())["Trackside"]
+            is_last = page["is_last"]
+            for line in (_line(host, record) for record in page["lines"]):
+                if not whole and is_last and self._is_held(line):
+                    return
+                self._places[host] = line.end
+                yield line
+
+    def _is_held(self, line: LogLine) -> bool:
+        """A look ago it was another, or none."""
+        if line.data.endswith(b"\n") or self._held.get(line.host) == line.end:
+            return False
+        self._held[line.host] = line.end
+        return True
+
+    def _ask(self, host: str, **asked: Any) -> dict[str, Any]:
+        return self._call("GetLogEvents", {"logStreamName": self._stream(host), **asked})
+
+    def _stream(self, host: str) -> str:
+        if not self._streams:
+            for name in self._stream_names():
+                self._streams[name.rpartition("/")[2].rpartition("-")[0]] = name
+        return self._streams[host]
+
+    def _stream_names(self) -> Iterator[str]:
+        asked = {"logStreamNamePrefix": f"{self._name}/"}
+        while True:
+            answer = self._call("DescribeLogStreams", asked)
+            yield from (stream["logStreamName"] for stream in answer["logStreams"])
+            if "nextToken" not in answer:
+                return
+            asked["nextToken"] = answer["nextToken"]
+
+    def _call(self, operation: str, asked: Mapping[str, Any]) -> dict[str, Any]:
+        given = {"logGroupName": GROUP, **asked}
+        target = f"Logs_20140328.{operation}"
+        return self._client.call(target, given, job=self._name, patience=self._patience)
+
+
+def _line(host: str, told: Mapping[str, Any]) -> LogLine:
+    data = told["data"].encode("utf-8", "surrogateescape")
+    return LogLine(host, told["attempt"], told["offset"], told["time"], data)

@@ -1,0 +1,39 @@
+"""How often and how long a server is asked again that is away or busy. Pure: waits for nothing."""
+
+import random
+from dataclasses import dataclass
+
+_FIRST_SECONDS = 0.1
+_LONGEST_SECONDS = 5.0
+_FAULTS_MOST = 4
+"""A server that breaks at a request will do so again: a 500 is not asked for long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    away_seconds: float
+    """With one that does not answer."""
+    busy_seconds: float
+    """With one that says it cannot answer now."""
+
+
+FOR_A_PERSON = Patience(5.0, 60.0)
+"""Who sits and waits for the answer."""
+FOR_A_JOB = Patience(900.0, 900.0)
+"""Which goes on by itself: a server that is updated is back before its jobs have ended."""
+
+
+def pause_before(
+    next_try: int, elapsed_seconds: float, limit_seconds: float, at_least: float = 0.0
+) -> float | None:
+    """Seconds, anywhere up to twice as many as before: those who were cut off together do not all
+    come back together. None when that would be too late. `next_try` is 1 for the second."""
+    most = min(_LONGEST_SECONDS, _FIRST_SECONDS * 2 ** min(next_try, 16))
+    pause = max(at_least, random.uniform(0, most))
+    return None if elapsed_seconds + pause > limit_seconds else pause
+
+
+def is_worth_asking_again(status: int, next_try: int) -> bool:
+    if status == 500:
+        return next_try < _FAULTS_MOST
+    return status in (429, 502, 503, 504)

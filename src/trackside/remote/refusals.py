@@ -1,0 +1,90 @@
+"""What a server's refusal means: the words of AWS turned back into our errors."""
+
+import json
+from collections.abc import Iterator
+
+import trackside
+from trackside.errors import (
+    ERROR_HEADER,
+    JobNotFound,
+    KeyRefused,
+    ServerError,
+    ServerUnreachable,
+    TracksideError,
+)
+from trackside.remote.connections import Answer
+
+_KEY_ADVICE = (
+    "Check TRACKSIDE_ACCESS_KEY_ID and TRACKSIDE_SECRET_ACCESS_KEY, or `trackside login {}` again; "
+    "`trackside keys list` on the server's machine shows which keys are good."
+)
+_WRONG_KEY = {
+    "MissingAuthenticationTokenException": "is not given",
+    "UnrecognizedClientException": "is not known there",
+    "InvalidSignatureException": "has another secret there",
+    "IncompleteSignatureException": "cannot be read there",
+}
+_SKEWED = "Signature expired: "
+_NOT_FOUND = "Requested resource not found."
+_SHOWN_MOST = 200
+
+
+def refused(
+    answer: Answer, url: str, key_id: str, job: str, *, is_repeated: bool
+) -> TracksideError:
+    """`is_repeated` when the same was asked before, and nobody knows whether it was done."""
+    try:
+        told = json.loads(answer.body)
+        code, text = str(told["__type"]).rpartition("#")[2], str(told["message"])
+    except (ValueError, KeyError, TypeError):
+        return not_ours(answer, url)
+    if code in _WRONG_KEY:
+        return _key_refused(code, text, url, key_id)
+    if code == "AccessDeniedException":
+        return KeyRefused(f"{url}: {text}")
+    if code == "UnknownOperationException" or "at 'trackside' " in text:
+        return ServerError(
+            f"The server at {url} is older than this client ({trackside.__version__}): {text} "
+            "Update the server."
+        )
+    own = answer.headers.get(ERROR_HEADER, "")
+    if own == JobNotFound.code or (job and text == _NOT_FOUND):
+        return JobNotFound(job)
+    if answer.status >= 500 or answer.status == 429:
+        return unreachable(url, f"it answers {answer.status}: {text}")
+    for cls in _plain_classes(TracksideError):
+        if cls.code == own:
+            return cls(text)
+    return ServerError(text, service_code=code, is_repeated=is_repeated)
+
+
+def not_ours(answer: Answer, url: str) -> ServerError:
+    shown = answer.body.decode(errors="replace").strip()[:_SHOWN_MOST]
+    return ServerError(
+        f"What answers at {url} is no Trackside server: status {answer.status}, {shown!r}. "
+        "Check TRACKSIDE_URL."
+    )
+
+
+def unreachable(url: str, cause: str) -> ServerUnreachable:
+    return ServerUnreachable(
+        f"The server at {url} cannot be reached: {cause}. Start it there with `trackside server`, "
+        "or check TRACKSIDE_URL and the profile of `trackside login`; "
+        "TRACKSIDE_URL=embedded runs jobs on this machine, without a server."
+    )
+
+
+def _key_refused(code: str, text: str, url: str, key_id: str) -> KeyRefused:
+    if text.startswith(_SKEWED):
+        times = text.removeprefix(_SKEWED)
+        return KeyRefused(f"This machine's clock differs from that of {url}. {times} Set it right.")
+    advice = _KEY_ADVICE.format(url)
+    return KeyRefused(f"{url} refuses the access key {key_id!r}: it {_WRONG_KEY[code]}. {advice}")
+
+
+def _plain_classes(cls: type[TracksideError]) -> Iterator[type[TracksideError]]:
+    """Those that are made of a message and nothing else."""
+    if cls.__init__ is Exception.__init__:
+        yield cls
+    for sub in cls.__subclasses__():
+        yield from _plain_classes(sub)

@@ -1,0 +1,268 @@
+"""What a client can do with the jobs of a server: the methods of `Jobs`, over HTTP.
+
+Where jobs stand and their logs are asked of the server's SageMaker and Logs; what they have made
+is read from storage, which is the server's S3 for `s3://`.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from trackside import hosts
+from trackside.errors import (
+    JobExists,
+    JobFailed,
+    JobNotFinished,
+    JobNotFound,
+    ServerError,
+    ServerUnreachable,
+)
+from trackside.finding import Finding
+from trackside.jobs import failure
+from trackside.jobs.artifacts import Artifact, artifacts_of
+from trackside.jobs.curve_places import curve_places
+from trackside.jobs.describe import ROLE_ARN, arn
+from trackside.jobs.index import JobSummary
+from trackside.jobs.logs import LogLine, LogPosition
+from trackside.jobs.records import Record, read_rules
+from trackside.jobs.rule_news import Findings, RuleNews
+from trackside.journal import History
+from trackside.profiles import Server
+from trackside.remote import following
+from trackside.remote.answers import described, history_of, record_of, summary_of
+from trackside.remote.api_client import ApiClient
+from trackside.remote.bringing import Luggage
+from trackside.remote.job_log import JobLog
+from trackside.remote.patience import FOR_A_JOB, FOR_A_PERSON, Patience
+from trackside.remote.rule_news import PublishedNews
+from trackside.rule_status import Evaluation
+from trackside.settings import Settings
+from trackside.spec import JobSpec, Options
+from trackside.status import Status
+from trackside.storage.locate import Location
+
+_PAGE = 100
+_NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-")
+
+
+class RemoteJobs:
+    """All methods may be called from several threads at once.
+
+    A server that is away for a while is waited for: seconds by who asks a question, minutes by
+    who follows a job.
+    """
+
+    def __init__(self, server: Server, settings: Settings) -> None:
+        self.settings = replace(settings, url=server.url, python="")
+        """The interpreter of scripts is the server's affair."""
+        self._home = settings.layout
+        self._client = ApiClient(server)
+
+    def submit(
+        self,
+        spec: JobSpec,
+        *,
+        source: Iterable[bytes] | None = None,
+        files: Mapping[str, bytes] | None = None,
+    ) -> None:
+        """Start a job; returns when the server has it on disk.
+
+        Channels that are paths of this machine are brought along.
+        """
+        if self._exists(spec.name):
+            raise JobExists(spec.name)
+        luggage = Luggage(spec, self._client, self._home.root, source, files or {})
+        luggage.check()
+        spec = luggage.bring()
+        self._create(spec if spec.role else replace(spec, role=ROLE_ARN))
+
+    def describe(self, name: str) -> dict[str, Any]:
+        """As of `Jobs`; the folder it tells is at the server."""
+        return described(self._described(name))
+
+    def stop(self, name: str) -> History:
+        history = self._history(name)
+        if history.state.is_final:
+            return history
+        try:
+            self._call("StopTrainingJob", {"TrainingJobName": name}, job=name)
+        except ServerError as refused:
+            if refused.service_code != "ValidationException":
+                raise  # else it ended by itself in between
+        return self._history(name)
+
+    def wait(self, name: str, *, timeout_seconds: float | None = None) -> History:
+        """Until the job has ended, however it did. `JobNotFinished` when the time is up."""
+        *_, history = self.changes(name, timeout_seconds=timeout_seconds)
+        if not history.state.is_final:
+            raise JobNotFinished(
+                f"Job {name!r} is still {history.state.secondary} after {timeout_seconds} s. "
+                "It goes on by itself; wait again, or stop it."
+            )
+        return history
+
+    def changes(self, name: str, *, timeout_seconds: float | None = None) -> Iterator[History]:
+        """The history now and after each change, until the job has ended or the time is up."""
+        self._history(name)  # one that is none is told at once
+        return following.changes(lambda: self._history(name, FOR_A_JOB), timeout_seconds)
+
+    def logs(
+        self,
+        name: str,
+        *,
+        host: str | None = None,
+        follow: bool = False,
+        after: Mapping[str, LogPosition] | None = None,
+    ) -> Iterator[LogLine]:
+        """The log so far or, following, until the job has ended and every line was given."""
+        if follow:
+            both = self.follow(name, host=host, after=after)
+            return (item for item in both if isinstance(item, LogLine))
+        return JobLog(self._client, self._record(name), host, after).lines(whole=True)
+
+    def follow(
+        self,
+        name: str,
+        *,
+        host: str | None = None,
+        after: Mapping[str, LogPosition] | None = None,
+    ) -> Iterator[History | LogLine]:
+        """Lines as `logs` gives them, and the history whenever it changes; the end comes last."""
+        log = JobLog(self._client, self._record(name), host, after, patience=FOR_A_JOB)
+        both = following.follow(lambda: self._history(name, FOR_A_JOB), log)
+        return (item for item in both if isinstance(item, History | LogLine))
+
+    def follow_all(self, name: str) -> Iterator[History | LogLine | Findings | Evaluation]:
+        """Also what its rules find and come to."""
+        record = self._record(name)
+        log = JobLog(self._client, record, patience=FOR_A_JOB)
+        rules = PublishedNews(record, self._home.root)
+        return following.follow(lambda: self._history(name, FOR_A_JOB), log, rules)
+
+    def findings(self, name: str) -> list[Finding]:
+        news = RuleNews(self._record(name), self._home).new()
+        return [finding for item in news if isinstance(item, tuple) for finding in item]
+
+    def evaluations(self, name: str) -> list[Evaluation]:
+        return read_rules(self._record(name), self._home)
+
+    def artifacts(self, name: str) -> list[Artifact]:
+        return artifacts_of(self._record(name), self._home)
+
+    def curve_places(self, name: str) -> Sequence[Location]:
+        return curve_places(self._record(name), self._home)
+
+    def failure_of(self, name: str) -> JobFailed | None:
+        answer = self._described(name)
+        of_hosts = {
+            host: hosts.from_json(seen) for host, seen in answer["Trackside"]["hosts"].items()
+        }
+        record = record_of(answer)
+        log = JobLog(self._client, record)
+        return failure.explained(record, of_hosts, lambda host: log.tail(host, failure.TAIL_LINES))
+
+    def tags(self, name: str) -> dict[str, str]:
+        answer = self._call("ListTags", {"ResourceArn": arn(name)}, job=name)
+        return {tag["Key"]: tag["Value"] for tag in answer["Tags"]}
+
+    def change_tags(
+        self, name: str, *, put: Mapping[str, str] | None = None, remove: Sequence[str] = ()
+    ) -> dict[str, str]:
+        """Those that result."""
+        resource = {"ResourceArn": arn(name)}
+        if put:
+            tags = [{"Key": key, "Value": value} for key, value in put.items()]
+            self._call("AddTags", {**resource, "Tags": tags}, job=name)
+        if remove:
+            self._call("DeleteTags", {**resource, "TagKeys": [*remove]}, job=name)
+        return self.tags(name)
+
+    def delete(self, name: str) -> None:
+        """Forget a job that has ended. `JobNotFinished` while anything of it still runs."""
+        self._call("DeleteTrainingJob", {"TrainingJobName": name}, job=name)
+
+    def list(
+        self,
+        *,
+        status: Status | str | None = None,
+        name_contains: str | None = None,
+        newest_first: bool = True,
+        limit: int | None = None,
+    ) -> list[JobSummary]:
+        """By the time of creation."""
+        if not _NAME_CHARACTERS.issuperset(name_contains or ""):
+            return []  # no job's name has it
+        asked: dict[str, Any] = {
+            "SortBy": "CreationTime",
+            "SortOrder": "Descending" if newest_first else "Ascending",
+            "MaxResults": min(limit or _PAGE, _PAGE),
+            "Trackside": True,
+        }
+        if status:
+            asked["StatusEquals"] = str(status)
+        if name_contains:
+            asked["NameContains"] = name_contains
+        found: list[JobSummary] = []
+        while limit is None or len(found) < limit:
+            answer = self._call("ListTrainingJobs", asked)
+            found += map(summary_of, answer["TrainingJobSummaries"])
+            if "NextToken" not in answer:
+                break
+            asked["NextToken"] = answer["NextToken"]
+        return found[:limit]
+
+    def _create(self, spec: JobSpec) -> None:
+        try:
+            self._call("CreateTrainingJob", spec.to_request(), job=spec.name)
+        except ServerUnreachable as away:
+            raise ServerUnreachable(
+                f"{away} It may have the job all the same: `trackside show {spec.name}` tells."
+            ) from away
+        except ServerError as refused:
+            if refused.service_code != "ResourceInUse":
+                raise
+            # The first try may have made it, and only its answer was lost.
+            if not (refused.is_repeated and _is_same(self._record(spec.name).spec, spec)):
+                raise JobExists(spec.name) from None
+
+    def _exists(self, name: str) -> bool:
+        try:
+            self._described(name)
+        except JobNotFound:
+            return False
+        return True
+
+    def _record(self, name: str) -> Record:
+        return record_of(self._described(name))
+
+    def _history(self, name: str, patience: Patience = FOR_A_PERSON) -> History:
+        return history_of(self._described(name, patience))
+
+    def _described(self, name: str, patience: Patience = FOR_A_PERSON) -> dict[str, Any]:
+        asked = {"TrainingJobName": name, "Trackside": True}
+        return self._call("DescribeTrainingJob", asked, job=name, patience=patience)
+
+    def _call(
+        self,
+        operation: str,
+        asked: Mapping[str, Any],
+        *,
+        job: str = "",
+        patience: Patience = FOR_A_PERSON,
+    ) -> dict[str, Any]:
+        return self._client.call(f"SageMaker.{operation}", asked, job=job, patience=patience)
+
+
+def _is_same(there: JobSpec, ours: JobSpec) -> bool:
+    """Whether it is the very request, but for what a server fills in by itself."""
+    return _compared(there) == _compared(ours)
+
+
+def _compared(spec: JobSpec) -> JobSpec:
+    return replace(
+        spec,
+        options=Options(),
+        tags=(),  # not told by a description
+        debug_rules=tuple(replace(rule, volume_gb=None) for rule in spec.debug_rules),
+        profiler_rules=tuple(replace(rule, volume_gb=None) for rule in spec.profiler_rules),
+    )

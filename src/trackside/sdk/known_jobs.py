@@ -1,0 +1,43 @@
+"""The jobs that this process knows: those of a server if one is configured, else this machine's."""
+
+from typing import TYPE_CHECKING, TypeAlias
+
+from trackside.errors import OnlyAtServer
+from trackside.profiles import chosen_server
+from trackside.settings import Settings, environment
+
+if TYPE_CHECKING:
+    from trackside.jobs.jobs import Jobs
+    from trackside.remote.remote_jobs import RemoteJobs
+
+AnyJobs: TypeAlias = "Jobs | RemoteJobs"
+"""Either is loaded only when it is the one."""
+
+
+def known_jobs() -> AnyJobs:
+    """Supervisors of this machine inherit this process's environment: credentials are in it.
+
+    Connects to nothing yet. `KeyRefused` for a server without a key.
+    """
+    settings = Settings.load()
+    server = chosen_server(environment(), settings.home)
+    if server is None:
+        return _of_this_machine(settings)
+    from trackside.remote.remote_jobs import RemoteJobs
+
+    return RemoteJobs(server, settings)
+
+
+def jobs_of_this_machine(what: str) -> "Jobs":
+    """For what only works beside their folders. `OnlyAtServer` when they are somewhere else."""
+    settings = Settings.load()
+    server = chosen_server(environment(), settings.home)
+    if server is not None:
+        raise OnlyAtServer(what, server.url)
+    return _of_this_machine(settings)
+
+
+def _of_this_machine(settings: Settings) -> "Jobs":
+    from trackside.jobs.jobs import Jobs
+
+    return Jobs(settings.embedded, environment())
