@@ -18,7 +18,8 @@ HOP = {"connection", "keep-alive", "transfer-encoding", "content-length"}
 
 @dataclass
 class Fault:
-    """Strikes the next `times` requests whose "METHOD /path?query" matches `pattern`."""
+    """Strikes the next `times` requests whose "METHOD /path?query" matches `pattern`; where an
+    operation is named by a header, it follows: "POST / SageMaker.StopTrainingJob"."""
 
     pattern: str = ""
     times: int = 1
@@ -32,7 +33,7 @@ class Fault:
     """Flip one bit of the answer's body at this offset."""
     seconds_per_kib: float = 0.0
     meanwhile: Callable[[], object] = field(default=lambda: None, repr=False)
-    """Called when a cut answer has been cut, before the client knows."""
+    """Called before the client knows that its answer was cut, lost or never asked for."""
 
 
 @dataclass
@@ -113,9 +114,12 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _forward(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        request = Request(f"{self.command} {self.path}", dict(self.headers.items()))
+        target = self.headers.get("X-Amz-Target", "")
+        line = f"{self.command} {self.path} {target}".rstrip()
+        request = Request(line, dict(self.headers.items()))
         fault = self.proxy.meet(request) or Fault()
         if fault.status is not None:
+            fault.meanwhile()
             self._answer(fault.status, [], b"<Error><Code>Injected</Code></Error>", fault)
             return
         upstream = http.client.HTTPConnection(self.proxy.upstream, timeout=30)
@@ -126,6 +130,7 @@ class _Handler(BaseHTTPRequestHandler):
         finally:
             upstream.close()
         if fault.loses_reply:
+            fault.meanwhile()
             self._reset()
         else:
             # A HEAD answer has the length of a body that does not follow.

@@ -67,13 +67,15 @@ def checked_url(text: str, source: str) -> str:
 
 def read_profiles(home: Path) -> dict[str, Server]:
     path = Home(home).profiles
-    records = durable.read_json(path) or {}
     try:
+        records = durable.read_json(path)
+        if records is None:
+            return {}
         return {
             name: Server(record["url"], Key(**record["key"]) if record["key"] else None)
             for name, record in records.items()
         }
-    except (TypeError, KeyError, AttributeError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise InvalidSetting(
             f"{str(path)!r} holds no profiles: {error!r}. Remove it, and `trackside login` again."
         ) from error

@@ -77,8 +77,9 @@ def _is_of_this_machine(uri: str) -> bool:
 
 
 def _places_here(spec: JobSpec, url: str) -> Iterator[Violation]:
+    """What lies below the output for want of another place is not told besides."""
+    output = spec.output.uri
     parts = {
-        "OutputDataConfig.S3OutputPath": spec.output,
         "CheckpointConfig.S3Uri": spec.checkpoints,
         "TensorBoardOutputConfig.S3OutputPath": spec.tensorboard,
         "DebugHookConfig.S3OutputPath": spec.debug_hook,
@@ -86,7 +87,8 @@ def _places_here(spec: JobSpec, url: str) -> Iterator[Violation]:
     }
     uris = {field: part.uri for field, part in parts.items() if part is not None}
     uris["HyperParameters.sagemaker_submit_directory"] = spec.source
-    for field, uri in uris.items():
-        if uri and _is_of_this_machine(uri):
+    others = {field: uri for field, uri in uris.items() if uri and not uri.startswith(output)}
+    for field, uri in {"OutputDataConfig.S3OutputPath": output, **others}.items():
+        if _is_of_this_machine(uri):
             advice = f"is of this machine, and the job runs at {url}; give an s3:// location"
             yield Violation(field, uri, advice)

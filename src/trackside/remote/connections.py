@@ -2,6 +2,7 @@
 
 import ssl
 import time
+import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPSConnection
@@ -33,6 +34,8 @@ class Connections:
         self._tls = ssl.create_default_context() if parts.scheme == "https" else None
         self._idle: list[tuple[float, HTTPConnection]] = []
         self._lock = Lock()
+        # Its users are many and nobody's last: a client of jobs is not closed by hand.
+        weakref.finalize(self, _close_all, self._idle)
 
     def ask(self, method: str, address: str, headers: Mapping[str, str], body: bytes) -> Answer:
         """`OSError` or `HTTPException` when there is no whole answer to be had."""
@@ -74,3 +77,8 @@ class Connections:
                 self._idle.append((time.monotonic(), line))
             else:
                 line.close()
+
+
+def _close_all(idle: list[tuple[float, HTTPConnection]]) -> None:
+    for _, line in idle:
+        line.close()

@@ -1,0 +1,290 @@
+"""One program, run on this machine and at a server: what it sees must be the same."""
+
+import io
+import os
+import sys
+import tarfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.server_process import ServerProcess
+from tests.waiting import until
+from trackside import Estimator, TensorBoardOutputConfig, TrainingJob, attach, curves
+from trackside.errors import (
+    InputError,
+    JobError,
+    JobExists,
+    JobFailed,
+    JobNotFinished,
+    JobNotFound,
+)
+from trackside.journal import History
+from trackside.sdk.known_jobs import AnyJobs, known_jobs
+from trackside.status import Secondary, Status
+from trackside.storage.locate import locate_object
+
+pytestmark = pytest.mark.timeout(120)
+
+TRAIN = r"""
+import os, sys, time
+print("begun", sorted(os.listdir(os.environ.get("SM_CHANNEL_TRAINING", "."))), flush=True)
+sys.stdout.buffer.write(b"no text: \xff\xfe\r\n50 %\r\n\ntwo\rparts")
+sys.stdout.flush()
+time.sleep(float(os.environ.get("PAUSE", "0")))
+with open(os.path.join(os.environ["SM_MODEL_DIR"], "weights"), "w") as file:
+    file.write("w")
+sys.exit(int(os.environ.get("CODE", "0")))
+"""
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    with ServerProcess(tmp_path_factory.mktemp("server") / "the server's home") as server:
+        yield server
+
+
+@pytest.fixture(params=["embedded", "remote"])
+def jobs(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AnyJobs:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(path for path in sys.path if path))
+    (tmp_path / "train.py").write_text(TRAIN)
+    if request.param == "remote":
+        request.getfixturevalue("server").use(monkeypatch)
+    return known_jobs()
+
+
+_serial = iter(range(1000))
+
+
+def start(*, inputs=None, job_name: str = "", **arguments) -> TrainingJob:
+    given = {"entry_point": "train.py", "debugger_hook_config": False, **arguments}
+    estimator = Estimator(**given)
+    name = job_name or f"job-{next(_serial)}-{time.time_ns()}"
+    estimator.fit(inputs, wait=False, job_name=name)
+    assert estimator.latest_training_job is not None
+    return estimator.latest_training_job
+
+
+def until_training(job: TrainingJob) -> None:
+    until(lambda: job.describe()["SecondaryStatus"] == "Training", seconds=30)
+
+
+def test_a_folder_of_this_machine_is_the_job_s_channel_and_the_model_comes_back(
+    jobs: AnyJobs, tmp_path: Path, capfd
+):
+    (tmp_path / "data" / "sub").mkdir(parents=True)
+    (tmp_path / "data" / "a.txt").write_text("a")
+    (tmp_path / "data" / "sub" / "b.txt").write_text("b")
+    job = start(inputs="data")
+    job.wait()
+    shown = capfd.readouterr().out
+    assert "begun ['a.txt', 'sub']" in shown
+    assert "Training - Training in progress." in shown
+    assert shown.rstrip().endswith("Completed - Training job completed")
+    place = locate_object(job.model_data, home=jobs.settings.home)
+    with tarfile.open(fileobj=io.BytesIO(place.store.get(place.key))) as model:
+        assert model.getnames() == ["weights"]
+    assert [each.uri for each in jobs.artifacts(job.name)] == [job.model_data]
+
+
+def test_a_single_file_is_a_channel_too(jobs: AnyJobs, tmp_path: Path, capfd):
+    (tmp_path / "one.csv").write_text("1,2")
+    start(inputs=str(tmp_path / "one.csv")).wait()
+    assert "begun ['one.csv']" in capfd.readouterr().out
+
+
+def test_the_log_comes_byte_for_byte(jobs: AnyJobs):
+    job = start()
+    followed = b"".join(line.data for line in job.logs(follow=True))
+    tail = b"no text: \xff\xfe\r\n50 %\r\n\ntwo\rparts"
+    assert tail in followed
+    assert b"".join(line.data for line in job.logs()) == followed
+
+
+def test_who_has_seen_a_part_of_the_log_goes_on_after_it(jobs: AnyJobs):
+    job = start()
+    lines = list(job.logs(follow=True))
+    for seen in (3, len(lines) - 2, len(lines)):
+        after = {line.host: line.end for line in lines[:seen]}
+        rest = b"".join(line.data for line in jobs.logs(job.name, after=after))
+        assert rest == b"".join(line.data for line in lines[seen:])
+
+
+def test_a_line_that_has_not_ended_is_shown_while_the_job_runs(jobs: AnyJobs):
+    job = start(environment={"PAUSE": "60"})
+    data = b""
+    for line in job.logs(follow=True):
+        data += line.data
+        if data.endswith(b"two\rparts"):
+            break
+    assert job.status is Status.IN_PROGRESS
+    job.stop()
+    assert jobs.wait(job.name).state.secondary is Secondary.STOPPED
+
+
+def test_each_status_is_told_once_and_the_end_comes_after_the_last_line(jobs: AnyJobs):
+    items = list(start().follow())
+    assert isinstance(items[-1], History)
+    assert items[-1].state.status is Status.COMPLETED
+    reached = [each.secondary for each in items[-1].transitions]
+    assert reached == ["Starting", "Downloading", "Training", "Uploading", "Completed"]
+    histories = [item for item in items if isinstance(item, History)]
+    assert all(before != after for before, after in zip(histories, histories[1:], strict=False))
+
+
+def test_a_failure_says_the_exit_code_and_the_last_lines(jobs: AnyJobs):
+    job = start(environment={"CODE": "7"})
+    with pytest.raises(JobFailed) as caught:
+        job.wait(logs=False)
+    text = str(caught.value)
+    assert "Exit code 7 on algo-1." in text
+    assert "  | begun" in text
+    assert f"`trackside logs {job.name}` prints it." in text
+
+
+def test_a_stopped_job_keeps_what_it_made(jobs: AnyJobs):
+    job = start(environment={"PAUSE": "60"}, grace_seconds=1)
+    until_training(job)
+    assert jobs.stop(job.name).state.status is Status.STOPPING
+    assert jobs.wait(job.name, timeout_seconds=60).state.status is Status.STOPPED
+    assert jobs.stop(job.name).state.status is Status.STOPPED  # again changes nothing
+
+
+def test_a_wait_that_takes_too_long_says_where_the_job_is(jobs: AnyJobs):
+    job = start(environment={"PAUSE": "60"}, grace_seconds=1)
+    with pytest.raises(JobNotFinished, match=r"still \w+ after 0.3 s"):
+        jobs.wait(job.name, timeout_seconds=0.3)
+    job.stop()
+    jobs.wait(job.name)
+
+
+def test_a_description_has_the_same_members_and_types(jobs: AnyJobs):
+    job = start(tags={"team": "vision"}, hyperparameters={"CreationTime": 3})
+    jobs.wait(job.name)
+    told = job.describe()
+    assert told["TrainingJobArn"] == f"arn:aws:sagemaker:local:000000000000:training-job/{job.name}"
+    assert {key: type(value).__name__ for key, value in told.items()} == {
+        "TrainingJobName": "str",
+        "TrainingJobArn": "str",
+        "RoleArn": "str",
+        "OutputDataConfig": "dict",
+        "AlgorithmSpecification": "dict",
+        "HyperParameters": "dict",
+        "ResourceConfig": "dict",
+        "StoppingCondition": "dict",
+        "EnableManagedSpotTraining": "bool",
+        "EnableNetworkIsolation": "bool",
+        "EnableInterContainerTrafficEncryption": "bool",
+        "ModelArtifacts": "dict",
+        "TrainingJobStatus": "str",
+        "SecondaryStatus": "str",
+        "SecondaryStatusTransitions": "list",
+        "CreationTime": "datetime",
+        "LastModifiedTime": "datetime",
+        "TrainingStartTime": "datetime",
+        "TrainingEndTime": "datetime",
+        "TrainingTimeInSeconds": "int",
+        "BillableTimeInSeconds": "int",
+        "Trackside": "dict",
+    }
+    assert told["SecondaryStatusTransitions"][0]["StartTime"].tzinfo is not None
+    assert told["HyperParameters"]["CreationTime"] == "3"
+    assert told["Trackside"]["hosts"]["algo-1"]["exit_code"] == 0
+
+
+def test_jobs_are_listed_newest_first_and_chosen_by_name_and_status(jobs: AnyJobs):
+    stem = f"listed-{time.time_ns()}"
+    for number in range(3):
+        jobs.wait(start(job_name=f"{stem}-{number}", environment={"CODE": str(number)}).name)
+
+    def names(**wanted) -> list[str]:
+        found = jobs.list(name_contains=stem, **wanted)
+        return [each.name.removeprefix(f"{stem}-") for each in found]
+
+    assert names() == ["2", "1", "0"]
+    assert names(newest_first=False, limit=2) == ["0", "1"]
+    assert names(status=Status.COMPLETED) == ["0"]
+    assert names(status="Failed", limit=1) == ["2"]
+    assert jobs.list(name_contains=f"{stem}.") == []
+    [summary] = jobs.list(name_contains=f"{stem}-0")
+    assert summary.output == "s3://trackside"
+    assert summary.training_started is not None
+    assert summary.ended is not None
+
+
+def test_tags_are_changed_and_a_job_is_forgotten(jobs: AnyJobs):
+    job = start(tags={"team": "vision"}, environment={"PAUSE": "60"}, grace_seconds=1)
+    put = jobs.change_tags(job.name, put={"a": "1"}, remove=["team"])
+    assert put == jobs.tags(job.name) == {"a": "1"}
+    with pytest.raises(JobNotFinished):
+        jobs.delete(job.name)
+    job.stop()
+    jobs.wait(job.name)
+    until(lambda: _is_deleted(jobs, job.name), seconds=20)
+    with pytest.raises(JobNotFound):
+        attach(job.name)
+
+
+def _is_deleted(jobs: AnyJobs, name: str) -> bool:
+    try:
+        jobs.delete(name)
+    except JobNotFinished:
+        return False  # its supervisor is still leaving
+    return True
+
+
+def test_a_name_is_taken_once(jobs: AnyJobs, tmp_path: Path):
+    job = start()
+    jobs.wait(job.name)
+    before = _etag(jobs, job)
+    (tmp_path / "train.py").write_text("print('another')")
+    with pytest.raises(JobExists, match=job.name):
+        start(job_name=job.name)
+    assert _etag(jobs, job) == before
+
+
+def _etag(jobs: AnyJobs, job: TrainingJob) -> str | None:
+    uri = f"s3://trackside/{job.name}/source/sourcedir.tar.gz"
+    place = locate_object(uri, home=jobs.settings.home)
+    return place.store.stat(place.key).etag
+
+
+def test_a_channel_without_data_is_refused(jobs: AnyJobs, tmp_path: Path):
+    (tmp_path / "nothing").mkdir()
+    with pytest.raises(InputError, match="holds no files"):
+        start(inputs="nothing")
+    with pytest.raises(InputError, match="No S3 objects found"):
+        start(inputs="s3://trackside/not/there")
+
+
+def test_who_asks_for_what_is_not_there_is_told(jobs: AnyJobs):
+    with pytest.raises(JobNotFound, match="nothing-here"):
+        attach("nothing-here")
+    with pytest.raises(JobNotFound):
+        jobs.changes("nothing-here")
+    job = start()
+    jobs.wait(job.name)
+    with pytest.raises(JobError, match="no host 'algo-9'"):
+        list(job.logs(host="algo-9"))
+
+
+def test_curves_are_read_from_where_the_job_wrote_them(jobs: AnyJobs, tmp_path: Path):
+    (tmp_path / "train.py").write_text(
+        "from trackside import SummaryWriter\n"
+        "with SummaryWriter('/opt/ml/output/tensorboard') as writer:\n"
+        "    for step in range(10): writer.add_scalar('loss', 1 / (step + 1), step)\n"
+    )
+    config = TensorBoardOutputConfig("s3://trackside/tb")
+    job = start(tensorboard_output_config=config)
+    jobs.wait(job.name)
+    assert jobs.failure_of(job.name) is None
+    assert job.curves_uri == f"s3://trackside/tb/{job.name}/tensorboard-output"
+    [series] = [each for each in curves.read(job.curves_uri).scalars.values() if each.tag == "loss"]
+    assert list(series.steps) == list(range(10))
+    assert [str(place) for place in jobs.curve_places(job.name)] == [job.curves_uri]
+    assert "tensorboard" in {each.kind for each in jobs.artifacts(job.name)}

@@ -1,0 +1,191 @@
+"""The command line at a server: the same words as on this machine, and how to get there."""
+
+import os
+import re
+import stat
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.server_process import TRACKSIDE, ServerProcess
+from trackside.settings import Settings
+
+pytestmark = pytest.mark.timeout(180)
+
+Command = Callable[..., subprocess.CompletedProcess[str]]
+
+WATCHED = """
+import os, time
+import torch
+import torch.nn as nn
+torch.manual_seed(0)
+torch.set_num_threads(1)
+model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for step in range(30):
+    optimizer.zero_grad()
+    loss = nn.functional.mse_loss(model(torch.randn(16, 4)), torch.ones(16, 1))
+    (loss * (0.0 if step >= 15 else 1.0)).backward()
+    optimizer.step()
+    print(f"loss: {loss.item():.3f}", flush=True)
+    time.sleep(0.02)
+"""
+
+
+@pytest.fixture
+def command() -> Command:
+    def run(*arguments: str, typed: str = "", **options: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*TRACKSIDE, *arguments],
+            capture_output=True,
+            text=True,
+            env={**os.environ, **options},
+            input=typed,
+        )
+
+    return run
+
+
+def in_common(text: str) -> str:
+    """Without what is never the same: times, file names of this machine, what the machine did."""
+    text = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(,\d+)?", "TIME", text)
+    return re.sub(r"\d+ tensors|\d+ s\b|\d+(\.\d+)? [kMG]?B", "N", text)
+
+
+def test_a_watched_job_looks_the_same_as_on_this_machine(
+    command: Command, server: ServerProcess, workplace: Path
+):
+    """Its statuses, log, findings and rules as they come, and all that is shown of it later."""
+    (workplace / "train.py").write_text(WATCHED)
+    there = server.environment()
+    name = f"watched-{time.time_ns()}"
+    asked = ["run", "train.py", "--name", name, "--wait", "--metric", "loss=loss: ([0-9.]+)"]
+    asked += ["--rule", "VanishingGradient", "--every", "1"]
+    here, away = command(*asked), command(*asked, **there)
+    assert (here.returncode, away.returncode) == (0, 0), here.stderr + away.stderr
+    assert "VanishingGradient at step 15" in away.stdout
+    assert "VanishingGradient: IssuesFound" in away.stdout
+    assert _by_kind(away.stdout) == _by_kind(here.stdout)
+    for shown in (
+        ("findings", name),
+        ("tensors", name),
+        ("metrics", name),
+        ("logs", name, "--tail", "3"),
+        ("rules", "check", name, "--rule", "VanishingGradient"),
+        ("artifacts", name),
+    ):
+        mine, theirs = command(*shown), command(*shown, **there)
+        assert in_common(theirs.stdout) == in_common(mine.stdout), shown
+        assert theirs.returncode == mine.returncode, theirs.stderr
+    report = command("report", name, "-o", "page.html", **there)
+    assert report.returncode == 0, report.stderr
+    assert "VanishingGradient" in (workplace / "page.html").read_text()
+    code = f"""
+from trackside import attach, create_trial
+trial = create_trial(attach({name!r}).debugger_artifacts_path)
+print(len(trial.steps()), len(trial.tensor_names()))
+"""
+    python = [TRACKSIDE[0], "-c", code]
+    read = subprocess.run(python, env=os.environ | there, capture_output=True, text=True)
+    assert read.stdout.split()[0] == "30", read.stderr
+
+
+def _by_kind(shown: str) -> list[list[str]]:
+    """Findings come between the lines of the log wherever they are found: each kind by itself."""
+    log = [line for line in shown.splitlines() if line.startswith(("loss:", "  SM_HPS"))]
+    statuses = re.findall(r"^\d{4}\S+ \S+ (\w+ - .*)$", shown, re.M)
+    rules = re.findall(r"^(?:Finding: .*|\S+: (?:No)?IssuesFound)$", shown, re.M)
+    return [log, statuses, rules]
+
+
+def test_show_and_jobs_tell_the_server_s(command: Command, server: ServerProcess, workplace: Path):
+    (workplace / "train.py").write_text("print('hi')")
+    there = server.environment()
+    name = f"shown-{time.time_ns()}"
+    assert command("run", "train.py", "--name", name, "--wait", **there).returncode == 0
+    assert "s3://trackside" in command("jobs", "--name", name, **there).stdout
+    shown = command("show", name, **there).stdout
+    assert "Completed" in shown
+    assert "algo-1  ended  0" in shown
+    copied = command("artifacts", name, "--download", "results", **there)
+    assert copied.stdout == "results/model.tar.gz\n"
+    assert (workplace / "results" / "model.tar.gz").stat().st_size > 0
+    assert command("show", name).returncode == 2  # this machine knows nothing of it
+
+
+@pytest.mark.parametrize("asked", [("reindex",), ("upload", "some-job")])
+def test_what_needs_the_job_s_folder_says_where_it_is(
+    command: Command, server: ServerProcess, asked: tuple[str, ...]
+):
+    done = command(*asked, **server.environment())
+    assert done.returncode == 2
+    assert server.url in done.stderr
+    assert "TRACKSIDE_URL=embedded" in done.stderr
+
+
+def test_who_logs_in_needs_no_variable_until_logging_out(command: Command, server: ServerProcess):
+    typed = f"{server.key.id}\n{server.secret}\n"
+    done = command("login", server.url, typed=typed)
+    assert done.returncode == 0, done.stderr
+    assert server.secret not in done.stdout
+    path = Settings.load().layout.profiles
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert server.url in command("reindex").stderr
+    assert command("jobs").returncode == 0
+    assert command("jobs", TRACKSIDE_URL="embedded").stdout.startswith("No jobs.")
+    assert command("logout").stdout == f"{server.url} is forgotten.\n"
+    assert command("reindex").returncode == 0
+    assert command("logout").stdout == "There is no profile 'default'.\n"
+
+
+def test_a_key_that_does_not_work_is_not_kept(command: Command, server: ServerProcess):
+    done = command("login", server.url, typed="TSNOBODY\nx\n")
+    assert done.returncode == 3
+    assert "'TSNOBODY': it is not known there" in done.stderr
+    assert not Settings.load().layout.profiles.exists()
+
+
+def test_several_servers_have_a_profile_each(command: Command, server: ServerProcess):
+    keys = {name: value for name, value in server.environment().items() if name != "TRACKSIDE_URL"}
+    done = command("--profile", "ci", "login", server.url, **keys)
+    assert done.returncode == 0, done.stderr
+    assert "trackside --profile ci logout" in done.stdout
+    assert command("reindex").returncode == 0  # the default is still this machine
+    assert server.url in command("--profile", "ci", "reindex").stderr
+    assert server.url in command("reindex", TRACKSIDE_PROFILE="ci").stderr
+    unknown = command("--profile", "cj", "jobs")
+    assert unknown.returncode == 2
+    assert "Known: ci." in unknown.stderr
+    assert command("--profile", "ci", "logout").returncode == 0
+
+
+def test_the_server_s_own_machine_needs_no_key(command: Command, server: ServerProcess):
+    home = {"TRACKSIDE_HOME": str(server.home), "TRACKSIDE_URL": server.url}
+    assert command("jobs", **home).returncode == 0
+    path = Settings.load({"TRACKSIDE_HOME": str(server.home)}).layout.server.own_key
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_no_server_is_exit_code_three(command: Command):
+    keys = {"TRACKSIDE_ACCESS_KEY_ID": "TSKEY", "TRACKSIDE_SECRET_ACCESS_KEY": "x"}
+    done = command("jobs", TRACKSIDE_URL="http://127.0.0.1:9", **keys)
+    assert done.returncode == 3
+    assert "Error: The server at http://127.0.0.1:9 cannot be reached" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_server_does_not_ask_itself(command: Command, server: ServerProcess, workplace: Path):
+    """Started in a shell of a client, or with a profile in its home, its jobs use its buckets."""
+    (workplace / "train.py").write_text("print('hi')")
+    home = workplace / "other server's home"
+    with ServerProcess(home) as other:
+        environment = other.environment()
+        assert command("login", other.url, TRACKSIDE_HOME=str(home)).returncode == 0
+        other.kill()
+        other.start()
+        done = command("run", "train.py", "--name", "own", "--wait", **environment)
+        assert done.returncode == 0, done.stderr
+    assert (home / "buckets" / "trackside" / "own" / "output" / "model.tar.gz").is_file()

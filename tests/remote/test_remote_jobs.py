@@ -1,0 +1,226 @@
+"""What differs for a client that is not where the job runs: the way there, and servers that die."""
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.fault_proxy import Fault, FaultProxy
+from tests.server_process import TRACKSIDE, ServerProcess
+from tests.waiting import until
+from trackside import Estimator, Rule, TensorBoardOutputConfig, TrainingJob, rule_configs
+from trackside.errors import InvalidSpec, JobExists, OnlyAtServer, ServerError, StorageError
+from trackside.jobs.logs import LogLine
+from trackside.journal import History
+from trackside.layout import Home
+from trackside.profiles import Key, Server
+from trackside.remote.remote_jobs import RemoteJobs
+from trackside.sdk.known_jobs import jobs_of_this_machine, known_jobs
+from trackside.settings import Settings
+from trackside.status import Status
+from trackside.storage.locate import locate_object
+
+pytestmark = pytest.mark.timeout(120)
+
+TRAIN = """
+import os, time
+for number in range(int(os.environ.get("LINES", "3"))):
+    print("line", number, flush=True)
+    time.sleep(float(os.environ.get("PAUSE", "0")))
+"""
+
+
+@pytest.fixture(autouse=True)
+def script(workplace: Path) -> None:
+    (workplace / "train.py").write_text(TRAIN)
+
+
+def start(name: str = "", **arguments) -> TrainingJob:
+    given = {"entry_point": "train.py", "debugger_hook_config": False, **arguments}
+    estimator = Estimator(**given)
+    estimator.fit(wait=False, job_name=name or f"job-{time.time_ns()}")
+    assert estimator.latest_training_job is not None
+    return estimator.latest_training_job
+
+
+def test_a_follower_goes_on_when_the_server_was_killed_and_started_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    with ServerProcess(tmp_path / "server home") as server:
+        server.use(monkeypatch)
+        job = start(environment={"LINES": "40", "PAUSE": "0.1"})
+        seen: list[History | LogLine] = []
+        collected: list[bytes] = []
+
+        def collect() -> None:
+            for item in job.follow():
+                seen.append(item)
+                if isinstance(item, LogLine):
+                    collected.append(item.data)
+
+        follower = threading.Thread(target=collect)
+        follower.start()
+        until(lambda: b"line 3\n" in collected, seconds=30)
+        server.kill()
+        until(lambda: _has_written(server.home, job.name, b"line 20\n"), seconds=30)
+        assert b"line 20\n" not in collected
+        server.start()
+        follower.join(60)
+        assert not follower.is_alive()
+    lines = [data for data in collected if data.startswith(b"line ")]
+    assert lines == [f"line {number}\n".encode() for number in range(40)]
+    assert isinstance(seen[-1], History)
+    assert seen[-1].state.status is Status.COMPLETED
+
+
+def _has_written(home: Path, name: str, line: bytes) -> bool:
+    return line in Home(home).job(name).host("algo-1", 1).log.read_bytes()
+
+
+def test_a_create_whose_answer_was_lost_is_no_failure(
+    server: ServerProcess, faulty_server: FaultProxy, monkeypatch
+):
+    server.use(monkeypatch, faulty_server.url)
+    faulty_server.inject(Fault("CreateTrainingJob", times=2, loses_reply=True))
+    rule = Rule.sagemaker(rule_configs.loss_not_decreasing())
+    job = start(tags={"a": "b"}, rules=[rule], debugger_hook_config=None)
+    assert faulty_server.count("CreateTrainingJob") == 3
+    assert known_jobs().wait(job.name).state.status is Status.COMPLETED
+
+
+def test_another_s_job_of_the_name_is_not_taken_for_ours(
+    server: ServerProcess, faulty_server: FaultProxy, monkeypatch
+):
+    """It came between our look whether the name is free and our request, which was not answered."""
+    server.use(monkeypatch, faulty_server.url)
+    name = f"theirs-{time.time_ns()}"
+
+    def come_between() -> None:
+        other = RemoteJobs(Server(server.url, Key(server.key.id, server.secret)), Settings.load())
+        theirs = Estimator(entry_point="train.py", environment={"LINES": "1"}).spec(job_name=name)
+        other.submit(theirs, source=[b"not ours"])
+
+    faulty_server.inject(Fault("CreateTrainingJob", status=503, meanwhile=come_between))
+    with pytest.raises(JobExists):
+        start(name)
+    assert faulty_server.count("CreateTrainingJob") == 2
+
+
+def test_places_of_this_machine_are_refused_all_at_once(server: ServerProcess, monkeypatch):
+    server.use(monkeypatch)
+    with pytest.raises(InvalidSpec) as caught:
+        start(
+            output_path="out",
+            checkpoint_s3_uri="file:///tmp/checkpoints",
+            tensorboard_output_config=TensorBoardOutputConfig("curves"),
+        )
+    text = str(caught.value)
+    assert text.startswith("3 problems")
+    assert f"the job runs at {server.url}; give an s3:// location" in text
+
+
+def test_a_bucket_is_made_by_whoever_writes_first(server: ServerProcess, monkeypatch):
+    server.use(monkeypatch)
+    job = start(output_path="s3://a-new-bucket/out")
+    known_jobs().wait(job.name)
+    assert (server.home / "buckets" / "a-new-bucket" / "out" / job.name / "output").is_dir()
+
+
+def test_nothing_of_a_job_is_left_where_it_was_sent_from(
+    server: ServerProcess, monkeypatch, tmp_path: Path
+):
+    server.use(monkeypatch)
+    known_jobs().wait(start().name)
+    assert not Settings.load().home.exists()
+
+
+def test_the_server_s_interpreter_runs_the_script(server: ServerProcess, monkeypatch):
+    server.use(monkeypatch)
+    monkeypatch.setenv("TRACKSIDE_PYTHON", "/not/on/the/server")
+    job = start()
+    assert known_jobs().wait(job.name).state.status is Status.COMPLETED
+
+
+def test_a_key_that_may_only_read_may_not_submit(server: ServerProcess, monkeypatch):
+    from trackside.api.keys import AccessKeys, Rights
+
+    key, secret = AccessKeys(Home(server.home).server.root).create("reader", Rights.READ)
+    server.use(monkeypatch)
+    job = start()
+    monkeypatch.setenv("TRACKSIDE_ACCESS_KEY_ID", key.id)
+    monkeypatch.setenv("TRACKSIDE_SECRET_ACCESS_KEY", secret)
+    assert known_jobs().wait(job.name).state.is_final
+    with pytest.raises((ServerError, StorageError), match="(?i)not authorized|refused|denied"):
+        start()
+
+
+def test_what_needs_the_folders_says_so(server: ServerProcess, monkeypatch):
+    server.use(monkeypatch)
+    with pytest.raises(OnlyAtServer, match=rf"Sweeping needs the folders.*{server.url}"):
+        jobs_of_this_machine("Sweeping")
+
+
+def test_a_job_of_this_machine_stays_here_whatever_its_user_logs_in_to(
+    server: ServerProcess, monkeypatch
+):
+    """Its supervisor, its evaluator and its script must not look for the server's buckets."""
+    from trackside.profiles import write_profiles
+
+    (Path.cwd() / "train.py").write_text(
+        "import time\nfrom pathlib import Path\n"
+        "from trackside.storage.locate import locate\n"
+        "print(type(locate('s3://bucket/x', home=Path('/none')).store).__name__, flush=True)\n"
+        "time.sleep(1)\n"
+    )
+    job = start(output_path="s3://mine/out")
+    home = Settings.load().home
+    write_profiles(home, {"default": Server(server.url, Key(server.key.id, server.secret))})
+    monkeypatch.setenv("TRACKSIDE_URL", "embedded")
+    assert known_jobs().wait(job.name).state.status is Status.COMPLETED
+    assert any(line.data == b"FolderStore\n" for line in job.logs())
+    place = locate_object(job.model_data, home=home)
+    assert place.store.stat(place.key).size_bytes > 0
+    assert (home / "buckets" / "mine").is_dir()
+    assert not (server.home / "buckets" / "mine").exists()
+
+
+def test_a_client_loads_neither_boto3_nor_an_object_store_to_look(
+    server: ServerProcess, monkeypatch
+):
+    server.use(monkeypatch)
+    name = start().name
+    code = (
+        "import sys; from trackside import attach;"
+        f"list(attach({name!r}).logs(follow=True)); print(*sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = {module.partition(".")[0] for module in done.stdout.split()}
+    assert loaded & {"boto3", "botocore", "obstore", "numpy", "torch", "rich", "asyncio"} == set()
+
+
+def test_an_interrupted_wait_leaves_the_job_alone(server: ServerProcess, monkeypatch):
+    server.use(monkeypatch)
+    name = f"interrupted-{time.time_ns()}"
+    command = [*TRACKSIDE, "run", "train.py", "--wait", "--name", name, "--environment", "LINES=90"]
+    with subprocess.Popen(
+        [*command, "--environment", "PAUSE=0.1", "--grace", "1"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONUNBUFFERED": "1"},
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        for line in process.stdout:
+            if line == "line 3\n":
+                break
+        process.send_signal(2)
+        assert process.wait(20) == 130
+        assert f"No longer waiting; {name} goes on." in process.stderr.read()
+    known = known_jobs()
+    assert known.stop(name).state.status is Status.STOPPING
+    assert known.wait(name).state.status is Status.STOPPED

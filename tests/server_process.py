@@ -1,0 +1,72 @@
+"""`trackside server` as a process of its own, with a home of its own, to be killed and started."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import pytest
+
+from trackside.api.keys import AccessKeys, Rights
+from trackside.layout import Home
+
+TRACKSIDE = (sys.executable, "-m", "trackside.cli")
+
+
+class ServerProcess:
+    """In its `with` block it runs, on the same port after each start."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.port = 0
+        self.key, self.secret = AccessKeys(Home(home).server.root).create("tests", Rights.ADMIN)
+        self._process: subprocess.Popen[str] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def environment(self, url: str = "") -> dict[str, str]:
+        """What makes a client's process speak to it."""
+        return {
+            "TRACKSIDE_URL": url or self.url,
+            "TRACKSIDE_ACCESS_KEY_ID": self.key.id,
+            "TRACKSIDE_SECRET_ACCESS_KEY": self.secret,
+        }
+
+    def use(self, monkeypatch: pytest.MonkeyPatch, url: str = "") -> None:
+        for name, value in self.environment(url).items():
+            monkeypatch.setenv(name, value)
+
+    def start(self) -> None:
+        ours = {name: text for name, text in os.environ.items() if not name.startswith("TRACKSIDE")}
+        path = os.pathsep.join(path for path in sys.path if path)
+        self._process = subprocess.Popen(
+            [*TRACKSIDE, "server", "--listen", f"127.0.0.1:{self.port}", "--quiet"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={**ours, "TRACKSIDE_HOME": str(self.home), "PYTHONPATH": path},
+            text=True,
+        )
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        self.port = int(line.rpartition(":")[2])
+
+    def kill(self) -> None:
+        assert self._process is not None
+        self._process.kill()
+        self._process.communicate()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.kill()
