@@ -13,7 +13,14 @@ from tests.fault_proxy import Fault, FaultProxy
 from tests.server_process import TRACKSIDE, ServerProcess
 from tests.waiting import until
 from trackside import Estimator, Rule, TensorBoardOutputConfig, TrainingJob, rule_configs
-from trackside.errors import InvalidSpec, JobExists, OnlyAtServer, ServerError, StorageError
+from trackside.errors import (
+    InputError,
+    InvalidSpec,
+    JobExists,
+    OnlyAtServer,
+    ServerError,
+    StorageError,
+)
 from trackside.jobs.logs import LogLine
 from trackside.journal import History
 from trackside.layout import Home
@@ -121,6 +128,30 @@ def test_places_of_this_machine_are_refused_all_at_once(server: ServerProcess, m
     text = str(caught.value)
     assert text.startswith("3 problems")
     assert f"the job runs at {server.url}; give an s3:// location" in text
+
+
+def test_of_a_job_that_is_refused_nothing_stays(server: ServerProcess, monkeypatch, workplace):
+    server.use(monkeypatch)
+    (workplace / "data").mkdir()
+    (workplace / "data" / "a.txt").write_text("a")
+    name = f"refused-{time.time_ns()}"
+    estimator = Estimator(entry_point="train.py", debugger_hook_config=False)
+    channels = {"here": "data", "there": "s3://trackside/not/there"}
+    with pytest.raises(InputError, match="No S3 objects found"):
+        estimator.fit(channels, wait=False, job_name=name)
+    assert [*server.home.glob(f"buckets/*/{name}/**/*.*")] == []
+
+
+def test_a_role_by_its_name_alone_is_enough(server: ServerProcess, monkeypatch):
+    server.use(monkeypatch)
+    job = start(role="SageMakerRole")
+    assert job.describe()["RoleArn"] == "arn:aws:iam::000000000000:role/SageMakerRole"
+
+
+def test_an_image_is_left_to_the_server(server: ServerProcess, monkeypatch):
+    server.use(monkeypatch)
+    job = start(image_uri="registry/pytorch-training:2.1")  # without a word of caution
+    assert job.describe()["AlgorithmSpecification"]["TrainingImage"].endswith(":2.1")
 
 
 def test_a_bucket_is_made_by_whoever_writes_first(server: ServerProcess, monkeypatch):

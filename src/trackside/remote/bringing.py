@@ -1,17 +1,23 @@
 """What a job takes along from this machine, brought to where the server's jobs find it."""
 
+import logging
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from trackside.errors import InvalidSpec, JobExists, ObjectNotFound, Violation
+from trackside.errors import InvalidSpec, JobExists, ObjectNotFound, StorageError, Violation
 from trackside.jobs.inputs import check_channels
 from trackside.layout import Home, JobKeys
 from trackside.remote.api_client import ApiClient
 from trackside.spec import Channel, JobSpec
 from trackside.storage.folder import FolderStore
-from trackside.storage.locate import locate, locate_object
+from trackside.storage.locate import Location, locate, locate_object
 from trackside.storage.transfer import upload
+
+logger = logging.getLogger(__name__)
+
+_MUCH_BYTES = 100_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +29,7 @@ class Luggage:
     home: Path
     source: Iterable[bytes] | None
     files: Mapping[str, bytes]
+    _sent: list[Location] = field(default_factory=list)
 
     def check(self) -> None:
         """`InvalidSpec`, `InputError` or `JobExists` before anything is sent."""
@@ -36,13 +43,17 @@ class Luggage:
         """The spec as the server is to have it: with channels of this machine where they are
         then."""
         for uri, content in self.files.items():
-            place = locate_object(uri, home=self.home)
-            place.store.put(place.key, content)
+            self._send(uri, content)
         inputs = tuple(map(self._brought, self.spec.inputs))
         if self.source is not None and self.spec.source is not None:
-            place = locate_object(self.spec.source, home=self.home)
-            place.store.put(place.key, self.source)
+            self._send(self.spec.source, self.source)
         return replace(self.spec, inputs=inputs)
+
+    def take_back(self) -> None:
+        """Of a job that was refused nothing stays."""
+        for place in self._sent:
+            with suppress(StorageError):  # the refusal is worth more
+                place.store.delete([place.key])
 
     def _check_unused(self) -> None:
         """Code is sent before the name is this job's: that of another job must not be replaced."""
@@ -55,17 +66,25 @@ class Luggage:
         if place.key in found:
             raise JobExists(self.spec.name)
 
+    def _send(self, uri: str, content: bytes | Iterable[bytes]) -> None:
+        place = locate_object(uri, home=self.home)
+        self._sent.append(place)
+        place.store.put(place.key, content)
+
     def _brought(self, channel: Channel) -> Channel:
         if not _is_here(channel):
             return channel
         place = locate(channel.uri, home=self.home)
         assert isinstance(place.store, FolderStore)
-        uri = JobKeys.of(self.spec).input(channel.name)
-        target = locate(f"{uri}/", home=self.home)
-        root = place.store.root
-        keys = [entry.key for entry in place.store.list(place.key)]
-        upload(target.store, ((root / key, f"{target.key}{key}") for key in keys))
-        return replace(channel, uri=f"{uri}/{place.key}")
+        root, entries = place.store.root, [*place.store.list(place.key)]
+        folder = locate(JobKeys.of(self.spec).input(channel.name), home=self.home)
+        targets = {entry.key: folder.child(entry.key) for entry in entries}
+        if sum(entry.size_bytes for entry in entries) > _MUCH_BYTES:
+            advice = "an s3:// location is brought once, and not with each job"
+            logger.warning("bringing %r to %s; %s", channel.uri, folder, advice)
+        self._sent.extend(targets.values())
+        upload(folder.store, ((root / key, target.key) for key, target in targets.items()))
+        return replace(channel, uri=f"{folder}/{place.key}")
 
 
 def _is_here(channel: Channel) -> bool:
@@ -85,10 +104,10 @@ def _places_here(spec: JobSpec, url: str) -> Iterator[Violation]:
         "DebugHookConfig.S3OutputPath": spec.debug_hook,
         "ProfilerConfig.S3OutputPath": spec.profiler,
     }
-    uris = {field: part.uri for field, part in parts.items() if part is not None}
+    uris = {member: part.uri for member, part in parts.items() if part is not None}
     uris["HyperParameters.sagemaker_submit_directory"] = spec.source
-    others = {field: uri for field, uri in uris.items() if uri and not uri.startswith(output)}
-    for field, uri in {"OutputDataConfig.S3OutputPath": output, **others}.items():
+    others = {member: uri for member, uri in uris.items() if uri and not uri.startswith(output)}
+    for member, uri in {"OutputDataConfig.S3OutputPath": output, **others}.items():
         if _is_of_this_machine(uri):
             advice = f"is of this machine, and the job runs at {url}; give an s3:// location"
-            yield Violation(field, uri, advice)
+            yield Violation(member, uri, advice)

@@ -16,6 +16,7 @@ from trackside.errors import (
     JobNotFound,
     ServerError,
     ServerUnreachable,
+    TracksideError,
 )
 from trackside.finding import Finding
 from trackside.jobs import failure
@@ -67,14 +68,20 @@ class RemoteJobs:
     ) -> None:
         """Start a job; returns when the server has it on disk.
 
-        Channels that are paths of this machine are brought along.
+        Channels that are paths of this machine are brought along. Of what is refused nothing is
+        left.
         """
         if self._exists(spec.name):
             raise JobExists(spec.name)
         luggage = Luggage(spec, self._client, self._home.root, source, files or {})
         luggage.check()
-        spec = luggage.bring()
-        self._create(spec if spec.role else replace(spec, role=ROLE_ARN))
+        try:
+            self._create(replace(luggage.bring(), role=_role(spec.role)))
+        except (JobExists, ServerUnreachable):
+            raise  # what was sent may be another's by now, or needed
+        except TracksideError:
+            luggage.take_back()
+            raise
 
     def describe(self, name: str) -> dict[str, Any]:
         """As of `Jobs`; the folder it tells is at the server."""
@@ -251,6 +258,13 @@ class RemoteJobs:
         patience: Patience = FOR_A_PERSON,
     ) -> dict[str, Any]:
         return self._client.call(f"SageMaker.{operation}", asked, job=job, patience=patience)
+
+
+def _role(given: str | None) -> str:
+    """The wire wants one, in full; what it is means nothing there."""
+    if given is None:
+        return ROLE_ARN
+    return given if given.startswith("arn:") else f"{ROLE_ARN.rpartition('/')[0]}/{given}"
 
 
 def _is_same(there: JobSpec, ours: JobSpec) -> bool:

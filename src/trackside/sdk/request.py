@@ -53,7 +53,8 @@ def make_request(
     arguments: Mapping[str, Any], ask: Ask, encode: Callable[[Any], str], settings: Settings
 ) -> Request:
     """`InvalidSpec` carries everything that is wrong with the arguments and the source."""
-    violations: list[Violation] = [*_image_problems(arguments)]
+    # A server has a table of what stands for an image, and its own word on what is not in it.
+    violations: list[Violation] = [*_image_problems(arguments)] if settings.runs_here else []
     image, entry = arguments.get("image_uri"), arguments.get("entry_point")
     base = arguments.get("base_job_name") or base_of(entry and os.fspath(entry), image)
     name = ask.job_name or unique_name(base)
