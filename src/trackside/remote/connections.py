@@ -3,11 +3,13 @@
 import ssl
 import time
 import weakref
+from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPSConnection
 from threading import Lock
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 _CONNECT_SECONDS = 5.0
 _SILENCE_SECONDS = 60.0
@@ -26,22 +28,29 @@ class Answer:
 
 
 class Connections:
+    """Through a proxy where the environment names one: HTTP_PROXY, HTTPS_PROXY, NO_PROXY."""
+
     def __init__(self, url: str, *, silence_seconds: float = _SILENCE_SECONDS) -> None:
         parts = urlsplit(url)
         self.host = parts.netloc
         """As the Host header has it, which is signed."""
         self._silence_seconds = silence_seconds
         self._tls = ssl.create_default_context() if parts.scheme == "https" else None
+        self._proxy = _proxy_for(parts)
         self._idle: list[tuple[float, HTTPConnection]] = []
         self._lock = Lock()
         # Its users are many and nobody's last: a client of jobs is not closed by hand.
         weakref.finalize(self, _close_all, self._idle)
 
-    def ask(self, method: str, address: str, headers: Mapping[str, str], body: bytes) -> Answer:
+    def ask(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> Answer:
         """`OSError` or `HTTPException` when there is no whole answer to be had."""
         line = self._kept() or self._opened()
         try:
-            line.request(method, address, body, dict(headers))
+            if self._proxy is None or self._tls is not None:
+                line.request(method, path, body, dict(headers))
+            else:
+                address = f"http://{self.host}{path}"
+                line.request(method, address, body, {**headers, **self._proxy.headers})
             response = line.getresponse()
             content = response.read()
         except BaseException:
@@ -52,10 +61,13 @@ class Connections:
         return Answer(response.status, told, content)
 
     def _opened(self) -> HTTPConnection:
+        at = self.host if self._proxy is None else self._proxy.host
         if self._tls is None:
-            line = HTTPConnection(self.host, timeout=_CONNECT_SECONDS)
+            line = HTTPConnection(at, timeout=_CONNECT_SECONDS)
         else:
-            line = HTTPSConnection(self.host, timeout=_CONNECT_SECONDS, context=self._tls)
+            line = HTTPSConnection(at, timeout=_CONNECT_SECONDS, context=self._tls)
+            if self._proxy is not None:
+                line.set_tunnel(self.host, headers=self._proxy.headers)
         line.connect()
         line.sock.settimeout(self._silence_seconds)
         return line
@@ -77,6 +89,24 @@ class Connections:
                 self._idle.append((time.monotonic(), line))
             else:
                 line.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _Proxy:
+    host: str
+    headers: dict[str, str]
+
+
+def _proxy_for(url: SplitResult) -> _Proxy | None:
+    given = getproxies().get(url.scheme)
+    if not given or proxy_bypass(url.netloc):
+        return None
+    parts = urlsplit(given if "://" in given else f"http://{given}")
+    user, at, host = parts.netloc.rpartition("@")
+    if not at:
+        return _Proxy(host, {})
+    told = b64encode(unquote(user).encode()).decode()
+    return _Proxy(host, {"Proxy-Authorization": f"Basic {told}"})
 
 
 def _close_all(idle: list[tuple[float, HTTPConnection]]) -> None:
