@@ -19,6 +19,13 @@ def test_what_was_never_written_is_none(tmp_path: Path):
     assert durable.read_json(tmp_path / "file" / "below") is None
 
 
+def test_a_secret_is_for_its_owner_s_eyes_also_when_it_replaces_another_file(tmp_path: Path):
+    path = tmp_path / "record.json"
+    durable.write_json(path, {})
+    durable.write_json(path, {"secret": 1}, mode=0o600)
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
 def test_a_write_that_does_not_work_leaves_the_old_content_and_no_rest(tmp_path: Path):
     path = tmp_path / "record.json"
     durable.write_json(path, {"old": 1})

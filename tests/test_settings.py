@@ -50,3 +50,13 @@ def test_a_deadline_that_would_never_come_is_refused(text: str):
 def test_an_unknown_isolation_is_refused():
     with pytest.raises(InvalidSetting, match="auto, root, user, none"):
         Settings.load({"TRACKSIDE_ISOLATION": "docker"})
+
+
+def test_what_an_embedded_job_starts_looks_for_no_server():
+    given = {"TRACKSIDE_URL": "http://x:1", "TRACKSIDE_SECRET_ACCESS_KEY": "s"}
+    settings = Settings.load({**given, "TRACKSIDE_PROFILE": "ci"})
+    assert not settings.runs_here
+    assert settings.embedded.runs_here
+    inherited = Settings.load({**given, **settings.embedded.variables})
+    assert (inherited.url, inherited.profile, inherited.secret_access_key) == ("embedded", "", "")
+    assert "secret_access_key" not in repr(settings)

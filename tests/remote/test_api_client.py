@@ -137,7 +137,7 @@ def test_a_busy_server_is_asked_again_when_it_says(scripted):
 def test_a_server_that_stays_busy_is_given_up(scripted):
     body = json.dumps({"__type": "ServiceUnavailable", "message": "no database"}).encode()
     url = scripted(lambda count: (503, {"Retry-After": "100"}, body))
-    with pytest.raises(ServerUnreachable, match="it answers 503"):
+    with pytest.raises(ServerUnreachable, match="it answers 503: no database"):
         asking(url).call(LIST, {}, patience=Patience(1, 1))
 
 

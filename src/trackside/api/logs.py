@@ -151,7 +151,7 @@ class JobLogs:
         stream = log_streams.stream_called(self._jobs, group, asked.stream)
         if stream is None:
             raise _no_stream()
-        if asked.own is not None:
+        if asked.own is not None and stream.rule is None:
             after = LogPosition(asked.own.attempt, asked.own.offset)
             return {"Trackside": log_bytes.page(stream, after)}
         window = Window(asked.start_ms, asked.end_ms)

@@ -85,10 +85,12 @@ class ApiClient:
         began = time.monotonic()
         for tries in itertools.count(1):
             answer, trouble = self._tried(request, body, service, patience)
-            if answer is not None and not is_worth_asking_again(answer.status, tries):
-                return answer, tries
             elapsed = time.monotonic() - began
             pause = pause_before(tries, elapsed, trouble.limit_seconds, trouble.retry_seconds)
+            if answer is not None and (
+                pause is None or not is_worth_asking_again(answer.status, tries)
+            ):
+                return answer, tries
             if pause is None:
                 raise unreachable(self.url, trouble.cause) from trouble.error
             if elapsed < _NEWS_SECONDS <= elapsed + pause:
