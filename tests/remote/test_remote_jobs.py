@@ -127,6 +127,8 @@ def test_places_of_this_machine_are_refused_all_at_once(server: ServerProcess, m
         )
     text = str(caught.value)
     assert text.startswith("3 problems")
+    assert "\n  output_path = '/" in text
+    assert "\n  checkpoint_s3_uri = 'file:///tmp/checkpoints': is of this machine" in text
     assert f"the job runs at {server.url}; give an s3:// location" in text
 
 

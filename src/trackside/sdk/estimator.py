@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Unpack
 
-from trackside.errors import JobError
+from trackside.errors import InvalidSpec, JobError
 from trackside.sdk import arguments, hyperparameters
-from trackside.sdk.arguments import Arguments
+from trackside.sdk.arguments import Arguments, in_arguments
 from trackside.sdk.cautions import caution
 from trackside.sdk.inputs import Inputs
 from trackside.sdk.job import Logs, TrainingJob
@@ -57,9 +57,11 @@ class _Estimator(ABC):
         jobs = known_jobs()
         ask = Ask(inputs=inputs, job_name=job_name, experiment=experiment_config)
         request = make_request(self._all_arguments(), ask, self._encode, jobs.settings)
-        jobs.submit(
-            request.spec, source=_packed(request, jobs.settings), files=_contents(request.files)
-        )
+        source = _packed(request, jobs.settings)
+        try:
+            jobs.submit(request.spec, source=source, files=_contents(request.files))
+        except InvalidSpec as failure:
+            raise in_arguments(failure, self._all_arguments()) from None
         job = TrainingJob(request.spec.name, jobs)
         self.latest_training_job = job
         self.jobs.append(job)
