@@ -164,6 +164,11 @@ def environment() -> dict[str, str]:
     return dict(os.environ)
 
 
+def run_embedded() -> None:
+    """For a server: neither it nor what it starts is a client of another one, or of itself."""
+    os.environ["TRACKSIDE_URL"] = EMBEDDED
+
+
 def choose_profile(name: str) -> None:
     """For this process and those it starts: as if TRACKSIDE_PROFILE had named it."""
     os.environ["TRACKSIDE_PROFILE"] = name

@@ -17,6 +17,8 @@ UNSIGNED = "UNSIGNED-PAYLOAD"
 EMPTY_SHA256 = hashlib.sha256(b"").hexdigest()
 
 _SPACES = re.compile(r"\s+")
+_SPACE_RUN = re.compile(r"\s\s|[^\S ]")
+_PLAIN_PATH = re.compile(r"[A-Za-z0-9/\-_.~]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +105,9 @@ def string_to_sign(timestamp: str, scope: Scope, canonical: str) -> str:
 
 
 def sign(key: bytes, text: str) -> str:
-    return hmac.digest(key, text.encode(), "sha256").hex()
+    signer = _signer(key).copy()
+    signer.update(text.encode())
+    return signer.hexdigest()
 
 
 def pairs_of(query: str) -> list[tuple[str, str]]:
@@ -116,22 +120,33 @@ def pairs_of(query: str) -> list[tuple[str, str]]:
     return found
 
 
+@lru_cache(maxsize=1024)
+def _signer(key: bytes) -> hmac.HMAC:
+    """To be copied: `hmac.digest` looks its algorithm up, and lets other threads in, each time."""
+    return hmac.new(key, digestmod="sha256")
+
+
 def _canonical(
     request: Request, signed_headers: Sequence[str], payload_sha256: str, *, twice: bool
 ) -> str:
     path = _encoded_path(request.path, twice=twice)
     lines = [request.method, path, _canonical_query(request.query)]
     for name in signed_headers:
-        lines.append(f"{name}:{_SPACES.sub(' ', request.headers[name].strip())}")
+        value = request.headers[name].strip()
+        lines.append(f"{name}:{_SPACES.sub(' ', value) if _SPACE_RUN.search(value) else value}")
     return "\n".join([*lines, "", ";".join(signed_headers), payload_sha256])
 
 
 def _encoded_path(path: str, *, twice: bool) -> str:
+    if _PLAIN_PATH.fullmatch(path):
+        return path
     encoded = quote(unquote_to_bytes(path), safe="/-_.~") or "/"
     return quote(encoded, safe="/-_.~") if twice else encoded
 
 
 def _canonical_query(query: str) -> str:
+    if not query:
+        return ""
     pairs = [(_encode(name), _encode(value)) for name, value in pairs_of(query)]
     return "&".join(f"{name}={value}" for name, value in sorted(pairs) if name != "X-Amz-Signature")
 

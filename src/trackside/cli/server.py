@@ -8,7 +8,7 @@ import click
 from trackside import durable
 from trackside.cli.access import access_keys, own_key
 from trackside.errors import MissingExtra, ServerRefused
-from trackside.settings import Settings, environment
+from trackside.settings import Settings, environment, run_embedded
 from trackside.storage.credentials import keep_to_embedded_buckets
 
 DEFAULT_LISTEN = "127.0.0.1:7007"
@@ -37,6 +37,7 @@ def server(listen: str, quiet: bool) -> None:
       trackside server --listen 0.0.0.0:7007
     """
     host, port = parsed(listen)
+    run_embedded()
     settings = Settings.load().embedded
     _check_access(host, settings)
     try:

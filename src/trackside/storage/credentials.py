@@ -14,7 +14,6 @@ from typing import Literal
 
 from trackside.errors import InvalidSetting
 from trackside.profiles import Server, chosen_server, no_key
-from trackside.settings import EMBEDDED
 
 ENDPOINT_VARIABLES = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "S3_ENDPOINT_URL")
 """In this order; the first that is not empty counts."""
@@ -95,7 +94,6 @@ def keep_to_embedded_buckets(own_url: str) -> None:
 
     Another store that the environment names stays what `s3://` means.
     """
-    os.environ["TRACKSIDE_URL"] = EMBEDDED
     named = next((url for name in ENDPOINT_VARIABLES if (url := os.environ.get(name))), own_url)
     if not os.environ.get("TRACKSIDE_S3") and named.rstrip("/") == own_url:
         os.environ["TRACKSIDE_S3"] = "embedded"
