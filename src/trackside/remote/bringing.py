@@ -61,7 +61,10 @@ class Luggage:
         try:
             found = [entry.key for entry in place.store.list(place.key)]
         except ObjectNotFound:
-            self.client.make_bucket(place.uri.split("/")[2])
+            scheme, _, bucket, *_ = place.uri.split("/")
+            if scheme != "s3:":
+                raise
+            self.client.make_bucket(bucket)
             return
         if place.key in found:
             raise JobExists(self.spec.name)

@@ -4,6 +4,7 @@ Where jobs stand and their logs are asked of the server's SageMaker and Logs; wh
 is read from storage, which is the server's S3 for `s3://`.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -43,14 +44,15 @@ from trackside.status import Status
 from trackside.storage.locate import Location
 
 _PAGE = 100
-_NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-")
+_NAME_PART = re.compile("[a-zA-Z0-9-]*")
 
 
 class RemoteJobs:
     """All methods may be called from several threads at once.
 
     A server that is away for a while is waited for: seconds by who asks a question, minutes by
-    who follows a job.
+    who follows a job. Its S3 is found as all storage is: by the environment and the profiles, so
+    it must be the server that those name.
     """
 
     def __init__(self, server: Server, settings: Settings) -> None:
@@ -197,8 +199,8 @@ class RemoteJobs:
         limit: int | None = None,
     ) -> list[JobSummary]:
         """By the time of creation."""
-        if not _NAME_CHARACTERS.issuperset(name_contains or ""):
-            return []  # no job's name has it
+        if not _NAME_PART.fullmatch(name_contains or ""):
+            return []  # no job has it in its name
         asked: dict[str, Any] = {
             "SortBy": "CreationTime",
             "SortOrder": "Descending" if newest_first else "Ascending",
