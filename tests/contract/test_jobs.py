@@ -106,6 +106,17 @@ def test_the_log_comes_byte_for_byte(jobs: AnyJobs):
     assert b"".join(line.data for line in job.logs()) == followed
 
 
+def test_each_host_of_a_job_has_a_log_of_its_own(jobs: AnyJobs, capfd):
+    job = start(instance_count=2)
+    job.wait()
+    shown = capfd.readouterr().out
+    assert "algo-1 | begun" in shown
+    assert "algo-2 | begun" in shown
+    one = b"".join(line.data for line in job.logs(host="algo-2"))
+    assert one.count(b"begun") == 1
+    assert {line.host for line in job.logs()} == {"algo-1", "algo-2"}
+
+
 def test_who_has_seen_a_part_of_the_log_goes_on_after_it(jobs: AnyJobs):
     job = start()
     lines = list(job.logs(follow=True))
