@@ -82,7 +82,7 @@ class ApiClient:
         self, request: Request, body: bytes, service: str, patience: Patience
     ) -> tuple[Answer, int]:
         """The answer, and how many times it took to ask."""
-        began = time.monotonic()
+        began, is_told = time.monotonic(), False
         for tries in itertools.count(1):
             answer, trouble = self._tried(request, body, service, patience)
             elapsed = time.monotonic() - began
@@ -93,8 +93,8 @@ class ApiClient:
                 return answer, tries
             if pause is None:
                 raise unreachable(self.url, trouble.cause) from trouble.error
-            if elapsed < _NEWS_SECONDS <= elapsed + pause:
-                most = trouble.limit_seconds
+            if elapsed + pause >= _NEWS_SECONDS and not is_told:
+                is_told, most = True, trouble.limit_seconds
                 logger.warning("waiting for %s, %.0f s at most: %s", self.url, most, trouble.cause)
             time.sleep(pause)
         raise AssertionError("counting has no end")

@@ -27,10 +27,13 @@ def pause_before(
     next_try: int, elapsed_seconds: float, limit_seconds: float, at_least: float = 0.0
 ) -> float | None:
     """Seconds, anywhere up to twice as many as before: those who were cut off together do not all
-    come back together. None when that would be too late. `next_try` is 1 for the second."""
+    come back together. None when time is up, or `at_least` is too long. `next_try` is 1 for the
+    second."""
+    left = limit_seconds - elapsed_seconds
+    if left <= 0 or at_least > left:
+        return None
     most = min(_LONGEST_SECONDS, _FIRST_SECONDS * 2 ** min(next_try, 16))
-    pause = max(at_least, random.uniform(0, most))
-    return None if elapsed_seconds + pause > limit_seconds else pause
+    return min(left, max(at_least, random.uniform(0, most)))
 
 
 def is_worth_asking_again(status: int, next_try: int) -> bool:
