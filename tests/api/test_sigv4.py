@@ -160,7 +160,8 @@ def test_an_unsigned_request_is_told_apart_from_a_garbled_one():
     assert refusal(Request("GET", "/", "", {"host": "h"})) is Refusal.MISSING
     garbled = Request("GET", "/", "", {"authorization": "AWS4-HMAC-SHA256 Credential=x"})
     assert refusal(garbled) is Refusal.MALFORMED
-    assert refusal(Request("GET", "/", "X-Amz-Signature=1", {})) is Refusal.MALFORMED
+    garbled_address = Request("GET", "/", "X-Amz-Signature=1", {})
+    assert refusal(garbled_address) is Refusal.MALFORMED_ADDRESS
     assert scope_of(garbled) is None
 
 
