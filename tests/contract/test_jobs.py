@@ -143,7 +143,8 @@ def test_each_status_is_told_once_and_the_end_comes_after_the_last_line(jobs: An
     assert isinstance(items[-1], History)
     assert items[-1].state.status is Status.COMPLETED
     reached = [each.secondary for each in items[-1].transitions]
-    assert reached == ["Starting", "Downloading", "Training", "Uploading", "Completed"]
+    assert reached[0] == "Starting"  # and at a server it may wait before it starts
+    assert reached[-4:] == ["Downloading", "Training", "Uploading", "Completed"]
     histories = [item for item in items if isinstance(item, History)]
     assert all(before != after for before, after in zip(histories, histories[1:], strict=False))
 

@@ -98,6 +98,9 @@ def _by_kind(shown: str) -> list[list[str]]:
     """Findings come between the lines of the log wherever they are found: each kind by itself."""
     log = [line for line in shown.splitlines() if line.startswith(("loss:", "  SM_HPS"))]
     statuses = re.findall(r"^\d{4}\S+ \S+ (\w+ - .*)$", shown, re.M)
+    statuses = statuses[
+        statuses.index("Downloading - Downloading input data") :
+    ]  # once it is begun
     rules = re.findall(r"^(?:Finding: .*|\S+: (?:No)?IssuesFound)$", shown, re.M)
     return [log, statuses, rules]
 
@@ -117,7 +120,7 @@ def test_show_and_jobs_tell_the_server_s(command: Command, server: ServerProcess
     assert command("show", name).returncode == 2  # this machine knows nothing of it
 
 
-@pytest.mark.parametrize("asked", [("reindex",), ("upload", "some-job")])
+@pytest.mark.parametrize("asked", [("reindex",), ("queue",), ("upload", "some-job")])
 def test_what_needs_the_job_s_folder_says_where_it_is(
     command: Command, server: ServerProcess, asked: tuple[str, ...]
 ):

@@ -11,11 +11,11 @@ from trackside.cli.access import access_keys
 from trackside.cli.tables import Cell, print_table
 from trackside.cli.text import as_json, duration
 from trackside.errors import MissingExtra
-from trackside.jobs.jobs import Jobs
 from trackside.jobs.queue import Entry, LimitOf, no_limit
 from trackside.jobs.queue_view import QueueView
 from trackside.jobs.room import amount
-from trackside.settings import Settings, environment
+from trackside.sdk.known_jobs import jobs_of_this_machine
+from trackside.settings import Settings
 
 COLUMNS = ("#", "JOB", "WHO", "PRIORITY", "NEEDS", "FOR", "WHY")
 NO_SERVER = "No server runs here: what waits is started once `trackside server` does."
@@ -34,8 +34,8 @@ def queue(json: bool) -> None:
       trackside queue
       trackside queue --json | jq '.waiting[].why'
     """
-    settings = Settings.load()
-    view = Jobs(settings, environment()).queue(_limits(settings))
+    known = jobs_of_this_machine("Showing the queue")
+    view = known.queue(_limits(known.settings))
     now = time.time()
     if json:
         print(as_json(_record(view, now)))
