@@ -189,21 +189,6 @@ def test_a_running_job_is_not_deleted(client):
     assert refused(client.delete_training_job, TrainingJobName="job-1")[0] == "ResourceInUse"
 
 
-def test_the_profiler_is_not_changed_behind_the_job_s_back(client):
-    client.create_training_job(**request(hyper={"hold": "1"}))
-    code, text = refused(
-        client.update_training_job,
-        TrainingJobName="job-1",
-        ProfilerConfig={"DisableProfiler": True},
-    )
-    assert code == "ValidationException"
-    assert "CreateTrainingJob" in text
-    kept = client.update_training_job(
-        TrainingJobName="job-1", ResourceConfig={"KeepAlivePeriodInSeconds": 60}
-    )
-    assert kept["TrainingJobArn"] == ARN
-
-
 def test_a_key_that_may_read_does_not_submit(service: Server):
     key, secret = service.keys.create("reader", Rights.READ)
     reader = service.client("sagemaker", aws_access_key_id=key.id, aws_secret_access_key=secret)

@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager
 from functools import cached_property, partial
 from typing import Any
 
+from trackside.amended import note_profiler, note_stopped_rule
 from trackside.errors import (
     InvalidSpec,
     JobFailed,
@@ -18,7 +19,7 @@ from trackside.errors import (
     JobNotFound,
     Violation,
 )
-from trackside.finding import Finding
+from trackside.finding import Finding, RuleKey
 from trackside.jobs import failure, queue_view, waiting, watch
 from trackside.jobs.amendments import note_tags, tags_of
 from trackside.jobs.artifacts import Artifact, artifacts_of
@@ -52,7 +53,7 @@ from trackside.placement.local import LocalPlacement
 from trackside.processes import NONCE_VARIABLE
 from trackside.rule_status import Evaluation
 from trackside.settings import Settings
-from trackside.spec import JOB_NAME, JobSpec
+from trackside.spec import JOB_NAME, JobSpec, RuleConfiguration
 from trackside.status import Secondary, Status
 from trackside.storage.locate import Location
 
@@ -158,6 +159,20 @@ class Jobs:
         note_tags(record, self._home, dict(put or {}), remove)
         self._bell.ring(name)
         return tags_of(self._record(name))
+
+    def update_profiler(
+        self, name: str, changed: Mapping[str, Any], rules: Sequence[RuleConfiguration] = ()
+    ) -> None:
+        """Change a job that has not ended: valid members of ProfilerConfig, and more rules.
+
+        Its supervisors and evaluator follow by themselves, within seconds.
+        """
+        note_profiler(Journal(self._folder(name).journal), changed, rules)
+
+    def stop_rule(self, name: str, rule: RuleKey) -> None:
+        """Ask one rule of a job to end; what it has found stands."""
+        note_stopped_rule(Journal(self._folder(name).journal), rule)
+        self._heal(name)
 
     def delete(self, name: str) -> None:
         """Forget a job that has ended: its name is free again. What it made stays in storage.

@@ -1,0 +1,86 @@
+"""UpdateTrainingJob: the profiler of a job that runs, and more rules that watch it."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from trackside.amended import merged_profiler
+from trackside.api.json_service import Answer, Ask
+from trackside.api.validation import invalid, parsed, refused, wire_violations
+from trackside.errors import Violation
+from trackside.jobs.describe import arn
+from trackside.jobs.jobs import Jobs
+from trackside.members import member
+from trackside.rules.validation import violations as rule_violations
+from trackside.spec import JOB_NAME, JobSpec, Profiler, RuleConfiguration
+from trackside.status import Status
+
+MOST_RULES = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Update:
+    name: str = member("TrainingJobName", pattern=JOB_NAME, least=1, most=63)
+    profiler: Profiler | None = member("ProfilerConfig", Profiler, default=None)
+    profiler_rules: tuple[RuleConfiguration, ...] = member(
+        "ProfilerRuleConfigurations", tuple, of=RuleConfiguration, default=(), most=MOST_RULES
+    )
+    keep_alive_seconds: int | None = member(
+        "ResourceConfig.KeepAlivePeriodInSeconds", int, default=None, least=0, most=21600
+    )
+    """Noted by AWS for its warm pools; there are none here."""
+    remote_debug: bool | None = member("RemoteDebugConfig.EnableRemoteDebug", bool, default=None)
+
+
+class JobUpdate:
+    def __init__(self, jobs: Jobs) -> None:
+        self._jobs = jobs
+
+    def update(self, ask: Ask) -> Answer:
+        update = parsed(Update, ask.given)
+        record = self._jobs.record(update.name)
+        changed: Mapping[str, Any] = ask.given.get("ProfilerConfig") or {}
+        if changed or update.profiler_rules:
+            status = record.history.state.status
+            if status is not Status.IN_PROGRESS:
+                raise invalid(
+                    f"The request was rejected because the training job is in status {status}."
+                )
+            violations = [*_problems(record.spec, changed, update.profiler_rules)]
+            if violations:
+                raise refused(violations)
+            self._jobs.update_profiler(update.name, changed, update.profiler_rules)
+        return {"TrainingJobArn": arn(update.name, ask.region)}
+
+
+def _problems(
+    spec: JobSpec, changed: Mapping[str, Any], rules: tuple[RuleConfiguration, ...]
+) -> Iterator[Violation]:
+    """What the update would make of the job is checked as a job is that is created so."""
+    after = replace(spec, profiler_rules=rules)
+    if changed:
+        after = replace(after, profiler=merged_profiler(spec.profiler, changed))
+    yield from wire_violations(after)
+    yield from rule_violations(replace(after, debug_rules=()))
+    yield from _moved(spec, after)
+    known = {rule.name for rule in spec.profiler_rules}
+    for index, rule in enumerate(rules):
+        if rule.name in known:
+            where = f"ProfilerRuleConfigurations[{index}].RuleConfigurationName"
+            yield Violation(where, rule.name, "must be unique among the rules of the job")
+        known.add(rule.name)
+    if len(known) > MOST_RULES:
+        constraint = f"Member must have length less than or equal to {MOST_RULES}"
+        yield Violation(
+            "ProfilerRuleConfigurations", len(known), "are too many", constraint=constraint
+        )
+
+
+def _moved(spec: JobSpec, after: JobSpec) -> Iterator[Violation]:
+    """Half of a profile in one place and half in another would be none."""
+    before, now = spec.profiler, after.profiler
+    if before is None or now is None or before.uri is None or now.uri is None:
+        return
+    if before.uri.rstrip("/") != now.uri.rstrip("/"):
+        advice = f"must stay {before.uri!r} while the job runs"
+        yield Violation("ProfilerConfig.S3OutputPath", now.uri, advice)
