@@ -38,6 +38,9 @@ _TARGETS = {
     "GraniteServiceVersion20100801": "monitoring",
 }
 
+_FORMS = {"monitoring": "monitoring-form"}
+"""Services that are asked in JSON with a target, and in their older form without one."""
+
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Page = Callable[[], Awaitable[Reply]]
@@ -130,7 +133,7 @@ def service_name(request: Request) -> str:
     if dot and target in _TARGETS:
         return _TARGETS[target]
     scope = scope_of(request)
-    return "s3" if scope is None else scope.service
+    return "s3" if scope is None else _FORMS.get(scope.service, scope.service)
 
 
 def _request(scope: MutableMapping[str, Any]) -> Request:

@@ -47,21 +47,26 @@ class JsonService(JsonProtocol):
 
     async def answer(self, call: Call) -> Reply:
         name, given = self.read(call)
-        operation = self._operations.get(name)
-        if operation is None:
-            raise unknown_operation(self._name, name, list(self._operations))
-        if not call.caller.rights.allow(operation.needs):
-            raise self._denied(name, call.caller, operation.needs)
+        operation = permitted(self._name, self._operations, name, call.caller)
         try:
             ask = Ask(given, call.region, call.caller)
             return self.reply(await asyncio.to_thread(operation.run, ask))
         except TracksideError as error:
             raise self._told(error) from error
 
-    def _denied(self, operation: str, caller: AccessKey, needs: Rights) -> ServiceError:
+
+def permitted(
+    service: str, operations: Mapping[str, Operation], name: str, caller: AccessKey
+) -> Operation:
+    """`ServiceError` unless there is such an operation and the caller may call it."""
+    operation = operations.get(name)
+    if operation is None:
+        raise unknown_operation(service, name, list(operations))
+    if not caller.rights.allow(operation.needs):
         who = f"arn:aws:sts::{ACCOUNT}:assumed-role/{ROLE}/{caller.id}"
-        return ServiceError(
+        raise ServiceError(
             "AccessDeniedException",
-            f"User: {who} is not authorized to perform: {self._name}:{operation}. "
-            f"Its key may {caller.rights}; this needs a key that may {needs}.",
+            f"User: {who} is not authorized to perform: {service}:{name}. "
+            f"Its key may {caller.rights}; this needs a key that may {operation.needs}.",
         )
+    return operation

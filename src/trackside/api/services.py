@@ -6,8 +6,10 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import Self
 
+from trackside.api import cloudwatch
 from trackside.api.app import App
 from trackside.api.call import Reply, Service
+from trackside.api.form_service import FormLikeJsonService, FormService
 from trackside.api.identity import Iam, Sts
 from trackside.api.keys import AccessKeys
 from trackside.api.logs import logs
@@ -38,6 +40,7 @@ class Services:
         services: dict[str, Service] = {
             "sagemaker": sagemaker(self.jobs),
             "logs": logs(self.jobs),
+            **_cloudwatch(self.jobs),
             "sts": Sts(),
             "iam": Iam(),
             "s3": _s3(settings, environ),
@@ -70,6 +73,16 @@ def _s3(settings: Settings, environ: Mapping[str, str]) -> Service:
     if settings.storage.startswith("s3://"):
         return S3Relay(store_access(environ))
     return S3(settings.layout.buckets)
+
+
+def _cloudwatch(jobs: Jobs) -> dict[str, Service]:
+    offered = cloudwatch.operations(jobs)
+    return {
+        "monitoring": FormLikeJsonService("cloudwatch", offered, cloudwatch.told),
+        "monitoring-form": FormService(
+            "cloudwatch", cloudwatch.XML_NAMESPACE, offered, cloudwatch.told
+        ),
+    }
 
 
 async def _health() -> Reply:

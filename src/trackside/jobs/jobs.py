@@ -24,7 +24,7 @@ from trackside.jobs import failure, queue_view, waiting, watch
 from trackside.jobs.amendments import note_tags, tags_of
 from trackside.jobs.artifacts import Artifact, artifacts_of
 from trackside.jobs.catalog import Catalog
-from trackside.jobs.curve_places import curve_places
+from trackside.jobs.curve_places import curve_places, own_curve_places
 from trackside.jobs.delete import delete
 from trackside.jobs.describe import REGION, RULE_JOB_PART, describe, rule_job
 from trackside.jobs.index import JobSummary, Page
@@ -49,6 +49,7 @@ from trackside.jobs.submit import Submission, anchored, sweep_drafts
 from trackside.jobs.watch import Watch
 from trackside.journal import History, Journal
 from trackside.layout import JobFolder, JobKeys
+from trackside.metric_totals import JobMetrics
 from trackside.placement.local import LocalPlacement
 from trackside.processes import NONCE_VARIABLE
 from trackside.rule_status import Evaluation
@@ -278,6 +279,15 @@ class Jobs:
     def curve_places(self, name: str) -> Sequence[Location]:
         """Where its event files are now."""
         return curve_places(self._record(name), self._home)
+
+    def own_curve_places(self, record: Record, run: str) -> Sequence[Location]:
+        """Where what the supervisors themselves drew is now: `trackside` for metrics of the log,
+        `system` for the machine's figures."""
+        return own_curve_places(record, self._home, run)
+
+    def metrics_of(self, record: Record) -> JobMetrics:
+        """What its metrics have come to."""
+        return read_metrics(record, self._home)
 
     def failure_of(self, name: str) -> JobFailed | None:
         """The error to raise for a job that failed; None for any other."""
