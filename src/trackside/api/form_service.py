@@ -3,16 +3,14 @@
 The operations are the same plain functions that a `JsonService` has.
 """
 
-import asyncio
 import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 from trackside.api.call import Call, Reply, ServiceError
-from trackside.api.json_service import Ask, JsonService, Operation, permitted
+from trackside.api.json_service import JsonService
 from trackside.api.protocols import QueryProtocol
-from trackside.errors import TracksideError
 
 _CONVERTED: dict[str, Callable[[str], Any]] = {
     "Period": int,
@@ -49,17 +47,11 @@ _EXCEPTIONS = {
 
 
 class FormService(QueryProtocol):
-    def __init__(
-        self,
-        name: str,
-        namespace: str,
-        operations: Mapping[str, Operation],
-        told: Callable[[TracksideError], ServiceError],
-    ) -> None:
+    """The same operations, asked by forms and answered in XML."""
+
+    def __init__(self, namespace: str, service: JsonService) -> None:
         super().__init__(namespace)
-        self._name = name
-        self._operations = operations
-        self._told = told
+        self._service = service
 
     async def answer(self, call: Call) -> Reply:
         kind = call.request.headers.get("content-type", "")
@@ -68,15 +60,11 @@ class FormService(QueryProtocol):
             raise ServiceError("UnsupportedProtocol", text, 415)
         name, form = self.read(call)
         form.pop("Version", None)
-        operation = permitted(self._name, self._operations, name, call.caller)
-        ask = Ask(nested(form), call.region)
-        if "ExtendedStatistics" in ask.given:
+        given = nested(form)
+        if "ExtendedStatistics" in given:
             text = "ExtendedStatistics are answered only to who asks in JSON, as boto3 now does."
             raise ServiceError("InvalidParameterValue", text)
-        try:
-            answer = await asyncio.to_thread(operation.run, ask)
-        except TracksideError as error:
-            raise self._told(error) from error
+        answer = await self._service.outcome(call, name, given)
         return self.reply(name, _with_dates(answer or {}), call.id)
 
 

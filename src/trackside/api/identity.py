@@ -13,6 +13,7 @@ from trackside.api.protocols import QueryProtocol, numbered
 ACCOUNT = "000000000000"
 ROLE = "trackside"
 _ROLE_ID = "AROATRACKSIDE0000000"
+_IAM = ("GetRole", "SimulatePrincipalPolicy")
 _CREATED = "2026-01-01T00:00:00Z"
 _TRUST = {
     "Version": "2012-10-17",
@@ -34,6 +35,7 @@ class Sts(QueryProtocol):
         operation, _ = self.read(call)
         if operation != "GetCallerIdentity":
             raise unknown_operation("sts", operation, ["GetCallerIdentity"])
+        call.exchange.operation = operation
         # An assumed role, not a user: `get_execution_role()` of the SDKs insists on one.
         identity = {
             "Arn": f"arn:aws:sts::{ACCOUNT}:assumed-role/{ROLE}/{call.caller.id}",
@@ -49,6 +51,8 @@ class Iam(QueryProtocol):
 
     async def answer(self, call: Call) -> Reply:
         operation, given = self.read(call)
+        if operation in _IAM:
+            call.exchange.operation = operation
         if operation == "GetRole":
             return self.reply(operation, {"Role": _role(given.get("RoleName", ""))}, call.id)
         if operation == "SimulatePrincipalPolicy":
@@ -59,7 +63,7 @@ class Iam(QueryProtocol):
             ]
             answer = {"IsTruncated": False, "EvaluationResults": results}
             return self.reply(operation, answer, call.id)
-        raise unknown_operation("iam", operation, ["GetRole", "SimulatePrincipalPolicy"])
+        raise unknown_operation("iam", operation, [*_IAM])
 
 
 def unknown_operation(service: str, operation: str, offered: list[str]) -> ServiceError:

@@ -47,26 +47,30 @@ class JsonService(JsonProtocol):
 
     async def answer(self, call: Call) -> Reply:
         name, given = self.read(call)
-        operation = permitted(self._name, self._operations, name, call.caller)
+        return self.reply(await self.outcome(call, name, given))
+
+    async def outcome(self, call: Call, name: str, given: Mapping[str, Any]) -> Answer:
+        """What the operation answers; `ServiceError` when it is not one, or does not."""
+        operation = self._permitted(name, call.caller)
+        call.exchange.operation = name
         try:
             ask = Ask(given, call.region, call.caller)
-            return self.reply(await asyncio.to_thread(operation.run, ask))
+            return await asyncio.to_thread(operation.run, ask)
         except TracksideError as error:
             raise self._told(error) from error
 
+    def _permitted(self, name: str, caller: AccessKey) -> Operation:
+        operation = self._operations.get(name)
+        if operation is None:
+            raise unknown_operation(self._name, name, list(self._operations))
+        if not caller.rights.allow(operation.needs):
+            raise self._denied(name, caller, operation.needs)
+        return operation
 
-def permitted(
-    service: str, operations: Mapping[str, Operation], name: str, caller: AccessKey
-) -> Operation:
-    """`ServiceError` unless there is such an operation and the caller may call it."""
-    operation = operations.get(name)
-    if operation is None:
-        raise unknown_operation(service, name, list(operations))
-    if not caller.rights.allow(operation.needs):
+    def _denied(self, operation: str, caller: AccessKey, needs: Rights) -> ServiceError:
         who = f"arn:aws:sts::{ACCOUNT}:assumed-role/{ROLE}/{caller.id}"
-        raise ServiceError(
+        return ServiceError(
             "AccessDeniedException",
-            f"User: {who} is not authorized to perform: {service}:{name}. "
-            f"Its key may {caller.rights}; this needs a key that may {operation.needs}.",
+            f"User: {who} is not authorized to perform: {self._name}:{operation}. "
+            f"Its key may {caller.rights}; this needs a key that may {needs}.",
         )
-    return operation

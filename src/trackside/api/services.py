@@ -1,6 +1,5 @@
 """Everything that a server answers, put together."""
 
-import json
 from collections.abc import Mapping
 from contextlib import ExitStack
 from types import TracebackType
@@ -8,15 +7,19 @@ from typing import Self
 
 from trackside.api import cloudwatch
 from trackside.api.app import App
-from trackside.api.call import Reply, Service
+from trackside.api.call import Service
 from trackside.api.form_service import FormLikeJsonService, FormService
+from trackside.api.health import Health
 from trackside.api.identity import Iam, Sts
 from trackside.api.keys import AccessKeys
 from trackside.api.logs import logs
+from trackside.api.looks import looks
+from trackside.api.pages import pages
 from trackside.api.s3.relay import S3Relay
 from trackside.api.s3.service import S3
 from trackside.api.s3.tidying import Tidying
 from trackside.api.sagemaker import sagemaker
+from trackside.api.telemetry import Telemetry
 from trackside.api.upkeep import Upkeep
 from trackside.jobs.jobs import Jobs
 from trackside.settings import Settings
@@ -45,10 +48,12 @@ class Services:
             "iam": Iam(),
             "s3": _s3(settings, environ),
         }
-        self.app = App(services, keys, {"/health": _health})
         self._upkeep = Upkeep(self.jobs)
         self._tidying = Tidying(settings.layout.buckets, settings.upload_age_seconds)
         self._scheduler = self.jobs.scheduler(keys.limits(settings.jobs_per_key))
+        telemetry = Telemetry(self.jobs, self._upkeep)
+        health = Health(looks(self.jobs, self._upkeep), lambda: self.app.is_draining)
+        self.app = App(services, keys, pages(health, telemetry, keys), watch=telemetry.count)
         self._open = ExitStack()
 
     def __enter__(self) -> Self:
@@ -76,15 +81,8 @@ def _s3(settings: Settings, environ: Mapping[str, str]) -> Service:
 
 
 def _cloudwatch(jobs: Jobs) -> dict[str, Service]:
-    offered = cloudwatch.operations(jobs)
+    asked = FormLikeJsonService("cloudwatch", cloudwatch.operations(jobs), cloudwatch.told)
     return {
-        "monitoring": FormLikeJsonService("cloudwatch", offered, cloudwatch.told),
-        "monitoring-form": FormService(
-            "cloudwatch", cloudwatch.XML_NAMESPACE, offered, cloudwatch.told
-        ),
+        "monitoring": asked,
+        "monitoring-form": FormService(cloudwatch.XML_NAMESPACE, asked),
     }
-
-
-async def _health() -> Reply:
-    body = json.dumps({"status": "ok"}).encode()
-    return Reply(200, body, {"content-type": "application/json"})

@@ -300,6 +300,10 @@ class Jobs:
         """
         return self._catalog.page(page)
 
+    def num_by_status(self) -> dict[str, int]:
+        """How many jobs are known, by TrainingJobStatus."""
+        return self._catalog.num_by_status()
+
     def index_kept_open(self) -> AbstractContextManager[None]:
         """For a server: writes to the index cost less inside. Leave it in the same thread."""
         return self._catalog.kept_open()
