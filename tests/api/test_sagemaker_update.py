@@ -126,8 +126,17 @@ def test_an_ended_job_is_not_changed(client):
     assert text == "The request was rejected because the training job is in status Completed."
 
 
-def test_what_means_nothing_here_is_taken_note_of(running):
+def test_what_means_nothing_here_is_told_again(running):
     update(running, ResourceConfig={"KeepAlivePeriodInSeconds": 60})
+    update(running, RemoteDebugConfig={"EnableRemoteDebug": True})
+    job = described(running)
+    assert job["ResourceConfig"]["KeepAlivePeriodInSeconds"] == 60
+    assert job["ResourceConfig"]["VolumeSizeInGB"] == 400
+    assert job["RemoteDebugConfig"] == {"EnableRemoteDebug": True}
+    running.stop_training_job(TrainingJobName="job-1")
+    ended(running)
+    update(running, ResourceConfig={"KeepAlivePeriodInSeconds": 0})
+    assert described(running)["ResourceConfig"]["KeepAlivePeriodInSeconds"] == 0
     expected = ("ValidationException", "Requested resource not found.")
     assert refused(running.update_training_job, TrainingJobName="nobody") == expected
 

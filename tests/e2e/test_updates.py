@@ -6,6 +6,7 @@ from typing import Any
 
 from tests.e2e.conftest import Job, Machine
 from tests.waiting import until
+from trackside.amended import Update
 from trackside.rule_status import RuleStatus
 from trackside.spec import RuleConfiguration
 
@@ -46,18 +47,18 @@ def test_a_profiler_comes_is_quickened_and_goes_while_the_script_runs(machine: M
     job, go = held(machine)
     assert not samples(job)
     profile = {"S3OutputPath": "s3://bucket/profile", "ProfilingIntervalInMilliseconds": 500}
-    machine.jobs.update_profiler(job.name, profile, [LATE])
+    machine.jobs.update(job.name, Update(profiler=profile, rules=[LATE]))
     until(lambda: len(samples(job)) >= 2)
     until(lambda: job.folder.rules.evaluator.exists())
     config = job.host().ml / "input/config/profilerconfig.json"
     assert json.loads(config.read_text())["ProfilingIntervalInMilliseconds"] == 500
 
-    machine.jobs.update_profiler(job.name, {"ProfilingIntervalInMilliseconds": 100})
+    machine.jobs.update(job.name, Update(profiler={"ProfilingIntervalInMilliseconds": 100}))
     until(lambda: json.loads(config.read_text())["ProfilingIntervalInMilliseconds"] == 100)
     known = len(samples(job))
     until(lambda: len(samples(job)) >= known + 10, seconds=4)
 
-    machine.jobs.update_profiler(job.name, {"DisableProfiler": True})
+    machine.jobs.update(job.name, Update(profiler={"DisableProfiler": True}))
     until(lambda: status(job, "Late") is RuleStatus.STOPPED)
     go.touch()
     job.wait()
@@ -71,7 +72,7 @@ def test_a_profiler_comes_is_quickened_and_goes_while_the_script_runs(machine: M
 def test_a_rule_that_came_to_a_job_without_any_reaches_its_verdict(machine: Machine):
     job, go = held(machine)
     profile = {"S3OutputPath": "s3://bucket/profile", "ProfilingIntervalInMilliseconds": 100}
-    machine.jobs.update_profiler(job.name, profile, [LATE])
+    machine.jobs.update(job.name, Update(profiler=profile, rules=[LATE]))
     until(lambda: len(samples(job)) >= 5)
     go.touch()
     job.wait()
@@ -97,7 +98,7 @@ print(pathlib.Path(os.environ["SM_INPUT_CONFIG_DIR"], "profilerconfig.json").rea
         RetryStrategy={"MaximumRetryAttempts": 1},
     )
     job.wait_for_line("begun")
-    machine.jobs.update_profiler(job.name, {"ProfilingIntervalInMilliseconds": 100})
+    machine.jobs.update(job.name, Update(profiler={"ProfilingIntervalInMilliseconds": 100}))
     until(lambda: samples(job))
     go.touch()
     job.wait()

@@ -15,7 +15,7 @@ from tests.rules.profiling import Profiling
 from tests.rules.recording import Recording
 from tests.waiting import until
 from trackside import hosts, rule_evaluator
-from trackside.amended import note_profiler, note_stopped_rule
+from trackside.amended import Update, note_stopped_rule, note_update
 from trackside.capture.writer import WriterLimits
 from trackside.finding import Finding, read_findings
 from trackside.hosts import HostRecord, Phase
@@ -324,7 +324,8 @@ def test_a_rule_that_comes_later_reads_from_the_beginning(make_job: MakeJob):
         made = recording(job, 1.0, 1.0)
         until(lambda: has_looked(job.folder.rules, 1))
         late = RuleConfiguration(name="Cpu", parameters={"rule_to_invoke": "CPUBottleneck"})
-        note_profiler(job.journal, {"S3OutputPath": "s3://bucket/profile"}, [late])
+        where = {"S3OutputPath": "s3://bucket/profile"}
+        note_update(job.journal, Update(profiler=where, rules=[late]))
         folder = job.folder.host("algo-1", 1).inside("/opt/ml/output/profiler")
         Profiling(folder).samples({"cpu": [[10.0]] * 20})
         until(lambda: "Cpu" in told_about(job))
@@ -339,6 +340,6 @@ def test_a_profiler_that_is_switched_off_ends_its_rules(make_job: MakeJob):
     job = make_job(ProfilerConfig={}, ProfilerRuleConfigurations=[CPU])
     with running(job) as process:
         until(lambda: rule_evaluator.is_alive(job.folder.rules))
-        note_profiler(job.journal, {"DisableProfiler": True}, [])
+        note_update(job.journal, Update(profiler={"DisableProfiler": True}))
         assert process.wait(20) == 0
     assert told_about(job) == {"Cpu": RuleStatus.STOPPED}

@@ -1,10 +1,10 @@
-"""UpdateTrainingJob: the profiler of a job that runs, and more rules that watch it."""
+"""UpdateTrainingJob: the profiler of a job that runs, more rules that watch it, and what is only
+told again."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
-from trackside.amended import merged_profiler
+from trackside.amended import Update, merged_profiler
 from trackside.api.json_service import Answer, Ask
 from trackside.api.validation import invalid, parsed, refused, wire_violations
 from trackside.errors import Violation
@@ -19,7 +19,7 @@ MOST_RULES = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Update:
+class UpdateAsked:
     name: str = member("TrainingJobName", pattern=JOB_NAME, least=1, most=63)
     profiler: Profiler | None = member("ProfilerConfig", Profiler, default=None)
     profiler_rules: tuple[RuleConfiguration, ...] = member(
@@ -28,7 +28,6 @@ class Update:
     keep_alive_seconds: int | None = member(
         "ResourceConfig.KeepAlivePeriodInSeconds", int, default=None, least=0, most=21600
     )
-    """Noted by AWS for its warm pools; there are none here."""
     remote_debug: bool | None = member("RemoteDebugConfig.EnableRemoteDebug", bool, default=None)
 
 
@@ -37,34 +36,37 @@ class JobUpdate:
         self._jobs = jobs
 
     def update(self, ask: Ask) -> Answer:
-        update = parsed(Update, ask.given)
-        record = self._jobs.record(update.name)
-        changed: Mapping[str, Any] = ask.given.get("ProfilerConfig") or {}
-        if changed or update.profiler_rules:
+        asked = parsed(UpdateAsked, ask.given)
+        record = self._jobs.record(asked.name)
+        update = Update(
+            profiler=ask.given.get("ProfilerConfig") or {},
+            rules=asked.profiler_rules,
+            keep_alive_seconds=asked.keep_alive_seconds,
+            remote_debug=asked.remote_debug,
+        )
+        if update.profiler or update.rules:
             status = record.history.state.status
             if status is not Status.IN_PROGRESS:
                 raise invalid(
                     f"The request was rejected because the training job is in status {status}."
                 )
-            violations = [*_problems(record.spec, changed, update.profiler_rules)]
-            if violations:
+            if violations := [*_problems(record.spec, update)]:
                 raise refused(violations)
-            self._jobs.update_profiler(update.name, changed, update.profiler_rules)
-        return {"TrainingJobArn": arn(update.name, ask.region)}
+        if update != Update():
+            self._jobs.update(asked.name, update)
+        return {"TrainingJobArn": arn(asked.name, ask.region)}
 
 
-def _problems(
-    spec: JobSpec, changed: Mapping[str, Any], rules: tuple[RuleConfiguration, ...]
-) -> Iterator[Violation]:
+def _problems(spec: JobSpec, update: Update) -> Iterator[Violation]:
     """What the update would make of the job is checked as a job is that is created so."""
-    after = replace(spec, profiler_rules=rules)
-    if changed:
-        after = replace(after, profiler=merged_profiler(spec.profiler, changed))
+    after = replace(spec, profiler_rules=tuple(update.rules))
+    if update.profiler:
+        after = replace(after, profiler=merged_profiler(spec.profiler, update.profiler))
     yield from wire_violations(after)
     yield from rule_violations(replace(after, debug_rules=()))
     yield from _moved(spec, after)
     known = {rule.name for rule in spec.profiler_rules}
-    for index, rule in enumerate(rules):
+    for index, rule in enumerate(update.rules):
         if rule.name in known:
             where = f"ProfilerRuleConfigurations[{index}].RuleConfigurationName"
             yield Violation(where, rule.name, "must be unique among the rules of the job")

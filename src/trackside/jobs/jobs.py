@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from functools import cached_property, partial
 from typing import Any
 
-from trackside.amended import note_profiler, note_stopped_rule
+from trackside.amended import UPDATE, Update, note_stopped_rule
 from trackside.errors import (
     InvalidSpec,
     JobFailed,
@@ -21,7 +21,7 @@ from trackside.errors import (
 )
 from trackside.finding import Finding, RuleKey
 from trackside.jobs import failure, queue_view, waiting, watch
-from trackside.jobs.amendments import note_tags, tags_of
+from trackside.jobs.amendments import note, note_tags, tags_of
 from trackside.jobs.artifacts import Artifact, artifacts_of
 from trackside.jobs.catalog import Catalog
 from trackside.jobs.curve_places import curve_places, own_curve_places
@@ -54,7 +54,7 @@ from trackside.placement.local import LocalPlacement
 from trackside.processes import NONCE_VARIABLE
 from trackside.rule_status import Evaluation
 from trackside.settings import Settings
-from trackside.spec import JOB_NAME, JobSpec, RuleConfiguration
+from trackside.spec import JOB_NAME, JobSpec
 from trackside.status import Secondary, Status
 from trackside.storage.locate import Location
 
@@ -161,14 +161,10 @@ class Jobs:
         self._bell.ring(name)
         return tags_of(self._record(name))
 
-    def update_profiler(
-        self, name: str, changed: Mapping[str, Any], rules: Sequence[RuleConfiguration] = ()
-    ) -> None:
-        """Change a job that has not ended: valid members of ProfilerConfig, and more rules.
-
-        Its supervisors and evaluator follow by themselves, within seconds.
-        """
-        note_profiler(Journal(self._folder(name).journal), changed, rules)
+    def update(self, name: str, update: Update) -> None:
+        """Change a job. While it runs, its supervisors and the evaluator of its rules follow by
+        themselves, within seconds; afterwards it is only told so."""
+        note(self._record(name), self._home, UPDATE, **update.to_note())
 
     def stop_rule(self, name: str, rule: RuleKey) -> None:
         """Ask one rule of a job to end; what it has found stands."""
