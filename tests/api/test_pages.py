@@ -4,7 +4,9 @@ import asyncio
 import base64
 import http.client
 import json
+import re
 import time
+from pathlib import Path
 from threading import Event
 from typing import Any
 
@@ -129,6 +131,15 @@ def test_jobs_upkeep_and_the_process_are_told(service: Server):
     assert found["process_open_fds",] > 3
     assert found["process_cpu_seconds_total",] > 0
     assert abs(found["process_start_time_seconds",] - time.time()) < 3600
+
+
+def test_every_metric_is_explained(service: Server):
+    service.client("sts").get_caller_identity()
+    _, body = get(service, "/metrics")
+    page = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
+    names = re.findall(r"^# TYPE (\S+)", body.decode(), re.M)
+    assert len(names) > 10
+    assert [name for name in names if f"`{name}`" not in page] == []
 
 
 def test_labels_are_none_that_a_stranger_can_choose(service: Server):

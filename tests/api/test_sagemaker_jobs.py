@@ -1,6 +1,7 @@
 """Training jobs, asked by the real boto3."""
 
 import json
+import math
 import time
 import urllib.request
 
@@ -10,8 +11,10 @@ from botocore.exceptions import ClientError
 from tests.api.conftest import REGION, Server
 from tests.api.training import IMAGE, ROLE, ended, refused, request
 from tests.waiting import until
+from trackside import durable
 from trackside.api.keys import Rights
 from trackside.jobs.jobs import Jobs
+from trackside.metric_totals import started, to_json
 
 ARN = f"arn:aws:sagemaker:{REGION}:000000000000:training-job/job-1"
 
@@ -155,6 +158,22 @@ def test_the_rules_of_a_job_are_checked(client):
     code, text = refused(client.create_training_job, **request(DebugRuleConfigurations=[rule]))
     assert code == "ValidationException"
     assert "at 'debugRuleConfigurations.1.member.ruleParameters.rule_to_invoke'" in text
+
+
+def test_final_metrics_are_forty_at_most_and_numbers(client, jobs: Jobs):
+    defined = [{"Name": "zloss", "Regex": "zloss: (.*)"}]
+    algorithm = {**request()["AlgorithmSpecification"], "MetricDefinitions": defined}
+    held = request(hyper={"hold": "1"}, AlgorithmSpecification=algorithm)
+    client.create_training_job(**held)
+    folder = until(lambda: next(jobs.settings.layout.job("job-1").hosts.glob("*/1"), None))
+    totals = {f"m{number}": started(float(number), time.time()) for number in range(60)}
+    totals |= {"zloss": started(0.5, time.time()), "broken": started(math.nan, time.time())}
+    (folder / "metrics").mkdir()
+    durable.write_json(folder / "metrics" / "algo-1.json", {"metrics": to_json(totals)})
+    found = client.describe_training_job(TrainingJobName="job-1")["FinalMetricDataList"]
+    assert len(found) == 40
+    assert found[0]["MetricName"] == "zloss"
+    assert "broken" not in {each["MetricName"] for each in found}
 
 
 def test_a_running_job_is_stopped_and_an_ended_one_is_not(client):

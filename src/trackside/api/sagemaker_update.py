@@ -80,9 +80,10 @@ def _problems(spec: JobSpec, update: Update) -> Iterator[Violation]:
 
 def _moved(spec: JobSpec, after: JobSpec) -> Iterator[Violation]:
     """Half of a profile in one place and half in another would be none."""
-    before, now = spec.profiler, after.profiler
-    if before is None or now is None or before.uri is None or now.uri is None:
-        return
-    if before.uri.rstrip("/") != now.uri.rstrip("/"):
+    before, now = spec.profiler or Profiler(), after.profiler or Profiler()
+    if before.uri and now.uri and before.uri.rstrip("/") != now.uri.rstrip("/"):
         advice = f"must stay {before.uri!r} while the job runs"
         yield Violation("ProfilerConfig.S3OutputPath", now.uri, advice)
+    if before.local_path.rstrip("/") != now.local_path.rstrip("/"):
+        advice = f"must stay {before.local_path!r} while the job runs"
+        yield Violation("ProfilerConfig.ProfilingParameters.LocalPath", now.local_path, advice)
