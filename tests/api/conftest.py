@@ -47,7 +47,7 @@ class Server:
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Server]:
     keys = AccessKeys(tmp_path / "server")
-    with running(App({"sts": Sts(), "iam": Iam()}, keys), keys) as server:
+    with running(App({"sts": Sts(keys), "iam": Iam()}, keys), keys) as server:
         yield server
 
 

@@ -165,7 +165,8 @@ def test_final_metrics_are_forty_at_most_and_numbers(client, jobs: Jobs):
     algorithm = {**request()["AlgorithmSpecification"], "MetricDefinitions": defined}
     held = request(hyper={"hold": "1"}, AlgorithmSpecification=algorithm)
     client.create_training_job(**held)
-    folder = until(lambda: next(jobs.settings.layout.job("job-1").hosts.glob("*/1"), None))
+    folder = jobs.settings.layout.job("job-1").host("algo-1", 1).root
+    until(folder.is_dir)
     totals = {f"m{number}": started(float(number), time.time()) for number in range(60)}
     totals |= {"zloss": started(0.5, time.time()), "broken": started(math.nan, time.time())}
     (folder / "metrics").mkdir()

@@ -19,11 +19,13 @@ from contextlib import aclosing
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import parse_qsl
 
 from trackside.api import access_log
 from trackside.api.call import Call, Closing, Exchange, Reply, Service, ServiceError
 from trackside.api.keys import AccessKeys
 from trackside.api.protocols import JsonProtocol
+from trackside.api.sessions import Session, Sessions
 from trackside.api.sigv4 import NotSigned, Request, scope_of, verify
 
 logger = logging.getLogger(__name__)
@@ -61,6 +63,7 @@ class App:
         self._services = services
         """By the service's name in a credential scope."""
         self._keys = keys
+        self._sessions = Sessions(keys)
         self._pages = pages or {}
         """What is read without a signature, by path."""
         self._watch = watch
@@ -135,6 +138,15 @@ class App:
             text = f"The server's log has more about {request_id}."
             return service.refused(ServiceError("InternalFailure", text, 500), request_id)
 
+    def _session(self, request: Request) -> Session | None:
+        """Of a request with a temporary key, whose parent must still be good."""
+        token, scope = _token(request), scope_of(request)
+        if not token or scope is None:
+            return None
+        session = self._sessions.find(token, scope.access_key)
+        is_good = session is not None and self._keys.secret_of(session.parent) is not None
+        return session if is_good else None
+
     async def _verified(
         self, request: Request, service: Service, body: "_Body", request_id: str
     ) -> Call:
@@ -142,11 +154,22 @@ class App:
         sha256 = request.headers.get("x-amz-content-sha256") if service.streams else None
         if sha256 is None:
             sha256 = hashlib.sha256(whole).hexdigest()
-        signature = verify(request, sha256, self._keys.secret_of, self._clock())
-        caller = self._keys.get(signature.scope.access_key)
+        session = self._session(request)
+        secret_of = (lambda _: session.secret) if session else self._keys.secret_of
+        signature = verify(request, sha256, secret_of, self._clock())
+        caller = self._keys.get(session.parent if session else signature.scope.access_key)
         body.exchange.key_id = caller.id
         chunks = body.chunks() if service.streams else None
         return Call(request, caller, signature, whole, chunks, request_id, body.exchange)
+
+
+def _token(request: Request) -> str:
+    """What comes with a temporary key, in the header or in a presigned address."""
+    if found := request.headers.get("x-amz-security-token"):
+        return found
+    if "X-Amz-Security-Token=" not in request.query:
+        return ""
+    return dict(parse_qsl(request.query)).get("X-Amz-Security-Token", "")
 
 
 def service_name(request: Request) -> str:

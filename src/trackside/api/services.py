@@ -44,7 +44,7 @@ class Services:
             "sagemaker": sagemaker(self.jobs),
             "logs": logs(self.jobs),
             **_cloudwatch(self.jobs),
-            "sts": Sts(),
+            "sts": Sts(keys),
             "iam": Iam(),
             "s3": _s3(settings, environ),
         }
