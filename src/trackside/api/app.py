@@ -57,13 +57,15 @@ class App:
         keys: AccessKeys,
         pages: Mapping[str, Page] | None = None,
         *,
+        sessions: Sessions | None = None,
         watch: Callable[[Exchange], None] = lambda exchange: None,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._services = services
         """By the service's name in a credential scope."""
         self._keys = keys
-        self._sessions = Sessions(keys)
+        self._sessions = sessions
+        """Temporary keys, where they are given."""
         self._pages = pages or {}
         """What is read without a signature, by path."""
         self._watch = watch
@@ -141,7 +143,7 @@ class App:
     def _session(self, request: Request) -> Session | None:
         """Of a request with a temporary key, whose parent must still be good."""
         token, scope = _token(request), scope_of(request)
-        if not token or scope is None:
+        if self._sessions is None or not token or scope is None:
             return None
         session = self._sessions.find(token, scope.access_key)
         is_good = session is not None and self._keys.secret_of(session.parent) is not None

@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import quote
 
 from trackside.api.call import Call, Reply, ServiceError
-from trackside.api.keys import AccessKey, AccessKeys
+from trackside.api.keys import AccessKey
 from trackside.api.protocols import QueryProtocol, numbered
 from trackside.api.sessions import Sessions
 
@@ -35,9 +35,9 @@ _TRUST = {
 
 
 class Sts(QueryProtocol):
-    def __init__(self, keys: AccessKeys) -> None:
+    def __init__(self, sessions: Sessions) -> None:
         super().__init__("https://sts.amazonaws.com/doc/2011-06-15/")
-        self._sessions = Sessions(keys)
+        self._sessions = sessions
 
     async def answer(self, call: Call) -> Reply:
         operation, given = self.read(call)

@@ -19,6 +19,7 @@ from trackside.api.s3.relay import S3Relay
 from trackside.api.s3.service import S3
 from trackside.api.s3.tidying import Tidying
 from trackside.api.sagemaker import sagemaker
+from trackside.api.sessions import Sessions
 from trackside.api.telemetry import Telemetry
 from trackside.api.upkeep import Upkeep
 from trackside.jobs.jobs import Jobs
@@ -40,11 +41,12 @@ class Services:
         jobs: Jobs | None = None,
     ) -> None:
         self.jobs = jobs or Jobs(settings, environ)
+        sessions = Sessions(keys)
         services: dict[str, Service] = {
             "sagemaker": sagemaker(self.jobs),
             "logs": logs(self.jobs),
             **_cloudwatch(self.jobs),
-            "sts": Sts(keys),
+            "sts": Sts(sessions),
             "iam": Iam(),
             "s3": _s3(settings, environ),
         }
@@ -53,7 +55,13 @@ class Services:
         self._scheduler = self.jobs.scheduler(keys.limits(settings.jobs_per_key))
         telemetry = Telemetry(self.jobs, self._upkeep)
         health = Health(looks(self.jobs, self._upkeep), lambda: self.app.is_draining)
-        self.app = App(services, keys, pages(health, telemetry, keys), watch=telemetry.count)
+        self.app = App(
+            services,
+            keys,
+            pages(health, telemetry, keys),
+            sessions=sessions,
+            watch=telemetry.count,
+        )
         self._open = ExitStack()
 
     def __enter__(self) -> Self:
