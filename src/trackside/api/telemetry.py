@@ -69,8 +69,9 @@ class Telemetry:
     def _of_jobs(self) -> Iterator[Family]:
         """Left out while the database is away: what is not known is not 0."""
         try:
-            by_status = self._jobs.num_by_status()
+            # The page first: it also brings what is counted up to date.
             rows = self._jobs.page(Page(status=Status.IN_PROGRESS, limit=_MOST_UNFINISHED))
+            by_status = self._jobs.num_by_status()
         except TracksideError:
             return
         running = Tally(row.secondary for row in rows)
