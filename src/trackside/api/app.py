@@ -121,13 +121,14 @@ class App:
         await send({"type": "lifespan.shutdown.complete"})
 
     async def _answered(self, request: Request, body: "_Body", request_id: str) -> Reply:
-        service = self._services.get(service_name(request))
+        name = service_name(request)
+        service = self._services.get(name)
         if service is None:
             offered = ", ".join(sorted(self._services))
-            text = f"The service {service_name(request)!r} is not offered here. Offered: {offered}."
+            text = f"The service {name!r} is not offered here. Offered: {offered}."
             error = ServiceError("UnknownOperationException", text, 404)
             return JsonProtocol().refused(error, request_id)
-        body.exchange.service = service_name(request)
+        body.exchange.service = name
         try:
             call = await self._verified(request, service, body, request_id)
             return await service.answer(call)
@@ -139,15 +140,6 @@ class App:
             logger.exception("request %s broke the server", request_id)
             text = f"The server's log has more about {request_id}."
             return service.refused(ServiceError("InternalFailure", text, 500), request_id)
-
-    def _session(self, request: Request) -> Session | None:
-        """Of a request with a temporary key, whose parent must still be good."""
-        token, scope = _token(request), scope_of(request)
-        if self._sessions is None or not token or scope is None:
-            return None
-        session = self._sessions.find(token, scope.access_key)
-        is_good = session is not None and self._keys.secret_of(session.parent) is not None
-        return session if is_good else None
 
     async def _verified(
         self, request: Request, service: Service, body: "_Body", request_id: str
@@ -164,14 +156,15 @@ class App:
         chunks = body.chunks() if service.streams else None
         return Call(request, caller, signature, whole, chunks, request_id, body.exchange)
 
-
-def _token(request: Request) -> str:
-    """What comes with a temporary key, in the header or in a presigned address."""
-    if found := request.headers.get("x-amz-security-token"):
-        return found
-    if "X-Amz-Security-Token=" not in request.query:
-        return ""
-    return dict(parse_qsl(request.query)).get("X-Amz-Security-Token", "")
+    def _session(self, request: Request) -> Session | None:
+        """Of a request with a temporary key, whose parent must still be good."""
+        token = _token(request)
+        if self._sessions is None or not token:
+            return None
+        scope = scope_of(request)
+        session = self._sessions.find(token, scope.access_key) if scope else None
+        is_good = session is not None and self._keys.secret_of(session.parent) is not None
+        return session if is_good else None
 
 
 def service_name(request: Request) -> str:
@@ -181,6 +174,15 @@ def service_name(request: Request) -> str:
         return _TARGETS[target]
     scope = scope_of(request)
     return "s3" if scope is None else _FORMS.get(scope.service, scope.service)
+
+
+def _token(request: Request) -> str:
+    """What comes with a temporary key, in the header or in a presigned address."""
+    if found := request.headers.get("x-amz-security-token"):
+        return found
+    if "X-Amz-Security-Token=" not in request.query:
+        return ""
+    return dict(parse_qsl(request.query)).get("X-Amz-Security-Token", "")
 
 
 def _request(scope: MutableMapping[str, Any]) -> Request:
