@@ -1,12 +1,14 @@
 """What SageMaker answers about a job: our description in the form of its wire."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence, Set
 from datetime import datetime
 from typing import Any
 
 from trackside.jobs.describe import arn
 from trackside.jobs.index import JobSummary
 
+MOST_METRICS = 40
 OWN = "Trackside"
 """The member that AWS's services do not have."""
 _RULES = ("DebugRuleConfigurations", "ProfilerRuleConfigurations")
@@ -20,6 +22,9 @@ def described(job: Mapping[str, Any], *, with_own: bool = False) -> dict[str, An
     for member in _RULES:
         for rule in told.get(member, ()):
             rule.setdefault("VolumeSizeInGB", 0)
+    if metrics := told.pop("FinalMetricDataList", []):
+        defined = told.get("AlgorithmSpecification", {}).get("MetricDefinitions", ())
+        told["FinalMetricDataList"] = _final(metrics, {each["Name"] for each in defined})
     return told
 
 
@@ -37,6 +42,12 @@ def summary(row: JobSummary, region: str, *, with_own: bool = False) -> dict[str
     if with_own:
         told[OWN] = {"output": row.output, "training_started": row.training_started}
     return told
+
+
+def _final(metrics: Sequence[dict[str, Any]], defined: Set[str]) -> list[dict[str, Any]]:
+    """As many as the service has: those that were asked for first. JSON has no NaN."""
+    finite = [each for each in metrics if math.isfinite(each["Value"])]
+    return sorted(finite, key=lambda each: each["MetricName"] not in defined)[:MOST_METRICS]
 
 
 def moment(seconds: float) -> float:

@@ -1,18 +1,18 @@
 """`trackside server`: this machine's jobs for the clients of AWS."""
 
 import ipaddress
-import logging
 
 import click
 
 from trackside import durable
+from trackside.cli import server_log
 from trackside.cli.access import access_keys, own_key
 from trackside.errors import MissingExtra, ServerRefused
 from trackside.settings import Settings, environment, run_embedded
 from trackside.storage.credentials import keep_to_embedded_buckets
 
 DEFAULT_LISTEN = "127.0.0.1:7007"
-_LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s %(message)s"
+DEFAULT_DRAIN_SECONDS = 30.0
 
 
 @click.command
@@ -24,17 +24,31 @@ _LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s %(message)s"
     help="Where; an address that other machines reach needs access keys.",
 )
 @click.option("--quiet", is_flag=True, help="No line for each request.")
-def server(listen: str, quiet: bool) -> None:
+@click.option(
+    "--log-format",
+    type=click.Choice(server_log.FORMATS),
+    default=server_log.TEXT,
+    show_default=True,
+    help="Of the log on standard error.",
+)
+@click.option(
+    "--drain-seconds",
+    type=click.FloatRange(min=0),
+    default=DEFAULT_DRAIN_SECONDS,
+    show_default=True,
+    help="How long requests that were begun have to end.",
+)
+def server(listen: str, quiet: bool, log_format: str, drain_seconds: float) -> None:
     """Answer boto3, the AWS CLI and SageMaker's SDKs for the jobs of this machine.
 
-    It runs until SIGTERM or Ctrl-C; requests that were begun are answered first. Jobs go on
-    without it.
+    It runs until SIGTERM or Ctrl-C; requests that were begun are answered first, unless it is
+    asked again. Jobs go on without it.
 
     \b
     Examples:
       trackside server
       eval "$(trackside env)" && aws sagemaker list-training-jobs
-      trackside server --listen 0.0.0.0:7007
+      trackside server --listen 0.0.0.0:7007 --log-format json
     """
     host, port = parsed(listen)
     run_embedded()
@@ -46,9 +60,7 @@ def server(listen: str, quiet: bool) -> None:
         from trackside.api.services import Services
     except ImportError as error:
         raise MissingExtra("`trackside server`", error.name or "uvicorn", "server") from None
-    level = logging.WARNING if quiet else logging.INFO
-    logging.basicConfig(level=logging.INFO, format=_LOG_FORMAT)
-    logging.getLogger("trackside.access").setLevel(level)
+    server_log.write_log(log_format, requests=not quiet)
     with bind(host, port) as listener:
         url = url_for(host, listener.getsockname()[1])
         keep_to_embedded_buckets(url)
@@ -58,7 +70,7 @@ def server(listen: str, quiet: bool) -> None:
         print(f"Listening at {url}", flush=True)
         print('  eval "$(trackside env)"   sets up AWS clients in a shell', flush=True)
         with Services(settings, access_keys(settings), environment()) as services:
-            make_server(services.app).run(sockets=[listener])
+            make_server(services.app, drain_seconds=drain_seconds).run(sockets=[listener])
 
 
 def parsed(listen: str) -> tuple[str, int]:

@@ -131,6 +131,9 @@ class Index:
         rows = self._query("SELECT * FROM jobs WHERE ended IS NULL")
         return {row[0]: JobSummary(*row) for row in rows}
 
+    def num_by_status(self) -> dict[str, int]:
+        return dict(self._query("SELECT status, COUNT(*) FROM jobs GROUP BY status"))
+
     def find(self, name: str) -> JobSummary | None:
         rows = self._query("SELECT * FROM jobs WHERE name = ?", name)
         return next((JobSummary(*row) for row in rows), None)
