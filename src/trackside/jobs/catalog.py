@@ -1,7 +1,8 @@
-"""Which jobs there are: the index, brought up to date from the folders whenever it is read.
+"""Which jobs of this home there are: the index, brought up to date from the folders whenever it is
+read.
 
 The folders decide. An index that is missing, damaged, locked or on a full disk costs time, never
-an answer.
+an answer. `team_catalog.py` tells a database that several homes share.
 """
 
 import json
@@ -9,13 +10,14 @@ import logging
 import os
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from trackside.errors import JobError, ObjectNotFound
-from trackside.jobs.index import MEMORY, Index, JobSummary, Page, opened, set_aside
+from trackside.jobs.index import Index, JobSummary, Page
 from trackside.jobs.records import UNREADABLE, publish_journal, read_stored_history
+from trackside.jobs.sqlite_index import MEMORY, opened, set_aside
 from trackside.journal import Journal
 from trackside.layout import Home, JobKeys
 from trackside.storage.locate import locate
@@ -30,9 +32,27 @@ class Catalog:
     _looks: dict[str, tuple[int, int]] = field(default_factory=dict, compare=False)
     """Size and time of the journals of unfinished jobs about which the index was last right."""
 
-    def select(self, **wanted: Any) -> list[JobSummary]:
-        """See `Index.select`."""
-        return self._look(lambda index: index.select(**wanted))
+    def select(self, page: Page) -> list[JobSummary]:
+        """Looks at all folders that may have changed."""
+        return self._look(lambda index: index.page(page))
+
+    def claimed(self, name: str, draft: str) -> AbstractContextManager[None]:
+        """Inside, the name is nobody else's: alone in a home, that takes no more than its folder.
+
+        `draft` is the folder's name until then.
+        """
+        return nullcontext()
+
+    def holder(self, name: str) -> str | None:
+        """The other home that has the folder of this job, if any."""
+        return None
+
+    def ask_to_stop(self, name: str) -> None:
+        """Leave word for whoever holds the job: alone in a home, nobody else does."""
+
+    def asked_to_stop(self) -> set[str]:
+        """Jobs of this home for which others have left word."""
+        return set()
 
     def unfinished(self) -> list[str]:
         """Those with a folder here that were not seen to have ended."""
@@ -49,6 +69,15 @@ class Catalog:
         def use(index: Index) -> list[JobSummary]:
             self._refresh_unfinished(index)
             return index.page(page)
+
+        return self._look(use, refresh=False)
+
+    def in_progress(self) -> dict[str, JobSummary]:
+        """Of jobs that are known, as `page` would tell them."""
+
+        def use(index: Index) -> dict[str, JobSummary]:
+            self._refresh_unfinished(index)
+            return index.unfinished()
 
         return self._look(use, refresh=False)
 
@@ -83,8 +112,8 @@ class Catalog:
 
     def reindex(self, locations: Sequence[str]) -> int:
         """Forget everything, then read the folders and every job below these locations."""
-        self._store_journals()
-        stored = {row.name: row for location in locations for row in self._stored_jobs(location)}
+        self.store_journals()
+        stored = {row.name: row for row in self.stored_jobs(locations)}
 
         def rebuild(index: Index) -> int:
             index.clear()
@@ -101,7 +130,7 @@ class Catalog:
                 "Free space or end the program that locks it, then reindex again."
             ) from error
 
-    def _store_journals(self) -> None:
+    def store_journals(self) -> None:
         """A job whose supervisor died right at the end may have it only in its folder."""
         for name in self._folder_names():
             folder = self.home.job(name)
@@ -210,7 +239,12 @@ class Catalog:
             return row
         return JobSummary.of(row.name, row.output, history)
 
-    def _stored_jobs(self, uri: str) -> Iterator[JobSummary]:
+    def stored_jobs(self, locations: Sequence[str]) -> Iterator[JobSummary]:
+        """Those that have ended, below each of these."""
+        for uri in locations:
+            yield from self._stored_below(uri)
+
+    def _stored_below(self, uri: str) -> Iterator[JobSummary]:
         location = locate(uri, home=self.home.root)
         above = location.uri.removesuffix(location.key).rstrip("/") + "/"
         for entry in location.store.list(location.key):

@@ -269,9 +269,10 @@ class Jobs:
     ) -> list[JobSummary]:
         """By the time of creation. An index that cannot be used costs time, never an answer."""
         self.reconcile()
-        return self._catalog.select(
-            status=status, name_contains=name_contains, newest_first=newest_first, limit=limit
+        page = Page(
+            status=status, name_contains=name_contains, descending=newest_first, limit=limit
         )
+        return self._catalog.select(page)
 
     def reindex(self, locations: Sequence[str] = ()) -> int:
         """Make the index anew, from the job folders and from what is stored; how many jobs.
