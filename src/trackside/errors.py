@@ -20,6 +20,9 @@ TracksideError
 ├── MissingExtra            a package that only this command needs is not installed
 ├── TensorBoardFailed       TensorBoard did not start, or ended
 ├── ServerRefused           the server does not start as asked
+├── DatabaseError           the database that servers share did not do its part
+│   ├── DatabaseUnreachable it did not answer; trying later may work
+│   └── DatabaseRefused     it said no: password, name, rights, format
 ├── ToolkitError            `train` cannot run the script as asked; the message is the failure text
 │   ├── CommandFailed       the script, or pip before it, ended with a code other than 0
 │   └── StoppedEarly        a stop signal came before the script was started
@@ -28,6 +31,7 @@ TracksideError
     ├── JobExists
     ├── CurvesTaken         two jobs would mix their event files
     ├── JobNotFinished
+    ├── JobElsewhere        another server has it, and only that one can do what was asked
     ├── JobFailed           raised by fit() and wait(), carries the reason and the last lines
     └── MoveRefused         a status may not follow the present one
 """
@@ -165,6 +169,25 @@ class ServerRefused(TracksideError):
     code = "server_refused"
 
 
+class DatabaseError(TracksideError):
+    """`address` is without the password."""
+
+    code = "database"
+
+    def __init__(self, address: str, reason: str) -> None:
+        self.address = address
+        self.reason = reason
+        super().__init__(f"The database {address!r} cannot be used: {reason}.")
+
+
+class DatabaseUnreachable(DatabaseError):
+    code = "database_unreachable"
+
+
+class DatabaseRefused(DatabaseError):
+    code = "database_refused"
+
+
 class ToolkitError(TracksideError):
     code = "toolkit"
 
@@ -234,6 +257,17 @@ class CurvesTaken(JobError):
 
 class JobNotFinished(JobError):
     code = "job_not_finished"
+
+
+class JobElsewhere(JobError):
+    code = "job_elsewhere"
+
+    def __init__(self, name: str, home: str) -> None:
+        self.name = name
+        self.home = home
+        super().__init__(
+            f"Job {name!r} is on the server {home!r}, and only that one can do this. Ask it there."
+        )
 
 
 class JobFailed(JobError):
