@@ -73,6 +73,11 @@ class ServerFolder:
         return self.root / "address.json"
 
     @property
+    def identity(self) -> Path:
+        """What this home is called among those that share a database."""
+        return self.root / "identity.json"
+
+    @property
     def sdk_config(self) -> Path:
         """What SageMaker's SDKs are to read: see `trackside env`."""
         return self.root / "sagemaker-config.yaml"

@@ -12,7 +12,9 @@ from trackside.api.call import Call, Reply, ServiceError
 from trackside.api.identity import ACCOUNT, ROLE, unknown_operation
 from trackside.api.keys import AccessKey, Rights
 from trackside.api.protocols import JsonProtocol
-from trackside.errors import TracksideError
+from trackside.errors import DatabaseError, TracksideError
+
+_RETRY_SECONDS = 2
 
 Answer = Mapping[str, Any] | None
 """None for an operation without output."""
@@ -53,6 +55,8 @@ class JsonService(JsonProtocol):
             raise self._denied(name, call.caller, operation.needs)
         try:
             return self.reply(await asyncio.to_thread(operation.run, Ask(given, call.region)))
+        except DatabaseError as error:
+            raise _unavailable() from error
         except TracksideError as error:
             raise self._told(error) from error
 
@@ -63,3 +67,13 @@ class JsonService(JsonProtocol):
             f"User: {who} is not authorized to perform: {self._name}:{operation}. "
             f"Its key may {caller.rights}; this needs a key that may {needs}.",
         )
+
+
+def _unavailable() -> ServiceError:
+    """Nothing was left behind, so that clients may try again by themselves, as all of them do."""
+    return ServiceError(
+        "ServiceUnavailable",
+        "The database of this server does not answer. Jobs go on; try again in a moment.",
+        503,
+        {"retry-after": str(_RETRY_SECONDS)},
+    )

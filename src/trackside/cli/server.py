@@ -7,11 +7,22 @@ import click
 
 from trackside import durable
 from trackside.cli.access import access_keys, own_key
-from trackside.errors import MissingExtra, ServerRefused
+from trackside.errors import (
+    InvalidSetting,
+    MissingExtra,
+    ServerRefused,
+    StorageError,
+    StoreUnreachable,
+)
+from trackside.jobs.team_database import open_database
 from trackside.settings import Settings, environment
-from trackside.storage.credentials import keep_to_embedded_buckets
+from trackside.storage.credentials import keep_to_configured_store, keep_to_embedded_buckets
+from trackside.storage.locate import locate
+
+logger = logging.getLogger(__name__)
 
 DEFAULT_LISTEN = "127.0.0.1:7007"
+_STORES = ("s3://", "gs://", "az://")
 _LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s %(message)s"
 
 
@@ -23,8 +34,18 @@ _LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s %(message)s"
     show_default=True,
     help="Where; an address that other machines reach needs access keys.",
 )
+@click.option(
+    "--database",
+    metavar="URL",
+    help="postgresql://…, for several servers that share their jobs. [TRACKSIDE_DATABASE]",
+)
+@click.option(
+    "--storage",
+    metavar="URI",
+    help="s3://BUCKET[/PREFIX], the object store of a team. [TRACKSIDE_STORAGE]",
+)
 @click.option("--quiet", is_flag=True, help="No line for each request.")
-def server(listen: str, quiet: bool) -> None:
+def server(listen: str, database: str | None, storage: str | None, quiet: bool) -> None:
     """Answer boto3, the AWS CLI and SageMaker's SDKs for the jobs of this machine.
 
     It runs until SIGTERM or Ctrl-C; requests that were begun are answered first. Jobs go on
@@ -35,9 +56,12 @@ def server(listen: str, quiet: bool) -> None:
       trackside server
       eval "$(trackside env)" && aws sagemaker list-training-jobs
       trackside server --listen 0.0.0.0:7007
+      trackside server --database postgresql://trackside@db/trackside --storage s3://bucket
     """
     host, port = parsed(listen)
-    settings = Settings.load()
+    given = {"TRACKSIDE_DATABASE": database, "TRACKSIDE_STORAGE": storage}
+    chosen = {name: value for name, value in given.items() if value}
+    settings = Settings.load({**environment(), **chosen})
     _check_access(host, settings)
     try:
         from trackside.api.server import listen as bind
@@ -48,9 +72,11 @@ def server(listen: str, quiet: bool) -> None:
     level = logging.WARNING if quiet else logging.INFO
     logging.basicConfig(level=logging.INFO, format=_LOG_FORMAT)
     logging.getLogger("trackside.access").setLevel(level)
+    if settings.database:
+        open_database(settings).wait_until_there()
     with bind(host, port) as listener:
         url = url_for(host, listener.getsockname()[1])
-        keep_to_embedded_buckets(url)
+        _settle_storage(settings, url)
         settings.layout.server.root.mkdir(parents=True, exist_ok=True, mode=0o700)
         durable.write_json(settings.layout.server.address, {"url": url})
         print(f"Listening at {url}", flush=True)
@@ -87,6 +113,35 @@ def _check_access(host: str, settings: Settings) -> None:
             f"{host!r} can be reached from other machines, and there is no access key. "
             "Make one with `trackside keys create LABEL`, or listen on 127.0.0.1."
         )
+
+
+def _settle_storage(settings: Settings, url: str) -> None:
+    """What `s3://` means from now on, here and in the jobs; and whether a team's store answers."""
+    storage = settings.storage
+    if storage and not storage.startswith(_STORES):
+        raise InvalidSetting(
+            f"The storage {storage!r} is no object store. Give {', '.join(_STORES)} and a bucket."
+        )
+    if storage.startswith("s3://"):
+        keep_to_configured_store(url)
+    else:
+        keep_to_embedded_buckets(url)
+    if storage:
+        _check_storage(settings)
+    elif settings.database:
+        logger.warning(
+            "without --storage other servers can list the jobs of this one, but not read them"
+        )
+
+
+def _check_storage(settings: Settings) -> None:
+    try:
+        location = locate(settings.storage, home=settings.home, hurried=True)
+        next(iter(location.store.list(location.key)), None)
+    except StoreUnreachable as error:
+        logger.warning("the storage %s does not answer yet: %s", settings.storage, error)
+    except StorageError as error:
+        raise ServerRefused(f"The storage {settings.storage!r} cannot be used: {error}") from error
 
 
 def _is_loopback(host: str) -> bool:

@@ -31,6 +31,8 @@ class Catalog:
     home: Home
     _looks: dict[str, tuple[int, int]] = field(default_factory=dict, compare=False)
     """Size and time of the journals of unfinished jobs about which the index was last right."""
+    identity = ""
+    """A home that is alone needs no name."""
 
     def select(self, page: Page) -> list[JobSummary]:
         """Looks at all folders that may have changed."""
@@ -43,10 +45,6 @@ class Catalog:
         """
         return nullcontext()
 
-    def holder(self, name: str) -> str | None:
-        """The other home that has the folder of this job, if any."""
-        return None
-
     def ask_to_stop(self, name: str) -> None:
         """Leave word for whoever holds the job: alone in a home, nobody else does."""
 
@@ -57,7 +55,7 @@ class Catalog:
     def unfinished(self) -> list[str]:
         """Those with a folder here that were not seen to have ended."""
         finished = self._look(lambda index: index.finished(), refresh=False)
-        return sorted(self._folder_names() - finished)
+        return sorted(self.folder_names() - finished)
 
     def find(self, name: str) -> JobSummary | None:
         """For a job without a folder here, so that a look at the folders would find no more."""
@@ -132,7 +130,7 @@ class Catalog:
 
     def store_journals(self) -> None:
         """A job whose supervisor died right at the end may have it only in its folder."""
-        for name in self._folder_names():
+        for name in self.folder_names():
             folder = self.home.job(name)
             try:
                 if Journal(folder.journal).read().state.is_final:
@@ -177,13 +175,13 @@ class Catalog:
     def _refresh(self, index: Index) -> None:
         """Read what may have changed: the folders of jobs that are new or had not ended."""
         unfinished = index.unfinished()
-        folders = self._folder_names()
+        folders = self.folder_names()
         present = {
             name: self._read_folder(name, unfinished.get(name))
             for name in folders - index.finished()
         }
         for name in unfinished.keys() - folders:
-            present[name] = self._read_stored(unfinished[name])
+            present[name] = self.stored_row(unfinished[name])
         changed = [row for name, row in present.items() if row and row != unfinished.get(name)]
         gone = [name for name, row in present.items() if row is None and name in unfinished]
         if changed or gone:
@@ -212,7 +210,8 @@ class Catalog:
             return None
         return status.st_size, status.st_mtime_ns
 
-    def _folder_names(self) -> set[str]:
+    def folder_names(self) -> set[str]:
+        """Whatever is in them."""
         try:
             return {name for name in os.listdir(self.home.jobs) if name[0] != "."}
         except FileNotFoundError:
@@ -228,7 +227,7 @@ class Catalog:
             return None
         return JobSummary.of(name, output, history)
 
-    def _read_stored(self, row: JobSummary) -> JobSummary | None:
+    def stored_row(self, row: JobSummary) -> JobSummary | None:
         """A job that had not ended when its folder was there: storage knows, or nobody does."""
         try:
             history = read_stored_history(JobKeys(row.output, row.name), self.home)

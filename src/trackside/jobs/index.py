@@ -209,10 +209,8 @@ class Index:
             ("DELETE FROM jobs WHERE name = ?", [(name,) for name in forget]),
         )
 
-    def clear(self, home: str | None = None) -> None:
-        """All, or those of one home and of none."""
-        ours, values = _of_home(home)
-        self._database.write((f"DELETE FROM jobs WHERE claim IS NULL{ours}", [values]))
+    def clear(self) -> None:
+        self._database.write(("DELETE FROM jobs WHERE claim IS NULL", [()]))
 
     def claim(self, name: str, home: str, draft: str, now: float) -> bool:
         """Whether the name is now this draft's: nobody had it. It becomes a row by `put`."""

@@ -13,6 +13,7 @@ from typing import Any
 
 from trackside.errors import (
     InvalidSpec,
+    JobElsewhere,
     JobFailed,
     JobNotFinished,
     JobNotFound,
@@ -22,7 +23,6 @@ from trackside.finding import Finding
 from trackside.jobs import failure, watch
 from trackside.jobs.amendments import note_tags, tags_of
 from trackside.jobs.artifacts import Artifact, artifacts_of
-from trackside.jobs.catalog import Catalog
 from trackside.jobs.curve_places import curve_places
 from trackside.jobs.delete import delete
 from trackside.jobs.describe import REGION, RULE_JOB_PART, describe, rule_job
@@ -40,6 +40,7 @@ from trackside.jobs.records import (
 )
 from trackside.jobs.rule_news import Findings, RuleNews
 from trackside.jobs.submit import Submission, anchored, sweep_drafts
+from trackside.jobs.team_database import open_catalog
 from trackside.jobs.watch import Watch
 from trackside.journal import History, Journal
 from trackside.layout import JobFolder, JobKeys
@@ -70,10 +71,11 @@ class Jobs:
         """Supervisors get `environ`, for the credentials in it; it is never written to disk."""
         self.settings = settings
         self._home = settings.layout
-        self._catalog = Catalog(self._home)
+        self._catalog = open_catalog(settings)
         # A job that submits a job must not mark the other's supervisors as its own processes.
         inherited = {key: value for key, value in environ.items() if key != NONCE_VARIABLE}
         environment = {**inherited, **settings.variables}
+        environment.pop("TRACKSIDE_DATABASE")  # supervisors have no business there
         self._launcher = Launcher(LocalPlacement(), supervisor_command, environment)
         self._reconciler = Reconciler(self._home, self._launcher)
 
@@ -95,7 +97,14 @@ class Jobs:
         if spec.options.placement != LocalPlacement.name:
             advice = f"is not known; known: {LocalPlacement.name}"
             raise InvalidSpec([Violation("Trackside.Placement", spec.options.placement, advice)])
-        Submission(anchored(spec), self._home, self._launcher, source, files or {}).submit()
+        Submission(
+            anchored(spec),
+            self._home,
+            self._launcher,
+            source,
+            files or {},
+            self._catalog.claimed,
+        ).submit()
 
     def describe(self, name: str, *, region: str = REGION) -> dict[str, Any]:
         """What DescribeTrainingJob answers; what only Trackside knows is under `Trackside`."""
@@ -120,6 +129,7 @@ class Jobs:
         self, name: str, *, put: Mapping[str, str] | None = None, remove: Sequence[str] = ()
     ) -> dict[str, str]:
         """Those that result."""
+        self._check_held(name)
         record = self._record(name)
         note_tags(record, self._home, dict(put or {}), remove)
         return tags_of(self._record(name))
@@ -129,8 +139,15 @@ class Jobs:
 
         `JobNotFinished` while anything of it still runs.
         """
-        record = self._record(name)
-        delete(record, self._home)
+        self._check_held(name)
+        try:
+            record = self._record(name)
+        except JobNotFound:
+            if self._catalog.find(name) is None:
+                raise
+            # Its files went before; then the database could not be told.
+        else:
+            delete(record, self._home)
         self._catalog.forget(name)
 
     def stop(self, name: str) -> History:
@@ -139,7 +156,10 @@ class Jobs:
         Asking again, or when it has ended, changes nothing: the answer shows which it was.
         """
         if not self._is_here(name):
-            return self._record(name).history
+            history = self._record(name).history
+            if not history.state.is_final:
+                self._catalog.ask_to_stop(name)
+            return history
         history = Journal(self._home.job(name).journal).try_move(Secondary.STOPPING)
         self._heal(name)
         return history
@@ -286,6 +306,9 @@ class Jobs:
         if name is not None:
             return self._heal(name) if self._is_here(name) else None
         sweep_drafts(self._home)
+        for name in self._catalog.asked_to_stop():
+            if self._is_here(name):
+                Journal(self._home.job(name).journal).try_move(Secondary.STOPPING)
         for unfinished in self._catalog.unfinished():
             self._heal(unfinished)
 
@@ -313,7 +336,24 @@ class Jobs:
             row = self._catalog.find(name)
         if row is None:
             raise JobNotFound(name)
-        return read_stored(JobKeys(row.output, name), self._home)
+        keys = JobKeys(row.output, name)
+        if not self._is_elsewhere(row):
+            return read_stored(keys, self._home)
+        try:
+            return read_stored(keys, self._home, row.history)
+        except JobNotFound:
+            raise JobElsewhere(name, row.home) from None
+
+    def _check_held(self, name: str) -> None:
+        """What changes a job's files is for the home that has them."""
+        if self._is_here(name):
+            return
+        row = self._catalog.find(name)
+        if row is not None and self._is_elsewhere(row):
+            raise JobElsewhere(name, row.home)
+
+    def _is_elsewhere(self, row: JobSummary) -> bool:
+        return row.home not in ("", self._catalog.identity)
 
     def _follow(
         self, record: Record, reader: LogReader, rules: RuleNews | None
@@ -333,4 +373,4 @@ class Jobs:
 def _default_locations(settings: Settings) -> list[str]:
     buckets = settings.layout.buckets
     embedded = sorted(str(path) for path in buckets.iterdir()) if buckets.is_dir() else []
-    return [*embedded, settings.output]
+    return list(dict.fromkeys([*embedded, settings.output, settings.storage or settings.output]))

@@ -9,8 +9,8 @@ import logging
 import os
 import shutil
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -54,18 +54,21 @@ class Submission:
     """The packed code, unless it is stored already."""
     files: Mapping[str, bytes] = field(default_factory=dict)
     """What else comes with the job, by where it is stored."""
+    claimed: Callable[[str, str], AbstractContextManager[None]] = lambda name, draft: nullcontext()
+    """Claims the name among other homes: see `Catalog.claimed`."""
 
     def submit(self) -> None:
         self._check()
         with self._draft() as draft, locked(draft):
-            job = self._claim(draft)
-            try:
-                self._announce()
-            except BaseException:
-                withdraw(job, self.home)
-                with suppress(StorageError):  # the reason itself is worth more
-                    curve_claims.release(self.spec, self.home)
-                raise
+            with self.claimed(self.spec.name, draft.root.name):
+                job = self._claim(draft)
+                try:
+                    self._announce()
+                except BaseException:
+                    withdraw(job, self.home)
+                    with suppress(StorageError):  # the reason itself is worth more
+                        curve_claims.release(self.spec, self.home)
+                    raise
             self._start(job)
 
     def _check(self) -> None:
