@@ -28,10 +28,10 @@ TracksideError
 │   └── StoppedEarly        a stop signal came before the script was started
 └── JobError
     ├── JobNotFound
+    │   └── JobElsewhere    another server has it, and only that one can do what was asked
     ├── JobExists
     ├── CurvesTaken         two jobs would mix their event files
     ├── JobNotFinished
-    ├── JobElsewhere        another server has it, and only that one can do what was asked
     ├── JobFailed           raised by fit() and wait(), carries the reason and the last lines
     └── MoveRefused         a status may not follow the present one
 """
@@ -230,6 +230,17 @@ class JobNotFound(JobError):
         )
 
 
+class JobElsewhere(JobNotFound):
+    code = "job_elsewhere"
+
+    def __init__(self, name: str, home: str) -> None:
+        super().__init__(name)
+        self.home = home
+        self.args = (
+            f"Job {name!r} is on the server {home!r}, and only that one can do this. Ask it there.",
+        )
+
+
 class JobExists(JobError):
     code = "job_exists"
 
@@ -257,17 +268,6 @@ class CurvesTaken(JobError):
 
 class JobNotFinished(JobError):
     code = "job_not_finished"
-
-
-class JobElsewhere(JobError):
-    code = "job_elsewhere"
-
-    def __init__(self, name: str, home: str) -> None:
-        self.name = name
-        self.home = home
-        super().__init__(
-            f"Job {name!r} is on the server {home!r}, and only that one can do this. Ask it there."
-        )
 
 
 class JobFailed(JobError):

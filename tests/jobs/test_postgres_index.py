@@ -151,19 +151,20 @@ def test_the_database_of_a_server_that_starts_early_is_waited_for(
 
 
 @pytest.mark.parametrize(
-    ("changed", "reason"),
+    ("name", "password", "reason"),
     [
-        ({"password": "wrong-4711"}, "password authentication failed"),
-        ({"database": "no_such_database"}, "does not exist"),
+        ("postgres", "wrong-4711", "password authentication failed"),
+        ("no_such_database", PASSWORD, "does not exist"),
     ],
 )
 def test_what_only_a_person_can_mend_is_told_with_the_host_and_without_the_password(
     shared_postgres: PostgresServer,
     caplog: pytest.LogCaptureFixture,
-    changed: dict[str, str],
+    name: str,
+    password: str,
     reason: str,
 ):
-    url = shared_postgres.url_of(**{"database": "postgres", **changed})
+    url = shared_postgres.url_of(name, password=password)
     with pytest.raises(DatabaseRefused, match=reason) as caught:
         Postgres(url).wait_until_there()
     told = str(caught.value) + caplog.text + repr(caught.value)

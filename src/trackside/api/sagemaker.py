@@ -11,6 +11,7 @@ from trackside.api.validation import invalid, not_found, refused
 from trackside.errors import (
     DiskFull,
     InvalidSpec,
+    JobElsewhere,
     JobNotFinished,
     JobNotFound,
     StoreUnreachable,
@@ -44,6 +45,8 @@ def sagemaker(jobs: Jobs) -> JsonService:
 
 def told(error: TracksideError) -> ServiceError:
     match error:
+        case JobElsewhere():
+            return invalid(str(error))
         case JobNotFound():
             return not_found()
         case InvalidSpec():

@@ -2,6 +2,7 @@
 
 from trackside.errors import (
     AccessRefused,
+    DatabaseError,
     JobFailed,
     StorageError,
     StoreUnreachable,
@@ -23,7 +24,7 @@ def exit_code(failure: BaseException) -> int:
     match failure:
         case JobFailed():
             return JOB_FAILED
-        case StoreUnreachable() | AccessRefused():
+        case StoreUnreachable() | AccessRefused() | DatabaseError():
             return NOT_REACHABLE
         case StorageError() | TracksideError():
             return USAGE

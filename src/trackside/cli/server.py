@@ -2,6 +2,7 @@
 
 import ipaddress
 import logging
+from contextlib import closing
 
 import click
 
@@ -73,7 +74,8 @@ def server(listen: str, database: str | None, storage: str | None, quiet: bool) 
     logging.basicConfig(level=logging.INFO, format=_LOG_FORMAT)
     logging.getLogger("trackside.access").setLevel(level)
     if settings.database:
-        open_database(settings).wait_until_there()
+        with closing(open_database(settings)) as shared:
+            shared.wait_until_there()
     with bind(host, port) as listener:
         url = url_for(host, listener.getsockname()[1])
         _settle_storage(settings, url)

@@ -9,7 +9,7 @@ import os
 import socket
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from functools import cached_property
 from threading import Lock
@@ -84,9 +84,8 @@ class TeamCatalog:
 
     @contextmanager
     def kept_open(self) -> Iterator[None]:
-        with self._local.kept_open():
+        with self._local.kept_open(), closing(self._database):
             yield
-        self._database.close()
 
     def refresh(self) -> None:
         """Without the database it will be made good: the database itself says when it is gone."""
@@ -114,9 +113,8 @@ class TeamCatalog:
         self._local.reindex(locations)
         with self._telling:
             rows = self._local.select(Page(limit=None))
-            known = (
-                self._index.finished(self.identity) | self._index.unfinished(self.identity).keys()
-            )
+            finished = self._index.finished(self.identity)
+            known = finished | self._index.unfinished(self.identity).keys()
             self._tell(rows, forget=known - {row.name for row in rows})
         return len(self._index.finished() | self._index.unfinished().keys())
 
