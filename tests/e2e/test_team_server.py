@@ -247,6 +247,21 @@ def test_a_server_killed_and_started_again_finds_its_jobs(
     until(lambda: listed(client) == {"job-1": "Completed"}, seconds=40)
 
 
+def test_a_server_that_starts_before_its_database_waits_for_it(
+    serve: Serve, mortal: PostgresServer, tmp_path: Path
+):
+    url = mortal.url_of(mortal.make_database())
+    mortal.kill()
+    with ThreadPoolExecutor(1) as thread:
+        started = thread.submit(serve, "home", url)
+        log = tmp_path / "home.log"
+        until(lambda: log.exists() and "Waiting for it" in log.read_text())
+        assert f"127.0.0.1:{mortal.port}" in log.read_text()
+        assert PASSWORD not in log.read_text()
+        mortal.start()
+        assert listed(started.result(30).client()) == {}
+
+
 def start_badly(tmp_path: Path, *options: str, **changed: str) -> subprocess.CompletedProcess[str]:
     environment = {
         **os.environ,

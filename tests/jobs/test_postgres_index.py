@@ -143,7 +143,7 @@ def test_the_database_of_a_server_that_starts_early_is_waited_for(
     mortal.kill()
     waiting = threading.Thread(target=database.wait_until_there)
     waiting.start()
-    until(lambda: "waiting for the database" in caplog.text)
+    until(lambda: "Waiting for it" in caplog.text)
     mortal.start()
     waiting.join(20)
     assert not waiting.is_alive()

@@ -31,8 +31,10 @@ from trackside.jobs.index import Page
 from trackside.jobs.jobs import Jobs
 from trackside.jobs.placing import locked
 from trackside.layout import JobFolder
+from trackside.log_lines import chunk_name, encode
 from trackside.settings import Settings
 from trackside.spec import JobSpec
+from trackside.storage.folder import FolderStore
 
 
 @pytest.fixture
@@ -377,3 +379,18 @@ def test_alone_in_a_home_no_driver_is_loaded(tmp_path):
     )
     environ = {**ENVIRON, "TRACKSIDE_HOME": str(tmp_path / "alone")}
     subprocess.run([sys.executable, "-c", program], env=environ, check=True)
+
+
+def test_a_line_that_is_stored_in_part_is_told_when_it_is_whole(here, there, shared):
+    """Of a job that runs: its supervisor stores what there is, every few seconds."""
+    submit(here, spec(shared, hyper={"hold": "yes"}))
+    first, rest = b"one\ntw", b"o\nthree\n"
+    store = FolderStore(Path(shared, "job-1/trackside/logs/algo-1"))
+
+    def told() -> bytes:
+        return b"".join(line.data for line in there.settled_lines(there.record("job-1"), "algo-1"))
+
+    store.put(chunk_name(1, 0), encode(first, 0, [], 5.0))
+    assert told() == b"one\n"
+    store.put(chunk_name(1, len(first)), encode(rest, len(first), [], 6.0))
+    assert told() == first + rest

@@ -306,11 +306,18 @@ class Jobs:
         if name is not None:
             return self._heal(name) if self._is_here(name) else None
         sweep_drafts(self._home)
-        for name in self._catalog.asked_to_stop():
-            if self._is_here(name):
-                Journal(self._home.job(name).journal).try_move(Secondary.STOPPING)
+        for asked in self._catalog.asked_to_stop():
+            self._stop_as_asked(asked)
         for unfinished in self._catalog.unfinished():
             self._heal(unfinished)
+
+    def _stop_as_asked(self, name: str) -> None:
+        """By somebody at another server."""
+        try:
+            if self._is_here(name):
+                self.stop(name)
+        except UNREADABLE as error:
+            logger.warning("job %s could not be stopped: %s", name, error)
 
     def _heal(self, name: str) -> None:
         """What cannot be looked at now is looked at the next time; it is no reason to fail."""

@@ -28,6 +28,11 @@ _RETRY_SECONDS = 1.0
 """How long a database that did not answer is left alone."""
 _PATIENCE_LOG_SECONDS = 30.0
 _SCHEMES = ("postgresql://", "postgres://")
+# A connection that is refused has no error code, only a text.
+_FINAL_WORDS = re.compile(
+    r"FATAL: (?!.*(starting up|shutting down|not yet accepting|recovery|too many|slots|terminat))"
+    r"|Name or service not known|nodename nor servname"
+)
 _MIGRATION_LOCK = 0x7472_6163_6B73
 """An advisory lock of our own: of several servers that start together one migrates."""
 
@@ -93,16 +98,15 @@ class Postgres(Database):
 
     def wait_until_there(self) -> None:
         """For a server that starts beside its database. `DatabaseRefused` needs a person."""
-        told_at = 0.0
+        tell_at = time.monotonic() + _PATIENCE_LOG_SECONDS
         while True:
             try:
                 self.read("SELECT 1")
                 return
             except DatabaseUnreachable as error:
-                now = time.monotonic()
-                if not told_at or now > told_at + _PATIENCE_LOG_SECONDS:
-                    logger.warning("waiting for the database: %s", error)
-                    told_at = now
+                if time.monotonic() > tell_at:
+                    logger.warning("still waiting: %s", error)
+                    tell_at += _PATIENCE_LOG_SECONDS
             time.sleep(_RETRY_SECONDS)
 
     def close(self) -> None:
@@ -195,7 +199,7 @@ class Postgres(Database):
         if failure is not None:
             self.close()
         if failure is not None and before is None:
-            logger.warning("%s Jobs go on; what needs the database has to wait.", failure)
+            logger.warning("%s Waiting for it; jobs go on.", failure)
         if failure is None and before is not None:
             logger.warning("the database %s answers again", self.address)
 
@@ -285,10 +289,10 @@ def _own(sql: str) -> LiteralString:
 
 def _failure(error: psycopg.Error, address: str) -> DatabaseError:
     """What waiting may mend, and what needs a person."""
-    text = " ".join(str(error).split()) or type(error).__name__
-    reason = re.sub(r"^connection (failed|to server)[^:]*: |^connection is bad: ", "", text)
+    text = str(error) or type(error).__name__
+    # What follows the first line guesses at the reason.
+    reason = text.splitlines()[0].removeprefix("connection failed: ").rstrip(".")
     is_passing = isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
-    refused = re.search(r"FATAL: (?!.*(starting up|shutting down|too many|recovery))", text)
-    if is_passing and not refused:
+    if is_passing and not _FINAL_WORDS.search(reason):
         return DatabaseUnreachable(address, reason)
     return DatabaseRefused(address, reason)
