@@ -2,12 +2,15 @@
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from tests.postgres_server import PostgresServer
 from trackside.jobs.index import Index, JobSummary, Order, Page
 from trackside.jobs.postgres_index import Postgres
 from trackside.jobs.sqlite_index import opened
@@ -257,3 +260,55 @@ def test_history_told_from_a_row_agrees_with_it(index: Index):
     assert found is not None
     assert JobSummary.of("x", found.output, found.history) == found
     assert JobSummary.of("y", "o", ended("y").history) == replace(ended("y"), output="o")
+
+
+NAMES = st.sampled_from(["a", "A", "a-b", "ab", "Job-1", "job-1", "z9"])
+HOMES = st.sampled_from(["", "me", "you"])
+TIMES = st.sampled_from([1.0, 2.5, 3.0])
+ROWS = st.builds(
+    lambda name, home, created, end: replace(
+        row(name, created) if end is None else ended(name, created, end), home=home
+    ),
+    NAMES,
+    HOMES,
+    TIMES,
+    st.sampled_from([None, "Completed", "Failed"]),
+)
+CHANGES = st.one_of(
+    st.tuples(st.just("put"), st.lists(ROWS, max_size=3), st.lists(NAMES, max_size=1)),
+    st.tuples(st.just("claim"), NAMES, HOMES, st.sampled_from(["d1", "d2"]), TIMES),
+    st.tuples(st.just("release"), NAMES, st.sampled_from(["d1", "d2"])),
+    st.tuples(st.just("ask_to_stop"), NAMES, TIMES),
+    st.tuples(st.just("clear")),
+)
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(changes=st.lists(CHANGES, max_size=12))
+def test_after_any_changes_all_databases_agree(changes, both: list[Index]):
+    for index in both:
+        index._database.write(("DELETE FROM jobs", [()]))
+    for method, *values in changes:
+        first, second = (getattr(index, method)(*values) for index in both)
+        assert first == second, method
+    first, second = (everything(index) for index in both)
+    assert first == second
+
+
+@pytest.fixture(scope="module")
+def both(
+    tmp_path_factory: pytest.TempPathFactory, shared_postgres: PostgresServer
+) -> Iterator[list[Index]]:
+    database = Postgres(shared_postgres.url_of(shared_postgres.make_database()))
+    with opened(tmp_path_factory.mktemp("index") / "file") as file, closing(database):
+        yield [file, Index(database)]
+
+
+def everything(index: Index) -> list[object]:
+    return [
+        *(index.page(Page(order=order, limit=None)) for order in Order),
+        *(index.finished(home) for home in (None, "me", "you")),
+        *(index.unfinished(home) for home in (None, "me", "you")),
+        *(index.claims(home) for home in ("", "me", "you")),
+        *(index.asked_to_stop(home) for home in ("", "me", "you")),
+    ]

@@ -1,14 +1,17 @@
 """Two homes and one database: a name is one job's, and everybody sees every job."""
 
+import itertools
 import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +30,7 @@ from trackside.errors import (
     JobNotFound,
     StorageError,
 )
-from trackside.jobs.index import Page
+from trackside.jobs.index import Order, Page
 from trackside.jobs.jobs import Jobs
 from trackside.jobs.placing import locked
 from trackside.layout import JobFolder
@@ -305,7 +308,7 @@ def test_without_the_database_jobs_of_this_home_go_on_and_rows_catch_up(
     assert here.name_in_any_case("RUNS") == "runs"
     assert sorted(os.listdir(here.settings.layout.jobs)) == ["ends", "runs"]
     mortal.start()
-    until(lambda: (here.refresh(), told_without_error(there))[1].get("ends") == "Completed")
+    until(lambda: refreshed(here) and told_without_error(there).get("ends") == "Completed")
     assert listed(there) == {"runs": "InProgress", "ends": "Completed"}
     submit(here, spec(shared, "new"))
 
@@ -326,7 +329,7 @@ def test_a_job_accepted_as_the_database_dies_is_told_when_it_is_back(
     mortal.kill()
     here.refresh("job-1")
     mortal.start()
-    until(lambda: (here.refresh(), told_without_error(there))[1])
+    until(lambda: refreshed(here))
     assert listed(there) == {"job-1": "InProgress"}
     assert claims(url) == []
 
@@ -394,3 +397,55 @@ def test_a_line_that_is_stored_in_part_is_told_when_it_is_whole(here, there, sha
     assert told() == b"one\n"
     store.put(chunk_name(1, len(first)), encode(rest, len(first), [], 6.0))
     assert told() == first + rest
+
+
+def test_names_and_rows_are_right_after_a_database_that_died_again_and_again(
+    join, mortal: PostgresServer, shared
+):
+    """Whoever was told to try again gets the name; nobody else does, and no claim is left."""
+    url = mortal.url_of(mortal.make_database())
+    homes = [join("here", url), join("there", url)]
+    created: list[str] = []
+    refused: list[str] = []
+    done = threading.Event()
+
+    def create(number: int) -> None:
+        for count in itertools.count():
+            name = f"job-{number}-{count}"
+            while name not in created and not done.is_set():
+                try:
+                    submit(homes[number % 2], spec(shared, name))
+                    created.append(name)
+                except DatabaseUnreachable:
+                    refused.append(name)
+            if done.is_set():
+                return
+
+    with ThreadPoolExecutor(4) as threads:
+        running = [threads.submit(create, number) for number in range(4)]
+        for _ in range(4):
+            wait_for_more(created)
+            mortal.kill()
+            wait_for_more(refused)
+            mortal.start()
+        wait_for_more(created)
+        done.set()
+        for each in running:
+            each.result(60)
+    for jobs in homes:
+        until(partial(refreshed, jobs))
+    rows = homes[0].page(Page(order=Order.NAME, descending=False, limit=None))
+    assert [row.name for row in rows] == sorted(created)
+    assert claims(url) == []
+    for name in created:
+        assert [folder(jobs, name).exists() for jobs in homes].count(True) == 1
+
+
+def wait_for_more(names: list[str]) -> None:
+    before = len(names)
+    until(lambda: len(names) > before)
+
+
+def refreshed(jobs: Jobs) -> bool:
+    jobs.refresh()
+    return bool(told_without_error(jobs))
