@@ -23,6 +23,7 @@ from tests.postgres_server import PostgresServer
 from tests.waiting import until
 from trackside import processes
 from trackside.errors import (
+    DatabaseError,
     DatabaseUnreachable,
     InputError,
     JobElsewhere,
@@ -316,7 +317,7 @@ def test_without_the_database_jobs_of_this_home_go_on_and_rows_catch_up(
 def told_without_error(jobs: Jobs) -> dict[str, str]:
     try:
         return listed(jobs)
-    except DatabaseUnreachable:
+    except DatabaseError:
         return {}
 
 
@@ -449,3 +450,27 @@ def wait_for_more(names: list[str]) -> None:
 def refreshed(jobs: Jobs) -> bool:
     jobs.refresh()
     return bool(told_without_error(jobs))
+
+
+def test_a_database_that_comes_back_empty_is_filled_again(here, there, shared, database):
+    submit(here, spec(shared))
+    run_to_end(here)
+    here.refresh()
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute("DROP SCHEMA trackside CASCADE")
+    until(lambda: refreshed(here))
+    assert listed(there) == {"job-1": "Completed"}
+
+
+def test_without_the_database_a_job_that_is_only_in_storage_can_still_be_read(
+    join, mortal: PostgresServer, shared
+):
+    here = join("here", mortal.url_of(mortal.make_database()))
+    submit(here, spec(shared))
+    run_to_end(here)
+    here.refresh()
+    shutil.rmtree(folder(here, "job-1"))
+    mortal.kill()
+    assert here.describe("job-1")["TrainingJobStatus"] == "Completed"
+    with pytest.raises(DatabaseUnreachable):
+        here.describe("job-2")
