@@ -259,6 +259,8 @@ def test_history_told_from_a_row_agrees_with_it(index: Index):
     found = index.find("x")
     assert found is not None
     assert JobSummary.of("x", found.output, found.history) == found
+    waits = row("w", secondary="Pending")
+    assert [each.secondary for each in waits.history.transitions] == ["Pending"]
     assert JobSummary.of("y", "o", ended("y").history) == replace(ended("y"), output="o")
 
 

@@ -199,8 +199,9 @@ def test_two_servers_share_names_listings_and_the_word_to_stop(
     first, second = serve("first", database), serve("second", database)
     here, there = first.client(), second.client()
     here.create_training_job(**job())
+    elsewhere = {"S3OutputPath": job()["OutputDataConfig"]["S3OutputPath"] + "/elsewhere"}
     with pytest.raises(ClientError, match="already exists") as caught:
-        there.create_training_job(**job())
+        there.create_training_job(**{**job(), "OutputDataConfig": elsewhere})
     assert caught.value.response["Error"]["Code"] == "ResourceInUse"
     until(lambda: status(here) == "Training", seconds=40)
     until(lambda: status(there) == "Training")

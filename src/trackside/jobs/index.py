@@ -6,8 +6,9 @@ and a connection each. A row holds nothing that the jobs' folders and object sto
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from dataclasses import astuple, dataclass, fields
+from dataclasses import dataclass, fields
 from enum import Enum
+from operator import attrgetter
 from typing import Any
 
 from trackside.journal import History, Transition
@@ -68,10 +69,11 @@ class JobSummary:
     @property
     def history(self) -> History:
         """As much of the journal as a row knows: moves in between, messages and notes are not."""
-        moves = [(Secondary.STARTING, self.created)]
+        present = Secondary(self.secondary)
+        first = present if self.modified == self.created else Secondary.STARTING
+        moves = [(first, self.created)]
         if self.training_started is not None:
             moves.append((Secondary.DOWNLOADING, self.training_started))
-        present = Secondary(self.secondary)
         if moves[-1][0] is not present:
             moves.append((present, self.modified))
         ends = [*(start for _, start in moves[1:]), self.ended]
@@ -128,6 +130,7 @@ _CONDITIONS = {
 _AFTER_ALL_LETTERS = "~"
 """Sorts behind whatever a job's name may hold."""
 _COLUMNS = ", ".join(field.name for field in fields(JobSummary))
+_values = attrgetter(*(field.name for field in fields(JobSummary)))
 _KEPT = tuple(field.name for field in fields(JobSummary) if field.name != "name")
 _JOBS = f"SELECT {_COLUMNS} FROM jobs WHERE claim IS NULL"
 _NAMES = "SELECT name FROM jobs WHERE claim IS NULL"
@@ -205,7 +208,7 @@ class Index:
         """All in one transaction. An ended job's row is never overwritten by an older state, nor
         one of another home."""
         self._database.write(
-            (_PUT, [astuple(row) for row in rows]),
+            (_PUT, [_values(row) for row in rows]),
             ("DELETE FROM jobs WHERE name = ?", [(name,) for name in forget]),
         )
 

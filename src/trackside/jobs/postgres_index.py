@@ -154,7 +154,6 @@ class Postgres(Database):
             self._url,
             connect_timeout=CONNECT_SECONDS,
             autocommit=True,
-            prepare_threshold=None,
             application_name="trackside",
         )
         try:

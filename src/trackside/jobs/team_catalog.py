@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from functools import cached_property
+from operator import attrgetter
 from threading import Lock
 
 from trackside import durable
@@ -195,6 +196,7 @@ class TeamCatalog:
         news = [row for name, row in rows.items() if name not in finished]
         news += [row for row in lost.values() if row is not None]
         self._tell(news, forget=[name for name, row in lost.items() if row is None])
+        self._told = {name: row for name, row in self._told.items() if not row.is_final}
         self._num_outages_seen = num_outages
         self._compare_at = time.monotonic() + _COMPARE_SECONDS
 
@@ -202,6 +204,7 @@ class TeamCatalog:
         here = self._local.folder_names()
         owned = (replace(row, home=self.identity if row.name in here else "") for row in rows)
         news = [row for row in owned if row != self._told.get(row.name)]
+        news.sort(key=attrgetter("name"))  # two homes that lock the same rows do so in one order
         gone = [*forget]
         for start in range(0, max(len(news), len(gone)), _ROWS_AT_ONCE):
             end = start + _ROWS_AT_ONCE
