@@ -107,15 +107,16 @@ def faulty(s3_server: S3Server) -> Iterator[FaultProxy]:
 
 @pytest.fixture(scope="session")
 def shared_postgres() -> Iterator[PostgresServer]:
-    """One per test process, which every test leaves running; each makes a database of its own."""
+    """One per test process, which every test leaves running."""
     with postgres_server() as server:
         yield server
 
 
 @pytest.fixture
 def database(shared_postgres: PostgresServer) -> str:
-    """Where an empty database is, one for each test."""
-    return shared_postgres.url_of(shared_postgres.make_database())
+    """Where an empty database is."""
+    shared_postgres.empty()
+    return shared_postgres.url
 
 
 @pytest.fixture(scope="module")

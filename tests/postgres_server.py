@@ -24,7 +24,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 class PostgresServer:
-    """`url` leads to a database that is there already and empty; `make_database` makes more."""
+    """`url` leads to a database that is there; `make_database` makes more, which takes time."""
 
     def __init__(self, programs: Path, folder: Path, user: str | None) -> None:
         self._programs = programs
@@ -47,6 +47,10 @@ class PostgresServer:
 
     def url_of(self, database: str, *, port: int | None = None, password: str = PASSWORD) -> str:
         return f"postgresql://{USER}:{password}@127.0.0.1:{port or self.port}/{database}"
+
+    def empty(self) -> None:
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            connection.execute("DROP SCHEMA IF EXISTS trackside CASCADE")
 
     def make_database(self) -> str:
         name = f"test_{uuid.uuid4().hex[:12]}"

@@ -7,10 +7,9 @@ from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.postgres_server import PostgresServer
 from trackside.jobs.index import Index, JobSummary, Order, Page
 from trackside.jobs.postgres_index import Postgres
 from trackside.jobs.sqlite_index import opened
@@ -285,7 +284,12 @@ CHANGES = st.one_of(
 )
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(
+    max_examples=60,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],  # each example empties them
+)
 @given(changes=st.lists(CHANGES, max_size=12))
 def test_after_any_changes_all_databases_agree(changes, both: list[Index]):
     for index in both:
@@ -297,13 +301,10 @@ def test_after_any_changes_all_databases_agree(changes, both: list[Index]):
     assert first == second
 
 
-@pytest.fixture(scope="module")
-def both(
-    tmp_path_factory: pytest.TempPathFactory, shared_postgres: PostgresServer
-) -> Iterator[list[Index]]:
-    database = Postgres(shared_postgres.url_of(shared_postgres.make_database()))
-    with opened(tmp_path_factory.mktemp("index") / "file") as file, closing(database):
-        yield [file, Index(database)]
+@pytest.fixture
+def both(tmp_path: Path, database: str) -> Iterator[list[Index]]:
+    with opened(tmp_path / "file") as file, closing(Postgres(database)) as postgres:
+        yield [file, Index(postgres)]
 
 
 def everything(index: Index) -> list[object]:

@@ -219,8 +219,8 @@ def test_a_half_dead_connection_holds_up_nobody_who_does_not_need_it(
     serve: Serve, shared_postgres: PostgresServer, job, go: Path
 ):
     with TcpProxy(shared_postgres.port) as proxy:
-        name = shared_postgres.make_database()
-        server = serve("home", shared_postgres.url_of(name, port=proxy.port))
+        shared_postgres.empty()
+        server = serve("home", shared_postgres.url_of("postgres", port=proxy.port))
         client = server.client()
         client.create_training_job(**job())
         proxy.hang()

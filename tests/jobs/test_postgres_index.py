@@ -37,7 +37,8 @@ def proxy(shared_postgres: PostgresServer) -> Iterator[TcpProxy]:
 
 @pytest.fixture
 def behind(proxy: TcpProxy, shared_postgres: PostgresServer) -> Iterator[Postgres]:
-    database = Postgres(shared_postgres.url_of(shared_postgres.make_database(), port=proxy.port))
+    shared_postgres.empty()
+    database = Postgres(shared_postgres.url_of("postgres", port=proxy.port))
     yield database
     database.close()
 
