@@ -291,7 +291,7 @@ def test_a_wrong_password_ends_the_start_with_the_host_and_without_the_password(
     [
         (["--database", "mysql://a:secret-1@b/c"], {}, "postgresql://USER:PASSWORD@HOST"),
         (["--storage", "/mnt/disk"], {}, "is no object store"),
-        (["--storage", "s3://bucket"], {"TRACKSIDE_S3": "embedded"}, "no store that a team"),
+        (["--storage", "s3://bucket"], {"TRACKSIDE_S3": "embedded"}, "exclude each other"),
     ],
 )
 def test_settings_that_contradict_end_the_start(

@@ -95,19 +95,12 @@ def keep_to_configured_store(own_url: str) -> None:
 
     The one that the environment names, or AWS itself.
     """
-    access = s3_access()
-    if access is None and os.environ.get("TRACKSIDE_S3") == "embedded":
-        raise InvalidSetting(
-            "TRACKSIDE_S3 = 'embedded' means the buckets under TRACKSIDE_HOME, which are no store "
-            "that a team shares. Unset it, or start the server without a storage."
-        )
-    if access is None:
-        os.environ["TRACKSIDE_S3"] = "aws"
-    elif access.endpoint == own_url:
+    if store_access(os.environ).endpoint == own_url:
         raise InvalidSetting(
             f"The S3 endpoint {own_url!r} is this server itself. Start it in a shell without what "
             "`trackside env` sets, and with AWS_ENDPOINT_URL_S3 for the store behind it."
         )
+    os.environ["TRACKSIDE_S3"] = "aws"  # which means the endpoint, where there is one
 
 
 @dataclass(frozen=True, slots=True)
