@@ -256,7 +256,7 @@ def test_a_server_that_starts_before_its_database_waits_for_it(
     with ThreadPoolExecutor(1) as thread:
         started = thread.submit(serve, "home", url)
         log = tmp_path / "home.log"
-        until(lambda: log.exists() and "Waiting for it" in log.read_text())
+        until(lambda: log.exists() and "waiting for the database" in log.read_text())
         assert f"127.0.0.1:{mortal.port}" in log.read_text()
         assert PASSWORD not in log.read_text()
         mortal.start()

@@ -14,9 +14,10 @@ from tests.postgres_server import PASSWORD, PostgresServer
 from tests.tcp_proxy import TcpProxy
 from tests.waiting import until
 from trackside.errors import DatabaseError, DatabaseRefused, DatabaseUnreachable, InvalidSetting
-from trackside.jobs import postgres_index, sqlite_index
+from trackside.jobs import postgres_schema, sqlite_index
 from trackside.jobs.index import Index, JobSummary, Page
-from trackside.jobs.postgres_index import ANSWER_SECONDS, MIGRATIONS, Postgres, address_of
+from trackside.jobs.postgres_index import ANSWER_SECONDS, Postgres, address_of
+from trackside.jobs.postgres_schema import MIGRATIONS
 from trackside.jobs.sqlite_index import opened
 
 ROW = JobSummary("x", "s3://out", "InProgress", "Starting", 1.0, 1.0)
@@ -144,7 +145,7 @@ def test_the_database_of_a_server_that_starts_early_is_waited_for(
     mortal.kill()
     waiting = threading.Thread(target=database.wait_until_there)
     waiting.start()
-    until(lambda: "Waiting for it" in caplog.text)
+    until(lambda: "waiting for the database" in caplog.text)
     mortal.start()
     waiting.join(20)
     assert not waiting.is_alive()
@@ -223,9 +224,9 @@ def test_a_database_of_each_earlier_version_is_brought_forward(
     database: str, version: int, monkeypatch: pytest.MonkeyPatch
 ):
     with monkeypatch.context() as earlier:
-        earlier.setattr(postgres_index, "MIGRATIONS", MIGRATIONS[:version])
+        earlier.setattr(postgres_schema, "MIGRATIONS", MIGRATIONS[:version])
         with psycopg.connect(database, autocommit=True) as connection:
-            postgres_index.migrate(connection, "here")
+            postgres_schema.migrate(connection, "here")
     index = Index(postgres := Postgres(database))
     index.put([ROW])
     assert index.find("x") == ROW

@@ -17,6 +17,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from trackside.errors import DatabaseError, DatabaseRefused, DatabaseUnreachable, InvalidSetting
 from trackside.jobs.index import Change, Database
+from trackside.jobs.postgres_schema import migrate
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -33,33 +34,6 @@ _FINAL_WORDS = re.compile(
     r"FATAL: (?!.*(starting up|shutting down|not yet accepting|recovery|too many|slots|terminat))"
     r"|Name or service not known|nodename nor servname"
 )
-_MIGRATION_LOCK = 0x7472_6163_6B73
-"""An advisory lock of our own: of several servers that start together one migrates."""
-
-MIGRATIONS = (
-    """
-    CREATE TABLE jobs (
-        name TEXT COLLATE "C" PRIMARY KEY,
-        output TEXT NOT NULL,
-        status TEXT COLLATE "C" NOT NULL,
-        secondary TEXT NOT NULL,
-        created DOUBLE PRECISION NOT NULL,
-        modified DOUBLE PRECISION NOT NULL,
-        training_started DOUBLE PRECISION,
-        ended DOUBLE PRECISION,
-        attempt INTEGER NOT NULL DEFAULT 1,
-        home TEXT NOT NULL DEFAULT '',
-        claim TEXT,
-        stop_asked DOUBLE PRECISION
-    );
-    CREATE INDEX jobs_by_creation ON jobs (created, name);
-    CREATE INDEX jobs_by_status ON jobs (status, created, name);
-    CREATE INDEX jobs_by_modification ON jobs (modified, name);
-    CREATE INDEX jobs_by_lower_name ON jobs (lower(name) COLLATE "C");
-    CREATE INDEX jobs_unfinished ON jobs (home) WHERE ended IS NULL;
-    """,
-)
-"""Each brings the schema one version further. Never edited, only added to."""
 
 
 class Postgres(Database):
@@ -98,14 +72,14 @@ class Postgres(Database):
 
     def wait_until_there(self) -> None:
         """For a server that starts beside its database. `DatabaseRefused` needs a person."""
-        tell_at = time.monotonic() + _PATIENCE_LOG_SECONDS
+        tell_at = time.monotonic()
         while True:
             try:
                 self.read("SELECT 1")
                 return
             except DatabaseUnreachable as error:
-                if time.monotonic() > tell_at:
-                    logger.warning("still waiting: %s", error)
+                if time.monotonic() >= tell_at:
+                    logger.warning("waiting for the database %s: %s", self.address, error.reason)
                     tell_at += _PATIENCE_LOG_SECONDS
             time.sleep(_RETRY_SECONDS)
 
@@ -198,7 +172,7 @@ class Postgres(Database):
         if failure is not None:
             self.close()
         if failure is not None and before is None:
-            logger.warning("%s Waiting for it; jobs go on.", failure)
+            logger.warning("%s Jobs go on without it.", failure)
         if failure is None and before is not None:
             logger.warning("the database %s answers again", self.address)
 
@@ -246,39 +220,6 @@ def address_of(url: str) -> str:
     user = f"{parts['user']}@" if parts.get("user") else ""
     host = f"{parts.get('host') or 'localhost'}:{parts.get('port') or 5432}"
     return f"{user}{host}/{parts.get('dbname') or parts.get('user') or ''}"
-
-
-def migrate(connection: psycopg.Connection[Any], address: str) -> None:
-    """Make the schema `trackside`, or bring it to the newest version."""
-    if _version(connection) == len(MIGRATIONS):
-        return
-    with connection.transaction():
-        connection.execute("SELECT pg_advisory_xact_lock(%s)", (_MIGRATION_LOCK,))
-        version = _version(connection)  # another server may have been faster
-        if version > len(MIGRATIONS):
-            raise DatabaseRefused(
-                address,
-                f"its format {version} is of a newer Trackside; this one knows {len(MIGRATIONS)}",
-            )
-        if version == 0:
-            connection.execute("CREATE SCHEMA IF NOT EXISTS trackside")
-            connection.execute("SET LOCAL search_path TO trackside")
-            connection.execute("CREATE TABLE IF NOT EXISTS schema_version (number INTEGER)")
-        for script in MIGRATIONS[version:]:
-            connection.execute(_own(script))
-        connection.execute("DELETE FROM schema_version")
-        connection.execute("INSERT INTO schema_version VALUES (%s)", (len(MIGRATIONS),))
-
-
-def _version(connection: psycopg.Connection[Any]) -> int:
-    # to_regclass() would answer from a cache that another server's migration has not reached yet.
-    found = connection.execute(
-        "SELECT 1 FROM pg_tables WHERE schemaname = 'trackside' AND tablename = 'schema_version'"
-    ).fetchone()
-    if found is None:
-        return 0
-    row = connection.execute("SELECT number FROM trackside.schema_version").fetchone()
-    return 0 if row is None else int(row[0])
 
 
 def _own(sql: str) -> LiteralString:
