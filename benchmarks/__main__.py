@@ -23,6 +23,7 @@ NAMES = (
     "rules_cost",
     "s3_serve",
     "api",
+    "queue",
 )
 
 

@@ -1,9 +1,11 @@
 """The service against moto's server, which answers the same calls and runs nothing: requests per
-second and the slowest hundredth, with 10,000 jobs in the store.
+second and the slowest hundredth, with 10,000 jobs in the store. Also, a page of a listing among
+100,000 jobs, and how much later than an embedded run a job of the server begins.
 
 Requests are signed beforehand and sent over plain sockets, so that the client costs next to
-nothing. Ours verifies each signature and reads each job from its folder; its supervisors are a
-program that ends at once. `python -m benchmarks.api HOME` is the server that is measured.
+nothing. Ours verifies each signature, reads each job from its folder, and has a new one on disk
+before it answers; nothing is scheduled meanwhile, as moto does nothing either.
+`python -m benchmarks.api HOME` is the server that is measured.
 """
 
 import json
@@ -17,6 +19,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from botocore.auth import SigV4Auth
@@ -24,6 +27,7 @@ from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
 from benchmarks.report import Comparison, Target
+from benchmarks.running_server import running_server
 from trackside.api.keys import AccessKeys, Rights
 from trackside.api.server import listen, make_server
 from trackside.api.services import Services
@@ -36,6 +40,15 @@ from trackside.status import Secondary
 
 MOTO = "moto's server"
 CONNECTIONS = 8
+_FLAT = 1.5
+"""How many times as long a page may take among a hundred times as many jobs."""
+_MOST_LATER_MS = 300
+_FILTERS: dict[str, dict[str, Any]] = {
+    "the newest": {},
+    "by status": {"StatusEquals": "Completed"},
+    "by time": {"CreationTimeAfter": 1e9, "SortOrder": "Ascending"},
+    "by a part of the name": {"NameContains": "7", "SortBy": "Name"},
+}
 _MOTO_SERVER = (
     "import logging, sys; logging.disable(logging.CRITICAL)\n"
     "from moto.server import ThreadedMotoServer\n"
@@ -110,11 +123,76 @@ def run(quick: bool = False) -> list[Comparison]:
     for name, server in (("trackside", our_server), (MOTO, moto_server)):
         with server(count) as target:
             figures[name] = _measured(target, count, num_requests)
-    return [
+    compared = [
         comparison
         for operation in figures["trackside"]
         for comparison in _compared(operation, count, figures)
     ]
+    return [*compared, *listings(quick), first_line(5 if quick else 21)]
+
+
+def listings(quick: bool) -> list[Comparison]:
+    """A page among many jobs, and among few."""
+    few, many = 1_000, 10_000 if quick else 100_000
+    figures: dict[int, dict[str, float]] = {}
+    for count in (few, many):
+        with our_server(count) as target:
+            figures[count] = {
+                title: _median(target, {"MaxResults": 10, **filters})
+                for title, filters in _FILTERS.items()
+            }
+    peer = f"among {few:,} jobs"
+    return [
+        Comparison(
+            f"ListTrainingJobs, a page of ten among {many:,} jobs, {title}",
+            "ms",
+            {"trackside": figures[many][title], peer: figures[few][title]},
+            targets=(Target(peer, 1 / _FLAT),),
+            notes=("Medians of requests one after the other.",),
+        )
+        for title in _FILTERS
+    ]
+
+
+def _median(target: Measured, given: dict[str, Any], num_requests: int = 200) -> float:
+    client = Client(target.port)
+    taken = []
+    for _ in range(num_requests):
+        request = target.signed("ListTrainingJobs", given)
+        began = time.perf_counter()
+        client.send(request)
+        taken.append((time.perf_counter() - began) * 1000)
+    return statistics.median(taken)
+
+
+def first_line(num_runs: int) -> Comparison:
+    """By turns, so that a busy moment of the machine hits both."""
+    served, embedded = [], []
+    with tempfile.TemporaryDirectory() as folder, running_server(Path(folder)) as server:
+        jobs = Jobs(server.settings, environment())
+        for turn in range(num_runs + 1):
+            began = time.time_ns()
+            server.create(f"served-{turn}")
+            took = server.first_line(f"served-{turn}", began)
+            began = time.time_ns()
+            jobs.submit(JobSpec.from_request(server.request(f"embedded-{turn}")))
+            took_embedded = server.first_line(f"embedded-{turn}", began)
+            if turn:  # the first ones fill the caches
+                served.append(took)
+                embedded.append(took_embedded)
+    peer = f"embedded, and {_MOST_LATER_MS} ms"
+    figures = {
+        "trackside": statistics.median(served),
+        "embedded": statistics.median(embedded),
+        peer: statistics.median(embedded) + _MOST_LATER_MS,
+    }
+    return Comparison(
+        "From CreateTrainingJob to the script's first line",
+        "ms",
+        figures,
+        targets=(Target(peer, 1.0),),
+        notes=(f"Medians of {num_runs} jobs each, on an idle server.",),
+    )
 
 
 @contextmanager

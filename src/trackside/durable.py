@@ -21,6 +21,15 @@ def write_bytes(path: Path, data: bytes) -> None:
     giving_up_ballast(path, lambda: _write(path, data))
 
 
+def create(path: Path, data: bytes) -> None:
+    """A new file in a folder that nobody else sees yet: synced, under its name at once. Sync the
+    folder when all of them are there."""
+    with open(path, "xb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
 def giving_up_ballast(path: Path, action: Callable[[], None]) -> None:
     """Do it; on a full disk drop the ballast that a folder above `path` holds, and try again."""
     try:

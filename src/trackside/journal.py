@@ -19,6 +19,9 @@ from trackside import durable
 from trackside.errors import JobNotFound
 from trackside.status import FIRST, MESSAGES, Secondary, State, Status, can_follow
 
+SUBMITTED = "submitted"
+"""The note of who submitted a job that came through a server."""
+
 
 @dataclass(frozen=True, slots=True)
 class Transition:
@@ -76,8 +79,31 @@ class Journal:
         self.path.touch(exist_ok=False)
         return self._append(_line("status", secondary=FIRST.secondary, message=message))
 
+    def open_queued(self, message: str, **who: Any) -> History:
+        """As `open`, for a job that waits: with a note of who submitted it, and `Pending`.
+
+        All at once, for a folder that nobody else sees yet.
+        """
+        opening = (
+            _line("status", secondary=FIRST.secondary),
+            _line("note", what=SUBMITTED, **who),
+            _line("status", secondary=Secondary.PENDING, message=message),
+        )
+        now = time.time()
+        events = [{**event, "seq": seq, "time": now} for seq, event in enumerate(opening, 1)]
+        durable.create(self.path, b"".join(map(_encoded, events)))
+        return fold(events)
+
     def read(self) -> History:
         return fold(self._events())
+
+    def look(self) -> tuple[int, int]:
+        """Differs whenever the journal has changed: far cheaper than to read it."""
+        try:
+            status = os.stat(self.path)
+        except FileNotFoundError:
+            raise JobNotFound(self.path.parent.name) from None
+        return status.st_size, status.st_mtime_ns
 
     def move(
         self,
@@ -91,10 +117,14 @@ class Journal:
         event = _line("status", secondary=to, message=message, reason=reason, attempt=attempt)
         return self._append(event)
 
-    def try_move(self, to: Secondary, **details: Any) -> History:
+    def try_move(
+        self, to: Secondary, *, only_from: Secondary | None = None, **details: Any
+    ) -> History:
         """Make the move if it may follow now; either way return where the job stands."""
         with self._locked() as descriptor:
             history = fold(self._events())
+            if only_from not in (None, history.state.secondary):
+                return history
             if not can_follow(history.state, to):
                 return history
             return self._write(descriptor, history, _line("status", secondary=to, **details))
@@ -121,7 +151,7 @@ class Journal:
         # The wall clock may jump back; the order of a journal never does.
         event["time"] = max(time.time(), history.modified if history else 0.0)
         after = _fold_one(history, event)
-        line = json.dumps(event, separators=(",", ":")).encode() + b"\n"
+        line = _encoded(event)
         durable.giving_up_ballast(self.path, lambda: self._write_line(descriptor, line))
         return after
 
@@ -175,6 +205,10 @@ def fold(events: list[dict[str, Any]]) -> History:
 
 def _line(kind: str, **details: Any) -> dict[str, Any]:
     return {"kind": kind, **{key: value for key, value in details.items() if value is not None}}
+
+
+def _encoded(event: dict[str, Any]) -> bytes:
+    return json.dumps(event, separators=(",", ":")).encode() + b"\n"
 
 
 def _fold_one(history: History | None, event: dict[str, Any]) -> History:

@@ -4,6 +4,7 @@ Submitter, supervisor, sandbox and readers agree through this module and nothing
 """
 
 import re
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +15,8 @@ ML = "/opt/ml"
 """Where the script believes it is."""
 CURVES_FOLDER = "tensorboard-output"
 """A job's own below the TensorBoard location."""
+_GRAIN_NS = 100_000_000
+"""Within which a file system may give two changes the same time."""
 
 
 def sandbox_nonce(nonce: str, attempt: int) -> str:
@@ -57,6 +60,17 @@ class Home:
     def server(self) -> "ServerFolder":
         return ServerFolder(self.root / "server")
 
+    def jobs_changed_at(self) -> int | None:
+        """When a job's folder last came or went, in nanoseconds: equal when none has since.
+
+        None while that may happen again within the clock's grain.
+        """
+        try:
+            changed_at = self.jobs.stat().st_mtime_ns
+        except FileNotFoundError:
+            return None
+        return changed_at if abs(time.time_ns() - changed_at) > _GRAIN_NS else None
+
     def job(self, name: str) -> "JobFolder":
         return JobFolder(self.jobs / name)
 
@@ -76,6 +90,11 @@ class ServerFolder:
     def identity(self) -> Path:
         """What this home is called among those that share a database."""
         return self.root / "identity.json"
+
+    @property
+    def scheduler_lock(self) -> Path:
+        """Held by the one server that starts the jobs which wait; says who that is."""
+        return self.root / "scheduler.lock"
 
     @property
     def sdk_config(self) -> Path:

@@ -11,6 +11,8 @@ from typing import Any, TypeVar, cast
 from trackside.errors import Violation
 
 T = TypeVar("T")
+_found: "dict[type, list[tuple[Field[Any], Member]]]" = {}
+"""Members by class, looked for once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +93,10 @@ def write(record: Any) -> dict[str, Any]:
 
 
 def _members(cls: type) -> list[tuple[Field[Any], Member]]:
-    return [(f, f.metadata["member"]) for f in fields(cast(Any, cls)) if "member" in f.metadata]
+    if cls not in _found:
+        declared = fields(cast(Any, cls))
+        _found[cls] = [(f, f.metadata["member"]) for f in declared if "member" in f.metadata]
+    return _found[cls]
 
 
 def _dig(data: Mapping[str, Any], path: str) -> Any:

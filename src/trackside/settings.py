@@ -41,6 +41,7 @@ _CHOICES = {
     "TRACKSIDE_SMTP_SECURITY": ("starttls", "tls", "none"),
 }
 _SIZES = ("TRACKSIDE_RULE_MEMORY_GB",)
+_COUNTS = ("TRACKSIDE_JOBS_PER_KEY",)
 
 
 def _setting(variable: str, default: Any, *, is_secret: bool = False) -> Any:
@@ -68,6 +69,10 @@ class Settings:
     """The interpreter that runs scripts; the one Trackside runs in when empty."""
     images: str = _setting("TRACKSIDE_IMAGES", "")
     """PATTERN=PROGRAM,…: which interpreter stands for which training image."""
+    capacity: str = _setting("TRACKSIDE_CAPACITY", "")
+    """cores=N,memory_gb=N,gpus=N: what a server's jobs may use; the machine's when empty."""
+    jobs_per_key: int = _setting("TRACKSIDE_JOBS_PER_KEY", 0)
+    """How many jobs of an access key run at a time, unless it has its own limit; 0 is any."""
     rule_step_seconds: float = _setting("TRACKSIDE_RULE_STEP_SECONDS", 60.0)
     """How long a rule of the user's may take for one step."""
     rule_memory_gb: float = _setting("TRACKSIDE_RULE_MEMORY_GB", 2.0)
@@ -118,18 +123,24 @@ class Settings:
 
 
 def _convert(variable: str, text: str, default: Any) -> Any:
-    unit = "gigabytes" if variable in _SIZES else "seconds"
+    unit = _unit(variable)
     try:
         value = type(default)(text)
     except ValueError:
         raise InvalidSetting(f"{variable} = {text!r} is not a number. Give {unit}.") from None
-    if isinstance(value, float) and not value >= 0:  # also what is no number
-        kind = "size" if variable in _SIZES else "length of time"
+    if isinstance(value, float | int) and not value >= 0:  # also what is no number
+        kind = {"gigabytes": "size", "a count": "count"}.get(unit, "length of time")
         raise InvalidSetting(f"{variable} = {text!r} is no {kind}. Give {unit} from 0 on.")
     choices = _CHOICES.get(variable)
     if choices and text not in choices:
         raise InvalidSetting(f"{variable} = {text!r} is not one of {', '.join(choices)}.")
     return Path(text) if isinstance(default, Path) else value
+
+
+def _unit(variable: str) -> str:
+    if variable in _COUNTS:
+        return "a count"
+    return "gigabytes" if variable in _SIZES else "seconds"
 
 
 def environment() -> dict[str, str]:

@@ -20,6 +20,10 @@ _LOCATION = r"(s3|gs|az|file)://.*|[^:]+|[A-Za-z]:[\\/].*"
 _LOCATION_SAYS = "an s3://, gs://, az:// or file:// location, or a path on this machine"
 _INPUT_MODES = ("File", "FastFile", "Pipe")
 
+PRIORITY_TAG = "trackside:priority"
+"""Stands for the option, for clients that can send no other member than AWS has."""
+_PRIORITY = r"0|-?(1000|[1-9]\d{0,2})"
+
 BUILT_IN_RULES = "sagemaker-debugger-rules"
 CUSTOM_RULES = "sagemaker-debugger-rule-evaluator"
 """Evaluator images are known by their repository: registry and tag differ from region to region."""
@@ -231,6 +235,12 @@ class Options:
     """The interpreter that runs the script; the supervisor's own when not given."""
     grace_seconds: int = member("GraceSeconds", int, default=120, least=0, most=86400)
     """Between SIGTERM and SIGKILL when a job is stopped."""
+    cores: int | None = member("Cores", int, default=None, least=1)
+    """What each host needs of a server's machine; what is not given goes by the instance type."""
+    memory_gb: int | None = member("MemoryGB", int, default=None, least=0)
+    gpus: int | None = member("GPUs", int, default=None, least=0)
+    priority: int | None = member("Priority", int, default=None, least=-1000, most=1000)
+    """Which of the jobs that wait comes first: the greater. 0 unless given, here or by a tag."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -328,6 +338,11 @@ def _inconsistencies(spec: JobSpec) -> Iterator[Violation]:
         ("ProfilerRuleConfigurations", spec.profiler_rules),
     ):
         yield from _unique(f"{where}.RuleConfigurationName", [rule.name for rule in rules])
+    for tag in spec.tags:
+        if tag.key == PRIORITY_TAG and not re.fullmatch(_PRIORITY, tag.value):
+            yield Violation(
+                f"Tags.{PRIORITY_TAG}", tag.value, "must be a whole number from -1000 to 1000"
+            )
     for channel in spec.inputs:
         yield from _channel_problems(channel, spec)
     yield from _metric_problems(spec)

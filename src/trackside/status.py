@@ -93,6 +93,11 @@ class State:
     def is_final(self) -> bool:
         return self.status.is_final
 
+    @property
+    def is_queued(self) -> bool:
+        """Waits for a server to start it; nothing of it runs."""
+        return self.secondary is Secondary.PENDING and self.status is Status.IN_PROGRESS
+
     def after(self, move: Secondary) -> "State":
         """The state this move leads to; `MoveRefused` when it may not follow."""
         if not can_follow(self, move):

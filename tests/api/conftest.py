@@ -55,7 +55,11 @@ def server(tmp_path: Path) -> Iterator[Server]:
 def jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Jobs]:
     """With stand-ins for supervisors, on a home of its own with embedded buckets."""
     monkeypatch.setenv("TRACKSIDE_S3", "embedded")
-    settings = Settings.load({"TRACKSIDE_HOME": str(tmp_path / "home; echo 'x'")})
+    variables = {
+        "TRACKSIDE_HOME": str(tmp_path / "home; echo 'x'"),
+        "TRACKSIDE_CAPACITY": "cores=64,memory_gb=256",  # no test waits unless it is about that
+    }
+    settings = Settings.load(variables)
     environ = {**ENVIRON, "TRACKSIDE_S3": "embedded"}
     yield Jobs(settings, environ, supervisor_command=STAND_IN)
     for folder in settings.home.glob("jobs/*"):

@@ -63,3 +63,13 @@ def test_an_unknown_key_is_named(keys):
 )
 def test_higher_rights_include_lower_ones(has, needs, may):
     assert has.allow(needs) is may
+
+
+def test_a_limit_is_the_label_s_and_outlives_a_rotation(keys: AccessKeys):
+    key, _ = keys.create("ci", Rights.SUBMIT, limit=2)
+    keys.create("free", Rights.SUBMIT, limit=0)
+    keys.create("other", Rights.SUBMIT)
+    keys.rotate(key.id, 0)
+    limit_of = keys.limits(5)
+    assert [limit_of(who) for who in ("ci", "free", "other", "gone")] == [2, None, 5, 5]
+    assert keys.limits(0)("other") is None

@@ -206,6 +206,7 @@ def test_a_log_is_read_from_storage_when_the_folder_is_gone(client, jobs: Jobs, 
     name = stream_of(client)
     folder = jobs.settings.layout.job("job-1")
     until(lambda: not is_supervised(folder))
+    assert training.list_training_jobs()["TrainingJobSummaries"]  # it is in the index by now
     shutil.rmtree(folder.root)
     assert stream_of(client) == name
     events = client.get_log_events(logGroupName=GROUP, logStreamName=name)["events"]

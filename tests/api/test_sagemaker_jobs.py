@@ -11,6 +11,7 @@ from tests.api.conftest import REGION, Server
 from tests.api.training import IMAGE, ROLE, ended, refused, request
 from tests.waiting import until
 from trackside.api.keys import Rights
+from trackside.jobs.jobs import Jobs
 
 ARN = f"arn:aws:sagemaker:{REGION}:000000000000:training-job/job-1"
 
@@ -238,3 +239,49 @@ def test_a_job_of_another_process_is_listed_soon(service: Server, jobs, client):
 
     jobs.submit(make_spec("from-elsewhere"))
     until(lambda: client.list_training_jobs()["TrainingJobSummaries"])
+
+
+def test_a_job_waits_for_room_and_is_stopped_while_it_does(jobs: Jobs, service: Server):
+    client = service.client("sagemaker")
+    whole = {"InstanceType": "ml.m5.24xlarge", "InstanceCount": 1, "VolumeSizeInGB": 1}
+    for name in ("first", "second"):
+        client.create_training_job(**request(name, hyper={"hold": "1"}, ResourceConfig=whole))
+    until(lambda: status(client, "first") == "Training")
+    job = client.describe_training_job(TrainingJobName="second")
+    assert (job["TrainingJobStatus"], job["SecondaryStatus"]) == ("InProgress", "Pending")
+    waits = job["SecondaryStatusTransitions"][-1]
+    assert waits["StatusMessage"] == "Waiting for 64 cores, 256 GB of memory"
+    assert "TrainingStartTime" not in job
+    client.stop_training_job(TrainingJobName="second")
+    job = client.describe_training_job(TrainingJobName="second")
+    assert job["TrainingJobStatus"] == job["SecondaryStatus"] == "Stopped"
+    listed = client.list_training_jobs(StatusEquals="Stopped")["TrainingJobSummaries"]
+    assert [each["TrainingJobName"] for each in listed] == ["second"]
+    (jobs.settings.layout.job("first").root / "release").touch()
+    assert ended(client, "first")["TrainingJobStatus"] == "Completed"
+
+
+def test_the_limit_of_a_key_holds_its_own_jobs_back(jobs: Jobs, service: Server):
+    key, secret = service.keys.create("ci", Rights.SUBMIT, limit=1)
+    given = {"aws_access_key_id": key.id, "aws_secret_access_key": secret}
+    client = service.client("sagemaker", **given)
+    for name in ("one", "two"):
+        client.create_training_job(**request(name, hyper={"hold": "1"}))
+    service.client("sagemaker").create_training_job(**request("other"))
+    assert ended(client, "other")["TrainingJobStatus"] == "Completed"
+    assert status(client, "one") == "Training"
+    assert status(client, "two") == "Pending"
+    for name in ("one", "two"):
+        (jobs.settings.layout.job(name).root / "release").touch()
+    assert ended(client, "two")["TrainingJobStatus"] == "Completed"
+
+
+def test_a_priority_that_is_no_number_is_one_violation(client):
+    tags = [{"Key": "trackside:priority", "Value": "urgent"}]
+    code, text = refused(client.create_training_job, **request(Tags=tags))
+    assert code == "ValidationException"
+    assert "must be a whole number from -1000 to 1000" in text
+
+
+def status(client, name: str) -> str:
+    return client.describe_training_job(TrainingJobName=name)["SecondaryStatus"]

@@ -29,6 +29,8 @@ def main(root: str, host: str, nonce: str) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return
+    if journal.read().state.is_final:
+        return
     me = processes.myself()
     record = {"pid": me.pid, "started": me.started, "boot_id": me.boot_id, "nonce": nonce}
     durable.write_json(place.supervisor, record)

@@ -296,3 +296,23 @@ def test_what_the_server_keeps_beside_the_objects_is_no_part_of_the_store(tmp_pa
     assert list(store.list(".trackside/")) == []
     with pytest.raises(InvalidKey, match="kept for the server"):
         store.get(".trackside/keys/a%2F")
+
+
+def test_whether_a_key_can_be_written_is_known_without_writing(tmp_path: Path) -> None:
+    store = FolderStore(tmp_path / "root")
+    store.check_writable("a/b/c")
+    assert not store.root.exists()
+    store.put("a/file", b"x")
+    store.check_writable("a/other")
+    with pytest.raises(InvalidKey, match="one of its folders is a file"):
+        store.check_writable("a/file/below")
+    with pytest.raises(InvalidKey):
+        store.check_writable("a/../../out")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_that_is_closed_is_known_without_writing(tmp_path: Path) -> None:
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o500)
+    with pytest.raises(AccessRefused, match="closed"):
+        FolderStore(closed).check_writable("a/b")

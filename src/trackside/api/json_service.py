@@ -26,6 +26,7 @@ class Ask:
 
     given: Mapping[str, Any]
     region: str
+    caller: AccessKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,8 @@ class JsonService(JsonProtocol):
         if not call.caller.rights.allow(operation.needs):
             raise self._denied(name, call.caller, operation.needs)
         try:
-            return self.reply(await asyncio.to_thread(operation.run, Ask(given, call.region)))
+            ask = Ask(given, call.region, call.caller)
+            return self.reply(await asyncio.to_thread(operation.run, ask))
         except DatabaseError as error:
             raise _unavailable() from error
         except TracksideError as error:

@@ -9,6 +9,7 @@ import json
 import os
 import secrets
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -47,6 +48,8 @@ class AccessKey:
     """Set by a rotation: both keys are good until then. Seconds since the epoch."""
     sealed: str = ""
     """The secret, encrypted and bound to the id."""
+    limit: int | None = None
+    """How many of its jobs run at a time; None is what the server's settings say."""
 
 
 class UnknownKey(TracksideError):
@@ -65,11 +68,13 @@ class AccessKeys:
         self._keys: dict[str, AccessKey] = {}
         self._secrets: dict[str, str] = {}
 
-    def create(self, label: str, rights: Rights) -> tuple[AccessKey, str]:
+    def create(
+        self, label: str, rights: Rights, *, limit: int | None = None
+    ) -> tuple[AccessKey, str]:
         """The key and its secret, which is shown this once."""
         secret = base64.b64encode(secrets.token_bytes(30)).decode()
         named = "TS" + base64.b32encode(secrets.token_bytes(12)).decode().rstrip("=")
-        key = AccessKey(id=named, rights=rights, label=label, created=time.time())
+        key = AccessKey(id=named, rights=rights, label=label, created=time.time(), limit=limit)
         key = replace(key, sealed=self._seal(secret, key.id))
         with self._lock:
             self._refresh()
@@ -79,7 +84,7 @@ class AccessKeys:
     def rotate(self, key_id: str, overlap_seconds: float) -> tuple[AccessKey, str]:
         """A successor with the same rights; the old one ends after the overlap."""
         old = self.get(key_id)
-        made = self.create(old.label, old.rights)
+        made = self.create(old.label, old.rights, limit=old.limit)
         with self._lock:
             self._refresh()
             ends = replace(self._keys[key_id], expires=time.time() + overlap_seconds)
@@ -105,6 +110,19 @@ class AccessKeys:
         if key is None or (key.expires is not None and key.expires < time.time()):
             raise UnknownKey(f"No access key is {key_id!r}. `trackside keys` lists them.")
         return key
+
+    def limits(self, default: int) -> Callable[[str], int | None]:
+        """How many jobs of a label may run at a time: as its newest key says, else the default.
+
+        By label, so that a key and its successor count as one. 0 is any number.
+        """
+
+        def limit_of(label: str) -> int | None:
+            named = [key for key in self.all() if key.label == label]
+            own = named[-1].limit if named else None
+            return (default if own is None else own) or None
+
+        return limit_of
 
     def secret_of(self, key_id: str) -> str | None:
         try:

@@ -9,9 +9,10 @@ from trackside.api import tokens
 from trackside.api.call import ServiceError
 from trackside.api.images import interpreter_for
 from trackside.api.json_service import Answer, Ask
+from trackside.api.keys import AccessKey
 from trackside.api.sagemaker_answers import described, summary
 from trackside.api.validation import invalid, parsed, refused, wire_violations
-from trackside.errors import InvalidSpec, JobExists, JobFailed, Violation
+from trackside.errors import InvalidSpec, JobExists, Violation
 from trackside.jobs.describe import arn
 from trackside.jobs.index import Order, Page
 from trackside.jobs.jobs import Jobs
@@ -89,7 +90,7 @@ class TrainingJobs:
     def create(self, ask: Ask) -> Answer:
         spec = self._spec(ask.given)
         try:
-            self._submit(spec)
+            self._enqueue(spec, ask.caller)
         except JobExists as error:
             text = _EXISTS.format(arn(spec.name, ask.region))
             raise ServiceError("ResourceInUse", text) from error
@@ -159,13 +160,8 @@ class TrainingJobs:
             return replace(spec, options=replace(spec.options, python=python))
         return spec
 
-    def _submit(self, spec: JobSpec) -> None:
-        """Here a queue comes between, once there is one."""
+    def _enqueue(self, spec: JobSpec, caller: AccessKey) -> None:
         for sentence in capture_plan.unsaved(spec):
             logger.warning("job %s: %s", spec.name, sentence)
-        try:
-            self._jobs.submit(spec)
-        except JobFailed as error:
-            # It exists, and says so itself: an error now would make clients create it again.
-            logger.warning("%s", error)
+        self._jobs.enqueue(spec, key=caller.id, who=caller.label)
         self._jobs.refresh(spec.name)

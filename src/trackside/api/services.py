@@ -24,7 +24,7 @@ _CLOSE_SECONDS = 10.0
 
 
 class Services:
-    """Inside the block jobs are looked after; `app` answers."""
+    """Inside the block jobs are started and looked after; `app` answers."""
 
     def __init__(
         self,
@@ -45,12 +45,14 @@ class Services:
         self.app = App(services, keys, {"/health": _health})
         self._upkeep = Upkeep(self.jobs)
         self._tidying = Tidying(settings.layout.buckets, settings.upload_age_seconds)
+        self._scheduler = self.jobs.scheduler(keys.limits(settings.jobs_per_key))
         self._open = ExitStack()
 
     def __enter__(self) -> Self:
         self._open.enter_context(self.jobs.index_kept_open())
         self._upkeep.start()
         self._tidying.start()
+        self._open.enter_context(self._scheduler)
         return self
 
     def __exit__(
@@ -59,9 +61,9 @@ class Services:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._tidying.close(timeout=_CLOSE_SECONDS)
-        self._upkeep.close(timeout=_CLOSE_SECONDS)
-        self._open.close()
+        with self._open:
+            self._tidying.close(timeout=_CLOSE_SECONDS)
+            self._upkeep.close(timeout=_CLOSE_SECONDS)
 
 
 def _s3(settings: Settings, environ: Mapping[str, str]) -> Service:

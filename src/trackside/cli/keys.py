@@ -12,7 +12,7 @@ from trackside.cli.text import as_json, duration
 from trackside.settings import Settings
 
 RIGHTS = ("read", "submit", "admin")
-COLUMNS = ("KEY", "RIGHTS", "AGE", "ENDS IN", "LABEL")
+COLUMNS = ("KEY", "RIGHTS", "AGE", "ENDS IN", "LIMIT", "LABEL")
 DEFAULT_OVERLAP_HOURS = 24.0
 
 
@@ -32,8 +32,14 @@ def keys() -> None:
 @keys.command
 @click.argument("label")
 @click.option("--rights", type=click.Choice(RIGHTS), default="submit", show_default=True)
+@click.option(
+    "--limit",
+    type=click.IntRange(0),
+    metavar="JOBS",
+    help="How many of its jobs run at a time; 0 is any number. Else TRACKSIDE_JOBS_PER_KEY.",
+)
 @click.option("--json", is_flag=True, help="Print JSON.")
-def create(label: str, rights: str, json: bool) -> None:
+def create(label: str, rights: str, limit: int | None, json: bool) -> None:
     """Make a key; its secret is shown this once.
 
     read looks at everything, submit also runs and stops jobs and writes to buckets, admin also
@@ -42,7 +48,7 @@ def create(label: str, rights: str, json: bool) -> None:
     found = access_keys(Settings.load())
     from trackside.api.keys import Rights  # there, now that the extra is known to be installed
 
-    made, secret = found.create(label, Rights(rights))
+    made, secret = found.create(label, Rights(rights), limit=limit)
     _print_secret(made.id, secret, json)
 
 
@@ -97,4 +103,6 @@ def _row(key: dict[str, Any], now: float) -> list[Cell]:
     ends = key["expires"]
     left = "" if ends is None else "over" if ends <= now else duration(ends - now)
     age = duration(now - key["created"])
-    return [Cell(key["id"]), Cell(str(key["rights"])), Cell(age), Cell(left), Cell(key["label"])]
+    limit = "" if key["limit"] is None else str(key["limit"] or "none")
+    texts = [key["id"], str(key["rights"]), age, left, limit, key["label"]]
+    return [Cell(text) for text in texts]

@@ -28,6 +28,7 @@ COMMANDS = (
     "artifacts",
     "upload",
     "reindex",
+    "queue",
     "server",
     "keys",
     "env",

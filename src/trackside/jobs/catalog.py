@@ -9,6 +9,8 @@ import json
 import logging
 import os
 import sqlite3
+import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
@@ -25,12 +27,18 @@ from trackside.storage.locate import locate
 T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
+_COMPARE_SECONDS = 30.0
+
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
     home: Home
     _looks: dict[str, tuple[int, int]] = field(default_factory=dict, compare=False)
     """Size and time of the journals of unfinished jobs about which the index was last right."""
+    _compared: dict[str, tuple[int | None, float]] = field(default_factory=dict, compare=False)
+    """When the index was last compared with all folders: theirs and the monotonic time."""
+    _added: deque[str] = field(default_factory=deque, compare=False)
+    """Jobs that the next look takes in, all at once."""
     identity = ""
     """A home that is alone needs no name."""
 
@@ -54,6 +62,9 @@ class Catalog:
 
     def unfinished(self) -> list[str]:
         """Those with a folder here that were not seen to have ended."""
+        if self._is_compared():
+            with suppress(sqlite3.OperationalError, OSError):
+                return self._use_file(lambda index: sorted(index.unfinished()), refresh=False)
         finished = self._look(lambda index: index.finished(), refresh=False)
         return sorted(self.folder_names() - finished)
 
@@ -97,13 +108,15 @@ class Catalog:
             yield
 
     def refresh(self) -> None:
-        self._look(lambda index: None)
+        """All folders are compared when one has come or gone; else those of unfinished jobs are."""
+        if self._is_compared():
+            self.in_progress()
+        else:
+            self._look(lambda index: None)
 
     def add(self, name: str) -> None:
-        """A job that was just submitted: for whoever reads a page next."""
-        row = self._read_folder(name, None)
-        if row is not None:
-            self._look(lambda index: index.put([row]), refresh=False)
+        """A job that was just submitted: for whoever in this process reads the index next."""
+        self._added.append(name)
 
     def forget(self, name: str) -> None:
         self._look(lambda index: index.put([], forget=[name]), refresh=False)
@@ -155,6 +168,7 @@ class Catalog:
         self.home.root.mkdir(parents=True, exist_ok=True)
         try:
             with opened(self.home.index) as index:
+                self._take_in(index)
                 if refresh:
                     self._refresh(index)
                 return use(index)
@@ -172,8 +186,24 @@ class Catalog:
             self._refresh(index)
             return use(index)
 
+    def _take_in(self, index: Index) -> None:
+        names = []
+        with suppress(IndexError):
+            while True:
+                names.append(self._added.popleft())
+        if names:
+            rows = [self._read_folder(name, None) for name in names]
+            index.put([row for row in rows if row is not None])
+
+    def _is_compared(self) -> bool:
+        """Now and then it is not, whatever the folders say: somebody may remove the index."""
+        changed_at, at = self._compared.get("folders", (None, 0.0))
+        is_recent = time.monotonic() - at < _COMPARE_SECONDS
+        return is_recent and changed_at is not None and changed_at == self.home.jobs_changed_at()
+
     def _refresh(self, index: Index) -> None:
         """Read what may have changed: the folders of jobs that are new or had not ended."""
+        changed_at = self.home.jobs_changed_at()
         unfinished = index.unfinished()
         folders = self.folder_names()
         present = {
@@ -186,6 +216,7 @@ class Catalog:
         gone = [name for name, row in present.items() if row is None and name in unfinished]
         if changed or gone:
             index.put(changed, forget=gone)
+        self._compared["folders"] = changed_at, time.monotonic()
 
     def _refresh_unfinished(self, index: Index) -> None:
         changed, looks = [], {}

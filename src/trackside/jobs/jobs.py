@@ -8,7 +8,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 from trackside.errors import (
@@ -20,7 +20,7 @@ from trackside.errors import (
     Violation,
 )
 from trackside.finding import Finding
-from trackside.jobs import failure, watch
+from trackside.jobs import failure, queue_view, waiting, watch
 from trackside.jobs.amendments import note_tags, tags_of
 from trackside.jobs.artifacts import Artifact, artifacts_of
 from trackside.jobs.curve_places import curve_places
@@ -28,7 +28,10 @@ from trackside.jobs.delete import delete
 from trackside.jobs.describe import REGION, RULE_JOB_PART, describe, rule_job
 from trackside.jobs.index import JobSummary, Page
 from trackside.jobs.logs import LogLine, LogPosition, LogReader
+from trackside.jobs.needs import violations
 from trackside.jobs.placing import Launcher
+from trackside.jobs.queue import LimitOf, no_limit
+from trackside.jobs.queue_view import QueueView
 from trackside.jobs.reconcile import Reconciler
 from trackside.jobs.records import (
     UNREADABLE,
@@ -38,7 +41,9 @@ from trackside.jobs.records import (
     read_rules,
     read_stored,
 )
+from trackside.jobs.room import Room, capacity, gpu_names
 from trackside.jobs.rule_news import Findings, RuleNews
+from trackside.jobs.scheduler import Bell, Plan, Scheduler
 from trackside.jobs.submit import Submission, anchored, sweep_drafts
 from trackside.jobs.team_database import open_catalog
 from trackside.jobs.watch import Watch
@@ -78,6 +83,12 @@ class Jobs:
         environment.pop("TRACKSIDE_DATABASE")  # supervisors have no business there
         self._launcher = Launcher(LocalPlacement(), supervisor_command, environment)
         self._reconciler = Reconciler(self._home, self._launcher)
+        self._bell = Bell()
+
+    @cached_property
+    def capacity(self) -> Room:
+        """What jobs that wait for each other may use together."""
+        return capacity(self.settings.capacity, self._launcher.environment)
 
     def submit(
         self,
@@ -94,9 +105,7 @@ class Jobs:
         `JobExists`, `InputError`, `DiskFull` or a `StorageError` when it cannot be accepted; then
         nothing is left of it.
         """
-        if spec.options.placement != LocalPlacement.name:
-            advice = f"is not known; known: {LocalPlacement.name}"
-            raise InvalidSpec([Violation("Trackside.Placement", spec.options.placement, advice)])
+        self._check_placement(spec)
         Submission(
             anchored(spec),
             self._home,
@@ -105,6 +114,32 @@ class Jobs:
             files or {},
             self._catalog.claimed,
         ).submit()
+
+    def enqueue(self, spec: JobSpec, *, key: str, who: str) -> None:
+        """Let a job wait for its turn; returns when it is on disk. A `scheduler` starts it.
+
+        `key` is what submitted it, `who` whose limit it counts against. Refuses what `submit` does,
+        and what this machine can never give.
+        """
+        self._check_placement(spec)
+        if asked_too_much := list(violations(spec, self.capacity)):
+            raise InvalidSpec(asked_too_much)
+        claimed = self._catalog.claimed
+        submission = Submission(anchored(spec), self._home, self._launcher, claimed=claimed)
+        submission.enqueue(self.capacity, key=key, who=who)
+        self._bell.ring(spec.name)
+
+    def scheduler(self, limit_of: LimitOf) -> Scheduler:
+        """For a server: starts jobs that wait, inside its block."""
+        gpus = gpu_names(self.capacity.gpus, self._launcher.environment)
+        plan = Plan(
+            self._home, self._launcher, self.capacity, gpus, limit_of, self._catalog.unfinished
+        )
+        return Scheduler(plan, self._bell)
+
+    def queue(self, limit_of: LimitOf = no_limit) -> QueueView:
+        """Who waits and why, and who holds what, as of now."""
+        return queue_view.look(self._home, self._catalog.unfinished(), self.capacity, limit_of)
 
     def describe(self, name: str, *, region: str = REGION) -> dict[str, Any]:
         """What DescribeTrainingJob answers; what only Trackside knows is under `Trackside`."""
@@ -132,6 +167,7 @@ class Jobs:
         self._check_held(name)
         record = self._record(name)
         note_tags(record, self._home, dict(put or {}), remove)
+        self._bell.ring(name)
         return tags_of(self._record(name))
 
     def delete(self, name: str) -> None:
@@ -151,7 +187,8 @@ class Jobs:
         self._catalog.forget(name)
 
     def stop(self, name: str) -> History:
-        """Ask the job to end, and return where it stands: it ends by itself, within its grace.
+        """Ask the job to end, and return where it stands: it ends by itself, within its grace; at
+        once when it waits.
 
         Asking again, or when it has ended, changes nothing: the answer shows which it was.
         """
@@ -160,7 +197,12 @@ class Jobs:
             if not history.state.is_final:
                 self._catalog.ask_to_stop(name)
             return history
-        history = Journal(self._home.job(name).journal).try_move(Secondary.STOPPING)
+        folder = self._home.job(name)
+        history = waiting.end(folder, self._home, Secondary.STOPPED)
+        if history.state.is_final:  # it had ended, or waited and never began
+            self._bell.ring(name)
+            return history
+        history = Journal(folder.journal).try_move(Secondary.STOPPING)
         self._heal(name)
         return history
 
@@ -318,6 +360,11 @@ class Jobs:
                 self.stop(name)
         except UNREADABLE as error:
             logger.warning("job %s could not be stopped: %s", name, error)
+
+    def _check_placement(self, spec: JobSpec) -> None:
+        if spec.options.placement != LocalPlacement.name:
+            advice = f"is not known; known: {LocalPlacement.name}"
+            raise InvalidSpec([Violation("Trackside.Placement", spec.options.placement, advice)])
 
     def _heal(self, name: str) -> None:
         """What cannot be looked at now is looked at the next time; it is no reason to fail."""

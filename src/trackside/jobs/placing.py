@@ -1,7 +1,8 @@
 """Starts a host's supervisor so that it can be found again, whatever dies in between.
 
 The intent is on disk before the process exists; the process writes who it is; the handle comes
-last. `submit.py` starts a job's supervisors for the first time, `reconcile.py` all other times.
+last. `submit.py` and `waiting.py` start a job's supervisors for the first time, `reconcile.py` all
+other times.
 """
 
 import fcntl
@@ -13,9 +14,14 @@ from pathlib import Path
 from subprocess import SubprocessError
 
 from trackside import durable
-from trackside.errors import JobError
+from trackside.errors import JobError, JobFailed
+from trackside.jobs.room import VISIBLE_GPUS
+from trackside.journal import Journal
 from trackside.layout import JobFolder
 from trackside.placement.placement import Handle, Placement
+from trackside.status import Secondary
+
+FIRST_ATTEMPT = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +33,8 @@ class Placed:
     """None from the intent until the process has been started."""
     revivals: int = 0
     """How often it was started again after it had died."""
+    gpus: tuple[str, ...] | None = None
+    """Those that are this host's alone; None where nobody shares them out."""
 
     def write(self, path: Path) -> None:
         durable.write_json(path, asdict(self))
@@ -34,7 +42,10 @@ class Placed:
     @classmethod
     def read(cls, path: Path) -> "Placed | None":
         record = durable.read_json(path)
-        return None if record is None else cls(**record)
+        if record is None:
+            return None
+        gpus = record.get("gpus")
+        return cls(**{**record, "gpus": None if gpus is None else tuple(gpus)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,16 +67,34 @@ class Launcher:
         intent = replace(placed, handle=None)
         if Placed.read(place.placed) != intent:
             intent.write(place.placed)
+        environment = self.environment
+        if placed.gpus is not None:
+            environment = {**environment, VISIBLE_GPUS: ",".join(placed.gpus)}
         try:
             handle = self.placement.start(
                 [*self.command, str(folder.root), host, placed.nonce],
-                self.environment,
+                environment,
                 nonce=placed.nonce,
                 log=place.supervisor_log,
             )
         except (OSError, SubprocessError, ValueError) as error:
             raise JobError(f"The supervisor of {host} did not start: {error}") from error
         replace(placed, handle=handle).write(place.placed)
+
+
+def start_all(launcher: Launcher, folder: JobFolder, hosts: Sequence[str]) -> None:
+    """Start a job's first supervisors; call with the folder's lock held.
+
+    `JobFailed` when the system does not let one start: the job has ended then.
+    """
+    for host in hosts:
+        placed = Placed.read(folder.host(host, FIRST_ATTEMPT).placed)
+        try:
+            launcher.start(folder, host, FIRST_ATTEMPT, placed or Placed(nonce=new_nonce()))
+        except JobError as error:
+            reason = f"InternalServerError: {error}"
+            Journal(folder.journal).try_move(Secondary.FAILED, reason=reason)
+            raise JobFailed(folder.root.name, reason) from error
 
 
 def new_nonce() -> str:

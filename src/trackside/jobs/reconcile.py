@@ -1,19 +1,19 @@
 """Brings what is into line with what should be: a job that has not ended has living supervisors.
 
 `decide` is pure; `Reconciler` looks and acts. Whoever looks at a job runs it, any number at a time.
+Jobs that wait are left to a server's `scheduler.py`.
 """
 
 import logging
+import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from trackside import durable, hosts, processes, rule_evaluator
-from trackside.errors import CurvesTaken, StorageError
 from trackside.hosts import Phase
-from trackside.jobs import curve_claims
 from trackside.jobs.placing import Launcher, Placed, locked, new_nonce
-from trackside.jobs.records import has_source, publish_journal, publish_spec, read_spec
-from trackside.jobs.submit import withdraw
+from trackside.jobs.records import publish_journal, read_spec
+from trackside.jobs.submit import announced
 from trackside.journal import Journal
 from trackside.layout import Home, HostFolder, JobFolder
 from trackside.placement.placement import Exited, Placement, Poll, Running
@@ -64,7 +64,7 @@ Action = Start | Revive | GiveUp
 
 def decide(state: State, seen: Sequence[SeenHost]) -> list[Action]:
     """Act only on proof: a supervisor that may be alive is left alone."""
-    if state.is_final:
+    if state.is_final or state.is_queued:
         return []
     actions: list[Action] = []
     for host in seen:
@@ -84,11 +84,20 @@ def decide(state: State, seen: Sequence[SeenHost]) -> list[Action]:
 class Reconciler:
     home: Home
     launcher: Launcher
+    _queued: dict[str, tuple[int, int]] = field(default_factory=dict, compare=False)
+    """Size and time of the journals of jobs that were last seen to wait: one look for each."""
 
     def reconcile(self, name: str) -> None:
         """Nothing to do, somebody else at it, or a job that ended: all silent."""
         folder = self.home.job(name)
+        look = Journal(folder.journal).look()
+        if self._queued.get(name) == look:
+            return None
+        self._queued.pop(name, None)
         state, seen = self._look(folder)
+        if state.is_queued:
+            self._queued[name] = look
+            return None
         if state.is_final:
             return self._revive_rules(folder)
         if not decide(state, seen):
@@ -98,7 +107,7 @@ class Reconciler:
                 return None
             state, seen = self._look(folder)  # as it is now that nobody else acts
             never_started = seen and all(host.poll is None for host in seen)
-            if never_started and not _announced(folder, self.home):
+            if never_started and not announced(folder, self.home):
                 return None
             for action in decide(state, seen):
                 self._apply(folder, action)
@@ -126,7 +135,7 @@ class Reconciler:
 
     def _look(self, folder: JobFolder) -> tuple[State, list[SeenHost]]:
         history = Journal(folder.journal).read()
-        if history.state.is_final:
+        if history.state.is_final or history.state.is_queued:
             return history.state, []
         return history.state, observe(folder, history.attempt, self.launcher.placement)
 
@@ -158,11 +167,13 @@ class Reconciler:
 
 
 def observe(folder: JobFolder, attempt: int, placement: Placement) -> list[SeenHost]:
-    """Every host the job was claimed with: their folders were made together with the job's."""
-    numbered = sorted(folder.hosts.iterdir(), key=lambda path: (len(path.name), path.name))
+    """Every host of the job, by the folders that were made before its first start."""
+    try:
+        names = sorted(os.listdir(folder.hosts), key=lambda name: (len(name), name))
+    except FileNotFoundError:  # a power cut took them, or a job that waited was asked to stop
+        names = list(read_spec(folder).hosts)
     return [
-        _observe_host(folder, path.name, attempt, placement, is_lead=path is numbered[0])
-        for path in numbered
+        _observe_host(folder, name, attempt, placement, is_lead=name == names[0]) for name in names
     ]
 
 
@@ -211,29 +222,6 @@ def _given_up(host: SeenHost, deaths: int) -> str:
         f"InternalServerError: the supervisor of {host.host} died {deaths} times; "
         f"its log is {host.log}"
     )
-
-
-def _announced(folder: JobFolder, home: Home) -> bool:
-    """The submitter may have died before the spec was in storage: see to it first.
-
-    One that died before its source was there was never told that the job exists; nor is anyone.
-    """
-    spec = read_spec(folder)
-    try:
-        if not has_source(spec, home):
-            logger.warning("job %s: its submitter died before its code was stored", spec.name)
-            withdraw(folder, home)
-            return False
-        curve_claims.claim(spec, home)
-        publish_spec(spec, home)
-    except CurvesTaken as error:
-        logger.warning("job %s is withdrawn, as its submitter died: %s", spec.name, error)
-        withdraw(folder, home)
-        return False
-    except StorageError as error:
-        logger.warning("job %s is not started yet: %s", spec.name, error)
-        return False
-    return True
 
 
 def _sweep(folder: JobFolder, attempt: int) -> None:

@@ -1,7 +1,8 @@
-"""Accepts a job: checks what needs a look at the world, claims the name, starts the supervisors.
+"""Accepts a job: checks what needs a look at the world, claims the name; then starts its
+supervisors, or leaves it waiting for a server's `scheduler.py`.
 
 Until the name is claimed nothing is left behind; from then on a crash at any line is made good by
-`reconcile.py`.
+`reconcile.py`, or by the scheduler.
 """
 
 import errno
@@ -12,27 +13,29 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from trackside import durable
 from trackside.errors import (
+    CurvesTaken,
     DiskFull,
-    JobError,
     JobExists,
-    JobFailed,
     ObjectNotFound,
     StorageError,
     UnknownScheme,
 )
 from trackside.jobs import curve_claims
 from trackside.jobs.inputs import check_channels
-from trackside.jobs.placing import Launcher, Placed, locked, new_nonce
-from trackside.jobs.records import publish_spec, spec_bytes
+from trackside.jobs.needs import needs_of
+from trackside.jobs.placing import FIRST_ATTEMPT, Launcher, Placed, locked, new_nonce, start_all
+from trackside.jobs.records import has_source, publish_spec, read_spec, spec_bytes
+from trackside.jobs.room import Room
 from trackside.journal import Journal
 from trackside.layout import Home, JobFolder, JobKeys
 from trackside.spec import JobSpec
-from trackside.status import Secondary
+from trackside.storage.folder import FolderStore
 from trackside.storage.locate import locate, locate_object
 
 logger = logging.getLogger(__name__)
@@ -40,7 +43,6 @@ logger = logging.getLogger(__name__)
 DRAFT_SECONDS = 3600.0
 """Nobody takes this long from a draft to the claim."""
 
-_FIRST_ATTEMPT = 1
 _TAKEN = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 
@@ -58,18 +60,32 @@ class Submission:
     """Claims the name among other homes: see `Catalog.claimed`."""
 
     def submit(self) -> None:
+        """Its supervisors run when this returns."""
+        with self._accepted(self._write_placed, self._publish) as job:
+            start_all(self.launcher, job, self.spec.hosts)
+
+    def enqueue(self, capacity: Room, **who: str) -> None:
+        """It is on disk when this returns, and waits. `who` is noted in its journal."""
+        with self._accepted(partial(self._write_queued, capacity, who), self._promise):
+            pass
+
+    @contextmanager
+    def _accepted(
+        self, write: Callable[[JobFolder], None], publish: Callable[[], None]
+    ) -> Iterator[JobFolder]:
+        """The claimed folder, whose supervisors nobody else may start inside the block."""
         self._check()
-        with self._draft() as draft, locked(draft):
+        with self._draft(write) as draft, locked(draft):
             with self.claimed(self.spec.name, draft.root.name):
                 job = self._claim(draft)
                 try:
-                    self._announce()
+                    self._announce(publish)
                 except BaseException:
                     withdraw(job, self.home)
                     with suppress(StorageError):  # the reason itself is worth more
                         curve_claims.release(self.spec, self.home)
                     raise
-            self._start(job)
+            yield job
 
     def _check(self) -> None:
         """What no other process can make wrong again before we claim the name."""
@@ -91,27 +107,32 @@ class Submission:
         check_channels(self.spec, self.home)
 
     @contextmanager
-    def _draft(self) -> Iterator[JobFolder]:
+    def _draft(self, write: Callable[[JobFolder], None]) -> Iterator[JobFolder]:
         """The job's whole folder under a hidden name; removed unless it was claimed."""
         draft = JobFolder(self.home.jobs / f".{self.spec.name}.{new_nonce()}")
         try:
             try:
                 draft.root.mkdir(parents=True, mode=0o700)  # the environment may hold secrets
-                self._write(draft)
+                durable.create(draft.spec, spec_bytes(self.spec))
+                write(draft)
+                durable.sync_folder(draft.root)
             except OSError as error:
                 raise _disk_full(error, self.home.root) from error
             yield draft
         finally:
-            shutil.rmtree(draft.root, ignore_errors=True)
+            if draft.root.exists():
+                shutil.rmtree(draft.root, ignore_errors=True)
 
-    def _write(self, draft: JobFolder) -> None:
-        durable.write_bytes(draft.spec, spec_bytes(self.spec))
+    def _write_placed(self, draft: JobFolder) -> None:
         Journal(draft.journal).open()
         for host in self.spec.hosts:
-            place = draft.host(host, _FIRST_ATTEMPT)
+            place = draft.host(host, FIRST_ATTEMPT)
             place.root.mkdir(parents=True)
             Placed(nonce=new_nonce()).write(place.placed)
-        durable.sync_folder(draft.root)
+
+    def _write_queued(self, capacity: Room, who: Mapping[str, str], draft: JobFolder) -> None:
+        needs = needs_of(self.spec).clipped(capacity)
+        Journal(draft.journal).open_queued(f"Waiting for {needs}", **who)
 
     def _claim(self, draft: JobFolder) -> JobFolder:
         """Renaming onto a folder that is not empty is refused: so one of any number wins."""
@@ -125,9 +146,8 @@ class Submission:
         durable.sync_folder(self.home.jobs)
         return job
 
-    def _announce(self) -> None:
-        """The spec in storage: the record that lasts, and the proof that output can be written."""
-        # Before the source: where that is found, `reconcile` takes all of it to be there.
+    def _announce(self, publish: Callable[[], None]) -> None:
+        # Before the source: where that is found, `announced` takes all of it to be there.
         for uri, content in self.files.items():
             location = locate_object(uri, home=self.home.root)
             location.store.put(location.key, content)
@@ -136,18 +156,49 @@ class Submission:
             location.store.put(location.key, self.source)
         curve_claims.claim(self.spec, self.home)
         with _named(self.spec):
-            publish_spec(self.spec, self.home)
+            publish()
 
-    def _start(self, job: JobFolder) -> None:
-        for host in self.spec.hosts:
-            placed = Placed.read(job.host(host, _FIRST_ATTEMPT).placed)
-            assert placed is not None
-            try:
-                self.launcher.start(job, host, _FIRST_ATTEMPT, placed)
-            except JobError as error:
-                reason = f"InternalServerError: {error}"
-                Journal(job.journal).try_move(Secondary.FAILED, reason=reason)
-                raise JobFailed(self.spec.name, reason) from error
+    def _publish(self) -> None:
+        """The spec in storage: the record that lasts, and the proof that output can be written."""
+        publish_spec(self.spec, self.home)
+
+    def _promise(self) -> None:
+        """On this machine it is enough to know that it can be written: who begins the job does so.
+
+        Elsewhere there is no telling but by writing.
+        """
+        location = locate_object(JobKeys.of(self.spec).spec, home=self.home.root)
+        if isinstance(location.store, FolderStore):
+            location.store.check_writable(location.key)
+        else:
+            self._publish()
+
+
+def announced(folder: JobFolder, home: Home) -> bool:
+    """Whether all that a job needs in storage is there, now: call before its first start.
+
+    Its submitter may have died before; one that died before the source was there was never told
+    that the job exists, and nor is anyone.
+    """
+    spec = read_spec(folder)
+    try:
+        with suppress(ObjectNotFound):  # a store that is away holds us up for seconds only
+            location = locate_object(JobKeys.of(spec).spec, home=home.root, hurried=True)
+            location.store.stat(location.key)
+        if not has_source(spec, home):
+            logger.warning("job %s: its submitter died before its code was stored", spec.name)
+            withdraw(folder, home)
+            return False
+        curve_claims.claim(spec, home)
+        publish_spec(spec, home)
+    except CurvesTaken as error:
+        logger.warning("job %s is withdrawn, as its submitter died: %s", spec.name, error)
+        withdraw(folder, home)
+        return False
+    except StorageError as error:
+        logger.warning("job %s is not started yet: %s", spec.name, error)
+        return False
+    return True
 
 
 def anchored(spec: JobSpec) -> JobSpec:

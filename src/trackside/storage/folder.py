@@ -58,6 +58,17 @@ class FolderStore(Store):
                 publish(file)
         return _entry(key, status)
 
+    def check_writable(self, key: str) -> None:
+        """Raise what a `put` would, as far as that is known without writing anything."""
+        folder = os.path.dirname(self._path(key))
+        with self._errors_named(key, writing=True):
+            while not os.path.lexists(folder):
+                folder = os.path.dirname(folder)
+            if not os.path.isdir(folder):
+                raise NotADirectoryError
+            if not os.access(folder, os.W_OK | os.X_OK):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), folder)
+
     def get(
         self, key: str, start: int = 0, end: int | None = None, *, etag: str | None = None
     ) -> bytes:

@@ -1,0 +1,95 @@
+"""`trackside queue`: who waits for this machine, and why."""
+
+import time
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from trackside.cli.access import access_keys
+from trackside.cli.tables import Cell, print_table
+from trackside.cli.text import as_json, duration
+from trackside.errors import MissingExtra
+from trackside.jobs.jobs import Jobs
+from trackside.jobs.queue import Entry, LimitOf, no_limit
+from trackside.jobs.queue_view import QueueView
+from trackside.jobs.room import amount
+from trackside.settings import Settings, environment
+
+COLUMNS = ("#", "JOB", "WHO", "PRIORITY", "NEEDS", "FOR", "WHY")
+NO_SERVER = "No server runs here: what waits is started once `trackside server` does."
+
+
+@click.command
+@click.option("--json", is_flag=True, help="Print JSON.")
+def queue(json: bool) -> None:
+    """Show the jobs that wait for this machine, in order, and why each waits.
+
+    First come those that run, with what they hold. Jobs of `trackside run` never wait, but hold
+    what others wait for.
+
+    \b
+    Examples:
+      trackside queue
+      trackside queue --json | jq '.waiting[].why'
+    """
+    settings = Settings.load()
+    view = Jobs(settings, environment()).queue(_limits(settings))
+    now = time.time()
+    if json:
+        print(as_json(_record(view, now)))
+        return
+    if view.running or view.waiting:
+        print_table(COLUMNS, list(_rows(view, now)))
+    else:
+        print("Nothing runs, and nothing waits.")
+    print(f"Free: {_free(view)}.")
+    if not view.is_served:
+        print(NO_SERVER)
+
+
+def _limits(settings: Settings) -> LimitOf:
+    try:
+        return access_keys(settings).limits(settings.jobs_per_key)
+    except MissingExtra:
+        return no_limit  # nor can there be a server that keeps to them
+
+
+def _rows(view: QueueView, now: float) -> Iterator[list[Cell]]:
+    for entry in view.running:
+        yield _row("", entry, now, f"Runs: {entry.status}", "cyan")
+    for waiter in view.waiting:
+        yield _row(str(waiter.position), waiter.entry, now, waiter.why, "")
+
+
+def _row(position: str, entry: Entry, now: float, why: str, style: str) -> list[Cell]:
+    texts = [position, entry.name, entry.who, str(entry.priority), str(entry.needs)]
+    return [*map(Cell, texts), Cell(duration(now - entry.since)), Cell(why, style)]
+
+
+def _free(view: QueueView) -> str:
+    free, capacity = asdict(view.free), asdict(view.capacity)
+    told = [
+        f"{max(free[what], 0):.4g} of {amount(what, capacity[what])}"
+        for what in capacity
+        if capacity[what]
+    ]
+    return ", ".join(told)
+
+
+def _record(view: QueueView, now: float) -> dict[str, Any]:
+    return {
+        "is_served": view.is_served,
+        "capacity": asdict(view.capacity),
+        "free": asdict(view.free),
+        "running": [_told(entry, now) for entry in view.running],
+        "waiting": [
+            {"position": waiter.position, **_told(waiter.entry, now), "why": waiter.why}
+            for waiter in view.waiting
+        ],
+    }
+
+
+def _told(entry: Entry, now: float) -> dict[str, Any]:
+    return {**asdict(entry), "seconds": round(now - entry.since, 1)}

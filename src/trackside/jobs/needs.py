@@ -1,0 +1,103 @@
+"""What a job needs of the machine that runs it: its own word, or that of its instance type."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import TypeVar
+
+from trackside.errors import Violation
+from trackside.jobs.room import Room
+from trackside.spec import PRIORITY_TAG, JobSpec, Options
+
+T = TypeVar("T")
+
+LOCAL = Room(cores=1)
+"""For a type that says nothing about its size, such as `local`."""
+
+_TYPE = re.compile(r"ml\.([a-z0-9]+)(?:-[a-z0-9]+)*\.(\d*)(medium|large|xlarge|metal)")
+_CORES = {"medium": 1, "large": 2, "xlarge": 4, "metal": 96}
+_GB_PER_CORE = {
+    "c": 2,
+    "r": 8,
+    "p2": 15.25,
+    "p3": 7.625,
+    "p3dn": 8,
+    "p4": 12,
+    "p5": 32 / 3,
+    "g6e": 8,
+}
+"""By the start of a family's name, the longest that fits; 4 for all others. From AWS's tables."""
+_GPUS = {
+    "p2": {1: 1, 8: 8, 16: 16},
+    "p3": {2: 1, 8: 4, 16: 8},
+    "p3dn": {24: 8},
+    "p4": {24: 8},
+    "p5": {4: 1, 48: 8},
+    "g": {12: 4, 24: 4, 48: 8},
+}
+"""Of the sizes `Nxlarge` that have more than one, or none of another."""
+
+
+def needs_of(spec: JobSpec) -> Room:
+    """Of all hosts together."""
+    groups = [(group.instance_type, group.count) for group in spec.resources.groups]
+    hosts = groups or [(spec.resources.instance_type, spec.resources.count)]
+    total = Room()
+    for instance_type, count in hosts:
+        total += _of_host(instance_type, spec.options).times(count)
+    return total
+
+
+def violations(spec: JobSpec, capacity: Room) -> Iterator[Violation]:
+    """What a job asks for in its own words must be there: it would wait for ever.
+
+    An instance type is clipped instead: it says where the job ran before, not what it needs.
+    """
+    count = spec.resources.num_hosts
+    asked = {
+        "Trackside.Cores": (spec.options.cores, capacity.cores),
+        "Trackside.MemoryGB": (spec.options.memory_gb, capacity.memory_gb),
+        "Trackside.GPUs": (spec.options.gpus, capacity.gpus),
+    }
+    for field, (each, most) in asked.items():
+        if each is not None and each * count > most:
+            hosts = f" for {count} hosts" if count > 1 else ""
+            yield Violation(field, each, f"is more than the server's machine has{hosts}: {most:g}")
+
+
+def priority_of(options: Options, tags: Mapping[str, str]) -> int:
+    """A tag may be put on a job that waits already, with any text."""
+    if options.priority is not None:
+        return options.priority
+    try:
+        return max(-1000, min(1000, int(tags.get(PRIORITY_TAG, "0"))))
+    except ValueError:
+        return 0
+
+
+def _of_host(instance_type: str, options: Options) -> Room:
+    known = of_type(instance_type)
+    return Room(
+        known.cores if options.cores is None else options.cores,
+        known.memory_gb if options.memory_gb is None else options.memory_gb,
+        known.gpus if options.gpus is None else options.gpus,
+    )
+
+
+def of_type(instance_type: str) -> Room:
+    if instance_type == "local_gpu":
+        return Room(cores=1, gpus=1)
+    match = _TYPE.fullmatch(instance_type)
+    if match is None:
+        return LOCAL
+    family, multiple, size = match[1], int(match[2] or 1), match[3]
+    cores = _CORES[size] * multiple
+    memory = cores * _longest(_GB_PER_CORE, family, 4)
+    gpus = 0
+    if family[0] in "pg" and size == "xlarge":
+        gpus = _longest(_GPUS, family, {}).get(multiple, 1)
+    return Room(cores, memory, gpus)
+
+
+def _longest(table: Mapping[str, T], family: str, default: T) -> T:
+    fitting = [start for start in table if family.startswith(start)]
+    return table[max(fitting, key=len)] if fitting else default

@@ -1,0 +1,49 @@
+"""What `trackside queue` shows: read from the folders, whether a server runs or not."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from trackside.jobs.queue import Entry, LimitOf, Queue
+from trackside.jobs.records import UNREADABLE, read_folder
+from trackside.jobs.room import Room
+from trackside.jobs.scheduler import is_at_work
+from trackside.layout import Home
+
+
+@dataclass(frozen=True, slots=True)
+class Waiter:
+    position: int
+    entry: Entry
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class QueueView:
+    capacity: Room
+    free: Room
+    is_served: bool
+    """Whether a server runs that starts those who wait."""
+    running: tuple[Entry, ...]
+    """Oldest first."""
+    waiting: tuple[Waiter, ...]
+    """In the order in which they are to start."""
+
+
+def look(home: Home, names: Iterable[str], capacity: Room, limit_of: LimitOf) -> QueueView:
+    """`names` are those of jobs that may not have ended."""
+    queue = Queue(capacity)
+    for name in names:
+        try:
+            record = read_folder(home.job(name))
+        except UNREADABLE:
+            continue
+        if record.history.state.is_queued:
+            queue.wait(Entry.of(record, capacity))
+        elif not record.history.state.is_final:
+            queue.hold(Entry.of(record, capacity))
+    is_served = is_at_work(home)
+    at_once = "Starting" if is_served else "Waiting for a server: none runs here"
+    turns = enumerate(queue.turns(limit_of), 1)
+    waiting = [Waiter(number, entry, str(wait or at_once)) for number, (entry, wait) in turns]
+    running = sorted(queue.running, key=lambda entry: (entry.since, entry.name))
+    return QueueView(capacity, queue.free, is_served, tuple(running), tuple(waiting))

@@ -1,0 +1,302 @@
+"""Starts the jobs that wait, while a server runs: `queue.py` says whose turn it is.
+
+The folders are the truth: what this remembers is read from them again after any death. Of several
+servers of one home the one that holds a lock is at work; the others stand by.
+"""
+
+import fcntl
+import heapq
+import json
+import logging
+import os
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from threading import Event, Thread
+from types import TracebackType
+from typing import Self
+
+from trackside.errors import JobNotFound
+from trackside.jobs import waiting
+from trackside.jobs.placing import Launcher
+from trackside.jobs.queue import Entry, ForRoom, LimitOf, Queue
+from trackside.jobs.records import UNREADABLE, Record, read_folder
+from trackside.jobs.room import Room
+from trackside.jobs.waiting import Begun
+from trackside.journal import Journal
+from trackside.layout import Home
+from trackside.status import Secondary
+
+logger = logging.getLogger(__name__)
+
+LOOK_SECONDS = 2.0
+"""How often all folders of unfinished jobs are looked at: what other processes did is found so."""
+QUICK_SECONDS = 0.05
+"""How often, while a job waits, those that hold the machine are looked at."""
+AGAIN_SECONDS = 2.0
+"""After which a job that could not be started is tried again."""
+_REMEMBERED = 10_000
+_CLOSE_SECONDS = 10.0
+
+
+class Bell:
+    """Tells the scheduler of this process about jobs; others' are found by looking."""
+
+    def __init__(self) -> None:
+        self._names: deque[str] = deque(maxlen=_REMEMBERED)
+        self._rung = Event()
+
+    def ring(self, name: str = "") -> None:
+        if name:
+            self._names.append(name)
+        self._rung.set()
+
+    def wait(self, seconds: float) -> set[str]:
+        """Until it is rung or the time is over; the names since the last time."""
+        self._rung.wait(seconds)
+        self._rung.clear()
+        names = set()
+        with suppress(IndexError):
+            while True:
+                names.add(self._names.popleft())
+        return names
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What the scheduler goes by."""
+
+    home: Home
+    launcher: Launcher
+    capacity: Room
+    gpus: tuple[str, ...]
+    """By name: as many as the capacity has."""
+    limit_of: LimitOf
+    unfinished: Callable[[], Iterable[str]]
+    """The jobs that may not have ended."""
+
+
+class Scheduler:
+    """Owns one thread, inside the block."""
+
+    def __init__(self, plan: Plan, bell: Bell) -> None:
+        self._plan = plan
+        self._bell = bell
+        self._queue = Queue(plan.capacity)
+        self._looks: dict[str, tuple[int, int]] = {}
+        self._deadlines: list[tuple[float, str]] = []
+        self._again: dict[str, float] = {}
+        self._looked_at: float | None = None
+        self._settled = -1
+        self._folders_at: int | None = None
+        self._lock: int | None = None
+        self._ending = Event()
+        self._thread = Thread(target=self._run, name="trackside-scheduler", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Jobs that run go on; those that wait are the next server's."""
+        self._ending.set()
+        self._bell.ring()
+        self._thread.join(_CLOSE_SECONDS)
+        if self._thread.is_alive():
+            logger.warning("the scheduler is still busy after %s s", _CLOSE_SECONDS)
+
+    def _run(self) -> None:
+        try:
+            while not self._ending.is_set():
+                try:
+                    self._take_turn(self._bell.wait(self._pause()))
+                except Exception:
+                    logger.exception("jobs could not be scheduled; trying again")
+                    self._ending.wait(AGAIN_SECONDS)
+        finally:
+            if self._lock is not None:
+                os.close(self._lock)
+
+    def _pause(self) -> float:
+        if self._ending.is_set() or self._looked_at is None:
+            return 0.0
+        if not self._queue.waiting:
+            return LOOK_SECONDS
+        due = self._deadlines[0][0] - time.monotonic() if self._deadlines else LOOK_SECONDS
+        return max(0.0, min(QUICK_SECONDS, due))
+
+    def _take_turn(self, names: set[str]) -> None:
+        if not self._is_at_work():
+            self._looked_at = time.monotonic()
+            return
+        for name in names:
+            self._look_at(name)
+        if self._looked_at is None or time.monotonic() - self._looked_at >= LOOK_SECONDS:
+            self._look_at_all()
+        if not self._queue.waiting:
+            return
+        for entry in self._queue.running:
+            self._look_at(entry.name)
+        self._end_overdue()
+        self._start()
+
+    def _is_at_work(self) -> bool:
+        """The lock dies with its holder, so that another server takes over at its next look."""
+        if self._lock is not None:
+            return True
+        path = self._plan.home.server.scheduler_lock
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            return False
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, json.dumps({"pid": os.getpid()}).encode(), 0)
+        self._lock = descriptor
+        return True
+
+    # Looking
+
+    def _look_at_all(self) -> None:
+        """At folders that are new, and at each job that is known: it may have been stopped, tagged
+        or begun by another process."""
+        known = [entry.name for entry in (*self._queue.waiting, *self._queue.running)]
+        for name in known:
+            self._look_at(name)
+        if self._folders_have_changed():
+            for name in self._plan.unfinished():
+                if name not in self._queue:
+                    self._look_at(name)
+        self._looked_at = time.monotonic()
+        self._settled = -1  # a limit may have been changed
+
+    def _folders_have_changed(self) -> bool:
+        changed_at = self._plan.home.jobs_changed_at()
+        if changed_at is not None and changed_at == self._folders_at:
+            return False
+        self._folders_at = changed_at
+        return True
+
+    def _look_at(self, name: str) -> None:
+        """Take a job in, or forget it, as its folder says."""
+        folder = self._plan.home.job(name)
+        try:
+            look = Journal(folder.journal).look()
+            if look == self._looks.get(name):
+                return
+            record = read_folder(folder)
+        except JobNotFound:
+            return self._forget(name)
+        except UNREADABLE as error:
+            logger.warning("job %s cannot be scheduled: %r", name, error)
+            return self._forget(name)
+        if record.history.state.is_final:
+            return self._forget(name)
+        entry = Entry.of(record, self._plan.capacity)
+        if not record.history.state.is_queued:
+            self._queue.hold(entry)
+        else:
+            if name not in self._looks:
+                self._note_deadline(record)
+            self._queue.wait(entry)
+        self._looks[name] = look
+        return None
+
+    def _forget(self, name: str) -> None:
+        self._queue.drop(name)
+        self._looks.pop(name, None)
+        self._again.pop(name, None)
+
+    # Waiting too long
+
+    def _note_deadline(self, record: Record) -> None:
+        """By the clock that does not jump, but for the time before this process looked."""
+        longest = _longest_wait(record)
+        if longest is not None:
+            waited = max(0.0, time.time() - record.history.modified)
+            deadline = time.monotonic() + longest - waited
+            heapq.heappush(self._deadlines, (deadline, record.spec.name))
+
+    def _end_overdue(self) -> None:
+        while self._deadlines and self._deadlines[0][0] <= time.monotonic():
+            _, name = heapq.heappop(self._deadlines)
+            folder = self._plan.home.job(name)
+            with suppress(*UNREADABLE):
+                longest = _longest_wait(read_folder(folder))
+                message = f"Not started within {longest} seconds"
+                waiting.end(folder, self._plan.home, Secondary.MAX_WAIT_EXCEEDED, message)
+            self._look_at(name)
+
+    # Starting
+
+    def _start(self) -> None:
+        now = time.monotonic()
+        again = {name: at for name, at in self._again.items() if at > now}
+        if self._queue.num_changes == self._settled and len(again) == len(self._again):
+            return  # nothing has changed since nobody could be started
+        self._again = again
+        for entry in self._startable(frozenset(again)):
+            if self._ending.is_set():
+                return
+            self._begin(entry)
+        self._settled = self._queue.num_changes
+
+    def _startable(self, without: frozenset[str]) -> list[Entry]:
+        limit_of = cache(self._plan.limit_of)  # asked once for each, not for each job
+        found = []
+        for entry, wait in self._queue.turns(limit_of, without=without):
+            if isinstance(wait, ForRoom):
+                break
+            if wait is None:
+                found.append(entry)
+        return found
+
+    def _begin(self, entry: Entry) -> None:
+        name, plan = entry.name, self._plan
+        begun = Begun.NOT_YET
+        try:
+            folder = plan.home.job(name)
+            begun = waiting.begin(folder, plan.home, plan.launcher, self._gpus_for(entry))
+        except UNREADABLE as error:
+            logger.warning("job %s is not started yet: %r", name, error)
+        if begun is Begun.NOT_YET:
+            self._again[name] = time.monotonic() + AGAIN_SECONDS
+        self._look_at(name)
+
+    def _gpus_for(self, entry: Entry) -> list[str] | None:
+        """None where there are none to be shared out."""
+        if not self._plan.gpus:
+            return None
+        held = {name for running in self._queue.running for name in running.gpus}
+        return [name for name in self._plan.gpus if name not in held][: entry.needs.gpus]
+
+
+def is_at_work(home: Home) -> bool:
+    """Whether a server of this home starts the jobs that wait."""
+    try:
+        descriptor = os.open(home.server.scheduler_lock, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def _longest_wait(record: Record) -> int | None:
+    stopping = record.spec.stopping
+    limits = [stopping.max_wait_seconds, stopping.max_pending_seconds]
+    return min((limit for limit in limits if limit is not None), default=None)

@@ -1,0 +1,202 @@
+"""Whose turn it is, and why the others wait: a table needs no machine."""
+
+import pytest
+
+from tests.jobs.conftest import make_spec
+from trackside.errors import InvalidSetting, InvalidSpec
+from trackside.jobs.needs import needs_of, of_type, priority_of, violations
+from trackside.jobs.queue import Entry, ForLimit, ForRoom, ForTurn, LimitOf, Queue, no_limit
+from trackside.jobs.room import Room, capacity, gpu_names, machine
+from trackside.spec import Options
+
+MACHINE = Room(cores=4, memory_gb=16, gpus=1)
+
+
+def entry(name: str, cores: int = 1, *, since: float = 0, **changes: object) -> Entry:
+    return Entry(name=name, needs=Room(cores), since=since, **changes)  # type: ignore[arg-type]
+
+
+def queue_of(*waiting: Entry, running: tuple[Entry, ...] = ()) -> Queue:
+    queue = Queue(MACHINE)
+    for each in waiting:
+        queue.wait(each)
+    for each in running:
+        queue.hold(each)
+    return queue
+
+
+def startable(queue: Queue, limit_of: LimitOf = no_limit) -> list[str]:
+    return [each.name for each, wait in queue.turns(limit_of) if wait is None]
+
+
+def waits(queue: Queue, limit_of: LimitOf = no_limit) -> dict[str, object]:
+    return {each.name: wait for each, wait in queue.turns(limit_of) if wait is not None}
+
+
+def test_who_comes_first_is_served_first():
+    queue = queue_of(entry("c", since=3), entry("a", since=1), entry("b", since=2))
+    assert startable(queue) == ["a", "b", "c"]
+
+
+def test_a_higher_priority_goes_before_and_keeps_the_order_within():
+    queue = queue_of(
+        entry("late", since=3, priority=5),
+        entry("early", since=1),
+        entry("middle", since=2, priority=5),
+        entry("last", since=0, priority=-1),
+    )
+    assert startable(queue) == ["middle", "late", "early", "last"]
+
+
+def test_nobody_passes_a_large_job_that_waits_for_room():
+    queue = queue_of(
+        entry("large", 4, since=1), entry("small", since=2), running=(entry("at work"),)
+    )
+    assert startable(queue) == []
+    assert waits(queue) == {"large": ForRoom("cores", 4, 3, 4), "small": ForTurn("large")}
+    assert str(waits(queue)["large"]) == "Waiting for 4 cores: 3 of 4 free"
+    assert str(waits(queue)["small"]) == "Waiting for its turn, behind 'large'"
+
+
+def test_what_is_started_now_is_no_longer_free_for_those_behind():
+    queue = queue_of(entry("a", 3, since=1), entry("b", 2, since=2), entry("c", 1, since=3))
+    assert startable(queue) == ["a"]
+    assert waits(queue)["b"] == ForRoom("cores", 2, 1, 4)
+
+
+def test_a_key_at_its_limit_is_passed_over():
+    limits = {"ci": 2, "team": None}.get
+    queue = queue_of(
+        entry("ci-2", since=1, who="ci"),
+        entry("ci-3", since=2, who="ci"),
+        entry("team-1", since=3, who="team"),
+        running=(entry("ci-1", who="ci"),),
+    )
+    assert startable(queue, limits) == ["ci-2", "team-1"]
+    assert waits(queue, limits) == {"ci-3": ForLimit("ci", 2)}
+    assert "the limit is 2 at a time" in str(waits(queue, limits)["ci-3"])
+
+
+def test_a_job_at_its_limit_holds_nobody_up_even_when_it_is_large():
+    queue = queue_of(
+        entry("large", 4, since=1, who="ci"),
+        entry("small", since=2),
+        running=(entry("ci-1", who="ci"),),
+    )
+    assert startable(queue, {"ci": 1}.get) == ["small"]
+
+
+def test_memory_and_gpus_are_counted_too():
+    queue = Queue(MACHINE)
+    queue.hold(Entry(name="a", needs=Room(1, 10, 1)))
+    queue.wait(Entry(name="b", needs=Room(1, 8)))
+    assert str(waits(queue)["b"]) == "Waiting for 8 GB of memory: 6 of 16 free"
+    queue.drop("b")
+    queue.wait(Entry(name="b", needs=Room(1, 0, 1)))
+    assert str(waits(queue)["b"]) == "Waiting for 1 GPU: 0 of 1 free"
+
+
+def test_jobs_that_never_asked_may_hold_more_than_there_is():
+    queue = queue_of(entry("b"), running=tuple(entry(f"run-{number}") for number in range(6)))
+    assert str(waits(queue)["b"]) == "Waiting for 1 core: 0 of 4 free"
+
+
+def test_an_entry_that_waits_again_has_its_new_place():
+    queue = queue_of(entry("a", since=1), entry("b", since=2))
+    queue.wait(entry("b", since=2, priority=1))
+    assert [each.name for each in queue.waiting] == ["b", "a"]
+    queue.hold(entry("b", since=2, priority=1))
+    assert [each.name for each in queue.waiting] == ["a"]
+    queue.drop("a")
+    queue.drop("a")
+    assert "a" not in queue
+    assert "b" in queue
+
+
+@pytest.mark.parametrize(
+    ("name", "room"),
+    [
+        ("local", Room(1)),
+        ("local_gpu", Room(1, 0, 1)),
+        ("ml.m5.large", Room(2, 8)),
+        ("ml.m5.24xlarge", Room(96, 384)),
+        ("ml.c5.2xlarge", Room(8, 16)),
+        ("ml.r5.xlarge", Room(4, 32)),
+        ("ml.g4dn.xlarge", Room(4, 16, 1)),
+        ("ml.g4dn.12xlarge", Room(48, 192, 4)),
+        ("ml.g5.48xlarge", Room(192, 768, 8)),
+        ("ml.p3.2xlarge", Room(8, 61, 1)),
+        ("ml.p3.16xlarge", Room(64, 488, 8)),
+        ("ml.p4d.24xlarge", Room(96, 1152, 8)),
+        ("ml.p5.48xlarge", Room(192, 2048, 8)),
+        ("ml.nobody-knows", Room(1)),
+    ],
+)
+def test_an_instance_type_is_known_by_its_size(name: str, room: Room):
+    assert of_type(name) == room
+
+
+def test_needs_are_those_of_all_hosts_and_own_words_come_first():
+    resources = {"InstanceType": "ml.g5.xlarge", "InstanceCount": 3}
+    spec = make_spec(ResourceConfig=resources, Trackside={"Cores": 2, "GPUs": 0})
+    assert needs_of(spec) == Room(6, 48, 0)
+
+
+def test_groups_of_instances_are_added_up():
+    groups = [
+        {"InstanceGroupName": "a", "InstanceType": "ml.c5.large", "InstanceCount": 2},
+        {"InstanceGroupName": "b", "InstanceType": "ml.m5.xlarge", "InstanceCount": 1},
+    ]
+    assert needs_of(make_spec(ResourceConfig={"InstanceGroups": groups})) == Room(8, 24)
+
+
+def test_what_the_machine_never_has_is_refused_only_when_asked_for_in_so_many_words():
+    large = make_spec(ResourceConfig={"InstanceType": "ml.m5.24xlarge"})
+    assert list(violations(large, MACHINE)) == []
+    asked = make_spec(ResourceConfig={"InstanceCount": 3}, Trackside={"Cores": 2, "MemoryGB": 4})
+    [violation] = violations(asked, MACHINE)
+    assert violation.field == "Trackside.Cores"
+    assert violation.advice == "is more than the server's machine has for 3 hosts: 4"
+
+
+@pytest.mark.parametrize(
+    ("options", "tags", "priority"),
+    [
+        (Options(), {}, 0),
+        (Options(), {"trackside:priority": "7"}, 7),
+        (Options(priority=-3), {"trackside:priority": "7"}, -3),
+        (Options(), {"trackside:priority": "soon"}, 0),
+        (Options(), {"trackside:priority": "99999"}, 1000),
+    ],
+)
+def test_a_priority_is_an_option_or_a_tag(options: Options, tags: dict[str, str], priority: int):
+    assert priority_of(options, tags) == priority
+
+
+@pytest.mark.parametrize("value", ["high", "", "1001", "1.5", "007"])
+def test_a_priority_that_is_no_number_is_refused(value: str):
+    with pytest.raises(InvalidSpec, match="trackside:priority"):
+        make_spec(Tags=[{"Key": "trackside:priority", "Value": value}])
+
+
+def test_a_capacity_is_the_machine_s_but_for_what_is_set():
+    assert capacity("", {}) == machine({})
+    assert machine({}).cores >= 1
+    assert machine({}).memory_gb > 0
+    assert capacity("cores=3, gpus=2", {}) == Room(3, machine({}).memory_gb, 2)
+    assert capacity("memory_gb=1.5", {}).memory_gb == 1.5
+
+
+def test_gpus_are_those_that_the_server_sees():
+    visible = {"CUDA_VISIBLE_DEVICES": "2, 5"}
+    assert machine(visible).gpus == 2
+    assert gpu_names(2, visible) == ("2", "5")
+    assert gpu_names(1, visible) == ("2",)
+    assert gpu_names(3, {}) == ("0", "1", "2")
+    assert machine({"CUDA_VISIBLE_DEVICES": ""}).gpus == 0
+
+
+@pytest.mark.parametrize("text", ["4", "cores", "cores=0", "memory=4", "gpus=-1", "cores=many"])
+def test_a_capacity_that_says_nothing_is_refused(text: str):
+    with pytest.raises(InvalidSetting, match="TRACKSIDE_CAPACITY"):
+        capacity(text, {})

@@ -1,0 +1,117 @@
+"""SIGKILL at each line: of who accepts a job, and of who begins one that waits."""
+
+import os
+import shutil
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+
+import trackside
+from tests.jobs.conftest import eventually, make_jobs, make_spec, num_starts, run_to_end
+from trackside.jobs import waiting
+from trackside.jobs.jobs import Jobs
+from trackside.jobs.queue import no_limit
+from trackside.layout import Home
+from trackside.settings import Settings
+from trackside.status import Status
+
+SOURCE = Path(trackside.__file__).parent
+ACCEPTING = ("jobs/submit.py",)
+BEGINNING = ("jobs/waiting.py", "jobs/placing.py")
+
+
+def kill_points(files: tuple[str, ...], act: Callable[[], None]) -> Iterator[int]:
+    """Do it in a child that is killed before its first line in these files, then before its
+    second, and so on. Ends when it came to its own end."""
+    names = {str(SOURCE / file) for file in files}
+    number = 1
+    while _is_killed(names, act, number):
+        yield number
+        number += 1
+
+
+def _is_killed(names: set[str], act: Callable[[], None], number: int) -> bool:
+    pid = os.fork()
+    if pid == 0:
+        left = number
+
+        def count(frame: FrameType, event: str, argument: Any) -> Any:
+            nonlocal left
+            if frame.f_code.co_filename not in names:
+                return None
+            if event == "line":
+                left -= 1
+                if not left:
+                    os.kill(os.getpid(), signal.SIGKILL)
+            return count
+
+        try:
+            sys.settrace(count)
+            act()
+            os._exit(0)
+        finally:
+            os._exit(1)
+    _, status = os.waitpid(pid, 0)
+    assert os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 0
+    return os.WIFSIGNALED(status)
+
+
+def jobs_of(home: Home) -> list[str]:
+    return [name for name in os.listdir(home.jobs) if name[0] != "."] if home.jobs.exists() else []
+
+
+@pytest.fixture
+def quick(settings: Settings) -> Jobs:
+    """Whose supervisors leave at once: only that they are started is of interest."""
+    return Jobs(settings, {"PATH": os.environ["PATH"]}, supervisor_command=["true"])
+
+
+@pytest.mark.timeout(120)
+def test_a_kill_while_accepting_leaves_nothing_or_a_job_that_starts(quick: Jobs, home: Home):
+    curves = {"S3OutputPath": "s3://out/curves"}
+    spec = make_spec(TensorBoardOutputConfig=curves)
+
+    def accept() -> None:
+        quick.enqueue(spec, key="K", who="team")
+
+    seen = set()
+    for number in kill_points(ACCEPTING, accept):
+        found = jobs_of(home)
+        seen.add(bool(found))
+        if not found:
+            accept()  # the name is free, and so are its places
+        folder = home.job("job-1")
+        begun = waiting.begin(folder, home, quick._launcher)
+        assert begun is waiting.Begun.YES, f"killed at line {number}"
+        stored = home.buckets / "out/runs/job-1/trackside/job.json"
+        assert stored.read_bytes() == folder.spec.read_bytes()
+        shutil.rmtree(home.root)
+    assert seen == {False, True}
+    assert jobs_of(home) == ["job-1"]
+
+
+@pytest.mark.timeout(240)
+def test_a_kill_while_beginning_costs_a_job_nothing(settings: Settings, home: Home):
+    jobs = make_jobs(settings)
+    jobs.enqueue(make_spec(), key="K", who="team")
+    folder = home.job("job-1")
+    kept = home.root / "as it was"
+    shutil.copytree(folder.root, kept)
+
+    def begin() -> None:
+        assert waiting.begin(folder, home, jobs._launcher) is waiting.Begun.YES
+
+    for number in kill_points(BEGINNING, begin):
+        with jobs.scheduler(no_limit):
+            jobs.reconcile()
+            eventually(lambda: not jobs.record("job-1").history.state.is_queued)
+            assert run_to_end(jobs).state.status is Status.COMPLETED, f"killed at line {number}"
+        assert num_starts(folder) == 1, f"killed at line {number}"
+        shutil.rmtree(folder.root)
+        shutil.copytree(kept, folder.root)
+    assert run_to_end(jobs).state.status is Status.COMPLETED
