@@ -22,7 +22,7 @@ MAY_IMPORT = {
     "toolkit": {ROOT},
     "placement": {ROOT},
     "curves": {ROOT, "storage"},
-    "api": {ROOT, "storage", "jobs", "rules"},
+    "api": {ROOT, "storage", "jobs", "curves", "rules"},
     "supervisor": {ROOT, "storage", "curves"},
     "jobs": {ROOT, "storage", "placement"},
     "sdk": {ROOT, "storage", "jobs", "curves", "rules"},

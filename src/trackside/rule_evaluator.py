@@ -7,6 +7,7 @@ Supervisors start it while the job runs, `jobs` when one was lost after the end.
 import os
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 
 from trackside import durable, processes
@@ -50,6 +51,12 @@ def first_evaluations(spec: JobSpec, now: float) -> list[Evaluation]:
     ]
 
 
+def all_evaluations(spec: JobSpec, known: Sequence[Evaluation], now: float) -> list[Evaluation]:
+    """Also of rules that came to the job later, and that no evaluator has begun with."""
+    by_key = {each.key: each for each in known}
+    return [by_key.get(first.key, first) for first in first_evaluations(spec, now)]
+
+
 def command(folder: JobFolder, nonce: str) -> list[str]:
     return [sys.executable, "-P", "-m", "trackside.rules", str(folder.root), nonce]
 
@@ -73,16 +80,16 @@ def may_live(rules: RulesFolder) -> bool:
     return record is not None and 0 <= time.time() - record["time"] < STARTING_SECONDS
 
 
-def has_judged(rules: RulesFolder) -> bool:
+def has_judged(rules: RulesFolder, spec: JobSpec) -> bool:
     """Whether nothing of the job's data will be read any more."""
-    evaluations = read_evaluations(rules.statuses)
+    evaluations = all_evaluations(spec, read_evaluations(rules.statuses), 0.0)
     return bool(evaluations) and all(each.is_over for each in evaluations)
 
 
-def is_done(rules: RulesFolder) -> bool:
+def is_done(rules: RulesFolder, spec: JobSpec) -> bool:
     """Whether all has been judged, and told where it lasts: an evaluator's last act is to take
     its name away."""
-    return has_judged(rules) and not rules.evaluator.exists()
+    return has_judged(rules, spec) and not rules.evaluator.exists()
 
 
 def intend(rules: RulesFolder) -> str | None:
@@ -102,7 +109,7 @@ def give_up(rules: RulesFolder, spec: JobSpec) -> None:
     """End every rule that has no verdict: nobody will come to one."""
     details = f"InternalServerError: the evaluator died {MAX_STARTS} times; its log is {rules.log}"
     now = time.time()
-    known = read_evaluations(rules.statuses) or first_evaluations(spec, now)
+    known = all_evaluations(spec, read_evaluations(rules.statuses), now)
     ended = [each if each.is_over else _given_up(each, details, now) for each in known]
     write_evaluations(rules.statuses, ended)
     rules.evaluator.unlink(missing_ok=True)

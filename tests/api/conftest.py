@@ -20,6 +20,7 @@ from trackside.api.app import App
 from trackside.api.identity import Iam, Sts
 from trackside.api.keys import AccessKeys, Rights
 from trackside.api.services import Services
+from trackside.api.sessions import Sessions
 from trackside.jobs.jobs import Jobs
 from trackside.settings import Settings
 
@@ -47,7 +48,7 @@ class Server:
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Server]:
     keys = AccessKeys(tmp_path / "server")
-    with running(App({"sts": Sts(), "iam": Iam()}, keys), keys) as server:
+    with running(App({"sts": Sts(Sessions(keys)), "iam": Iam()}, keys), keys) as server:
         yield server
 
 

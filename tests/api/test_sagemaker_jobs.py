@@ -1,6 +1,7 @@
 """Training jobs, asked by the real boto3."""
 
 import json
+import math
 import time
 import urllib.request
 
@@ -10,8 +11,10 @@ from botocore.exceptions import ClientError
 from tests.api.conftest import REGION, Server
 from tests.api.training import IMAGE, ROLE, ended, refused, request
 from tests.waiting import until
+from trackside import durable
 from trackside.api.keys import Rights
 from trackside.jobs.jobs import Jobs
+from trackside.metric_totals import started, to_json
 
 ARN = f"arn:aws:sagemaker:{REGION}:000000000000:training-job/job-1"
 
@@ -157,6 +160,23 @@ def test_the_rules_of_a_job_are_checked(client):
     assert "at 'debugRuleConfigurations.1.member.ruleParameters.rule_to_invoke'" in text
 
 
+def test_final_metrics_are_forty_at_most_and_numbers(client, jobs: Jobs):
+    defined = [{"Name": "zloss", "Regex": "zloss: (.*)"}]
+    algorithm = {**request()["AlgorithmSpecification"], "MetricDefinitions": defined}
+    held = request(hyper={"hold": "1"}, AlgorithmSpecification=algorithm)
+    client.create_training_job(**held)
+    folder = jobs.settings.layout.job("job-1").host("algo-1", 1).root
+    until(folder.is_dir)
+    totals = {f"m{number}": started(float(number), time.time()) for number in range(60)}
+    totals |= {"zloss": started(0.5, time.time()), "broken": started(math.nan, time.time())}
+    (folder / "metrics").mkdir()
+    durable.write_json(folder / "metrics" / "algo-1.json", {"metrics": to_json(totals)})
+    found = client.describe_training_job(TrainingJobName="job-1")["FinalMetricDataList"]
+    assert len(found) == 40
+    assert found[0]["MetricName"] == "zloss"
+    assert "broken" not in {each["MetricName"] for each in found}
+
+
 def test_a_running_job_is_stopped_and_an_ended_one_is_not(client):
     client.create_training_job(**request(hyper={"hold": "1"}))
     answer = client.stop_training_job(TrainingJobName="job-1")
@@ -187,21 +207,6 @@ def test_a_deleted_job_is_gone_and_its_name_free(client):
 def test_a_running_job_is_not_deleted(client):
     client.create_training_job(**request(hyper={"hold": "1"}))
     assert refused(client.delete_training_job, TrainingJobName="job-1")[0] == "ResourceInUse"
-
-
-def test_the_profiler_is_not_changed_behind_the_job_s_back(client):
-    client.create_training_job(**request(hyper={"hold": "1"}))
-    code, text = refused(
-        client.update_training_job,
-        TrainingJobName="job-1",
-        ProfilerConfig={"DisableProfiler": True},
-    )
-    assert code == "ValidationException"
-    assert "CreateTrainingJob" in text
-    kept = client.update_training_job(
-        TrainingJobName="job-1", ResourceConfig={"KeepAlivePeriodInSeconds": 60}
-    )
-    assert kept["TrainingJobArn"] == ARN
 
 
 def test_a_key_that_may_read_does_not_submit(service: Server):

@@ -85,7 +85,7 @@ class Watched:
 
     def _is_done(self) -> bool:
         self.job.machine.jobs.reconcile(self.job.name)
-        return rule_evaluator.is_done(self.rules)
+        return rule_evaluator.is_done(self.rules, self.job.spec)
 
     def findings(self) -> list[Finding]:
         return read_findings(self.rules.findings)

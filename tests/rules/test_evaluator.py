@@ -15,6 +15,7 @@ from tests.rules.profiling import Profiling
 from tests.rules.recording import Recording
 from tests.waiting import until
 from trackside import hosts, rule_evaluator
+from trackside.amended import Update, note_stopped_rule, note_update
 from trackside.capture.writer import WriterLimits
 from trackside.finding import Finding, read_findings
 from trackside.hosts import HostRecord, Phase
@@ -27,6 +28,7 @@ from trackside.rules.evaluator import Evaluator
 from trackside.rules.evidence import Evidence
 from trackside.rules.published import Publisher
 from trackside.rules.watched_job import WatchedJob
+from trackside.spec import RuleConfiguration
 from trackside.status import Secondary
 
 VANISHING = {
@@ -215,7 +217,7 @@ def test_of_two_evaluators_the_later_one_leaves(make_job: MakeJob):
         recording(job, 1.0, 1e-9).end()
         end(job)
         assert first.wait(20) == 0
-    assert rule_evaluator.is_done(rules)
+    assert rule_evaluator.is_done(rules, job.spec)
     assert len(read_findings(rules.findings)) == 1
 
 
@@ -229,7 +231,7 @@ def test_one_that_keeps_dying_is_given_up_with_a_reason(make_job: MakeJob):
     [told] = read_evaluations(rules.statuses)
     assert told.status is RuleStatus.ERROR
     assert told.details.startswith("InternalServerError: the evaluator died 6 times; its log is ")
-    assert rule_evaluator.is_done(rules)
+    assert rule_evaluator.is_done(rules, job.spec)
 
 
 HANGING = """
@@ -276,3 +278,68 @@ def test_it_runs_with_less_right_to_the_machine_than_training(make_job: MakeJob)
     with running(job) as process:
         until(lambda: job.folder.rules.statuses.exists())
         assert os.getpriority(os.PRIO_PROCESS, process.pid) == 10
+
+
+CPU = {
+    "RuleConfigurationName": "Cpu",
+    "RuleParameters": {"rule_to_invoke": "CPUBottleneck"},
+}
+
+
+def told_about(job: WatchedJob) -> dict[str, RuleStatus]:
+    return {each.configuration: each.status for each in read_evaluations(job.folder.rules.statuses)}
+
+
+def test_a_rule_that_is_stopped_ends_and_the_others_go_on(make_job: MakeJob):
+    other = {**VANISHING, "RuleConfigurationName": "Other"}
+    job = make_job(DebugRuleConfigurations=[VANISHING, other])
+    with running(job) as process:
+        made = recording(job, 1.0, 1.0)
+        until(lambda: has_looked(job.folder.rules, 1))
+        note_stopped_rule(job.journal, (False, "Other"))
+        until(lambda: told_about(job).get("Other") is RuleStatus.STOPPED)
+        made.step(2, {"gradient/a": [1e-9]})
+        made.end()
+        end(job)
+        assert process.wait(20) == 0
+    stopped = {"Vanishing": RuleStatus.ISSUES_FOUND, "Other": RuleStatus.STOPPED}
+    assert told_about(job) == stopped
+
+
+def test_a_stopped_rule_s_finding_stands(make_job: MakeJob):
+    job = make_job(DebugRuleConfigurations=[VANISHING])
+    with running(job) as process:
+        made = recording(job, 1e-9, 1e-9)
+        until(lambda: told_about(job).get("Vanishing") is RuleStatus.ISSUES_FOUND)
+        note_stopped_rule(job.journal, (False, "Vanishing"))
+        assert process.wait(20) == 0
+        made.end()
+    assert told_about(job) == {"Vanishing": RuleStatus.ISSUES_FOUND}
+    assert rule_evaluator.is_done(job.folder.rules, job.spec)
+
+
+def test_a_rule_that_comes_later_reads_from_the_beginning(make_job: MakeJob):
+    job = make_job(DebugRuleConfigurations=[VANISHING])
+    with running(job) as process:
+        made = recording(job, 1.0, 1.0)
+        until(lambda: has_looked(job.folder.rules, 1))
+        late = RuleConfiguration(name="Cpu", parameters={"rule_to_invoke": "CPUBottleneck"})
+        where = {"S3OutputPath": "s3://bucket/profile"}
+        note_update(job.journal, Update(profiler=where, rules=[late]))
+        folder = job.folder.host("algo-1", 1).inside("/opt/ml/output/profiler")
+        Profiling(folder).samples({"cpu": [[10.0]] * 20})
+        until(lambda: "Cpu" in told_about(job))
+        made.end()
+        end(job)
+        assert process.wait(20) == 0
+    assert told_about(job)["Vanishing"] is RuleStatus.NO_ISSUES_FOUND
+    assert told_about(job)["Cpu"] is RuleStatus.NO_ISSUES_FOUND
+
+
+def test_a_profiler_that_is_switched_off_ends_its_rules(make_job: MakeJob):
+    job = make_job(ProfilerConfig={}, ProfilerRuleConfigurations=[CPU])
+    with running(job) as process:
+        until(lambda: rule_evaluator.is_alive(job.folder.rules))
+        note_update(job.journal, Update(profiler={"DisableProfiler": True}))
+        assert process.wait(20) == 0
+    assert told_about(job) == {"Cpu": RuleStatus.STOPPED}

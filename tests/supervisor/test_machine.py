@@ -16,7 +16,7 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from tests.waiting import until
-from trackside.curves.event_file import EventFile
+from trackside.spec import Profiler
 from trackside.supervisor.gpus import Gpu, Gpus
 from trackside.supervisor.machine import MachineSampler, curve_seconds
 from trackside.supervisor.machine_figures import profiler_lines, scalars
@@ -264,8 +264,13 @@ def curves_in(folder: Path) -> EventAccumulator:
     return EventAccumulator(str(folder)).Reload()
 
 
+def sampler(folder: Path, **given: Any) -> MachineSampler:
+    files = MinuteFiles(folder / "profiler", folder / "part", "algo-1")
+    return MachineSampler(os.getpid(), "algo-1", folder, files, **given)
+
+
 def test_a_short_script_has_a_point_too(tmp_path: Path):
-    with MachineSampler(os.getpid(), "algo-1", EventFile(tmp_path), begun_seconds=700.0):
+    with sampler(tmp_path, begun_seconds=700.0):
         until(time_has_passed(0.2))
     [*_, last] = curves_in(tmp_path).Scalars("cpu/total_percent")
     assert last.step >= 700
@@ -286,21 +291,40 @@ def test_points_are_close_at_first_and_wider_later(running: float, profile: floa
 
 
 def test_a_script_that_is_over_at_once_has_a_point_too(tmp_path: Path):
-    with MachineSampler(os.getpid(), "algo-1", EventFile(tmp_path)):
+    with sampler(tmp_path):
         pass
     [point] = curves_in(tmp_path).Scalars("cpu/total_percent")
     assert 0 <= point.value <= 100
 
 
 def test_profiles_are_sampled_at_their_own_interval(tmp_path: Path):
-    files = MinuteFiles(tmp_path / "profiler", tmp_path / "part", "algo-1")
-    with MachineSampler(
-        os.getpid(), "algo-1", EventFile(tmp_path), profile=files, profile_seconds=0.1
-    ):
+    with sampler(tmp_path, profiler=Profiler(interval_milliseconds=100)):
         until(lambda: len(profiled_at(tmp_path)) >= 3)
     lines = profile(tmp_path)
     assert {line["NodeId"] for line in lines} == {"algo-1"}
     assert len(profiled_at(tmp_path)) >= 3
+
+
+def test_a_sampler_takes_another_interval_rests_and_goes_on(tmp_path: Path):
+    slow, quick = Profiler(interval_milliseconds=60000), Profiler(interval_milliseconds=100)
+    with sampler(tmp_path, profiler=slow) as sampling:
+        sampling.retune(quick)
+        until(lambda: len(profiled_at(tmp_path)) >= 5)
+        sampling.retune(Profiler(disabled=True))
+        until(time_has_passed(0.3))
+        before = profiled_at(tmp_path)
+        until(time_has_passed(0.5))
+        assert profiled_at(tmp_path) == before
+        sampling.retune(quick)
+        until(lambda: len(profiled_at(tmp_path)) >= len(before) + 3)
+    moments = sorted(profiled_at(tmp_path))
+    assert len(before) < len(moments)
+
+
+def test_a_profiler_that_is_switched_off_leaves_nothing(tmp_path: Path):
+    with sampler(tmp_path, profiler=Profiler(disabled=True)):
+        until(time_has_passed(0.2))
+    assert list(tmp_path.rglob("*")) == [tmp_path / "user's home"]
 
 
 def profile(folder: Path) -> list[dict[str, Any]]:
@@ -321,10 +345,7 @@ def test_a_disk_that_fails_ends_the_sampling_and_nothing_else(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ):
     (tmp_path / "part").write_text("a file where a folder should be")
-    files = MinuteFiles(tmp_path / "profiler", tmp_path / "part", "algo-1")
-    with MachineSampler(
-        os.getpid(), "algo-1", EventFile(tmp_path), profile=files, profile_seconds=0.05
-    ):
+    with sampler(tmp_path, profiler=Profiler(interval_milliseconds=50)):
         until(lambda: "the machine's figures end here" in caplog.text)
 
 

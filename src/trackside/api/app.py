@@ -7,7 +7,6 @@ import asyncio
 import hashlib
 import logging
 import random
-import time
 from collections.abc import (
     AsyncGenerator,
     AsyncIterator,
@@ -20,14 +19,16 @@ from contextlib import aclosing
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import parse_qsl
 
-from trackside.api.call import Call, Closing, Reply, Service, ServiceError
+from trackside.api import access_log
+from trackside.api.call import Call, Closing, Exchange, Reply, Service, ServiceError
 from trackside.api.keys import AccessKeys
 from trackside.api.protocols import JsonProtocol
+from trackside.api.sessions import Session, Sessions
 from trackside.api.sigv4 import NotSigned, Request, scope_of, verify
 
 logger = logging.getLogger(__name__)
-access_log = logging.getLogger("trackside.access")
 
 BODY_MOST_BYTES = 10 << 20
 """Of a call in JSON or a form; S3 bodies are streamed."""
@@ -38,9 +39,15 @@ _TARGETS = {
     "GraniteServiceVersion20100801": "monitoring",
 }
 
+_FORMS = {"monitoring": "monitoring-form"}
+"""Services that are asked in JSON with a target, and in their older form without one."""
+
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-Page = Callable[[], Awaitable[Reply]]
+Page = Callable[[Request, str], Awaitable[Reply]]
+"""Given the address of who asks."""
+_UNANSWERED = 499
+"""Told of a request whose client went away, or that was cut short."""
 
 
 class App:
@@ -50,38 +57,59 @@ class App:
         keys: AccessKeys,
         pages: Mapping[str, Page] | None = None,
         *,
+        sessions: Sessions | None = None,
+        watch: Callable[[Exchange], None] = lambda exchange: None,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._services = services
         """By the service's name in a credential scope."""
         self._keys = keys
+        self._sessions = sessions
+        """Temporary keys, where they are given."""
         self._pages = pages or {}
-        """What anybody may read without a signature: /health."""
+        """What is read without a signature, by path."""
+        self._watch = watch
+        """Told of each request when it is over."""
         self._clock = clock
+        self.is_draining = False
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await self._live(receive, send)
         if scope["type"] != "http":
             return
-        began = time.monotonic()
         request = _request(scope)
         request_id = f"{random.getrandbits(128):032x}"
-        page = self._pages.get(request.path) if request.method == "GET" else None
-        body = _Body(receive)
-        reply = await (page() if page else self._answered(request, body, request_id))
-        if not body.is_asked_for and "expect" in request.headers:
-            # The client may never send it, and the next request would be taken for it.
-            reply = replace(reply, headers={**reply.headers, "connection": "close"})
-        await _send(reply, request, request_id, receive, send)
-        access_log.info(
-            "%s %s %s %d %.1f ms",
-            request.method,
-            request.headers.get("x-amz-target", request.path),
-            request_id,
-            reply.status,
-            (time.monotonic() - began) * 1000,
-        )
+        peer = (scope.get("client") or ("",))[0]
+        exchange = Exchange(status=_UNANSWERED)
+        body = _Body(receive, exchange)
+        try:
+            page = self._page(request)
+            answering = page(request, peer) if page else self._answered(request, body, request_id)
+            reply = await answering
+            if self.is_draining or (not body.is_asked_for and "expect" in request.headers):
+                # A body that was never asked for may never be sent, and the next request would be
+                # taken for it.
+                reply = replace(reply, headers={**reply.headers, "connection": "close"})
+            exchange.status = reply.status
+            await _send(reply, request, request_id, exchange, receive, send)
+        except asyncio.CancelledError:
+            if not self.is_draining:
+                raise
+            logger.warning("request %s took too long to end with the server", request_id)
+        finally:
+            self._watch(exchange)
+            access_log.tell(request, request_id, exchange, peer)
+
+    def drain(self) -> None:
+        """Every answer from now on is the last on its connection."""
+        self.is_draining = True
+
+    def _page(self, request: Request) -> Page | None:
+        """A signed request is for a bucket that has a page's name."""
+        if request.method not in ("GET", "HEAD") or request.path not in self._pages:
+            return None
+        return self._pages[request.path] if scope_of(request) is None else None
 
     async def _live(self, receive: Receive, send: Send) -> None:
         await receive()
@@ -93,12 +121,14 @@ class App:
         await send({"type": "lifespan.shutdown.complete"})
 
     async def _answered(self, request: Request, body: "_Body", request_id: str) -> Reply:
-        service = self._services.get(service_name(request))
+        name = service_name(request)
+        service = self._services.get(name)
         if service is None:
             offered = ", ".join(sorted(self._services))
-            text = f"The service {service_name(request)!r} is not offered here. Offered: {offered}."
+            text = f"The service {name!r} is not offered here. Offered: {offered}."
             error = ServiceError("UnknownOperationException", text, 404)
             return JsonProtocol().refused(error, request_id)
+        body.exchange.service = name
         try:
             call = await self._verified(request, service, body, request_id)
             return await service.answer(call)
@@ -118,10 +148,23 @@ class App:
         sha256 = request.headers.get("x-amz-content-sha256") if service.streams else None
         if sha256 is None:
             sha256 = hashlib.sha256(whole).hexdigest()
-        signature = verify(request, sha256, self._keys.secret_of, self._clock())
-        caller = self._keys.get(signature.scope.access_key)
+        session = self._session(request)
+        secret_of = (lambda _: session.secret) if session else self._keys.secret_of
+        signature = verify(request, sha256, secret_of, self._clock())
+        caller = self._keys.get(session.parent if session else signature.scope.access_key)
+        body.exchange.key_id = caller.id
         chunks = body.chunks() if service.streams else None
-        return Call(request, caller, signature, whole, chunks, request_id)
+        return Call(request, caller, signature, whole, chunks, request_id, body.exchange)
+
+    def _session(self, request: Request) -> Session | None:
+        """Of a request with a temporary key, whose parent must still be good."""
+        token = _token(request)
+        if self._sessions is None or not token:
+            return None
+        scope = scope_of(request)
+        session = self._sessions.find(token, scope.access_key) if scope else None
+        is_good = session is not None and self._keys.secret_of(session.parent) is not None
+        return session if is_good else None
 
 
 def service_name(request: Request) -> str:
@@ -130,7 +173,16 @@ def service_name(request: Request) -> str:
     if dot and target in _TARGETS:
         return _TARGETS[target]
     scope = scope_of(request)
-    return "s3" if scope is None else scope.service
+    return "s3" if scope is None else _FORMS.get(scope.service, scope.service)
+
+
+def _token(request: Request) -> str:
+    """What comes with a temporary key, in the header or in a presigned address."""
+    if found := request.headers.get("x-amz-security-token"):
+        return found
+    if "X-Amz-Security-Token=" not in request.query:
+        return ""
+    return dict(parse_qsl(request.query)).get("X-Amz-Security-Token", "")
 
 
 def _request(scope: MutableMapping[str, Any]) -> Request:
@@ -145,8 +197,9 @@ def _request(scope: MutableMapping[str, Any]) -> Request:
 class _Body:
     """A request's body. Nobody sends one that `expect`s an answer before it is asked for."""
 
-    def __init__(self, receive: Receive) -> None:
+    def __init__(self, receive: Receive, exchange: Exchange) -> None:
         self._receive = receive
+        self.exchange = exchange
         self.is_asked_for = False
 
     async def whole(self) -> bytes:
@@ -166,13 +219,19 @@ class _Body:
             if message["type"] == "http.disconnect":
                 raise ServiceError("RequestTimeout", "The body ended before its announced length.")
             if message.get("body"):
+                self.exchange.bytes_in += len(message["body"])
                 yield message["body"]
             if not message.get("more_body"):
                 return
 
 
 async def _send(
-    reply: Reply, request: Request, request_id: str, receive: Receive, send: Send
+    reply: Reply,
+    request: Request,
+    request_id: str,
+    exchange: Exchange,
+    receive: Receive,
+    send: Send,
 ) -> None:
     headers = {"x-amzn-requestid": request_id, **reply.headers}
     if isinstance(reply.body, bytes):
@@ -182,17 +241,21 @@ async def _send(
     if isinstance(reply.body, bytes):
         body = b"" if request.method == "HEAD" else reply.body
         await send({"type": "http.response.body", "body": body})
+        exchange.bytes_out += len(body)
         return
-    await _stream(reply.body, receive, send)
+    await _stream(reply.body, exchange, receive, send)
 
 
-async def _stream(body: AsyncGenerator[bytes, None], receive: Receive, send: Send) -> None:
+async def _stream(
+    body: AsyncGenerator[bytes, None], exchange: Exchange, receive: Receive, send: Send
+) -> None:
     """Until all is sent or nobody listens any more: `send` would swallow the rest in silence."""
     gone = asyncio.ensure_future(_disconnected(receive))
     try:
         async with aclosing(body):
             async for chunk in body:
                 await send({"type": "http.response.body", "body": chunk, "more_body": True})
+                exchange.bytes_out += len(chunk)
                 if gone.done():
                     return
         await send({"type": "http.response.body", "body": b""})

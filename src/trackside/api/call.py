@@ -1,5 +1,6 @@
 """One request as a service sees it, and what it answers. The bytes are `app.py`'s business."""
 
+import time
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
@@ -33,6 +34,28 @@ class Reply:
     """The length of what is generated must be among them."""
 
 
+@dataclass(slots=True)
+class Exchange:
+    """What is told about a request afterwards, in the log and at /metrics."""
+
+    service: str = ""
+    """Of those that are offered; empty for a page, and for what is not known here."""
+    operation: str = ""
+    """Of those that the service has; set by it."""
+    key_id: str = ""
+    """Of the key whose signature was right. Nothing else a client sends for one is kept: it may be
+    a secret in the wrong place."""
+    status: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
+    """Bodies, as far as they were sent."""
+    began: float = field(default_factory=time.monotonic)
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self.began
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
     """A request whose signature has been verified."""
@@ -44,6 +67,7 @@ class Call:
     """Whole, for services that are asked in JSON or forms; empty where there are `chunks`."""
     chunks: AsyncIterator[bytes] | None
     id: str
+    exchange: Exchange = field(default_factory=Exchange)
 
     @property
     def region(self) -> str:

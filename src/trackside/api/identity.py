@@ -4,15 +4,23 @@ There are no roles here. Every name is one, and it may do what the caller's key 
 """
 
 import json
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
 
 from trackside.api.call import Call, Reply, ServiceError
+from trackside.api.keys import AccessKey
 from trackside.api.protocols import QueryProtocol, numbered
+from trackside.api.sessions import Sessions
 
 ACCOUNT = "000000000000"
 ROLE = "trackside"
 _ROLE_ID = "AROATRACKSIDE0000000"
+_SESSION_SECONDS = 3600
+_STS = ("AssumeRole", "GetCallerIdentity")
+_IAM = ("GetRole", "SimulatePrincipalPolicy")
 _CREATED = "2026-01-01T00:00:00Z"
 _TRUST = {
     "Version": "2012-10-17",
@@ -27,13 +35,17 @@ _TRUST = {
 
 
 class Sts(QueryProtocol):
-    def __init__(self) -> None:
+    def __init__(self, sessions: Sessions) -> None:
         super().__init__("https://sts.amazonaws.com/doc/2011-06-15/")
+        self._sessions = sessions
 
     async def answer(self, call: Call) -> Reply:
-        operation, _ = self.read(call)
-        if operation != "GetCallerIdentity":
-            raise unknown_operation("sts", operation, ["GetCallerIdentity"])
+        operation, given = self.read(call)
+        if operation not in _STS:
+            raise unknown_operation("sts", operation, [*_STS])
+        call.exchange.operation = operation
+        if operation == "AssumeRole":
+            return self.reply(operation, self._assumed(call.caller, given), call.id)
         # An assumed role, not a user: `get_execution_role()` of the SDKs insists on one.
         identity = {
             "Arn": f"arn:aws:sts::{ACCOUNT}:assumed-role/{ROLE}/{call.caller.id}",
@@ -42,6 +54,29 @@ class Sts(QueryProtocol):
         }
         return self.reply(operation, identity, call.id)
 
+    def _assumed(self, caller: AccessKey, given: Mapping[str, str]) -> dict[str, Any]:
+        """Any role is the caller: its temporary keys may do what the caller may."""
+        role, name = given.get("RoleArn", ""), given.get("RoleSessionName", "")
+        seconds = given.get("DurationSeconds", str(_SESSION_SECONDS))
+        if ":role/" not in role or not re.fullmatch(r"[\w+=,.@-]{2,64}", name, re.ASCII):
+            raise ServiceError("ValidationError", "RoleArn and RoleSessionName are required.")
+        if not (seconds.isascii() and seconds.isdigit() and 900 <= int(seconds) <= 43200):
+            raise ServiceError("ValidationError", "DurationSeconds is from 900 to 43200.")
+        session, token = self._sessions.issue(caller, int(seconds))
+        moment = datetime.fromtimestamp(session.expires, UTC)
+        return {
+            "Credentials": {
+                "AccessKeyId": session.id,
+                "SecretAccessKey": session.secret,
+                "SessionToken": token,
+                "Expiration": moment.strftime("%Y-%m-%dT%H:%M:%SZ"),
+            },
+            "AssumedRoleUser": {
+                "AssumedRoleId": f"{_ROLE_ID}:{name}",
+                "Arn": f"arn:aws:sts::{ACCOUNT}:assumed-role/{role.rpartition('/')[2]}/{name}",
+            },
+        }
+
 
 class Iam(QueryProtocol):
     def __init__(self) -> None:
@@ -49,6 +84,8 @@ class Iam(QueryProtocol):
 
     async def answer(self, call: Call) -> Reply:
         operation, given = self.read(call)
+        if operation in _IAM:
+            call.exchange.operation = operation
         if operation == "GetRole":
             return self.reply(operation, {"Role": _role(given.get("RoleName", ""))}, call.id)
         if operation == "SimulatePrincipalPolicy":
@@ -59,7 +96,7 @@ class Iam(QueryProtocol):
             ]
             answer = {"IsTruncated": False, "EvaluationResults": results}
             return self.reply(operation, answer, call.id)
-        raise unknown_operation("iam", operation, ["GetRole", "SimulatePrincipalPolicy"])
+        raise unknown_operation("iam", operation, [*_IAM])
 
 
 def unknown_operation(service: str, operation: str, offered: list[str]) -> ServiceError:

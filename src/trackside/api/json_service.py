@@ -49,18 +49,27 @@ class JsonService(JsonProtocol):
 
     async def answer(self, call: Call) -> Reply:
         name, given = self.read(call)
-        operation = self._operations.get(name)
-        if operation is None:
-            raise unknown_operation(self._name, name, list(self._operations))
-        if not call.caller.rights.allow(operation.needs):
-            raise self._denied(name, call.caller, operation.needs)
+        return self.reply(await self.outcome(call, name, given))
+
+    async def outcome(self, call: Call, name: str, given: Mapping[str, Any]) -> Answer:
+        """What the operation answers; `ServiceError` when it is not one, or does not."""
+        operation = self._permitted(name, call.caller)
+        call.exchange.operation = name
         try:
             ask = Ask(given, call.region, call.caller)
-            return self.reply(await asyncio.to_thread(operation.run, ask))
+            return await asyncio.to_thread(operation.run, ask)
         except DatabaseError as error:
             raise _unavailable() from error
         except TracksideError as error:
             raise self._told(error) from error
+
+    def _permitted(self, name: str, caller: AccessKey) -> Operation:
+        operation = self._operations.get(name)
+        if operation is None:
+            raise unknown_operation(self._name, name, list(self._operations))
+        if not caller.rights.allow(operation.needs):
+            raise self._denied(name, caller, operation.needs)
+        return operation
 
     def _denied(self, operation: str, caller: AccessKey, needs: Rights) -> ServiceError:
         who = f"arn:aws:sts::{ACCOUNT}:assumed-role/{ROLE}/{caller.id}"

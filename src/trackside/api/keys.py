@@ -75,7 +75,7 @@ class AccessKeys:
         secret = base64.b64encode(secrets.token_bytes(30)).decode()
         named = "TS" + base64.b32encode(secrets.token_bytes(12)).decode().rstrip("=")
         key = AccessKey(id=named, rights=rights, label=label, created=time.time(), limit=limit)
-        key = replace(key, sealed=self._seal(secret, key.id))
+        key = replace(key, sealed=self.seal(secret, key.id))
         with self._lock:
             self._refresh()
             self._write({**self._keys, key.id: key})
@@ -130,8 +130,20 @@ class AccessKeys:
         except UnknownKey:
             return None
         if key_id not in self._secrets:
-            self._secrets[key_id] = self._unseal(key)
+            self._secrets[key_id] = self.unseal(key.sealed, key.id)
         return self._secrets[key_id]
+
+    def seal(self, secret: str, bound_to: str) -> str:
+        """Encrypted under the machine's key; `unseal` needs the same `bound_to`."""
+        nonce = secrets.token_bytes(_NONCE_BYTES)
+        sealed = self._cipher().encrypt(nonce, secret.encode(), bound_to.encode())
+        return base64.b64encode(nonce + sealed).decode()
+
+    def unseal(self, text: str, bound_to: str) -> str:
+        """`InvalidTag` or a `ValueError` for what was not sealed so."""
+        data = base64.b64decode(text, validate=True)
+        nonce, sealed = data[:_NONCE_BYTES], data[_NONCE_BYTES:]
+        return self._cipher().decrypt(nonce, sealed, bound_to.encode()).decode()
 
     def _refresh(self) -> None:
         try:
@@ -149,16 +161,6 @@ class AccessKeys:
         self._path.parent.mkdir(parents=True, exist_ok=True)
         durable.write_json(self._path, [asdict(key) for key in keys.values()])
         self._seen = None
-
-    def _seal(self, secret: str, key_id: str) -> str:
-        nonce = secrets.token_bytes(_NONCE_BYTES)
-        sealed = self._cipher().encrypt(nonce, secret.encode(), key_id.encode())
-        return base64.b64encode(nonce + sealed).decode()
-
-    def _unseal(self, key: AccessKey) -> str:
-        data = base64.b64decode(key.sealed)
-        nonce, sealed = data[:_NONCE_BYTES], data[_NONCE_BYTES:]
-        return self._cipher().decrypt(nonce, sealed, key.id.encode()).decode()
 
     def _cipher(self) -> AESGCM:
         try:

@@ -24,6 +24,7 @@ T = TypeVar("T")
 
 _CREATED_MS = 1_767_225_600_000
 """The groups are always there."""
+_CLASS = "STANDARD"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +33,27 @@ class GroupsAsked:
     pattern: str = member("logGroupNamePattern", default="")
     limit: int = member("limit", int, default=50, least=1, most=50)
     token: str | None = member("nextToken", default=None)
+    kind: str = member("logGroupClass", default=_CLASS)
+    identifiers: tuple[str, ...] = member(
+        "logGroupIdentifiers", tuple, default=(), least=1, most=50
+    )
+    linked: bool = member("includeLinkedAccounts", bool, default=False)
+    accounts: tuple[str, ...] = member("accountIdentifiers", tuple, default=(), most=20)
+
+    @property
+    def names(self) -> list[str]:
+        """Of the groups there are, those that are meant."""
+        if self.prefix and self.pattern:
+            raise _wrong("logGroupNamePrefix and logGroupNamePattern cannot be given together.")
+        named = [_group_name(each) for each in self.identifiers] or GROUPS
+        return [
+            name
+            for name in GROUPS
+            if name in named
+            and self.kind == _CLASS
+            and name.startswith(self.prefix)
+            and self.pattern in name
+        ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +94,7 @@ class FilterAsked:
     token: str | None = member("nextToken", default=None)
     limit: int = member("limit", int, default=MOST_EVENTS, least=1, most=MOST_EVENTS)
     interleaved: bool = member("interleaved", bool, default=False)
+    from_head: bool = member("startFromHead", bool, default=True)
     unmask: bool = member("unmask", bool, default=False)
 
 
@@ -99,7 +122,7 @@ class JobLogs:
     def describe_groups(self, ask: Ask) -> Answer:
         asked = _parsed(GroupsAsked, ask)
         start = _place(asked.token, ask) if asked.token else 0
-        names = [name for name in GROUPS if name.startswith(asked.prefix) and asked.pattern in name]
+        names = asked.names
         end = start + asked.limit
         answer: dict[str, Any] = {
             "logGroups": [_group(name, ask.region) for name in names[start:end]]
@@ -164,6 +187,9 @@ class JobLogs:
         group = _group_of(asked.group, asked.identifier)
         if asked.streams and asked.prefix:
             raise _wrong("logStreamNames and logStreamNamePrefix cannot be given together.")
+        if not asked.from_head:
+            text = "startFromHead is always true here: give a startTime to begin later."
+            raise _wrong(text)
         pattern = Pattern.parse(asked.pattern)
         after = tuple(_place(asked.token, ask)) if asked.token else ()
         start_ms = max(
@@ -214,11 +240,16 @@ def _group_of(name: str | None, identifier: str | None) -> str:
     given = name or identifier
     if not given:
         raise _wrong("Either logGroupName or logGroupIdentifier is required.")
-    group = given.removesuffix(":*").rpartition(":log-group:")[2]
+    group = _group_name(given)
     if group not in GROUPS:
         text = "The specified log group does not exist."
         raise ServiceError("ResourceNotFoundException", text)
     return group
+
+
+def _group_name(identifier: str) -> str:
+    """Of a group by its name or its ARN."""
+    return identifier.removesuffix(":*").rpartition(":log-group:")[2]
 
 
 def _group(name: str, region: str) -> dict[str, Any]:
@@ -230,7 +261,7 @@ def _group(name: str, region: str) -> dict[str, Any]:
         "arn": f"{arn}:*",
         "logGroupArn": arn,
         "storedBytes": 0,
-        "logGroupClass": "STANDARD",
+        "logGroupClass": _CLASS,
     }
 
 

@@ -7,6 +7,7 @@ from trackside.api.sagemaker_jobs import TrainingJobs
 from trackside.api.sagemaker_processing import ProcessingJobs
 from trackside.api.sagemaker_search import JobSearch
 from trackside.api.sagemaker_tags import Tags
+from trackside.api.sagemaker_update import JobUpdate
 from trackside.api.validation import invalid, not_found, refused
 from trackside.errors import (
     DiskFull,
@@ -24,13 +25,13 @@ _RETRY_SECONDS = "5"
 
 def sagemaker(jobs: Jobs) -> JsonService:
     training, processing = TrainingJobs(jobs), ProcessingJobs(jobs)
-    tags, search = Tags(jobs), JobSearch(jobs)
+    updates, tags, search = JobUpdate(jobs), Tags(jobs), JobSearch(jobs)
     operations = {
         "CreateTrainingJob": Operation(Rights.SUBMIT, training.create),
         "DescribeTrainingJob": Operation(Rights.READ, training.describe),
         "ListTrainingJobs": Operation(Rights.READ, training.list),
         "StopTrainingJob": Operation(Rights.SUBMIT, training.stop),
-        "UpdateTrainingJob": Operation(Rights.SUBMIT, training.update),
+        "UpdateTrainingJob": Operation(Rights.SUBMIT, updates.update),
         "DeleteTrainingJob": Operation(Rights.ADMIN, training.delete),
         "AddTags": Operation(Rights.SUBMIT, tags.add),
         "ListTags": Operation(Rights.READ, tags.list),

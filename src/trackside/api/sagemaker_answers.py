@@ -1,12 +1,14 @@
 """What SageMaker answers about a job: our description in the form of its wire."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence, Set
 from datetime import datetime
 from typing import Any
 
 from trackside.jobs.describe import arn
 from trackside.jobs.index import JobSummary
 
+MOST_METRICS = 40
 _RULES = ("DebugRuleConfigurations", "ProfilerRuleConfigurations")
 
 
@@ -16,6 +18,9 @@ def described(job: Mapping[str, Any]) -> dict[str, Any]:
     for member in _RULES:
         for rule in told.get(member, ()):
             rule.setdefault("VolumeSizeInGB", 0)
+    if metrics := told.pop("FinalMetricDataList", []):
+        defined = told.get("AlgorithmSpecification", {}).get("MetricDefinitions", ())
+        told["FinalMetricDataList"] = _final(metrics, {each["Name"] for each in defined})
     return told
 
 
@@ -31,6 +36,12 @@ def summary(row: JobSummary, region: str) -> dict[str, Any]:
     if row.ended is not None:
         told["TrainingEndTime"] = moment(row.ended)
     return told
+
+
+def _final(metrics: Sequence[dict[str, Any]], defined: Set[str]) -> list[dict[str, Any]]:
+    """As many as the service has: those that were asked for first. JSON has no NaN."""
+    finite = [each for each in metrics if math.isfinite(each["Value"])]
+    return sorted(finite, key=lambda each: each["MetricName"] not in defined)[:MOST_METRICS]
 
 
 def moment(seconds: float) -> float:

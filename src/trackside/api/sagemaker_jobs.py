@@ -1,4 +1,4 @@
-"""Training jobs: created, described, listed, stopped, updated and deleted."""
+"""Training jobs: created, described, listed, stopped and deleted."""
 
 import logging
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ from trackside.jobs.jobs import Jobs
 from trackside.members import member
 from trackside.rules import capture_plan
 from trackside.rules.validation import violations as rule_violations
-from trackside.spec import JOB_NAME, JobSpec, Profiler, RuleConfiguration
+from trackside.spec import JOB_NAME, JobSpec
 from trackside.status import Status
 
 logger = logging.getLogger(__name__)
@@ -70,19 +70,6 @@ class Listing:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Update:
-    name: str = member("TrainingJobName", pattern=JOB_NAME, least=1, most=63)
-    profiler: Profiler | None = member("ProfilerConfig", Profiler, default=None)
-    profiler_rules: tuple[RuleConfiguration, ...] = member(
-        "ProfilerRuleConfigurations", tuple, of=RuleConfiguration, default=(), most=20
-    )
-    keep_alive_seconds: int | None = member(
-        "ResourceConfig.KeepAlivePeriodInSeconds", int, default=None, least=0, most=21600
-    )
-    remote_debug: bool | None = member("RemoteDebugConfig.EnableRemoteDebug", bool, default=None)
-
-
 class TrainingJobs:
     def __init__(self, jobs: Jobs) -> None:
         self._jobs = jobs
@@ -126,18 +113,6 @@ class TrainingJobs:
         raise invalid(
             f"The request was rejected because the training job is in status {before.status}."
         )
-
-    def update(self, ask: Ask) -> Answer:
-        """What an update can change means nothing here, but for the profiler; and a supervisor
-        that has begun does not look for another configuration."""
-        update = parsed(Update, ask.given)
-        spec = self._jobs.record(update.name).spec
-        if update.profiler_rules or (update.profiler and update.profiler != spec.profiler):
-            raise invalid(
-                "The profiler of a training job cannot be changed here once the job was created. "
-                "Give ProfilerConfig and ProfilerRuleConfigurations with CreateTrainingJob."
-            )
-        return {"TrainingJobArn": arn(update.name, ask.region)}
 
     def delete(self, ask: Ask) -> Answer:
         self._jobs.delete(parsed(JobName, ask.given).name)

@@ -91,15 +91,15 @@ class ProcessingJobs:
         return answer
 
     def stop(self, ask: Ask) -> Answer:
+        """Its evaluator ends the rule within seconds; until then it is Stopping."""
         record, evaluation = self._find(ask)
         status = status_of(evaluation)
-        if status != "InProgress":
+        if status in ("Completed", "Failed", "Stopped"):
             text = f"The request was rejected because the processing job is in status {status}."
             raise invalid(text)
-        raise invalid(
-            f"Rule {evaluation.configuration!r} of training job {record.spec.name!r} cannot be "
-            "stopped apart from it. It ends by itself when it has read what the job saved."
-        )
+        if evaluation.key not in record.stopped_rules:
+            self._jobs.stop_rule(record.spec.name, evaluation.key)
+        return None
 
     def _find(self, ask: Ask) -> tuple[Record, Evaluation]:
         found = self._jobs.find_rule_job(parsed(ProcessingName, ask.given).name)

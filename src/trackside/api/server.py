@@ -6,16 +6,18 @@ import socket
 import uvicorn
 
 from trackside.api.app import App
+from trackside.api.drain import DrainingServer
 
 logger = logging.getLogger(__name__)
 
 _BACKLOG = 1024
 _KEEP_ALIVE_SECONDS = 75
 """Longer than clients keep a connection unused, so that they never send into a closing one."""
-_DRAIN_SECONDS = 30
+DRAIN_SECONDS = 30.0
+"""How long requests have to end after the server was asked to."""
 
 
-def make_server(app: App) -> uvicorn.Server:
+def make_server(app: App, *, drain_seconds: float = DRAIN_SECONDS) -> uvicorn.Server:
     config = uvicorn.Config(
         app,
         log_config=None,
@@ -25,9 +27,8 @@ def make_server(app: App) -> uvicorn.Server:
         server_header=False,
         proxy_headers=False,
         timeout_keep_alive=_KEEP_ALIVE_SECONDS,
-        timeout_graceful_shutdown=_DRAIN_SECONDS,
     )
-    return uvicorn.Server(config)
+    return DrainingServer(config, drain_seconds=drain_seconds, draining=app.drain)
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -1,20 +1,26 @@
 """Everything that a server answers, put together."""
 
-import json
 from collections.abc import Mapping
 from contextlib import ExitStack
 from types import TracebackType
 from typing import Self
 
+from trackside.api import cloudwatch
 from trackside.api.app import App
-from trackside.api.call import Reply, Service
+from trackside.api.call import Service
+from trackside.api.form_service import FormLikeJsonService, FormService
+from trackside.api.health import Health
 from trackside.api.identity import Iam, Sts
 from trackside.api.keys import AccessKeys
 from trackside.api.logs import logs
+from trackside.api.looks import looks
+from trackside.api.pages import pages
 from trackside.api.s3.relay import S3Relay
 from trackside.api.s3.service import S3
 from trackside.api.s3.tidying import Tidying
 from trackside.api.sagemaker import sagemaker
+from trackside.api.sessions import Sessions
+from trackside.api.telemetry import Telemetry
 from trackside.api.upkeep import Upkeep
 from trackside.jobs.jobs import Jobs
 from trackside.settings import Settings
@@ -35,17 +41,27 @@ class Services:
         jobs: Jobs | None = None,
     ) -> None:
         self.jobs = jobs or Jobs(settings, environ)
+        sessions = Sessions(keys)
         services: dict[str, Service] = {
             "sagemaker": sagemaker(self.jobs),
             "logs": logs(self.jobs),
-            "sts": Sts(),
+            **_cloudwatch(self.jobs),
+            "sts": Sts(sessions),
             "iam": Iam(),
             "s3": _s3(settings, environ),
         }
-        self.app = App(services, keys, {"/health": _health})
         self._upkeep = Upkeep(self.jobs)
         self._tidying = Tidying(settings.layout.buckets, settings.upload_age_seconds)
         self._scheduler = self.jobs.scheduler(keys.limits(settings.jobs_per_key))
+        telemetry = Telemetry(self.jobs, self._upkeep)
+        health = Health(looks(self.jobs, self._upkeep), lambda: self.app.is_draining)
+        self.app = App(
+            services,
+            keys,
+            pages(health, telemetry, keys),
+            sessions=sessions,
+            watch=telemetry.count,
+        )
         self._open = ExitStack()
 
     def __enter__(self) -> Self:
@@ -72,6 +88,9 @@ def _s3(settings: Settings, environ: Mapping[str, str]) -> Service:
     return S3(settings.layout.buckets)
 
 
-async def _health() -> Reply:
-    body = json.dumps({"status": "ok"}).encode()
-    return Reply(200, body, {"content-type": "application/json"})
+def _cloudwatch(jobs: Jobs) -> dict[str, Service]:
+    asked = FormLikeJsonService("cloudwatch", cloudwatch.operations(jobs), cloudwatch.told)
+    return {
+        "monitoring": asked,
+        "monitoring-form": FormService(cloudwatch.XML_NAMESPACE, asked),
+    }

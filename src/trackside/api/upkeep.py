@@ -2,6 +2,7 @@
 they look, a server does by itself."""
 
 import logging
+import time
 from threading import Event, Thread
 
 from trackside.jobs.jobs import Jobs
@@ -18,9 +19,18 @@ class Upkeep:
         self._jobs = jobs
         self._ending = Event()
         self._thread = Thread(target=self._run, name="trackside-upkeep", daemon=True)
+        self._done_at = time.monotonic()
+        self.round_seconds = 0.0
+        """How long the last round took that came to its end."""
+
+    @property
+    def age_seconds(self) -> float:
+        """Since a round came to its end."""
+        return time.monotonic() - self._done_at
 
     def start(self) -> None:
         self._jobs.refresh()
+        self._done_at = time.monotonic()
         self._thread.start()
 
     def close(self, *, timeout: float) -> None:
@@ -31,8 +41,11 @@ class Upkeep:
 
     def _run(self) -> None:
         while not self._ending.wait(_PAUSE_SECONDS):
+            began = time.monotonic()
             try:
                 self._jobs.reconcile()
                 self._jobs.refresh()
+                self._done_at = time.monotonic()
+                self.round_seconds = self._done_at - began
             except Exception:
                 logger.exception("jobs could not be looked after; trying again")

@@ -28,6 +28,8 @@ _MAPS = (
 )
 _PART = re.compile(r"(.*?)((?:\[\d+\])*)")
 _SHOWN_MOST = 512
+PROFILING_INTERVALS = (100, 200, 500, 1000, 5000, 60000)
+"""Milliseconds."""
 
 
 def invalid(text: str) -> ServiceError:
@@ -92,6 +94,14 @@ def wire_violations(spec: JobSpec) -> Iterator[Violation]:
         if uri is not None and not uri.startswith(_REMOTE):
             constraint = f"Member must satisfy regular expression pattern: {_URI}"
             yield Violation(field, uri, "is no s3:// location", constraint=constraint)
+    if spec.profiler and spec.profiler.interval_milliseconds not in PROFILING_INTERVALS:
+        known = ", ".join(map(str, PROFILING_INTERVALS))
+        yield Violation(
+            "ProfilerConfig.ProfilingIntervalInMilliseconds",
+            spec.profiler.interval_milliseconds,
+            f"must be one of {known}",
+            constraint=f"Member must satisfy enum value set: [{known}]",
+        )
     if not (spec.entry_point or spec.algorithm.entrypoint):
         yield Violation(
             "AlgorithmSpecification.TrainingImage",

@@ -7,6 +7,7 @@ from contextlib import closing
 import click
 
 from trackside import durable
+from trackside.cli import server_log
 from trackside.cli.access import access_keys, own_key
 from trackside.errors import (
     InvalidSetting,
@@ -23,8 +24,8 @@ from trackside.storage.locate import locate
 logger = logging.getLogger(__name__)
 
 DEFAULT_LISTEN = "127.0.0.1:7007"
+DEFAULT_DRAIN_SECONDS = 30.0
 _STORES = ("s3://", "gs://", "az://")
-_LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s %(message)s"
 
 
 @click.command
@@ -46,17 +47,38 @@ _LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s %(message)s"
     help="s3://BUCKET[/PREFIX], the object store of a team. [TRACKSIDE_STORAGE]",
 )
 @click.option("--quiet", is_flag=True, help="No line for each request.")
-def server(listen: str, database: str | None, storage: str | None, quiet: bool) -> None:
+@click.option(
+    "--log-format",
+    type=click.Choice(server_log.FORMATS),
+    default=server_log.TEXT,
+    show_default=True,
+    help="Of the log on standard error.",
+)
+@click.option(
+    "--drain-seconds",
+    type=click.FloatRange(min=0),
+    default=DEFAULT_DRAIN_SECONDS,
+    show_default=True,
+    help="How long requests that were begun have to end.",
+)
+def server(
+    listen: str,
+    database: str | None,
+    storage: str | None,
+    quiet: bool,
+    log_format: str,
+    drain_seconds: float,
+) -> None:
     """Answer boto3, the AWS CLI and SageMaker's SDKs for the jobs of this machine.
 
-    It runs until SIGTERM or Ctrl-C; requests that were begun are answered first. Jobs go on
-    without it.
+    It runs until SIGTERM or Ctrl-C; requests that were begun are answered first, unless it is
+    asked again. Jobs go on without it.
 
     \b
     Examples:
       trackside server
       eval "$(trackside env)" && aws sagemaker list-training-jobs
-      trackside server --listen 0.0.0.0:7007
+      trackside server --listen 0.0.0.0:7007 --log-format json
       trackside server --database postgresql://trackside@db/trackside --storage s3://bucket
     """
     host, port = parsed(listen)
@@ -70,9 +92,7 @@ def server(listen: str, database: str | None, storage: str | None, quiet: bool) 
         from trackside.api.services import Services
     except ImportError as error:
         raise MissingExtra("`trackside server`", error.name or "uvicorn", "server") from None
-    level = logging.WARNING if quiet else logging.INFO
-    logging.basicConfig(level=logging.INFO, format=_LOG_FORMAT)
-    logging.getLogger("trackside.access").setLevel(level)
+    server_log.write_log(log_format, requests=not quiet)
     if settings.database:
         with closing(open_database(settings)) as shared:
             shared.wait_until_there()
@@ -84,7 +104,7 @@ def server(listen: str, database: str | None, storage: str | None, quiet: bool) 
         print(f"Listening at {url}", flush=True)
         print('  eval "$(trackside env)"   sets up AWS clients in a shell', flush=True)
         with Services(settings, access_keys(settings), environment()) as services:
-            make_server(services.app).run(sockets=[listener])
+            make_server(services.app, drain_seconds=drain_seconds).run(sockets=[listener])
 
 
 def parsed(listen: str) -> tuple[str, int]:

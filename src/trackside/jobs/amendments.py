@@ -1,9 +1,10 @@
-"""What is changed about a job after it was submitted: its tags.
+"""How a job is changed after it was submitted, and its tags; `amended` knows what else there is.
 
 `job.json` is what was asked for and stays so; changes are notes in the journal, in order.
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from trackside.jobs.records import Record, append_stored_note, publish_journal
 from trackside.journal import Journal
@@ -23,9 +24,14 @@ def tags_of(record: Record) -> dict[str, str]:
 
 
 def note_tags(record: Record, home: Home, put: Mapping[str, str], removed: Sequence[str]) -> None:
+    note(record, home, _TAGS, put=dict(put), removed=list(removed))
+
+
+def note(record: Record, home: Home, what: str, **details: Any) -> None:
+    """In the job's folder while there is one, and where it lasts once the job has ended."""
     if record.folder is None:
-        append_stored_note(record.keys, home, _TAGS, put=dict(put), removed=list(removed))
+        append_stored_note(record.keys, home, what, **details)
         return
-    Journal(record.folder.journal).note(_TAGS, put=dict(put), removed=list(removed))
+    Journal(record.folder.journal).note(what, **details)
     if record.history.state.is_final:
         publish_journal(record.folder, home)

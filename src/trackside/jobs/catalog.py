@@ -90,6 +90,10 @@ class Catalog:
 
         return self._look(use, refresh=False)
 
+    def num_by_status(self) -> dict[str, int]:
+        """Of jobs that are known, as they were when a listing last looked."""
+        return self._look(lambda index: index.num_by_status(), refresh=False)
+
     def name_in_any_case(self, name: str) -> str | None:
         """See `Index.name_in_any_case`."""
         return self._look(lambda index: index.name_in_any_case(name), refresh=False)

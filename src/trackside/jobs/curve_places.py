@@ -1,5 +1,8 @@
 """Where a job's event files are now: in its folder while it runs here, in storage afterwards."""
 
+from collections.abc import Callable
+from pathlib import Path
+
 from trackside.jobs.records import Record
 from trackside.layout import Home, HostFolder, curves_of
 from trackside.storage.locate import Location, locate
@@ -7,18 +10,28 @@ from trackside.storage.locate import Location, locate
 
 def curve_places(record: Record, home: Home) -> list[Location]:
     """Several while it runs: of each host and attempt, the script's files and the supervisor's."""
+    return _places(record, home, lambda host: [*_written(record, host), host.curves])
+
+
+def own_curve_places(record: Record, home: Home, run: str) -> list[Location]:
+    """Those of the supervisors' own, of one kind: `trackside` or `system`, with a run per host."""
+    places = _places(record, home, lambda host: [host.curves])
+    return [place.child(run) for place in places]
+
+
+def _places(
+    record: Record, home: Home, folders: Callable[[HostFolder], list[Path]]
+) -> list[Location]:
     if record.folder is None or record.history.state.is_final:
         return [locate(curves_of(record.spec, record.keys), home=home.root)]
-    attempts = range(1, record.history.attempt + 1)
-    folders = [
-        folder
-        for attempt in attempts
+    return [
+        locate(folder, home=home.root)
+        for attempt in range(1, record.history.attempt + 1)
         for host in record.spec.hosts
-        for folder in _folders(record, record.folder.host(host, attempt))
+        for folder in folders(record.folder.host(host, attempt))
     ]
-    return [locate(folder, home=home.root) for folder in folders]
 
 
-def _folders(record: Record, host: HostFolder) -> list[str]:
-    written = [host.inside(record.spec.tensorboard.local_path)] if record.spec.tensorboard else []
-    return [str(path) for path in (*written, host.curves)]
+def _written(record: Record, host: HostFolder) -> list[Path]:
+    tensorboard = record.spec.tensorboard
+    return [host.inside(tensorboard.local_path)] if tensorboard else []

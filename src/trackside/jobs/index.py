@@ -164,6 +164,13 @@ class Index:
         rows = self._rows(f"{_JOBS} AND ended IS NULL{ours}", *values)
         return {row.name: row for row in rows}
 
+    def num_by_status(self) -> dict[str, int]:
+        return dict(
+            self._database.read(
+                "SELECT status, COUNT(*) FROM jobs WHERE claim IS NULL GROUP BY status"
+            )
+        )
+
     def find(self, name: str) -> JobSummary | None:
         return next(iter(self._rows(f"{_JOBS} AND name = ?", name)), None)
 

@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager
 from functools import cached_property, partial
 from typing import Any
 
+from trackside.amended import UPDATE, Update, note_stopped_rule
 from trackside.errors import (
     InvalidSpec,
     JobElsewhere,
@@ -19,11 +20,11 @@ from trackside.errors import (
     JobNotFound,
     Violation,
 )
-from trackside.finding import Finding
+from trackside.finding import Finding, RuleKey
 from trackside.jobs import failure, queue_view, waiting, watch
-from trackside.jobs.amendments import note_tags, tags_of
+from trackside.jobs.amendments import note, note_tags, tags_of
 from trackside.jobs.artifacts import Artifact, artifacts_of
-from trackside.jobs.curve_places import curve_places
+from trackside.jobs.curve_places import curve_places, own_curve_places
 from trackside.jobs.delete import delete
 from trackside.jobs.describe import REGION, RULE_JOB_PART, describe, rule_job
 from trackside.jobs.index import JobSummary, Page
@@ -49,6 +50,7 @@ from trackside.jobs.team_database import open_catalog
 from trackside.jobs.watch import Watch
 from trackside.journal import History, Journal
 from trackside.layout import JobFolder, JobKeys
+from trackside.metric_totals import JobMetrics
 from trackside.placement.local import LocalPlacement
 from trackside.processes import NONCE_VARIABLE
 from trackside.rule_status import Evaluation
@@ -170,6 +172,18 @@ class Jobs:
         self._bell.ring(name)
         return tags_of(self._record(name))
 
+    def update(self, name: str, update: Update) -> None:
+        """Change a job. While it runs, its supervisors and the evaluator of its rules follow by
+        themselves, within seconds; afterwards it is only told so."""
+        self._check_held(name)
+        note(self._record(name), self._home, UPDATE, **update.to_note())
+
+    def stop_rule(self, name: str, rule: RuleKey) -> None:
+        """Ask one rule of a job to end; what it has found stands."""
+        self._check_held(name)
+        note_stopped_rule(Journal(self._folder(name).journal), rule)
+        self._heal(name)
+
     def delete(self, name: str) -> None:
         """Forget a job that has ended: its name is free again. What it made stays in storage.
 
@@ -285,6 +299,15 @@ class Jobs:
         """Where its event files are now."""
         return curve_places(self._record(name), self._home)
 
+    def own_curve_places(self, record: Record, run: str) -> Sequence[Location]:
+        """Where what the supervisors themselves drew is now: `trackside` for metrics of the log,
+        `system` for the machine's figures."""
+        return own_curve_places(record, self._home, run)
+
+    def metrics_of(self, record: Record) -> JobMetrics:
+        """What its metrics have come to."""
+        return read_metrics(record, self._home)
+
     def failure_of(self, name: str) -> JobFailed | None:
         """The error to raise for a job that failed; None for any other."""
         return failure.failure_of(self._record(name), self._home)
@@ -295,6 +318,10 @@ class Jobs:
         For a server, which asks often: the number of jobs does not count.
         """
         return self._catalog.page(page)
+
+    def num_by_status(self) -> dict[str, int]:
+        """How many jobs are known, by TrainingJobStatus."""
+        return self._catalog.num_by_status()
 
     def index_kept_open(self) -> AbstractContextManager[None]:
         """For a server: writes to the index cost less inside. Leave it in the same thread."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from trackside import durable, hosts, processes, rule_evaluator
 from trackside.hosts import Phase
 from trackside.jobs.placing import Launcher, Placed, locked, new_nonce
-from trackside.jobs.records import publish_journal, read_spec
+from trackside.jobs.records import publish_journal, read_folder, read_spec
 from trackside.jobs.submit import announced
 from trackside.journal import Journal
 from trackside.layout import Home, HostFolder, JobFolder
@@ -117,10 +117,12 @@ class Reconciler:
         """Rules go on after the job's end, with nobody but their evaluator. Until then its
         supervisor looks after it."""
         rules = folder.rules
-        if rule_evaluator.is_done(rules) or rule_evaluator.may_live(rules):
+        if rule_evaluator.may_live(rules):
             return
-        spec = read_spec(folder)
-        if not rule_evaluator.is_wanted(spec) or is_supervised(folder):
+        spec = read_folder(folder).spec
+        if not rule_evaluator.is_wanted(spec) or rule_evaluator.is_done(rules, spec):
+            return
+        if is_supervised(folder):
             return
         with locked(folder) as mine:
             if not mine or rule_evaluator.may_live(rules):

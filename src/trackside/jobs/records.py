@@ -3,15 +3,22 @@ when that is gone, from object storage."""
 
 import json
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from trackside.amended import amended
 from trackside.errors import JobNotFound, ObjectNotFound, TracksideError
+from trackside.finding import RuleKey
 from trackside.journal import History, Journal, fold
 from trackside.layout import Home, JobFolder, JobKeys
 from trackside.metric_totals import JobMetrics, from_json, merged
-from trackside.rule_evaluator import first_evaluations
-from trackside.rule_status import Evaluation, parse_evaluations, read_evaluations
+from trackside.rule_evaluator import all_evaluations, first_evaluations
+from trackside.rule_status import (
+    Evaluation,
+    RuleStatus,
+    parse_evaluations,
+    read_evaluations,
+)
 from trackside.spec import JobSpec
 from trackside.storage.locate import locate_object
 
@@ -22,21 +29,26 @@ UNREADABLE = (TracksideError, OSError, ValueError, KeyError, TypeError)
 @dataclass(frozen=True, slots=True)
 class Record:
     spec: JobSpec
+    """As it is in force now: with what was changed since the job was created."""
     history: History
     keys: JobKeys
     """Where it is in storage: its output location, or where `reindex` found it."""
     folder: JobFolder | None
     """None when this machine has no folder of it (any more)."""
+    stopped_rules: frozenset[RuleKey] = frozenset()
+    """Those that somebody has asked to end."""
 
 
 def read_folder(folder: JobFolder) -> Record:
     """`JobNotFound` when there is no such folder."""
     history = Journal(folder.journal).read()
     spec = read_spec(folder)
-    return Record(spec, history, JobKeys.of(spec), folder)
+    now = amended(spec, history)
+    return Record(now.spec, history, JobKeys.of(spec), folder, now.stopped_rules)
 
 
 def read_spec(folder: JobFolder) -> JobSpec:
+    """As it was submitted."""
     return JobSpec.from_request(json.loads(folder.spec.read_bytes()))
 
 
@@ -53,7 +65,8 @@ def read_stored(keys: JobKeys, home: Home, so_far: History | None = None) -> Rec
             if so_far is None:
                 raise
             history = so_far
-        return Record(spec, history, keys, None)
+        now = amended(spec, history)
+        return Record(now.spec, history, keys, None, now.stopped_rules)
     except ObjectNotFound:
         raise JobNotFound(keys.name) from None
 
@@ -82,15 +95,23 @@ def read_metrics(record: Record, home: Home) -> JobMetrics:
 
 def read_rules(record: Record, home: Home) -> list[Evaluation]:
     """How far each rule is, in the order of the request: in progress before anything is known."""
-    first = first_evaluations(record.spec, record.history.created)
-    if not first:
+    if not first_evaluations(record.spec, record.history.created):
         return []
     try:
         if record.folder is not None:
-            return read_evaluations(record.folder.rules.statuses) or first
-        return parse_evaluations(_fetch(f"{record.keys.rules}/statuses.json", home))
+            known = read_evaluations(record.folder.rules.statuses)
+        else:
+            known = parse_evaluations(_fetch(f"{record.keys.rules}/statuses.json", home))
     except UNREADABLE:
-        return first
+        known = []
+    told = all_evaluations(record.spec, known, record.history.created)
+    return [_stopping(each) if each.key in record.stopped_rules else each for each in told]
+
+
+def _stopping(evaluation: Evaluation) -> Evaluation:
+    """Its evaluator has yet to see that it is to end."""
+    is_open = evaluation.status is RuleStatus.IN_PROGRESS and not evaluation.is_over
+    return replace(evaluation, status=RuleStatus.STOPPING) if is_open else evaluation
 
 
 def publish_spec(spec: JobSpec, home: Home) -> None:

@@ -64,7 +64,7 @@ class RuleNews:
         folder = self._record.folder
         if not self._has_rules or folder is None:
             return True
-        if rule_evaluator.is_done(folder.rules):
+        if rule_evaluator.is_done(folder.rules, self._record.spec):
             return True
         now = time.monotonic()
         self._ended_at = self._ended_at or now

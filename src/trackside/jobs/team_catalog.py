@@ -71,6 +71,10 @@ class TeamCatalog:
                 raise
             return row
 
+    def num_by_status(self) -> dict[str, int]:
+        """Of this home's: each server tells its own, and who sums them up counts none twice."""
+        return self._local.num_by_status()
+
     def name_in_any_case(self, name: str) -> str | None:
         return self._local.name_in_any_case(name) or self._index.name_in_any_case(name)
 

@@ -52,6 +52,16 @@ class Case:
         if self.evaluation.status is RuleStatus.IN_PROGRESS:
             self._become(RuleStatus.STOPPING, "The job is being stopped; its last data is read.")
 
+    def stopped(self) -> None:
+        """Somebody has asked for its end, or switched off what it looks at."""
+        if self.has_found:
+            self._become(RuleStatus.ISSUES_FOUND, self.evaluation.details, is_over=True)
+        else:
+            step = self.evaluation.last_step
+            upto = "" if step is None else f" It had looked at all data up to step {step}."
+            details = f"The evaluation was stopped before a verdict.{upto}"
+            self._become(RuleStatus.STOPPED, details, is_over=True)
+
     def failed(self, details: str) -> None:
         """It cannot go on. What it found before stands."""
         if self.has_found:

@@ -64,6 +64,7 @@ class CustomRule:
 
     def close(self) -> None:
         """End it and all that it has started. Again: nothing."""
+        self.is_over = True
         if self._process.poll() is None:
             os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()

@@ -13,7 +13,7 @@ from typing import Any
 from trackside import durable
 from trackside.errors import TracksideError
 from trackside.finding import Finding, RuleKey
-from trackside.rule_evaluator import first_evaluations
+from trackside.rule_evaluator import all_evaluations, first_evaluations
 from trackside.rule_status import Evaluation, read_evaluations, write_evaluations
 from trackside.rules import feeds
 from trackside.rules.action_taker import ActionTaker
@@ -42,11 +42,9 @@ class Evaluator:
         self._actions = actions
         self._findings = FindingsFile(self._rules.findings)
         self._in_hand = InHand(self._rules.in_hand, self._rules.deaths)
-        known = {each.key: each for each in read_evaluations(self._rules.statuses)}
-        self._cases = [
-            Case(known.get(first.key, first))
-            for first in first_evaluations(job.spec, job.history.created)
-        ]
+        known = read_evaluations(self._rules.statuses)
+        created = job.history.created
+        self._cases = [Case(each) for each in all_evaluations(job.spec, known, created)]
         self._ready: list[Ready | None] = []
         self._provided: set[RuleKey] = set()
         self._written: list[Evaluation] = []
@@ -74,9 +72,13 @@ class Evaluator:
         """Look at the job, at what it has saved, and at what rules of users say."""
         self._job.look()
         is_last = self._job.is_over
+        is_more = self._take_in_rules()
         if self._attempt != self._job.attempt:
             self._leave_attempt()
             self._begin()
+        elif is_more:
+            self._begin()  # who comes late reads from the beginning, as if it had been there
+        self._end_stopped()
         if self._job.was_stopped:
             for case in self._cases:
                 case.stopping()
@@ -86,6 +88,20 @@ class Evaluator:
                 logger.info("the job has given its folder back: going on with what is stored")
                 return self._begin()
         self._follow_customs(is_last)
+
+    def _take_in_rules(self) -> bool:
+        """Whether rules have come to the job since the last look. They are its last."""
+        now = first_evaluations(self._job.spec, time.time())
+        fresh = now[len(self._cases) :]
+        self._cases += [Case(each) for each in fresh]
+        return bool(fresh)
+
+    def _end_stopped(self) -> None:
+        for case, ready in self._open_cases():
+            if case.key in self._job.stopped_rules:
+                case.stopped()
+                if isinstance(ready, CustomRule):
+                    ready.close()
 
     def _follow(self, feed: feeds.Feed, *, is_last: bool = False, at_once: bool = False) -> None:
         try:

@@ -37,11 +37,8 @@ class Publisher:
             path: f"{job.keys.rules}/{path.name}"
             for path in (rules.findings, rules.statuses, rules.actions)
         }
+        self._job = job
         self._outputs = rules.outputs
-        self._output_uris = {
-            safe_name(rule.name): job.keys.under(rule.uri or job.spec.output.uri, "rule-output")
-            for rule in (*job.spec.debug_rules, *job.spec.profiler_rules)
-        }
         self._sent: dict[Path, tuple[int, int]] = {}
         self._curves = FindingCurves(rules.findings, curves_of(job.spec), self._home)
         self._ended = Event()
@@ -91,10 +88,15 @@ class Publisher:
     def _made(self) -> dict[Path, str]:
         """What rules have left to be kept, and where each goes."""
         made = {}
+        spec, keys = self._job.spec, self._job.keys
+        uris = {
+            safe_name(rule.name): keys.under(rule.uri or spec.output.uri, "rule-output")
+            for rule in (*spec.debug_rules, *spec.profiler_rules)
+        }
         for path in self._outputs.rglob("*"):
             below = path.relative_to(self._outputs)
             if path.is_file() and not path.name.endswith(".part"):
-                made[path] = f"{self._output_uris[below.parts[0]]}/{below.as_posix()}"
+                made[path] = f"{uris[below.parts[0]]}/{below.as_posix()}"
         return made
 
 

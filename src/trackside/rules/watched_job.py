@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from trackside import hosts
+from trackside.amended import amended
 from trackside.hosts import Phase
 from trackside.journal import History, Journal
 from trackside.layout import JobFolder, JobKeys, profile_of
@@ -16,20 +17,26 @@ class WatchedJob:
     """`look` first; in between the answers stay as they were."""
 
     def __init__(self, folder: JobFolder, spec: JobSpec, settings: Settings) -> None:
+        """`spec` as it was submitted."""
         self.folder = folder
-        self.spec = spec
+        self._asked = spec
         self.settings = settings
         self.keys = JobKeys.of(spec)
         self.journal = Journal(folder.journal)
         self._seen: tuple[int, int] | None = None
-        self.history: History = self.journal.read()
+        self._take(self.journal.read())
 
     def look(self) -> None:
         """Read the journal again if it has changed."""
         status = self.folder.journal.stat()
         seen = (status.st_size, status.st_mtime_ns)
         if seen != self._seen:
-            self.history, self._seen = self.journal.read(), seen
+            self._take(self.journal.read())
+            self._seen = seen
+
+    def _take(self, history: History) -> None:
+        now = amended(self._asked, history)
+        self.history, self.spec, self.stopped_rules = history, now.spec, now.stopped_rules
 
     @property
     def attempt(self) -> int:

@@ -9,8 +9,10 @@ import logging
 import os
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
+from trackside.amended import amended
 from trackside.layout import JobFolder
 from trackside.settings import Settings
 from trackside.spec import JobSpec
@@ -48,7 +50,8 @@ def supervise(folder: JobFolder, host: str, nonce: str) -> None:
         host_folder = folder.host(host, history.attempt)
         host_folder.root.mkdir(parents=True, exist_ok=True)
         write_supervisor(host_folder, nonce)
-        attempt = Attempt(context, history.attempt)
+        now = replace(context, spec=amended(context.spec, history).spec)
+        attempt = Attempt(now, history.attempt)
         attempt.run()
         if attempt.gang.is_lead:
             from trackside.supervisor.lead import (

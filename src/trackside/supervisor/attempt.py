@@ -8,16 +8,19 @@ import shutil
 import signal
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from trackside import durable, hosts
+from trackside.amended import amended
 from trackside.errors import SandboxError, TracksideError, TransferStopped
 from trackside.hosts import HostRecord, Phase
 from trackside.journal import History
 from trackside.layout import HostFolder, sandbox_nonce
+from trackside.spec import JobSpec
 from trackside.status import Secondary, Status
-from trackside.supervisor.config_files import failure_file, lay_out
+from trackside.supervisor.config_files import failure_file, lay_out, write_profiler_config
 from trackside.supervisor.context import Context
 from trackside.supervisor.gang import Gang, Why, addresses, interface_name
 from trackside.supervisor.inputs import Inputs, Meter
@@ -30,6 +33,7 @@ from trackside.supervisor.sandbox import Exited, Lost, Running, SandboxPlan
 from trackside.supervisor.script_start import script_environment, toolkit_command
 
 if TYPE_CHECKING:
+    from trackside.supervisor.machine import MachineSampler
     from trackside.supervisor.sync import Syncer
 
 logger = logging.getLogger(__name__)
@@ -136,18 +140,19 @@ class Attempt:
         )
         self._syncer.start()
         self.rules.tick()
-        with self._sampler():
-            state, was_asked = self._see_out()
+        sampler = self._sampler()
+        with sampler or nullcontext():
+            state, was_asked = self._see_out(sampler)
         self._record_exit(state, was_asked)
 
-    def _sampler(self) -> AbstractContextManager[object]:
+    def _sampler(self) -> "MachineSampler | None":
         from trackside.supervisor.machine import make_sampler  # likewise
 
         pid = self._sandbox.root_pid(self._plan())
         seconds = self.gang.running_seconds()
         return make_sampler(self.context.spec, self.folder, self.context.host, pid, seconds)
 
-    def _see_out(self) -> tuple[Exited | Lost, bool]:
+    def _see_out(self, sampler: "MachineSampler | None") -> tuple[Exited | Lost, bool]:
         """How the script ended, and whether it was asked to."""
         clock = LogClock(self.folder.log, self.folder.log_times)
         began = announced = time.monotonic()
@@ -168,6 +173,7 @@ class Attempt:
                 announced = now
                 self._check_inputs()
                 with self._unless_disk_full():
+                    self._take_amendments(sampler)
                     self.rules.tick()
                     self._announce_syncs()
             time.sleep(QUICK_SECONDS if now - began < 2.0 else TICK_SECONDS)
@@ -175,6 +181,27 @@ class Attempt:
             clock.tick()
         # An earlier supervisor may have been the one who asked.
         return state, asked is not None or self.is_set()
+
+    def _take_amendments(self, sampler: "MachineSampler | None") -> None:
+        """The profiler may be changed, and rules be added, while the script runs."""
+        spec = amended(self.context.spec, self._history()).spec
+        if spec == self.context.spec:
+            return
+        self.context = replace(self.context, spec=spec)
+        self.rules.follow(spec)
+        if spec.profiler is not None:
+            write_profiler_config(self.folder, spec.profiler)
+        if sampler is not None:
+            sampler.retune(spec.profiler)
+        self._sync_more(spec)
+
+    def _sync_more(self, spec: JobSpec) -> None:
+        from trackside.supervisor.sync import folders_since  # likewise
+
+        assert self._syncer is not None
+        known = [part.name for part in self._syncer.parts]
+        for part in folders_since(spec, self.folder, self.context.settings, known):
+            self._syncer.add(part)
 
     @contextmanager
     def _unless_disk_full(self) -> Iterator[None]:

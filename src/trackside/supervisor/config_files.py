@@ -4,9 +4,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+from trackside import durable
 from trackside.layout import HostFolder, JobKeys, profile_of
-from trackside.spec import JobSpec
+from trackside.members import write
+from trackside.spec import JobSpec, Profiler
 
+_PROFILER_CONFIG = "profilerconfig.json"
 GROUP = "homogeneousCluster"
 """The name of the one instance group of a job that has none of its own."""
 
@@ -29,6 +32,12 @@ def lay_out(folder: HostFolder, spec: JobSpec, host: str, interface: str) -> Non
     config = folder.ml / "input" / "config"
     for name, content in config_files(spec, host, interface).items():
         (config / name).write_text(json.dumps(content))
+
+
+def write_profiler_config(folder: HostFolder, profiler: Profiler) -> None:
+    """Anew, for a script that looks again."""
+    path = folder.ml / "input" / "config" / _PROFILER_CONFIG
+    durable.write_bytes(path, json.dumps(_profiler_config(profiler)).encode())
 
 
 def synced_folders(spec: JobSpec) -> dict[str, str]:
@@ -74,8 +83,12 @@ def config_files(spec: JobSpec, host: str, interface: str) -> dict[str, Any]:
             "LocalPath": spec.tensorboard.local_path,
         }
     if spec.profiler:
-        files["profilerconfig.json"] = {"ProfilingParameters": {}, **request["ProfilerConfig"]}
+        files[_PROFILER_CONFIG] = _profiler_config(spec.profiler)
     return files
+
+
+def _profiler_config(profiler: Profiler) -> dict[str, Any]:
+    return {"ProfilingParameters": {}, **write(profiler)}
 
 
 def groups_of(spec: JobSpec) -> list[tuple[str, str, list[str]]]:

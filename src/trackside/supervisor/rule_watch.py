@@ -10,6 +10,7 @@ import time
 
 from trackside import rule_evaluator
 from trackside.processes import NONCE_VARIABLE
+from trackside.spec import JobSpec
 from trackside.supervisor.context import Context
 
 logger = logging.getLogger(__name__)
@@ -26,12 +27,17 @@ class RuleWatch:
 
     def __init__(self, context: Context, *, is_lead: bool) -> None:
         self._context = context
+        self._spec = context.spec
         self._rules = context.folder.rules
-        self._is_on = is_lead and rule_evaluator.is_wanted(context.spec)
+        self._is_lead = is_lead
         self._process: subprocess.Popen[bytes] | None = None
         self._num_starts = 0
         self._started_at = 0.0
         self._is_mute = False
+
+    def follow(self, spec: JobSpec) -> None:
+        """Rules may come to a job while it runs."""
+        self._spec = spec
 
     def tick(self) -> None:
         """See to it that there is one, until it is done. No trouble with it is the job's."""
@@ -40,7 +46,7 @@ class RuleWatch:
         pauses = REVIVE_PAUSES_SECONDS
         pause = pauses[min(self._num_starts, len(pauses) - 1)]
         try:
-            if self._lives() or rule_evaluator.is_done(self._rules):
+            if self._lives() or rule_evaluator.is_done(self._rules, self._spec):
                 return
             if time.monotonic() - self._started_at >= pause or not self._num_starts:
                 self._start()
@@ -53,10 +59,14 @@ class RuleWatch:
         """The job has ended: wait until the rules have read what it left, for a while."""
         deadline = time.monotonic() + READ_SECONDS
         while self._is_on and not self._is_mute and time.monotonic() < deadline:
-            if rule_evaluator.has_judged(self._rules):
+            if rule_evaluator.has_judged(self._rules, self._spec):
                 return
             self.tick()
             time.sleep(_LOOK_SECONDS)
+
+    @property
+    def _is_on(self) -> bool:
+        return self._is_lead and rule_evaluator.is_wanted(self._spec)
 
     def _lives(self) -> bool:
         """Also one that has not said so yet, and one that an earlier supervisor started."""
@@ -69,9 +79,9 @@ class RuleWatch:
         nonce = rule_evaluator.intend(self._rules)
         if nonce is None:
             logger.error("the evaluator of the rules is given up; its log is %s", self._rules.log)
-            rule_evaluator.give_up(self._rules, context.spec)
+            rule_evaluator.give_up(self._rules, self._spec)
             return
-        if self._num_starts:
+        if self._process is not None and self._process.returncode:
             logger.warning("the evaluator of the rules died; starting it again")
         self._num_starts += 1
         self._started_at = time.monotonic()

@@ -8,7 +8,7 @@ import logging
 import os
 import stat
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from threading import Event, Thread
 from typing import Protocol
@@ -187,18 +187,26 @@ class Syncer:
     """
 
     def __init__(self, *groups: Sequence[Part]) -> None:
-        self.parts = [part for group in groups for part in group]
+        self._groups = [list(group) for group in groups]
         self._stop = Event()
         self._deadline = 0.0
         self._hopeless: set[str] = set()
         self._threads = [
             Thread(target=self._run, args=(group,), name=f"trackside-sync-{number}", daemon=True)
-            for number, group in enumerate(groups)
+            for number, group in enumerate(self._groups)
         ]
+
+    @property
+    def parts(self) -> list[Part]:
+        return [part for group in self._groups for part in group]
 
     def start(self) -> None:
         for thread in self._threads:
             thread.start()
+
+    def add(self, part: Part) -> None:
+        """Also while it runs: the first group's thread takes it along from its next pass on."""
+        self._groups[0].append(part)
 
     def states(self) -> dict[str, SyncState]:
         """As of now, also when the thread hangs in a store that does not answer."""
@@ -296,6 +304,22 @@ def make_syncer(
     logs = locate(f"{keys.logs}/{host}", home=settings.home)
     files.append(LogUploader(folder.log, folder.log_times, logs, attempt))
     return Syncer(files, events)
+
+
+def folders_since(
+    spec: JobSpec, folder: HostFolder, settings: Settings, known: Collection[str]
+) -> list[FolderSync]:
+    """Of those that the spec wants synced now, the ones that are not known by name."""
+    return [
+        FolderSync(
+            seen_as,
+            folder.inside(seen_as),
+            locate(uri, home=settings.home),
+            leave=_is_not_ours,
+        )
+        for seen_as, uri in synced_folders(spec).items()
+        if seen_as not in known
+    ]
 
 
 def _is_not_ours(path: str) -> bool:

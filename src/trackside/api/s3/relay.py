@@ -143,7 +143,10 @@ class _Passed:
 
 
 def _check_rights(call: Call) -> None:
-    needed = needed_rights(read_target(call))
+    target = read_target(call)
+    level = "OBJECT" if target.key else "BUCKET" if target.bucket else "SERVICE"
+    call.exchange.operation = f"REST.{call.request.method}.{level}"
+    needed = needed_rights(target)
     if not call.caller.rights.allow(needed):
         text = f"This key has the rights {call.caller.rights!s}; this needs {needed!s}."
         raise s3_error("AccessDenied", text)

@@ -69,6 +69,7 @@ class S3:
         found = self._operations.get((method, level, name))
         if found is None or (not name and target.query.keys() & _NOT_OFFERED):
             raise s3_error("NotImplemented" if name or method == "POST" else "MethodNotAllowed")
+        target.call.exchange.operation = f"REST.{method}.{(name or level).upper()}"
         return found
 
 

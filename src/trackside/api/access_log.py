@@ -1,0 +1,52 @@
+"""One line for each request: who asked for what, and how it went.
+
+The query of a URL and what clients send as credentials are never in it: both may hold signatures
+and secrets.
+"""
+
+import logging
+
+from trackside.api.call import Exchange
+from trackside.api.sigv4 import Request
+
+logger = logging.getLogger("trackside.access")
+
+_LONGEST = 256
+
+
+def tell(request: Request, request_id: str, exchange: Exchange, peer: str) -> None:
+    """As text, and for formatters that know better under `request`."""
+    if not logger.isEnabledFor(logging.INFO):
+        return
+    told = {
+        "request_id": request_id,
+        "key": exchange.key_id,
+        "peer": peer,
+        "method": request.method,
+        "path": request.path[:_LONGEST],
+        "service": exchange.service,
+        "operation": exchange.operation or _asked(request),
+        "status": exchange.status,
+        "ms": round(exchange.seconds * 1000, 1),
+        "bytes_in": exchange.bytes_in,
+        "bytes_out": exchange.bytes_out,
+    }
+    logger.info(
+        "%s %s %s %d %.1f ms in=%d out=%d key=%s peer=%s id=%s",
+        told["method"],
+        told["path"],
+        told["operation"] or "-",
+        told["status"],
+        told["ms"],
+        told["bytes_in"],
+        told["bytes_out"],
+        told["key"] or "-",
+        peer,
+        request_id,
+        extra={"request": told},
+    )
+
+
+def _asked(request: Request) -> str:
+    """What a request that got no further was for, by its own word."""
+    return request.headers.get("x-amz-target", "")[:_LONGEST]

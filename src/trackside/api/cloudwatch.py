@@ -1,0 +1,301 @@
+"""CloudWatch over the metrics of jobs: what SageMaker publishes there while it trains. Read only.
+
+`metric_values` finds the values, `metric_statistics` reckons.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, TypeVar
+
+from trackside.api import tokens
+from trackside.api.call import ServiceError
+from trackside.api.json_service import Answer, Ask, Operation
+from trackside.api.keys import Rights
+from trackside.api.metric_statistics import (
+    MOST_DATAPOINTS,
+    STATISTICS,
+    Datapoint,
+    Periods,
+    datapoints,
+    is_period,
+    is_statistic,
+)
+from trackside.api.metric_values import JOB, NAMESPACE, Metric, MetricValues
+from trackside.api.validation import parsed
+from trackside.errors import TracksideError
+from trackside.jobs.index import Page
+from trackside.jobs.jobs import Jobs
+from trackside.members import member
+
+T = TypeVar("T")
+
+XML_NAMESPACE = "http://monitoring.amazonaws.com/doc/2010-08-01/"
+MOST_LISTED = 500
+MOST_QUERIES = 500
+MOST_VALUES = 100_800
+_JOBS_AT_ONCE = 100
+_UNIT = "None"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dimension:
+    name: str = member("Name", least=1, most=255)
+    value: str = member("Value", least=1, most=1024)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DimensionFilter:
+    name: str = member("Name", least=1, most=255)
+    value: str | None = member("Value", default=None, least=1, most=1024)
+
+    def fits(self, metric: Metric) -> bool:
+        return metric.dimension == self.name and self.value in (None, metric.value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatisticsAsked:
+    namespace: str = member("Namespace", least=1, most=255)
+    metric: str = member("MetricName", least=1, most=255)
+    dimensions: tuple[Dimension, ...] = member(
+        "Dimensions", tuple, of=Dimension, default=(), most=30
+    )
+    start: float = member("StartTime", float)
+    end: float = member("EndTime", float)
+    period: int = member("Period", int, least=1)
+    statistics: tuple[str, ...] = member("Statistics", tuple, default=(), least=1, most=5)
+    percentiles: tuple[str, ...] = member("ExtendedStatistics", tuple, default=(), least=1, most=10)
+    unit: str | None = member("Unit", default=None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricAsked:
+    namespace: str = member("Namespace", least=1, most=255)
+    name: str = member("MetricName", least=1, most=255)
+    dimensions: tuple[Dimension, ...] = member(
+        "Dimensions", tuple, of=Dimension, default=(), most=30
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatAsked:
+    metric: MetricAsked = member("Metric", MetricAsked)
+    period: int = member("Period", int, least=1)
+    statistic: str = member("Stat")
+    unit: str | None = member("Unit", default=None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    id: str = member("Id", pattern="[a-z][a-zA-Z0-9_]*", least=1, most=255)
+    stat: StatAsked | None = member("MetricStat", StatAsked, default=None)
+    expression: str | None = member("Expression", default=None)
+    label: str | None = member("Label", default=None)
+    is_returned: bool = member("ReturnData", bool, default=True)
+    period: int | None = member("Period", int, default=None)
+    account: str | None = member("AccountId", default=None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataAsked:
+    queries: tuple[Query, ...] = member("MetricDataQueries", tuple, of=Query, most=MOST_QUERIES)
+    start: float = member("StartTime", float)
+    end: float = member("EndTime", float)
+    token: str | None = member("NextToken", default=None)
+    scan_by: str = member(
+        "ScanBy",
+        default="TimestampDescending",
+        choices=("TimestampDescending", "TimestampAscending"),
+    )
+    most: int = member("MaxDatapoints", int, default=MOST_VALUES, least=1, most=MOST_VALUES)
+    timezone: str | None = member("LabelOptions.Timezone", default=None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListAsked:
+    namespace: str | None = member("Namespace", default=None, least=1, most=255)
+    metric: str | None = member("MetricName", default=None, least=1, most=255)
+    dimensions: tuple[DimensionFilter, ...] = member(
+        "Dimensions", tuple, of=DimensionFilter, default=(), most=10
+    )
+    token: str | None = member("NextToken", default=None)
+    active: str | None = member("RecentlyActive", default=None, choices=("PT3H",))
+    linked: bool = member("IncludeLinkedAccounts", bool, default=False)
+    account: str | None = member("OwningAccount", default=None)
+
+    def fits(self, metric: Metric) -> bool:
+        return self.metric in (None, metric.name) and all(
+            each.fits(metric) for each in self.dimensions
+        )
+
+    @property
+    def job(self) -> str | None:
+        """The only one there can be, when the question names it."""
+        return next((each.value for each in self.dimensions if each.name == JOB), None)
+
+
+def operations(jobs: Jobs) -> dict[str, Operation]:
+    asked = TrainingMetrics(jobs)
+    return {
+        "GetMetricStatistics": Operation(Rights.READ, asked.statistics),
+        "GetMetricData": Operation(Rights.READ, asked.data),
+        "ListMetrics": Operation(Rights.READ, asked.list),
+    }
+
+
+def told(error: TracksideError) -> ServiceError:
+    return ServiceError("InternalServiceError", str(error), 500)
+
+
+class TrainingMetrics:
+    def __init__(self, jobs: Jobs) -> None:
+        self._jobs = jobs
+        self._values = MetricValues(jobs)
+
+    def statistics(self, ask: Ask) -> Answer:
+        asked = _parsed(StatisticsAsked, ask)
+        names = (*asked.statistics, *asked.percentiles)
+        if not names:
+            text = "At least one of the parameters Statistics and ExtendedStatistics is required."
+            raise ServiceError("InvalidParameterCombination", text)
+        for name in asked.statistics:
+            if name not in STATISTICS:
+                raise _wrong(f"Statistics has {name!r}; it may have {', '.join(STATISTICS)}.")
+        periods = _periods(asked.start, asked.end, asked.period, names)
+        if periods.count > MOST_DATAPOINTS:
+            raise ServiceError(
+                "InvalidParameterCombination",
+                f"You have requested up to {periods.count:,} datapoints, which exceeds the limit "
+                f"of {MOST_DATAPOINTS:,}. You may reduce the datapoints requested by increasing "
+                "Period, or decreasing the time range.",
+            )
+        found = self._found(asked.namespace, asked.metric, asked.dimensions, periods, names)
+        plain = len(asked.statistics)
+        told = [
+            {
+                "Timestamp": moment,
+                **dict(zip(names[:plain], values[:plain], strict=True)),
+                **_extended(names[plain:], values[plain:]),
+                "Unit": _UNIT,
+            }
+            for moment, values in found
+        ]
+        return {"Label": asked.metric, "Datapoints": told}
+
+    def data(self, ask: Ask) -> Answer:
+        """Page by page through the values of all queries, as if they were one list."""
+        asked = _parsed(DataAsked, ask)
+        skip = _place(asked.token, ask) if asked.token else 0
+        results, left = [], asked.most
+        for query in asked.queries:
+            found = list(self._answer(query, asked))
+            if asked.scan_by == "TimestampDescending":
+                found.reverse()
+            shown = found[skip : skip + left]
+            is_cut = skip + len(shown) < len(found)
+            skip, left = max(0, skip - len(found)), left - len(shown)
+            if query.is_returned:
+                results.append(_result(query, shown, is_cut=is_cut))
+        answer: dict[str, Any] = {"MetricDataResults": results, "Messages": []}
+        if any(each["StatusCode"] == "PartialData" for each in results):
+            before = _place(asked.token, ask) if asked.token else 0
+            answer["NextToken"] = tokens.token(ask.given, before + asked.most)
+        return answer
+
+    def list(self, ask: Ask) -> Answer:
+        asked = _parsed(ListAsked, ask)
+        if asked.namespace not in (None, NAMESPACE):
+            return {"Metrics": []}
+        if asked.job is not None:
+            found = self._values.metrics(asked.job)
+            return {"Metrics": [_metric(each) for each in found if asked.fits(each)]}
+        after, skip = _place(asked.token, ask) if asked.token else (None, 0)
+        page = Page(limit=_JOBS_AT_ONCE, after=None if after is None else tuple(after))
+        told: list[dict[str, Any]] = []
+        rows = self._jobs.page(page)
+        for row in rows:
+            fitting = [each for each in self._values.metrics(row.name) if asked.fits(each)]
+            for number, metric in islice(enumerate(fitting), skip, None):
+                if len(told) == MOST_LISTED:
+                    return _page(ask, told, [after, number])
+                told.append(_metric(metric))
+            after, skip = page.order.key(row), 0
+        return _page(ask, told, [after, 0]) if len(rows) == page.limit else {"Metrics": told}
+
+    def _answer(self, query: Query, asked: DataAsked) -> Iterator[Datapoint]:
+        stat = query.stat
+        if stat is None or query.expression is not None:
+            text = f"The query {query.id!r} is no MetricStat. Expressions are not offered here."
+            raise ServiceError("ValidationError", text)
+        names = (stat.statistic,)
+        periods = _periods(asked.start, asked.end, stat.period, names)
+        metric = stat.metric
+        return self._found(metric.namespace, metric.name, metric.dimensions, periods, names)
+
+    def _found(
+        self,
+        namespace: str,
+        metric: str,
+        dimensions: tuple[Dimension, ...],
+        periods: Periods,
+        statistics: tuple[str, ...],
+    ) -> Iterator[Datapoint]:
+        """What is not there has no datapoints; that is no error."""
+        if namespace != NAMESPACE:
+            return iter(())
+        points = self._values.points(metric, {each.name: each.value for each in dimensions})
+        return datapoints(points, periods, statistics)
+
+
+def _periods(start: float, end: float, seconds: int, statistics: tuple[str, ...]) -> Periods:
+    if start >= end:
+        raise _wrong("The parameter StartTime must be less than the parameter EndTime.")
+    if not is_period(seconds):
+        raise _wrong(f"Period is {seconds}; it may be 1, 5, 10, 20, 30 or a multiple of 60.")
+    for name in statistics:
+        if not is_statistic(name):
+            known = ", ".join(STATISTICS)
+            raise _wrong(f"The statistic {name!r} is not offered here. Known: {known}, p0 to p100.")
+    return Periods(start, end, seconds)
+
+
+def _extended(names: tuple[str, ...], values: list[float]) -> dict[str, Any]:
+    return {"ExtendedStatistics": dict(zip(names, values, strict=True))} if names else {}
+
+
+def _result(query: Query, shown: list[Datapoint], *, is_cut: bool) -> dict[str, Any]:
+    assert query.stat is not None
+    return {
+        "Id": query.id,
+        "Label": query.label or query.stat.metric.name,
+        "Timestamps": [moment for moment, _ in shown],
+        "Values": [value for _, [value] in shown],
+        "StatusCode": "PartialData" if is_cut else "Complete",
+    }
+
+
+def _metric(metric: Metric) -> dict[str, Any]:
+    dimension = {"Name": metric.dimension, "Value": metric.value}
+    return {"Namespace": NAMESPACE, "MetricName": metric.name, "Dimensions": [dimension]}
+
+
+def _page(ask: Ask, told: list[dict[str, Any]], place: list[Any]) -> Mapping[str, Any]:
+    return {"Metrics": told, "NextToken": tokens.token(ask.given, place)}
+
+
+def _parsed(cls: type[T], ask: Ask) -> T:
+    try:
+        return parsed(cls, ask.given)
+    except ServiceError as error:
+        raise _wrong(error.message) from None
+
+
+def _place(token: str, ask: Ask) -> Any:
+    try:
+        return tokens.place_of(token, ask.given)
+    except ServiceError as error:
+        raise ServiceError("InvalidNextToken", error.message) from None
+
+
+def _wrong(text: str) -> ServiceError:
+    return ServiceError("InvalidParameterValue", text)

@@ -1,0 +1,118 @@
+"""A service asked by forms, or in JSON that stands for them: CloudWatch, whose clients do either.
+
+The operations are the same plain functions that a `JsonService` has.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from trackside.api.call import Call, Reply, ServiceError
+from trackside.api.json_service import JsonService
+from trackside.api.protocols import QueryProtocol
+
+_CONVERTED: dict[str, Callable[[str], Any]] = {
+    "Period": int,
+    "MaxDatapoints": int,
+    "ReturnData": lambda text: text == "true",
+    "IncludeLinkedAccounts": lambda text: text == "true",
+    "StartTime": lambda text: _seconds(text),
+    "EndTime": lambda text: _seconds(text),
+}
+"""Members that are no texts, by their name."""
+_MOMENTS = ("Timestamp", "Timestamps")
+_NUMBER = re.compile(r"\d{1,4}")
+
+
+class FormLikeJsonService(JsonService):
+    """JSON 1.0, with error codes told as the form's clients know them."""
+
+    content_type = "application/x-amz-json-1.0"
+
+    def refused(self, error: ServiceError, request_id: str) -> Reply:
+        kind = "Sender" if error.status < 500 else "Receiver"
+        headers = {**error.headers, "x-amzn-query-error": f"{error.code};{kind}"}
+        named = _EXCEPTIONS.get(error.code, error.code)
+        told = ServiceError(named, error.message, error.status, headers)
+        return super().refused(told, request_id)
+
+
+_EXCEPTIONS = {
+    "InvalidParameterValue": "InvalidParameterValueException",
+    "InvalidParameterCombination": "InvalidParameterCombinationException",
+    "InternalServiceError": "InternalServiceFault",
+}
+"""What the JSON form calls them; the codes are those that programs look for."""
+
+
+class FormService(QueryProtocol):
+    """The same operations, asked by forms and answered in XML."""
+
+    def __init__(self, namespace: str, service: JsonService) -> None:
+        super().__init__(namespace)
+        self._service = service
+
+    async def answer(self, call: Call) -> Reply:
+        kind = call.request.headers.get("content-type", "")
+        if not kind.startswith("application/x-www-form-urlencoded"):
+            text = f"{kind!r} is not understood here. Ask in JSON with X-Amz-Target, or by a form."
+            raise ServiceError("UnsupportedProtocol", text, 415)
+        name, form = self.read(call)
+        form.pop("Version", None)
+        given = nested(form)
+        if "ExtendedStatistics" in given:
+            text = "ExtendedStatistics are answered only to who asks in JSON, as boto3 now does."
+            raise ServiceError("InvalidParameterValue", text)
+        answer = await self._service.outcome(call, name, given)
+        return self.reply(name, _with_dates(answer or {}), call.id)
+
+
+def nested(form: Mapping[str, str]) -> dict[str, Any]:
+    """`Dimensions.member.1.Name=a` as `{"Dimensions": [{"Name": "a"}]}`."""
+    tree: dict[str, Any] = {}
+    for path, value in form.items():
+        *parents, last = path.replace(".member.", ".").split(".")
+        inner = tree
+        for parent in parents:
+            inner = inner.setdefault(parent, {})
+            if not isinstance(inner, dict):
+                raise _malformed(path)
+        inner[last] = _converted(path, last, value)
+    listed: dict[str, Any] = _listed(tree)
+    return listed
+
+
+def _converted(path: str, name: str, value: str) -> Any:
+    try:
+        return _CONVERTED[name](value) if name in _CONVERTED else value
+    except ValueError:
+        raise _malformed(path) from None
+
+
+def _listed(tree: Any) -> Any:
+    """Objects whose names are all numbers are lists."""
+    if not isinstance(tree, dict):
+        return tree
+    if tree and all(_NUMBER.fullmatch(name) for name in tree):
+        return [_listed(tree[name]) for name in sorted(tree, key=int)]
+    return {name: _listed(inner) for name, inner in tree.items()}
+
+
+def _malformed(path: str) -> ServiceError:
+    return ServiceError("MalformedInput", f"The member {path!r} of the form cannot be read.")
+
+
+def _seconds(text: str) -> float:
+    moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def _with_dates(value: Any, name: str = "") -> Any:
+    if isinstance(value, Mapping):
+        return {key: _with_dates(inner, key) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_with_dates(inner, name) for inner in value]
+    if name in _MOMENTS:
+        return datetime.fromtimestamp(value, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return value

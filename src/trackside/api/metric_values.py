@@ -1,0 +1,134 @@
+"""Values of a job's metrics over time, as CloudWatch names them.
+
+What a script printed and MetricDefinitions found is told by TrainingJobName; what its machines did
+by Host, `<job>/<host>`. Both are read from the curves that supervisors draw.
+"""
+
+import re
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from threading import Lock
+
+import numpy
+
+from trackside.curves.columns import Reals
+from trackside.curves.event_reader import Follower, Series
+from trackside.errors import JobNotFound
+from trackside.jobs.jobs import Jobs
+from trackside.jobs.records import Record
+from trackside.storage.locate import Location
+
+NAMESPACE = "/aws/sagemaker/TrainingJobs"
+JOB, HOST = "TrainingJobName", "Host"
+"""The names of the two dimensions; a metric has one of them."""
+
+_MACHINE = {
+    "CPUUtilization": re.compile(r"cpu/core_\d+_percent"),
+    "MemoryUtilization": re.compile(r"memory/used_percent"),
+    "GPUUtilization": re.compile(r"gpu_\d+/utilization_percent"),
+    "GPUMemoryUtilization": re.compile(r"gpu_\d+/memory_percent"),
+}
+"""Each is the sum of the figures that are called so: of four cores up to 400 percent."""
+_MOST_KEPT = 16
+
+Dimensions = Mapping[str, str]
+Points = tuple[Reals, Reals]
+"""Times in seconds since the epoch, in order, and values."""
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    name: str
+    dimension: str
+    value: str
+    """Of the dimension."""
+
+
+@dataclass(slots=True)
+class _Opened:
+    followers: Sequence[Follower]
+    lock: Lock = field(default_factory=Lock)
+
+    def series(self) -> list[Series]:
+        with self.lock:
+            for follower in self.followers:
+                follower.update()
+            return [s for follower in self.followers for s in follower.curves.scalars.values()]
+
+
+class MetricValues:
+    """Keeps what it has read of the jobs that were asked for last. Thread-safe."""
+
+    def __init__(self, jobs: Jobs) -> None:
+        self._jobs = jobs
+        self._opened: OrderedDict[tuple[str, ...], _Opened] = OrderedDict()
+        self._lock = Lock()
+
+    def points(self, name: str, dimensions: Dimensions) -> Points:
+        """Only finite values; none when there is no such metric."""
+        if set(dimensions) == {JOB}:
+            record = self._record(dimensions[JOB])
+            found = self._series(record, "trackside")
+            return _joined([each for each in found if each.tag == name])
+        if set(dimensions) == {HOST} and name in _MACHINE:
+            job, _, host = dimensions[HOST].partition("/")
+            found = self._series(self._record(job), "system")
+            mine = [each for each in found if each.run == host]
+            return _summed([each for each in mine if _MACHINE[name].fullmatch(each.tag)])
+        return _joined([])
+
+    def metrics(self, job: str) -> Iterator[Metric]:
+        record = self._record(job)
+        if record is None:
+            return
+        for name in sorted(self._jobs.metrics_of(record).totals):
+            yield Metric(name, JOB, job)
+        found = {(each.run, each.tag) for each in self._series(record, "system")}
+        for host in record.spec.hosts:
+            for name, pattern in _MACHINE.items():
+                if any(run == host and pattern.fullmatch(tag) for run, tag in found):
+                    yield Metric(name, HOST, f"{job}/{host}")
+
+    def _record(self, job: str) -> Record | None:
+        try:
+            return self._jobs.record(job)
+        except JobNotFound:
+            return None
+
+    def _series(self, record: Record | None, run: str) -> list[Series]:
+        if record is None:
+            return []
+        return self._open(self._jobs.own_curve_places(record, run)).series()
+
+    def _open(self, places: Sequence[Location]) -> _Opened:
+        key = tuple(place.uri for place in places)
+        with self._lock:
+            opened = self._opened.get(key)
+            if opened is None:
+                opened = self._opened[key] = _Opened([Follower(place) for place in places])
+            self._opened.move_to_end(key)
+            if len(self._opened) > _MOST_KEPT:
+                self._opened.popitem(last=False)
+        return opened
+
+
+def _joined(series: Sequence[Series]) -> Points:
+    """Of several hosts, by time."""
+    if not series:
+        return numpy.empty(0), numpy.empty(0)
+    times = numpy.concatenate([each.times for each in series])
+    values = numpy.concatenate([each.values for each in series])
+    is_told = numpy.isfinite(values)  # neither JSON nor CloudWatch has others
+    times, values = times[is_told], values[is_told]
+    order = numpy.argsort(times, kind="stable")
+    return times[order], values[order]
+
+
+def _summed(series: Sequence[Series]) -> Points:
+    """Of figures that were taken at the same moments."""
+    times, values = _joined(series)
+    moments, places = numpy.unique(times, return_inverse=True)
+    sums = numpy.zeros(len(moments))
+    numpy.add.at(sums, places, values)
+    return moments, sums

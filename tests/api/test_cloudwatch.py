@@ -1,0 +1,256 @@
+"""Metrics of jobs, asked by the real boto3, in both forms that CloudWatch's clients speak."""
+
+import time
+import urllib.error
+import urllib.request
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials
+from botocore.exceptions import ClientError
+
+from tests.api.conftest import REGION, Server
+from tests.api.training import request
+from tests.waiting import until
+from trackside import durable
+from trackside.curves.event_file import EventFile
+from trackside.jobs.jobs import Jobs
+from trackside.metric_totals import started, to_json
+
+NAMESPACE = "/aws/sagemaker/TrainingJobs"
+MINUTE = 1_794_800_040.0
+"""The beginning of one."""
+
+
+@pytest.fixture
+def client(service: Server):
+    return service.client("cloudwatch")
+
+
+@pytest.fixture
+def drawn(service: Server, jobs: Jobs) -> Jobs:
+    """A running job whose supervisor has found a loss in its log, and looked at its machine."""
+    service.client("sagemaker").create_training_job(**request(hyper={"hold": "1"}))
+    until(lambda: jobs.describe("job-1")["SecondaryStatus"] == "Training")
+    folder = jobs.settings.layout.job("job-1").host("algo-1", 1)
+    losses = EventFile(folder.curves / "trackside" / "algo-1")
+    for number, value in enumerate([4.0, 2.0, float("nan"), 1.0, 0.5]):
+        losses.add(("loss", value, number, MINUTE + 20 * number))
+    losses.close()
+    folder.metrics.mkdir(exist_ok=True)
+    totals = {"metrics": to_json({"loss": started(0.5, MINUTE)})}
+    durable.write_json(folder.metrics / "algo-1.json", totals)
+    machine = EventFile(folder.curves / "system" / "algo-1")
+    for core, value in ((0, 30.0), (1, 90.0)):
+        machine.add((f"cpu/core_{core}_percent", value, 1, MINUTE + 1))
+    machine.add(("memory/used_percent", 12.5, 1, MINUTE + 1))
+    machine.close()
+    return jobs
+
+
+def asked(name: str = "loss", **changed: Any) -> Any:
+    return {
+        "Namespace": NAMESPACE,
+        "MetricName": name,
+        "Dimensions": [{"Name": "TrainingJobName", "Value": "job-1"}],
+        "StartTime": moment(5),
+        "EndTime": moment(600),
+        "Period": 60,
+        "Statistics": ["Average"],
+        **changed,
+    }
+
+
+def moment(seconds: float) -> datetime:
+    return datetime.fromtimestamp(MINUTE + seconds, UTC)
+
+
+def refused(call: Any, **given: Any) -> tuple[str, str]:
+    with pytest.raises(ClientError) as caught:
+        call(**given)
+    error = caught.value.response["Error"]
+    return error["Code"], error["Message"]
+
+
+def test_statistics_are_over_whole_periods_and_finite_values(client, drawn: Jobs):
+    names = ["Average", "Sum", "Minimum", "Maximum", "SampleCount"]
+    answer = client.get_metric_statistics(**asked(Statistics=names))
+    assert answer["Label"] == "loss"
+    first, second = sorted(answer["Datapoints"], key=lambda point: point["Timestamp"])
+    assert first == {
+        "Timestamp": moment(0),
+        "Average": 3.0,
+        "Sum": 6.0,
+        "Minimum": 2.0,
+        "Maximum": 4.0,
+        "SampleCount": 2.0,
+        "Unit": "None",
+    }
+    assert (second["Timestamp"], second["Average"]) == (moment(60), 0.75)
+
+
+def test_a_running_job_s_next_values_are_there_at_the_next_question(client, drawn: Jobs):
+    before = client.get_metric_statistics(**asked())["Datapoints"]
+    folder = drawn.settings.layout.job("job-1").host("algo-1", 1)
+    more = EventFile(folder.curves / "trackside" / "algo-1")
+    more.add(("loss", 9.0, 5, MINUTE + 300))
+    more.close()
+    after = client.get_metric_statistics(**asked())["Datapoints"]
+    assert len(after) == len(before) + 1
+
+
+def test_percentiles_and_short_periods(client, drawn: Jobs):
+    given = asked(Period=1, ExtendedStatistics=["p50"], StartTime=moment(0), EndTime=moment(21))
+    del given["Statistics"]
+    points = client.get_metric_statistics(**given)["Datapoints"]
+    assert [(p["Timestamp"], p["ExtendedStatistics"]) for p in points] == [
+        (moment(0), {"p50": 4.0}),
+        (moment(20), {"p50": 2.0}),
+    ]
+
+
+def test_the_machine_s_figures_go_by_host(client, drawn: Jobs):
+    host = [{"Name": "Host", "Value": "job-1/algo-1"}]
+    [point] = client.get_metric_statistics(**asked("CPUUtilization", Dimensions=host))["Datapoints"]
+    assert point["Average"] == 120.0
+    [point] = client.get_metric_statistics(**asked("MemoryUtilization", Dimensions=host))[
+        "Datapoints"
+    ]
+    assert point["Average"] == 12.5
+
+
+def test_what_is_not_there_has_no_datapoints(client, drawn: Jobs):
+    for given in (
+        asked("accuracy"),
+        asked(Namespace="AWS/EC2"),
+        asked(Dimensions=[{"Name": "TrainingJobName", "Value": "nobody"}]),
+        asked(Dimensions=[]),
+        asked("CPUUtilization", Dimensions=[{"Name": "Host", "Value": "job-1/algo-9"}]),
+    ):
+        assert client.get_metric_statistics(**given)["Datapoints"] == []
+
+
+def test_wrong_questions_have_the_codes_that_programs_look_for(client, drawn: Jobs):
+    ask = client.get_metric_statistics
+    code, text = refused(ask, **asked(EndTime=moment(0) + timedelta(days=2)))
+    assert code == "InvalidParameterCombination"
+    assert "You have requested up to 2,880 datapoints" in text
+    assert refused(ask, **asked(EndTime=moment(0)))[0] == "InvalidParameterValue"
+    assert "multiple of 60" in refused(ask, **asked(Period=61))[1]
+    assert refused(ask, **asked(Statistics=["Median"]))[0] == "InvalidParameterValue"
+    without = asked()
+    del without["Statistics"]
+    assert refused(ask, **without)[0] == "InvalidParameterCombination"
+    with pytest.raises(client.exceptions.InvalidParameterValueException):
+        ask(**asked(Period=61))
+
+
+def query(id: str, stat: str = "Average", **changed: Any) -> Any:
+    metric = {key: asked()[key] for key in ("Namespace", "MetricName", "Dimensions")}
+    return {"Id": id, "MetricStat": {"Metric": metric, "Period": 60, "Stat": stat}, **changed}
+
+
+def test_metric_data_comes_newest_first_and_page_by_page(client, drawn: Jobs):
+    window = {"StartTime": moment(0), "EndTime": moment(600)}
+    queries = [query("a"), query("b", "Maximum", Label="top"), query("c", ReturnData=False)]
+    a, b = client.get_metric_data(MetricDataQueries=queries, **window)["MetricDataResults"]
+    assert (a["Id"], a["Label"], a["Values"]) == ("a", "loss", [0.75, 3.0])
+    assert a["Timestamps"] == [moment(60), moment(0)]
+    assert (b["Label"], b["Values"], b["StatusCode"]) == ("top", [1.0, 4.0], "Complete")
+    pages = client.get_paginator("get_metric_data").paginate(
+        MetricDataQueries=queries[:2], MaxDatapoints=3, ScanBy="TimestampAscending", **window
+    )
+    seen: dict[str, list[float]] = {"a": [], "b": []}
+    for page in pages:
+        for result in page["MetricDataResults"]:
+            seen[result["Id"]] += result["Values"]
+    assert seen == {"a": [3.0, 0.75], "b": [4.0, 1.0]}
+
+
+def test_expressions_are_refused_with_a_reason(client, drawn: Jobs):
+    code, text = refused(
+        client.get_metric_data,
+        MetricDataQueries=[{"Id": "e", "Expression": "a * 2"}],
+        StartTime=moment(0),
+        EndTime=moment(60),
+    )
+    assert code == "ValidationError"
+    assert "Expressions are not offered" in text
+
+
+def test_metrics_are_listed_with_their_dimensions(client, drawn: Jobs):
+    listed = client.list_metrics(Namespace=NAMESPACE)["Metrics"]
+    assert [each["MetricName"] for each in listed] == [
+        "loss",
+        "CPUUtilization",
+        "MemoryUtilization",
+    ]
+    assert listed[0]["Dimensions"] == [{"Name": "TrainingJobName", "Value": "job-1"}]
+    assert listed[1]["Dimensions"] == [{"Name": "Host", "Value": "job-1/algo-1"}]
+    by_job = [{"Name": "TrainingJobName", "Value": "job-1"}]
+    assert client.list_metrics(Dimensions=by_job)["Metrics"] == listed[:1]
+    assert client.list_metrics(MetricName="loss")["Metrics"] == listed[:1]
+    assert client.list_metrics(Namespace="AWS/EC2")["Metrics"] == []
+
+
+def test_an_operation_we_lack_is_a_client_error_that_names_what_there_is(client):
+    code, text = refused(client.delete_alarms, AlarmNames=["a"])
+    assert code == "UnknownOperationException"
+    assert "GetMetricStatistics" in text
+
+
+def form(service: Server, content_type: str = "", **given: str) -> tuple[int, str]:
+    """As clients ask that know no JSON."""
+    body = urlencode({"Version": "2010-08-01", **given})
+    kind = content_type or "application/x-www-form-urlencoded; charset=utf-8"
+    signed = AWSRequest("POST", f"{service.url}/", data=body, headers={"Content-Type": kind})
+    keys = Credentials(service.key_id, service.secret)
+    SigV4Auth(keys, "monitoring", REGION).add_auth(signed)
+    sent = urllib.request.Request(
+        f"{service.url}/", data=body.encode(), headers=dict(signed.headers), method="POST"
+    )
+    try:
+        with urllib.request.urlopen(sent) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+def test_forms_are_answered_in_xml(service: Server, drawn: Jobs):
+    status, text = form(
+        service,
+        Action="GetMetricStatistics",
+        Namespace=NAMESPACE,
+        MetricName="loss",
+        StartTime=moment(0).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        EndTime=moment(60).isoformat(),
+        Period="60",
+        **{
+            "Statistics.member.1": "Average",
+            "Dimensions.member.1.Name": "TrainingJobName",
+            "Dimensions.member.1.Value": "job-1",
+        },
+    )
+    assert status == 200
+    assert "<Average>3.0</Average>" in text
+    assert f"<Timestamp>{moment(0):%Y-%m-%dT%H:%M:%SZ}</Timestamp>" in text
+    status, text = form(service, Action="GetMetricStatistics", Period="x")
+    assert (status, "<Code>MalformedInput</Code>" in text) == (400, True)
+    status, text = form(service, Action="DeleteAlarms")
+    assert (status, "ListMetrics" in text) == (404, True)
+
+
+def test_a_form_that_is_none_is_told_so(service: Server):
+    status, text = form(service, content_type="application/cbor", Action="ListMetrics")
+    assert status == 415
+    assert "X-Amz-Target" in text
+
+
+def test_the_clock_of_a_question_may_be_now(client, drawn: Jobs):
+    now = time.time()
+    given = asked(StartTime=now - 3600, EndTime=now)
+    assert client.get_metric_statistics(**given)["Datapoints"] == []

@@ -1,0 +1,220 @@
+"""/health and /metrics of a real server, asked over its socket."""
+
+import asyncio
+import base64
+import http.client
+import json
+import re
+import time
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.api.conftest import Server
+from tests.api.training import ended, request
+from tests.waiting import until
+from trackside.api import health, pages
+from trackside.api.health import Health
+from trackside.api.keys import Rights
+from trackside.api.sigv4 import Request
+
+
+def get(service: Server, path: str, **headers: str) -> tuple[int, bytes]:
+    connection = http.client.HTTPConnection(service.url.removeprefix("http://"), timeout=10)
+    try:
+        connection.request("GET", path, headers=headers)
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+    finally:
+        connection.close()
+
+
+def metrics(service: Server, **headers: str) -> dict[tuple[Any, ...], float]:
+    """By name and the values of the labels, in the order of their names."""
+    status, body = get(service, "/metrics", **headers)
+    assert status == 200, body
+    return {
+        (sample.name, *(value for _, value in sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(body.decode())
+        for sample in family.samples
+    }
+
+
+def metrics_with(service: Server, key: tuple[str, ...]) -> dict[tuple[Any, ...], float]:
+    """As soon as this one is among them."""
+    found: dict[tuple[Any, ...], float] = {}
+
+    def look() -> bool:
+        found.update(metrics(service))
+        return key in found
+
+    until(look)
+    return found
+
+
+def test_a_server_that_is_well_says_so(service: Server):
+    assert get(service, "/health") == (200, b'{"status": "ok"}')
+    assert get(service, "/health/live") == (200, b'{"status": "ok"}')
+
+
+def test_what_is_away_is_told_in_words_and_the_server_stays_alive(
+    service: Server, jobs, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("TRACKSIDE_S3", "")
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "http://127.0.0.1:9")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "a" * 20)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "never-shown-in-health")
+    monkeypatch.setenv("AWS_REGION", "us-east-1")
+
+    def is_degraded() -> bytes:
+        status, body = get(service, "/health")
+        return body if status == 503 else b""
+
+    told = json.loads(until(is_degraded))
+    assert told["status"] == "degraded"
+    assert set(told["problems"]) == {"store"}
+    assert "never-shown" not in str(told)
+    assert get(service, "/health/live")[0] == 200
+
+
+def test_a_bucket_may_have_a_page_s_name(service: Server):
+    client = service.client("s3")
+    client.create_bucket(Bucket="metrics")
+    client.put_object(Bucket="metrics", Key="a", Body=b"x")
+    assert [each["Key"] for each in client.list_objects_v2(Bucket="metrics")["Contents"]] == ["a"]
+
+
+def test_requests_are_counted_by_what_they_were(service: Server):
+    training, s3 = service.client("sagemaker"), service.client("s3")
+    training.list_training_jobs()
+    training.list_training_jobs()
+    s3.create_bucket(Bucket="data-1")
+    s3.put_object(Bucket="data-1", Key="a", Body=b"x" * 5000)
+    s3.get_object(Bucket="data-1", Key="a", Range="bytes=0-999")["Body"].read()
+    with pytest.raises(training.exceptions.ClientError):
+        training.describe_training_job(TrainingJobName="nobody")
+    with pytest.raises(training.exceptions.ClientError):
+        training.list_models()
+    stranger = service.client("sagemaker", aws_access_key_id="AKIANOBODY")
+    with pytest.raises(training.exceptions.ClientError):
+        stranger.list_training_jobs()
+    total = "trackside_requests_total"
+    last = (total, "206", "REST.GET.OBJECT", "s3")
+    # A request is counted when its last byte was sent, which is a moment after it was read.
+    found = metrics_with(service, last)
+    assert found[total, "200", "ListTrainingJobs", "sagemaker"] == 2
+    assert found[total, "400", "DescribeTrainingJob", "sagemaker"] == 1
+    assert found[total, "404", "other", "sagemaker"] == 1
+    assert found[total, "400", "other", "sagemaker"] == 1
+    assert found["trackside_request_seconds_count", "ListTrainingJobs", "sagemaker"] == 2
+    bucket = "trackside_request_seconds_bucket"
+    assert found[bucket, "+Inf", "ListTrainingJobs", "sagemaker"] == 2
+    assert found["trackside_received_bytes_total", "s3"] >= 5000
+    assert 1000 <= found["trackside_sent_bytes_total", "s3"] < 5000
+
+
+def test_jobs_upkeep_and_the_process_are_told(service: Server):
+    training = service.client("sagemaker")
+    training.create_training_job(**request("done"))
+    ended(training, "done")
+    training.create_training_job(**request("held", hyper={"hold": "1"}))
+    until(lambda: metrics(service)["trackside_jobs", "Completed"] == 1)
+    found = metrics_with(service, ("trackside_jobs_in_progress", "Training"))
+    assert found["trackside_jobs", "InProgress"] == 1
+    assert found["trackside_jobs", "Failed"] == 0
+    assert found["trackside_queue_length",] == 0
+    assert 0 <= found["trackside_upkeep_age_seconds",] < 60
+    assert found["process_resident_memory_bytes",] > 10 << 20
+    assert found["process_open_fds",] > 3
+    assert found["process_cpu_seconds_total",] > 0
+    assert abs(found["process_start_time_seconds",] - time.time()) < 3600
+
+
+def test_every_metric_is_explained(service: Server):
+    service.client("sts").get_caller_identity()
+    _, body = get(service, "/metrics")
+    page = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
+    names = re.findall(r"^# TYPE (\S+)", body.decode(), re.M)
+    assert len(names) > 10
+    assert [name for name in names if f"`{name}`" not in page] == []
+
+
+def test_labels_are_none_that_a_stranger_can_choose(service: Server):
+    for number in range(20):
+        get(service, "/", **{"X-Amz-Target": f"SageMaker.Made{number}"})
+        scope = f"a/20260101/region/made{number}/aws4_request"
+        signature = f"SignedHeaders=host, Signature={'0' * 64}"
+        get(
+            service,
+            "/",
+            **{
+                "Authorization": f"AWS4-HMAC-SHA256 Credential={scope}, {signature}",
+                "X-Amz-Date": "20260101T000000Z",
+            },
+        )
+    found = metrics_with(service, ("trackside_requests_total", "404", "other", "other"))
+    assert not [key for key in found if "made" in str(key).lower()]
+
+
+def basic(name: str, password: str) -> dict[str, str]:
+    return {"Authorization": "Basic " + base64.b64encode(f"{name}:{password}".encode()).decode()}
+
+
+def test_what_comes_from_elsewhere_needs_a_key_to_read_metrics(service: Server):
+    proxied = {"Host": "trackside.example.org", "X-Forwarded-For": "203.0.113.7"}
+    status, body = get(service, "/metrics", **proxied)
+    assert status == 401
+    assert b"trackside_" not in body
+    assert get(service, "/metrics", Host="rebound.example.org")[0] == 401
+    key, secret = service.keys.create("prometheus", Rights.READ)
+    assert get(service, "/metrics", **proxied, **basic(key.id, secret))[0] == 200
+    assert get(service, "/metrics", **proxied, **basic(key.id, secret[:-1]))[0] == 401
+    assert get(service, "/metrics", **proxied, **basic("nobody", secret))[0] == 401
+    assert get(service, "/metrics", **proxied, Authorization="Basic !!")[0] == 401
+    service.keys.revoke(key.id)
+    assert get(service, "/metrics", **proxied, **basic(key.id, secret))[0] == 401
+
+
+@pytest.mark.parametrize(
+    ("peer", "host", "is_here"),
+    [
+        ("127.0.0.1", "127.0.0.1:7007", True),
+        ("127.0.0.1", "localhost", True),
+        ("::1", "[::1]:7007", True),
+        ("10.0.0.9", "127.0.0.1:7007", False),
+        ("127.0.0.1", "server.example.org:7007", False),
+        ("", "localhost", False),
+    ],
+)
+def test_who_counts_as_this_machine(peer: str, host: str, is_here: bool):
+    asked = Request("GET", "/metrics", "", {"host": host})
+    assert pages.is_of_this_machine(asked, peer) is is_here
+
+
+@pytest.mark.timeout(20)
+def test_a_look_that_hangs_is_told_and_not_begun_again(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(health, "LOOK_SECONDS", 0.1)
+    monkeypatch.setattr(health, "FRESH_SECONDS", 0.0)
+    release, begun = Event(), []
+
+    def hang() -> str:
+        begun.append(1)
+        release.wait(10)
+        return ""
+
+    async def ask() -> None:
+        looked = Health({"store": hang}, lambda: False)
+        for _ in range(3):
+            reply = await looked.ready()
+            assert reply.status == 503
+            assert isinstance(reply.body, bytes)
+            assert b"has not answered for" in reply.body
+        assert len(begun) == 1
+        release.set()
+        while (await looked.ready()).status != 200:
+            await asyncio.sleep(0.01)
+
+    asyncio.run(ask())

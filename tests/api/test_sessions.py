@@ -1,0 +1,89 @@
+"""Temporary keys, for profiles with a role, as boto3 gets and uses them."""
+
+import time
+import urllib.request
+from types import SimpleNamespace
+
+import pytest
+from botocore.exceptions import ClientError
+
+from tests.api.conftest import Server
+from trackside.api import sessions
+from trackside.api.keys import Rights
+
+ROLE = "arn:aws:iam::000000000000:role/team"
+
+
+def assumed(service: Server, **given: int) -> dict[str, str]:
+    """As arguments of a client."""
+    answer = service.client("sts").assume_role(RoleArn=ROLE, RoleSessionName="me", **given)
+    made = answer["Credentials"]
+    assert answer["AssumedRoleUser"]["Arn"].endswith(":assumed-role/team/me")
+    return {
+        "aws_access_key_id": made["AccessKeyId"],
+        "aws_secret_access_key": made["SecretAccessKey"],
+        "aws_session_token": made["SessionToken"],
+    }
+
+
+def code(call, **given) -> str:
+    with pytest.raises(ClientError) as caught:
+        call(**given)
+    return str(caught.value.response["Error"]["Code"])
+
+
+def test_a_temporary_key_does_what_its_parent_may(service: Server):
+    temporary = assumed(service)
+    listed = service.client("sagemaker", **temporary).list_training_jobs()
+    assert listed["TrainingJobSummaries"] == []
+    s3 = service.client("s3", **temporary)
+    s3.create_bucket(Bucket="data-1")
+    s3.put_object(Bucket="data-1", Key="a", Body=b"x")
+    url = s3.generate_presigned_url("get_object", {"Bucket": "data-1", "Key": "a"})
+    assert "X-Amz-Security-Token=" in url
+    with urllib.request.urlopen(url) as answer:
+        assert answer.read() == b"x"
+
+
+def test_rights_are_those_of_the_parent_and_end_with_it(service: Server):
+    key, secret = service.keys.create("reader", Rights.READ)
+    reader = Server(service.url, service.keys, key.id, secret)
+    temporary = assumed(reader)
+    client = service.client("sagemaker", **temporary)
+    client.list_training_jobs()
+    assert code(client.stop_training_job, TrainingJobName="a") == "AccessDeniedException"
+    service.keys.revoke(key.id)
+    assert code(client.list_training_jobs) == "UnrecognizedClientException"
+
+
+def test_what_was_tampered_with_is_no_key(service: Server):
+    temporary, other = assumed(service), assumed(service)
+    wrong = (
+        {**temporary, "aws_secret_access_key": other["aws_secret_access_key"]},
+        {**temporary, "aws_session_token": other["aws_session_token"]},
+        {**temporary, "aws_session_token": "bm9uZQ=="},
+        {k: v for k, v in temporary.items() if k != "aws_session_token"},
+    )
+    codes = [code(service.client("sagemaker", **each).list_training_jobs) for each in wrong]
+    assert codes == ["InvalidSignatureException", *["UnrecognizedClientException"] * 3]
+
+
+def test_a_session_ends(service: Server, monkeypatch: pytest.MonkeyPatch):
+    temporary = assumed(service, DurationSeconds=900)
+    client = service.client("sagemaker", **temporary)
+    client.list_training_jobs()
+    later = time.time() + 901
+    monkeypatch.setattr(sessions, "time", SimpleNamespace(time=lambda: later))
+    assert code(client.list_training_jobs) == "UnrecognizedClientException"
+
+
+def test_a_token_that_was_left_in_the_environment_does_no_harm(service: Server):
+    client = service.client("sagemaker", aws_session_token="left over from yesterday")
+    assert client.list_training_jobs()["TrainingJobSummaries"] == []
+
+
+def test_lengths_and_names_are_checked(service: Server):
+    sts = service.client("sts")
+    assert code(sts.assume_role, RoleArn=ROLE, RoleSessionName="a b") == "ValidationError"
+    given = {"RoleArn": ROLE, "RoleSessionName": "me", "DurationSeconds": 43201}
+    assert code(sts.assume_role, **given) == "ValidationError"
