@@ -1,4 +1,4 @@
-"""What every test gets: an environment of its own, and on request a real S3 server."""
+"""What every test gets: an environment of its own, and on request a real S3 server or Postgres."""
 
 import os
 import subprocess
@@ -15,6 +15,7 @@ import boto3
 import pytest
 
 from tests.fault_proxy import FaultProxy
+from tests.postgres_server import PostgresServer, postgres_server
 
 OURS = ("AWS_", "S3_", "TRACKSIDE_", "SM_", "SAGEMAKER_", "GOOGLE_", "AZURE_")
 KEPT = {"TRACKSIDE_REQUIRE"}
@@ -102,6 +103,27 @@ def faulty(s3_server: S3Server) -> Iterator[FaultProxy]:
     """The S3 server, behind a proxy that a test can make misbehave."""
     with FaultProxy(s3_server.url) as proxy:
         yield proxy
+
+
+@pytest.fixture(scope="session")
+def shared_postgres() -> Iterator[PostgresServer]:
+    """One per test process, which every test leaves running."""
+    with postgres_server() as server:
+        yield server
+
+
+@pytest.fixture
+def database(shared_postgres: PostgresServer) -> str:
+    """Where an empty database is."""
+    shared_postgres.empty()
+    return shared_postgres.url
+
+
+@pytest.fixture(scope="module")
+def mortal_postgres() -> Iterator[PostgresServer]:
+    """One that a module's tests may end and start again."""
+    with postgres_server() as server:
+        yield server
 
 
 def _wait_until_answering(url: str, seconds: float = 20) -> None:

@@ -60,3 +60,17 @@ def test_what_an_embedded_job_starts_looks_for_no_server():
     inherited = Settings.load({**given, **settings.embedded.variables})
     assert (inherited.url, inherited.profile, inherited.secret_access_key) == ("embedded", "", "")
     assert "secret_access_key" not in repr(settings)
+
+
+def test_the_storage_of_a_server_is_where_output_goes_unless_that_is_said():
+    assert Settings.load({"TRACKSIDE_STORAGE": "s3://team/x"}).output == "s3://team/x"
+    both = {"TRACKSIDE_STORAGE": "s3://team", "TRACKSIDE_OUTPUT": "s3://mine"}
+    settings = Settings.load(both)
+    assert (settings.storage, settings.output) == ("s3://team", "s3://mine")
+    assert Settings.load(settings.variables) == settings
+
+
+def test_the_password_of_the_database_is_not_shown():
+    settings = Settings.load({"TRACKSIDE_DATABASE": "postgresql://u:hush-1@db/x"})
+    assert settings.database
+    assert "hush-1" not in repr(settings)

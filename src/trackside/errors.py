@@ -24,11 +24,15 @@ TracksideError
 │   ├── ServerUnreachable   nobody answers there, or only that it is busy
 │   ├── KeyRefused          no access key, a wrong one, one without the right, or clocks that differ
 │   └── OnlyAtServer        what needs the job's folder, asked from elsewhere
+├── DatabaseError           the database that servers share did not do its part
+│   ├── DatabaseUnreachable it did not answer; trying later may work
+│   └── DatabaseRefused     it said no: password, name, rights, format
 ├── ToolkitError            `train` cannot run the script as asked; the message is the failure text
 │   ├── CommandFailed       the script, or pip before it, ended with a code other than 0
 │   └── StoppedEarly        a stop signal came before the script was started
 └── JobError
     ├── JobNotFound
+    │   └── JobElsewhere    another server has it, and only that one can do what was asked
     ├── JobExists
     ├── CurvesTaken         two jobs would mix their event files
     ├── JobNotFinished
@@ -203,6 +207,25 @@ class OnlyAtServer(ServerError):
         )
 
 
+class DatabaseError(TracksideError):
+    """`address` is without the password."""
+
+    code = "database"
+
+    def __init__(self, address: str, reason: str) -> None:
+        self.address = address
+        self.reason = reason
+        super().__init__(f"The database {address!r} cannot be used: {reason}.")
+
+
+class DatabaseUnreachable(DatabaseError):
+    code = "database_unreachable"
+
+
+class DatabaseRefused(DatabaseError):
+    code = "database_refused"
+
+
 class ToolkitError(TracksideError):
     code = "toolkit"
 
@@ -242,6 +265,17 @@ class JobNotFound(JobError):
         super().__init__(
             f"No job is called {name!r}. `trackside jobs` lists those known here; "
             "`trackside reindex LOCATION` adds those of another output location."
+        )
+
+
+class JobElsewhere(JobNotFound):
+    code = "job_elsewhere"
+
+    def __init__(self, name: str, home: str) -> None:
+        super().__init__(name)
+        self.home = home
+        self.args = (
+            f"Job {name!r} is on the server {home!r}, and only that one can do this. Ask it there.",
         )
 
 

@@ -92,6 +92,11 @@ class ServerFolder:
         return self.root / "address.json"
 
     @property
+    def identity(self) -> Path:
+        """What this home is called among those that share a database."""
+        return self.root / "identity.json"
+
+    @property
     def scheduler_lock(self) -> Path:
         """Held by the one server that starts the jobs which wait; says who that is."""
         return self.root / "scheduler.lock"

@@ -65,7 +65,10 @@ class Settings:
     output: str = _setting("TRACKSIDE_OUTPUT", "s3://trackside")
     """Where a job's output goes when none is named."""
     storage: str = _setting("TRACKSIDE_STORAGE", "")
-    """s3://BUCKET: the server passes S3 requests on to the store that has it."""
+    """The object store of a team's server, such as s3://bucket/prefix; `output` unless that is
+    set."""
+    database: str = _setting("TRACKSIDE_DATABASE", "", is_secret=True)
+    """postgresql://…: the index that several homes share."""
     upload_deadline_seconds: float = _setting("TRACKSIDE_UPLOAD_DEADLINE", 900.0)
     """How long the end of a job waits for an object store that does not answer."""
     upload_age_seconds: float = _setting("TRACKSIDE_UPLOAD_AGE", 7 * 86400.0)
@@ -132,6 +135,8 @@ class Settings:
             for variable, f in known.items()
             if given.get(variable)
         }
+        if "storage" in values:
+            values.setdefault("output", values["storage"])
         settings = cls(**values)
         home = Path(os.path.abspath(settings.home.expanduser()))
         object.__setattr__(settings, "home", home)

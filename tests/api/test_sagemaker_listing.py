@@ -9,8 +9,9 @@ from botocore.exceptions import ClientError
 
 from tests.api.conftest import REGION, Server
 from tests.api.training import ended, refused, request
-from trackside.jobs.index import JobSummary, opened
+from trackside.jobs.index import JobSummary
 from trackside.jobs.jobs import Jobs
+from trackside.jobs.sqlite_index import opened
 
 NOW = 1_790_000_000.0
 

@@ -10,11 +10,12 @@ import pytest
 
 from tests.jobs.conftest import make_jobs, make_spec, run_to_end
 from trackside.errors import JobError, JobNotFound
-from trackside.jobs import index
+from trackside.jobs import sqlite_index
 from trackside.jobs.catalog import Catalog
-from trackside.jobs.index import JobSummary, opened
+from trackside.jobs.index import JobSummary, Page
 from trackside.jobs.jobs import Jobs
 from trackside.jobs.records import spec_bytes
+from trackside.jobs.sqlite_index import opened
 from trackside.journal import Journal
 from trackside.layout import Home, JobFolder
 from trackside.settings import Settings
@@ -114,7 +115,7 @@ def test_a_damaged_index_is_set_aside_and_made_anew_with_a_word(
 def test_while_the_index_is_locked_everything_still_answers(
     jobs: Jobs, home: Home, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(index, "BUSY_SECONDS", 0.05)
+    monkeypatch.setattr(sqlite_index, "BUSY_SECONDS", 0.05)
     jobs.list()
     holder = sqlite3.connect(home.index)
     holder.execute("BEGIN EXCLUSIVE")
@@ -159,7 +160,7 @@ def test_the_index_is_sound_and_at_the_newest_version(jobs: Jobs, home: Home):
     jobs.list()
     connection = sqlite3.connect(home.index)
     assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-    assert connection.execute("PRAGMA user_version").fetchone() == (len(index.MIGRATIONS),)
+    assert connection.execute("PRAGMA user_version").fetchone() == (len(sqlite_index.MIGRATIONS),)
     assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
     connection.close()
 
@@ -199,7 +200,7 @@ def test_a_job_that_ended_unseen_is_read_from_storage(jobs: Jobs, home: Home):
 def test_a_job_of_which_nothing_is_left_is_forgotten(jobs: Jobs, home: Home):
     folder = finished_job(home, "x", as_=Secondary.DOWNLOADING)
     folder.journal.write_text(folder.journal.read_text().splitlines()[0] + "\n")
-    Catalog(home).select()
+    Catalog(home).select(Page())
     shutil.rmtree(folder.root)
     assert jobs.list() == []
     with pytest.raises(JobNotFound, match="'x'"):

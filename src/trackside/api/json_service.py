@@ -12,7 +12,9 @@ from trackside.api.call import Call, Reply, ServiceError
 from trackside.api.identity import ACCOUNT, ROLE, unknown_operation
 from trackside.api.keys import AccessKey, Rights
 from trackside.api.protocols import JsonProtocol
-from trackside.errors import ERROR_HEADER, TracksideError
+from trackside.errors import ERROR_HEADER, DatabaseError, TracksideError
+
+_RETRY_SECONDS = 2
 
 Answer = Mapping[str, Any] | None
 """None for an operation without output."""
@@ -56,6 +58,8 @@ class JsonService(JsonProtocol):
         try:
             ask = Ask(given, call.region, call.caller)
             return await asyncio.to_thread(operation.run, ask)
+        except DatabaseError as error:
+            raise _unavailable() from error
         except TracksideError as error:
             told = self._told(error)
             # For our own client, which raises the same error again.
@@ -77,3 +81,13 @@ class JsonService(JsonProtocol):
             f"User: {who} is not authorized to perform: {self._name}:{operation}. "
             f"Its key may {caller.rights}; this needs a key that may {needs}.",
         )
+
+
+def _unavailable() -> ServiceError:
+    """Nothing was left behind, so that clients may try again by themselves, as all of them do."""
+    return ServiceError(
+        "ServiceUnavailable",
+        "The database of this server does not answer. Jobs go on; try again in a moment.",
+        503,
+        {"retry-after": str(_RETRY_SECONDS)},
+    )

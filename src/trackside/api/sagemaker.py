@@ -12,6 +12,7 @@ from trackside.api.validation import invalid, not_found, refused
 from trackside.errors import (
     DiskFull,
     InvalidSpec,
+    JobElsewhere,
     JobNotFinished,
     JobNotFound,
     StoreUnreachable,
@@ -45,6 +46,8 @@ def sagemaker(jobs: Jobs) -> JsonService:
 
 def told(error: TracksideError) -> ServiceError:
     match error:
+        case JobElsewhere():
+            return invalid(str(error))
         case JobNotFound():
             return not_found()
         case InvalidSpec():

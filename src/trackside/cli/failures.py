@@ -2,6 +2,7 @@
 
 from trackside.errors import (
     AccessRefused,
+    DatabaseError,
     JobFailed,
     KeyRefused,
     ServerUnreachable,
@@ -25,7 +26,9 @@ def exit_code(failure: BaseException) -> int:
     match failure:
         case JobFailed():
             return JOB_FAILED
-        case StoreUnreachable() | AccessRefused() | ServerUnreachable() | KeyRefused():
+        case StoreUnreachable() | AccessRefused() | DatabaseError():
+            return NOT_REACHABLE
+        case ServerUnreachable() | KeyRefused():
             return NOT_REACHABLE
         case StorageError() | TracksideError():
             return USAGE

@@ -1,18 +1,31 @@
 """`trackside server`: this machine's jobs for the clients of AWS."""
 
 import ipaddress
+import logging
+from contextlib import closing
 
 import click
 
 from trackside import durable
 from trackside.cli import server_log
 from trackside.cli.access import access_keys, own_key
-from trackside.errors import MissingExtra, ServerRefused
+from trackside.errors import (
+    InvalidSetting,
+    MissingExtra,
+    ServerRefused,
+    StorageError,
+    StoreUnreachable,
+)
+from trackside.jobs.team_database import open_database
 from trackside.settings import Settings, environment, run_embedded
-from trackside.storage.credentials import keep_to_embedded_buckets
+from trackside.storage.credentials import keep_to_configured_store, keep_to_embedded_buckets
+from trackside.storage.locate import locate
+
+logger = logging.getLogger(__name__)
 
 DEFAULT_LISTEN = "127.0.0.1:7007"
 DEFAULT_DRAIN_SECONDS = 30.0
+_STORES = ("s3://", "gs://", "az://")
 
 
 @click.command
@@ -22,6 +35,16 @@ DEFAULT_DRAIN_SECONDS = 30.0
     metavar="HOST:PORT",
     show_default=True,
     help="Where; an address that other machines reach needs access keys.",
+)
+@click.option(
+    "--database",
+    metavar="URL",
+    help="postgresql://…, for several servers that share their jobs. [TRACKSIDE_DATABASE]",
+)
+@click.option(
+    "--storage",
+    metavar="URI",
+    help="s3://BUCKET[/PREFIX], the object store of a team. [TRACKSIDE_STORAGE]",
 )
 @click.option("--quiet", is_flag=True, help="No line for each request.")
 @click.option(
@@ -38,7 +61,14 @@ DEFAULT_DRAIN_SECONDS = 30.0
     show_default=True,
     help="How long requests that were begun have to end.",
 )
-def server(listen: str, quiet: bool, log_format: str, drain_seconds: float) -> None:
+def server(
+    listen: str,
+    database: str | None,
+    storage: str | None,
+    quiet: bool,
+    log_format: str,
+    drain_seconds: float,
+) -> None:
     """Answer boto3, the AWS CLI and SageMaker's SDKs for the jobs of this machine.
 
     It runs until SIGTERM or Ctrl-C; requests that were begun are answered first, unless it is
@@ -49,10 +79,13 @@ def server(listen: str, quiet: bool, log_format: str, drain_seconds: float) -> N
       trackside server
       eval "$(trackside env)" && aws sagemaker list-training-jobs
       trackside server --listen 0.0.0.0:7007 --log-format json
+      trackside server --database postgresql://trackside@db/trackside --storage s3://bucket
     """
     host, port = parsed(listen)
     run_embedded()
-    settings = Settings.load().embedded
+    given = {"TRACKSIDE_DATABASE": database, "TRACKSIDE_STORAGE": storage}
+    chosen = {name: value for name, value in given.items() if value}
+    settings = Settings.load({**environment(), **chosen}).embedded
     _check_access(host, settings)
     try:
         from trackside.api.server import listen as bind
@@ -61,9 +94,12 @@ def server(listen: str, quiet: bool, log_format: str, drain_seconds: float) -> N
     except ImportError as error:
         raise MissingExtra("`trackside server`", error.name or "uvicorn", "server") from None
     server_log.write_log(log_format, requests=not quiet)
+    if settings.database:
+        with closing(open_database(settings)) as shared:
+            shared.wait_until_there()
     with bind(host, port) as listener:
         url = url_for(host, listener.getsockname()[1])
-        keep_to_embedded_buckets(url)
+        _settle_storage(settings, url)
         settings.layout.server.root.mkdir(parents=True, exist_ok=True, mode=0o700)
         durable.write_json(settings.layout.server.address, {"url": url})
         _keep_own_key(settings)
@@ -110,6 +146,35 @@ def _keep_own_key(settings: Settings) -> None:
     key = own_key(keys)
     record = {"id": key.id, "secret": keys.secret_of(key.id)}
     durable.write_json(settings.layout.server.own_key, record, mode=0o600)
+
+
+def _settle_storage(settings: Settings, url: str) -> None:
+    """What `s3://` means from now on, here and in the jobs; and whether a team's store answers."""
+    storage = settings.storage
+    if storage and not storage.startswith(_STORES):
+        raise InvalidSetting(
+            f"The storage {storage!r} is no object store. Give {', '.join(_STORES)} and a bucket."
+        )
+    if storage.startswith("s3://"):
+        keep_to_configured_store(url)
+    else:
+        keep_to_embedded_buckets(url)
+    if storage:
+        _check_storage(settings)
+    elif settings.database:
+        logger.warning(
+            "without --storage other servers can list the jobs of this one, but not read them"
+        )
+
+
+def _check_storage(settings: Settings) -> None:
+    try:
+        location = locate(settings.storage, home=settings.home, hurried=True)
+        next(iter(location.store.list(location.key)), None)
+    except StoreUnreachable as error:
+        logger.warning("the storage %s does not answer yet: %s", settings.storage, error)
+    except StorageError as error:
+        raise ServerRefused(f"The storage {settings.storage!r} cannot be used: {error}") from error
 
 
 def _is_loopback(host: str) -> bool:

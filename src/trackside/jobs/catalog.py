@@ -1,7 +1,8 @@
-"""Which jobs there are: the index, brought up to date from the folders whenever it is read.
+"""Which jobs of this home there are: the index, brought up to date from the folders whenever it is
+read.
 
 The folders decide. An index that is missing, damaged, locked or on a full disk costs time, never
-an answer.
+an answer. `team_catalog.py` tells a database that several homes share.
 """
 
 import json
@@ -11,13 +12,14 @@ import sqlite3
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from trackside.errors import JobError, ObjectNotFound
-from trackside.jobs.index import MEMORY, Index, JobSummary, Page, opened, set_aside
+from trackside.jobs.index import Index, JobSummary, Page
 from trackside.jobs.records import UNREADABLE, publish_journal, read_stored_history
+from trackside.jobs.sqlite_index import MEMORY, opened, set_aside
 from trackside.journal import Journal
 from trackside.layout import Home, JobKeys
 from trackside.storage.locate import locate
@@ -37,10 +39,26 @@ class Catalog:
     """When the index was last compared with all folders: theirs and the monotonic time."""
     _added: deque[str] = field(default_factory=deque, compare=False)
     """Jobs that the next look takes in, all at once."""
+    identity = ""
+    """A home that is alone needs no name."""
 
-    def select(self, **wanted: Any) -> list[JobSummary]:
-        """See `Index.select`."""
-        return self._look(lambda index: index.select(**wanted))
+    def select(self, page: Page) -> list[JobSummary]:
+        """Looks at all folders that may have changed."""
+        return self._look(lambda index: index.page(page))
+
+    def claimed(self, name: str, draft: str) -> AbstractContextManager[None]:
+        """Inside, the name is nobody else's: alone in a home, that takes no more than its folder.
+
+        `draft` is the folder's name until then.
+        """
+        return nullcontext()
+
+    def ask_to_stop(self, name: str) -> None:
+        """Leave word for whoever holds the job: alone in a home, nobody else does."""
+
+    def asked_to_stop(self) -> set[str]:
+        """Jobs of this home for which others have left word."""
+        return set()
 
     def unfinished(self) -> list[str]:
         """Those with a folder here that were not seen to have ended."""
@@ -48,7 +66,7 @@ class Catalog:
             with suppress(sqlite3.OperationalError, OSError):
                 return self._use_file(lambda index: sorted(index.unfinished()), refresh=False)
         finished = self._look(lambda index: index.finished(), refresh=False)
-        return sorted(self._folder_names() - finished)
+        return sorted(self.folder_names() - finished)
 
     def find(self, name: str) -> JobSummary | None:
         """For a job without a folder here, so that a look at the folders would find no more."""
@@ -60,6 +78,15 @@ class Catalog:
         def use(index: Index) -> list[JobSummary]:
             self._refresh_unfinished(index)
             return index.page(page)
+
+        return self._look(use, refresh=False)
+
+    def in_progress(self) -> dict[str, JobSummary]:
+        """Of jobs that are known, as `page` would tell them."""
+
+        def use(index: Index) -> dict[str, JobSummary]:
+            self._refresh_unfinished(index)
+            return index.unfinished()
 
         return self._look(use, refresh=False)
 
@@ -84,15 +111,6 @@ class Catalog:
                 stack.enter_context(opened(self.home.index))
             yield
 
-    def in_progress(self) -> dict[str, JobSummary]:
-        """Of jobs that are known, as `page` would tell them."""
-
-        def use(index: Index) -> dict[str, JobSummary]:
-            self._refresh_unfinished(index)
-            return index.unfinished()
-
-        return self._look(use, refresh=False)
-
     def refresh(self) -> None:
         """All folders are compared when one has come or gone; else those of unfinished jobs are."""
         if self._is_compared():
@@ -109,8 +127,8 @@ class Catalog:
 
     def reindex(self, locations: Sequence[str]) -> int:
         """Forget everything, then read the folders and every job below these locations."""
-        self._store_journals()
-        stored = {row.name: row for location in locations for row in self._stored_jobs(location)}
+        self.store_journals()
+        stored = {row.name: row for row in self.stored_jobs(locations)}
 
         def rebuild(index: Index) -> int:
             index.clear()
@@ -127,9 +145,9 @@ class Catalog:
                 "Free space or end the program that locks it, then reindex again."
             ) from error
 
-    def _store_journals(self) -> None:
+    def store_journals(self) -> None:
         """A job whose supervisor died right at the end may have it only in its folder."""
-        for name in self._folder_names():
+        for name in self.folder_names():
             folder = self.home.job(name)
             try:
                 if Journal(folder.journal).read().state.is_final:
@@ -191,13 +209,13 @@ class Catalog:
         """Read what may have changed: the folders of jobs that are new or had not ended."""
         changed_at = self.home.jobs_changed_at()
         unfinished = index.unfinished()
-        folders = self._folder_names()
+        folders = self.folder_names()
         present = {
             name: self._read_folder(name, unfinished.get(name))
             for name in folders - index.finished()
         }
         for name in unfinished.keys() - folders:
-            present[name] = self._read_stored(unfinished[name])
+            present[name] = self.stored_row(unfinished[name])
         changed = [row for name, row in present.items() if row and row != unfinished.get(name)]
         gone = [name for name, row in present.items() if row is None and name in unfinished]
         if changed or gone:
@@ -227,7 +245,8 @@ class Catalog:
             return None
         return status.st_size, status.st_mtime_ns
 
-    def _folder_names(self) -> set[str]:
+    def folder_names(self) -> set[str]:
+        """Whatever is in them."""
         try:
             return {name for name in os.listdir(self.home.jobs) if name[0] != "."}
         except FileNotFoundError:
@@ -243,7 +262,7 @@ class Catalog:
             return None
         return JobSummary.of(name, output, history)
 
-    def _read_stored(self, row: JobSummary) -> JobSummary | None:
+    def stored_row(self, row: JobSummary) -> JobSummary | None:
         """A job that had not ended when its folder was there: storage knows, or nobody does."""
         try:
             history = read_stored_history(JobKeys(row.output, row.name), self.home)
@@ -254,7 +273,12 @@ class Catalog:
             return row
         return JobSummary.of(row.name, row.output, history)
 
-    def _stored_jobs(self, uri: str) -> Iterator[JobSummary]:
+    def stored_jobs(self, locations: Sequence[str]) -> Iterator[JobSummary]:
+        """Those that have ended, below each of these."""
+        for uri in locations:
+            yield from self._stored_below(uri)
+
+    def _stored_below(self, uri: str) -> Iterator[JobSummary]:
         location = locate(uri, home=self.home.root)
         above = location.uri.removesuffix(location.key).rstrip("/") + "/"
         for entry in location.store.list(location.key):

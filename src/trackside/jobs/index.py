@@ -1,44 +1,33 @@
-"""The index: a SQLite file with one row per job, for listing. Only here is SQL written.
+"""The index: a table with one row per job, for listing, and the questions asked of it.
 
-It holds nothing that the jobs' folders and object storage do not; `catalog.py` keeps it true.
+Here is the SQL that every database understands; `sqlite_index` and `postgres_index` hold a schema
+and a connection each. A row holds nothing that the jobs' folders and object storage do not.
 """
 
-import sqlite3
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import astuple, dataclass
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
 from enum import Enum
-from pathlib import Path
+from operator import attrgetter
 from typing import Any
 
-from trackside.journal import History
-from trackside.status import Status
+from trackside.journal import History, Transition
+from trackside.status import MESSAGES, Secondary, State, Status
 
-BUSY_SECONDS = 5.0
-MEMORY = ":memory:"
+Change = tuple[str, Sequence[Sequence[object]]]
+"""A statement, and the values of each time that it is to be made."""
 
-MIGRATIONS = (
-    """
-    CREATE TABLE jobs (
-        name TEXT PRIMARY KEY,
-        output TEXT NOT NULL,
-        status TEXT NOT NULL,
-        secondary TEXT NOT NULL,
-        created REAL NOT NULL,
-        modified REAL NOT NULL,
-        training_started REAL,
-        ended REAL
-    ) WITHOUT ROWID;
-    CREATE INDEX jobs_by_creation ON jobs (created, name);
-    """,
-    """
-    CREATE INDEX jobs_by_status ON jobs (status, created, name);
-    CREATE INDEX jobs_by_modification ON jobs (modified, name);
-    CREATE INDEX jobs_by_any_case ON jobs (name COLLATE NOCASE);
-    CREATE INDEX jobs_unfinished ON jobs (created) WHERE ended IS NULL;
-    """,
-)
-"""Each brings the file one `user_version` further. Never edited, only added to."""
+
+class Database(ABC):
+    """Where the table is. Statements have `?` in the place of values."""
+
+    @abstractmethod
+    def read(self, sql: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        """All rows."""
+
+    @abstractmethod
+    def write(self, *changes: Change) -> int:
+        """All or none of them; how many rows were touched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,23 +43,45 @@ class JobSummary:
     modified: float
     training_started: float | None = None
     ended: float | None = None
+    attempt: int = 1
+    home: str = ""
+    """Which of the homes that share a database holds the job's folder; empty where one is alone,
+    and for a job that is only in storage."""
 
     @classmethod
     def of(cls, name: str, output: str, history: History) -> "JobSummary":
         return cls(
             name,
             output,
-            history.state.status,
-            history.state.secondary,
+            str(history.state.status),
+            str(history.state.secondary),
             history.created,
             history.modified,
             history.training_started,
             history.ended,
+            history.attempt,
         )
 
     @property
     def is_final(self) -> bool:
         return Status(self.status).is_final
+
+    @property
+    def history(self) -> History:
+        """As much of the journal as a row knows: moves in between, messages and notes are not."""
+        present = Secondary(self.secondary)
+        first = present if self.modified == self.created else Secondary.STARTING
+        moves = [(first, self.created)]
+        if self.training_started is not None:
+            moves.append((Secondary.DOWNLOADING, self.training_started))
+        if moves[-1][0] is not present:
+            moves.append((present, self.modified))
+        ends = [*(start for _, start in moves[1:]), self.ended]
+        transitions = tuple(
+            Transition(secondary, start, MESSAGES[secondary], end, self.attempt)
+            for (secondary, start), end in zip(moves, ends, strict=True)
+        )
+        return History(State(Status(self.status), present), 0, transitions, self.attempt)
 
 
 class Order(Enum):
@@ -92,7 +103,7 @@ class Page:
 
     order: Order = Order.CREATED
     descending: bool = True
-    limit: int = 100
+    limit: int | None = 100
     after: tuple[Any, ...] | None = None
     """The `key` of the last row of the page before."""
     status: str | None = None
@@ -108,145 +119,138 @@ class Page:
 
 _CONDITIONS = {
     "status": "status = ?",
-    "name_contains": "instr(name, ?) > 0",
-    "name_starts": "name GLOB ? || '*'",
+    "name_contains": "length(replace(name, ?, '')) < length(name)",
+    "name_starts": "name >= ?",
     "created_after": "created > ?",
     "created_before": "created < ?",
     "modified_after": "modified > ?",
     "modified_before": "modified < ?",
-    "alive_since": "coalesce(ended, 9e99) >= ?",
+    "alive_since": "(ended IS NULL OR ended >= ?)",
 }
+_AFTER_ALL_LETTERS = "~"
+"""Sorts behind whatever a job's name may hold."""
+_COLUMNS = ", ".join(field.name for field in fields(JobSummary))
+_values = attrgetter(*(field.name for field in fields(JobSummary)))
+_KEPT = tuple(field.name for field in fields(JobSummary) if field.name != "name")
+_JOBS = f"SELECT {_COLUMNS} FROM jobs WHERE claim IS NULL"
+_NAMES = "SELECT name FROM jobs WHERE claim IS NULL"
+_PUT = (
+    f"INSERT INTO jobs ({_COLUMNS}) VALUES ({', '.join('?' * (len(_KEPT) + 1))})"
+    f" ON CONFLICT (name) DO UPDATE SET claim = NULL,"
+    f" {', '.join(f'{column} = excluded.{column}' for column in _KEPT)}"
+    " WHERE jobs.home IN ('', excluded.home)"
+    " AND (jobs.ended IS NULL OR excluded.ended IS NOT NULL)"
+)
+# To claim again what one has claimed is no mistake: the answer to the first may have been lost.
+_CLAIM = (
+    "INSERT INTO jobs (name, output, status, secondary, created, modified, home, claim)"
+    f" VALUES (?, '', '{Status.IN_PROGRESS}', '{Secondary.STARTING}', ?, ?, ?, ?)"
+    " ON CONFLICT (name) DO UPDATE SET claim = excluded.claim"
+    " WHERE jobs.claim = excluded.claim AND jobs.home = excluded.home"
+)
 
 
 class Index:
-    """One open index; see `opened`."""
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
+    def finished(self, home: str | None = None) -> set[str]:
+        """All, or those of one home and of none."""
+        ours, values = _of_home(home)
+        return self._names(f"{_NAMES} AND ended IS NOT NULL{ours}", *values)
 
-    def finished(self) -> set[str]:
-        return {name for (name,) in self._query("SELECT name FROM jobs WHERE ended IS NOT NULL")}
-
-    def unfinished(self) -> dict[str, JobSummary]:
-        rows = self._query("SELECT * FROM jobs WHERE ended IS NULL")
-        return {row[0]: JobSummary(*row) for row in rows}
+    def unfinished(self, home: str | None = None) -> dict[str, JobSummary]:
+        ours, values = _of_home(home)
+        rows = self._rows(f"{_JOBS} AND ended IS NULL{ours}", *values)
+        return {row.name: row for row in rows}
 
     def num_by_status(self) -> dict[str, int]:
-        return dict(self._query("SELECT status, COUNT(*) FROM jobs GROUP BY status"))
+        return dict(
+            self._database.read(
+                "SELECT status, COUNT(*) FROM jobs WHERE claim IS NULL GROUP BY status"
+            )
+        )
 
     def find(self, name: str) -> JobSummary | None:
-        rows = self._query("SELECT * FROM jobs WHERE name = ?", name)
-        return next((JobSummary(*row) for row in rows), None)
+        return next(iter(self._rows(f"{_JOBS} AND name = ?", name)), None)
 
     def page(self, page: Page) -> list[JobSummary]:
         """As many steps as rows, whatever the number of jobs, where conditions let most through."""
-        given = {name: getattr(page, name) for name in _CONDITIONS}
-        conditions = [_CONDITIONS[name] for name, value in given.items() if value is not None]
-        values = [value for value in given.values() if value is not None]
-        columns = ", ".join(page.order.value)
+        asked = ((name, getattr(page, name)) for name in _CONDITIONS)
+        given = {name: value for name, value in asked if value not in (None, "")}
+        conditions = [_CONDITIONS[name] for name in given]
+        values = [*given.values()]
+        if page.name_starts:
+            conditions.append("name < ?")
+            values.append(page.name_starts + _AFTER_ALL_LETTERS)
         if page.after is not None:
-            places = ", ".join("?" * len(page.order.value))
+            columns, places = ", ".join(page.order.value), ", ".join("?" * len(page.order.value))
             conditions.append(f"({columns}) {'<' if page.descending else '>'} ({places})")
             values += page.after
-        where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
         direction = " DESC" if page.descending else ""
         order = ", ".join(f"{column}{direction}" for column in page.order.value)
-        sql = f"SELECT * FROM jobs{where} ORDER BY {order} LIMIT ?"
-        return [JobSummary(*row) for row in self._query(sql, *values, page.limit)]
+        sql = f"{' AND '.join([_JOBS, *conditions])} ORDER BY {order}"
+        if page.limit is not None:
+            sql, values = f"{sql} LIMIT ?", [*values, page.limit]
+        return self._rows(sql, *values)
 
     def name_in_any_case(self, name: str) -> str | None:
         """The job's of exactly this name, else of one that differs in case only."""
-        sql = "SELECT name FROM jobs WHERE name = ? COLLATE NOCASE ORDER BY name = ? DESC LIMIT 1"
-        return next((found for (found,) in self._query(sql, name, name)), None)
+        found = self._names(f"{_NAMES} AND lower(name) = ?", name.lower())
+        return name if name in found else min(found, default=None)
 
     def starting(self, text: str, most: int) -> list[str]:
         """The names whose first `most` characters and a dash begin this text, in any case."""
-        sql = "SELECT name FROM jobs WHERE instr(lower(?), lower(substr(name, 1, ?)) || '-') = 1"
-        return [name for (name,) in self._query(sql, text, most)]
-
-    def select(
-        self,
-        *,
-        status: str | None = None,
-        name_contains: str | None = None,
-        newest_first: bool = True,
-        limit: int | None = None,
-    ) -> list[JobSummary]:
-        order = "DESC" if newest_first else "ASC"
-        rows = self._query(
-            "SELECT * FROM jobs WHERE (?1 IS NULL OR status = ?1)"
-            " AND (?2 IS NULL OR instr(name, ?2) > 0)"
-            f" ORDER BY created {order}, name {order} LIMIT ?3",
-            status,
-            name_contains,
-            -1 if limit is None else limit,
-        )
-        return [JobSummary(*row) for row in rows]
+        dashes = [place for place, letter in enumerate(text[: most + 1]) if letter == "-"]
+        whole = [text[:place].lower() for place in dashes]
+        if not whole:
+            return []
+        conditions, values = f"lower(name) IN ({', '.join('?' * len(whole))})", [*whole]
+        if dashes[-1] == most:
+            conditions += " OR lower(name) >= ? AND lower(name) < ?"
+            values += [whole[-1], whole[-1] + _AFTER_ALL_LETTERS]
+        return sorted(self._names(f"{_NAMES} AND ({conditions})", *values))
 
     def put(self, rows: Iterable[JobSummary], forget: Iterable[str] = ()) -> None:
-        """All in one transaction. An ended job's row is never overwritten by an older state."""
-        with self._connection:
-            self._connection.executemany(
-                "INSERT INTO jobs VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (name) DO UPDATE SET"
-                " output = excluded.output, status = excluded.status,"
-                " secondary = excluded.secondary, created = excluded.created,"
-                " modified = excluded.modified, training_started = excluded.training_started,"
-                " ended = excluded.ended"
-                " WHERE jobs.ended IS NULL OR excluded.ended IS NOT NULL",
-                [astuple(row) for row in rows],
-            )
-            self._connection.executemany(
-                "DELETE FROM jobs WHERE name = ?", [(name,) for name in forget]
-            )
+        """All in one transaction. An ended job's row is never overwritten by an older state, nor
+        one of another home."""
+        self._database.write(
+            (_PUT, [_values(row) for row in rows]),
+            ("DELETE FROM jobs WHERE name = ?", [(name,) for name in forget]),
+        )
 
     def clear(self) -> None:
-        with self._connection:
-            self._connection.execute("DELETE FROM jobs")
+        self._database.write(("DELETE FROM jobs WHERE claim IS NULL", [()]))
 
-    def _query(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
-        return self._connection.execute(sql, values).fetchall()
+    def claim(self, name: str, home: str, draft: str, now: float) -> bool:
+        """Whether the name is now this draft's: nobody had it. It becomes a row by `put`."""
+        return self._database.write((_CLAIM, [(name, now, now, home, draft)])) > 0
 
+    def claims(self, home: str) -> dict[str, str]:
+        """The drafts for which names are claimed that are no jobs yet."""
+        sql = "SELECT name, claim FROM jobs WHERE claim IS NOT NULL AND home = ?"
+        return dict(self._database.read(sql, (home,)))
 
-@contextmanager
-def opened(path: Path | str) -> Iterator[Index]:
-    """The index in this file (or in `MEMORY`), made or migrated when need be.
+    def release(self, name: str, draft: str) -> None:
+        """Take back this claim, if it still is one."""
+        sql = "DELETE FROM jobs WHERE name = ? AND claim = ?"
+        self._database.write((sql, [(name, draft)]))
 
-    Raises `sqlite3.OperationalError` when a sound file cannot be used now (locked, full,
-    read-only), other kinds of `sqlite3.DatabaseError` when it is damaged.
-    """
-    connection = sqlite3.connect(path, timeout=BUSY_SECONDS)
-    try:
-        connection.execute("PRAGMA journal_mode = WAL")
-        # A row that a power cut takes is read again from its folder; the file stays sound.
-        connection.execute("PRAGMA synchronous = NORMAL")
-        _migrate(connection)
-        yield Index(connection)
-    finally:
-        connection.close()
+    def ask_to_stop(self, name: str, now: float) -> None:
+        """Leave word for the home that holds the job."""
+        sql = "UPDATE jobs SET stop_asked = ? WHERE name = ? AND ended IS NULL"
+        self._database.write((sql, [(now, name)]))
 
+    def asked_to_stop(self, home: str) -> set[str]:
+        asked = "stop_asked IS NOT NULL AND ended IS NULL AND home = ?"
+        return self._names(f"{_NAMES} AND {asked}", home)
 
-def set_aside(path: Path) -> None:
-    """Keep a damaged index for whoever wants to look at it, out of the way."""
-    path.replace(path.with_name(f"{path.name}.damaged"))
-    for suffix in ("-wal", "-shm"):
-        path.with_name(path.name + suffix).unlink(missing_ok=True)
+    def _rows(self, sql: str, *values: object) -> list[JobSummary]:
+        return [JobSummary(*row) for row in self._database.read(sql, values)]
 
-
-def _migrate(connection: sqlite3.Connection) -> None:
-    if _version(connection) == len(MIGRATIONS):
-        return
-    connection.execute("BEGIN IMMEDIATE")
-    with connection:
-        version = _version(connection)  # another process may have been faster
-        if version > len(MIGRATIONS):
-            raise sqlite3.OperationalError(
-                f"its format {version} is of a newer Trackside; this one knows {len(MIGRATIONS)}"
-            )
-        for number, script in enumerate(MIGRATIONS[version:], version + 1):
-            for statement in script.split(";"):
-                connection.execute(statement)
-            connection.execute(f"PRAGMA user_version = {number}")
+    def _names(self, sql: str, *values: object) -> set[str]:
+        return {name for (name,) in self._database.read(sql, values)}
 
 
-def _version(connection: sqlite3.Connection) -> int:
-    return int(connection.execute("PRAGMA user_version").fetchone()[0])
+def _of_home(home: str | None) -> tuple[str, tuple[str, ...]]:
+    return ("", ()) if home is None else (" AND home IN ('', ?)", (home,))

@@ -14,6 +14,7 @@ from typing import Any
 from trackside.amended import UPDATE, Update, note_stopped_rule
 from trackside.errors import (
     InvalidSpec,
+    JobElsewhere,
     JobFailed,
     JobNotFinished,
     JobNotFound,
@@ -23,7 +24,6 @@ from trackside.finding import Finding, RuleKey
 from trackside.jobs import failure, queue_view, waiting, watch
 from trackside.jobs.amendments import note, note_tags, tags_of
 from trackside.jobs.artifacts import Artifact, artifacts_of
-from trackside.jobs.catalog import Catalog
 from trackside.jobs.curve_places import curve_places, own_curve_places
 from trackside.jobs.delete import delete
 from trackside.jobs.describe import REGION, RULE_JOB_PART, describe, rule_job
@@ -46,6 +46,7 @@ from trackside.jobs.room import Room, capacity, gpu_names
 from trackside.jobs.rule_news import Findings, RuleNews
 from trackside.jobs.scheduler import Bell, Plan, Scheduler
 from trackside.jobs.submit import Submission, anchored, sweep_drafts
+from trackside.jobs.team_database import open_catalog
 from trackside.jobs.watch import Watch
 from trackside.journal import History, Journal
 from trackside.layout import JobFolder, JobKeys
@@ -77,10 +78,11 @@ class Jobs:
         """Supervisors get `environ`, for the credentials in it; it is never written to disk."""
         self.settings = settings
         self._home = settings.layout
-        self._catalog = Catalog(self._home)
+        self._catalog = open_catalog(settings)
         # A job that submits a job must not mark the other's supervisors as its own processes.
         inherited = {key: value for key, value in environ.items() if key != NONCE_VARIABLE}
         environment = {**inherited, **settings.variables}
+        environment.pop("TRACKSIDE_DATABASE")  # supervisors have no business there
         self._launcher = Launcher(LocalPlacement(), supervisor_command, environment)
         self._reconciler = Reconciler(self._home, self._launcher)
         self._bell = Bell()
@@ -106,7 +108,14 @@ class Jobs:
         nothing is left of it.
         """
         self._check_placement(spec)
-        Submission(anchored(spec), self._home, self._launcher, source, files or {}).submit()
+        Submission(
+            anchored(spec),
+            self._home,
+            self._launcher,
+            source,
+            files or {},
+            self._catalog.claimed,
+        ).submit()
 
     def enqueue(self, spec: JobSpec, *, key: str, who: str) -> None:
         """Let a job wait for its turn; returns when it is on disk. A `scheduler` starts it.
@@ -117,7 +126,8 @@ class Jobs:
         self._check_placement(spec)
         if asked_too_much := list(violations(spec, self.capacity)):
             raise InvalidSpec(asked_too_much)
-        submission = Submission(anchored(spec), self._home, self._launcher)
+        claimed = self._catalog.claimed
+        submission = Submission(anchored(spec), self._home, self._launcher, claimed=claimed)
         submission.enqueue(self.capacity, key=key, who=who)
         self._bell.ring(spec.name)
 
@@ -156,6 +166,7 @@ class Jobs:
         self, name: str, *, put: Mapping[str, str] | None = None, remove: Sequence[str] = ()
     ) -> dict[str, str]:
         """Those that result."""
+        self._check_held(name)
         record = self._record(name)
         note_tags(record, self._home, dict(put or {}), remove)
         self._bell.ring(name)
@@ -164,10 +175,12 @@ class Jobs:
     def update(self, name: str, update: Update) -> None:
         """Change a job. While it runs, its supervisors and the evaluator of its rules follow by
         themselves, within seconds; afterwards it is only told so."""
+        self._check_held(name)
         note(self._record(name), self._home, UPDATE, **update.to_note())
 
     def stop_rule(self, name: str, rule: RuleKey) -> None:
         """Ask one rule of a job to end; what it has found stands."""
+        self._check_held(name)
         note_stopped_rule(Journal(self._folder(name).journal), rule)
         self._heal(name)
 
@@ -176,8 +189,15 @@ class Jobs:
 
         `JobNotFinished` while anything of it still runs.
         """
-        record = self._record(name)
-        delete(record, self._home)
+        self._check_held(name)
+        try:
+            record = self._record(name)
+        except JobNotFound:
+            if self._catalog.find(name) is None:
+                raise
+            # Its files went before; then the database could not be told.
+        else:
+            delete(record, self._home)
         self._catalog.forget(name)
 
     def stop(self, name: str) -> History:
@@ -187,7 +207,10 @@ class Jobs:
         Asking again, or when it has ended, changes nothing: the answer shows which it was.
         """
         if not self._is_here(name):
-            return self._record(name).history
+            history = self._record(name).history
+            if not history.state.is_final:
+                self._catalog.ask_to_stop(name)
+            return history
         folder = self._home.job(name)
         history = waiting.end(folder, self._home, Secondary.STOPPED)
         if history.state.is_final:  # it had ended, or waited and never began
@@ -335,9 +358,10 @@ class Jobs:
     ) -> list[JobSummary]:
         """By the time of creation. An index that cannot be used costs time, never an answer."""
         self.reconcile()
-        return self._catalog.select(
-            status=status, name_contains=name_contains, newest_first=newest_first, limit=limit
+        page = Page(
+            status=status, name_contains=name_contains, descending=newest_first, limit=limit
         )
+        return self._catalog.select(page)
 
     def reindex(self, locations: Sequence[str] = ()) -> int:
         """Make the index anew, from the job folders and from what is stored; how many jobs.
@@ -351,8 +375,18 @@ class Jobs:
         if name is not None:
             return self._heal(name) if self._is_here(name) else None
         sweep_drafts(self._home)
+        for asked in self._catalog.asked_to_stop():
+            self._stop_as_asked(asked)
         for unfinished in self._catalog.unfinished():
             self._heal(unfinished)
+
+    def _stop_as_asked(self, name: str) -> None:
+        """By somebody at another server."""
+        try:
+            if self._is_here(name):
+                self.stop(name)
+        except UNREADABLE as error:
+            logger.warning("job %s could not be stopped: %s", name, error)
 
     def _check_placement(self, spec: JobSpec) -> None:
         if spec.options.placement != LocalPlacement.name:
@@ -383,7 +417,24 @@ class Jobs:
             row = self._catalog.find(name)
         if row is None:
             raise JobNotFound(name)
-        return read_stored(JobKeys(row.output, name), self._home)
+        keys = JobKeys(row.output, name)
+        if not self._is_elsewhere(row):
+            return read_stored(keys, self._home)
+        try:
+            return read_stored(keys, self._home, row.history)
+        except JobNotFound:
+            raise JobElsewhere(name, row.home) from None
+
+    def _check_held(self, name: str) -> None:
+        """What changes a job's files is for the home that has them."""
+        if self._is_here(name):
+            return
+        row = self._catalog.find(name)
+        if row is not None and self._is_elsewhere(row):
+            raise JobElsewhere(name, row.home)
+
+    def _is_elsewhere(self, row: JobSummary) -> bool:
+        return row.home not in ("", self._catalog.identity)
 
     def _follow(
         self, record: Record, reader: LogReader, rules: RuleNews | None
@@ -403,4 +454,4 @@ class Jobs:
 def _default_locations(settings: Settings) -> list[str]:
     buckets = settings.layout.buckets
     embedded = sorted(str(path) for path in buckets.iterdir()) if buckets.is_dir() else []
-    return [*embedded, settings.output]
+    return list(dict.fromkeys([*embedded, settings.output, settings.storage or settings.output]))

@@ -151,13 +151,26 @@ class LocalStream:
 
 
 class StoredStream:
-    """Reads chunks; one that repeats a part of another does no harm."""
+    """Reads chunks; one that repeats a part of another does no harm.
+
+    A line of which only a part is stored is held back, unless all is to be told.
+    """
 
     def __init__(self, place: "_Place", chunks: Mapping[int, Location]) -> None:
         self._place = place
         self._chunks = chunks
 
     def lines(self, *, whole: bool) -> Iterator[LogLine]:
+        begun: list[LogLine] = []
+        for line in self._stored_lines():
+            begun.append(line)
+            if whole or line.data.endswith(b"\n") or len(line.data) >= PART_BYTES:
+                yield from begun
+                begun.clear()
+        if begun:
+            self._place.offset = begun[0].offset
+
+    def _stored_lines(self) -> Iterator[LogLine]:
         starts = sorted(self._chunks)
         for start, following in zip(starts, [*starts[1:], None], strict=False):
             if following is None or following > self._place.offset:

@@ -52,11 +52,19 @@ def read_spec(folder: JobFolder) -> JobSpec:
     return JobSpec.from_request(json.loads(folder.spec.read_bytes()))
 
 
-def read_stored(keys: JobKeys, home: Home) -> Record:
-    """`JobNotFound` unless both its files are there: a job that has ended leaves both."""
+def read_stored(keys: JobKeys, home: Home, so_far: History | None = None) -> Record:
+    """`JobNotFound` unless both its files are there: a job that has ended leaves both.
+
+    `so_far` is for one that may still run elsewhere, which has stored no journal yet.
+    """
     try:
         spec = JobSpec.from_request(json.loads(_fetch(keys.spec, home)))
-        history = read_stored_history(keys, home)
+        try:
+            history = read_stored_history(keys, home)
+        except ObjectNotFound:
+            if so_far is None:
+                raise
+            history = so_far
         now = amended(spec, history)
         return Record(now.spec, history, keys, None, now.stopped_rules)
     except ObjectNotFound:

@@ -11,7 +11,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -56,6 +56,8 @@ class Submission:
     """The packed code, unless it is stored already."""
     files: Mapping[str, bytes] = field(default_factory=dict)
     """What else comes with the job, by where it is stored."""
+    claimed: Callable[[str, str], AbstractContextManager[None]] = lambda name, draft: nullcontext()
+    """Claims the name among other homes: see `Catalog.claimed`."""
 
     def submit(self) -> None:
         """Its supervisors run when this returns."""
@@ -74,14 +76,15 @@ class Submission:
         """The claimed folder, whose supervisors nobody else may start inside the block."""
         self._check()
         with self._draft(write) as draft, locked(draft):
-            job = self._claim(draft)
-            try:
-                self._announce(publish)
-            except BaseException:
-                withdraw(job, self.home)
-                with suppress(StorageError):  # the reason itself is worth more
-                    curve_claims.release(self.spec, self.home)
-                raise
+            with self.claimed(self.spec.name, draft.root.name):
+                job = self._claim(draft)
+                try:
+                    self._announce(publish)
+                except BaseException:
+                    withdraw(job, self.home)
+                    with suppress(StorageError):  # the reason itself is worth more
+                        curve_claims.release(self.spec, self.home)
+                    raise
             yield job
 
     def _check(self) -> None:

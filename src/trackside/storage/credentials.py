@@ -106,6 +106,19 @@ def _access_to(server: Server, environ: Mapping[str, str]) -> S3Access:
     return S3Access(server.url, region, server.key.id, server.key.secret)
 
 
+def keep_to_configured_store(own_url: str) -> None:
+    """For a server with a store behind it: `s3://` is that store, to the server and to its jobs.
+
+    The one that the environment names, or AWS itself.
+    """
+    if store_access(os.environ).endpoint == own_url:
+        raise InvalidSetting(
+            f"The S3 endpoint {own_url!r} is this server itself. Start it in a shell without what "
+            "`trackside env` sets, and with AWS_ENDPOINT_URL_S3 for the store behind it."
+        )
+    os.environ["TRACKSIDE_S3"] = "aws"  # which means the endpoint, where there is one
+
+
 @dataclass(frozen=True, slots=True)
 class _Profile:
     name: str

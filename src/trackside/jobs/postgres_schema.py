@@ -1,0 +1,68 @@
+"""The tables of the shared index, and how an older database gets them."""
+
+from typing import Any
+
+import psycopg
+
+from trackside.errors import DatabaseRefused
+
+_MIGRATION_LOCK = 0x7472_6163_6B73
+"""An advisory lock of our own: of several servers that start together one migrates."""
+
+MIGRATIONS = (
+    """
+    CREATE TABLE jobs (
+        name TEXT COLLATE "C" PRIMARY KEY,
+        output TEXT NOT NULL,
+        status TEXT COLLATE "C" NOT NULL,
+        secondary TEXT NOT NULL,
+        created DOUBLE PRECISION NOT NULL,
+        modified DOUBLE PRECISION NOT NULL,
+        training_started DOUBLE PRECISION,
+        ended DOUBLE PRECISION,
+        attempt INTEGER NOT NULL DEFAULT 1,
+        home TEXT NOT NULL DEFAULT '',
+        claim TEXT,
+        stop_asked DOUBLE PRECISION
+    );
+    CREATE INDEX jobs_by_creation ON jobs (created, name);
+    CREATE INDEX jobs_by_status ON jobs (status, created, name);
+    CREATE INDEX jobs_by_modification ON jobs (modified, name);
+    CREATE INDEX jobs_by_lower_name ON jobs (lower(name) COLLATE "C");
+    CREATE INDEX jobs_unfinished ON jobs (home) WHERE ended IS NULL;
+    """,
+)
+"""Each brings the schema one version further. Never edited, only added to."""
+
+
+def migrate(connection: psycopg.Connection[Any], address: str) -> None:
+    """Make the schema `trackside`, or bring it to the newest version."""
+    if _version(connection) == len(MIGRATIONS):
+        return
+    with connection.transaction():
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", (_MIGRATION_LOCK,))
+        version = _version(connection)  # another server may have been faster
+        if version > len(MIGRATIONS):
+            raise DatabaseRefused(
+                address,
+                f"its format {version} is of a newer Trackside; this one knows {len(MIGRATIONS)}",
+            )
+        if version == 0:
+            connection.execute("CREATE SCHEMA IF NOT EXISTS trackside")
+            connection.execute("SET LOCAL search_path TO trackside")
+            connection.execute("CREATE TABLE IF NOT EXISTS schema_version (number INTEGER)")
+        for script in MIGRATIONS[version:]:
+            connection.execute(script)
+        connection.execute("DELETE FROM schema_version")
+        connection.execute("INSERT INTO schema_version VALUES (%s)", (len(MIGRATIONS),))
+
+
+def _version(connection: psycopg.Connection[Any]) -> int:
+    # to_regclass() would answer from a cache that another server's migration has not reached yet.
+    found = connection.execute(
+        "SELECT 1 FROM pg_tables WHERE schemaname = 'trackside' AND tablename = 'schema_version'"
+    ).fetchone()
+    if found is None:
+        return 0
+    row = connection.execute("SELECT number FROM trackside.schema_version").fetchone()
+    return 0 if row is None else int(row[0])

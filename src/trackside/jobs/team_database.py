@@ -1,0 +1,30 @@
+"""Finds the database that the settings name, if any. Its driver is loaded only then."""
+
+from typing import TYPE_CHECKING
+
+from trackside.errors import MissingExtra
+from trackside.jobs.catalog import Catalog
+from trackside.settings import Settings
+
+if TYPE_CHECKING:
+    from trackside.jobs.postgres_index import Postgres
+    from trackside.jobs.team_catalog import TeamCatalog
+
+
+def open_catalog(settings: Settings) -> "Catalog | TeamCatalog":
+    if not settings.database:
+        return Catalog(settings.layout)
+    database = open_database(settings)
+    from trackside.jobs.team_catalog import TeamCatalog
+
+    return TeamCatalog(settings.layout, database)
+
+
+def open_database(settings: Settings) -> "Postgres":
+    """Connects when it is first asked."""
+    try:
+        from trackside.jobs.postgres_index import Postgres
+    except ImportError as error:
+        package = error.name or "psycopg"
+        raise MissingExtra("A shared database", package, "postgres") from None
+    return Postgres(settings.database)
