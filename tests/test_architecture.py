@@ -25,18 +25,21 @@ MAY_IMPORT = {
     "api": {ROOT, "storage", "jobs", "curves", "rules"},
     "supervisor": {ROOT, "storage", "curves"},
     "jobs": {ROOT, "storage", "placement"},
+    "clients": {ROOT},
     "sdk": {ROOT, "storage", "jobs", "curves", "rules"},
     "cli": {
         ROOT,
         "storage",
         "placement",
         "jobs",
+        "clients",
         "api",
         "sdk",
         "supervisor",
         "capture",
         "curves",
         "rules",
+        "smdebug_alias",
     },
 }
 
@@ -44,6 +47,8 @@ MAY_READ_ENVIRONMENT = {
     "settings.py",
     "storage/credentials.py",
     "capture/environment.py",
+    "cli/notebook.py",
+    "clients/redirect.py",
     "toolkit/environment.py",
     "supervisor/__main__.py",
 }

@@ -91,10 +91,9 @@ class ServerFolder:
         """Held by the one server that starts the jobs which wait; says who that is."""
         return self.root / "scheduler.lock"
 
-    @property
-    def sdk_config(self) -> Path:
-        """What SageMaker's SDKs are to read: see `trackside env`."""
-        return self.root / "sagemaker-config.yaml"
+    def sdk_config(self, bucket: str) -> Path:
+        """What SageMaker's SDKs are to read, with this default bucket: see `trackside env`."""
+        return self.root / f"sagemaker-config.{bucket}.yaml"
 
 
 @dataclass(frozen=True, slots=True)
