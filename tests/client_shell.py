@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,11 @@ class ClientShell:
     def address(self) -> tuple[str, int]:
         host, _, port = self.url.removeprefix("http://").partition(":")
         return host, int(port)
+
+    def without(self, *prefixes: str) -> "ClientShell":
+        """The same shell, with nothing set whose name begins like this."""
+        kept = {name: v for name, v in self.environment.items() if not name.startswith(prefixes)}
+        return replace(self, environment=kept)
 
     def run(self, *command: str, seconds: float = 200) -> subprocess.CompletedProcess[str]:
         return subprocess.run(

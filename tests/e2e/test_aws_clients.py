@@ -1,16 +1,14 @@
-"""Programs as people have them for AWS, unmodified, in an environment of their own."""
+"""Programs as people have them for AWS, unmodified, in environments of their own."""
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.aws_clients import program
+from tests.client_shell import ClientShell, client_shell
+from tests.e2e.test_capture import NET
+from tests.e2e.test_capture import TRAIN as LOOP
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -29,6 +27,26 @@ if os.environ.get("FAIL"):
     sys.exit(3)
 with open(os.path.join(os.environ["SM_MODEL_DIR"], "weights"), "w") as file:
     file.write("w")
+"""
+
+HOSTS = """
+import os
+parts, labels = (os.listdir(os.environ[f"SM_CHANNEL_{name}"]) for name in ("PARTS", "LABELS"))
+host = os.environ["SM_CURRENT_HOST"]
+print(host, "has", parts, "and", labels, flush=True)
+open(f"/opt/ml/checkpoints/{host}", "w").close()
+"""
+
+RULE = """
+from smdebug.rules.rule import Rule
+
+class Watch(Rule):
+    def __init__(self, base_trial, most):
+        super().__init__(base_trial)
+        self.most = int(most)
+
+    def invoke_at_step(self, step):
+        return step > self.most and bool(self.base_trial.tensor_names(collection="gradients"))
 """
 
 PRELUDE = """
@@ -50,50 +68,14 @@ data = {"training": f"s3://{bucket}/data"}
 
 
 @pytest.fixture
-def shell(tmp_path: Path) -> Iterator[dict[str, str]]:
-    """The environment of a shell after `eval "$(trackside env)"`, with a server behind it."""
-    trackside = [sys.executable, "-m", "trackside.cli"]
-    ours = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+def shell(tmp_path: Path) -> Iterator[ClientShell]:
     (tmp_path / "code").mkdir()
     (tmp_path / "code" / "train.py").write_text(TRAIN)
-    with subprocess.Popen(
-        [*trackside, "server", "--listen", "127.0.0.1:0", "--quiet"],
-        stdout=subprocess.PIPE,
-        env=ours,
-        text=True,
-    ) as server:
-        assert server.stdout is not None
-        server.stdout.readline()
-        shown = subprocess.run(
-            [*trackside, "env"], env=ours, capture_output=True, text=True, check=True
-        )
-        exports = dict(
-            line.removeprefix("export ").split("=", 1) for line in shown.stdout.splitlines()
-        )
-        yield {
-            "PATH": os.environ["PATH"],
-            "HOME": os.environ["HOME"],
-            "SAGEMAKER_SUPPRESS_V2_WARNING": "1",
-            **{name: value.strip("'") for name, value in exports.items()},
-        }
-        server.terminate()
+    with client_shell(tmp_path) as shell:
+        yield shell
 
 
-def sdk(shell: dict[str, str], folder: Path, code: str) -> tuple[str, Any]:
-    """What the program printed, and the JSON of its last line."""
-    done = subprocess.run(
-        [program("python"), "-c", PRELUDE + code],
-        cwd=folder,
-        env=shell,
-        capture_output=True,
-        text=True,
-        timeout=200,
-    )
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
-    return done.stdout, json.loads(done.stdout.splitlines()[-1])
-
-
-def test_fit_with_rules_and_tensorboard_then_attach(shell, tmp_path):
+def test_fit_with_rules_and_tensorboard_then_attach(shell: ClientShell):
     code = """
 trainer = estimator(
     tags=[{"Key": "team", "Value": "vision"}],
@@ -109,7 +91,7 @@ print(json.dumps({
     "hyperparameters": again.hyperparameters(), "tags": again.tags,
     "model_bytes": found["ContentLength"]}))
 """
-    _, told = sdk(shell, tmp_path, code)
+    _, told = shell.python(PRELUDE + code)
     assert told["rules"] == ["LossNotDecreasing"]
     assert told["metrics"] == 0.25
     assert told["hyperparameters"]["epochs"] == "3"
@@ -118,51 +100,134 @@ print(json.dumps({
     assert told["model_bytes"] > 0
 
 
-def test_every_line_of_the_log_is_shown_once(shell, tmp_path):
+def test_every_line_of_the_log_is_shown_once(shell: ClientShell):
     code = """
 estimator(environment={"PAUSE": "8"}).fit(data, logs="All")
 print("{}")
 """
-    shown, _ = sdk(shell, tmp_path, code)
+    shown, _ = shell.python(PRELUDE + code)
     lines = [line.split("m")[-1].removesuffix("\x1b[0") for line in shown.splitlines()]
     for number in range(200):
         assert sum(f"line {number};" in line for line in lines) == 1, number
     assert "Training seconds: " in shown
 
 
-def test_a_script_that_fails_is_raised_with_its_exit_code(shell, tmp_path):
+def test_a_script_that_fails_is_raised_with_its_exit_code(shell: ClientShell):
     code = """
 try:
     estimator(environment={"FAIL": "1"}).fit(data, logs="None")
 except sagemaker.exceptions.UnexpectedStatusException as error:
     print(json.dumps(str(error)))
 """
-    _, told = sdk(shell, tmp_path, code)
+    _, told = shell.python(PRELUDE + code)
     assert "AlgorithmError" in told
     assert "exit code: 3" in told
 
 
-def test_the_command_line_lists_waits_stops_and_reads_errors(shell, tmp_path):
+def test_the_command_line_lists_waits_stops_and_reads_errors(shell: ClientShell):
     code = """
 trainer = estimator(environment={"PAUSE": "600"})
 trainer.fit(data, wait=False)
 print(json.dumps(trainer.latest_training_job.name))
 """
-    _, name = sdk(shell, tmp_path, code)
-
-    def aws(*arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [program("aws"), *arguments], env=shell, capture_output=True, text=True, timeout=60
-        )
-
-    listed = json.loads(aws("sagemaker", "list-training-jobs", "--max-items", "5").stdout)
+    _, name = shell.python(PRELUDE + code)
+    listed = json.loads(shell.aws("sagemaker", "list-training-jobs", "--max-items", "5").stdout)
     assert [job["TrainingJobName"] for job in listed["TrainingJobSummaries"]] == [name]
-    assert aws("sagemaker", "stop-training-job", "--training-job-name", name).returncode == 0
-    streams = aws(
+    assert shell.aws("sagemaker", "stop-training-job", "--training-job-name", name).returncode == 0
+    streams = shell.aws(
         *("logs", "describe-log-streams", "--log-group-name", "/aws/sagemaker/TrainingJobs")
     )
     assert f"{name}/algo-1-" in streams.stdout
-    unknown = aws("sagemaker", "describe-training-job", "--training-job-name", "nobody")
+    unknown = shell.aws("sagemaker", "describe-training-job", "--training-job-name", "nobody")
     assert unknown.returncode != 0
     assert "(ValidationException)" in unknown.stderr
     assert "Requested resource not found." in unknown.stderr
+
+
+def test_two_hosts_share_channels_and_keep_checkpoints(shell: ClientShell):
+    (shell.folder / "code" / "hosts.py").write_text(HOSTS)
+    (shell.folder / "labels.csv").write_text("1,2")
+    code = """
+from sagemaker.inputs import TrainingInput
+for name in "ab":
+    boto3.client("s3").put_object(Bucket=bucket, Key=f"parts/{name}", Body=b"x")
+trainer = estimator(
+    entry_point="hosts.py", instance_count=2, checkpoint_s3_uri=f"s3://{bucket}/kept",
+    output_path=f"s3://{bucket}/out/")
+trainer.fit({
+    "parts": TrainingInput(f"s3://{bucket}/parts", distribution="ShardedByS3Key"),
+    "labels": session.upload_data("labels.csv", key_prefix="labels")}, logs="All")
+kept = boto3.client("s3").list_objects_v2(Bucket=bucket, Prefix="kept/")["Contents"]
+print(json.dumps({"model": trainer.model_data, "kept": sorted(each["Key"] for each in kept)}))
+"""
+    shown, told = shell.python(PRELUDE + code)
+    for host, part in (("algo-1", "a"), ("algo-2", "b")):
+        assert shown.count(f"{host} has ['{part}'] and ['labels.csv']") == 1
+    assert told["kept"] == ["kept/algo-1", "kept/algo-2"]
+    assert "/out/pytorch-training-" in told["model"]
+    assert told["model"].endswith("/output/model.tar.gz")
+
+
+def test_a_rule_of_the_user_s_stops_the_training(shell: ClientShell):
+    (shell.folder / "code" / "endless.py").write_text(
+        NET + LOOP.replace("range(30)", "range(10**9)")
+    )
+    (shell.folder / "watch.py").write_text(RULE)
+    code = """
+from sagemaker.debugger import CollectionConfig, DebuggerHookConfig
+gradients = CollectionConfig("gradients", {"save_interval": "2"})
+trainer = estimator(
+    entry_point="endless.py", hyperparameters={},
+    debugger_hook_config=DebuggerHookConfig(f"s3://{bucket}/hook", collection_configs=[gradients]),
+    rules=[Rule.custom(
+        "Watch", "somewhere/rules:latest", "ml.m5.large", 30, source="watch.py",
+        rule_to_invoke="Watch", rule_parameters={"most": "10"},
+        actions=rule_configs.ActionList(rule_configs.StopTraining()))])
+trainer.fit(wait=False)
+job = trainer.latest_training_job
+waiter = boto3.client("sagemaker").get_waiter("training_job_completed_or_stopped")
+waiter.wait(TrainingJobName=job.name, WaiterConfig={"Delay": 1, "MaxAttempts": 100})
+print(json.dumps({
+    "path": trainer.latest_job_debugger_artifacts_path(),
+    "status": job.describe()["TrainingJobStatus"], "rules": job.rule_job_summary()}, default=str))
+"""
+    _, told = shell.python(PRELUDE + code)
+    assert told["status"] == "Stopped"
+    assert told["path"].startswith("s3://trackside/hook/pytorch-training-")
+    (rule,) = told["rules"]
+    assert rule["RuleEvaluationStatus"] == "IssuesFound"
+    assert "Evaluation of the rule Watch at step 1" in rule["StatusDetails"]
+
+
+def test_waiters_and_paginators_of_boto3(shell: ClientShell):
+    code = """
+client = boto3.client("sagemaker")
+names = []
+for number in range(3):
+    trainer = estimator(environment={"PAUSE": "600" if number == 2 else "0"})
+    trainer.fit(data, wait=False, job_name=f"job-{number}")
+    names.append(trainer.latest_training_job.name)
+stopped = names[-1]
+session.stop_training_job(stopped)
+waiter = client.get_waiter("training_job_completed_or_stopped")
+for name in names:
+    waiter.wait(TrainingJobName=name, WaiterConfig={"Delay": 1, "MaxAttempts": 60})
+def paged(client, operation, key, size, **given):
+    pages = client.get_paginator(operation).paginate(PaginationConfig={"PageSize": size}, **given)
+    return [each for page in pages for each in page[key]]
+listed = paged(client, "list_training_jobs", "TrainingJobSummaries", 1, NameContains="job-")
+found = paged(client, "search", "Results", 2, Resource="TrainingJob")
+logs = boto3.client("logs")
+group = {"logGroupName": "/aws/sagemaker/TrainingJobs"}
+streams = paged(logs, "describe_log_streams", "logStreams", 2, **group)
+lines = paged(logs, "filter_log_events", "events", 50, logStreamNamePrefix="job-0/", **group)
+print(json.dumps({
+    "listed": [[each["TrainingJobName"], each["TrainingJobStatus"]] for each in listed],
+    "found": len(found), "streams": len(streams),
+    "lines": [each["message"] for each in lines if each["message"].startswith("line ")]}))
+"""
+    _, told = shell.python(PRELUDE + code)
+    assert told["listed"] == [["job-2", "Stopped"], ["job-1", "Completed"], ["job-0", "Completed"]]
+    assert told["found"] == 3
+    assert told["streams"] in (2, 3)  # the last may have been stopped before it had written
+    assert told["lines"] == [f"line {number};" for number in range(200)]

@@ -1,11 +1,13 @@
 """A notebook of SageMaker's first generation, without an edit and without a word to Amazon."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.client_shell import ClientShell, client_shell, loopback_alone
+from tests.aws_clients import program
+from tests.client_shell import SOURCE, ClientShell, client_shell, loopback_alone
 from tests.e2e.test_capture import NAMES, SMDEBUG
 
 pytestmark = pytest.mark.timeout(240)
@@ -54,7 +56,8 @@ print(json.dumps({
 """
 
 WHO_AM_I = """
-import json, sagemaker
+import json, os, sagemaker
+os.environ["AWS_MAX_ATTEMPTS"] = "1"
 try:
     print(json.dumps(sagemaker.get_execution_role()))
 except Exception as error:
@@ -86,10 +89,28 @@ def test_it_runs_and_reaches_nothing_but_the_server(shell: ClientShell, sdk: int
     assert set(NAMES) < set(told["names"])
 
 
+def test_a_kernel_that_runs_already_is_set_up_by_one_line(shell: ClientShell):
+    code = """
+%load_ext trackside
+import json, os, sagemaker
+from smdebug.trials import create_trial
+told = [sagemaker.get_execution_role(), create_trial.__module__]
+%unload_ext trackside
+left = [name for name in os.environ if name.startswith(("AWS_", "_TRACKSIDE"))]
+print(json.dumps([*told, left]))
+"""
+    (shell.folder / "cell.ipy").write_text(code)
+    bare = shell.without("AWS_", "_TRACKSIDE", "SAGEMAKER_USER", "PYTHONPATH")
+    done = bare.run("env", f"PYTHONPATH={SOURCE}", program("ipython"), "--no-banner", "cell.ipy")
+    assert f"AWS clients of this notebook talk to {shell.url}" in done.stdout, done.stderr
+    role, module, left = json.loads(done.stdout.splitlines()[-1])
+    assert role.endswith(":role/trackside")
+    assert module.startswith("trackside.")
+    assert left == []
+
+
 def test_without_our_folder_the_sdk_would_ask_amazon(shell: ClientShell):
     """So the test above can fail."""
-    unhelped = {name: shell.environment[name] for name in shell.environment if name != "PYTHONPATH"}
-    bare = ClientShell(shell.folder, {**unhelped, "AWS_MAX_ATTEMPTS": "1"}, shell.url, shell.prefix)
-    told, contacts = bare.contacts(WHO_AM_I)
+    told, contacts = shell.without("PYTHONPATH").contacts(WHO_AM_I)
     assert told == "EndpointConnectionError"
     assert contacts - {shell.address}
