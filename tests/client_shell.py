@@ -59,14 +59,14 @@ class ClientShell:
         assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
         return done.stdout, json.loads(done.stdout.splitlines()[-1])
 
-    def contacts(self, code: str, *, sdk: int = 2) -> tuple[Any, set[tuple[str, int]]]:
-        """The JSON of a program's last line, and every address that it tried to reach."""
+    def traced(self, code: str, *, sdk: int = 2) -> tuple[str, Any, set[tuple[str, int]]]:
+        """As `python`, with every address that the program tried to reach."""
         trace = self.folder / "contacts"
         calls = "trace=connect,sendto,sendmsg"
         wrapper = ("strace", "-f", "--seccomp-bpf", "-e", calls, "-o", str(trace))
-        _, told = self.python(code, sdk=sdk, wrapper=wrapper)
+        shown, told = self.python(code, sdk=sdk, wrapper=wrapper)
         found = _CONNECT.findall(trace.read_text())
-        return told, {(address, int(port)) for port, address in found}
+        return shown, told, {(address, int(port)) for port, address in found}
 
 
 @contextmanager

@@ -78,7 +78,7 @@ def shell(tmp_path: Path) -> Iterator[ClientShell]:
 
 @pytest.mark.parametrize("sdk", [1, 2])
 def test_it_runs_and_reaches_nothing_but_the_server(shell: ClientShell, sdk: int):
-    told, contacts = shell.contacts(NOTEBOOK + AFTERWARDS, sdk=sdk)
+    _, told, contacts = shell.traced(NOTEBOOK + AFTERWARDS, sdk=sdk)
     assert contacts == {shell.address}
     assert told["role"] == "arn:aws:iam::000000000000:role/trackside"
     assert "amazonaws.com/" in told["image"]
@@ -111,6 +111,6 @@ print(json.dumps([*told, left]))
 
 def test_without_our_folder_the_sdk_would_ask_amazon(shell: ClientShell):
     """So the test above can fail."""
-    told, contacts = shell.without("PYTHONPATH").contacts(WHO_AM_I)
+    _, told, contacts = shell.without("PYTHONPATH").traced(WHO_AM_I)
     assert told == "EndpointConnectionError"
     assert contacts - {shell.address}
