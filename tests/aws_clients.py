@@ -1,6 +1,7 @@
 """The clients that people have for AWS, unmodified, in environments of their own."""
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,15 @@ def program(name: str, *, sdk: int = 2) -> str:
     if not path.exists():
         missing_clients(f"{name} is not in {environment}; `.ci/clients` makes it")
     return str(path)
+
+
+def second_aws_cli() -> str:
+    """Version 2 of the AWS CLI is on no package index; Debian has one."""
+    found = shutil.which("aws", path="/usr/bin:/usr/local/bin")
+    if found is None:
+        missing_clients("version 2 of the AWS CLI is not installed; `apt-get install awscli` does")
+    assert found is not None
+    return found
 
 
 def missing_clients(reason: str) -> None:

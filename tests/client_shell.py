@@ -53,6 +53,24 @@ class ClientShell:
     def aws(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return self.run(program("aws"), *arguments, seconds=60)
 
+    @contextmanager
+    def running(self, *command: str) -> Iterator[Path]:
+        """The file with what the command has written so far; it is ended when this is left."""
+        written = self.folder / "written"
+        with written.open("wb") as output:
+            started = subprocess.Popen(
+                [*self.prefix, *command],
+                cwd=self.folder,
+                env={**self.environment, "PYTHONUNBUFFERED": "1"},
+                stdout=output,
+                stderr=output,
+            )
+        try:
+            yield written
+        finally:
+            started.kill()
+            started.wait()
+
     def python(self, code: str, *, sdk: int = 2, wrapper: Sequence[str] = ()) -> tuple[str, Any]:
         """What the program printed, and the JSON of its last line."""
         done = self.run(*wrapper, program("python", sdk=sdk), "-c", code)

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.aws_clients import second_aws_cli
 from tests.client_shell import ClientShell, client_shell
 from tests.e2e.test_capture import NET
 from tests.e2e.test_capture import TRAIN as LOOP
+from tests.waiting import until
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -28,6 +30,8 @@ if os.environ.get("FAIL"):
 with open(os.path.join(os.environ["SM_MODEL_DIR"], "weights"), "w") as file:
     file.write("w")
 """
+
+LINES = [f"line {number};" for number in range(200)]
 
 HOSTS = """
 import os
@@ -144,6 +148,25 @@ print(json.dumps(trainer.latest_training_job.name))
     assert "Requested resource not found." in unknown.stderr
 
 
+def test_the_second_command_line_tails_a_log_and_copies(shell: ClientShell):
+    code = """
+trainer = estimator(environment={"PAUSE": "8"})
+trainer.fit(data, wait=False)
+print(json.dumps(trainer.latest_training_job.name))
+"""
+    aws = second_aws_cli()
+    _, name = shell.python(PRELUDE + code)
+    group = "/aws/sagemaker/TrainingJobs"
+    with shell.running(aws, "logs", "tail", group, "--follow", "--format", "short") as written:
+        until(lambda: "loss:" in written.read_text(), seconds=60)
+        told = [line.partition(" ")[2] for line in written.read_text().splitlines()]
+    assert [line for line in told if line.startswith("line ")] == LINES
+    copied = shell.run(aws, "s3", "cp", "code/train.py", "s3://trackside/copy.py")
+    assert copied.returncode == 0, copied.stderr
+    assert "copy.py" in shell.run(aws, "s3", "ls", "s3://trackside/").stdout
+    assert name in shell.run(aws, "sagemaker", "list-training-jobs").stdout
+
+
 def test_two_hosts_share_channels_and_keep_checkpoints(shell: ClientShell):
     (shell.folder / "code" / "hosts.py").write_text(HOSTS)
     (shell.folder / "labels.csv").write_text("1,2")
@@ -230,4 +253,4 @@ print(json.dumps({
     assert told["listed"] == [["job-2", "Stopped"], ["job-1", "Completed"], ["job-0", "Completed"]]
     assert told["found"] == 3
     assert told["streams"] in (2, 3)  # the last may have been stopped before it had written
-    assert told["lines"] == [f"line {number};" for number in range(200)]
+    assert told["lines"] == LINES

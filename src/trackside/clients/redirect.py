@@ -1,7 +1,8 @@
 """Sends what botocore would send to hosts of Amazon's to the endpoint of the environment.
 
 SageMaker's SDKs name such a host themselves when they ask who the caller is, which outranks
-AWS_ENDPOINT_URL. It runs where there need be no Trackside, under any Python from 3.7 on.
+AWS_ENDPOINT_URL; boto3 before 1.28 and AWS CLI before 2.13 do not know that variable at all. This
+runs where there need be no Trackside, under any Python from 3.7 on.
 """
 
 import os

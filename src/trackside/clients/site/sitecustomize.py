@@ -17,17 +17,18 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _HERE = os.path.dirname(os.path.realpath(__file__))
+_HANDLERS = ("botocore.handlers", "awscli.botocore.handlers")
 _REDIRECT = os.path.join(os.path.dirname(_HERE), "redirect.py")
 
 
 class _Finder:
-    """Waits for two modules; any other is found as ever."""
+    """Waits for a few modules; any other is found as ever."""
 
     @staticmethod
     def find_spec(
         name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if name == "botocore.handlers":
+        if name in _HANDLERS:
             return _registering(PathFinder.find_spec(name, path, target))
         if name == "smdebug":
             return _alias()
