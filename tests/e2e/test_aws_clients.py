@@ -41,6 +41,13 @@ print(host, "has", parts, "and", labels, flush=True)
 open(f"/opt/ml/checkpoints/{host}", "w").close()
 """
 
+CALLER = """
+import boto3, json, os
+told = {"arn": boto3.client("sts").get_caller_identity()["Arn"],
+    "id": os.environ["AWS_ACCESS_KEY_ID"], "secret": os.environ["AWS_SECRET_ACCESS_KEY"]}
+boto3.client("s3").put_object(Bucket="trackside", Key="told.json", Body=json.dumps(told))
+"""
+
 RULE = """
 from smdebug.rules.rule import Rule
 
@@ -220,6 +227,30 @@ print(json.dumps({
     (rule,) = told["rules"]
     assert rule["RuleEvaluationStatus"] == "IssuesFound"
     assert "Evaluation of the rule Watch at step 1" in rule["StatusDetails"]
+
+
+def test_a_script_is_its_job_at_the_server_until_the_job_ends(shell: ClientShell):
+    (shell.folder / "code" / "caller.py").write_text(CALLER)
+    code = """
+trainer = estimator(entry_point="caller.py", hyperparameters={})
+trainer.fit(logs="None")
+told = json.load(boto3.client("s3").get_object(Bucket=bucket, Key="told.json")["Body"])
+outlived = boto3.client("s3", aws_access_key_id=told["id"], aws_secret_access_key=told["secret"])
+try:
+    outlived.list_buckets()
+    told["after"] = "still good"
+except Exception as error:
+    told["after"] = error.response["Error"]["Code"]
+print(json.dumps({**told, "name": trainer.latest_training_job.name}))
+"""
+    _, told = shell.python(PRELUDE + code)
+    assert told["arn"].endswith(f"assumed-role/trackside/TSJOB-{told['name']}")
+    assert told["after"] == "InvalidAccessKeyId"
+    home = Path(shell.environment["TRACKSIDE_HOME"])
+    kept = [path for path in home.rglob("*") if path.is_file() and path.name != "told.json"]
+    assert len(kept) > 10
+    secret = told["secret"].encode()
+    assert [path for path in kept if secret in path.read_bytes()] == []
 
 
 def test_waiters_and_paginators_of_boto3(shell: ClientShell):

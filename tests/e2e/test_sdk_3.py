@@ -1,5 +1,6 @@
 """Version 3 of SageMaker's SDK, unmodified: `ModelTrainer` on its plain path."""
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import argparse, os, sys, time
 parser = argparse.ArgumentParser()
 parser.add_argument("--epochs", type=int)
 arguments = parser.parse_args()
+print("prefix", sys.prefix)
 print("begun", arguments.epochs, os.listdir(os.environ["SM_CHANNEL_TRAINING"]))
 for number in range(200):
     print(f"line {number};")
@@ -65,6 +67,7 @@ print(json.dumps({"status": job.training_job_status, "bytes": found["ContentLeng
     assert told["status"] == "Completed"
     assert told["bytes"] > 0
     assert "begun 3 ['a.txt']" in shown
+    assert f"prefix {sys.prefix}\n" in shown
     for number in range(200):
         assert shown.count(f"line {number};") == 1, number
 

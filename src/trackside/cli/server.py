@@ -67,7 +67,7 @@ def server(listen: str, quiet: bool, log_format: str, drain_seconds: float) -> N
         durable.write_json(settings.layout.server.address, {"url": url})
         print(f"Listening at {url}", flush=True)
         print('  eval "$(trackside env)"   sets up AWS clients in a shell', flush=True)
-        with Services(settings, access_keys(settings), environment()) as services:
+        with Services(settings, access_keys(settings), environment(), url=url) as services:
             make_server(services.app, drain_seconds=drain_seconds).run(sockets=[listener])
 
 
