@@ -11,11 +11,11 @@ from tests.client_shell import ClientShell, client_shell, loopback_alone
 pytestmark = pytest.mark.timeout(240)
 
 TRAIN = """
-import argparse, os, sys, time
+import argparse, importlib.util, os, sys, time
 parser = argparse.ArgumentParser()
 parser.add_argument("--epochs", type=int)
 arguments = parser.parse_args()
-print("prefix", sys.prefix)
+print("base", sys.base_prefix, "torch", importlib.util.find_spec("torch") is not None)
 print("begun", arguments.epochs, os.listdir(os.environ["SM_CHANNEL_TRAINING"]))
 for number in range(200):
     print(f"line {number};")
@@ -67,7 +67,7 @@ print(json.dumps({"status": job.training_job_status, "bytes": found["ContentLeng
     assert told["status"] == "Completed"
     assert told["bytes"] > 0
     assert "begun 3 ['a.txt']" in shown
-    assert f"prefix {sys.prefix}\n" in shown
+    assert f"base {sys.base_prefix} torch True\n" in shown
     for number in range(200):
         assert shown.count(f"line {number};") == 1, number
 

@@ -1,6 +1,5 @@
 """How a script is started: the toolkit's command, and the environment the platform promises."""
 
-import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,19 +19,14 @@ _OURS = ("SM_", "SAGEMAKER_", "TRACKSIDE_")
 
 def toolkit_command(spec: JobSpec, settings: Settings) -> list[str]:
     """The toolkit under the job's interpreter, which need not have Trackside installed."""
-    if spec.algorithm.entrypoint:
-        return [*spec.algorithm.entrypoint, *spec.algorithm.arguments]
-    python = interpreter(spec, settings)
+    python = spec.options.python or settings.python or sys.executable
     package = str(Path(trackside.__file__).parent.parent)
+    module = "own_command" if _own_command(spec) else "__main__"
     start = (
         f"import sys; sys.path.append({package!r}); "
-        "from trackside.toolkit.__main__ import main; sys.exit(main())"
+        f"from trackside.toolkit.{module} import main; sys.exit(main())"
     )
-    return [python, "-P", "-c", start]
-
-
-def interpreter(spec: JobSpec, settings: Settings) -> str:
-    return spec.options.python or settings.python or sys.executable
+    return [python, "-P", "-c", start, *_own_command(spec)]
 
 
 def script_environment(context: Context, folder: HostFolder, master_port: int) -> dict[str, str]:
@@ -59,12 +53,14 @@ def script_environment(context: Context, folder: HostFolder, master_port: int) -
         job["TRACKSIDE_HOSTS_SHARED_MACHINE"] = "1"
         job["MASTER_ADDR"] = addresses(spec.name, spec.hosts)[spec.hosts[0]]
         job["MASTER_PORT"] = str(master_port)
-    if spec.algorithm.entrypoint:
-        # What the image would have: a `python3` that is the job's.
-        folder_of_python = str(Path(interpreter(spec, context.settings)).parent)
-        job["PATH"] = os.pathsep.join([folder_of_python, environ.get("PATH", os.defpath)])
     inherited = {key: value for key, value in environ.items() if not key.startswith(_OURS)}
     return {**inherited, **job, **spec.environment}
+
+
+def _own_command(spec: JobSpec) -> list[str]:
+    """Of the image, in place of the toolkit's."""
+    algorithm = spec.algorithm
+    return [*algorithm.entrypoint, *algorithm.arguments] if algorithm.entrypoint else []
 
 
 def job_arn(name: str, region: str) -> str:
