@@ -24,6 +24,9 @@ print("begun", arguments.epochs, arguments.name, os.listdir(os.environ["SM_CHANN
 for number in range(200):
     print(f"line {number};")
 print("loss: 0.25;", flush=True)
+from trackside import SummaryWriter
+with SummaryWriter("/opt/ml/output/tensorboard") as writer:
+    writer.add_scalar("loss", 0.25, 0)
 time.sleep(float(os.environ.get("PAUSE", "0")))
 if os.environ.get("FAIL"):
     sys.exit(3)
@@ -95,11 +98,14 @@ trainer = estimator(
 trainer.fit(data, logs="None")
 job = trainer.latest_training_job
 again = PyTorch.attach(job.name, sagemaker_session=session)
+drawn = boto3.client("s3").list_objects_v2(
+    Bucket=bucket, Prefix=f"tb/{job.name}/tensorboard-output/")["Contents"]
 found = boto3.client("s3").get_object(Bucket=bucket, Key=again.model_data.split("/", 3)[3])
 print(json.dumps({
     "rules": [each["RuleConfigurationName"] for each in job.rule_job_summary()],
     "metrics": job.describe()["FinalMetricDataList"][0]["Value"],
     "hyperparameters": again.hyperparameters(), "tags": again.tags,
+    "drawn": sum("tfevents" in each["Key"] for each in drawn),
     "model_bytes": found["ContentLength"]}))
 """
     _, told = shell.python(PRELUDE + code)
@@ -108,6 +114,7 @@ print(json.dumps({
     assert told["hyperparameters"]["epochs"] == "3"
     assert told["hyperparameters"]["name"] == '"a b"'
     assert told["tags"] == [{"Key": "team", "Value": "vision"}]
+    assert told["drawn"] > 0
     assert told["model_bytes"] > 0
 
 
