@@ -10,6 +10,7 @@ from trackside.layout import Home
 from trackside.settings import Settings
 from trackside.status import Secondary
 
+EMBEDDED = {"TRACKSIDE_S3": "embedded"}
 URL = "http://127.0.0.1:7007"
 
 
@@ -70,7 +71,9 @@ def test_keys_that_people_made_are_found_as_ever(home: Home, credentials: JobCre
     ("environ", "wanted"),
     [
         ({}, True),
-        ({"AWS_ENDPOINT_URL": URL + "/", "AWS_ACCESS_KEY_ID": "TSOWN"}, True),
+        ({**EMBEDDED, "AWS_ENDPOINT_URL": URL + "/", "AWS_ACCESS_KEY_ID": "TSOWN"}, True),
+        ({**EMBEDDED, "AWS_ENDPOINT_URL_S3": "http://minio:9000"}, False),
+        ({"TRACKSIDE_S3": "aws"}, False),
         ({"AWS_ENDPOINT_URL_S3": "http://minio:9000"}, False),
         ({"AWS_ACCESS_KEY_ID": "AKIA"}, False),
         ({"AWS_PROFILE": "work"}, False),

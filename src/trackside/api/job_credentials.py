@@ -12,7 +12,7 @@ from trackside.jobs.placing import Placed
 from trackside.journal import Journal
 from trackside.layout import Home, JobFolder
 from trackside.spec import JOB_NAME
-from trackside.storage.credentials import ENDPOINT_VARIABLES
+from trackside.storage.credentials import ENDPOINT_VARIABLES, s3_access
 
 _PREFIX = "TSJOB-"
 _FIRST_HOST, _FIRST_ATTEMPT = "algo-1", 1
@@ -68,6 +68,8 @@ class JobCredentials:
 
 def are_wanted(environ: Mapping[str, str], url: str) -> bool:
     """Whether `s3://` is the server's own, and the server was given no keys for its jobs."""
+    if s3_access(environ) is not None:
+        return False
     endpoints = [environ[name] for name in ENDPOINT_VARIABLES if environ.get(name)]
     if endpoints:
         return endpoints[0].rstrip("/") == url
