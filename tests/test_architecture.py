@@ -26,12 +26,14 @@ MAY_IMPORT = {
     "supervisor": {ROOT, "storage", "curves"},
     "jobs": {ROOT, "storage", "placement"},
     "remote": {ROOT, "storage", "jobs"},
+    "clients": {ROOT},
     "sdk": {ROOT, "storage", "jobs", "remote", "curves", "rules"},
     "cli": {
         ROOT,
         "storage",
         "placement",
         "jobs",
+        "clients",
         "api",
         "remote",
         "sdk",
@@ -39,6 +41,7 @@ MAY_IMPORT = {
         "capture",
         "curves",
         "rules",
+        "smdebug_alias",
     },
 }
 
@@ -46,6 +49,8 @@ MAY_READ_ENVIRONMENT = {
     "settings.py",
     "storage/credentials.py",
     "capture/environment.py",
+    "cli/notebook.py",
+    "clients/redirect.py",
     "toolkit/environment.py",
     "supervisor/__main__.py",
 }

@@ -80,5 +80,19 @@ def __getattr__(name: str) -> Any:
     return home if _HOMES[name].endswith(f".{name}") else getattr(home, name)
 
 
+def load_ipython_extension(shell: Any) -> None:
+    """`%load_ext trackside`: AWS clients in this notebook find this machine's server."""
+    from trackside.cli.notebook import set_up
+
+    set_up()
+
+
+def unload_ipython_extension(shell: Any) -> None:
+    """`%unload_ext trackside`."""
+    from trackside.cli.notebook import take_back
+
+    take_back()
+
+
 def __dir__() -> list[str]:
     return sorted(__all__)

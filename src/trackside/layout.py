@@ -106,10 +106,9 @@ class ServerFolder:
         """The key of clients on this machine, for its owner alone to read."""
         return self.root / "own_key.json"
 
-    @property
-    def sdk_config(self) -> Path:
-        """What SageMaker's SDKs are to read: see `trackside env`."""
-        return self.root / "sagemaker-config.yaml"
+    def sdk_config(self, bucket: str) -> Path:
+        """What SageMaker's SDKs are to read, with this default bucket: see `trackside env`."""
+        return self.root / f"sagemaker-config.{bucket}.yaml"
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from urllib.parse import parse_qsl
 
 from trackside.api import access_log
 from trackside.api.call import Call, Closing, Exchange, Reply, Service, ServiceError
-from trackside.api.keys import AccessKeys
+from trackside.api.keys import KeyRing
 from trackside.api.protocols import JsonProtocol
 from trackside.api.sessions import Session, Sessions
 from trackside.api.sigv4 import NotSigned, scope_of, verify
@@ -55,7 +55,7 @@ class App:
     def __init__(
         self,
         services: Mapping[str, Service],
-        keys: AccessKeys,
+        keys: KeyRing,
         pages: Mapping[str, Page] | None = None,
         *,
         sessions: Sessions | None = None,

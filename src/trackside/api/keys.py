@@ -5,6 +5,7 @@ a key of the machine that only the server's user can read.
 """
 
 import base64
+import hmac
 import json
 import os
 import secrets
@@ -14,6 +15,7 @@ from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from threading import Lock
+from typing import Protocol
 
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
@@ -54,6 +56,14 @@ class AccessKey:
 
 class UnknownKey(TracksideError):
     code = "unknown_key"
+
+
+class KeyRing(Protocol):
+    """What is asked to verify a request."""
+
+    def get(self, key_id: str) -> AccessKey: ...
+
+    def secret_of(self, key_id: str) -> str | None: ...
 
 
 class AccessKeys:
@@ -145,6 +155,11 @@ class AccessKeys:
         nonce, sealed = data[:_NONCE_BYTES], data[_NONCE_BYTES:]
         return self._cipher().decrypt(nonce, sealed, bound_to.encode()).decode()
 
+    def derived(self, purpose: str) -> str:
+        """A secret that nobody can tell without the machine's key, always the same."""
+        made = hmac.digest(self._machine_key(), purpose.encode(), "sha256")
+        return base64.b64encode(made).decode()
+
     def _refresh(self) -> None:
         try:
             status = os.stat(self._name)
@@ -163,8 +178,11 @@ class AccessKeys:
         self._seen = None
 
     def _cipher(self) -> AESGCM:
+        return AESGCM(self._machine_key())
+
+    def _machine_key(self) -> bytes:
         try:
-            return AESGCM(self._master.read_bytes())
+            return self._master.read_bytes()
         except FileNotFoundError:
             self._master.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         # Only the first of two processes makes it; the other reads what that one made.
@@ -180,4 +198,4 @@ class AccessKeys:
             pass
         finally:
             temporary.unlink()
-        return AESGCM(self._master.read_bytes())
+        return self._master.read_bytes()

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from contextlib import ExitStack
+from functools import partial
 from types import TracebackType
 from typing import Self
 
@@ -11,6 +12,7 @@ from trackside.api.call import Service
 from trackside.api.form_service import FormLikeJsonService, FormService
 from trackside.api.health import Health
 from trackside.api.identity import Iam, Sts
+from trackside.api.job_credentials import JobCredentials, are_wanted
 from trackside.api.keys import AccessKeys
 from trackside.api.logs import logs
 from trackside.api.looks import looks
@@ -38,9 +40,15 @@ class Services:
         keys: AccessKeys,
         environ: Mapping[str, str],
         *,
+        url: str | None = None,
         jobs: Jobs | None = None,
     ) -> None:
-        self.jobs = jobs or Jobs(settings, environ)
+        """`url` is where jobs reach this server; without it they get no keys to it."""
+        credentials = JobCredentials(keys, settings.layout)
+        job_environment = None
+        if url is not None and are_wanted(environ, url):
+            job_environment = partial(credentials.environment, url=url)
+        self.jobs = jobs or Jobs(settings, environ, job_environment=job_environment)
         sessions = Sessions(keys)
         services: dict[str, Service] = {
             "sagemaker": sagemaker(self.jobs),
@@ -57,7 +65,7 @@ class Services:
         health = Health(looks(self.jobs, self._upkeep), lambda: self.app.is_draining)
         self.app = App(
             services,
-            keys,
+            credentials,
             pages(health, telemetry, keys),
             sessions=sessions,
             watch=telemetry.count,

@@ -1,25 +1,21 @@
-"""`trackside env`: what a shell must export so that AWS clients find this machine's server."""
+"""`trackside env`: what a shell must evaluate so that AWS clients find this machine's server."""
 
-import shlex
+import re
+from pathlib import Path
 
 import click
 
 from trackside import durable
 from trackside.cli.access import access_keys, own_key
 from trackside.cli.server import DEFAULT_LISTEN
+from trackside.clients.environment import Access, changes, restored, sdk_config
+from trackside.clients.shells import SHELLS
 from trackside.jobs.describe import ROLE_ARN
-from trackside.settings import Settings
+from trackside.settings import Settings, environment
 
 DEFAULT_REGION = "us-east-1"
-VARIABLES = (
-    "AWS_ENDPOINT_URL",
-    "AWS_ACCESS_KEY_ID",
-    "AWS_SECRET_ACCESS_KEY",
-    "AWS_REGION",
-    "AWS_DEFAULT_REGION",
-    "AWS_EC2_METADATA_DISABLED",
-    "SAGEMAKER_USER_CONFIG_OVERRIDE",
-)
+DEFAULT_BUCKET = "trackside"
+_BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 
 
 @click.command
@@ -30,53 +26,61 @@ VARIABLES = (
     metavar="REGION",
     help="Any that AWS has; SageMaker's SDK looks up images by it.",
 )
-@click.option("--bucket", default="trackside", show_default=True, help="The SDKs' default bucket.")
-@click.option("--reset", is_flag=True, help="Undo: print `unset` lines, remove the SDKs' file.")
-def env(region: str, bucket: str, reset: bool) -> None:
+@click.option("--bucket", default=DEFAULT_BUCKET, show_default=True, help="The SDKs' default.")
+@click.option(
+    "--shell",
+    type=click.Choice(tuple(SHELLS)),
+    default="posix",
+    show_default=True,
+    help="Whose language: posix is bash, zsh and all like them.",
+)
+@click.option("--reset", is_flag=True, help="Undo it: as the shell was before.")
+def env(region: str, bucket: str, shell: str, reset: bool) -> None:
     """Print what sets up boto3, the AWS CLI and SageMaker's SDKs in a shell.
 
-    Also writes the file that keeps SageMaker's SDKs from asking hosts of Amazon's: a default
-    bucket, a role, and no telemetry.
+    Programs started there need no edit: also what they would ask hosts of Amazon's goes to this
+    machine's server. In a notebook that runs already, use `%load_ext trackside`.
 
     \b
     Examples:
       trackside env --region eu-central-1
       eval "$(trackside env)"
+      trackside env --shell fish | source
       eval "$(trackside env --reset)"
     """
     settings = Settings.load()
+    environ = environment()
     if reset:
-        settings.layout.server.sdk_config.unlink(missing_ok=True)
-        print(f"unset {' '.join(VARIABLES)}")
-        return
+        forget_access(settings, environ)
+        print(SHELLS[shell](restored(environ)), end="")
+    else:
+        access = make_access(settings, region, bucket)
+        print(SHELLS[shell](changes(access, environ)), end="")
+
+
+def make_access(settings: Settings, region: str, bucket: str) -> Access:
+    """To the server that was started last, by this machine's own key."""
+    if not _BUCKET.fullmatch(bucket):
+        raise click.BadParameter(
+            f"{bucket!r} is no name of a bucket: 3 to 63 of a-z, 0-9, '.' and '-'.",
+            param_hint="'--bucket'",
+        )
     keys = access_keys(settings)
     key = own_key(keys)
-    path = settings.layout.server.sdk_config
-    durable.write_bytes(path, sdk_config(bucket).encode())
     address = durable.read_json(settings.layout.server.address) or {}
-    values = (
-        address.get("url") or f"http://{DEFAULT_LISTEN}",
-        key.id,
-        keys.secret_of(key.id) or "",
-        region,
-        region,
-        "true",
-        str(path),
+    config = settings.layout.server.sdk_config(bucket)
+    durable.write_bytes(config, sdk_config(bucket, ROLE_ARN).encode())
+    return Access(
+        url=address.get("url") or f"http://{DEFAULT_LISTEN}",
+        key_id=key.id,
+        secret=keys.secret_of(key.id) or "",
+        region=region,
+        sdk_config=config,
     )
-    for name, value in zip(VARIABLES, values, strict=True):
-        print(f"export {name}={shlex.quote(value)}")
 
 
-def sdk_config(bucket: str) -> str:
-    """In the form that versions 2 and 3 of SageMaker's SDK read."""
-    return f"""\
-SchemaVersion: '1.0'
-SageMaker:
-  PythonSDK:
-    Modules:
-      TelemetryOptOut: true
-      Session:
-        DefaultS3Bucket: {bucket}
-  TrainingJob:
-    RoleArn: {ROLE_ARN}
-"""
+def forget_access(settings: Settings, environ: dict[str, str]) -> None:
+    """Remove the file that `make_access` wrote for this environment; never one of the user's."""
+    config = Path(environ.get("SAGEMAKER_USER_CONFIG_OVERRIDE", ""))
+    if config.parent == settings.layout.server.root:
+        config.unlink(missing_ok=True)

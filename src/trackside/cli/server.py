@@ -105,7 +105,7 @@ def server(
         _keep_own_key(settings)
         print(f"Listening at {url}", flush=True)
         print('  eval "$(trackside env)"   sets up AWS clients in a shell', flush=True)
-        with Services(settings, access_keys(settings), environment()) as services:
+        with Services(settings, access_keys(settings), environment(), url=url) as services:
             make_server(services.app, drain_seconds=drain_seconds).run(sockets=[listener])
 
 

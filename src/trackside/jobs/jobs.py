@@ -30,7 +30,7 @@ from trackside.jobs.describe import REGION, RULE_JOB_PART, describe, rule_job
 from trackside.jobs.index import JobSummary, Page
 from trackside.jobs.logs import LogLine, LogPosition, LogReader
 from trackside.jobs.needs import violations
-from trackside.jobs.placing import Launcher
+from trackside.jobs.placing import JobEnvironment, Launcher
 from trackside.jobs.queue import LimitOf, no_limit
 from trackside.jobs.queue_view import QueueView
 from trackside.jobs.reconcile import Reconciler
@@ -74,8 +74,10 @@ class Jobs:
         environ: Mapping[str, str],
         *,
         supervisor_command: Sequence[str] = SUPERVISOR_COMMAND,
+        job_environment: JobEnvironment | None = None,
     ) -> None:
-        """Supervisors get `environ`, for the credentials in it; it is never written to disk."""
+        """Supervisors get `environ`, for the credentials in it, and what `job_environment` says for
+        their job; neither is ever written to disk."""
         self.settings = settings
         self._home = settings.layout
         self._catalog = open_catalog(settings)
@@ -83,7 +85,9 @@ class Jobs:
         inherited = {key: value for key, value in environ.items() if key != NONCE_VARIABLE}
         environment = {**inherited, **settings.variables}
         environment.pop("TRACKSIDE_DATABASE")  # supervisors have no business there
-        self._launcher = Launcher(LocalPlacement(), supervisor_command, environment)
+        self._launcher = Launcher(
+            LocalPlacement(), supervisor_command, environment, job_environment
+        )
         self._reconciler = Reconciler(self._home, self._launcher)
         self._bell = Bell()
 

@@ -7,7 +7,7 @@ other times.
 
 import fcntl
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -48,6 +48,9 @@ class Placed:
         return cls(**{**record, "gpus": None if gpus is None else tuple(gpus)})
 
 
+JobEnvironment = Callable[[str], Mapping[str, str]]
+
+
 @dataclass(frozen=True, slots=True)
 class Launcher:
     """Knows how a supervisor is started; not when."""
@@ -56,6 +59,8 @@ class Launcher:
     command: Sequence[str]
     environment: Mapping[str, str]
     """The supervisor's whole environment. It goes to the process and never to disk."""
+    job_environment: JobEnvironment | None = None
+    """More of it, for a job of this name."""
 
     def start(self, folder: JobFolder, host: str, attempt: int, placed: Placed) -> None:
         """Call with the folder's lock held. `placed` becomes the intent, then gets its handle.
@@ -67,9 +72,11 @@ class Launcher:
         intent = replace(placed, handle=None)
         if Placed.read(place.placed) != intent:
             intent.write(place.placed)
-        environment = self.environment
+        environment = dict(self.environment)
+        if self.job_environment is not None:
+            environment |= self.job_environment(folder.root.name)
         if placed.gpus is not None:
-            environment = {**environment, VISIBLE_GPUS: ",".join(placed.gpus)}
+            environment[VISIBLE_GPUS] = ",".join(placed.gpus)
         try:
             handle = self.placement.start(
                 [*self.command, str(folder.root), host, placed.nonce],

@@ -19,15 +19,14 @@ _OURS = ("SM_", "SAGEMAKER_", "TRACKSIDE_")
 
 def toolkit_command(spec: JobSpec, settings: Settings) -> list[str]:
     """The toolkit under the job's interpreter, which need not have Trackside installed."""
-    if spec.algorithm.entrypoint:
-        return [*spec.algorithm.entrypoint, *spec.algorithm.arguments]
     python = spec.options.python or settings.python or sys.executable
     package = str(Path(trackside.__file__).parent.parent)
+    module = "own_command" if _own_command(spec) else "__main__"
     start = (
         f"import sys; sys.path.append({package!r}); "
-        "from trackside.toolkit.__main__ import main; sys.exit(main())"
+        f"from trackside.toolkit.{module} import main; sys.exit(main())"
     )
-    return [python, "-P", "-c", start]
+    return [python, "-P", "-c", start, *_own_command(spec)]
 
 
 def script_environment(context: Context, folder: HostFolder, master_port: int) -> dict[str, str]:
@@ -57,6 +56,12 @@ def script_environment(context: Context, folder: HostFolder, master_port: int) -
         job["MASTER_PORT"] = str(master_port)
     inherited = {key: value for key, value in environ.items() if not key.startswith(_OURS)}
     return {**inherited, **job, **spec.environment}
+
+
+def _own_command(spec: JobSpec) -> list[str]:
+    """Of the image, in place of the toolkit's."""
+    algorithm = spec.algorithm
+    return [*algorithm.entrypoint, *algorithm.arguments] if algorithm.entrypoint else []
 
 
 def job_arn(name: str, region: str) -> str:

@@ -12,8 +12,10 @@ _HERE = str(Path(__file__).resolve().parent)
 
 
 def _run_the_next_one() -> None:
-    others = [entry for entry in sys.path if str(Path(entry or ".").resolve()) != _HERE]
-    spec = importlib.machinery.PathFinder.find_spec("sitecustomize", others)
+    places = [str(Path(entry or ".").resolve()) for entry in sys.path]
+    # Only behind this one: another that does the same would hand back to us for ever.
+    behind = sys.path[places.index(_HERE) + 1 :] if _HERE in places else sys.path
+    spec = importlib.machinery.PathFinder.find_spec("sitecustomize", behind)
     if spec is not None and spec.loader is not None:
         module = importlib.util.module_from_spec(spec)
         sys.modules["sitecustomize"] = module

@@ -1,0 +1,76 @@
+"""Access keys of running jobs: what its role is to a job on SageMaker.
+
+Nothing of them is stored. A secret is derived from the machine's key and the job's own nonce, goes
+to the job's processes by their environment, and is good until the job has ended.
+"""
+
+import re
+from collections.abc import Mapping
+
+from trackside.api.keys import AccessKey, AccessKeys, Rights, UnknownKey
+from trackside.jobs.placing import Placed
+from trackside.journal import Journal
+from trackside.layout import Home, JobFolder
+from trackside.spec import JOB_NAME
+from trackside.storage.credentials import ENDPOINT_VARIABLES, s3_access
+
+_PREFIX = "TSJOB-"
+_FIRST_HOST, _FIRST_ATTEMPT = "algo-1", 1
+_OWN = ("AWS_ACCESS_KEY_ID", "AWS_PROFILE", "AWS_WEB_IDENTITY_TOKEN_FILE")
+
+
+class JobCredentials:
+    """The keys that people made, and those of jobs."""
+
+    def __init__(self, keys: AccessKeys, home: Home) -> None:
+        self._keys = keys
+        self._home = home
+
+    def environment(self, job: str, url: str) -> dict[str, str]:
+        """For the job's processes, so that AWS clients in them are this job at the server."""
+        key_id = _PREFIX + job
+        secret = self.secret_of(key_id)
+        if secret is None:
+            return {}
+        return {
+            "AWS_ENDPOINT_URL": url,
+            "AWS_ACCESS_KEY_ID": key_id,
+            "AWS_SECRET_ACCESS_KEY": secret,
+            "AWS_SESSION_TOKEN": "",
+        }
+
+    def get(self, key_id: str) -> AccessKey:
+        """`UnknownKey` when there is none, or the job has ended."""
+        if not key_id.startswith(_PREFIX):
+            return self._keys.get(key_id)
+        job = key_id.removeprefix(_PREFIX)
+        if self._nonce(job) is None:
+            raise UnknownKey(f"No access key is {key_id!r}: no job of this name runs.")
+        return AccessKey(id=key_id, rights=Rights.SUBMIT, label=f"job {job}", created=0)
+
+    def secret_of(self, key_id: str) -> str | None:
+        if not key_id.startswith(_PREFIX):
+            return self._keys.secret_of(key_id)
+        job = key_id.removeprefix(_PREFIX)
+        nonce = self._nonce(job)
+        return None if nonce is None else self._keys.derived(f"job {job} {nonce}")
+
+    def _nonce(self, job: str) -> str | None:
+        """Another for each job, also of the same name; None when it does not run here."""
+        if not re.fullmatch(JOB_NAME, job):
+            return None
+        folder: JobFolder = self._home.job(job)
+        placed = Placed.read(folder.host(_FIRST_HOST, _FIRST_ATTEMPT).placed)
+        if placed is None or Journal(folder.journal).read().state.is_final:
+            return None
+        return placed.nonce
+
+
+def are_wanted(environ: Mapping[str, str], url: str) -> bool:
+    """Whether `s3://` is the server's own, and the server was given no keys for its jobs."""
+    if s3_access(environ) is not None:
+        return False
+    endpoints = [environ[name] for name in ENDPOINT_VARIABLES if environ.get(name)]
+    if endpoints:
+        return endpoints[0].rstrip("/") == url
+    return not any(environ.get(name) for name in _OWN)

@@ -1,0 +1,48 @@
+"""`%load_ext trackside`: a notebook's kernel set up as `trackside env` sets up a shell."""
+
+import importlib
+import importlib.util
+import os
+import sys
+from types import ModuleType
+
+from trackside import smdebug_alias
+from trackside.cli.env import DEFAULT_BUCKET, DEFAULT_REGION, forget_access, make_access
+from trackside.clients import redirect
+from trackside.clients.environment import Changes, changes, restored
+from trackside.settings import Settings, environment
+
+
+def set_up() -> None:
+    environ = environment()
+    region = environ.get("AWS_REGION") or environ.get("AWS_DEFAULT_REGION") or DEFAULT_REGION
+    access = make_access(Settings.load(), region, DEFAULT_BUCKET)
+    _apply(changes(access, environ))
+    for handlers in _botocore_handlers():
+        redirect.register(handlers)
+    sys.path.insert(0, str(smdebug_alias.FOLDER))
+    print(f"AWS clients of this notebook talk to {access.url}")
+
+
+def take_back() -> None:
+    environ = environment()
+    forget_access(Settings.load(), environ)
+    _apply(restored(environ))
+    for handlers in _botocore_handlers():
+        redirect.unregister(handlers)
+    sys.path[:] = [entry for entry in sys.path if entry != str(smdebug_alias.FOLDER)]
+
+
+def _apply(changes: Changes) -> None:
+    for name, value in changes.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
+
+
+def _botocore_handlers() -> list[ModuleType]:
+    """None in a kernel without boto3, where there is nobody to lead anywhere."""
+    if importlib.util.find_spec("botocore") is None:
+        return []
+    return [importlib.import_module("botocore.handlers")]

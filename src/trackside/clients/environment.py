@@ -1,0 +1,108 @@
+"""What AWS clients need in their environment to find a server of ours, and how it is taken back.
+
+Only computed here: `cli/env` prints it for a shell, `cli/notebook` sets it in a kernel.
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit
+
+SITE = Path(__file__).parent / "site"
+"""On PYTHONPATH it makes clients written in Python ask the server where they would ask Amazon."""
+BEFORE = "_TRACKSIDE_SECRETS_BEFORE"
+"""The variable with what the changed ones were, for `restored`; keys of the user's among them,
+so its name is one that programs hide in what they show."""
+
+_FOREIGN = ("AWS_SESSION_TOKEN", "AWS_SECURITY_TOKEN", "AWS_PROFILE", "AWS_DEFAULT_PROFILE")
+"""They belong to other keys than ours."""
+_ENDPOINT = "AWS_ENDPOINT_URL"
+_PROXIES = ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY")
+
+Changes = dict[str, str | None]
+"""By variable; None unsets it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """A server, and who one is there."""
+
+    url: str
+    key_id: str
+    secret: str = field(repr=False)
+    region: str
+    sdk_config: Path
+    """What SageMaker's SDKs are to read."""
+
+
+def changes(access: Access, environ: Mapping[str, str]) -> Changes:
+    """All that leads an AWS client to the server and away from Amazon; with the way back."""
+    found: Changes = {
+        **dict.fromkeys(name for name in environ if name.startswith(f"{_ENDPOINT}_")),
+        **dict.fromkeys(name for name in _FOREIGN if name in environ),
+        _ENDPOINT: access.url,
+        "AWS_ACCESS_KEY_ID": access.key_id,
+        "AWS_SECRET_ACCESS_KEY": access.secret,
+        "AWS_REGION": access.region,
+        "AWS_DEFAULT_REGION": access.region,
+        # Each would otherwise make clients pass over the endpoint, if the user's AWS_CONFIG_FILE
+        # says so, or ask a host that is only on machines of Amazon's.
+        "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS": "false",
+        "AWS_USE_FIPS_ENDPOINT": "false",
+        "AWS_USE_DUALSTACK_ENDPOINT": "false",
+        "AWS_EC2_METADATA_DISABLED": "true",
+        "SAGEMAKER_USER_CONFIG_OVERRIDE": str(access.sdk_config),
+        "PYTHONPATH": _joined(str(SITE), *_others(environ)),
+    }
+    if any(environ.get(name) for name in _PROXIES):
+        host = urlsplit(access.url).hostname or ""
+        for name in ("no_proxy", "NO_PROXY"):
+            listed = [each for each in environ.get(name, "").split(",") if each and each != host]
+            found[name] = ",".join([*listed, host])
+    before = {name: environ.get(name) for name in found} | _before(environ)
+    found[BEFORE] = json.dumps(before, sort_keys=True)
+    return found
+
+
+def restored(environ: Mapping[str, str]) -> Changes:
+    """What undoes `changes` there; nothing where they were never made."""
+    before = _before(environ)
+    if not before:
+        return {}
+    # Entries that were added since are the user's.
+    before["PYTHONPATH"] = _joined(*_others(environ)) or None
+    return {**before, BEFORE: None}
+
+
+def sdk_config(bucket: str, role: str) -> str:
+    """A file in the form that versions 2 and 3 of SageMaker's SDK read."""
+    return f"""\
+SchemaVersion: '1.0'
+SageMaker:
+  PythonSDK:
+    Modules:
+      TelemetryOptOut: true
+      Session:
+        DefaultS3Bucket: '{bucket}'
+  TrainingJob:
+    RoleArn: '{role}'
+"""
+
+
+def _before(environ: Mapping[str, str]) -> Changes:
+    try:
+        known = json.loads(environ.get(BEFORE) or "{}")
+    except ValueError:
+        return {}
+    return known if isinstance(known, dict) else {}
+
+
+def _others(environ: Mapping[str, str]) -> list[str]:
+    entries = environ.get("PYTHONPATH") or str(SITE)
+    return [entry for entry in entries.split(os.pathsep) if entry != str(SITE)]
+
+
+def _joined(*entries: str) -> str:
+    return os.pathsep.join(entries)

@@ -1,0 +1,48 @@
+"""A command of the image's own, as the supervisor starts it."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture
+def run(tmp_path: Path):
+    def start(*command: str) -> subprocess.CompletedProcess[str]:
+        code = "from trackside.toolkit.own_command import main; main()"
+        return subprocess.run(
+            [sys.executable, "-P", "-c", code, *command],
+            env={**os.environ, "SAGEMAKER_BASE_DIR": str(tmp_path)},
+            capture_output=True,
+            text=True,
+        )
+
+    return start
+
+
+PROJECT = """
+[project]
+name = "only_here"
+version = "1"
+"""
+
+
+def test_pip_installs_beside_the_packages_of_the_interpreter(run, tmp_path: Path):
+    package = tmp_path / "package"
+    package.mkdir()
+    (package / "pyproject.toml").write_text(PROJECT)
+    (package / "only_here.py").write_text("where = __file__")
+    install = f"pip3 install -q --no-deps {package}"
+    show = "import only_here, numpy; print(only_here.where)"
+    done = run("sh", "-ec", f"{install} && python3 -c '{show}'")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(f"{tmp_path}/.overlay/")
+
+
+def test_its_exit_code_is_the_command_s(run):
+    assert run("sh", "-c", "exit 7").returncode == 7
+    missing = run("no-such-program")
+    assert missing.returncode == 127
+    assert "'no-such-program' cannot be started" in missing.stderr
