@@ -19,11 +19,11 @@ from trackside.capture.segments import StepRecord
 from trackside.capture.trial import create_trial
 from trackside.capture.writer import SegmentWriter
 from trackside.rules.builtin import TensorRule
-from trackside.rules.evidence import Evidence
-from trackside.rules.gradients import VanishingGradient
-from trackside.rules.losses import LossNotDecreasing, Overfit, Overtraining
-from trackside.rules.progress import StalledTrainingRule
-from trackside.rules.tensors import AllZero, ExplodingTensor, TensorVariance
+from trackside.rules.saved.evidence import Evidence
+from trackside.rules.tensor.any_tensors import AllZero, ExplodingTensor, TensorVariance
+from trackside.rules.tensor.gradients import VanishingGradient
+from trackside.rules.tensor.losses import LossNotDecreasing, Overfit, Overtraining
+from trackside.rules.tensor.progress import StalledTrainingRule
 
 NUM_TENSORS = 200
 NAMES = tuple(f"gradient/Net_layer{i}.weight" for i in range(NUM_TENSORS))

@@ -45,6 +45,17 @@ MAY_IMPORT = {
     },
 }
 
+RULES_MAY_IMPORT = {
+    "saved": set[str](),
+    "tensor": {"saved", "report"},
+    "checkup": {"saved"},
+    "profiler": {"saved", "report"},
+    "custom": {"saved"},
+    "action": set[str](),
+    "evaluation": {"saved", "custom", "action"},
+    "report": {"saved", "tensor", "profiler", "checkup"},
+}
+
 MAY_READ_ENVIRONMENT = {
     "settings.py",
     "storage/credentials.py",
@@ -65,6 +76,11 @@ def modules() -> Iterator[tuple[Path, str]]:
 
 
 def imported_folders(tree: ast.AST) -> Iterator[str]:
+    for parts in imports_of_ours(tree):
+        yield parts[1] if (SOURCE / parts[1]).is_dir() else ROOT
+
+
+def imports_of_ours(tree: ast.AST) -> Iterator[list[str]]:
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module:
             names = [f"{node.module}.{alias.name}" for alias in node.names]
@@ -75,7 +91,7 @@ def imported_folders(tree: ast.AST) -> Iterator[str]:
         for name in names:
             parts = name.split(".")
             if parts[0] == "trackside" and len(parts) > 1:
-                yield parts[1] if (SOURCE / parts[1]).is_dir() else ROOT
+                yield parts
 
 
 def test_every_folder_imports_only_what_the_map_allows():
@@ -84,6 +100,17 @@ def test_every_folder_imports_only_what_the_map_allows():
         for path, folder in modules()
         for imported in imported_folders(ast.parse(path.read_text()))
         if imported not in MAY_IMPORT[folder] | {folder}
+    ]
+    assert wrong == []
+
+
+def test_the_folders_of_rules_import_only_what_the_map_allows():
+    wrong = [
+        f"{path.relative_to(SOURCE)} imports {'.'.join(parts)}"
+        for path in (SOURCE / "rules").glob("*/*.py")
+        for parts in imports_of_ours(ast.parse(path.read_text()))
+        if parts[1] == "rules" and (SOURCE / "rules" / parts[2]).is_dir()
+        if parts[2] not in RULES_MAY_IMPORT[path.parent.name] | {path.parent.name}
     ]
     assert wrong == []
 

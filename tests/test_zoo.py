@@ -5,7 +5,7 @@ import re
 from benchmarks.zoo.runner import QUICK, examine
 from benchmarks.zoo.specimen import HERE, specimens
 
-from trackside.rules.checkup import PARTS
+from trackside.rules.checkup.checkup import PARTS
 
 
 def test_a_handful_of_trainings_is_diagnosed_and_a_healthy_one_left_alone():

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from trackside.finding import Finding
-from trackside.rules.profile import Profile
-from trackside.rules.profiler_rule import ProfilerRule
+from trackside.rules.profiler.profiler_rule import ProfilerRule
+from trackside.rules.saved.profile import Profile
 from trackside.supervisor.profiler_files import MinuteFiles
 
 START = 1_591_160_640.0

@@ -13,7 +13,7 @@ from trackside.capture.trial import Trial, create_trial
 from trackside.capture.writer import SegmentWriter, WriterLimits
 from trackside.finding import Finding
 from trackside.rules.builtin import TensorRule
-from trackside.rules.evidence import Evidence
+from trackside.rules.saved.evidence import Evidence
 
 
 class Recording:

@@ -15,17 +15,22 @@ from trackside.capture.hook import Hook
 from trackside.capture.save_config import SaveConfig
 from trackside.capture.trial import Trial, create_trial
 from trackside.finding import Finding
-from trackside.rules.activations import DeadRelu, SaturatedActivation
 from trackside.rules.builtin import TensorRule
-from trackside.rules.classes import ClassImbalance, Confusion
-from trackside.rules.comparisons import SimilarAcrossRuns
-from trackside.rules.evidence import Evidence
-from trackside.rules.gradients import VanishingGradient
-from trackside.rules.inputs import CheckInputImages, NLPSequenceRatio
-from trackside.rules.losses import LossNotDecreasing, Overfit, Overtraining
-from trackside.rules.progress import StalledTrainingRule
-from trackside.rules.tensors import AllZero, ExplodingTensor, TensorVariance, UnchangedTensor
-from trackside.rules.weights import PoorWeightInitialization, WeightUpdateRatio
+from trackside.rules.saved.evidence import Evidence
+from trackside.rules.tensor.activations import DeadRelu, SaturatedActivation
+from trackside.rules.tensor.any_tensors import (
+    AllZero,
+    ExplodingTensor,
+    TensorVariance,
+    UnchangedTensor,
+)
+from trackside.rules.tensor.classes import ClassImbalance, Confusion
+from trackside.rules.tensor.comparisons import SimilarAcrossRuns
+from trackside.rules.tensor.gradients import VanishingGradient
+from trackside.rules.tensor.inputs import CheckInputImages, NLPSequenceRatio
+from trackside.rules.tensor.losses import LossNotDecreasing, Overfit, Overtraining
+from trackside.rules.tensor.progress import StalledTrainingRule
+from trackside.rules.tensor.weights import PoorWeightInitialization, WeightUpdateRatio
 
 Trained = Callable[[str], Trial]
 

@@ -14,11 +14,11 @@ from trackside.capture.trial import Trial
 from trackside.cli.text import duration
 from trackside.curves.event_reader import Curves, read
 from trackside.errors import TracksideError
-from trackside.rules.opening import open_trial
-from trackside.rules.profile import Profile
-from trackside.rules.profiler_report import ProfilerReport
-from trackside.rules.report_facts import Head, Material
-from trackside.rules.report_page import report_page
+from trackside.rules.profiler.profiler_report import ProfilerReport
+from trackside.rules.report.facts import Head, Material
+from trackside.rules.report.page import report_page
+from trackside.rules.saved.opening import open_trial
+from trackside.rules.saved.profile import Profile
 from trackside.sdk.job import TrainingJob
 from trackside.sdk.known_jobs import AnyJobs, known_jobs
 from trackside.storage.locate import Location, locate

@@ -15,9 +15,10 @@ from trackside.cli.trial_of import is_location, trial_of
 from trackside.cli.waiting import diagnosis_text, new_teller
 from trackside.errors import InputError, InvalidSpec, Violation
 from trackside.harmless import one_line
-from trackside.rules import catalog, custom_source
+from trackside.rules import catalog
+from trackside.rules.custom import rule_source
 from trackside.rules.parameters import build
-from trackside.rules.profile import Profile
+from trackside.rules.saved.profile import Profile
 from trackside.rules.validation import parameter_violations
 from trackside.rules.verdict import Saved, Verdict, judge, judge_custom
 from trackside.sdk.debugger import texts
@@ -85,8 +86,8 @@ def _ready(rules: Sequence[AnyRule]) -> list[Ask]:
             violations += [
                 Violation(f"{rule.name}{each.field}", each.value, each.advice) for each in wrong
             ]
-        elif rule.invokes in custom_source.installed():
-            asks.append(_custom(asked, custom_source.installed()[rule.invokes].load()))
+        elif rule.invokes in rule_source.installed():
+            asks.append(_custom(asked, rule_source.installed()[rule.invokes].load()))
         else:
             asks.append(_built_in(asked))
     if violations:
@@ -109,12 +110,12 @@ def _loaded(source: str, invokes: str) -> Callable[..., Any]:
     path = Path(source).expanduser()
     if not is_remote(source) and not path.is_file():
         raise InputError(f"There is no file {source!r} to take the rule {invokes} from.")
-    custom_source.make_smdebug_importable()
+    rule_source.make_smdebug_importable()
     with tempfile.TemporaryDirectory() as folder:
         if is_remote(source):
-            path = custom_source.fetch(source, Path(folder), Settings.load().home)
+            path = rule_source.fetch(source, Path(folder), Settings.load().home)
         try:
-            return custom_source.find(custom_source.load(path), invokes)
+            return rule_source.find(rule_source.load(path), invokes)
         except Exception as error:
             raise InputError(f"{source!r} gives no rule {invokes}: {error}") from error
 

@@ -16,7 +16,7 @@ from trackside.errors import InputError
 from trackside.rules import catalog
 from trackside.rules.builtin import BuiltInRule, TensorRule
 from trackside.rules.parameters import InvalidParameters, Parameter, build, parameters_of
-from trackside.rules.profiler_rule import ProfilerRule
+from trackside.rules.profiler.profiler_rule import ProfilerRule
 
 _SHARED = {each.name for each in parameters_of(ProfilerRule)}
 """What every profiler rule takes: told once for all of them."""

@@ -5,7 +5,7 @@ import os
 from trackside.capture.exceptions import SMDebugError
 from trackside.capture.trial import Trial
 from trackside.errors import InputError
-from trackside.rules.opening import open_trial
+from trackside.rules.saved.opening import open_trial
 from trackside.sdk.job import attach
 from trackside.settings import Settings
 from trackside.storage.locate import locate

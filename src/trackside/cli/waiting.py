@@ -62,7 +62,7 @@ def wait_for(job: TrainingJob, *, quiet: bool = False, findings: BinaryIO | None
 
 def diagnosis_text(found: Sequence[Finding]) -> str:
     """What the check-up's findings come to; "" where it found nothing."""
-    from trackside.rules.diagnosis import diagnose, is_of_checkup
+    from trackside.rules.checkup.diagnosis import diagnose, is_of_checkup
 
     return new_teller().diagnoses(diagnose(filter(is_of_checkup, found)))
 
@@ -70,7 +70,7 @@ def diagnosis_text(found: Sequence[Finding]) -> str:
 def _conclude(found: Sequence[Finding], *, quiet: bool, findings: BinaryIO | None) -> None:
     if not found:
         return
-    from trackside.rules.diagnosis import diagnose, is_of_checkup
+    from trackside.rules.checkup.diagnosis import diagnose, is_of_checkup
 
     diagnoses = diagnose(filter(is_of_checkup, found))
     if findings is not None:

@@ -13,9 +13,9 @@ from pathlib import Path
 
 from trackside import rule_evaluator
 from trackside.layout import JobFolder
-from trackside.rules.action_taker import ActionTaker
-from trackside.rules.evaluator import Evaluator
-from trackside.rules.published import Publisher
+from trackside.rules.action.action_taker import ActionTaker
+from trackside.rules.evaluation.evaluator import Evaluator
+from trackside.rules.evaluation.published import Publisher
 from trackside.rules.watched_job import WatchedJob
 from trackside.settings import Settings
 from trackside.spec import JobSpec

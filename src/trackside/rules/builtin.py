@@ -1,6 +1,6 @@
 """What a built-in rule is: parameters as fields, what it needs saved, and a look at new evidence.
 
-`catalog.py` knows them all, the evaluator runs them; `smdebug_rule.py` is for rules of users.
+`catalog.py` knows them all, the evaluator runs them; `custom` is for rules of users.
 """
 
 from abc import ABC, abstractmethod
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Generic, TypeVar
 
 from trackside.finding import Finding
-from trackside.rules.evidence import Evidence, Selection
+from trackside.rules.saved.evidence import Evidence, Selection
 
 E = TypeVar("E")
 

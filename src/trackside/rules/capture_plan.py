@@ -7,9 +7,9 @@ from enum import Enum, auto
 from trackside.capture.collection import BUILT_IN_PATTERNS, NEVER_REDUCED, CollectionKeys
 from trackside.rules import catalog
 from trackside.rules.builtin import Need, TensorRule
-from trackside.rules.checkup import Checkup
+from trackside.rules.checkup.checkup import Checkup
 from trackside.rules.parameters import InvalidParameters, build
-from trackside.rules.progress import StalledTrainingRule
+from trackside.rules.tensor.progress import StalledTrainingRule
 from trackside.spec import Collection, DebugHook, JobSpec, RuleConfiguration
 
 _LOSSES = Need(CollectionKeys.LOSSES)

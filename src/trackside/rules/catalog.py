@@ -3,20 +3,25 @@
 import difflib
 from typing import Any
 
-from trackside.rules import profiler_report
-from trackside.rules.activations import DeadRelu, SaturatedActivation
 from trackside.rules.builtin import BuiltInRule, TensorRule
-from trackside.rules.checkup import PARTS, Checkup
-from trackside.rules.classes import ClassImbalance, Confusion
-from trackside.rules.comparisons import SimilarAcrossRuns
-from trackside.rules.gradients import VanishingGradient
-from trackside.rules.inputs import CheckInputImages, NLPSequenceRatio
-from trackside.rules.losses import LossNotDecreasing, Overfit, Overtraining
-from trackside.rules.progress import StalledTrainingRule
-from trackside.rules.tensors import AllZero, ExplodingTensor, TensorVariance, UnchangedTensor
-from trackside.rules.weights import PoorWeightInitialization, WeightUpdateRatio
-from trackside.rules.xgboost import FeatureImportanceOverweight, TreeDepth
-from trackside.rules.xgboost_report import CreateXgboostReport
+from trackside.rules.checkup.checkup import PARTS, Checkup
+from trackside.rules.profiler import profiler_report
+from trackside.rules.tensor.activations import DeadRelu, SaturatedActivation
+from trackside.rules.tensor.any_tensors import (
+    AllZero,
+    ExplodingTensor,
+    TensorVariance,
+    UnchangedTensor,
+)
+from trackside.rules.tensor.classes import ClassImbalance, Confusion
+from trackside.rules.tensor.comparisons import SimilarAcrossRuns
+from trackside.rules.tensor.gradients import VanishingGradient
+from trackside.rules.tensor.inputs import CheckInputImages, NLPSequenceRatio
+from trackside.rules.tensor.losses import LossNotDecreasing, Overfit, Overtraining
+from trackside.rules.tensor.progress import StalledTrainingRule
+from trackside.rules.tensor.weights import PoorWeightInitialization, WeightUpdateRatio
+from trackside.rules.tensor.xgboost import FeatureImportanceOverweight, TreeDepth
+from trackside.rules.tensor.xgboost_report import CreateXgboostReport
 
 GROUPS: dict[str, tuple[type[BuiltInRule[Any]], ...]] = {
     "Gradients and weights": (

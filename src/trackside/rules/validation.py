@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 
 from trackside.errors import Violation
-from trackside.rules import catalog, custom_source
+from trackside.rules import catalog
+from trackside.rules.custom import rule_source
 from trackside.rules.parameters import InvalidParameters, build
 from trackside.spec import JobSpec, RuleConfiguration
 
@@ -35,7 +36,7 @@ def parameter_violations(rule: RuleConfiguration) -> Iterator[Violation]:
         try:
             build(catalog.find(rule.invokes), rule.parameters)
         except catalog.UnknownRule as unknown:
-            if rule.invokes not in custom_source.installed():
+            if rule.invokes not in rule_source.installed():
                 yield Violation(".rule_to_invoke", rule.invokes, str(unknown))
         except InvalidParameters as wrong:
             for name, advice in wrong.advice.items():

@@ -9,10 +9,10 @@ from typing import Any, TypeVar
 from trackside.capture.trial import Trial
 from trackside.finding import Finding
 from trackside.rules.builtin import BuiltInRule, TensorRule
-from trackside.rules.custom_judge import CustomJudge
-from trackside.rules.evidence import Evidence
+from trackside.rules.custom.judge import CustomJudge
 from trackside.rules.failing import trace_end
-from trackside.rules.profile import Profile
+from trackside.rules.saved.evidence import Evidence
+from trackside.rules.saved.profile import Profile
 
 _E = TypeVar("_E", Evidence, Profile)
 

@@ -9,7 +9,7 @@ from trackside.finding import Finding
 from trackside.harmless import one_line
 
 if TYPE_CHECKING:
-    from trackside.rules.diagnosis import Diagnosis
+    from trackside.rules.checkup.diagnosis import Diagnosis
 
 _INDENT = " " * 4
 

@@ -5,7 +5,7 @@ from typing import Any, Literal, overload
 
 from trackside.capture import trial
 from trackside.capture.trial import Trial
-from trackside.rules.profiler_trial import ProfilerTrial
+from trackside.rules.saved.profiler_trial import ProfilerTrial
 
 
 @overload

@@ -1,3 +1,3 @@
-from trackside.rules.profiler_trial import FrameworkMetric, ProfilerTrial, SystemMetric
+from trackside.rules.saved.profiler_trial import FrameworkMetric, ProfilerTrial, SystemMetric
 
 __all__ = ["FrameworkMetric", "ProfilerTrial", "SystemMetric"]

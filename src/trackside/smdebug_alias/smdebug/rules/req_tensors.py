@@ -1,3 +1,3 @@
-from trackside.rules.required_tensors import RequiredTensors
+from trackside.rules.custom.required_tensors import RequiredTensors
 
 __all__ = ["RequiredTensors"]

@@ -1,3 +1,3 @@
-from trackside.rules.smdebug_rule import invoke_rule
+from trackside.rules.custom.smdebug_rule import invoke_rule
 
 __all__ = ["invoke_rule"]

@@ -1,7 +1,7 @@
 from typing import Any
 
 from trackside.capture.trial import Trial
-from trackside.rules.profiler_trial import ProfilerTrial
+from trackside.rules.saved.profiler_trial import ProfilerTrial
 from trackside.smdebug_alias.opening import create_trial
 
 __all__ = ["LocalTrial", "ProfilerTrial", "S3Trial", "Trial", "create_trial"]

@@ -1,3 +1,3 @@
-from trackside.rules.profiler_trial import ProfilerTrial
+from trackside.rules.saved.profiler_trial import ProfilerTrial
 
 __all__ = ["ProfilerTrial"]

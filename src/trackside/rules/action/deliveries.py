@@ -1,0 +1,189 @@
+"""The ways out of this machine and into a shell: mail, webhook, command. Each does it once.
+
+`Passing` says that another try may work; any other error is final. Nobody waits for these but the
+thread of `action_taker.py`.
+"""
+
+import hashlib
+import hmac
+import json
+import os
+import signal
+import smtplib
+import ssl
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from email.message import EmailMessage
+from typing import Any
+from urllib.parse import urlsplit
+
+from trackside.finding import Finding
+from trackside.rules.action.actions import Command, Email, Notify
+from trackside.settings import Settings, environment
+
+TRY_SECONDS = 10.0
+COMMAND_SECONDS = 60.0
+_TAIL = 500
+_PORTS = {"none": 25, "starttls": 587, "tls": 465}
+
+
+class Passing(Exception):
+    """It did not work now."""
+
+
+class Refused(Exception):
+    """It will not work, however often it is tried."""
+
+
+def send_mail(action: Email, job: str, finding: Finding, settings: Settings, delivery: str) -> str:
+    if not settings.smtp_host:
+        raise Refused("No mail is sent: set TRACKSIDE_SMTP_HOST to a host that takes it.")
+    message = EmailMessage()
+    message["From"] = settings.smtp_from
+    message["To"] = action.address
+    message["Subject"] = " ".join(f"{job}: {finding.configuration} fired".split())
+    message["Message-ID"] = f"<{delivery}@trackside>"  # the same for each try: some drop copies
+    message.set_content(mail_text(job, finding))
+    try:
+        with _smtp(settings) as server:
+            if settings.smtp_user:
+                server.login(settings.smtp_user, settings.smtp_password)
+            server.send_message(message)
+    except smtplib.SMTPRecipientsRefused as error:
+        raise Refused(f"{settings.smtp_host} does not take mail for it: {error}") from error
+    except (smtplib.SMTPAuthenticationError, smtplib.SMTPNotSupportedError) as error:
+        raise Refused(f"{settings.smtp_host}: {error}") from error
+    except (OSError, smtplib.SMTPException) as error:
+        raise Passing(f"{settings.smtp_host}: {error}") from error
+    return f"sent through {settings.smtp_host}"
+
+
+def mail_text(job: str, finding: Finding) -> str:
+    """The original's first line, and then what a person needs."""
+    facts = {
+        "Job": job,
+        "Rule": finding.rule,
+        "Step": finding.step,
+        "Mode": finding.mode,
+        "Worker": finding.worker,
+        "Tensor": finding.tensor,
+        "Value": finding.value,
+        "Threshold": finding.threshold,
+    }
+    told = [f"{name}: {value}" for name, value in facts.items() if value not in (None, "")]
+    head = f"SMDebugRule:{finding.rule} fired. {finding.message}"
+    return "\n\n".join(filter(None, [head, "\n".join(told), finding.advice])) + "\n"
+
+
+def post(action: Notify, job: str, finding: Finding, settings: Settings, delivery: str) -> str:
+    url = action.url or settings.webhook_url
+    if not url:
+        raise Refused(
+            f"Nobody takes {action.name!r}: set TRACKSIDE_WEBHOOK_URL to an address that does."
+        )
+    body = json.dumps(
+        {
+            "action": {"name": action.name, **action.details},
+            "job": job,
+            "finding": json.loads(finding.to_line()),
+            "delivery": delivery,
+        }
+    ).encode()
+    request = urllib.request.Request(url, body, method="POST")
+    for name, value in headers(body, settings.webhook_secret, delivery).items():
+        request.add_header(name, value)
+    try:
+        with _opener().open(request, timeout=TRY_SECONDS) as answer:
+            return f"answered {answer.status}"
+    except urllib.error.HTTPError as error:
+        told = f"{_host(url)} answered {error.code} {error.reason}"
+        error.close()
+        if error.code >= 500 or error.code in (408, 429):
+            raise Passing(told) from None
+        raise Refused(told) from None
+    except (OSError, ValueError) as error:
+        raise Passing(f"{_host(url)}: {error}") from error
+
+
+def headers(body: bytes, secret: str, delivery: str, now: float | None = None) -> dict[str, str]:
+    """The signature covers the time, so that a call cannot be played again later."""
+    moment = str(int(time.time() if now is None else now))
+    made = {
+        "Content-Type": "application/json",
+        "User-Agent": "trackside",
+        "X-Trackside-Delivery": delivery,
+        "X-Trackside-Timestamp": moment,
+    }
+    if secret:
+        signed = hmac.new(secret.encode(), f"{moment}.".encode() + body, hashlib.sha256)
+        made["X-Trackside-Signature"] = f"sha256={signed.hexdigest()}"
+    return made
+
+
+def run_command(action: Command, job: str, finding: Finding) -> str:
+    """By /bin/sh, with what was found in its environment and, as JSON, on its standard input.
+    What it prints is kept in short."""
+    process = subprocess.Popen(
+        ["/bin/sh", "-c", action.command],
+        env={**environment(), **variables(job, finding)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+    try:
+        output, _ = process.communicate(finding.to_line(), timeout=COMMAND_SECONDS)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        raise Refused(f"ended after {COMMAND_SECONDS:g} s, which is all the time it has") from None
+    tail = output.decode(errors="replace").strip()[-_TAIL:]
+    told = f"exit code {process.returncode}" + (f": {tail}" if tail else "")
+    if process.returncode != 0:
+        raise Refused(told)
+    return told
+
+
+def variables(job: str, finding: Finding) -> Mapping[str, str]:
+    told = {
+        "TRACKSIDE_JOB": job,
+        "TRACKSIDE_RULE": finding.configuration,
+        "TRACKSIDE_STEP": finding.step,
+        "TRACKSIDE_TENSOR": finding.tensor,
+        "TRACKSIDE_VALUE": finding.value,
+        "TRACKSIDE_THRESHOLD": finding.threshold,
+        "TRACKSIDE_MESSAGE": finding.message,
+        "TRACKSIDE_FINDING": finding.to_line().decode().strip(),
+    }
+    return {name: "" if value is None else str(value) for name, value in told.items()}
+
+
+def _smtp(settings: Settings) -> smtplib.SMTP:
+    host, _, port = settings.smtp_host.partition(":")
+    number = int(port) if port.isdigit() else _PORTS[settings.smtp_security]
+    if settings.smtp_security == "tls":
+        context = ssl.create_default_context()
+        return smtplib.SMTP_SSL(host, number, timeout=TRY_SECONDS, context=context)
+    server = smtplib.SMTP(host, number, timeout=TRY_SECONDS)
+    if settings.smtp_security == "starttls":
+        server.starttls(context=ssl.create_default_context())
+    return server
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """A signed call goes where the setting says and nowhere else."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
+def _opener() -> urllib.request.OpenerDirector:
+    return urllib.request.build_opener(_NoRedirect())
+
+
+def _host(url: str) -> str:
+    """Without what may be secret in it."""
+    return urlsplit(url).hostname or "TRACKSIDE_WEBHOOK_URL"

@@ -1,0 +1,65 @@
+"""Actions on jobs of this machine: stop one, and have a job write out its last steps."""
+
+import re
+
+from trackside.errors import TracksideError
+from trackside.finding import Finding
+from trackside.journal import Journal
+from trackside.layout import Home
+from trackside.rules.action.actions import StopTraining
+from trackside.rules.action.deliveries import Refused
+from trackside.rules.watched_job import WatchedJob
+from trackside.spec import JOB_NAME
+from trackside.status import Secondary, Status
+
+RECORDER_TRIGGER = "dump-requested"
+"""The hook's flight recorder looks for this file in its trial's folder; `capture` has the name
+too, in a module that loads torch."""
+_MESSAGE_MOST = 500
+
+
+def stop_training(action: StopTraining, job: WatchedJob, finding: Finding) -> str:
+    """As `trackside stop` does. The rule's own job where the prefix fits or is not given."""
+    why = f"Rule {finding.configuration!r} asked for it. {finding.message}"[:_MESSAGE_MOST]
+    own = job.spec.name
+    if own.lower().startswith(action.prefix.lower()):
+        state = job.journal.try_move(Secondary.STOPPING, message=why).state
+        return f"{own} is {state.secondary}"
+    found = _in_progress(job.settings.layout, action.prefix)
+    if len(found) != 1:
+        which = f"{len(found)} do: {', '.join(found[:5])}" if found else "none does"
+        raise Refused(
+            f"No job was stopped: exactly one that is InProgress must begin with "
+            f"{action.prefix!r}, and {which}."
+        )
+    journal = Journal(job.settings.layout.job(found[0]).journal)
+    state = journal.try_move(Secondary.STOPPING, message=f"{own}: {why}"[:_MESSAGE_MOST]).state
+    return f"{found[0]} is {state.secondary}"
+
+
+def ask_for_recorder(job: WatchedJob) -> str:
+    hook, folder = job.spec.debug_hook, job.trial_folder()
+    if hook is None or hook.parameters.get("ring", "0") in ("", "0"):
+        raise Refused(
+            "The job's hook keeps no last steps. Set `ring` to how many, in its HookParameters."
+        )
+    if folder is None or not folder.is_dir():
+        raise Refused("The hook's folder is not on this machine (any more).")
+    (folder / RECORDER_TRIGGER).touch()
+    return "the hook writes its last steps at the end of the next one"
+
+
+def _in_progress(home: Home, prefix: str) -> list[str]:
+    """Names are compared in lower case, which is how the original's prefixes arrive."""
+    found = []
+    for path in sorted(home.jobs.iterdir()):
+        name = path.name
+        if not re.fullmatch(JOB_NAME, name) or not name.lower().startswith(prefix.lower()):
+            continue
+        try:
+            status = Journal(home.job(name).journal).read().state.status
+        except (TracksideError, OSError, ValueError):
+            continue  # another process is at it
+        if status is Status.IN_PROGRESS:
+            found.append(name)
+    return found

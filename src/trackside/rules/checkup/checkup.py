@@ -1,0 +1,131 @@
+"""The check-up: every rule of our own on one run, as one rule. What `--rule all` asks for."""
+
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from trackside.finding import Finding
+from trackside.rules.builtin import Need, TensorRule
+from trackside.rules.checkup.data_use import (
+    ConstantInput,
+    ConstantLabels,
+    EvaluationInputDiffers,
+    InputNotFinite,
+    OneClassPredicted,
+    SameBatch,
+    SlowDataLoading,
+    UnnormalizedInput,
+    UnshuffledLabels,
+)
+from trackside.rules.checkup.layers import (
+    DeadLayer,
+    ExplodingGradient,
+    FadingGradient,
+    SaturatedLayer,
+    SymmetricWeights,
+    WeightsTooLarge,
+)
+from trackside.rules.checkup.learning_rates import (
+    GradientClippedAway,
+    LearningRateTooHigh,
+    LearningRateTooLow,
+    LearningRateZero,
+    WeightDecayTooStrong,
+)
+from trackside.rules.checkup.loss_use import (
+    LossInputAlreadySoftmax,
+    LossInputNotLogProbabilities,
+    LossShapeMismatch,
+    OutputRangeTooNarrow,
+)
+from trackside.rules.checkup.modes_use import (
+    BatchNormOfOneSample,
+    EvaluationInTrainingMode,
+    TrainingInEvaluationMode,
+)
+from trackside.rules.checkup.optimizing import (
+    ForgottenZeroGrad,
+    GradientMissing,
+    OptimizerNotStepping,
+    OptimizerOfAnotherModel,
+    OptimizerSettings,
+    ParametersNotOptimized,
+)
+from trackside.rules.checkup.outcomes import LossNotFinite, LossRising, NothingLearnt, Overfitting
+from trackside.rules.checkup.signs_rule import FIGURES, SignsRule, missing_vitals
+from trackside.rules.saved.evidence import Evidence
+
+logger = logging.getLogger(__name__)
+
+PARTS: tuple[type[SignsRule], ...] = (
+    OptimizerNotStepping,
+    OptimizerOfAnotherModel,
+    ParametersNotOptimized,
+    GradientMissing,
+    ForgottenZeroGrad,
+    OptimizerSettings,
+    LearningRateZero,
+    LearningRateTooHigh,
+    LearningRateTooLow,
+    GradientClippedAway,
+    WeightDecayTooStrong,
+    LossInputAlreadySoftmax,
+    LossInputNotLogProbabilities,
+    LossShapeMismatch,
+    OutputRangeTooNarrow,
+    InputNotFinite,
+    ConstantInput,
+    UnnormalizedInput,
+    SameBatch,
+    ConstantLabels,
+    UnshuffledLabels,
+    OneClassPredicted,
+    EvaluationInputDiffers,
+    SlowDataLoading,
+    TrainingInEvaluationMode,
+    EvaluationInTrainingMode,
+    BatchNormOfOneSample,
+    SymmetricWeights,
+    WeightsTooLarge,
+    DeadLayer,
+    SaturatedLayer,
+    FadingGradient,
+    ExplodingGradient,
+    LossNotFinite,
+    LossRising,
+    Overfitting,
+    NothingLearnt,
+)
+
+
+@dataclass
+class Checkup(TensorRule):
+    """Looks for every common mistake in a training, without being told what to look for.
+
+    Runs all rules on vitals with their defaults; a finding carries the name of the rule that made
+    it. They judge a run by its own course and by what its code does, not by fixed limits, so that
+    a healthy run stays without findings.
+    """
+
+    advice = "See the advice of each finding; the diagnosis says which of them come from which."
+
+    _parts: list[SignsRule] = field(default_factory=list, init=False)
+
+    def __post_init__(self) -> None:
+        self._parts = [part() for part in PARTS]
+
+    def needs(self) -> tuple[Need, ...]:
+        return FIGURES
+
+    def missing(self, evidence: Evidence) -> str:
+        return missing_vitals(evidence)
+
+    def look(self, evidence: Evidence) -> Iterable[Finding]:
+        found: list[Finding] = []
+        for part in list(self._parts):
+            try:
+                found += part.look(evidence)
+            except Exception:  # a defect in one must not silence the others
+                logger.exception("%s is left out from here on", part.name())
+                self._parts.remove(part)
+        return found

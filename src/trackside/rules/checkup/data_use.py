@@ -1,0 +1,307 @@
+"""Rules about what goes in: inputs, labels, and the order in which they come."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from trackside.rules.checkup.signs_rule import Sign, SignsRule
+from trackside.rules.parameters import parameter
+from trackside.rules.saved.vital_signs import Signs
+
+_LAYERS = ("Linear", "Conv1d", "Conv2d", "Conv3d")
+
+
+@dataclass
+class UnnormalizedInput(SignsRule):
+    """Inputs are of a size that weights are not made for.
+
+    Fires when over the first batches the root mean square of the inputs is above `size` and the
+    first layer's output as large (so not where the model scales them itself), or when no input is
+    above `nothing`.
+    """
+
+    advice = (
+        "Scale inputs to about mean 0 and standard deviation 1: divide pixels by 255, standardise "
+        "each column of a table by the training data's mean and deviation."
+    )
+
+    size: float = parameter(15.0, "Root mean square that is too large.", at_least=0)
+    nothing: float = parameter(0.01, "Largest value that is too small.", at_least=0)
+
+    def judge(self, signs: Signs) -> Iterable[Sign]:
+        mean, std = signs.vital("input/mean").first(10), signs.vital("input/std").first(10)
+        if len(mean) < 3 or not len(std):
+            return
+        size = math.hypot(mean.median, std.median)
+        low, high = signs.vital("input/min").median, signs.vital("input/max").median
+        step = int(mean.steps[0])
+        if size > self.size and _first_output(signs) > self.size / 3:
+            yield Sign(
+                step,
+                f"Inputs lie between {low:.3g} and {high:.3g} with a root mean square of "
+                f"{size:.3g}, above {self.size:g}.",
+                value=size,
+                threshold=self.size,
+            )
+        elif std.median > 0 and max(abs(low), abs(high)) < self.nothing:
+            yield Sign(
+                step,
+                f"Inputs lie between {low:.3g} and {high:.3g}: all below {self.nothing:g}, as if "
+                "scaled twice.",
+                value=max(abs(low), abs(high)),
+                threshold=self.nothing,
+            )
+
+
+@dataclass
+class ConstantInput(SignsRule):
+    """Every input has the same value everywhere.
+
+    Fires when the standard deviation within the batch is 0 in nine of ten batches and more.
+    """
+
+    advice = (
+        "Look at one batch as the loader gives it: whole-number division, a wrong path, a mask."
+    )
+
+    num_batches: int = parameter(5, "Batches that must have been looked at.", at_least=1)
+
+    def judge(self, signs: Signs) -> Iterable[Sign]:
+        std = signs.vital("input/std")
+        if len(std) >= self.num_batches and float(np.mean(std.values == 0)) > 0.9:
+            value = signs.vital("input/mean").median
+            yield Sign(
+                int(std.steps[0]),
+                f"All values of an input are {value:g}, in every batch.",
+                value=0.0,
+                threshold=0.0,
+            )
+
+
+@dataclass
+class InputNotFinite(SignsRule):
+    """An input holds NaN or infinity. Fires at the first batch that does."""
+
+    advice = (
+        "Look for missing values and divisions by zero in the data; fill in or drop those rows."
+    )
+
+    def judge(self, signs: Signs) -> Iterable[Sign]:
+        mean = signs.vital("input/mean")
+        bad = np.flatnonzero(~np.isfinite(mean.values))
+        if len(bad):
+            value = float(mean.values[bad[0]])
+            yield Sign(
+                int(mean.steps[bad[0]]),
+                f"The batch of inputs holds values that are no numbers (its mean is {value}).",
+                value=value,
+            )
+
+
+@dataclass
+class SameBatch(SignsRule):
+    """The model is given one and the same batch again and again, and there is more data.
+
+    Fires when `num_batches` batches and more are equal, and a loader has more samples than that,
+    or evaluation uses more than that; without either, when the batch is as small as a part of data
+    usually is (16, 32, 64, up to 128).
+    """
+
+    advice = (
+        "Go through the loader in a for loop; next(iter(loader)) in the loop starts it anew each "
+        "time. Check that the batch is taken inside of the loop."
+    )
+
+    num_batches: int = parameter(20, "Equal batches.", at_least=2)
+
+    def judge(self, signs: Signs) -> Iterable[Sign]:
+        print_ = signs.vital("input/fingerprint")
+        if len(print_) < self.num_batches or np.ptp(print_.values) != 0:
+            return
+        size = signs.vital("batch_size").median
+        others = signs.vital("batch_size", training=False)
+        more = [each.num_samples or 0 for each in signs.anatomy.loaders]
+        has_more = max(more, default=0) > size or (len(others) > 0 and others.median > size)
+        if signs.vital("input/std").median == 0:
+            return
+        if has_more or (not more and size in (16, 32, 64, 128)):
+            yield Sign(
+                int(print_.steps[0]),
+                f"All {len(print_)} batches that were looked at are the same {size:.0f} samples.",
+                value=float(len(print_)),
+                threshold=self.num_batches,
+            )
+
+
+@dataclass
+class ConstantLabels(SignsRule):
+    """All labels are the same.
+
+    Fires when over `num_samples` samples and more a loss over classes saw one label only.
+    """
+
+    advice = "Print a batch of labels as the loss gets them, and follow them back to the file."
+
+    num_samples: int = parameter(100, "Samples that must have been looked at.", at_least=1)
+
+    def judge(self, signs: Signs) -> Iterable[Sign]:
+        low, high = signs.vital("labels/min"), signs.vital("labels/max")
+        seen = signs.vital("batch_size").median * len(low)
+        if not len(low) or seen < self.num_samples or len(signs.anatomy.models) > 1:
+            return  # a discriminator may be given real and made-up samples apart
+        if low.values.min() == high.values.max():
+            yield Sign(
+                int(low.steps[0]),
+                f"Every label is {low.values[0]:g}, in {len(low)} batches.",
+                value=float(low.values[0]),
+            )
+
+
+@dataclass
+class UnshuffledLabels(SignsRule):
+    """Data come class by class instead of mixed.
+
+    Fires when in most of `num_batches` batches and more nearly all samples, `share`, are of one
+    class, and it is another class in other batches.
+    """
+
+    advice = "Shuffle: DataLoader(..., shuffle=True), or permute the data once before training."
+
+    num_batches: int = parameter(10, "Batches that must have been looked at.", at_least=2)
+    share: float = parameter(0.9, "Share of the largest class in a batch.", at_least=0, at_most=1)
+
+    def judge(self, signs: Signs) -> Iterable[Sign]:
+        share, low = signs.vital("labels/largest_share"), signs.vital("labels/min")
+        high = signs.vital("labels/max")
+        size = signs.vital("batch_size").median
+        if len(share) < self.num_batches or size < 4 or len(signs.anatomy.models) > 1:
+            return
+        pure = low.values == high.values
+        mixed = np.unique(low.values[pure])
+        if np.mean(share.values >= self.share) > 0.6 and len(mixed) > 1 and pure.mean() > 0.3:
+            runs = int(np.count_nonzero(np.diff(low.values[pure])))
+            yield Sign(
+                int(share.steps[0]),
+                f"In {np.mean(pure):.0%} of the batches all samples are of one class, and that "
+                f"class changed {runs} times in {int(pure.sum())} such batches.",
+                value=float(np.median(share.values)),
+                threshold=self.share,
+            )
+
+
+@dataclass
+class OneClassPredicted(SignsRule):
+    """Nearly all samples are of one class, and the model predicts no other.
+
+    Fires when over the second half of training the largest class has `share` of the labels and
+    the model gives `predicted` of its predictions to one class.
+    """
+
+    advice = (
+        "Weight the classes in the loss, sample the rare ones more often, and judge by recall or "
+        "F1 of the rare class instead of accuracy."
+    )
+
+    share: float = parameter(0.85, "Share of the largest class.", at_least=0, at_most=1)
+    predicted: float = parameter(0.995, "Share of one prediction.", at_least=0, at_most=1)
+
+    def judge(self, signs: Signs) -> Iterable[Sign]:
+        labels = signs.vital("labels/largest_share")
+        predictions = signs.vital("predictions/largest_share")
+        late = predictions.since(signs.last_step / 2)
+        size = signs.vital("batch_size").median
+        several = signs.vital("labels/num_classes_seen")
+        if signs.last_step < 100 or len(late) < 3 or size * len(labels) < 300:
+            return
+        if not signs.is_settled:
+            return
+        if not len(several) or several.values.max() < 2 or len(signs.anatomy.models) > 1:
+            return
+        mean = float(labels.values.mean())
+        if mean > self.share and size > 4 and float(late.values.mean()) > self.predicted:
+            yield Sign(
+                int(labels.steps[0]),
+                f"{mean:.0%} of the labels are of one class, and {late.values.mean():.1%} of the "
+                "predictions are one class.",
+                value=mean,
+                threshold=self.share,
+            )
+
+
+@dataclass
+class EvaluationInputDiffers(SignsRule):
+    """What the model is evaluated on is scaled in another way than what it is trained on.
+
+    Fires when the inputs' root mean square differs more than `times`, or their means by more than
+    `times` of the training inputs' standard deviation.
+    """
+
+    advice = "Prepare both alike, with the figures (mean, deviation) of the training data."
+
+    times: float = parameter(4.0, "Ratio that is too large.", at_least=1)
+
+    def judge(self, signs: Signs) -> Iterable[Sign]:
+        mean, std = signs.vital("input/mean"), signs.vital("input/std")
+        means = signs.vital("input/mean", training=False)
+        stds = signs.vital("input/std", training=False)
+        if len(mean) < 3 or not len(means):
+            return
+        trained = math.hypot(mean.median, std.median)
+        evaluated = math.hypot(means.median, stds.median)
+        if min(trained, evaluated) <= 0:
+            return
+        ratio = max(trained / evaluated, evaluated / trained)
+        shift = abs(means.median - mean.median) / max(std.median, 1e-12)
+        if max(ratio, shift) > self.times:
+            yield Sign(
+                int(means.steps[0]),
+                f"Inputs have mean {mean.median:.3g} and deviation {std.median:.3g} in training, "
+                f"{means.median:.3g} and {stds.median:.3g} in evaluation.",
+                value=max(ratio, shift),
+                threshold=self.times,
+            )
+
+
+@dataclass
+class SlowDataLoading(SignsRule):
+    """Training waits for its data most of the time.
+
+    Fires when `num_batches` batches and more took `seconds` each on average, and that is `share`
+    of a step's time.
+    """
+
+    advice = (
+        "Load in parallel (num_workers), prepare once and keep the result, read larger files. The "
+        "profiler's rules tell more."
+    )
+
+    num_batches: int = parameter(20, "Batches that were loaded.", at_least=1)
+    seconds: float = parameter(0.02, "Wait for a batch.", at_least=0)
+    share: float = parameter(0.75, "Of the time of a step.", at_least=0, at_most=1)
+
+    def judge(self, signs: Signs) -> Iterable[Sign]:
+        step_seconds = signs.vital("step_seconds").median
+        for loader in signs.anatomy.loaders:
+            if loader.num_batches < self.num_batches:
+                continue
+            wait = loader.wait_seconds / loader.num_batches
+            if wait > self.seconds and wait > self.share * step_seconds:
+                yield Sign(
+                    0,
+                    f"A batch takes {wait:.3g} s to load, {min(1, wait / step_seconds):.0%} of a "
+                    f"step of {step_seconds:.3g} s.",
+                    value=wait,
+                    threshold=self.seconds,
+                )
+                return
+
+
+def _first_output(signs: Signs) -> float:
+    """How far the first layer's output spreads at the start; infinite where none is known."""
+    spreads = signs.vitals("activation/", "/std")
+    for module in signs.anatomy.modules:
+        if module.type in _LAYERS and len(spreads.get(module.name, ())):
+            return spreads[module.name].first(3).median
+    return math.inf

@@ -1,0 +1,317 @@
+"""Rules about layers: dead, saturated, alike, or out of the gradient's reach."""
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from trackside.rules.checkup.signs_rule import Sign, SignsRule
+from trackside.rules.parameters import parameter
+from trackside.rules.saved.vital_signs import Signs
+
+_LAYERS = ("Linear", "Conv1d", "Conv2d", "Conv3d")
+
+
+@dataclass
+class DeadLayer(SignsRule):
+    """A layer's ReLUs are dead: they let nothing through, and so nothing back.
+
+    Fires when over `num_batches` batches in a row `share` of a ReLU layer's units had no positive
+    value in the whole batch; or, where the ReLU is not a module, when a weight's gradient is
+    exactly zero at as many saved steps while others' is not.
+    """
+
+    advice = (
+        "Initialise biases at 0 and weights for ReLU (He), lower the learning rate, scale the "
+        "inputs, or use LeakyReLU or GELU, which have a gradient on both sides."
+    )
+
+    num_batches: int = parameter(5, "Batches in a row.", at_least=1)
+    share: float = parameter(0.9, "Of the layer's units.", at_least=0, at_most=1)
+
+    def judge(self, signs: Signs) -> Iterable[Sign]:
+        found = list(self._silent(signs))
+        yield from found or self._without_gradient(signs)
+
+    def _silent(self, signs: Signs) -> Iterator[Sign]:
+        size = signs.vital("batch_size").median
+        if size < 4:
+            return  # units of few samples say little
+        for name, dead in signs.vitals("activation/", "/dead_share").items():
+            place = _lasting(dead.values >= self.share, self.num_batches)
+            if place is not None:
+                value = float(dead.values[-1])
+                yield Sign(
+                    int(dead.steps[place]),
+                    f"{value:.0%} of the units of {name} are dead ReLUs: no positive value in a "
+                    f"whole batch, {len(dead) - place} times in a row.",
+                    tensor=name,
+                    value=value,
+                    threshold=self.share,
+                )
+
+    def _without_gradient(self, signs: Signs) -> Iterator[Sign]:
+        """One dead layer takes the gradient from all before it; its own bias has none either."""
+        names = [
+            name
+            for name in signs.tensors("l2", gradients=True)
+            if name.endswith(".weight") and "mbedding" not in name
+        ]
+        if len(names) < 2:
+            return
+        dead = {
+            name: place
+            for name in names
+            if (place := _lasting(signs.figure(name, "l2").values == 0, self.num_batches))
+            is not None
+        }
+        biases = [n for n in signs.tensors("l2", gradients=True) if n.endswith(".bias")]
+        alive = any(signs.figure(name, "l2").last(3).median > 0 for name in (*names, *biases))
+        if dead and alive and not signs.late_loss < 0.01 * abs(signs.early_loss):
+            name = list(dead)[-1]
+            yield Sign(
+                int(signs.figure(name, "l2").steps[dead[name]]),
+                f"The gradients of {len(dead)} of {len(names)} weights are exactly zero while "
+                "later layers have some: the units between are dead ReLUs.",
+                tensor=name.removeprefix("gradient/"),
+                value=0.0,
+                threshold=0.0,
+            )
+
+
+@dataclass
+class SaturatedLayer(SignsRule):
+    """Most units of a hidden tanh or sigmoid layer are at the flat ends of their curve.
+
+    Fires when `share` of the values of a layer with layers behind it lie within 1 % of either end
+    over `num_batches` batches in a row.
+    """
+
+    advice = (
+        "Initialise with smaller weights (Xavier), scale the inputs, put a normalisation before "
+        "the activation, or use a ReLU-like one."
+    )
+
+    num_batches: int = parameter(5, "Batches in a row.", at_least=1)
+    share: float = parameter(0.7, "Of the layer's values.", at_least=0, at_most=1)
+
+    def judge(self, signs: Signs) -> Iterable[Sign]:
+        order = [m.name for m in signs.anatomy.modules]
+        layers = [m.name for m in signs.anatomy.modules if m.type in _LAYERS]
+        for name, series in signs.vitals("activation/", "/saturated_share").items():
+            behind = name in order and any(
+                order.index(layer) > order.index(name) for layer in layers
+            )
+            place = _lasting(series.values >= self.share, self.num_batches)
+            if behind and place is not None:
+                value = float(series.values[-1])
+                yield Sign(
+                    int(series.steps[place]),
+                    f"{value:.0%} of the values of {name} are saturated, within 1 % of either end.",
+                    tensor=name,
+                    value=value,
+                    threshold=self.share,
+                )
+
+
+@dataclass
+class WeightsTooLarge(SignsRule):
+    """Weights start so large that a layer makes its input many times larger.
+
+    Fires when at the start the standard deviation of a layer's output is above `times` that of
+    the model's input (1 at least), where the input itself is of ordinary size, and weights are
+    drawn `gain` times wider than 1 / sqrt(fan-in), which keeps sizes as they are.
+    """
+
+    advice = (
+        "Initialise by fan-in (PyTorch's own default, kaiming_normal_ or xavier_uniform_) instead "
+        "of a fixed deviation."
+    )
+
+    times: float = parameter(12.0, "Output over input.", at_least=1)
+    gain: float = parameter(3.0, "Weights over 1 / sqrt(fan-in).", at_least=1)
+
+    def judge(self, signs: Signs) -> Iterable[Sign]:
+        mean = signs.vital("input/mean").first(3).median
+        std = signs.vital("input/std").first(3).median
+        size = math.hypot(mean, std) if math.isfinite(mean) else 1.0
+        spreads = signs.vitals("activation/", "/std")
+        for module in signs.anatomy.modules:
+            series = spreads.get(module.name)
+            if module.type not in _LAYERS or series is None or not len(series):
+                continue
+            if series.steps[0] > 5 or size > self.times:
+                continue
+            value = float(series.values[0]) / max(size, 1.0)
+            if value > self.times and (gain := _widest(signs)) > self.gain:
+                yield Sign(
+                    int(series.steps[0]),
+                    f"At the start the output of {module.name} has a standard deviation of "
+                    f"{series.values[0]:.3g} for inputs of about {size:.2g}: weights are up to "
+                    f"{gain:.2g} times wider than 1 / sqrt(fan-in).",
+                    tensor=module.name,
+                    value=value,
+                    threshold=self.times,
+                )
+                return
+
+
+@dataclass
+class SymmetricWeights(SignsRule):
+    """All weights of a layer start equal, so that its units stay copies of each other.
+
+    Fires when a matrix of weights has one value throughout at the first saved step and that value
+    is not 0; or when all matrices are 0; or when one is still 0 throughout after 20 updates.
+    """
+
+    advice = "Initialise weights at random; zeros are for biases, and for a last layer at most."
+
+    def judge(self, signs: Signs) -> Iterable[Sign]:
+        if signs.num_updates < 3:
+            return
+        flat = []
+        matrices = [p for p in signs.anatomy.parameters if _is_matrix(p.shape)]
+        for each in matrices:
+            low, high = signs.figure(each.name, "min"), signs.figure(each.name, "max")
+            if len(low) and low.steps[0] <= 1 and low.values[0] == high.values[0]:
+                still = signs.num_updates >= 20 and np.ptp(low.values) == np.ptp(high.values) == 0
+                flat.append((each, float(low.values[0]), still))
+        all_zero = 1 < len(flat) == len(matrices)
+        wrong = [
+            (each, value)
+            for each, value, still in flat
+            if each.requires_grad and (value != 0 or all_zero or (still and each.is_trained))
+        ]
+        if wrong and signs.num_updates >= 20:
+            names = ", ".join(each.name for each, _ in wrong[:3])
+            yield Sign(
+                0,
+                f"All weights of {names} start at {wrong[0][1]:g}: the units of a layer compute "
+                "the same and get the same gradients.",
+                tensor=wrong[0][0].name,
+                value=wrong[0][1],
+            )
+
+
+@dataclass
+class FadingGradient(SignsRule):
+    """The gradient has all but vanished by the time it reaches the first layers.
+
+    Fires when over `num_steps` saved steps, from the first on, the gradient of the first matrix of
+    weights, over the weights' own length, is below `share` of the last one's, and the loss has not
+    come down by a third.
+    """
+
+    advice = (
+        "Use ReLU or GELU instead of sigmoid or tanh, residual connections, normalisation layers, "
+        "initialisation by fan-in, or fewer layers."
+    )
+
+    num_steps: int = parameter(10, "Saved steps.", at_least=1)
+    share: float = parameter(1e-3, "Of the last layer's relative gradient.", at_least=0)
+
+    def judge(self, signs: Signs) -> Iterable[Sign]:
+        chain = [
+            p.name
+            for p in signs.anatomy.parameters
+            if p.is_trained and _is_matrix(p.shape) and "mbed" not in p.name and p.tied_to is None
+        ]
+        relative = {name: _relative(signs, name, self.num_steps) for name in chain}
+        known = {name: value for name, value in relative.items() if math.isfinite(value)}
+        if len(known) < 3 or not signs.is_settled or signs.last_step < 50 or signs.fall > 1 / 3:
+            return
+        last = list(known.values())[-1]
+        faded = [name for name, value in known.items() if 0 < value < self.share * last]
+        if faded and faded[0] == next(iter(known)):
+            yield Sign(
+                int(signs.figure(f"gradient/{faded[0]}", "l2").steps[0]),
+                f"The gradient of {faded[0]} is {known[faded[0]] / last:.2g} of the last layer's, "
+                f"both over their weights' length, below {self.share:g}: it vanishes on the way "
+                f"through {len(known)} layers, in {len(faded)} of them.",
+                tensor=faded[0],
+                value=known[faded[0]] / last,
+                threshold=self.share,
+            )
+
+
+@dataclass
+class ExplodingGradient(SignsRule):
+    """Gradients are so large that a small change of the weights changes the loss manyfold.
+
+    Fires when |gradient| x |weights| / |loss|, which is about 1 to 10 in ordinary trainings, is
+    above `elasticity` at one of the first updates, and the loss then stops being a number or
+    ends at three times its start.
+    """
+
+    advice = (
+        "Clip gradients (clip_grad_norm_), initialise the recurrent weights orthogonally with gain "
+        "1, use LSTM or GRU, shorter sequences, or normalisation layers."
+    )
+
+    elasticity: float = parameter(300.0, "Relative change of the loss by that of weights.")
+
+    def judge(self, signs: Signs) -> Iterable[Sign]:
+        norm = signs.vital("gradient_norm").first(5)
+        names = [p.name for p in signs.anatomy.parameters if len(signs.figure(p.name, "l2"))]
+        if not len(norm) or not names or not len(signs.loss):
+            return
+        length = math.sqrt(sum(float(signs.figure(n, "l2").values[0]) ** 2 for n in names))
+        losses = dict(zip(signs.loss.steps.tolist(), signs.loss.values.tolist(), strict=True))
+        for step, value in zip(norm.steps.tolist(), norm.values.tolist(), strict=True):
+            loss = abs(losses.get(step, math.nan))
+            elasticity = value * length / loss if loss > 0 else math.nan
+            if elasticity > self.elasticity and _goes_wrong(signs):
+                yield Sign(
+                    step,
+                    f"The gradient norm is {value:.3g} at a loss of {loss:.3g}: a change of the "
+                    f"weights by 1 % would change the loss {elasticity / 100:.3g} times.",
+                    tensor=_largest(signs, step),
+                    value=elasticity,
+                    threshold=self.elasticity,
+                )
+                return
+
+
+def _goes_wrong(signs: Signs) -> bool:
+    rises = signs.late_loss > 3 * abs(signs.early_loss)
+    return math.isfinite(signs.ends_at) or (rises and signs.is_settled)
+
+
+def _lasting(holds: "np.ndarray[tuple[int], np.dtype[np.bool_]]", count: int) -> int | None:
+    """Where the stretch begins that still lasts, if it is long enough."""
+    wrong = np.flatnonzero(~holds)
+    start = int(wrong[-1]) + 1 if len(wrong) else 0
+    return start if len(holds) - start >= count else None
+
+
+def _widest(signs: Signs) -> float:
+    """Of the first weights: their root mean square times the square root of the fan-in."""
+    gains = [
+        float(first.values[0]) / math.sqrt(math.prod(p.shape)) * math.sqrt(math.prod(p.shape[1:]))
+        for p in signs.anatomy.parameters
+        if _is_matrix(p.shape) and len(first := signs.figure(p.name, "l2"))
+    ]
+    return max(gains, default=math.inf)
+
+
+def _is_matrix(shape: tuple[int, ...]) -> bool:
+    return len(shape) > 1 and shape[0] > 1 and math.prod(shape[1:]) > 1
+
+
+def _relative(signs: Signs, name: str, count: int) -> float:
+    gradient = signs.figure(f"gradient/{name}", "l2")
+    weight = signs.figure(name, "l2")
+    if len(gradient) < count or not len(weight) or not weight.values[0] > 0:
+        return math.nan
+    return gradient.first(count).median / float(weight.values[0])
+
+
+def _largest(signs: Signs, step: int) -> str:
+    """The weight with the largest gradient then."""
+    found = {
+        name: float(series.values[series.steps == step].max(initial=0.0))
+        for name in signs.tensors("l2", gradients=True)
+        if len(series := signs.figure(name, "l2"))
+    }
+    return max(found, key=lambda name: found[name]).removeprefix("gradient/") if found else ""

@@ -1,0 +1,225 @@
+"""Rules about how far each update goes: too far, not far enough, or nowhere."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from trackside.rules.checkup.signs_rule import Sign, SignsRule
+from trackside.rules.parameters import parameter
+from trackside.rules.saved.vital_signs import Series, Signs
+
+
+@dataclass
+class LearningRateZero(SignsRule):
+    """The learning rate is zero, or has become nothing long before the end.
+
+    Fires when it was 0 in all of the first `num_updates` updates that were looked at; and when it
+    has been below `share` of its highest value for as many steps as came before, 50 at least.
+    """
+
+    advice = (
+        "Print optimizer.param_groups[0]['lr'] in the loop, and check the scheduler: its factor "
+        "at the start, whole-number division, and whether step() belongs to the epoch or the batch."
+    )
+
+    num_updates: int = parameter(10, "Updates with a rate of 0.", at_least=1)
+    share: float = parameter(1e-3, "Of the highest rate: below this it is nothing.", at_least=0)
+
+    def judge(self, signs: Signs) -> Iterable[Sign]:
+        rate = _highest_rate(signs)
+        if len(rate) < self.num_updates:
+            return
+        peak = float(rate.values.max())
+        if peak == 0:
+            yield Sign(
+                int(rate.steps[0]),
+                f"The learning rate is 0 in all {len(rate)} updates that were looked at.",
+                value=0.0,
+                threshold=0.0,
+            )
+            return
+        falls_by_plan = any(s.name == "ReduceLROnPlateau" for s in signs.anatomy.schedulers)
+        enough = np.flatnonzero(rate.values >= self.share * peak)
+        place = int(enough[-1]) + 1
+        if falls_by_plan or place >= len(rate):
+            return
+        before = int(rate.steps[place] - rate.steps[0])
+        since = signs.last_step - int(rate.steps[place])
+        if since >= max(50, before):
+            value = float(rate.values[-1])
+            yield Sign(
+                int(rate.steps[place]),
+                f"The learning rate fell from {peak:.3g} to {value:.3g}, less than {self.share:g} "
+                f"of it, and the last {since} steps changed nothing.",
+                value=value,
+                threshold=self.share * peak,
+            )
+
+
+@dataclass
+class LearningRateTooLow(SignsRule):
+    """Updates are so small that the whole training hardly changes the weights.
+
+    Fires when all updates together moved the weights by less than `moved` of their length in 100
+    steps or more, and the loss is about where it was: at the level of chance for classes.
+    """
+
+    advice = "Raise the learning rate, ten times at once, until the loss falls by itself."
+
+    moved: float = parameter(0.02, "Of the weights' length, in all.", at_least=0)
+
+    def judge(self, signs: Signs) -> Iterable[Sign]:
+        rate = _highest_rate(signs)
+        # Weights that did not move taught nothing: then the fall of a noisy loss is luck.
+        limit = self.moved if signs.chance is not None else self.moved / 5
+        luck = 0.1 if signs.moved > limit / 10 else 0.5
+        is_luck = signs.chance is None and signs.is_settled and signs.fall < luck
+        if not (signs.is_stuck or (is_luck and signs.last_step >= 100)):
+            return
+        if not len(rate) or rate.values.max() == 0:
+            return
+        if 0 < signs.moved < limit and not _is_clipped(signs.vital("gradient_norm")):
+            yield Sign(
+                0,
+                f"In {signs.num_updates} updates at a learning rate of {rate.median:.3g} the "
+                f"weights moved by {signs.moved:.2g} of their length, less than {limit:g}, and "
+                f"the loss stays at {signs.late_loss:.4g}.",
+                value=signs.moved,
+                threshold=limit,
+            )
+
+
+@dataclass
+class GradientClippedAway(SignsRule):
+    """Clipping leaves hardly anything of the gradients.
+
+    Fires when the gradient norm that the optimizer uses is the same at every step, which only
+    clipping does, and the weights moved by less than `moved` of their length in 100 steps or more,
+    with the loss where it was.
+    """
+
+    advice = "Raise max_norm of clip_grad_norm_: print what it returns, and clip above its usual."
+
+    moved: float = parameter(0.02, "Of the weights' length, in all.", at_least=0)
+
+    def judge(self, signs: Signs) -> Iterable[Sign]:
+        norm = signs.vital("gradient_norm")
+        if signs.is_stuck and _is_clipped(norm) and signs.moved < self.moved:
+            yield Sign(
+                int(norm.steps[0]),
+                f"The gradient norm is {norm.median:.3g} at every step: it is clipped to that, "
+                f"and in {signs.num_updates} updates the weights moved by {signs.moved:.2g} of "
+                "their length.",
+                value=norm.median,
+                threshold=self.moved,
+            )
+
+
+@dataclass
+class LearningRateTooHigh(SignsRule):
+    """Updates are so large that they undo what was learnt.
+
+    Fires when updates of more than `ratio` of the weights' length were made and the loss went up
+    to `growth` times its start and ends there, as no number, or where it began. An update of half
+    the weights' length that makes the loss ten times larger is enough if little is learnt later.
+    """
+
+    advice = "Lower the learning rate, ten times at once; a warm-up or clipping helps at the start."
+
+    ratio: float = parameter(0.1, "Update over the length of the weights.", at_least=0)
+    growth: float = parameter(3.0, "Times the first loss.", at_least=1)
+
+    def judge(self, signs: Signs) -> Iterable[Sign]:
+        update, loss = signs.vital("update_ratio"), signs.loss
+        if not len(update) or len(loss) < 5:
+            return
+        large = update.values > self.ratio
+        large |= ~np.isfinite(update.values)
+        if not large.any():
+            return
+        step = int(update.steps[np.flatnonzero(large)[0]])
+        start = max(abs(signs.early_loss), abs(signs.first_loss))
+        finite = np.isfinite(loss.values)
+        later = loss.values[finite & (loss.steps > step)]
+        peak = float(np.abs(later).max()) if len(later) else math.nan
+        lost = not math.isfinite(signs.late_loss)
+        # A spike that is over soon is the first steps' own.
+        stays = not lost and signs.is_settled and signs.late_loss > self.growth * start
+        rises = peak > self.growth * start and (lost or signs.is_stuck)
+        lasting = update.since(signs.last_step / 2).median > self.ratio
+        never = signs.is_stuck and not lost and (lasting or peak > 1.5 * start)
+        worst = float(update.values[np.isfinite(update.values)].max(initial=0.0))
+        blown = worst > 0.5 and peak > 10 * start and signs.is_settled
+        wasted = blown and signs.late_loss > 0.2 * start
+        if rises or stays or never or wasted:
+            rate = _highest_rate(signs)
+            yield Sign(
+                step,
+                f"At a learning rate of {rate.median:.3g} an update is up to {worst:.2g} of the "
+                f"weights' length, above {self.ratio:g}; the loss went from {start:.4g} to "
+                f"{peak:.4g} and is {signs.late_loss:.4g} now.",
+                value=worst,
+                threshold=self.ratio,
+            )
+
+
+@dataclass
+class WeightDecayTooStrong(SignsRule):
+    """Weight decay shrinks the weights to nothing.
+
+    Fires when an optimizer has a weight decay and the length of all its weights is below `share`
+    of what it was at the start; or when decay alone takes `pull` of them at each update (learning
+    rate times weight decay) and the loss has not come down to half.
+    """
+
+    advice = "Lower weight_decay, a hundred times at once: 1e-4 (SGD) and 1e-2 (AdamW) are usual."
+
+    share: float = parameter(0.2, "Of the weights' first length.", at_least=0, at_most=1)
+    pull: float = parameter(5e-3, "Of the weights, at each update.", at_least=0)
+
+    def judge(self, signs: Signs) -> Iterable[Sign]:
+        decays = [
+            float(group.get("weight_decay") or 0)
+            for optimizer in signs.anatomy.optimizers
+            for group in optimizer.groups
+        ]
+        if not decays or max(decays) <= 0:
+            return
+        trained = [p.name for p in signs.anatomy.parameters if p.is_trained and len(p.shape) > 1]
+        lengths = [each for name in trained if len(each := signs.figure(name, "l2")) > 1]
+        if not lengths:
+            return
+        first = math.sqrt(sum(float(each.values[0]) ** 2 for each in lengths))
+        now = math.sqrt(sum(float(each.values[-1]) ** 2 for each in lengths))
+        pull = _highest_rate(signs).median * max(decays)
+        pulls = pull > self.pull and signs.is_settled and signs.fall < 0.5
+        if now < self.share * first or pulls:
+            yield Sign(
+                int(lengths[0].steps[0]),
+                f"A weight decay of {max(decays):g} takes {pull:.2g} of the weights at each "
+                f"update; they have come to {now / first:.2g} of their first length.",
+                value=now / first,
+                threshold=self.share,
+            )
+
+
+def _highest_rate(signs: Signs) -> Series:
+    """Of all groups, at each step."""
+    rates = list(signs.vitals("learning_rate/").values())
+    if not rates:
+        return Series()
+    steps = np.unique(np.concatenate([each.steps for each in rates]))
+    highest = np.zeros(len(steps))
+    for each in rates:
+        places = np.searchsorted(steps, each.steps)
+        highest[places] = np.maximum(highest[places], each.values)
+    return Series(steps, highest)
+
+
+def _is_clipped(norm: Series) -> bool:
+    """Always the same, to the last digits."""
+    if len(norm) < 20 or not norm.median > 0:
+        return False
+    return float(np.ptp(norm.values)) < 1e-3 * norm.median

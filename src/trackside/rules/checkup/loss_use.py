@@ -1,0 +1,190 @@
+"""Rules about how a loss is used: whether it is given what it was made for."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from trackside.capture.anatomy import LossFacts
+from trackside.rules.checkup.signs_rule import Sign, SignsRule
+from trackside.rules.parameters import parameter
+from trackside.rules.saved.vital_signs import Signs
+
+_OF_LOGITS = ("cross_entropy", "binary_cross_entropy_with_logits")
+_CLOSE = 1e-3
+
+
+@dataclass
+class LossInputAlreadySoftmax(SignsRule):
+    """A loss that applies softmax or sigmoid itself is given probabilities.
+
+    Fires for cross_entropy when in each of `num_batches` batches and more all its inputs are in
+    [0, 1] and each row's sum is 1; and for it and binary_cross_entropy_with_logits when all are in
+    [0, 1] and the model's last module is a sigmoid, or they reach from below 0.4 to above 0.6
+    (unless most batches hold an exact 0, as after a ReLU). Scores may well begin in [0, 1].
+    """
+
+    advice = (
+        "Take the softmax or sigmoid out of the model and give the loss the raw scores; apply it "
+        "only where probabilities are needed. (Or use NLLLoss after log_softmax, BCELoss after "
+        "sigmoid.)"
+    )
+
+    num_batches: int = parameter(8, "Batches that must have been looked at.", at_least=1)
+
+    def judge(self, signs: Signs) -> Iterable[Sign]:
+        loss = _used(signs, _OF_LOGITS)
+        low, high = signs.vital("loss_input/min"), signs.vital("loss_input/max")
+        if loss is None or len(low) < self.num_batches:
+            return
+        if not (low.values.min() >= 0 and high.values.max() <= 1 + _CLOSE):
+            return
+        sums = signs.vital("loss_input/row_sum_error")
+        is_softmax = sums.median < 0.01
+        if is_softmax or (np.mean(low.values == 0) < 0.5 and self._is_sigmoid(signs)):
+            kind = "softmax" if is_softmax else "sigmoid"
+            yield Sign(
+                int(low.steps[0]),
+                f"{loss.name} applies {_own(loss)} itself and is given the output of a {kind}: in "
+                f"{len(low)} batches every value lies between {low.values.min():.2g} and "
+                f"{high.values.max():.2g}{', and every row sums to 1' if is_softmax else ''}.",
+                tensor=f"{loss.name}_input_0",
+                value=float(high.values.max()),
+                threshold=1.0,
+            )
+
+    def _is_sigmoid(self, signs: Signs) -> bool:
+        if signs.anatomy.modules and signs.anatomy.modules[-1].type == "Sigmoid":
+            return len(signs.anatomy.models) == 1
+        low, high = signs.vital("loss_input/min"), signs.vital("loss_input/max")
+        reaches = low.values.min() < 0.4 and high.values.max() > 0.6
+        return reaches and len(low) >= 3 * self.num_batches
+
+
+@dataclass
+class LossInputNotLogProbabilities(SignsRule):
+    """nll_loss is given something else than logarithms of probabilities.
+
+    Fires when over `num_batches` batches and more the exponentials of its inputs' rows do not sum
+    to about 1.
+    """
+
+    advice = "Use CrossEntropyLoss on raw scores, or give NLLLoss the output of log_softmax."
+
+    num_batches: int = parameter(5, "Batches that must have been looked at.", at_least=1)
+    error: float = parameter(0.1, "Distance of a row's sum from 1.", at_least=0)
+
+    def judge(self, signs: Signs) -> Iterable[Sign]:
+        loss = _used(signs, ("nll_loss",))
+        sums = signs.vital("loss_input/row_sum_error")
+        if loss is None or len(sums) < self.num_batches or not sums.median > self.error:
+            return
+        yield Sign(
+            int(sums.steps[0]),
+            f"{loss.name} wants logarithms of probabilities and is given values whose "
+            f"exponentials miss a sum of 1 by {sums.median:.3g}.",
+            tensor=f"{loss.name}_input_0",
+            value=sums.median,
+            threshold=self.error,
+        )
+
+
+@dataclass
+class LossShapeMismatch(SignsRule):
+    """A loss compares each prediction with each target, since their shapes only broadcast.
+
+    Fires when a loss over pairs (MSELoss and its like) is given two shapes that broadcast to more
+    elements than either has, or a loss over classes gets a single score.
+    """
+
+    advice = (
+        "Give both the same shape: prediction.squeeze(-1), or target.unsqueeze(-1). For two "
+        "classes with one score use BCEWithLogitsLoss."
+    )
+
+    def judge(self, signs: Signs) -> Iterable[Sign]:
+        for loss in signs.anatomy.losses:
+            if len(loss.shapes) != 2:
+                continue
+            prediction, target = loss.shapes
+            if loss.broadcasts and _grows(prediction, target):
+                yield Sign(
+                    0,
+                    f"{loss.name} is given a prediction of shape {list(prediction)} and a target "
+                    f"of shape {list(target)}: each is compared with each.",
+                    tensor=f"{loss.name}_input_0",
+                )
+            if loss.num_classes == 1 and (loss.label_max or 0) > 0:
+                yield Sign(
+                    0,
+                    f"{loss.name} is given one score for labels up to {loss.label_max}.",
+                    tensor=f"{loss.name}_input_0",
+                )
+
+
+@dataclass
+class OutputRangeTooNarrow(SignsRule):
+    """The last activation keeps predictions out of the range that targets need.
+
+    Fires over `num_batches` batches and more when all predictions lie in [0, 1] or [-1, 1] and
+    press against an end of it while targets lie beyond; when none is below 0 and many are exactly
+    0 while targets are below; and when a loss of logits gets such values.
+    """
+
+    advice = (
+        "Leave out the activation after the last layer, or scale the targets into its range. "
+        "Losses of logits want plain scores."
+    )
+
+    num_batches: int = parameter(10, "Batches that must have been looked at.", at_least=1)
+
+    def judge(self, signs: Signs) -> Iterable[Sign]:
+        low, high = signs.vital("loss_input/min"), signs.vital("loss_input/max")
+        if len(low) < self.num_batches:
+            return
+        lowest, highest = float(low.values.min()), float(high.values.max())
+        clipped = float(np.mean(low.values == 0))
+        loss = _used(signs, _OF_LOGITS)
+        if loss is not None:
+            if lowest == 0 and clipped > 0.8 and highest > 0:
+                yield self._sign(loss, low.steps[0], lowest, highest, "raw scores, of either sign")
+            return
+        wanted_low = signs.vital("target/min").median
+        wanted_high = signs.vital("target/max").median
+        for least, most in ((0.0, 1.0), (-1.0, 1.0), (0.0, np.inf)):
+            if lowest < least or highest > most or not signs.anatomy.losses:
+                continue
+            width = (most - least) if np.isfinite(most) else max(highest - lowest, 1e-12)
+            beyond = max(wanted_high - most, least - wanted_low) / width
+            presses = max(highest - most, least - lowest) > -0.02 or clipped > 0.8
+            if beyond > 0.2 and presses:
+                range_of = f"targets between {wanted_low:.4g} and {wanted_high:.4g}"
+                yield self._sign(signs.anatomy.losses[0], low.steps[0], lowest, highest, range_of)
+                return
+
+    def _sign(self, loss: LossFacts, step: int, low: float, high: float, for_what: str) -> Sign:
+        return Sign(
+            int(step),
+            f"All predictions that {loss.name} gets lie between {low:.3g} and {high:.3g}, as after "
+            f"an activation, for {for_what}.",
+            tensor=f"{loss.name}_input_0",
+            value=high,
+        )
+
+
+def _used(signs: Signs, functions: tuple[str, ...]) -> LossFacts | None:
+    """The loss that vitals look at: the first."""
+    first = next(iter(signs.anatomy.losses), None)
+    return first if first is not None and first.function in functions else None
+
+
+def _own(loss: LossFacts) -> str:
+    return "a sigmoid" if "binary" in loss.function else "a softmax"
+
+
+def _grows(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
+    try:
+        together = np.broadcast_shapes(one, other)
+    except ValueError:
+        return False
+    return int(np.prod(together)) > max(int(np.prod(one)), int(np.prod(other)))

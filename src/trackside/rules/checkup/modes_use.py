@@ -1,0 +1,104 @@
+"""Rules about training and evaluation mode, where dropout and batch norm make a difference."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from trackside.rules.checkup.signs_rule import Sign, SignsRule
+from trackside.rules.parameters import parameter
+from trackside.rules.saved.vital_signs import Signs
+
+
+@dataclass
+class TrainingInEvaluationMode(SignsRule):
+    """The model is trained while in evaluation mode, so its dropout and batch norm stand still.
+
+    Fires when a model with either has had `num_backwards` backwards and more after forwards in
+    evaluation mode, `share` of all. A model whose parts alone are in that mode is left alone.
+    """
+
+    advice = "Call model.train() before each epoch of training; model.eval() stays in force."
+
+    num_backwards: int = parameter(20, "Backwards in evaluation mode.", at_least=1)
+    share: float = parameter(0.2, "Of all backwards.", at_least=0, at_most=1)
+
+    def judge(self, signs: Signs) -> Iterable[Sign]:
+        anatomy = signs.anatomy
+        if not (anatomy.holds_dropout or anatomy.holds_batch_norm):
+            return
+        wrong = sum(each.count for each in anatomy.backwards if not each.training)
+        if wrong >= self.num_backwards and wrong >= self.share * anatomy.num_backwards:
+            evaluated = signs.vital("gradient_norm", training=False)
+            step = int(evaluated.steps[0]) if len(evaluated) else 0
+            yield Sign(
+                step,
+                f"{wrong} of {anatomy.num_backwards} backwards came after forwards in evaluation "
+                f"mode: {_what(signs)} did nothing in them.",
+                value=float(wrong),
+                threshold=self.num_backwards,
+            )
+
+
+@dataclass
+class EvaluationInTrainingMode(SignsRule):
+    """The model is evaluated while in training mode: dropout drops, batch norm uses the batch.
+
+    Fires when the one model of the script, with dropout or batch norm, was called `num_forwards`
+    times and more without gradients in training mode, and never in evaluation mode.
+    """
+
+    advice = "Call model.eval() before evaluating, and model.train() afterwards."
+
+    num_forwards: int = parameter(2, "Forwards without gradients.", at_least=1)
+
+    def judge(self, signs: Signs) -> Iterable[Sign]:
+        anatomy = signs.anatomy
+        if len(anatomy.models) != 1 or not (anatomy.holds_dropout or anatomy.holds_batch_norm):
+            return  # of several models one may make samples for another
+        wrong = anatomy.num_forwards(training=True, grad=False)
+        right = sum(each.count for each in anatomy.forwards if not each.training)
+        if wrong >= self.num_forwards and not right and anatomy.num_backwards:
+            seen = signs.vital("batch_size", training=False)
+            yield Sign(
+                int(seen.steps[0]) if len(seen) else 0,
+                f"{wrong} forwards without gradients ran in training mode and none in evaluation "
+                f"mode: {_what(signs)} went on as in training.",
+                value=float(wrong),
+                threshold=self.num_forwards,
+            )
+
+
+@dataclass
+class BatchNormOfOneSample(SignsRule):
+    """Batch norm normalises over a batch of one sample.
+
+    Fires when a model with batch norm in training mode gets batches of one sample, `share` of
+    them or more.
+    """
+
+    advice = (
+        "Use larger batches, or GroupNorm or LayerNorm, which need none; or keep the batch norm "
+        "layers in evaluation mode."
+    )
+
+    share: float = parameter(0.5, "Of the batches.", at_least=0, at_most=1)
+
+    def judge(self, signs: Signs) -> Iterable[Sign]:
+        norms = [m for m in signs.anatomy.modules if "BatchNorm" in m.type and m.training]
+        size = signs.vital("batch_size")
+        if not norms or len(size) < 10:
+            return
+        if float(np.mean(size.values == 1)) >= self.share:
+            yield Sign(
+                int(size.steps[0]),
+                f"{len(norms)} batch norm layers train on batches of one sample.",
+                tensor=norms[0].name,
+                value=1.0,
+                threshold=2.0,
+            )
+
+
+def _what(signs: Signs) -> str:
+    held = ("dropout", signs.anatomy.holds_dropout), ("batch norm", signs.anatomy.holds_batch_norm)
+    return " and ".join(name for name, is_held in held if is_held)

@@ -1,0 +1,278 @@
+"""Rules about the training loop: whether gradients reach the weights, and what comes of them."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from trackside.capture.anatomy import Anatomy, ParameterFacts
+from trackside.rules.checkup.signs_rule import Sign, SignsRule
+from trackside.rules.parameters import parameter
+from trackside.rules.saved.vital_signs import Signs
+
+_WITH_ACTIVATION = ("Linear", "Conv1d", "Conv2d", "Conv3d")
+"""Modules whose output vitals look at: with no figure of theirs, they were never called."""
+
+
+@dataclass
+class OptimizerNotStepping(SignsRule):
+    """Gradients are computed, and no optimizer ever uses them.
+
+    Fires after `num_backwards` calls of backward without one of an optimizer's step, while the
+    saved weights stay as they were.
+    """
+
+    advice = "Call optimizer.step() after loss.backward(), in each pass of the loop."
+
+    num_backwards: int = parameter(20, "Backwards without any step.", at_least=1)
+
+    def judge(self, signs: Signs) -> Iterable[Sign]:
+        anatomy = signs.anatomy
+        if anatomy.num_backwards < self.num_backwards or anatomy.num_optimizer_steps:
+            return
+        trained = [p.name for p in anatomy.parameters if p.requires_grad]
+        saved = [name for name in trained if len(signs.figure(name, "l2")) > 1]
+        if all(signs.is_weight_unchanged(name) for name in saved):
+            yield Sign(
+                0,
+                f"backward was called {anatomy.num_backwards} times and no optimizer's step() "
+                "ever: the weights are still those of the start.",
+                value=float(anatomy.num_backwards),
+                threshold=self.num_backwards,
+            )
+
+
+@dataclass
+class OptimizerOfAnotherModel(SignsRule):
+    """The optimizer steps, and holds none of the parameters of the model that is trained.
+
+    Fires after `num_steps` steps of optimizers of which none holds a parameter of a model that
+    was called, while these have gradients and do not change.
+    """
+
+    advice = (
+        "Make the optimizer after the model has its final parameters: after copying, wrapping, "
+        "loading or moving it, with the parameters of the model that is called in the loop."
+    )
+
+    num_steps: int = parameter(10, "Steps of the optimizer.", at_least=1)
+
+    def judge(self, signs: Signs) -> Iterable[Sign]:
+        anatomy = signs.anatomy
+        wanted = [p for p in anatomy.parameters if p.requires_grad]
+        if anatomy.num_optimizer_steps < self.num_steps or not wanted:
+            return
+        if any(p.optimizer is not None for p in wanted):
+            return
+        saved = [p.name for p in wanted if len(signs.figure(p.name, "l2")) > 1]
+        if anatomy.num_backwards and all(signs.is_weight_unchanged(name) for name in saved):
+            yield Sign(
+                0,
+                f"The optimizer has made {anatomy.num_optimizer_steps} steps, and holds none of "
+                f"the {len(wanted)} parameters of {', '.join(anatomy.models)}: it was made for "
+                "other tensors.",
+                value=0.0,
+                threshold=1.0,
+            )
+
+
+@dataclass
+class ParametersNotOptimized(SignsRule):
+    """Part of the model gets gradients, and belongs to no optimizer.
+
+    Fires after `num_steps` optimizer steps for parameters that require a gradient, get one, and
+    are in no optimizer, while others of their model are; and for modules that run inside of the
+    model without being parts of it. Frozen ones (requires_grad is False) are meant to be left out.
+    """
+
+    advice = (
+        "Give the optimizer all parameters that are to be trained (model.parameters()). "
+        "If these are to stay as they are, say so with requires_grad_(False)."
+    )
+
+    num_steps: int = parameter(10, "Steps of the optimizers.", at_least=1)
+
+    def judge(self, signs: Signs) -> Iterable[Sign]:
+        anatomy = signs.anatomy
+        if anatomy.num_optimizer_steps < self.num_steps:
+            return
+        if not any(p.is_trained for p in anatomy.parameters):
+            return
+        left_out = [
+            p
+            for p in anatomy.parameters
+            if p.requires_grad
+            and p.optimizer is None
+            and p.ever_had_gradient
+            and (not len(signs.figure(p.name, "l2")) or signs.is_weight_unchanged(p.name))
+        ]
+        strangers = [s for s in anatomy.strangers if s.has_gradient and not s.is_optimized]
+        if strangers:
+            kinds = ", ".join(dict.fromkeys(stranger.type for stranger in strangers))
+            yield Sign(
+                0,
+                f"{len(strangers)} modules ({kinds}) run inside of {', '.join(anatomy.models)} and "
+                "are no parts of it, so that parameters() leaves them out and no optimizer holds "
+                "them: keep them in nn.ModuleList or nn.ModuleDict, not in a plain list or dict.",
+                tensor=strangers[0].type,
+                value=float(sum(stranger.numel for stranger in strangers)),
+                threshold=0.0,
+            )
+        if left_out:
+            total = sum(p.numel for p in anatomy.parameters)
+            share = 100 * sum(p.numel for p in left_out) / max(total, 1)
+            yield Sign(
+                0,
+                f"{_names(left_out)} get gradients and are in no optimizer: {share:.0f} % of the "
+                "model never changes.",
+                tensor=left_out[0].name,
+                value=share,
+                threshold=0.0,
+            )
+
+
+@dataclass
+class GradientMissing(SignsRule):
+    """Parameters that an optimizer is to train never get a gradient: the graph is cut.
+
+    Fires after `num_steps` optimizer steps for parameters in an optimizer whose gradient was
+    never there, though the modules they belong to are called; or for all parameters at once.
+    Modules that are never called are left alone.
+    """
+
+    advice = (
+        "Between these layers and the loss something leaves the graph: .detach(), .item(), .data, "
+        ".numpy(), torch.tensor(...), torch.no_grad(), or zero_grad() between backward and step. "
+        "Keep tensors, and take it out."
+    )
+
+    num_steps: int = parameter(10, "Steps of the optimizers.", at_least=1)
+
+    def judge(self, signs: Signs) -> Iterable[Sign]:
+        anatomy = signs.anatomy
+        wanted = [p for p in anatomy.parameters if p.is_trained and p.tied_to is None]
+        never = [p for p in wanted if not p.ever_had_gradient]
+        missing = signs.vital("gradient_missing").last(3)
+        if anatomy.num_optimizer_steps < self.num_steps or not never or len(missing) < 3:
+            return
+        if missing.values.min() < 1:
+            return  # they are there, and zero: another matter
+        if len(never) == len(wanted):
+            yield Sign(
+                0,
+                f"None of the {len(wanted)} parameters has a gradient when the optimizer steps: "
+                "the loss that backward starts from is not connected to the model.",
+                value=float(len(never)),
+                threshold=0.0,
+            )
+            return
+        cut = [p for p in never if self._is_called(signs, p, wanted)]
+        if cut:
+            yield Sign(
+                0,
+                f"{_names(cut)} never get a gradient, though their layers are called: the graph "
+                "is cut behind them.",
+                tensor=cut[0].name,
+                value=float(len(cut)),
+                threshold=0.0,
+            )
+
+    def _is_called(
+        self, signs: Signs, each: ParameterFacts, wanted: Sequence[ParameterFacts]
+    ) -> bool:
+        module = _module_of(signs.anatomy, each)
+        if signs.module_type(module) in _WITH_ACTIVATION:
+            return f"{module}/std" in signs.vitals("activation/")
+        # Nobody looks at its output. What comes last may be a head that is not in use.
+        having = [place for place, p in enumerate(wanted) if p.ever_had_gradient]
+        return wanted.index(each) < max(having)
+
+
+@dataclass
+class ForgottenZeroGrad(SignsRule):
+    """Each update uses the gradients of all batches so far.
+
+    Fires when in `share` of the updates that were looked at, `num_updates` at least, the gradients
+    of the update before had not been cleared. Accumulating over several batches and clearing them
+    after the update is another matter.
+    """
+
+    advice = "Call optimizer.zero_grad() once per update, before loss.backward()."
+
+    num_updates: int = parameter(5, "Updates that must have been looked at.", at_least=1)
+    share: float = parameter(0.9, "Share of them with old gradients.", at_least=0, at_most=1)
+
+    def judge(self, signs: Signs) -> Iterable[Sign]:
+        leftover = signs.vital("leftover_gradients")
+        if len(leftover) < self.num_updates:
+            return
+        share = float(leftover.values.mean())
+        if share >= self.share:
+            first = int(leftover.steps[np.flatnonzero(leftover.values)[0]])
+            yield Sign(
+                first,
+                f"In {share:.0%} of the updates the gradients of the one before were still there: "
+                "zero_grad() is not called.",
+                value=share,
+                threshold=self.share,
+            )
+
+
+@dataclass
+class OptimizerSettings(SignsRule):
+    """An optimizer is configured in a way that cannot be meant.
+
+    Fires for betas in the wrong order, for a momentum above `momentum`, and for `maximize` with a
+    loss that rises.
+    """
+
+    advice = "Check the optimizer's arguments: betas are (0.9, 0.999) and momentum 0.9 by custom."
+
+    momentum: float = parameter(0.995, "Momentum that is too much.", at_least=0)
+
+    def judge(self, signs: Signs) -> Iterable[Sign]:
+        for optimizer in signs.anatomy.optimizers:
+            for group in optimizer.groups:
+                betas = group.get("betas") or (0.0, 1.0)
+                momentum = float(group.get("momentum") or 0.0)
+                if float(betas[0]) > float(betas[1]):
+                    yield Sign(
+                        0,
+                        f"{optimizer.type} has betas {tuple(betas)}: the first is the momentum, "
+                        "and must be the smaller one.",
+                        value=float(betas[0]),
+                        threshold=float(betas[1]),
+                    )
+                if momentum > self.momentum or float(betas[0]) > self.momentum:
+                    momentum = max(momentum, float(betas[0]))
+                    yield Sign(
+                        0,
+                        f"{optimizer.type} has a momentum of {momentum:g}: an update goes on for "
+                        "hundreds of steps.",
+                        value=momentum,
+                        threshold=self.momentum,
+                    )
+                if group.get("maximize") and signs.fall < -0.1:
+                    yield Sign(
+                        0,
+                        f"{optimizer.type} is told to maximize, and the loss rises from "
+                        f"{signs.early_loss:.4g} to {signs.late_loss:.4g}.",
+                        value=signs.late_loss,
+                        threshold=signs.early_loss,
+                    )
+
+
+def _module_of(anatomy: Anatomy, each: ParameterFacts) -> str:
+    """The parameters' names begin with the model's, the modules' do not."""
+    path = each.name.rpartition(".")[0]
+    for root in anatomy.models:
+        if path.startswith(f"{root}_"):
+            return path[len(root) + 1 :]
+    return path
+
+
+def _names(parameters: Sequence[ParameterFacts]) -> str:
+    names = [p.name for p in parameters]
+    return (
+        ", ".join(names) if len(names) <= 4 else f"{', '.join(names[:3])} and {len(names) - 3} more"
+    )

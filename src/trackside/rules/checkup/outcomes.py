@@ -1,0 +1,154 @@
+"""Rules about what comes of training: a loss that is no number, rises, stands still or deceives."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from trackside.rules.checkup.signs_rule import Sign, SignsRule
+from trackside.rules.parameters import parameter
+from trackside.rules.saved.vital_signs import Signs
+
+
+@dataclass
+class LossNotFinite(SignsRule):
+    """The loss is NaN or infinite. Fires at the first step at which it is."""
+
+    advice = (
+        "Look for log(0), division by zero, sqrt of 0 and overflow in the loss: use the fused "
+        "losses (cross_entropy, binary_cross_entropy_with_logits), clamp, or add an epsilon. "
+        "torch.autograd.set_detect_anomaly(True) names the operation."
+    )
+
+    def judge(self, signs: Signs) -> Iterable[Sign]:
+        bad = np.flatnonzero(~np.isfinite(signs.loss.values))
+        if not len(bad):
+            return
+        before = signs.loss.values[: bad[0]]
+        last = f"{before[-1]:.4g} the time before" if len(before) else "the first one"
+        yield Sign(
+            int(signs.loss.steps[bad[0]]),
+            f"The loss is {signs.loss.values[bad[0]]} ({last}).",
+            value=float(signs.loss.values[bad[0]]),
+        )
+
+
+@dataclass
+class LossRising(SignsRule):
+    """Training makes the loss larger.
+
+    Fires when after 50 steps and more the loss is above `times` its start and still as high as
+    it has been.
+    """
+
+    advice = (
+        "Check the sign of the loss and `maximize` of the optimizer; with the right sign, lower "
+        "the learning rate."
+    )
+
+    times: float = parameter(1.5, "Times the first loss.", at_least=1)
+
+    def judge(self, signs: Signs) -> Iterable[Sign]:
+        early, late = signs.early_loss, signs.late_loss
+        if signs.last_step < 50 or len(signs.loss) < 20 or len(signs.anatomy.models) > 1:
+            return
+        if not signs.is_settled:
+            return
+        known = signs.loss.values[np.isfinite(signs.loss.values)]
+        if early > 0 and late > self.times * early and late > 0.5 * float(known.max()):
+            above = np.flatnonzero(signs.loss.values > self.times * early)
+            yield Sign(
+                int(signs.loss.steps[above[0]]) if len(above) else 0,
+                f"The loss rose from {early:.4g} to {late:.4g}.",
+                value=late,
+                threshold=self.times * early,
+            )
+
+
+@dataclass
+class Overfitting(SignsRule):
+    """The loss in evaluation rises while the one in training goes on falling.
+
+    Fires when, three evaluations and more after its lowest, the evaluation loss is above `times`
+    that, by more than a tenth of the first training loss, and the training loss has fallen by a
+    third since.
+    """
+
+    advice = (
+        "Stop at the lowest evaluation loss and keep that checkpoint; more data, augmentation, "
+        "dropout, weight decay or a smaller model move it further down."
+    )
+
+    times: float = parameter(1.2, "Times the lowest evaluation loss.", at_least=1)
+
+    def judge(self, signs: Signs) -> Iterable[Sign]:
+        evaluated = _passes(signs)
+        if len(evaluated) < 5:
+            return
+        steps, values = evaluated[:, 0], evaluated[:, 1]
+        lowest = int(np.argmin(values))
+        late = float(np.median(values[-3:]))
+        rise = late - values[lowest]
+        if len(values) - 1 - lowest < 3 or late < self.times * values[lowest]:
+            return
+        then = signs.loss.where(signs.loss.steps <= steps[lowest]).last(10).median
+        start = max(abs(signs.early_loss), abs(signs.first_loss))
+        if rise > 0.1 * start and signs.late_loss < 2 / 3 * then:
+            yield Sign(
+                int(steps[lowest]),
+                f"The evaluation loss was lowest, {values[lowest]:.4g}, at step "
+                f"{steps[lowest]:.0f} and is {late:.4g} now, while the training loss fell from "
+                f"{then:.4g} to {signs.late_loss:.4g}.",
+                value=late / values[lowest],
+                threshold=self.times,
+            )
+
+
+@dataclass
+class NothingLearnt(SignsRule):
+    """The loss is where a model is that knows nothing, and stays there.
+
+    Fires at the end of 200 steps and more when a loss over classes is still within `share` of
+    chance, or any loss where it began. By itself, with gradients, rates and inputs as they should
+    be, it means that labels do not belong to the inputs.
+    """
+
+    advice = (
+        "If nothing else was found: check that labels belong to their inputs (shuffled together? "
+        "sorted alike? joined by the right key?), and that the inputs hold what the labels ask "
+        "for: the model should be able to learn ten samples by heart."
+    )
+
+    num_steps: int = parameter(200, "Training steps.", at_least=1)
+    share: float = parameter(0.9, "Of the loss of chance.", at_least=0, at_most=1)
+
+    def judge(self, signs: Signs) -> Iterable[Sign]:
+        if not signs.is_all or signs.last_step < self.num_steps or not signs.is_stuck:
+            return
+        if not math.isfinite(signs.late_loss) or len(signs.anatomy.models) > 1:
+            return
+        if not signs.anatomy.losses or len(signs.anatomy.optimizers) > 1:
+            return  # an objective of one's own may mean anything
+        level = f" (chance is {signs.chance:.4g})" if signs.chance is not None else ""
+        yield Sign(
+            0,
+            f"After {signs.last_step} steps the loss is {signs.late_loss:.4g}{level}; it began at "
+            f"{signs.early_loss:.4g}.",
+            value=signs.late_loss,
+            threshold=signs.chance,
+        )
+
+
+def _passes(signs: Signs) -> "np.ndarray[tuple[int, int], np.dtype[np.float64]]":
+    """The mean loss of each pass over the evaluation data, at the step where the pass began."""
+    loss, training = signs.evaluation_loss, signs.loss.steps
+    if not len(loss):
+        return np.empty((0, 2))
+    # Evaluation steps between the same two training steps are one pass.
+    groups = np.searchsorted(training, loss.steps)
+    rows = [
+        (float(loss.steps[groups == group][0]), float(loss.values[groups == group].mean()))
+        for group in np.unique(groups)
+    ]
+    return np.array([row for row in rows if math.isfinite(row[1])]).reshape(-1, 2)

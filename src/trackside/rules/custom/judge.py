@@ -1,0 +1,101 @@
+"""A rule of the user's, asked about one step of a trial after the other.
+
+In which process, and for how long it may think, is for whoever asks.
+"""
+
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from trackside.capture.exceptions import (
+    NoMoreData,
+    RuleEvaluationConditionMet,
+    StepUnavailable,
+    TensorUnavailable,
+    TensorUnavailableForStep,
+)
+from trackside.capture.trial import Trial
+from trackside.finding import Finding
+from trackside.rules.custom import rule_source
+from trackside.rules.custom.step_tensors import StepTensors
+
+_PASSED_OVER = (StepUnavailable, TensorUnavailable, TensorUnavailableForStep)
+
+Answer = Finding | str | bool | None
+"""What the rule says about one step; None when it had nothing to look at."""
+
+
+class CustomJudge:
+    """`rule` is a class of smdebug's form or a function `check(step, tensors)`."""
+
+    def __init__(
+        self,
+        rule: Callable[..., Any],
+        name: str,
+        texts: Mapping[str, str],
+        trial: Trial,
+        home: Path,
+    ) -> None:
+        self.is_at_end = False
+        """The rule wants to see no more."""
+        self._name = name
+        self._trial = trial
+        self._is_bad = False
+        self._start = _limit(texts, "start_step", 0)
+        self._end = _limit(texts, "end_step", sys.maxsize)
+        others = [Trial(uri, home=home) for uri in rule_source.other_trials(texts)]
+        if isinstance(rule, type):
+            given = {"base_trial": trial, "other_trials": others or None, "action_str": None}
+            self._ask = self._by_class(rule(**rule_source.arguments(rule, given, texts)))
+        else:
+            given = {"step": None, "tensors": None, "other_trials": others}
+            self._ask = self._by_function(rule, rule_source.arguments(rule, given, texts))
+
+    def wants(self, step: int) -> bool:
+        return self._start <= step < self._end and not self.is_at_end
+
+    def finding(self, step: int) -> Finding | None:
+        """One of the rule's own making goes as it is; yes and no, when yes begins."""
+        answer = self._ask(step)
+        if answer is None:
+            return None
+        was_bad, self._is_bad = self._is_bad, bool(answer)
+        if isinstance(answer, Finding):
+            return answer
+        if not answer or was_bad:
+            return None
+        mode = self._trial.mode(step)
+        text = answer if isinstance(answer, str) else "The condition is met from here on."
+        mode_name = "" if mode is None else mode.name
+        return Finding(rule=self._name, message=text, step=step, mode=mode_name)
+
+    def _by_function(
+        self, rule: Callable[..., Any], arguments: dict[str, Any]
+    ) -> Callable[[int], Answer]:
+        def ask(step: int) -> Answer:
+            tensors = StepTensors(self._trial, step)
+            answer: Answer = rule(**{**arguments, "step": step, "tensors": tensors})
+            return answer if answer is not None else False
+
+        return ask
+
+    def _by_class(self, rule: Any) -> Callable[[int], Answer]:
+        def ask(step: int) -> Answer:
+            try:
+                rule.invoke(step)
+            except _PASSED_OVER:
+                return None
+            except NoMoreData:
+                self.is_at_end = True
+            except RuleEvaluationConditionMet as met:
+                self.is_at_end = met.end_of_rule
+                return True
+            return False
+
+        return ask
+
+
+def _limit(texts: Mapping[str, str], name: str, default: int) -> int:
+    text = texts.get(name, "")
+    return int(text) if text not in ("", "None") else default

@@ -1,0 +1,89 @@
+"""The base class of rules written for smdebug, and the loop that runs one over a trial."""
+
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+from trackside.capture.exceptions import (
+    NoMoreProfilerData,
+    RuleEvaluationConditionMet,
+    StepUnavailable,
+    TensorUnavailable,
+    TensorUnavailableForStep,
+)
+from trackside.capture.refreshing import no_refresh
+from trackside.capture.trial import Trial
+from trackside.rules.custom.required_tensors import RequiredTensors
+
+
+class Rule(ABC):
+    """A condition on a trial. A subclass implements `invoke_at_step`.
+
+    All forms of the constructor that documents and scripts use are accepted: smdebug 1.0.34 made
+    `action_str` a required second argument, the documented rules pass none.
+    """
+
+    def __init__(
+        self,
+        base_trial: Trial,
+        action_str: str | None = None,
+        other_trials: Sequence[Trial] | None = None,
+    ) -> None:
+        self.base_trial = base_trial
+        self.other_trials = other_trials
+        self.action_str = action_str
+        self.trials = [base_trial, *(other_trials or ())]
+        self.req_tensors = RequiredTensors(base_trial, other_trials)
+        self.rule_name = type(self).__name__
+        self.logger = logging.getLogger(f"{__name__}.{self.rule_name}")
+        self.report: dict[str, Any] = {
+            "RuleTriggered": 0,
+            "Violations": 0,
+            "Details": {},
+            "Datapoints": 0,
+            "RuleParameters": "",
+        }
+
+    def set_required_tensors(self, step: int) -> None:  # noqa: B027 optional, unlike the next
+        """Say with `self.req_tensors.add(...)` what `invoke_at_step` will read."""
+
+    @abstractmethod
+    def invoke_at_step(self, step: int) -> bool:
+        """Whether the condition is met at this global step."""
+
+    def invoke(self, step: int) -> None:
+        """Wait for the step and judge it; `RuleEvaluationConditionMet` when the rule fires."""
+        self.base_trial.wait_for_steps([step])
+        with no_refresh(self.trials):
+            self.req_tensors.clear()
+            self.set_required_tensors(step)
+            self.req_tensors.fetch()
+            fires = self.invoke_at_step(step)
+        if fires:
+            raise RuleEvaluationConditionMet(self.rule_name, step)
+
+
+def invoke_rule(
+    rule_obj: Rule,
+    start_step: int | None = 0,
+    end_step: int | None = None,
+    raise_eval_cond: bool = False,
+) -> None:
+    """Step by step from `start_step` up to `end_step`, not included. Steps and tensors that were
+    not saved are passed over. `NoMoreData` reaches the caller: the job has ended."""
+    step = start_step or 0
+    while end_step is None or step < end_step:
+        try:
+            rule_obj.invoke(step)
+        except (StepUnavailable, TensorUnavailable, TensorUnavailableForStep) as missing:
+            rule_obj.logger.debug("%s", missing)
+        except RuleEvaluationConditionMet as met:
+            if raise_eval_cond:
+                raise
+            rule_obj.logger.info("%s", met)
+            if met.end_of_rule:
+                return
+        except NoMoreProfilerData:
+            return
+        step += 1

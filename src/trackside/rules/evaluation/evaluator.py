@@ -1,0 +1,280 @@
+"""Evaluates a job's rules while it runs, and until all it saved has been read.
+
+Keeps nothing that is not in the job's folder: one that takes over reads the trial from its
+beginning, and what its predecessor filed or did is not filed or done again.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from trackside import durable
+from trackside.errors import TracksideError
+from trackside.finding import Finding, RuleKey
+from trackside.rule_evaluator import all_evaluations, first_evaluations
+from trackside.rule_status import Evaluation, read_evaluations, write_evaluations
+from trackside.rules.action.action_taker import ActionTaker
+from trackside.rules.builtin import BuiltInRule, TensorRule
+from trackside.rules.custom.custom_rule import CustomRule, wait_for_any
+from trackside.rules.evaluation.case import Case
+from trackside.rules.evaluation.configured import Ready, make_ready
+from trackside.rules.evaluation.in_hand import InHand
+from trackside.rules.failing import trace_end
+from trackside.rules.findings_file import FindingsFile
+from trackside.rules.saved import feeds
+from trackside.rules.watched_job import WatchedJob
+
+logger = logging.getLogger(__name__)
+
+PAUSE_SECONDS = feeds.LOCAL_SECONDS
+PROGRESS_SECONDS = 5.0
+"""How often it is written down how far the rules are, when nothing else has changed."""
+
+
+class Evaluator:
+    """`run` returns when every rule has ended."""
+
+    def __init__(self, job: WatchedJob, actions: ActionTaker) -> None:
+        self._job = job
+        self._rules = job.folder.rules
+        self._actions = actions
+        self._findings = FindingsFile(self._rules.findings)
+        self._in_hand = InHand(self._rules.in_hand, self._rules.deaths)
+        known = read_evaluations(self._rules.statuses)
+        created = job.history.created
+        self._cases = [Case(each) for each in all_evaluations(job.spec, known, created)]
+        self._ready: list[Ready | None] = []
+        self._provided: set[RuleKey] = set()
+        self._written: list[Evaluation] = []
+        self._written_at = 0.0
+        self._attempt = 0
+
+    def run(self, beat: Callable[[], object] = bool) -> None:
+        """`beat` is called at each turn: who hears nothing for long may take it for dead."""
+        self._write()
+        while not all(case.is_over for case in self._cases):
+            beat()
+            self._turn()
+            self._write()
+            self._wait()
+
+    def close(self) -> None:
+        self._end_customs()
+        self._in_hand.close()
+
+    def _end_customs(self) -> None:
+        for custom in self._customs():
+            custom.close()
+
+    def _turn(self) -> None:
+        """Look at the job, at what it has saved, and at what rules of users say."""
+        self._job.look()
+        is_last = self._job.is_over
+        is_more = self._take_in_rules()
+        if self._attempt != self._job.attempt:
+            self._leave_attempt()
+            self._begin()
+        elif is_more:
+            self._begin()  # who comes late reads from the beginning, as if it had been there
+        self._end_stopped()
+        if self._job.was_stopped:
+            for case in self._cases:
+                case.stopping()
+        for feed in (self._tensors, self._figures):
+            self._follow(feed, is_last=is_last)
+            if feed.is_gone:
+                logger.info("the job has given its folder back: going on with what is stored")
+                return self._begin()
+        self._follow_customs(is_last)
+
+    def _take_in_rules(self) -> bool:
+        """Whether rules have come to the job since the last look. They are its last."""
+        now = first_evaluations(self._job.spec, time.time())
+        fresh = now[len(self._cases) :]
+        self._cases += [Case(each) for each in fresh]
+        return bool(fresh)
+
+    def _end_stopped(self) -> None:
+        for case, ready in self._open_cases():
+            if case.key in self._job.stopped_rules:
+                case.stopped()
+                if isinstance(ready, CustomRule):
+                    ready.close()
+
+    def _follow(self, feed: feeds.Feed, *, is_last: bool = False, at_once: bool = False) -> None:
+        try:
+            is_new = feed.advance(last=is_last, at_once=at_once)
+        except (TracksideError, OSError) as error:
+            logger.warning("what the job has saved cannot be read now: %s", error)
+            if feed.unread_seconds > self._job.settings.upload_deadline_seconds and is_last:
+                self._fail(feed, f"InternalServerError: the saved data cannot be read: {error}")
+            return
+        if is_new:
+            self._look_at(feed)
+        elif is_last and feed.evidence is None:
+            self._conclude(feed)
+
+    def _leave_attempt(self) -> None:
+        """A last look at what it saved before it was lost: perhaps the reason."""
+        if self._attempt:
+            self._follow(self._tensors, at_once=True)
+
+    def _begin(self) -> None:
+        """Read from the beginning, with rules that remember nothing.
+
+        An attempt has a folder of its own, and may count its steps anew.
+        """
+        self._end_customs()
+        self._provided.clear()
+        self._attempt = self._job.attempt
+        self._ready = []
+        rules = (*self._job.spec.debug_rules, *self._job.spec.profiler_rules)
+        for number, (case, rule) in enumerate(zip(self._cases, rules, strict=True)):
+            ready = None
+            if self._in_hand.is_deadly(case.key) and not case.is_over:
+                case.failed(f"InternalServerError: evaluators die of it; see {self._rules.log}")
+            if not case.is_over:
+                try:
+                    ready = make_ready(self._job, rule, number)
+                    self._actions.arm(case.key, rule)
+                except ValueError as error:
+                    case.failed(f"ClientError: {error}")
+            self._ready.append(ready)
+        self._tensors = feeds.tensors(self._job.trial(), self._job.settings.home)
+        self._figures = feeds.figures(self._job.profile() if self._wants_figures() else None)
+
+    def _wants_figures(self) -> bool:
+        rules = [ready for ready in self._ready if isinstance(ready, BuiltInRule)]
+        return not all(isinstance(rule, TensorRule) for rule in rules)
+
+    # Built-in rules
+
+    def _look_at(self, feed: feeds.Feed) -> None:
+        evidence = feed.evidence
+        if feed is self._tensors and evidence.is_all and not evidence.trial.tensor_names():
+            return self._conclude(feed)
+        for case, rule in self._rules_of(feed):
+            self._in_hand.take(case.key)
+            try:
+                found = list(rule.look(evidence))
+                missing = self._missing(case, rule, evidence)
+                if evidence.is_all:
+                    self._leave_files(case, rule, evidence)
+            except Exception as error:
+                if feed.is_gone:
+                    break  # it was removed under our eyes; storage has it
+                logger.exception("rule %s", case.configuration)
+                case.failed(f"InternalServerError: {trace_end(error)}")
+                continue
+            steps = getattr(evidence, "steps", ())
+            case.looked(steps[-1] if steps else None)
+            self._file(case, found)
+            if evidence.is_all:
+                case.conclude(was_stopped=self._job.was_stopped, missing=missing)
+            else:
+                case.note(missing)
+        self._in_hand.put_down()
+
+    def _missing(self, case: Case, rule: BuiltInRule[Any], evidence: Any) -> str:
+        """Asked until the rule has what it needs: from then on it will have it."""
+        if case.key in self._provided:
+            return ""
+        missing = rule.missing(evidence)
+        if not missing:
+            self._provided.add(case.key)
+        return missing
+
+    def _leave_files(self, case: Case, rule: BuiltInRule[Any], evidence: Any) -> None:
+        """Reports, of rules that make some."""
+        for name, content in rule.files(evidence).items():
+            path = self._rules.output(case.configuration) / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            durable.write_bytes(path, content)
+
+    def _conclude(self, feed: feeds.Feed) -> None:
+        """Nothing was ever there."""
+        for case, _ in self._rules_of(feed):
+            self._end_without_data(case, feed)
+
+    def _end_without_data(self, case: Case, feed: feeds.Feed) -> None:
+        stopped = self._job.was_stopped
+        case.conclude(was_stopped=stopped, missing=feed.nothing, has_data=False)
+
+    def _fail(self, feed: feeds.Feed, details: str) -> None:
+        for case, _ in self._rules_of(feed):
+            case.failed(details)
+
+    def _rules_of(self, feed: feeds.Feed) -> list[tuple[Case, BuiltInRule[Any]]]:
+        """The built-in rules that look at it and have not ended."""
+        return [
+            (case, ready)
+            for case, ready in self._open_cases()
+            if isinstance(ready, BuiltInRule)
+            and isinstance(ready, TensorRule) is (feed is self._tensors)
+        ]
+
+    # Rules of users
+
+    def _follow_customs(self, is_last: bool) -> None:
+        for case, ready in self._open_cases():
+            if not isinstance(ready, CustomRule):
+                continue
+            self._file(case, ready.findings(is_last=is_last))
+            case.looked(ready.last_step)
+            if self._tensors.is_gone:
+                return  # what it says now may be only that; it is asked again about what is stored
+            if ready.failure:
+                case.failed(ready.failure)
+            elif ready.is_over and ready.has_data:
+                case.conclude(was_stopped=self._job.was_stopped)
+            elif ready.is_over:
+                self._end_without_data(case, self._tensors)
+
+    def _customs(self) -> list[CustomRule]:
+        return [ready for ready in self._ready if isinstance(ready, CustomRule)]
+
+    # What comes of it
+
+    def _open_cases(self) -> list[tuple[Case, Ready | None]]:
+        both = zip(self._cases, self._ready, strict=True)
+        return [(case, ready) for case, ready in both if not case.is_over]
+
+    def _file(self, case: Case, found: Iterable[Finding]) -> None:
+        """On disk first, then in the status, then acted upon: each may be done a second time by
+        who takes over, and none is left out."""
+        is_profiler, name = case.key
+        findings = [
+            replace(
+                each,
+                configuration=name,
+                is_profiler=is_profiler,
+                time=each.time or time.time(),
+            )
+            for each in found
+        ]
+        if not findings:
+            return
+        for finding in self._findings.add(findings):
+            logger.info("%s: %s", name, finding.message)
+        case.found(self._findings.of(case.key)[0], self._findings.count(case.key))
+        self._actions.take(findings[0])
+
+    def _write(self) -> None:
+        now: Sequence[Evaluation] = [case.evaluation for case in self._cases]
+        if now == self._written:
+            return
+        is_due = time.monotonic() - self._written_at >= PROGRESS_SECONDS
+        if is_due or _told(now) != _told(self._written):
+            write_evaluations(self._rules.statuses, now)
+            self._written, self._written_at = list(now), time.monotonic()
+
+    def _wait(self) -> None:
+        if not all(case.is_over for case in self._cases):
+            wait_for_any(self._customs(), PAUSE_SECONDS)
+
+
+def _told(evaluations: Sequence[Evaluation]) -> list[Evaluation]:
+    """All but how far each is."""
+    return [replace(each, last_step=None) for each in evaluations]

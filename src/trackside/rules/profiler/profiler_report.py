@@ -1,0 +1,132 @@
+"""ProfilerReport: all profiler rules at once, and what they saw as a page, a notebook and JSON."""
+
+import dataclasses
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar, get_type_hints
+
+from trackside.finding import Finding
+from trackside.rules.profiler.bottlenecks import CPUBottleneck, IOBottleneck
+from trackside.rules.profiler.gpus import (
+    BatchSize,
+    GPUMemoryIncrease,
+    LoadBalancing,
+    LowGPUUtilization,
+)
+from trackside.rules.profiler.notebook import notebook
+from trackside.rules.profiler.profiler_rule import ProfilerRule
+from trackside.rules.profiler.steps import (
+    Dataloader,
+    MaxInitializationTime,
+    OverallFrameworkMetrics,
+    StepOutlier,
+)
+from trackside.rules.profiler.usage import OverallSystemUsage
+from trackside.rules.saved.profile import Profile, Window
+
+FOLDER = "profiler-output"
+RULES: tuple[type[ProfilerRule], ...] = (
+    MaxInitializationTime,
+    StepOutlier,
+    LowGPUUtilization,
+    BatchSize,
+    CPUBottleneck,
+    IOBottleneck,
+    GPUMemoryIncrease,
+    LoadBalancing,
+    Dataloader,
+    OverallSystemUsage,
+    OverallFrameworkMetrics,
+)
+"""In the order of the report."""
+_R = TypeVar("_R", bound=ProfilerRule)
+
+
+def _with_parameters_of(rules: tuple[type[ProfilerRule], ...]) -> Callable[[type[_R]], type[_R]]:
+    """A dataclass that has every parameter of these rules, as `<Rule>_<parameter>`."""
+
+    def decorate(report: type[_R]) -> type[_R]:
+        annotations = dict(report.__annotations__)
+        for rule in rules:
+            hints = get_type_hints(rule)
+            for each in dataclasses.fields(rule):
+                if "doc" in each.metadata and each.name not in _SHARED:
+                    name = f"{rule.name()}_{each.name}"
+                    annotations[name] = hints[each.name]
+                    setattr(report, name, field(default=each.default, metadata=each.metadata))
+        report.__annotations__ = annotations
+        return dataclass(report)
+
+    return decorate
+
+
+_SHARED = {each.name for each in dataclasses.fields(ProfilerRule)}
+
+
+@_with_parameters_of(RULES)
+class ProfilerReport(ProfilerRule):
+    """All profiler rules, and a report of what they saw.
+
+    Takes their parameters as `<Rule>_<parameter>`, in any letter case. Tells at the job's end what
+    they found. Below `rule-output/<name>/profiler-output/` of the job it writes
+    `profiler-report.html`, `profiler-report.ipynb` and `profiler-reports/<Rule>.json`.
+    """
+
+    rules: tuple[ProfilerRule, ...] = field(default=(), init=False)
+    found: list[Finding] = field(default_factory=list, init=False)
+    """By all of them, so far."""
+
+    def __post_init__(self) -> None:
+        self.rules = tuple(self._made(rule) for rule in RULES)
+
+    def look(self, evidence: Profile) -> Iterator[Finding]:
+        """Theirs, under their own names."""
+        if self._is_done:
+            return
+        for rule in self.rules:
+            self.found += rule.look(evidence)
+        self._is_done = evidence.is_all
+        self.triggered = len(self.found)
+        if evidence.is_all:
+            yield from self.found
+
+    def judge(self, window: Window) -> Iterator[Finding]:
+        raise AssertionError("each of its rules has windows of its own")
+
+    def files(self, profile: Profile) -> Mapping[str, bytes]:
+        # Imported when a report is made: the page needs far more than the rules do.
+        from trackside.rules.report.page import profiler_page
+
+        reports = {rule.name(): rule.report(profile) for rule in self.rules}
+        return {
+            f"{FOLDER}/profiler-report.html": profiler_page(profile, self.found, self.rules),
+            f"{FOLDER}/profiler-report.ipynb": notebook(self.found, reports),
+            **{
+                f"{FOLDER}/profiler-reports/{name}.json": _json(report)
+                for name, report in reports.items()
+            },
+        }
+
+    def _made(self, rule: type[ProfilerRule]) -> ProfilerRule:
+        own = {each.name for each in dataclasses.fields(rule) if "doc" in each.metadata}
+        given = {name: getattr(self, f"{rule.name()}_{name}") for name in sorted(own - _SHARED)}
+        return rule(scan_interval_us=self.scan_interval_us, **given)
+
+
+@dataclass
+class DetailedProfilerProcessingJobConfig(ProfilerRule):
+    """Accepted and ignored: asks a managed service to process traces that are not made here."""
+
+    def judge(self, window: Window) -> Iterator[Finding]:
+        return iter(())
+
+    def missing(self, profile: Profile) -> str:
+        return "Detailed traces are not processed here. Use torch.profiler in the script."
+
+
+def _json(report: Mapping[str, Any]) -> bytes:
+    return json.dumps(report, indent=2).encode() + b"\n"
+
+
+ALL: tuple[type[ProfilerRule], ...] = (*RULES, ProfilerReport, DetailedProfilerProcessingJobConfig)

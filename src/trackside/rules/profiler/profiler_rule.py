@@ -1,0 +1,69 @@
+"""What profiler rules share: their windows, that each thing is told once, and their statistics."""
+
+from abc import abstractmethod
+from collections.abc import Hashable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from trackside.finding import Finding
+from trackside.rules.builtin import BuiltInRule
+from trackside.rules.parameters import parameter, parameters_of
+from trackside.rules.saved.profile import Profile, Window
+
+CPU = "CPUUtilization"
+IO_WAIT = "I/OWaitPercentage"
+GPU = "GPUUtilization"
+GPU_MEMORY = "GPUMemoryUtilization"
+NO_GPU = "No GPU figures were taken, so there was nothing to watch."
+"""Told by rules about GPUs on machines without one. It is no fault of anybody's."""
+
+
+@dataclass
+class ProfilerRule(BuiltInRule[Profile]):
+    """Watches the machine and the steps' times, a window at a time."""
+
+    scan_interval_us: int = parameter(60_000_000, "Length of a window, microseconds.", at_least=1)
+    triggered: int = field(default=0, init=False)
+    """In how many windows it held, for each thing watched."""
+    violations: int = field(default=0, init=False)
+    datapoints: int = field(default=0, init=False)
+    _judged_until: float | None = field(default=None, init=False)
+    _is_done: bool = field(default=False, init=False)
+    _told: set[Hashable] = field(default_factory=set, init=False)
+
+    def look(self, evidence: Profile) -> Iterator[Finding]:
+        if self._is_done:
+            return
+        for window in evidence.windows(self._judged_until, self.scan_interval_us / 1e6):
+            self._judged_until, self._is_done = window.end, window.is_last
+            yield from self.judge(window)
+
+    @abstractmethod
+    def judge(self, window: Window) -> Iterable[Finding]:
+        """Judge one window. Called once for each, in order."""
+
+    def missing(self, profile: Profile) -> str:
+        """Why there was nothing to judge; "" when there was."""
+        return "" if profile.nodes else "No figures of the machine were taken."
+
+    def details(self, profile: Profile) -> dict[str, Any]:
+        """Statistics by node, and by GPU or phase below it."""
+        return {}
+
+    def report(self, profile: Profile) -> dict[str, Any]:
+        """What it has seen, in the form of the contract's `<Rule>.json`."""
+        settings = [f"{each.name}:{getattr(self, each.name)}" for each in parameters_of(type(self))]
+        return {
+            "RuleTriggered": self.triggered,
+            "Violations": self.violations,
+            "Details": self.details(profile),
+            "Datapoints": self.datapoints,
+            "RuleParameters": "\n".join(settings),
+        }
+
+    def tell(self, key: Hashable, finding: Finding) -> Iterator[Finding]:
+        """The finding, unless that thing's was told before. Counts the window either way."""
+        self.triggered += 1
+        if key not in self._told:
+            self._told.add(key)
+            yield finding

@@ -1,0 +1,56 @@
+"""How the machine was used, over all: figures without a verdict."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from trackside.finding import Finding
+from trackside.rules.profiler.profiler_rule import CPU, GPU, GPU_MEMORY, IO_WAIT, ProfilerRule
+from trackside.rules.profiler.summaries import overall
+from trackside.rules.saved.profile import Profile, Window
+from trackside.rules.saved.profile_tables import NodeTable
+
+_TITLES = {
+    CPU: "CPU",
+    IO_WAIT: "I/O",
+    GPU: "GPU",
+    GPU_MEMORY: "GPU memory",
+    "MemoryUtilization": "Memory",
+    "Algorithm": "Network",
+    "Disk": "Disk",
+}
+
+
+@dataclass
+class OverallSystemUsage(ProfilerRule):
+    """Never fires; its report tells how much of each resource every node used."""
+
+    def judge(self, window: Window) -> Iterator[Finding]:
+        for node in window.profile.nodes:
+            self.datapoints += len(window.samples(node, CPU))
+        return iter(())
+
+    def details(self, profile: Profile) -> dict[str, Any]:
+        return system_usage(profile)
+
+
+def system_usage(profile: Profile) -> dict[str, Any]:
+    """By node and resource, and by core, GPU or card below them: max p99 p95 p50 min."""
+    return {
+        node: {
+            title: {
+                name: overall(table.samples(dimension).column(name))
+                for name in table.names(dimension)
+            }
+            for dimension, title in ordered_dimensions(table)
+        }
+        for node, table in sorted(profile.nodes.items())
+    }
+
+
+def ordered_dimensions(table: NodeTable) -> list[tuple[str, str]]:
+    """With their titles; those that nobody knows come last, under their own names."""
+    known = list(_TITLES)
+    found = [each for each in known if each in table.dimensions]
+    found += [each for each in table.dimensions if each not in known]
+    return [(each, _TITLES.get(each, each)) for each in found]

@@ -1,0 +1,141 @@
+"""What rules found, and how far they are, as sections of a report."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+from trackside.finding import Finding
+from trackside.rules.report.charts import short
+from trackside.rules.report.facts import Material
+from trackside.rules.report.markup import Html, element, joined
+from trackside.rules.report.sections import STYLES, section, table
+
+MOST_FINDINGS = 25
+"""Rows of one rule's table."""
+
+
+def findings_section(material: Material) -> Html:
+    groups: dict[str, list[Finding]] = defaultdict(list)
+    for finding in material.findings:
+        groups[finding.rule].append(finding)
+    if not groups:
+        said = "No rule has found anything wrong."
+        if not material.evaluations and not material.profiler_rules:
+            said = "No rule watched this job, so nothing could be found."
+        return section("findings", "Findings", said)
+    ranked = sorted(groups.values(), key=_rank)
+    about = (
+        "What began first comes first: it is the likeliest cause of what follows. "
+        "Findings about the machine come after those about the model."
+    )
+    return section("findings", "Findings", about, *map(_group, ranked))
+
+
+def rules_section(material: Material) -> Html | None:
+    rows: list[tuple[str | Html, ...]] = [
+        (
+            _rule_name(each.configuration, each.rule),
+            element("span", str(each.status), class_=STYLES.get(str(each.status), "quiet")),
+            each.details,
+            f"{each.num_findings:,}",
+        )
+        for each in material.evaluations
+    ]
+    watched = {each.rule for each in material.evaluations}
+    if material.profile is not None:
+        for rule in material.profiler_rules:
+            if rule.name() not in watched and rule.advice:  # without advice: it never fires
+                rows.append(
+                    _looked_at_now(rule.name(), rule.missing(material.profile), rule.triggered)
+                )
+    if not rows:
+        return None
+    about = "Which rules watched the job, and how far each is."
+    headings = ("rule", "status", "details", "findings")
+    content = element("div", table(headings, rows, numbers=1), class_="card")
+    return section("rules", "Rules", about, content)
+
+
+def onsets(findings: Sequence[Finding]) -> dict[int, str]:
+    """Step to the rules that first found something there."""
+    first: dict[str, int] = {}
+    for each in findings:
+        if each.step is not None:
+            first[each.rule] = min(each.step, first.get(each.rule, each.step))
+    return {
+        step: ", ".join(rule for rule, began in first.items() if began == step)
+        for step in sorted(set(first.values()))
+    }
+
+
+def _rank(group: Sequence[Finding]) -> tuple[bool, float, int]:
+    steps = [each.step for each in group if each.step is not None]
+    return not steps, min(steps, default=0), -len(group)
+
+
+def _group(group: Sequence[Finding]) -> Html:
+    ordered = sorted(group, key=lambda each: (each.step is None, each.step or 0))
+    first = ordered[0]
+    has_step = first.step is not None
+    count = f"{len(ordered)} findings" if len(ordered) > 1 else "1 finding"
+    where = f"{count}, from step {first.step:,} on" if has_step else count
+    return element(
+        "article",
+        element("h3", first.rule, element("small", where)),
+        element("p", first.message),
+        element("p", joined(_chips(first)), class_="chips"),
+        element("p", first.advice, class_="advice") if first.advice else None,
+        _all_of(ordered) if len(ordered) > 1 else None,
+        class_="card finding" if has_step else "card finding machine",
+    )
+
+
+def _chips(finding: Finding) -> Iterator[Html]:
+    named = {
+        "step": "" if finding.step is None else f"{finding.step:,}",
+        "mode": finding.mode,
+        "worker": finding.worker,
+        "tensor" if finding.step is not None else "where": finding.tensor,
+        "value": "" if finding.value is None else short(finding.value),
+        "threshold": "" if finding.threshold is None else short(finding.threshold),
+    }
+    for label, text in named.items():
+        if text:
+            yield element("span", f"{label} ", element("code", text))
+
+
+def _all_of(findings: Sequence[Finding]) -> Html:
+    rows = [
+        (
+            "" if each.step is None else f"{each.step:,}",
+            each.mode,
+            element("code", " ".join(filter(None, [each.worker, each.tensor]))),
+            "" if each.value is None else short(each.value),
+            "" if each.threshold is None else short(each.threshold),
+            each.message,
+        )
+        for each in findings[:MOST_FINDINGS]
+    ]
+    headings = ("step", "mode", "where", "value", "threshold", "what")
+    all_of_them = f"All {len(findings)}"
+    if len(findings) > MOST_FINDINGS:
+        all_of_them = f"The first {MOST_FINDINGS} of {len(findings):,}"
+    return element("details", element("summary", all_of_them), table(headings, rows))
+
+
+def _rule_name(configuration: str, rule: str) -> Html:
+    """What the job calls it, and what it is when that differs."""
+    return joined(
+        [
+            configuration,
+            element("span", f" ({rule})", class_="quiet") if rule != configuration else None,
+        ]
+    )
+
+
+def _looked_at_now(rule: str, missing: str, triggered: int) -> tuple[str | Html, ...]:
+    """A rule that the job did not ask for."""
+    if missing:
+        return rule, element("span", "nothing to watch", class_="quiet"), missing, "0"
+    status = "IssuesFound" if triggered else "NoIssuesFound"
+    shown = element("span", status, class_=STYLES[status])
+    return rule, shown, "Judged for this report.", f"{triggered:,}"

@@ -1,0 +1,152 @@
+"""The profiler's part of a report: step times, and how much of each resource was used."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from trackside.capture.dtypes import Array
+from trackside.rules.profiler.profiler_rule import CPU, GPU, GPU_MEMORY, IO_WAIT
+from trackside.rules.profiler.steps import outlier_limit
+from trackside.rules.profiler.summaries import OVERALL, overall, percentile
+from trackside.rules.profiler.usage import ordered_dimensions
+from trackside.rules.report.charts import MOST_LINES, Line, histogram, line_chart, short
+from trackside.rules.report.markup import Html, element, joined
+from trackside.rules.report.sections import section, span, table, tiles
+from trackside.rules.saved.profile import STEP, Profile, mean_of_columns
+from trackside.rules.saved.profile_tables import Events, Samples
+
+MOST_WORKERS = 4
+"""Whose steps are drawn; the table has all."""
+OUTLIER_DEVIATIONS = 3.0
+MOST_NAMES = 8
+"""Rows of one resource in a table; of more cores than this, their mean and the busiest."""
+_CHARTS = (
+    (CPU, "Cores"),
+    (IO_WAIT, "Waiting for disks"),
+    (GPU, "GPUs"),
+    (GPU_MEMORY, "GPU memory"),
+)
+
+
+def steps_section(profile: Profile | None) -> Html | None:
+    phases = _step_phases(profile)
+    if not phases:
+        return None
+    cards = [_steps_of(worker, phase, steps) for worker, phase, steps in phases[:MOST_WORKERS]]
+    rows = [
+        (
+            worker,
+            phase.removeprefix(STEP),
+            f"{len(steps):,}",
+            *(span(value) for value in _five(steps.durations)),
+            span(float(steps.durations.sum())),
+        )
+        for worker, phase, steps in phases
+    ]
+    headings = ("worker", "mode", "steps", "median", "p95", "p99", "longest", "least", "in all")
+    about = (
+        "How long each step took. Red: longer than the mean and three standard deviations. "
+        "Steps that are long while the processors idle wait for data."
+    )
+    content = element("div", table(headings, rows, numbers=7), class_="card")
+    return section("steps", "Step times", about, *cards, content)
+
+
+def usage_section(profile: Profile | None) -> Html | None:
+    if profile is None or not profile.nodes:
+        return None
+    parts = []
+    for node, nodes_table in sorted(profile.nodes.items()):
+        rows = [
+            (title, name, *(short(figures[key]) for key in OVERALL))
+            for dimension, title in ordered_dimensions(nodes_table)
+            for name, values in _few(nodes_table.samples(dimension), MOST_NAMES)
+            if (figures := overall(values))
+        ]
+        headings = ("resource", "what", *OVERALL)
+        content = table(headings, rows, numbers=len(OVERALL))
+        parts += [element("h3", node), element("div", content, class_="card")]
+    about = (
+        "Percentiles over the whole job; network and disks in bytes per second, the rest in %. "
+        "Busiest: the highest of them all at each moment."
+    )
+    return section("usage", "Use of resources", about, *parts)
+
+
+def samples_section(profile: Profile | None) -> Html | None:
+    """The machine as the profiler saw it, for a page without the job's curves."""
+    if profile is None or not profile.nodes or profile.first_time is None:
+        return None
+    drawn = []
+    for dimension, title in _CHARTS:
+        names = len(profile.columns(dimension))
+        lines = [
+            Line(
+                f"{node} {name}" if len(profile.nodes) > 1 else name,
+                samples.times[~np.isnan(values)] - profile.first_time,
+                values[~np.isnan(values)],
+            )
+            for node, nodes_table in sorted(profile.nodes.items())
+            for samples in [nodes_table.samples(dimension)]
+            for name, values in _few(samples, MOST_LINES if names <= MOST_LINES else 1)
+        ]
+        if lines:
+            drawn.append(line_chart(title, lines, unit="%", x_name="second", zero=True))
+    about = "What each node did, over the seconds since the first look."
+    return section("machine", "Machine", about, element("div", *drawn, class_="grid"))
+
+
+def _few(samples: Samples, most: int) -> Iterator[tuple[str, Array]]:
+    """Each figure; of more than `most` their mean and, at each moment, the highest."""
+    if len(samples.names) <= most:
+        for place, name in enumerate(samples.names):
+            yield name, samples.values[:, place]
+    else:
+        told = np.isfinite(samples.values).any(axis=1)
+        yield f"mean of {len(samples.names)}", mean_of_columns(samples.values)
+        highest = np.where(np.isnan(samples.values), -np.inf, samples.values).max(axis=1)
+        yield "busiest", np.where(told, highest, np.nan)
+
+
+def _step_phases(profile: Profile | None) -> list[tuple[str, str, Events]]:
+    return [
+        (worker, phase, events)
+        for worker, phases in (sorted(profile.events.items()) if profile else ())
+        for phase, events in sorted(phases.items(), key=lambda item: -len(item[1]))
+        if phase.startswith(STEP) and len(events)
+    ]
+
+
+def _steps_of(worker: str, phase: str, steps: Events) -> Html:
+    mode, durations = phase.removeprefix(STEP), steps.durations
+    limit = outlier_limit(steps, OUTLIER_DEVIATIONS) if len(steps) > 1 else np.inf
+    outliers = durations > limit
+    gaps = steps.starts[1:] - steps.ends[:-1]
+    facts = [
+        (f"{mode} steps, {worker}", f"{len(steps):,}"),
+        ("median", span(percentile(durations, 50))),
+        ("95th percentile", span(percentile(durations, 95))),
+        ("longest", span(float(durations.max()))),
+        ("outliers", f"{int(outliers.sum()):,}"),
+        ("between steps, median", span(max(0.0, percentile(gaps, 50)) if len(gaps) else 0.0)),
+    ]
+    scale, unit = (1.0, "s") if percentile(durations, 50) >= 1 else (1e3, "ms")
+    over_time = line_chart(
+        f"{mode} step times, {worker}",
+        [Line(mode, steps.steps, durations * scale)],
+        unit=unit,
+        marks=_marks(steps, outliers, scale),
+    )
+    spread = histogram(f"Distribution, {worker}", durations * scale, unit=unit, limit=limit * scale)
+    return joined([tiles(facts), element("div", over_time, spread, class_="grid pair wide")])
+
+
+def _marks(steps: Events, outliers: Array, scale: float) -> tuple[Array, Array]:
+    """The greatest two hundred are enough to be seen."""
+    places = np.flatnonzero(outliers)
+    places = places[np.argsort(steps.durations[places])[-200:]]
+    return steps.steps[places], steps.durations[places] * scale
+
+
+def _five(values: Array) -> Sequence[float]:
+    return [*(percentile(values, each) for each in (50, 95, 99)), values.max(), values.min()]

@@ -1,0 +1,83 @@
+"""A report as one page that opens from disk: no network, no other file."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from importlib.resources import files
+
+from trackside.finding import Finding
+from trackside.rules.profiler.profiler_rule import ProfilerRule
+from trackside.rules.report import curves, findings, heatmaps, machine_use, sections
+from trackside.rules.report.facts import Head, Material
+from trackside.rules.report.markup import Html, document, element
+from trackside.rules.saved.profile import Profile
+
+_ASSETS = files("trackside.rules.report")
+
+
+def report_page(material: Material) -> bytes:
+    """Everything there is about a job."""
+    count = ("findings", f"{len(material.findings):,}")
+    head = replace(material.head, facts=[count, *material.head.facts])
+    material = replace(material, head=head)
+    parts = {
+        "findings": ("Findings", findings.findings_section(material)),
+        "curves": ("Curves", curves.curves_section(material)),
+        "vitals": ("Vitals", curves.vitals_section(material)),
+        "layers": ("Layers", heatmaps.layers_section(material)),
+        "machine": (
+            "Machine",
+            curves.machine_section(material) or machine_use.samples_section(material.profile),
+        ),
+        "steps": ("Step times", machine_use.steps_section(material.profile)),
+        "usage": ("Use of resources", machine_use.usage_section(material.profile)),
+        "rules": ("Rules", findings.rules_section(material)),
+        "gaps": ("Not captured", sections.gaps_section(material.gaps)),
+    }
+    return sections_page(material.head, material.made, parts)
+
+
+def profiler_page(
+    profile: Profile, found: Sequence[Finding], rules: Sequence[ProfilerRule]
+) -> bytes:
+    """The profiler's part alone: what ProfilerReport leaves beside its JSON."""
+    end = profile.last_time or 0.0
+    facts = [
+        ("nodes", f"{len(profile.nodes)}"),
+        ("watched for", sections.span(end - (profile.first_time or end))),
+        ("looks", f"{sum(len(table.times) for table in profile.nodes.values()):,}"),
+    ]
+    status = "IssuesFound" if found else "NoIssuesFound"
+    head = Head("Profiler report", status if profile.is_all else "InProgress", facts)
+    material = Material(
+        head, found, profile=profile, profiler_rules=rules, made=stamp(end or time.time())
+    )
+    parts = {
+        "findings": ("Findings", findings.findings_section(material)),
+        "machine": ("Machine", machine_use.samples_section(profile)),
+        "steps": ("Step times", machine_use.steps_section(profile)),
+        "usage": ("Use of resources", machine_use.usage_section(profile)),
+        "rules": ("Rules", findings.rules_section(material)),
+    }
+    return sections_page(material.head, material.made, parts)
+
+
+def sections_page(head: Head, made: str, parts: Mapping[str, tuple[str, Html | None]]) -> bytes:
+    """Of sections by their anchors, with their titles; those that are None are left out."""
+    shown = {anchor: each for anchor, each in parts.items() if each[1] is not None}
+    body = element(
+        "main",
+        sections.head_section(head, made),
+        element("nav", *(element("a", title, href=f"#{at}") for at, (title, _) in shown.items())),
+        *(content for _, content in shown.values()),
+        element(
+            "footer", "Made by Trackside. This page loads nothing: keep it, send it, print it."
+        ),
+    )
+    style, script = (_ASSETS.joinpath(name).read_text() for name in ("page.css", "page.js"))
+    return document(head.name, body, style=style, script=script)
+
+
+def stamp(seconds: float) -> str:
+    """When, for people."""
+    return time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(seconds))

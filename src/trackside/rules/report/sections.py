@@ -1,0 +1,93 @@
+"""What sections of a report are made of, its head, and what it could not show.
+
+A section is a function from what there is to markup, or to None.
+"""
+
+from collections.abc import Sequence
+
+from trackside.rules.report.charts import stretch_bar
+from trackside.rules.report.facts import Head
+from trackside.rules.report.markup import Html, element, joined
+
+STYLES = {
+    "Completed": "good",
+    "NoIssuesFound": "good",
+    "Failed": "bad",
+    "IssuesFound": "bad",
+    "Error": "bad",
+    "Stopped": "warn",
+    "Stopping": "warn",
+    "InProgress": "busy",
+}
+
+
+def section(anchor: str, title: str, about: str, *parts: Html | None) -> Html:
+    return element("section", element("h2", title, id=anchor), element("p", about), *parts)
+
+
+def tiles(facts: Sequence[tuple[str, str]]) -> Html:
+    each = [
+        element("div", element("b", text), element("span", label), class_="tile")
+        for label, text in facts
+    ]
+    return element("div", *each, class_="tiles")
+
+
+def table(
+    headings: Sequence[str], rows: Sequence[Sequence[str | Html]], *, numbers: int = 0
+) -> Html:
+    """`numbers`: how many of the last columns are figures."""
+    first = len(headings) - numbers
+
+    def cells(kind: str, row: Sequence[str | Html]) -> Html:
+        return joined(
+            element(kind, text, class_="number" if place >= first else None)
+            for place, text in enumerate(row)
+        )
+
+    body = [element("tr", cells("td", row)) for row in rows]
+    whole = element(
+        "table", element("thead", element("tr", cells("th", headings))), element("tbody", *body)
+    )
+    return element("div", whole, class_="scroll")
+
+
+def head_section(head: Head, made: str) -> Html:
+    pill = element("span", head.status, class_=f"pill {STYLES.get(head.status, 'quiet')}")
+    when = f"As of {made}; the job goes on." if head.is_running else f"Report of {made}."
+    failure = element("pre", head.failure, class_="bad") if head.failure else None
+    phases = None
+    if head.phases:
+        labels = [span(seconds) for _, seconds in head.phases]
+        phases = element("div", stretch_bar(head.phases, labels), class_="card")
+    settings = None
+    if head.hyperparameters:
+        rows = [(key, element("code", value)) for key, value in head.hyperparameters.items()]
+        settings = element(
+            "details",
+            element("summary", f"{len(rows)} hyperparameters"),
+            table(("name", "value"), rows),
+        )
+    title = element("h1", head.name, pill)
+    return element(
+        "header", title, element("p", when), tiles(head.facts), phases, failure, settings
+    )
+
+
+def gaps_section(gaps: Sequence[str]) -> Html | None:
+    if not gaps:
+        return None
+    items = element("ul", *[element("li", gap) for gap in gaps], class_="gaps")
+    about = "What this page could not show, and how to get it next time."
+    return section("gaps", "Not captured", about, element("div", items, class_="card"))
+
+
+def span(seconds: float) -> str:
+    """`340 ms`, `8.2 s`, `3 min 20 s`, `2 h 5 min`."""
+    if seconds < 1:
+        return f"{1000 * seconds:.3g} ms" if seconds >= 1e-3 else f"{1e6 * seconds:.3g} µs"
+    if seconds < 60:
+        return f"{seconds:.3g} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes_left = divmod(minutes, 60)
+    return f"{hours} h {minutes_left} min" if hours else f"{minutes} min {rest} s"

@@ -1,0 +1,159 @@
+"""What rules look at, opened as soon as there is something: a job's tensors, its machine's figures.
+
+One feed serves all rules that look at the same, from one read.
+"""
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from trackside.capture.trial_layout import COLLECTIONS, SEGMENTS
+from trackside.rules.saved.evidence import Evidence
+from trackside.rules.saved.opening import open_trial
+from trackside.rules.saved.profile import Profile
+from trackside.storage.locate import Location
+
+LOCAL_SECONDS = 0.2
+"""Between two looks at a folder of this machine."""
+STORE_SECONDS = 2.0
+IDLE_SECONDS = 5.0
+"""Rules that go by the clock are asked as often, also when nothing new has come."""
+
+NO_TENSORS = (
+    "ClientError: No debugging data was saved by the training job. Check that the debugger hook "
+    "was configured correctly: name the collections to save in DebuggerHookConfig, and let the "
+    "script train long enough to reach a step that is saved."
+)
+NO_FIGURES = (
+    "ClientError: No profiling data was saved by the training job. Give the job a ProfilerConfig, "
+    "and do not set DisableProfiler."
+)
+
+_TICK_NS = 50_000_000
+"""A folder's time moves in steps; a change within one of them may hide behind another."""
+
+
+class Feed:
+    """One kind of evidence: something with `advance`, `end` and `is_all`, made by `opened`.
+
+    `evidence` is None until the job has saved something.
+    """
+
+    def __init__(
+        self,
+        place: Location | None,
+        opened: Callable[[Location], Any],
+        *,
+        has_news: Callable[[], bool],
+        seconds: float,
+        nothing: str,
+    ) -> None:
+        self.evidence: Any = None
+        self.nothing = nothing
+        """Told when the job has ended and nothing was ever there."""
+        self._place = place
+        self._opened = opened
+        self._has_news = has_news
+        self._seconds = seconds
+        self._due = self._asked = 0.0
+        self._read_at = time.monotonic()
+        self._was_there = self._is_there()
+
+    @property
+    def is_gone(self) -> bool:
+        """Its folder has been removed: the job has ended, and all of it is in storage."""
+        return self._was_there and not self._is_there()
+
+    @property
+    def unread_seconds(self) -> float:
+        """How long it could not be read; little more than nothing when it can."""
+        return time.monotonic() - self._read_at
+
+    def advance(self, *, last: bool = False, at_once: bool = False) -> bool:
+        """Take in what is new; whether the rules should look. `last`: nothing more will come."""
+        now = time.monotonic()
+        at_once = at_once or last
+        if self._place is None or now < self._due and not at_once:
+            return False
+        self._due = now + self._seconds
+        is_idle = now - self._asked >= IDLE_SECONDS
+        if not (at_once or self._has_news() or (is_idle and self.evidence is not None)):
+            return False
+        if self.evidence is None:
+            self.evidence = self._opened(self._place)
+        if self.evidence is None:
+            self._read_at = now
+            return False
+        if last:
+            self.evidence.end()
+        is_new = self.evidence.advance()
+        self._read_at = now
+        if not (is_new or is_idle):
+            return False
+        self._asked = now
+        return True
+
+    def _is_there(self) -> bool:
+        local = None if self._place is None else self._place.local
+        return local is not None and local.exists()
+
+
+def tensors(place: Location | None, home: Path) -> Feed:
+    local = None if place is None else place.local
+    has_news = _always if local is None else _Pulse(local).has_changed
+    seconds = STORE_SECONDS if local is None else LOCAL_SECONDS
+    return Feed(
+        place,
+        lambda found: _open_evidence(found, home),
+        has_news=has_news,
+        seconds=seconds,
+        nothing=NO_TENSORS,
+    )
+
+
+def figures(place: Location | None) -> Feed:
+    return Feed(
+        place,
+        Profile,
+        has_news=_always,
+        seconds=STORE_SECONDS,
+        nothing=NO_FIGURES,
+    )
+
+
+def _open_evidence(place: Location, home: Path) -> Evidence | None:
+    trial = open_trial(place, home)
+    return None if trial is None else Evidence(trial)
+
+
+def _always() -> bool:
+    return True
+
+
+class _Pulse:
+    """Whether a name has come into a trial's folders since the last look: a few calls of stat,
+    where listing thousands of segments five times a second would not be free."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._last: list[int] = []
+
+    def has_changed(self) -> bool:
+        now = [_changed_at(self._root), _changed_at(self._root / COLLECTIONS)]
+        try:
+            with os.scandir(self._root / SEGMENTS) as workers:
+                now += [_changed_at(worker) for worker in workers]
+        except OSError:
+            return True  # none yet, or not our format
+        before = self._last
+        self._last = [] if time.time_ns() - max(now) < _TICK_NS else now
+        return now != before
+
+
+def _changed_at(path: Path | os.DirEntry[str]) -> int:
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return 0

@@ -1,0 +1,228 @@
+"""A job's profiler output as arrays, read as it grows: what profiler rules and reports look at.
+
+What the files say is `profile_records.py`'s; what the figures mean is the rules'.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from trackside.capture.dtypes import Array
+from trackside.errors import ObjectNotFound
+from trackside.rules.saved.profile_records import Timeline, parse_system
+from trackside.rules.saved.profile_tables import Events, NodeTable, Samples
+from trackside.settings import Settings
+from trackside.storage.locate import Location, locate
+from trackside.storage.store import Entry
+
+STEP = "Step:ModeKeys."
+"""Begins the phase of every training step; the mode's name follows."""
+SILENT_SECONDS = 300.0
+"""A node that has sent nothing for so long, while others have, is no longer waited for."""
+_SYSTEM = "system/incremental/"
+_FRAMEWORK = "framework/pevents/"
+_END_MARKERS = ("system/training_job_end.ts", "framework/training_job_end.ts")
+_SYSTEM_FILE = re.compile(r"\d+/\d+\.[^/]+\.json")
+_TIMELINE_FILE = re.compile(r"(?:\d+/)?\d+_([^/]+)_\w*timeline\.json")
+_HOUR_DIGITS = 10
+
+
+class Profile:
+    """Between two calls of `advance` nothing changes. Every byte is read once.
+
+    Times are seconds since the epoch. A *node* is a host (`algo-1`); a *worker* is one of its
+    processes, `<rank>-<host>` (`0-algo-1`).
+    """
+
+    def __init__(self, place: str | Path | Location, *, home: Path | None = None) -> None:
+        """`place` is the job's `profiler-output`; `home` holds the embedded buckets."""
+        if not isinstance(place, Location):
+            place = locate(place, home=home or Settings.load().home)
+        self.place = place
+        self.nodes: dict[str, NodeTable] = {}
+        self.events: dict[str, dict[str, Events]] = {}
+        """By worker and phase."""
+        self.is_all = False
+        """The job has ended and nothing is left to read."""
+        self.first_time: float | None = None
+        """Of the first figure or event."""
+        self._is_ended = False
+        self._system = _Folder(place, _SYSTEM, _SYSTEM_FILE)
+        self._framework = _Folder(place, _FRAMEWORK, _TIMELINE_FILE)
+        self._timelines: dict[str, Timeline] = {}
+
+    def end(self) -> None:
+        """Nothing more will come, whether or not a marker says so: the next `advance` reads all."""
+        self._is_ended = True
+
+    def advance(self) -> bool:
+        """Take in what was written meanwhile; whether there is anything to look at."""
+        if self.is_all:
+            return False
+        # Asked first: what was there before the marker is then seen by the listing.
+        is_all = self._is_ended or any(_exists(self.place, marker) for marker in _END_MARKERS)
+        changed = self._read_system(everything=is_all) | self._read_framework(everything=is_all)
+        self.is_all = is_all
+        if changed and self.first_time is None:
+            self.first_time = min(self._firsts())
+        return changed or is_all
+
+    @property
+    def last_time(self) -> float | None:
+        """Of the newest figure or event."""
+        return max(self._lasts().values(), default=None)
+
+    @property
+    def workers(self) -> list[str]:
+        return sorted(self.events)
+
+    def columns(self, dimension: str) -> list[tuple[str, str]]:
+        """Each node with a figure of this dimension, and the figure's name: ("algo-1", "gpu0")."""
+        return [
+            (node, name)
+            for node, table in sorted(self.nodes.items())
+            for name in table.names(dimension)
+        ]
+
+    def windows(self, after: float | None, seconds: float) -> Iterator["Window"]:
+        """Stretches of equal length that are complete, from `after` (None: the beginning) on.
+
+        The last one, with all that is left, comes when the job has ended.
+        """
+        start = self.first_time if after is None else after
+        if start is None:
+            return
+        complete = self._complete_until()
+        while start + seconds <= complete:
+            yield Window(self, start, start + seconds)
+            start += seconds
+        if self.is_all:
+            # Beyond the last figure, which is then inside.
+            yield Window(self, start, np.nextafter(max(self.last_time or 0.0, start), np.inf), True)
+
+    def _complete_until(self) -> float:
+        """No node that still speaks has anything left to say about the time before this."""
+        lasts = self._lasts().values()
+        newest = max(lasts)
+        return min(last for last in lasts if last >= newest - SILENT_SECONDS)
+
+    def _lasts(self) -> dict[str, float]:
+        """By node. Steps come late, and so count only where nothing else is known."""
+        lasts = {node: float(table.times[-1]) for node, table in self.nodes.items()}
+        for worker, phases in self.events.items():
+            node = worker.partition("-")[2]
+            if node not in self.nodes:
+                ends = [float(events.ends.max()) for events in phases.values()]
+                lasts[node] = max(lasts.get(node, 0.0), *ends)
+        return lasts
+
+    def _firsts(self) -> Iterator[float]:
+        for table in self.nodes.values():
+            yield float(table.times[0])
+        for phases in self.events.values():
+            yield from (float(events.starts[0]) for events in phases.values())
+
+    def _read_system(self, *, everything: bool) -> bool:
+        changed = False
+        for _, data in self._system.new_data(everything=everything):
+            for node, figures in parse_system(data).by_node():
+                self.nodes.setdefault(node, NodeTable()).add(figures)
+                changed = True
+        for table in self.nodes.values():
+            table.settle()
+        return changed
+
+    def _read_framework(self, *, everything: bool) -> bool:
+        found: dict[tuple[str, str], list[Any]] = {}
+        for name, data in self._framework.new_data(everything=everything, is_json=True):
+            match = _TIMELINE_FILE.fullmatch(name)
+            assert match is not None
+            for phase, rows in self._timelines.setdefault(name, Timeline()).parse(data).items():
+                found.setdefault((match[1], phase), []).extend(rows)
+        for (worker, phase), rows in found.items():
+            phases = self.events.setdefault(worker, {})
+            phases[phase] = phases.get(phase, Events.none()).with_rows(rows)
+        return bool(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A stretch of time, from `start` up to `end` (not included), and all that was before it."""
+
+    profile: Profile
+    start: float
+    end: float
+    is_last: bool = False
+
+    def samples(self, node: str, dimension: str) -> Samples:
+        """A node's figures of one dimension in this stretch."""
+        table = self.profile.nodes[node]
+        return table.samples(dimension, table.row(self.start), table.row(self.end))
+
+    def latest(self, node: str, dimension: str, count: int) -> Samples:
+        """The last `count` moments up to the end of this stretch."""
+        table = self.profile.nodes[node]
+        row = table.row(self.end)
+        return table.samples(dimension, max(0, row - count), row)
+
+    def events(self, worker: str, phase: str) -> Events:
+        """Those that began in this stretch."""
+        return self.profile.events[worker][phase].between(self.start, self.end)
+
+    def events_so_far(self, worker: str, phase: str) -> Events:
+        return self.profile.events[worker][phase].between(-np.inf, self.end)
+
+
+class _Folder:
+    """The files below one folder whose names tell their hour. Remembers how far each was read."""
+
+    def __init__(self, place: Location, folder: str, pattern: re.Pattern[str]) -> None:
+        self._store = place.store
+        self._prefix = place.child(folder + "x").key[:-1]
+        self._pattern = pattern
+        self._read: dict[str, int] = {}
+
+    def new_data(self, *, everything: bool, is_json: bool = False) -> Iterator[tuple[str, bytes]]:
+        """Name and new bytes of each file that has any, up to the last whole line; of a file that
+        is one JSON value, all of it."""
+        after = "" if everything else self._look_back()
+        for entry in list(self._store.list(self._prefix, after)):
+            name = entry.key.removeprefix(self._prefix)
+            start = self._read.get(name, 0)
+            if entry.size_bytes > start and self._pattern.fullmatch(name):
+                data = self._tail(entry, start, is_json=is_json)
+                self._read[name] = start + len(data)
+                if data:
+                    yield name, data
+
+    def _tail(self, entry: Entry, start: int, *, is_json: bool) -> bytes:
+        data = self._store.get(entry.key, start)
+        if is_json and data.rstrip().endswith(b"]"):
+            return data
+        return data[: data.rfind(b"\n") + 1]
+
+    def _look_back(self) -> str:
+        """Files of other nodes may still come for the hour before the newest one."""
+        hours = sorted({name[:_HOUR_DIGITS] for name in self._read})
+        return self._prefix + hours[-2] if len(hours) > 1 else ""
+
+
+def mean_of_columns(values: Array) -> Array:
+    """The mean of each row; NaN where a row has no figure at all."""
+    present = ~np.isnan(values)
+    count = present.sum(axis=1)
+    total: Array = np.where(present, values, 0.0).sum(axis=1)
+    means: Array = np.divide(total, count, out=np.full(len(values), np.nan), where=count > 0)
+    return means
+
+
+def _exists(place: Location, name: str) -> bool:
+    try:
+        place.store.stat(place.child(name).key)
+    except ObjectNotFound:
+        return False
+    return True

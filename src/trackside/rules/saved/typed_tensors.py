@@ -1,0 +1,26 @@
+"""Tensors that a rule's default pattern means but does not match, found by what modules are.
+
+The hook knows the types of modules and writes them down as patterns of the rules' collections
+(`capture/type_patterns.py`); here they are asked for.
+"""
+
+from dataclasses import dataclass
+
+from trackside.capture.type_patterns import DEFAULT_PATTERNS
+from trackside.rules.saved.evidence import Evidence, Selection
+
+
+@dataclass(frozen=True, slots=True)
+class Meant:
+    names: tuple[str, ...]
+    note: str = ""
+    """For the finding: how they were found, where that was not by name."""
+
+
+def meant_by(evidence: Evidence, pattern: str, collection: str) -> Meant:
+    """By name; and if the pattern is the default and matches nothing, by module type."""
+    names = evidence.names(Selection(patterns=(pattern,)))
+    if names or pattern != DEFAULT_PATTERNS[collection]:
+        return Meant(names)
+    by_type = evidence.names(Selection((collection,)))
+    return Meant(by_type, f" (Found by module type: no saved name matches {pattern!r}.)")

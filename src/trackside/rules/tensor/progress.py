@@ -1,0 +1,46 @@
+"""A rule about the job itself: whether it still does anything."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from trackside.finding import Finding
+from trackside.rules.builtin import TensorRule
+from trackside.rules.parameters import parameter
+from trackside.rules.saved.evidence import Evidence
+from trackside.rules.tensor.onsets import Onsets
+
+
+@dataclass
+class StalledTrainingRule(TensorRule):
+    """The job runs and saves nothing any more.
+
+    Fires when nothing new has been saved for `threshold` seconds while the job runs. The clock
+    starts with the first tensor, or with the rule if that is later.
+    """
+
+    advice = (
+        "Look at the job's log and its processes: a data loader that waits, a collective one rank "
+        "never reached, a full disk. If steps are slow by nature, save more often or wait longer."
+    )
+
+    threshold: float = parameter(1800.0, "Seconds without anything new.", at_least=0)
+    stop_training_on_fire: bool = parameter(False, "Stop the job then.")
+    training_job_name_prefix: str | None = parameter(
+        None, "Which job to stop; not needed here, where the rule knows its job."
+    )
+    _onsets: Onsets = field(default_factory=lambda: Onsets(well_looks=1), init=False)
+    _last_step: int = field(default=0, init=False)
+
+    def look(self, evidence: Evidence) -> Iterable[Finding]:
+        if evidence.steps:
+            self._last_step = evidence.steps[-1]
+        quiet = evidence.quiet_seconds
+        if self._onsets.begins("", quiet > self.threshold and not evidence.is_all):
+            yield self.found(
+                evidence,
+                self._last_step,
+                f"Nothing has been saved for {quiet:.0f} s since step {self._last_step}, longer "
+                f"than {self.threshold:g} s.",
+                value=quiet,
+                threshold=self.threshold,
+            )

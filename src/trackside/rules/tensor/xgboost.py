@@ -1,0 +1,94 @@
+"""Rules about XGBoost models, by the names its tensors have."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from trackside.finding import Finding
+from trackside.rules.builtin import Need, TensorRule
+from trackside.rules.parameters import parameter
+from trackside.rules.saved.evidence import Evidence, Selection
+from trackside.rules.tensor.onsets import Onsets
+
+_NODES = r"trees/Node$"
+
+
+@dataclass
+class FeatureImportanceOverweight(TensorRule):
+    """A few features decide nearly everything.
+
+    Fires when the `nfeatures` most important features make up more than `threshold` of the
+    importance of all. With no more than `nfeatures` features there is nothing to say.
+    """
+
+    advice = (
+        "Check that none of these features gives the label away; otherwise limit what a tree sees "
+        "(colsample_bytree, max_depth) or regularise (lambda, alpha)."
+    )
+
+    threshold: float = parameter(0.8, "Share that is too much.", at_least=0, at_most=1)
+    nfeatures: int = parameter(3, "How many of the largest are added up.", at_least=1)
+    tensor_regex: str = parameter(".*feature_importance/weight", "Names of the importances.")
+    _onsets: Onsets = field(default_factory=Onsets, init=False)
+
+    def needs(self) -> tuple[Need, ...]:
+        return (Need("feature_importance", self.tensor_regex),)
+
+    def look(self, evidence: Evidence) -> Iterable[Finding]:
+        names = evidence.names(Selection(patterns=(self.tensor_regex,)))
+        cube = evidence.figures(evidence.scalars(names), "mean")
+        values = np.where(cube.saved, np.nan_to_num(cube.values), 0.0)
+        for step, importances in zip(cube.steps, values, strict=True):
+            order = np.argsort(importances)[::-1][: self.nfeatures]
+            total = float(importances.sum())
+            share = float(importances[order].sum()) / total if total > 0 else 0.0
+            is_telling = int(np.count_nonzero(importances)) > self.nfeatures
+            if self._onsets.begins("", is_telling and share > self.threshold):
+                features = ", ".join(cube.names[place].rpartition("/")[2] for place in order)
+                yield self.found(
+                    evidence,
+                    step,
+                    f"The features {features} make up {share:.3g} of the importance, more than "
+                    f"{self.threshold:g}.",
+                    tensor=cube.names[int(order[0])],
+                    value=share,
+                    threshold=self.threshold,
+                )
+
+
+@dataclass
+class TreeDepth(TensorRule):
+    """The trees are deep, and may know the training data by heart.
+
+    Fires when the whole part of log2(largest node number + 1) is above `depth`. That is the depth
+    of a tree whose levels are full, and at most the depth of any other.
+    """
+
+    advice = (
+        "Lower max_depth or raise min_child_weight or gamma, and compare the evaluation metric: "
+        "deeper trees are worth it only if that improves."
+    )
+
+    depth: int = parameter(4, "Depth that is still shallow enough.", at_least=0)
+    _onsets: Onsets = field(default_factory=Onsets, init=False)
+
+    def needs(self) -> tuple[Need, ...]:
+        return (Need("trees", _NODES),)
+
+    def look(self, evidence: Evidence) -> Iterable[Finding]:
+        for name in evidence.names(Selection(patterns=(_NODES,))):
+            cube = evidence.figures((name,), "max")
+            for step, largest in zip(cube.steps, cube.values[:, 0].tolist(), strict=True):
+                depth = int(math.log2(largest + 1)) if largest > 0 else 0
+                if self._onsets.begins(name, depth > self.depth):
+                    yield self.found(
+                        evidence,
+                        step,
+                        f"A tree has the node {largest:.0f}, so a depth of at least {depth}, "
+                        f"above {self.depth}.",
+                        tensor=name,
+                        value=depth,
+                        threshold=self.depth,
+                    )

@@ -1,0 +1,396 @@
+"""Actions against what they act on: journals, a mail server, a web server, a shell."""
+
+import hashlib
+import hmac
+import json
+import socket
+import ssl
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+from aiosmtpd.controller import Controller
+from aiosmtpd.smtp import AuthResult
+
+from tests.rules.conftest import MakeJob
+from trackside.finding import Finding
+from trackside.journal import Journal
+from trackside.rules.action import action_taker
+from trackside.rules.action.action_taker import ActionTaker
+from trackside.rules.watched_job import WatchedJob
+from trackside.spec import RuleConfiguration
+from trackside.status import Secondary, Status
+
+FINDING = Finding(
+    rule="ExplodingTensor",
+    configuration="Exploding",
+    message="loss is nan.",
+    advice="Lower the learning rate.",
+    step=7,
+    tensor="loss",
+    value=float("nan"),
+)
+
+
+def fire(job: WatchedJob, *actions: dict[str, Any], times: int = 1) -> list[dict[str, Any]]:
+    """Let a rule with these actions fire; what is on record when all is done."""
+    for _ in range(times):
+        taker = ActionTaker(job)
+        taker.arm(FINDING.key, armed(*actions))
+        taker.take(FINDING)
+        taker.close()
+    return lines(job)
+
+
+def armed(*actions: dict[str, Any]) -> RuleConfiguration:
+    return RuleConfiguration(name="Exploding", parameters={"action_json": json.dumps(actions)})
+
+
+def lines(job: WatchedJob) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in job.folder.rules.actions.read_bytes().splitlines()]
+
+
+def outcome(job: WatchedJob, *actions: dict[str, Any], times: int = 1) -> tuple[str, str]:
+    intended, settled = fire(job, *actions, times=times)
+    assert intended["state"] == "intended"
+    assert intended["finding"]["step"] == 7
+    return settled["state"], settled["details"]
+
+
+# Jobs
+
+
+@pytest.mark.parametrize("prefix", [None, "job-", "JOB-1"])
+def test_a_job_stops_itself_by_any_prefix_that_fits(make_job: MakeJob, prefix: str | None):
+    job = make_job()
+    told = outcome(job, {"name": "stoptraining", "training_job_prefix": prefix})
+    assert told == ("done", "job-1 is Stopping")
+    history = job.journal.read()
+    assert history.state.status is Status.STOPPING
+    assert history.message == "Rule 'Exploding' asked for it. loss is nan."
+
+
+def test_another_job_is_stopped_when_it_is_the_only_one_in_progress(make_job: MakeJob):
+    job, other, ended = make_job(), make_job("night-1"), make_job("night-2")
+    ended.journal.move(Secondary.FAILED)
+    stop = {"name": "stoptraining", "training_job_prefix": "night"}
+    assert outcome(job, stop) == ("done", "night-1 is Stopping")
+    assert other.journal.read().state.status is Status.STOPPING
+    assert job.journal.read().state.status is Status.IN_PROGRESS
+
+
+def test_of_two_jobs_that_could_be_meant_neither_is_stopped(make_job: MakeJob):
+    job, others = make_job(), [make_job("night-1"), make_job("night-2")]
+    state, details = outcome(job, {"name": "stoptraining", "training_job_prefix": "night"})
+    assert state == "failed"
+    assert "2 do: night-1, night-2" in details
+    assert {each.journal.read().state.status for each in others} == {Status.IN_PROGRESS}
+
+
+def test_the_flight_recorder_is_asked_for_by_its_file(make_job: MakeJob):
+    hook = {"S3OutputPath": "s3://bucket/debug", "HookParameters": {"ring": "20"}}
+    job = make_job(DebugHookConfig=hook)
+    assert outcome(job, {"name": "save_flight_recorder"})[0] == "done"
+    folder = job.trial_folder()
+    assert folder is not None
+    from trackside.capture.flight_recorder import TRIGGER
+
+    assert (folder / TRIGGER).exists()
+
+
+def test_a_hook_without_a_ring_has_nothing_to_write_out(make_job: MakeJob):
+    state, details = outcome(make_job(), {"name": "save_flight_recorder"})
+    assert state == "failed"
+    assert "Set `ring`" in details
+
+
+# Once
+
+
+def test_an_action_is_taken_once_however_often_the_rule_fires(make_job: MakeJob, tmp_path: Path):
+    command = f"echo $TRACKSIDE_STEP >> '{tmp_path}/fired'"
+    fire(make_job(), {"name": "command", "command": command}, times=3)
+    assert (tmp_path / "fired").read_text() == "7\n"
+
+
+def test_what_an_evaluator_died_over_is_done_by_the_next(make_job: MakeJob):
+    job = make_job()
+    fire(job, {"name": "stoptraining"})
+    actions, journal = job.folder.rules.actions, job.folder.journal
+    actions.write_bytes(actions.read_bytes().splitlines(keepends=True)[0])
+    journal.write_bytes(b"".join(journal.read_bytes().splitlines(keepends=True)[:3]))
+    assert Journal(journal).read().state.status is Status.IN_PROGRESS
+    ActionTaker(job).arm(FINDING.key, armed({"name": "stoptraining"}))
+    assert [line["state"] for line in lines(job)] == ["intended", "done"]
+    assert Journal(journal).read().state.status is Status.STOPPING
+
+
+def test_a_command_is_not_run_twice_when_nobody_knows_whether_it_ran(
+    make_job: MakeJob, tmp_path: Path
+):
+    job = make_job()
+    run = {"name": "command", "command": f"echo x >> '{tmp_path}/ran'"}
+    fire(job, run)
+    actions = job.folder.rules.actions
+    actions.write_bytes(actions.read_bytes().splitlines(keepends=True)[0])
+    assert [line["state"] for line in fire(job, run)] == ["intended", "failed"]
+    assert (tmp_path / "ran").read_text() == "x\n"
+
+
+# Commands
+
+
+def test_a_command_knows_what_was_found(make_job: MakeJob):
+    told = "$TRACKSIDE_JOB $TRACKSIDE_RULE $TRACKSIDE_TENSOR $TRACKSIDE_VALUE $TRACKSIDE_MESSAGE"
+    state, details = outcome(make_job(), {"name": "command", "command": f"echo {told}"})
+    assert (state, details) == ("done", "exit code 0: job-1 Exploding loss nan loss is nan.")
+
+
+def test_a_command_may_read_the_finding_from_its_standard_input(make_job: MakeJob):
+    _, details = outcome(make_job(), {"name": "command", "command": "cat"})
+    assert Finding.from_line(details.removeprefix("exit code 0: ").encode()).tensor == "loss"
+
+
+def test_a_command_may_call_trackside_itself(make_job: MakeJob):
+    import sys
+
+    load = f"{sys.executable} -c 'from trackside.settings import Settings; Settings.load()'"
+    assert outcome(make_job(), {"name": "command", "command": load})[0] == "done"
+
+
+def test_a_command_that_does_not_end_is_ended(
+    make_job: MakeJob, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    monkeypatch.setattr("trackside.rules.action.deliveries.COMMAND_SECONDS", 0.5)
+    hang = f"echo $$ > '{tmp_path}/pid'; sleep 60 & wait"
+    state, details = outcome(make_job(), {"name": "command", "command": hang})
+    assert (state, details) == ("failed", "ended after 0.5 s, which is all the time it has")
+
+
+def test_a_command_that_goes_wrong_is_on_record(make_job: MakeJob):
+    state, details = outcome(make_job(), {"name": "command", "command": "echo oh no; exit 3"})
+    assert (state, details) == ("failed", "exit code 3: oh no")
+
+
+# Mail
+
+
+@dataclass
+class Mailbox:
+    """What the mail server was given."""
+
+    messages: list[Any] = field(default_factory=list)
+    refusals: int = 0
+
+    async def handle_DATA(self, server: Any, session: Any, envelope: Any) -> str:
+        if self.refusals:
+            self.refusals -= 1
+            return "451 come back later"
+        self.messages.append(envelope)
+        return "250 OK"
+
+
+def accept(server: Any, session: Any, envelope: Any, mechanism: str, data: Any) -> AuthResult:
+    right = (data.login, data.password) == (b"me", b"secret")
+    return AuthResult(success=right, handled=False)
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> Path:
+    path = tmp_path / "localhost.pem"
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1"]
+        + ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"]
+        + ["-keyout", path, "-out", tmp_path / "cert.pem"],
+        check=True,
+        capture_output=True,
+    )
+    path.write_bytes(path.read_bytes() + (tmp_path / "cert.pem").read_bytes())
+    return path
+
+
+@contextmanager
+def mail_server(box: Mailbox, **options: Any) -> Iterator[dict[str, str]]:
+    """A real one; gives the settings that lead to it."""
+    with socket.socket() as probe:
+        probe.bind(("localhost", 0))
+        port = probe.getsockname()[1]
+    server = Controller(box, "localhost", port, **options)
+    server.start()
+    try:
+        yield {"TRACKSIDE_SMTP_HOST": f"localhost:{port}"}
+    finally:
+        server.stop()
+
+
+@pytest.fixture
+def mailbox() -> Iterator[tuple[Mailbox, dict[str, str]]]:
+    box = Mailbox()
+    with mail_server(box) as settings:
+        yield box, {**settings, "TRACKSIDE_SMTP_SECURITY": "none"}
+
+
+MAIL = {"name": "email", "endpoint": "me@example.com"}
+
+
+def test_mail_says_what_was_found(make_job: MakeJob, mailbox):
+    box, settings = mailbox
+    assert outcome(make_job(settings=settings), MAIL)[0] == "done"
+    [envelope] = box.messages
+    assert envelope.rcpt_tos == ["me@example.com"]
+    text = envelope.content.decode()
+    assert "Subject: job-1: Exploding fired" in text
+    assert "SMDebugRule:ExplodingTensor fired. loss is nan." in text
+    for line in ("Step: 7", "Tensor: loss", "Value: nan", "Lower the learning rate."):
+        assert line in text
+
+
+def test_mail_is_tried_again_when_the_server_asks_for_it(
+    make_job: MakeJob, mailbox, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(action_taker, "PAUSES_SECONDS", (0.01, 0.01, 0.01))
+    box, settings = mailbox
+    box.refusals = 2
+    assert outcome(make_job(settings=settings), MAIL)[0] == "done"
+    assert len(box.messages) == 1
+
+
+def test_mail_goes_by_starttls_and_login(
+    make_job: MakeJob, certificate: Path, monkeypatch: pytest.MonkeyPatch
+):
+    box = Mailbox()
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(certificate)
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    login = {"TRACKSIDE_SMTP_USER": "me", "TRACKSIDE_SMTP_PASSWORD": "secret"}
+    with mail_server(
+        box, tls_context=context, require_starttls=True, auth_required=True, authenticator=accept
+    ) as settings:
+        assert outcome(make_job(settings={**settings, **login}), MAIL)[0] == "done"
+        guess = {**settings, **login, "TRACKSIDE_SMTP_PASSWORD": "guess"}
+        wrong = make_job("job-2", settings=guess)
+        state, details = outcome(wrong, MAIL)
+    assert len(box.messages) == 1
+    assert state == "failed"
+    assert "535" in details
+    assert "guess" not in wrong.folder.rules.actions.read_text()
+
+
+def test_mail_without_a_server_says_which_setting_is_missing(make_job: MakeJob):
+    state, details = outcome(make_job(), MAIL)
+    assert state == "failed"
+    assert "TRACKSIDE_SMTP_HOST" in details
+
+
+# Webhook
+
+
+class Hooks(HTTPServer):
+    """Answers with the next of `answers`, then with 200."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Receiver)
+        self.answers: list[int] = []
+        self.calls: list[tuple[dict[str, str], bytes]] = []
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}/hook"
+
+
+class Receiver(BaseHTTPRequestHandler):
+    server: Hooks
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.calls.append((dict(self.headers), body))
+        status = self.server.answers.pop(0) if self.server.answers else 200
+        self.send_response(status)
+        if status == 302:
+            self.send_header("Location", self.server.url)
+        self.end_headers()
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def hooks() -> Iterator[Hooks]:
+    server = Hooks()
+    thread = Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+SMS = {"name": "sms", "endpoint": "+4915112345678"}
+
+
+def test_a_text_message_goes_to_the_webhook_signed(make_job: MakeJob, hooks: Hooks):
+    settings = {"TRACKSIDE_WEBHOOK_URL": hooks.url, "TRACKSIDE_WEBHOOK_SECRET": "hush"}
+    assert outcome(make_job(settings=settings), SMS) == ("done", "answered 200")
+    [(headers, body)] = hooks.calls
+    told = json.loads(body)
+    assert told["action"] == SMS
+    assert told["job"] == "job-1"
+    assert (told["finding"]["tensor"], told["finding"]["value"]) == ("loss", "nan")
+    moment = headers["X-Trackside-Timestamp"]
+    assert abs(int(moment) - time.time()) < 60
+    signed = hmac.new(b"hush", moment.encode() + b"." + body, hashlib.sha256).hexdigest()
+    assert headers["X-Trackside-Signature"] == f"sha256={signed}"
+
+
+def test_a_webhook_s_own_address_comes_first(make_job: MakeJob, hooks: Hooks):
+    job = make_job(settings={"TRACKSIDE_WEBHOOK_URL": "http://127.0.0.1:1/nobody"})
+    assert outcome(job, {"name": "webhook", "url": hooks.url}) == ("done", "answered 200")
+    assert len(hooks.calls) == 1
+
+
+def test_a_webhook_that_fails_is_called_again_as_the_same_delivery(
+    make_job: MakeJob, hooks: Hooks, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(action_taker, "PAUSES_SECONDS", (0.01, 0.01, 0.01))
+    hooks.answers = [503, 429]
+    job = make_job(settings={"TRACKSIDE_WEBHOOK_URL": hooks.url})
+    assert outcome(job, SMS) == ("done", "answered 200")
+    assert len(hooks.calls) == 3
+    assert len({headers["X-Trackside-Delivery"] for headers, _ in hooks.calls}) == 1
+    assert "X-Trackside-Signature" not in hooks.calls[0][0]
+
+
+@pytest.mark.parametrize("answer", [403, 302])
+def test_a_webhook_that_refuses_is_left_alone(make_job: MakeJob, hooks: Hooks, answer: int):
+    hooks.answers = [answer]
+    job = make_job(settings={"TRACKSIDE_WEBHOOK_URL": hooks.url})
+    state, details = outcome(job, SMS)
+    assert state == "failed"
+    assert f"answered {answer}" in details
+    assert len(hooks.calls) == 1
+
+
+def test_a_webhook_that_never_answers_is_given_up_and_holds_up_nobody(
+    make_job: MakeJob, hooks: Hooks, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(action_taker, "PAUSES_SECONDS", (0.01, 0.01))
+    hooks.answers = [500] * 10
+    job = make_job(settings={"TRACKSIDE_WEBHOOK_URL": hooks.url})
+    taker = ActionTaker(job)
+    taker.arm(FINDING.key, armed(SMS, {"name": "stoptraining"}))
+    taker.take(FINDING)
+    # On the spot, whatever the webhook does.
+    assert job.journal.read().state.status is Status.STOPPING
+    taker.close()
+    assert {line["action"]: line["state"] for line in lines(job)} == {
+        "stoptraining": "done",
+        "sms +4915112345678": "failed",
+    }
+    assert len(hooks.calls) == 3

@@ -1,0 +1,202 @@
+"""Each rule on vitals fires on its own mistake and on no other, and on nothing that is healthy."""
+
+from typing import Any
+
+import pytest
+
+from tests.rules.checkup.course import MODEL, STEPS, course, flat, found
+from tests.rules.recording import judge
+from trackside.rules.checkup.checkup import PARTS, Checkup
+from trackside.rules.checkup.diagnosis import diagnose
+
+
+def model(**changes: Any) -> dict[str, Any]:
+    return {**MODEL, **changes}
+
+
+def parameters(**changes: dict[str, Any]) -> list[dict[str, Any]]:
+    """Those of the ordinary model; `a` and `b` change one of them each."""
+    first, second = MODEL["parameters"]
+    return [{**first, **changes.get("a", {})}, {**second, **changes.get("b", {})}]
+
+
+def optimizer(**group: Any) -> list[dict[str, Any]]:
+    return [{"index": 0, "type": "SGD", "num_steps": STEPS, "groups": [{"lr": 0.1, **group}]}]
+
+
+def loss_facts(function: str, **changes: Any) -> list[dict[str, Any]]:
+    return [{"name": function, "function": function, "shapes": [[32, 1], [32, 1]], **changes}]
+
+
+def still(name: str, step: int) -> tuple[float, float, float]:
+    return 9.0, 0.2, -0.2
+
+
+def moving(name: str, step: int) -> tuple[float, float, float]:
+    return 9.0 + 0.01 * step, 0.2 + 0.001 * step, -0.2
+
+
+WRONG: dict[str, dict[str, Any]] = {
+    "OptimizerNotStepping": {"anatomy": model(optimizers=[]), "loss": flat, "weights": still},
+    "OptimizerOfAnotherModel": {
+        "anatomy": model(parameters=parameters(a={"optimizer": None}, b={"optimizer": None})),
+        "loss": flat,
+        "weights": still,
+    },
+    "ParametersNotOptimized": {
+        "anatomy": model(parameters=parameters(a={"optimizer": None})),
+        "weights": lambda name, step: (still if name == "a.weight" else moving)(name, step),
+    },
+    "GradientMissing": {
+        "anatomy": model(parameters=parameters(a={"ever_had_gradient": False})),
+        "vitals": {"gradient_missing": 1},
+    },
+    "ForgottenZeroGrad": {"vitals": {"leftover_gradients": lambda step: step > 0}},
+    "OptimizerSettings": {"anatomy": model(optimizers=optimizer(betas=[0.999, 0.9]))},
+    "LearningRateZero": {"vitals": {"learning_rate/0": 0, "update_ratio": 0}, "loss": flat},
+    "LearningRateTooHigh": {
+        "vitals": {"update_ratio": 0.6},
+        "loss": lambda step: 2.3 if step < 3 else 30.0 + step % 7,
+    },
+    "LearningRateTooLow": {"vitals": {"update_ratio": 1e-6}, "loss": flat},
+    "GradientClippedAway": {"vitals": {"update_ratio": 1e-6, "gradient_norm": 1e-5}, "loss": flat},
+    "WeightDecayTooStrong": {
+        "anatomy": model(optimizers=optimizer(weight_decay=1.0)),
+        "weights": lambda name, step: (9 * 0.98**step, 0.2, -0.2),
+    },
+    "LossInputAlreadySoftmax": {
+        "vitals": {"loss_input/min": 0.01, "loss_input/max": 0.9, "loss_input/row_sum_error": 1e-7}
+    },
+    "LossInputNotLogProbabilities": {
+        "anatomy": model(losses=loss_facts("nll_loss", num_classes=10))
+    },
+    "LossShapeMismatch": {
+        "anatomy": model(losses=loss_facts("mse_loss", shapes=[[32, 1], [32]], broadcasts=True))
+    },
+    "OutputRangeTooNarrow": {
+        "anatomy": model(losses=loss_facts("mse_loss")),
+        "vitals": {
+            "loss_input/min": 0.3,
+            "loss_input/max": 0.999,
+            "target/min": 20.0,
+            "target/max": 300.0,
+        },
+    },
+    "InputNotFinite": {"vitals": {"input/mean": lambda step: float("nan") if step == 7 else 0.0}},
+    "ConstantInput": {"vitals": {"input/std": 0.0, "input/mean": 0.0}},
+    "UnnormalizedInput": {
+        "vitals": {"input/mean": 33.0, "input/std": 78.0, "input/max": 255, "activation/a/std": 50}
+    },
+    "SameBatch": {"vitals": {"input/fingerprint": 7}},
+    "ConstantLabels": {"vitals": {"labels/min": 3, "labels/max": 3, "labels/num_classes_seen": 1}},
+    "UnshuffledLabels": {
+        "vitals": {
+            "labels/min": lambda step: step // 30,
+            "labels/max": lambda step: step // 30,
+            "labels/num_classes_seen": 1,
+            "labels/largest_share": 1.0,
+        }
+    },
+    "OneClassPredicted": {
+        "vitals": {"labels/largest_share": 0.95, "predictions/largest_share": 1.0}
+    },
+    "EvaluationInputDiffers": {"evaluation": {"input/mean": 5.0, "input/std": 6.0}},
+    "SlowDataLoading": {
+        "anatomy": model(
+            loaders=[{"num_samples": 999, "batch_size": 32, "num_batches": 300, "wait_seconds": 30}]
+        ),
+        "vitals": {"step_seconds": 0.11},
+    },
+    "TrainingInEvaluationMode": {
+        "anatomy": model(
+            holds_dropout=True,
+            backwards=[{"training": True, "count": 50}, {"training": False, "count": 250}],
+        )
+    },
+    "EvaluationInTrainingMode": {
+        "anatomy": model(
+            holds_dropout=True,
+            forwards=[*MODEL["forwards"], {"training": True, "grad": False, "count": 40}],
+        )
+    },
+    "BatchNormOfOneSample": {
+        "anatomy": model(modules=[{"name": "norm", "type": "BatchNorm2d"}], holds_batch_norm=True),
+        "vitals": {"batch_size": 1},
+    },
+    "SymmetricWeights": {"weights": lambda name, step: (9.0 + step, 0.1 + step, 0.1)},
+    "WeightsTooLarge": {
+        "vitals": {"activation/b/std": 60.0},
+        "weights": lambda name, step: (16.0 + step, 3.0, -3.0),
+    },
+    "DeadLayer": {"vitals": {"activation/relu/dead_share": lambda step: step > 100}},
+    "SaturatedLayer": {"vitals": {"activation/relu/saturated_share": 0.95}},
+    "FadingGradient": {
+        "anatomy": model(
+            parameters=[{**parameters()[0], "name": f"Net_{n}.weight"} for n in "abc"]
+        ),
+        "loss": flat,
+        "weights": moving,
+        "gradients": lambda name, step: (10.0 ** (3 * ord(name[0]) - 300), 1e-9),
+    },
+    "ExplodingGradient": {
+        "vitals": {"gradient_norm": 1e6},
+        "weights": moving,
+        "loss": lambda step: 2.3 if step < 2 else float("nan"),
+    },
+    "LossNotFinite": {"loss": lambda step: 0.3 if step < 50 else float("nan")},
+    "LossRising": {"loss": lambda step: 2.3 + 0.1 * step},
+    "Overfitting": {"evaluation_loss": lambda step: 1.0 + abs(step - 60) / 50},
+    "NothingLearnt": {"loss": flat},
+}
+
+
+@pytest.mark.parametrize("part", PARTS, ids=lambda part: part.name())
+def test_a_rule_is_silent_on_an_ordinary_training(part, tmp_path):
+    assert (
+        found(part(), tmp_path, weights=moving, evaluation={"input/mean": 0.0, "input/std": 1.1})
+        == []
+    )
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_mistake_is_found_and_is_the_first_cause_that_is_named(name, tmp_path):
+    trial = course(tmp_path, **WRONG[name])
+    part = next(part for part in PARTS if part.name() == name)
+    assert [each.rule for each in judge(part(), trial)][:1] == [name]
+    diagnosed = diagnose(judge(Checkup(), trial))
+    assert diagnosed[0].cause == name, [each.cause for each in diagnosed]
+
+
+def test_every_rule_has_a_mistake_to_find():
+    assert set(WRONG) == {part.name() for part in PARTS}
+
+
+def test_frozen_parameters_and_those_of_a_head_not_in_use_are_left_alone(tmp_path):
+    frozen = parameters(a={"optimizer": None, "requires_grad": False, "ever_had_gradient": False})
+    assert found(Checkup(), tmp_path / "frozen", anatomy=model(parameters=frozen)) == []
+    idle = parameters(b={"ever_had_gradient": False})
+    vitals = {"gradient_missing": 1, "activation/b/std": None}
+    told = found(Checkup(), tmp_path / "idle", anatomy=model(parameters=idle), vitals=vitals)
+    assert told == []
+
+
+def test_a_rate_that_warms_up_from_zero_and_ends_at_zero_is_healthy(tmp_path):
+    def rate(step: int) -> float:
+        return step / 100 if step < 100 else (STEPS - 1 - step) / 200
+
+    assert found(Checkup(), tmp_path, vitals={"learning_rate/0": rate}) == []
+
+
+def test_a_loss_that_lingers_is_not_judged_before_the_end(tmp_path):
+    """Read as it grows: at step 200 it is at chance, and at the end it has fallen."""
+    trial = course(tmp_path, loss=lambda step: flat(step) if step < 200 else 0.2)
+    assert judge(Checkup(), trial) == []
+
+
+def test_what_is_seen_after_the_loss_became_nan_says_nothing_of_its_cause(tmp_path):
+    trial = course(
+        tmp_path,
+        loss=lambda step: 0.3 if step < 50 else float("nan"),
+        vitals={"activation/relu/dead_share": lambda step: step >= 50},
+    )
+    assert [each.rule for each in judge(Checkup(), trial)] == ["LossNotFinite"]

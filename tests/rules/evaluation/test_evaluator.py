@@ -1,0 +1,345 @@
+"""The evaluator on a job's folder, without the job: what it does is in its files."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from tests.rules.conftest import MakeJob
+from tests.rules.profiling import Profiling
+from tests.rules.recording import Recording
+from tests.waiting import until
+from trackside import hosts, rule_evaluator
+from trackside.amended import Update, note_stopped_rule, note_update
+from trackside.capture.writer import WriterLimits
+from trackside.finding import Finding, read_findings
+from trackside.hosts import HostRecord, Phase
+from trackside.layout import RulesFolder
+from trackside.rule_status import Evaluation, RuleStatus, read_evaluations, write_evaluations
+from trackside.rules import catalog
+from trackside.rules.action.action_taker import ActionTaker
+from trackside.rules.builtin import TensorRule
+from trackside.rules.evaluation.evaluator import Evaluator
+from trackside.rules.evaluation.published import Publisher
+from trackside.rules.saved.evidence import Evidence
+from trackside.rules.watched_job import WatchedJob
+from trackside.spec import RuleConfiguration
+from trackside.status import Secondary
+
+VANISHING = {
+    "RuleConfigurationName": "Vanishing",
+    "RuleParameters": {"rule_to_invoke": "VanishingGradient"},
+}
+
+
+def recording(job: WatchedJob, *steps: float) -> Recording:
+    """A trial in the job's folder, with one gradient of this size at each step."""
+    folder = job.trial_folder()
+    assert folder is not None
+    made = Recording(folder, limits=WriterLimits(age_seconds=0.01))
+    for number, size in enumerate(steps):
+        made.step(number, {"gradient/a": [size]})
+    return made
+
+
+def end(job: WatchedJob) -> None:
+    """The script is over, as its supervisor would say it."""
+    hosts.write(job.folder.host("algo-1", 1).record, HostRecord(phase=Phase.ENDED))
+    job.journal.move(Secondary.UPLOADING)
+
+
+def evaluate(job: WatchedJob) -> list[Evaluation]:
+    evaluator = Evaluator(job, ActionTaker(job))
+    evaluator.run()
+    evaluator.close()
+    return read_evaluations(job.folder.rules.statuses)
+
+
+@dataclass
+class Broken(TensorRule):
+    """Does not work."""
+
+    def look(self, evidence: Evidence) -> Iterator[Finding]:
+        raise ZeroDivisionError("as ever")
+
+
+def test_a_defect_in_a_rule_is_that_rule_s_error(
+    make_job: MakeJob, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setitem(catalog.TENSOR_RULES, "Broken", Broken)
+    broken = {"RuleConfigurationName": "B", "RuleParameters": {"rule_to_invoke": "Broken"}}
+    job = make_job(DebugRuleConfigurations=[broken, VANISHING])
+    recording(job, 1.0, 1e-9).end()
+    end(job)
+    wrong, right = evaluate(job)
+    assert wrong.status is RuleStatus.ERROR
+    assert wrong.details.startswith("InternalServerError: ZeroDivisionError: as ever\n")
+    assert 'raise ZeroDivisionError("as ever")' in wrong.details
+    assert right.status is RuleStatus.ISSUES_FOUND
+
+
+def test_a_profile_that_no_rule_looks_at_is_not_read(make_job: MakeJob):
+    profiler = {"S3OutputPath": "s3://bucket/profile"}
+    job = make_job(DebugRuleConfigurations=[VANISHING], ProfilerConfig=profiler)
+    recording(job, 1.0, 1.0).end()
+    end(job)
+    [told] = evaluate(job)
+    assert (told.status, told.last_step) == (RuleStatus.NO_ISSUES_FOUND, 1)
+
+
+def test_a_trial_without_a_single_tensor_is_no_data(make_job: MakeJob):
+    job = make_job(DebugRuleConfigurations=[VANISHING])
+    recording(job).end()
+    end(job)
+    [told] = evaluate(job)
+    assert told.status is RuleStatus.ERROR
+    assert told.details.startswith("ClientError: No debugging data was saved")
+
+
+def test_an_ended_rule_is_not_evaluated_again(make_job: MakeJob):
+    job = make_job(DebugRuleConfigurations=[VANISHING])
+    recording(job, 1e-9).end()
+    end(job)
+    told = [
+        replace(each, status=RuleStatus.ERROR, details="it hung", is_over=True)
+        for each in rule_evaluator.first_evaluations(job.spec, 1.0)
+    ]
+    write_evaluations(job.folder.rules.statuses, told)
+    assert evaluate(job) == told
+    assert read_findings(job.folder.rules.findings) == []
+
+
+def test_rules_of_both_kinds_may_have_one_name(make_job: MakeJob):
+    tensors = {"rule_to_invoke": "VanishingGradient", "action_json": '[{"name": "stoptraining"}]'}
+    figures = {"rule_to_invoke": "MaxInitializationTime", "threshold": "0"}
+    job = make_job(
+        DebugRuleConfigurations=[{"RuleConfigurationName": "Same", "RuleParameters": tensors}],
+        ProfilerRuleConfigurations=[{"RuleConfigurationName": "Same", "RuleParameters": figures}],
+        ProfilerConfig={"S3OutputPath": "s3://bucket/profile"},
+    )
+    recording(job, 1.0, 1.0).end()
+    place = job.profile()
+    assert place is not None
+    assert place.local is not None
+    Profiling(place.local).samples({"cpu": [[10.0]] * 240})
+    end(job)
+    healthy, slow = evaluate(job)
+    assert (healthy.status, healthy.num_findings) == (RuleStatus.NO_ISSUES_FOUND, 0)
+    assert (slow.status, slow.num_findings) == (RuleStatus.ISSUES_FOUND, 1)
+    assert not job.was_stopped
+    assert not job.folder.rules.actions.exists()
+
+
+def test_a_rule_may_leave_files(make_job: MakeJob, monkeypatch: pytest.MonkeyPatch):
+    @dataclass
+    class Report(TensorRule):
+        """Finds nothing."""
+
+        def look(self, evidence: Evidence) -> Iterator[Finding]:
+            return iter(())
+
+        def files(self, evidence: Evidence) -> dict[str, bytes]:
+            return {"pages/report.html": str(evidence.trial.steps()).encode()}
+
+    monkeypatch.setitem(catalog.TENSOR_RULES, "Report", Report)
+    rule = {"RuleConfigurationName": "My / report", "RuleParameters": {"rule_to_invoke": "Report"}}
+    job = make_job(DebugRuleConfigurations=[rule])
+    recording(job, 1.0, 1.0).end()
+    end(job)
+    evaluate(job)
+    path = job.folder.rules.output("My / report") / "pages/report.html"
+    assert path.read_text() == "[0, 1]"
+    publisher = Publisher(job)
+    publisher.start()
+    publisher.close(10)
+    stored = job.settings.layout.buckets / "bucket/out/job-1/rule-output/My-report"
+    assert (stored / "pages/report.html").read_text() == "[0, 1]"
+
+
+class running:
+    """The process itself, as a supervisor starts it."""
+
+    def __init__(self, job: WatchedJob) -> None:
+        nonce = rule_evaluator.intend(job.folder.rules)
+        assert nonce is not None
+        self._command = rule_evaluator.command(job.folder, nonce)
+        self._environment = {**os.environ, "TRACKSIDE_HOME": str(job.settings.home)}
+        self._log = job.folder.rules.log
+
+    def __enter__(self) -> subprocess.Popen[bytes]:
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(self._command, env=self._environment, stderr=log)
+        return self._process
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.wait()
+
+
+def has_looked(rules: RulesFolder, step: int) -> bool:
+    return any(each.last_step == step for each in read_evaluations(rules.statuses))
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads /proc")
+def test_with_nothing_to_read_it_hardly_uses_the_machine(make_job: MakeJob):
+    job = make_job(DebugRuleConfigurations=[VANISHING])
+    made = recording(job, 1.0, 1.0, 1.0)
+    with running(job) as process:
+        until(lambda: has_looked(job.folder.rules, 2))
+        before = cpu_seconds(process.pid)
+        time.sleep(5)
+        used = cpu_seconds(process.pid) - before
+        assert process.poll() is None
+    made.end()
+    assert used <= 0.05, f"{used / 5:.1%} of a core"
+
+
+def cpu_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def test_of_two_evaluators_the_later_one_leaves(make_job: MakeJob):
+    job = make_job(DebugRuleConfigurations=[VANISHING])
+    rules = job.folder.rules
+    with running(job) as first:
+        until(lambda: rule_evaluator.is_alive(rules))
+        with running(job) as second:
+            assert second.wait(20) == 0
+        assert first.poll() is None
+        assert rule_evaluator.is_alive(rules)
+        assert "already has an evaluator" in rules.log.read_text()
+        recording(job, 1.0, 1e-9).end()
+        end(job)
+        assert first.wait(20) == 0
+    assert rule_evaluator.is_done(rules, job.spec)
+    assert len(read_findings(rules.findings)) == 1
+
+
+def test_one_that_keeps_dying_is_given_up_with_a_reason(make_job: MakeJob):
+    job = make_job(DebugRuleConfigurations=[VANISHING])
+    rules = job.folder.rules
+    nonces = [rule_evaluator.intend(rules) for _ in range(rule_evaluator.MAX_STARTS)]
+    assert len(set(nonces)) == rule_evaluator.MAX_STARTS
+    assert rule_evaluator.intend(rules) is None
+    rule_evaluator.give_up(rules, job.spec)
+    [told] = read_evaluations(rules.statuses)
+    assert told.status is RuleStatus.ERROR
+    assert told.details.startswith("InternalServerError: the evaluator died 6 times; its log is ")
+    assert rule_evaluator.is_done(rules, job.spec)
+
+
+HANGING = """
+import sys, time
+from dataclasses import dataclass
+from trackside.rules import __main__ as evaluator, catalog
+from trackside.rules.builtin import TensorRule
+
+@dataclass
+class Hanging(TensorRule):
+    def look(self, evidence):
+        time.sleep(60)
+
+catalog.TENSOR_RULES["Hanging"] = Hanging
+evaluator.HANG_SECONDS = 1.0
+sys.exit(evaluator.main(sys.argv[1:]))
+"""
+
+
+def test_a_rule_that_hangs_the_evaluator_is_found_out_and_ends_alone(make_job: MakeJob):
+    hanging = {"RuleConfigurationName": "H", "RuleParameters": {"rule_to_invoke": "Hanging"}}
+    job = make_job(DebugRuleConfigurations=[hanging, VANISHING])
+    recording(job, 1.0, 1e-9).end()
+    end(job)
+    codes = []
+    for _ in range(3):
+        code = subprocess.run(
+            [sys.executable, "-c", HANGING, str(job.folder.root), "a-nonce"],
+            env={**os.environ, "TRACKSIDE_HOME": str(job.settings.home)},
+            stderr=subprocess.PIPE,
+            timeout=40,
+        )
+        codes.append(code.returncode)
+    # Not always 1: reading the stack of a thread that runs may itself bring the process down.
+    assert [code != 0 for code in codes] == [True, True, False]
+    wrong, right = read_evaluations(job.folder.rules.statuses)
+    assert wrong.status is RuleStatus.ERROR
+    assert wrong.details.startswith("InternalServerError: evaluators die of it")
+    assert right.status is RuleStatus.ISSUES_FOUND
+
+
+def test_it_runs_with_less_right_to_the_machine_than_training(make_job: MakeJob):
+    job = make_job(DebugRuleConfigurations=[VANISHING])
+    with running(job) as process:
+        until(lambda: job.folder.rules.statuses.exists())
+        assert os.getpriority(os.PRIO_PROCESS, process.pid) == 10
+
+
+CPU = {
+    "RuleConfigurationName": "Cpu",
+    "RuleParameters": {"rule_to_invoke": "CPUBottleneck"},
+}
+
+
+def told_about(job: WatchedJob) -> dict[str, RuleStatus]:
+    return {each.configuration: each.status for each in read_evaluations(job.folder.rules.statuses)}
+
+
+def test_a_rule_that_is_stopped_ends_and_the_others_go_on(make_job: MakeJob):
+    other = {**VANISHING, "RuleConfigurationName": "Other"}
+    job = make_job(DebugRuleConfigurations=[VANISHING, other])
+    with running(job) as process:
+        made = recording(job, 1.0, 1.0)
+        until(lambda: has_looked(job.folder.rules, 1))
+        note_stopped_rule(job.journal, (False, "Other"))
+        until(lambda: told_about(job).get("Other") is RuleStatus.STOPPED)
+        made.step(2, {"gradient/a": [1e-9]})
+        made.end()
+        end(job)
+        assert process.wait(20) == 0
+    stopped = {"Vanishing": RuleStatus.ISSUES_FOUND, "Other": RuleStatus.STOPPED}
+    assert told_about(job) == stopped
+
+
+def test_a_stopped_rule_s_finding_stands(make_job: MakeJob):
+    job = make_job(DebugRuleConfigurations=[VANISHING])
+    with running(job) as process:
+        made = recording(job, 1e-9, 1e-9)
+        until(lambda: told_about(job).get("Vanishing") is RuleStatus.ISSUES_FOUND)
+        note_stopped_rule(job.journal, (False, "Vanishing"))
+        assert process.wait(20) == 0
+        made.end()
+    assert told_about(job) == {"Vanishing": RuleStatus.ISSUES_FOUND}
+    assert rule_evaluator.is_done(job.folder.rules, job.spec)
+
+
+def test_a_rule_that_comes_later_reads_from_the_beginning(make_job: MakeJob):
+    job = make_job(DebugRuleConfigurations=[VANISHING])
+    with running(job) as process:
+        made = recording(job, 1.0, 1.0)
+        until(lambda: has_looked(job.folder.rules, 1))
+        late = RuleConfiguration(name="Cpu", parameters={"rule_to_invoke": "CPUBottleneck"})
+        where = {"S3OutputPath": "s3://bucket/profile"}
+        note_update(job.journal, Update(profiler=where, rules=[late]))
+        folder = job.folder.host("algo-1", 1).inside("/opt/ml/output/profiler")
+        Profiling(folder).samples({"cpu": [[10.0]] * 20})
+        until(lambda: "Cpu" in told_about(job))
+        made.end()
+        end(job)
+        assert process.wait(20) == 0
+    assert told_about(job)["Vanishing"] is RuleStatus.NO_ISSUES_FOUND
+    assert told_about(job)["Cpu"] is RuleStatus.NO_ISSUES_FOUND
+
+
+def test_a_profiler_that_is_switched_off_ends_its_rules(make_job: MakeJob):
+    job = make_job(ProfilerConfig={}, ProfilerRuleConfigurations=[CPU])
+    with running(job) as process:
+        until(lambda: rule_evaluator.is_alive(job.folder.rules))
+        note_update(job.journal, Update(profiler={"DisableProfiler": True}))
+        assert process.wait(20) == 0
+    assert told_about(job) == {"Cpu": RuleStatus.STOPPED}

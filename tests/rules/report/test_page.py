@@ -1,0 +1,298 @@
+"""The page: whole, harmless whatever texts are in it, and of bounded size."""
+
+import base64
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests import browser
+from tests.rules.profiling import START, Profiling
+from tests.rules.recording import Recording
+from trackside.curves.event_file import EventFile
+from trackside.curves.event_reader import Curves, read
+from trackside.finding import Finding
+from trackside.rule_status import Evaluation, RuleStatus
+from trackside.rules.profiler.profiler_report import ProfilerReport
+from trackside.rules.report.charts import Axis, Line, line_chart, short
+from trackside.rules.report.facts import Head, Material
+from trackside.rules.report.heatmaps import NOT_FINITE, ZERO, heat_map, heat_map_card
+from trackside.rules.report.markup import Html, document, element
+from trackside.rules.report.page import report_page
+from trackside.rules.saved.profile import Profile
+
+HOSTILE = "\"'></script></title><script>alert(1)</script><img src=x onerror=alert(2)>&lt;\x1b[31m"
+
+
+class Parsed(HTMLParser):
+    """Elements with their attributes, and all text outside of scripts and styles."""
+
+    def __init__(self, page: bytes) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self._inside = ""
+        self.feed(page.decode())
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+        self._inside = tag
+
+    def handle_data(self, data):
+        if self._inside not in ("script", "style"):
+            self.text += data
+
+    def of(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.elements if name == tag]
+
+
+def make_trial(folder: Path, names: list[str], num_steps: int = 12) -> Any:
+    recording = Recording(folder)
+    for step in range(num_steps):
+        recording.step(step, {name: [0.1 * (step + 1), -0.2] for name in names})
+    return recording.end()
+
+
+def make_curves(folder: Path, **values: list[float]) -> Curves:
+    for run in ("", "system/algo-1"):
+        file = EventFile(folder / run)
+        for tag, series in values.items():
+            for step, value in enumerate(series):
+                file.add((tag if not run else "cpu/total_percent", value, step, 1.7e9 + step))
+        file.close()
+    return read(folder)
+
+
+def make_profile(folder: Path) -> tuple[Profile, ProfilerReport]:
+    profiling = Profiling(folder)
+    profiling.samples({"cpu": [[20, 30]] * 240})
+    profiling.steps([0.5 if step % 18 == 7 else 0.1 for step in range(200)], start=START + 5)
+    profile, rule = profiling.end(), ProfilerReport()
+    profile.advance()
+    list(rule.look(profile))
+    return profile, rule
+
+
+@pytest.fixture
+def hostile(tmp_path):
+    """Everything a user, a script or a job can name, named with malice."""
+    profile, rule = make_profile(tmp_path / "profile")
+    finding = Finding(
+        rule=HOSTILE,
+        message=HOSTILE,
+        advice=HOSTILE,
+        step=3,
+        mode=HOSTILE,
+        worker=HOSTILE,
+        tensor=HOSTILE,
+        value=float("nan"),
+        threshold=1.0,
+    )
+    name = "gradient/" + HOSTILE.replace("\x1b", "")
+    return Material(
+        Head(
+            HOSTILE,
+            HOSTILE,
+            [(HOSTILE, HOSTILE)],
+            [(HOSTILE, 3.0)],
+            failure=HOSTILE,
+            hyperparameters={HOSTILE: HOSTILE},
+        ),
+        findings=[finding, finding, *rule.found],
+        evaluations=[Evaluation(configuration=HOSTILE, rule=HOSTILE, details=HOSTILE)],
+        curves=make_curves(tmp_path / "curves", **{HOSTILE: [1.0, 2.0]}),
+        trial=make_trial(tmp_path / "trial", [name, "gradient/line\nbreak"]),
+        profile=profile,
+        profiler_rules=rule.rules,
+        gaps=[HOSTILE],
+        made=HOSTILE,
+    )
+
+
+def test_no_text_of_a_user_becomes_markup(hostile):
+    parsed = Parsed(report_page(hostile))
+    assert len(parsed.of("script")) == 1
+    assert parsed.of("img") == []
+    handlers = [key for _, attributes in parsed.elements for key in attributes if key[:2] == "on"]
+    assert handlers == []
+    links = [attributes["href"] for attributes in parsed.of("a")]
+    assert all(link and link.startswith("#") for link in links)
+    assert "<script>alert(1)</script>" in parsed.text
+    assert "\x1b" not in parsed.text
+
+
+def test_the_page_loads_nothing(hostile):
+    page = report_page(hostile)
+    parsed = Parsed(page)
+    assert not [key for _, each in parsed.elements for key in each if key in ("src", "srcset")]
+    assert parsed.of("link") == parsed.of("iframe") == []
+    [policy] = [each for each in parsed.of("meta") if "http-equiv" in each]
+    assert (policy["content"] or "").startswith("default-src 'none'")
+    assert b"url(" not in page
+    assert b"@import" not in page
+
+
+def test_a_browser_draws_it_without_complaint_and_runs_no_other_script(hostile, tmp_path):
+    path = tmp_path / "it's a #page.html"
+    path.write_bytes(report_page(hostile))
+    shown = browser.show(path, tmp_path / "browser")
+    assert shown.complaints == []
+    assert shown.is_drawn
+    assert "<img" not in shown.dom
+
+
+def test_the_browser_refuses_a_script_that_is_not_the_page_s_own(tmp_path):
+    injected = Html("<script>document.title = 'taken'</script>")
+    path = tmp_path / "page.html"
+    path.write_bytes(document("mine", injected, style="", script="document.body.id = 'ran'"))
+    shown = browser.show(path, tmp_path / "browser")
+    assert "<title>mine</title>" in shown.dom
+    assert 'id="ran"' in shown.dom
+    assert any("Content Security Policy" in each for each in shown.complaints)
+
+
+def test_findings_are_grouped_and_what_began_first_comes_first():
+    found = [
+        Finding(rule="Later", message="b", step=20, tensor="t", value=2.0, threshold=1.0),
+        Finding(rule="Machine", message="c", worker="algo-1"),
+        Finding(rule="First", message="a", step=10, tensor="deep.weight", value=1e-9),
+        Finding(rule="Later", message="b2", step=15, tensor="u"),
+    ]
+    text = Parsed(report_page(Material(Head("job", "Completed"), findings=found))).text
+    places = [text.index(each) for each in ("First1 finding", "Later2 findings", "Machine1")]
+    assert places == sorted(places)
+    assert "from step 15 on" in text
+    assert "deep.weight" in text
+    assert "value 1.0e-09" in text
+
+
+def test_a_job_with_nothing_captured_still_has_a_page():
+    head = Head("bare", "Failed", failure="exit code 1", phases=[("Training", 3.0)])
+    parsed = Parsed(report_page(Material(head, gaps=["No curves. Write some."])))
+    assert "No rule watched this job" in parsed.text
+    assert "exit code 1" in parsed.text
+    assert "No curves. Write some." in parsed.text
+    anchors = {attributes["href"] for attributes in parsed.of("a")}
+    assert anchors == {"#findings", "#gaps"}
+
+
+def test_rules_are_listed_with_their_statuses(tmp_path):
+    evaluations = [
+        Evaluation(configuration="mine", rule="Overfit", status=RuleStatus.ISSUES_FOUND),
+        Evaluation(configuration="DeadRelu", rule="DeadRelu", status=RuleStatus.NO_ISSUES_FOUND),
+    ]
+    profile, rule = make_profile(tmp_path)
+    material = Material(
+        Head("job", "Completed"),
+        evaluations=evaluations,
+        profile=profile,
+        profiler_rules=rule.rules,
+    )
+    text = Parsed(report_page(material)).text
+    assert "mine (Overfit)IssuesFound" in text
+    assert "DeadReluNoIssuesFound" in text
+    assert "LowGPUUtilizationnothing to watch" in text
+
+
+def test_vitals_are_curves_unless_they_never_change_and_those_of_layers_a_map(tmp_path):
+    recording = Recording(tmp_path)
+    for step in range(12):
+        changing = ["gradient_norm", "input/fingerprint", "activation/a/std", "activation/b/std"]
+        values = {f"vitals/{name}": [step + 1.0] for name in changing}
+        recording.step(step, {**values, "vitals/batch_size": [32.0]})
+    material = Material(Head("job", "Completed"), trial=recording.end())
+    parsed = Parsed(report_page(material))
+    assert [each["aria-label"] for each in parsed.of("svg")] == ["gradient_norm"]
+    assert "32batch_size" in parsed.text
+    [canvas] = parsed.of("canvas")
+    assert canvas["height"] == "2"
+    assert "a/std" in parsed.text
+
+
+def levels(card: bytes) -> Any:
+    [canvas] = Parsed(card).of("canvas")
+    cells = np.frombuffer(base64.b64decode(canvas["data-heat"] or ""), "<u2")
+    return cells.reshape(int(canvas["height"] or 0), int(canvas["width"] or 0))
+
+
+def test_a_heat_map_has_a_row_for_each_layer_in_natural_order(tmp_path):
+    names = [f"gradient/layer.{place}.weight" for place in (10, 2, 1)]
+    drawn = heat_map(make_trial(tmp_path, names), names, "Gradients")
+    assert drawn is not None
+    assert drawn.names == tuple(f"gradient/layer.{place}.weight" for place in (1, 2, 10))
+    assert drawn.steps.tolist() == list(range(12))
+    assert np.allclose(drawn.levels[0], np.log10((0.1 * np.arange(1, 13) + 0.2) / 2))
+    cells = levels(heat_map_card(drawn).encode())
+    assert cells.shape == (3, 12)
+    assert (cells[:, 0].max(), cells[:, -1].min()) == (0, 65_000)
+
+
+def test_zeros_and_values_that_are_not_finite_stand_out(tmp_path):
+    recording = Recording(tmp_path)
+    for step, value in enumerate([1.0, 0.0, float("nan"), float("inf")]):
+        recording.step(step, {"gradient/a": [value, value]})
+    drawn = heat_map(recording.end(), ["gradient/a"], "Gradients")
+    assert drawn is not None
+    assert levels(heat_map_card(drawn).encode())[0, 1:].tolist() == [ZERO, NOT_FINITE, NOT_FINITE]
+
+
+def test_many_steps_and_many_layers_stay_within_bounds(tmp_path):
+    names = [f"gradient/layer.{place}" for place in range(320)]
+    recording = Recording(tmp_path)
+    for step in range(450):
+        values: dict[str, Any] = {name: [1.0] for name in names}
+        values["gradient/layer.7"] = [float("nan") if step == 333 else 1.0]
+        recording.step(step, values)
+    drawn = heat_map(recording.end(), names, "Gradients")
+    assert drawn is not None
+    assert drawn.levels.shape == (300, 400)
+    assert drawn.left_out == 20
+    [row] = [place for place, name in enumerate(drawn.names) if name.endswith(".7")]
+    assert (drawn.levels[row] == np.inf).sum() == 1  # one NaN in 450 steps is still seen
+    assert len(heat_map_card(drawn)) < 1e6
+
+
+def test_a_curve_of_a_million_points_is_thinned_with_its_spike():
+    values = np.zeros(1_000_000)
+    values[123_456] = 9.0
+    chart = line_chart("loss", [Line("loss", np.arange(1_000_000), values)])
+    assert len(chart) < 40_000
+    assert ",9.0," in chart.replace("&quot;", '"')
+
+
+def test_a_curve_breaks_where_it_is_not_finite():
+    chart = line_chart("loss", [Line("", np.arange(4), np.array([1.0, 2.0, np.nan, 3.0]))])
+    [path] = re.findall(r'<path d="([^"]*)" class="curve s0">', chart)
+    assert path.count("M") == 2
+    assert chart.count('class="broken"') == 1
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "expected"),
+    [(0, 100, [0, 20, 40, 60, 80, 100]), (0.03, 0.07, [0.03, 0.04, 0.05, 0.06, 0.07])],
+)
+def test_ticks_are_round(low, high, expected):
+    assert np.allclose(Axis(low, high, 0, 1).ticks(), expected)
+
+
+def test_values_far_apart_are_drawn_by_their_logarithms():
+    axis = Axis.around(np.array([1e-6, 1.0]), 0, 1, may_be_log=True)
+    assert axis.is_log
+    assert np.allclose(axis.place(np.array([1e-6, 1e-3, 1.0])), [0, 0.5, 1])
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [(0, "0"), (12345, "12.3k"), (2.5e6, "2.5M"), (1e28, "1e28"), (1e-9, "1.0e-09")],
+)
+def test_numbers_of_axes_are_short(value, expected):
+    assert short(value) == expected
+
+
+def test_plain_text_is_escaped_and_markup_is_not():
+    made = element("b", "<", element("i", "&"), class_="a b", title='"', hidden=True, id=None)
+    assert made == '<b class="a b" title="&quot;" hidden>&lt;<i>&amp;</i></b>'
