@@ -1,8 +1,9 @@
 """Rules about GPUs that wait: for processors, for disks."""
 
+from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -36,7 +37,64 @@ class _Tally:
 
 
 @dataclass
-class CPUBottleneck(ProfilerRule):
+class _Bottleneck(ProfilerRule):
+    """GPUs that idle while something else, `cause`, is at its limit."""
+
+    cause: ClassVar[str]
+    """The figure."""
+    counted_as: ClassVar[str]
+    """In the contract's report."""
+
+    threshold: float = parameter(50.0, "Share of looks that is too much, %.", at_least=0)
+    gpu_threshold: float = parameter(10.0, "Below this a GPU idles, %.", at_least=0)
+    patience: int = parameter(100, "No finding before more looks than this.", at_least=0)
+    _tallies: dict[str, _Tally] = field(default_factory=dict, init=False)
+
+    @property
+    @abstractmethod
+    def _limit(self) -> tuple[float, str]:
+        """Above which the cause is busy, and what that is, for the message."""
+
+    def judge(self, window: Window) -> Iterator[Finding]:
+        limit, what = self._limit
+        for node in sorted({node for node, _ in window.profile.columns(GPU)}):
+            tally = self._tallies.setdefault(node, _Tally())
+            tally.count(window, node, self.cause, self.gpu_threshold, limit)
+            if tally.looks > self.patience and tally.percent > self.threshold:
+                yield from self.tell(node, self._finding(node, tally, what))
+        self.datapoints = sum(tally.looks for tally in self._tallies.values())
+        self.violations = sum(tally.waiting for tally in self._tallies.values())
+
+    def missing(self, profile: Profile) -> str:
+        return "" if profile.columns(GPU) else NO_GPU
+
+    def details(self, profile: Profile) -> dict[str, Any]:
+        return {
+            node: {
+                self.counted_as: tally.waiting,
+                "low_gpu_utilization": tally.idle,
+                "datapoints": tally.looks,
+            }
+            for node, tally in sorted(self._tallies.items())
+        }
+
+    def _finding(self, node: str, tally: _Tally, what: str) -> Finding:
+        return Finding(
+            rule=self.name(),
+            worker=node,
+            value=tally.percent,
+            threshold=self.threshold,
+            message=(
+                f"On {node}, in {tally.percent:.0f} % of {tally.looks:,} looks (more than "
+                f"{self.threshold:g} %), a GPU was used less than {self.gpu_threshold:g} % "
+                f"while {what}."
+            ),
+            advice=self.advice,
+        )
+
+
+@dataclass
+class CPUBottleneck(_Bottleneck):
     """GPUs idle while a processor is at its limit.
 
     A look at a node counts when some GPU is used less than `gpu_threshold` % while some core is
@@ -48,26 +106,18 @@ class CPUBottleneck(ProfilerRule):
         "Load and transform data in more processes (num_workers), do heavy transformations once "
         "and store the result, or move them to the GPU."
     )
+    cause = CPU
+    counted_as = "cpu_bottlenecks"
 
-    threshold: float = parameter(50.0, "Share of looks that is too much, %.", at_least=0)
-    gpu_threshold: float = parameter(10.0, "Below this a GPU idles, %.", at_least=0)
     cpu_threshold: float = parameter(90.0, "Above this a core is at its limit, %.", at_least=0)
-    patience: int = parameter(100, "No finding before more looks than this.", at_least=0)
-    _tallies: dict[str, _Tally] = field(default_factory=dict, init=False)
 
-    def judge(self, window: Window) -> Iterator[Finding]:
-        what = f"a core was used more than {self.cpu_threshold:g} %"
-        yield from _judge(self, self._tallies, window, CPU, self.cpu_threshold, what)
-
-    def missing(self, profile: Profile) -> str:
-        return "" if profile.columns(GPU) else NO_GPU
-
-    def details(self, profile: Profile) -> dict[str, Any]:
-        return _shares(self._tallies, "cpu_bottlenecks")
+    @property
+    def _limit(self) -> tuple[float, str]:
+        return self.cpu_threshold, f"a core was used more than {self.cpu_threshold:g} %"
 
 
 @dataclass
-class IOBottleneck(ProfilerRule):
+class IOBottleneck(_Bottleneck):
     """GPUs idle while the machine waits for a disk.
 
     As CPUBottleneck, with a core's time spent waiting for disks, `I/OWaitPercentage`, above
@@ -78,55 +128,14 @@ class IOBottleneck(ProfilerRule):
         "Put the data on a faster disk or in memory, read fewer and larger files, prefetch, and "
         "write checkpoints less often or in the background."
     )
+    cause = IO_WAIT
+    counted_as = "io_bottlenecks"
 
-    threshold: float = parameter(50.0, "Share of looks that is too much, %.", at_least=0)
     gpu_threshold: float = parameter(70.0, "Below this a GPU idles, %.", at_least=0)
-    io_threshold: float = parameter(50.0, "Above this a core waits for disks, %.", at_least=0)
     patience: int = parameter(1000, "No finding before more looks than this.", at_least=0)
-    _tallies: dict[str, _Tally] = field(default_factory=dict, init=False)
+    io_threshold: float = parameter(50.0, "Above this a core waits for disks, %.", at_least=0)
 
-    def judge(self, window: Window) -> Iterator[Finding]:
+    @property
+    def _limit(self) -> tuple[float, str]:
         what = f"a core spent more than {self.io_threshold:g} % waiting for a disk"
-        yield from _judge(self, self._tallies, window, IO_WAIT, self.io_threshold, what)
-
-    def missing(self, profile: Profile) -> str:
-        return "" if profile.columns(GPU) else NO_GPU
-
-    def details(self, profile: Profile) -> dict[str, Any]:
-        return _shares(self._tallies, "io_bottlenecks")
-
-
-def _judge(
-    rule: CPUBottleneck | IOBottleneck,
-    tallies: dict[str, _Tally],
-    window: Window,
-    cause: str,
-    limit: float,
-    what: str,
-) -> Iterator[Finding]:
-    for node in sorted({node for node, _ in window.profile.columns(GPU)}):
-        tally = tallies.setdefault(node, _Tally())
-        tally.count(window, node, cause, rule.gpu_threshold, limit)
-        if tally.looks > rule.patience and tally.percent > rule.threshold:
-            finding = Finding(
-                rule=rule.name(),
-                worker=node,
-                value=tally.percent,
-                threshold=rule.threshold,
-                message=(
-                    f"On {node}, in {tally.percent:.0f} % of {tally.looks:,} looks (more than "
-                    f"{rule.threshold:g} %), a GPU was used less than {rule.gpu_threshold:g} % "
-                    f"while {what}."
-                ),
-                advice=rule.advice,
-            )
-            yield from rule.tell(node, finding)
-    rule.datapoints = sum(tally.looks for tally in tallies.values())
-    rule.violations = sum(tally.waiting for tally in tallies.values())
-
-
-def _shares(tallies: dict[str, _Tally], name: str) -> dict[str, Any]:
-    return {
-        node: {name: tally.waiting, "low_gpu_utilization": tally.idle, "datapoints": tally.looks}
-        for node, tally in sorted(tallies.items())
-    }
+        return self.io_threshold, what
