@@ -131,11 +131,11 @@ def test_a_class_written_for_smdebug_works_unchanged(submit, custom, machine):
 def test_a_function_is_a_rule_too(submit, custom):
     watched = submit(custom("Function", FUNCTION, threshold="1e-9"))
     watched.wait()
-    found = watched.findings()
-    assert {each.step for each in found} == set(range(20, 40))
-    assert found[0].tensor in TENSORS
-    assert found[0].message.endswith(" is 0.0")
-    assert found[0].value == 0.0
+    [found] = watched.findings()  # it holds from there on: one finding
+    assert found.step == 20
+    assert found.tensor in TENSORS
+    assert found.message.endswith(" is 0.0")
+    assert found.value == 0.0
 
 
 def test_rules_that_raise_hang_or_eat_memory_end_alone(submit, custom):
@@ -180,6 +180,4 @@ def test_a_custom_rule_goes_with_its_evaluator(submit, custom):
     until(watched.findings, seconds=45)
     kill_evaluator(watched)
     watched.wait()
-    found = watched.findings()
-    assert sorted(each.step for each in found) == list(range(20, 80))
-    assert len({each.identity for each in found}) == len(found)
+    assert [each.step for each in watched.findings()] == [20]

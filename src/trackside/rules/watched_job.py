@@ -1,14 +1,16 @@
 """The job that rules watch, as its evaluator sees it: where it stands and where its data is."""
 
+from itertools import chain, count
 from pathlib import Path
 
 from trackside import hosts
 from trackside.amended import amended
+from trackside.finding import RuleKey
 from trackside.hosts import Phase
 from trackside.journal import History, Journal
-from trackside.layout import JobFolder, JobKeys, profile_of
+from trackside.layout import JobFolder, JobKeys, profile_of, safe_name
 from trackside.settings import Settings
-from trackside.spec import JobSpec
+from trackside.spec import JobSpec, RuleConfiguration
 from trackside.status import Secondary, Status
 from trackside.storage.locate import Location, locate
 
@@ -54,6 +56,26 @@ class WatchedJob:
     def was_stopped(self) -> bool:
         """It was told to end before it did so by itself."""
         return self.history.state.status in (Status.STOPPING, Status.STOPPED)
+
+    @property
+    def rules(self) -> list[tuple[bool, RuleConfiguration]]:
+        """In the order of the request, each with whether it is a profiler rule."""
+        tensor, profiler = self.spec.debug_rules, self.spec.profiler_rules
+        return [*((False, each) for each in tensor), *((True, each) for each in profiler)]
+
+    @property
+    def output_names(self) -> dict[RuleKey, str]:
+        """Of each rule the folder for what it leaves below `rule-output`: named after it, and
+        its own, though a tensor rule and a profiler rule may have the same name."""
+        names: dict[RuleKey, str] = {}
+        for is_profiler, rule in self.rules:
+            name = safe_name(rule.name)
+            others = (f"{name}.{number}" for number in count(2))
+            wanted = chain([name], [f"{name}.profiler"] if is_profiler else [], others)
+            if (is_profiler, rule.name) not in names:
+                taken = set(names.values())
+                names[is_profiler, rule.name] = next(each for each in wanted if each not in taken)
+        return names
 
     def trial(self) -> Location | None:
         """Where the tensors are; None for a job that saves none.

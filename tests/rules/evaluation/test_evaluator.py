@@ -161,6 +161,23 @@ def test_a_rule_may_leave_files(make_job: MakeJob, monkeypatch: pytest.MonkeyPat
     assert (stored / "pages/report.html").read_text() == "[0, 1]"
 
 
+def test_rules_of_one_name_do_not_share_a_folder(make_job: MakeJob):
+    def asked(*names: str) -> list[dict[str, str]]:
+        return [{"RuleConfigurationName": name} for name in names]
+
+    job = make_job(
+        DebugRuleConfigurations=asked("Report", "My / report", "My report"),
+        ProfilerRuleConfigurations=asked("Report", "Other"),
+    )
+    assert job.output_names == {
+        (False, "Report"): "Report",
+        (False, "My / report"): "My-report",
+        (False, "My report"): "My-report.2",
+        (True, "Report"): "Report.profiler",
+        (True, "Other"): "Other",
+    }
+
+
 class running:
     """The process itself, as a supervisor starts it."""
 

@@ -7,9 +7,9 @@ import pytest
 from tests.rules.recording import Recording, judge, judge_as_it_grows, steps_of
 from trackside.capture.trial import Trial
 from trackside.capture.type_patterns import DEFAULT_PATTERNS
+from trackside.rules.onsets import WELL_LOOKS
 from trackside.rules.saved.evidence import Evidence
 from trackside.rules.tensor.activations import DeadRelu, SaturatedActivation, UnitActivity
-from trackside.rules.tensor.onsets import WELL_LOOKS
 
 
 def layer(num_samples: int, num_dead: int, num_units: int = 10) -> Any:

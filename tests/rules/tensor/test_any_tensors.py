@@ -6,6 +6,7 @@ import pytest
 
 from tests.rules.recording import Recording, judge, judge_as_it_grows, steps_of
 from trackside.capture.trial import Trial, create_trial
+from trackside.rules.onsets import WELL_LOOKS
 from trackside.rules.parameters import InvalidParameters, build
 from trackside.rules.saved.evidence import Evidence
 from trackside.rules.tensor.any_tensors import (
@@ -14,7 +15,6 @@ from trackside.rules.tensor.any_tensors import (
     TensorVariance,
     UnchangedTensor,
 )
-from trackside.rules.tensor.onsets import WELL_LOOKS
 
 NAN, INF = float("nan"), float("inf")
 

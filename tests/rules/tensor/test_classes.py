@@ -6,9 +6,9 @@ import pytest
 
 from tests.rules.recording import Recording, judge, steps_of
 from trackside.capture.trial import Trial
+from trackside.rules.onsets import WELL_LOOKS
 from trackside.rules.tensor.class_pairs import as_classes
 from trackside.rules.tensor.classes import ClassImbalance, Confusion
-from trackside.rules.tensor.onsets import WELL_LOOKS
 
 
 def recorded(

@@ -1,6 +1,6 @@
 from tests.rules.recording import Recording, judge
+from trackside.rules.onsets import WELL_LOOKS
 from trackside.rules.tensor.gradients import VanishingGradient
-from trackside.rules.tensor.onsets import WELL_LOOKS
 
 
 def test_a_vanished_gradient_is_found_where_it_begins(tmp_path):

@@ -6,9 +6,9 @@ import pytest
 
 from tests.rules.recording import Recording, judge, steps_of
 from trackside.capture.trial import Trial
+from trackside.rules.onsets import WELL_LOOKS
 from trackside.rules.parameters import InvalidParameters, build
 from trackside.rules.tensor.losses import LossNotDecreasing, Overfit, Overtraining
-from trackside.rules.tensor.onsets import WELL_LOOKS
 
 LOSS = "CrossEntropyLoss_output_0"
 T1 = [0.30, 0.33, 0.31, 0.30, 0.28]

@@ -19,6 +19,7 @@ from trackside.capture.trial import Trial
 from trackside.finding import Finding
 from trackside.rules.custom import rule_source
 from trackside.rules.custom.step_tensors import StepTensors
+from trackside.rules.onsets import WELL_LOOKS
 
 _PASSED_OVER = (StepUnavailable, TensorUnavailable, TensorUnavailableForStep)
 
@@ -41,7 +42,9 @@ class CustomJudge:
         """The rule wants to see no more."""
         self._name = name
         self._trial = trial
-        self._is_bad = False
+        self._num_looks = 0
+        self._last_bad: dict[tuple[str, ...], int] = {}
+        """Place of a finding to the last look at which it was there."""
         self._start = _limit(texts, "start_step", 0)
         self._end = _limit(texts, "end_step", sys.maxsize)
         others = [Trial(uri, home=home) for uri in rule_source.other_trials(texts)]
@@ -56,17 +59,23 @@ class CustomJudge:
         return self._start <= step < self._end and not self.is_at_end
 
     def finding(self, step: int) -> Finding | None:
-        """One of the rule's own making goes as it is; yes and no, when yes begins."""
+        """When it begins, as with built-in rules: one that comes and goes is one finding."""
         answer = self._ask(step)
         if answer is None:
             return None
-        was_bad, self._is_bad = self._is_bad, bool(answer)
-        if isinstance(answer, Finding):
-            return answer
-        if not answer or was_bad:
+        self._num_looks += 1
+        if not answer:
             return None
-        mode = self._trial.mode(step)
+        finding = answer if isinstance(answer, Finding) else self._told(step, answer)
+        place = (finding.rule, finding.mode, finding.worker, finding.tensor, finding.subject)
+        before, self._last_bad[place] = self._last_bad.get(place), self._num_looks
+        if before is not None and self._num_looks - before <= WELL_LOOKS:
+            return None
+        return finding
+
+    def _told(self, step: int, answer: str | bool) -> Finding:
         text = answer if isinstance(answer, str) else "The condition is met from here on."
+        mode = self._trial.mode(step)
         mode_name = "" if mode is None else mode.name
         return Finding(rule=self._name, message=text, step=step, mode=mode_name)
 

@@ -130,8 +130,8 @@ class Evaluator:
         self._provided.clear()
         self._attempt = self._job.attempt
         self._ready = []
-        rules = (*self._job.spec.debug_rules, *self._job.spec.profiler_rules)
-        for number, (case, rule) in enumerate(zip(self._cases, rules, strict=True)):
+        both = zip(self._cases, self._job.rules, strict=True)
+        for number, (case, (_, rule)) in enumerate(both):
             ready = None
             if self._in_hand.is_deadly(case.key) and not case.is_over:
                 case.failed(f"InternalServerError: evaluators die of it; see {self._rules.log}")
@@ -189,7 +189,7 @@ class Evaluator:
     def _leave_files(self, case: Case, rule: BuiltInRule[Any], evidence: Any) -> None:
         """Reports, of rules that make some."""
         for name, content in rule.files(evidence).items():
-            path = self._rules.output(case.configuration) / name
+            path = self._rules.output(self._job.output_names[case.key]) / name
             path.parent.mkdir(parents=True, exist_ok=True)
             durable.write_bytes(path, content)
 

@@ -14,7 +14,7 @@ from trackside.curves.chunks import Chunk, Source, by_source
 from trackside.curves.places import list_event_files
 from trackside.errors import TracksideError
 from trackside.finding import Finding, read_findings
-from trackside.layout import curves_of, safe_name
+from trackside.layout import curves_of
 from trackside.rules.watched_job import WatchedJob
 from trackside.storage.locate import Location, locate, locate_object
 
@@ -88,10 +88,13 @@ class Publisher:
     def _made(self) -> dict[Path, str]:
         """What rules have left to be kept, and where each goes."""
         made = {}
-        spec, keys = self._job.spec, self._job.keys
+        job = self._job
+        names = job.output_names
         uris = {
-            safe_name(rule.name): keys.under(rule.uri or spec.output.uri, "rule-output")
-            for rule in (*spec.debug_rules, *spec.profiler_rules)
+            names[is_profiler, rule.name]: job.keys.under(
+                rule.uri or job.spec.output.uri, "rule-output"
+            )
+            for is_profiler, rule in job.rules
         }
         for path in self._outputs.rglob("*"):
             below = path.relative_to(self._outputs)

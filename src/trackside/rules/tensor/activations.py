@@ -8,10 +8,10 @@ import numpy as np
 from trackside.capture.dtypes import Array
 from trackside.finding import Finding
 from trackside.rules.builtin import Need, TensorRule
+from trackside.rules.onsets import Onsets
 from trackside.rules.parameters import parameter
 from trackside.rules.saved.evidence import Evidence, Selection
 from trackside.rules.saved.typed_tensors import Meant, meant_by
-from trackside.rules.tensor.onsets import Onsets
 
 _FEWEST_SAMPLES = 10
 """With fewer in the whole trial, a healthy ReLU may never have been seen active."""

@@ -8,10 +8,10 @@ import numpy as np
 from trackside.capture.dtypes import Array
 from trackside.finding import Finding
 from trackside.rules.builtin import Need
+from trackside.rules.onsets import Onsets
 from trackside.rules.parameters import InvalidParameters, parameter
 from trackside.rules.saved.evidence import Evidence, Selection
 from trackside.rules.saved.tensor_values import Stretch
-from trackside.rules.tensor.onsets import Onsets
 from trackside.rules.tensor.selecting import SelectingRule
 
 

@@ -9,10 +9,10 @@ import numpy as np
 from trackside.capture.dtypes import Array
 from trackside.finding import Finding
 from trackside.rules.builtin import Need, TensorRule
+from trackside.rules.onsets import Onsets
 from trackside.rules.parameters import parameter
 from trackside.rules.saved.evidence import TRAINING, Evidence, Selection
 from trackside.rules.tensor.class_pairs import ClassPairs, LabelledTensors, find_pairs
-from trackside.rules.tensor.onsets import Onsets
 
 _MOST_CATEGORIES = 1000
 """A matrix of more is not looked at: it would be mostly empty, and large."""

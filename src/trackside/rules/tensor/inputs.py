@@ -8,10 +8,10 @@ import numpy as np
 from trackside.capture.dtypes import Array
 from trackside.finding import Finding
 from trackside.rules.builtin import Need, TensorRule
+from trackside.rules.onsets import Onsets
 from trackside.rules.parameters import InvalidParameters, parameter
 from trackside.rules.saved.evidence import Evidence
 from trackside.rules.saved.typed_tensors import meant_by
-from trackside.rules.tensor.onsets import Onsets
 
 
 @dataclass(slots=True)

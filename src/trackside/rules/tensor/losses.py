@@ -13,9 +13,9 @@ from trackside.capture.dtypes import Array
 from trackside.capture.modes import ModeKeys
 from trackside.finding import Finding
 from trackside.rules.builtin import Need, TensorRule
+from trackside.rules.onsets import Onsets
 from trackside.rules.parameters import InvalidParameters, parameter
 from trackside.rules.saved.evidence import Evidence, Selection
-from trackside.rules.tensor.onsets import Onsets
 from trackside.rules.tensor.selecting import SelectingRule
 
 LOSSES = Selection(("losses",))

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 
 from trackside.finding import Finding
 from trackside.rules.builtin import TensorRule
+from trackside.rules.onsets import Onsets
 from trackside.rules.parameters import parameter
 from trackside.rules.saved.evidence import Evidence
-from trackside.rules.tensor.onsets import Onsets
 
 
 @dataclass

@@ -8,11 +8,11 @@ import numpy as np
 from trackside.capture.dtypes import Array
 from trackside.finding import Finding
 from trackside.rules.builtin import Need, TensorRule
+from trackside.rules.onsets import Onsets
 from trackside.rules.parameters import parameter
 from trackside.rules.saved.evidence import TRAINING, Evidence, Selection
 from trackside.rules.saved.tensor_values import Stretch
 from trackside.rules.saved.typed_tensors import meant_by
-from trackside.rules.tensor.onsets import Onsets
 
 
 @dataclass

@@ -8,9 +8,9 @@ import numpy as np
 
 from trackside.finding import Finding
 from trackside.rules.builtin import Need, TensorRule
+from trackside.rules.onsets import Onsets
 from trackside.rules.parameters import parameter
 from trackside.rules.saved.evidence import Evidence, Selection
-from trackside.rules.tensor.onsets import Onsets
 
 _NODES = r"trees/Node$"
 

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trackside.rules.tensor.onsets import WELL_LOOKS, Onsets
+from trackside.rules.onsets import WELL_LOOKS, Onsets
 
 
 def begun(onsets: Onsets, names: str, holds: Any, saved: Any = None) -> list[tuple[int, int]]:
