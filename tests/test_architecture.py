@@ -49,7 +49,7 @@ RULES_MAY_IMPORT = {
     "saved": set[str](),
     "tensor": {"saved", "report"},
     "checkup": {"saved"},
-    "profiler": {"saved", "report"},
+    "profiler": {"saved", "checkup", "report"},
     "custom": {"saved"},
     "action": set[str](),
     "evaluation": {"saved", "custom", "action"},

@@ -3,6 +3,8 @@
 import json
 
 from trackside.finding import Finding
+from trackside.rules import catalog
+from trackside.rules.checkup import diagnosis
 from trackside.rules.checkup.checkup import PARTS
 from trackside.rules.checkup.diagnosis import diagnose, is_of_checkup
 from trackside.sdk.finding_lines import Teller
@@ -54,6 +56,28 @@ def test_overfitting_is_explained_by_what_evaluation_is_given():
 def test_an_outcome_alone_is_all_that_is_known():
     (found,) = diagnose([finding("LossNotFinite", 7)])
     assert (found.cause, found.confidence, found.step) == ("LossNotFinite", "possible", 7)
+
+
+def test_gpus_that_wait_are_explained_by_what_they_wait_for():
+    assert causes("LowGPUUtilization", "BatchSize", "CPUBottleneck", "StepOutlier") == [
+        "CPUBottleneck",
+        "StepOutlier",
+    ]
+    assert causes("Dataloader", "SlowDataLoading") == ["SlowDataLoading"]
+
+
+def test_a_rule_with_limits_of_the_user_s_sees_a_symptom():
+    assert causes("LossNotDecreasing", "LearningRateZero") == ["LearningRateZero"]
+    assert causes("LossNotDecreasing", "SlowDataLoading") == [
+        "SlowDataLoading",
+        "LossNotDecreasing",
+    ]
+
+
+def test_all_rules_that_are_spoken_of_exist():
+    named = {*diagnosis._ORDER, *diagnosis._MACHINE, *diagnosis._SYMPTOMS, *diagnosis._ALSO}
+    named |= {name for names in diagnosis._ALSO.values() for name in names}
+    assert named <= {*catalog.TENSOR_RULES, *catalog.PROFILER_RULES}
 
 
 def test_the_earliest_layer_is_named_and_all_are_evidence():

@@ -116,7 +116,7 @@ def test_its_page_has_findings_step_times_and_percentiles(sick):
     page = Elements()
     page.feed(rule.files(sick)["profiler-output/profiler-report.html"].decode())
     assert page.tags.count("script") == 1
-    assert {"Findings", "Step times", "Use of resources", "Rules"} <= set(page.texts)
+    assert {"Diagnosis", "Step times", "Use of resources", "Rules"} <= set(page.texts)
     assert any("11 of 200 TRAIN steps" in text for text in page.texts)
 
 

@@ -155,7 +155,23 @@ def test_the_browser_refuses_a_script_that_is_not_the_page_s_own(tmp_path):
     assert any("Content Security Policy" in each for each in shown.complaints)
 
 
-def test_findings_are_grouped_and_what_began_first_comes_first():
+def test_the_likeliest_cause_comes_first_with_what_it_explains_folded_into_it():
+    found = [
+        Finding(rule="NothingLearnt", message="the loss stays", step=0),
+        Finding(rule="LowGPUUtilization", message="idle", worker="algo-1"),
+        Finding(rule="Mine", message="as I asked", step=5),
+        Finding(rule="LearningRateZero", message="the rate is 0", step=3, advice="Raise it."),
+    ]
+    parsed = Parsed(report_page(Material(Head("job", "Completed"), findings=found)))
+    heads = "1LearningRateZerocertain", "2Mine", "3LowGPUUtilizationlikely"
+    places = [parsed.text.index(each) for each in heads]
+    assert places == sorted(places)
+    assert "It explains NothingLearnt" in parsed.text
+    assert "All 2 findings" in parsed.text
+    assert parsed.text.index("Diagnosis") < parsed.text.index("Raise it.")
+
+
+def test_findings_of_one_rule_are_one_and_what_began_first_comes_first():
     found = [
         Finding(rule="Later", message="b", step=20, tensor="t", value=2.0, threshold=1.0),
         Finding(rule="Machine", message="c", worker="algo-1"),
@@ -163,7 +179,7 @@ def test_findings_are_grouped_and_what_began_first_comes_first():
         Finding(rule="Later", message="b2", step=15, tensor="u"),
     ]
     text = Parsed(report_page(Material(Head("job", "Completed"), findings=found))).text
-    places = [text.index(each) for each in ("First1 finding", "Later2 findings", "Machine1")]
+    places = [text.index(each) for each in ("1First", "2Later", "3Machine")]
     assert places == sorted(places)
     assert "from step 15 on" in text
     assert "deep.weight" in text
@@ -177,7 +193,7 @@ def test_a_job_with_nothing_captured_still_has_a_page():
     assert "exit code 1" in parsed.text
     assert "No curves. Write some." in parsed.text
     anchors = {attributes["href"] for attributes in parsed.of("a")}
-    assert anchors == {"#findings", "#gaps"}
+    assert anchors == {"#diagnosis", "#gaps"}
 
 
 def test_rules_are_listed_with_their_statuses(tmp_path):

@@ -4,6 +4,7 @@ Decides by the findings alone, so that it can be asked again wherever they are r
 """
 
 import json
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -52,6 +53,33 @@ _CAUSES = (
 """Inferred from figures."""
 _OUTCOMES = ("LossNotFinite", "LossRising", "NothingLearnt")
 """What comes of them. Alone, they are all that is known."""
+_MACHINE = (
+    "IOBottleneck",
+    "Dataloader",
+    "CPUBottleneck",
+    "LoadBalancing",
+    "BatchSize",
+    "LowGPUUtilization",
+    "GPUMemoryIncrease",
+    "StepOutlier",
+    "MaxInitializationTime",
+)
+"""Profiler rules: what costs time, and leaves what is learnt as it is."""
+_SYMPTOMS = frozenset(
+    (
+        "LossNotDecreasing",
+        "VanishingGradient",
+        "ExplodingTensor",
+        "WeightUpdateRatio",
+        "UnchangedTensor",
+        "AllZero",
+        "TensorVariance",
+        "DeadRelu",
+        "SaturatedActivation",
+        "PoorWeightInitialization",
+    )
+)
+"""Rules with limits of the user's, which see what any of the above comes to."""
 _ORDER = {name: place for place, name in enumerate((*_MISTAKES, *_CAUSES, *_OUTCOMES))}
 
 _ASIDE = frozenset(
@@ -74,6 +102,12 @@ _ALSO = {
     "UnshuffledLabels": {"OneClassPredicted", "Overfitting"},
     "ConstantLabels": {"OneClassPredicted", "Overfitting"},
     "BatchNormOfOneSample": {"NothingLearnt"},
+    "Overfitting": {"Overfit", "Overtraining"},
+    "SlowDataLoading": {"Dataloader", "CPUBottleneck", "BatchSize", "LowGPUUtilization"},
+    "IOBottleneck": {"Dataloader", "CPUBottleneck", "BatchSize", "LowGPUUtilization"},
+    "Dataloader": {"CPUBottleneck", "BatchSize", "LowGPUUtilization"},
+    "CPUBottleneck": {"BatchSize", "LowGPUUtilization"},
+    "BatchSize": {"LowGPUUtilization"},
 }
 """What these explain besides."""
 _INDEPENDENT = frozenset(
@@ -89,7 +123,7 @@ class Diagnosis:
     cause: str
     """The rule that found it."""
     confidence: str
-    """certain, likely or possible."""
+    """certain, likely or possible; found for rules whose limits the user chose."""
     step: int | None
     """Where it began."""
     tensor: str
@@ -128,7 +162,8 @@ def is_of_checkup(finding: Finding) -> bool:
 def diagnose(findings: Iterable[Finding]) -> list[Diagnosis]:
     """What is wrong, the likeliest first; nothing when nothing was found.
 
-    Findings of rules that are no part of the check-up come last, each rule for itself.
+    Those of the check-up come first, then what the user's own choice of rules found, by the step
+    at which it began, then what is only slow.
     """
     by_rule: dict[str, list[Finding]] = {}
     for finding in findings:
@@ -148,17 +183,24 @@ def diagnose(findings: Iterable[Finding]) -> list[Diagnosis]:
     ]
 
 
-def _place(name: str, by_rule: dict[str, list[Finding]]) -> float:
-    place = float(_ORDER.get(name, len(_ORDER)))
-    if name == "DeadLayer" and _first_step(by_rule[name]) == 0:
-        return _ORDER["WeightsTooLarge"] - 0.5  # dead before any update: no update did it
-    return place
+def _place(name: str, by_rule: dict[str, list[Finding]]) -> tuple[float, float]:
+    steps = [finding.step for finding in by_rule[name] if finding.step is not None]
+    began = min(steps, default=math.inf)
+    if name == "DeadLayer" and began == 0:
+        return _ORDER["WeightsTooLarge"] - 0.5, began  # dead before any update: no update did it
+    if name in _MACHINE:
+        return len(_ORDER) + 1 + _MACHINE.index(name), 0
+    return _ORDER.get(name, len(_ORDER)), began
 
 
 def _explains(cause: str, effect: str, by_rule: dict[str, list[Finding]]) -> bool:
     if effect in _ALSO.get(cause, ()):
         return True
-    if cause in _ASIDE or effect in _INDEPENDENT or cause not in _ORDER or effect not in _ORDER:
+    if cause in _ASIDE or cause not in _ORDER or effect in _INDEPENDENT:
+        return False
+    if effect in _SYMPTOMS:
+        return True
+    if effect not in _ORDER:
         return False
     if cause in _OUTCOMES:
         return effect in _OUTCOMES
@@ -167,10 +209,9 @@ def _explains(cause: str, effect: str, by_rule: dict[str, list[Finding]]) -> boo
 
 def _diagnosis(name: str, found: Sequence[Finding], consequences: Sequence[Finding]) -> Diagnosis:
     first = min(found, key=lambda finding: finding.step or 0)
-    confidence = "certain" if name in _MISTAKES else "likely" if name in _CAUSES else "possible"
     return Diagnosis(
         cause=name,
-        confidence=confidence,
+        confidence=_confidence(name),
         step=first.step,
         tensor=first.tensor,
         message=first.message,
@@ -179,5 +220,9 @@ def _diagnosis(name: str, found: Sequence[Finding], consequences: Sequence[Findi
     )
 
 
-def _first_step(found: Sequence[Finding]) -> int:
-    return min(finding.step or 0 for finding in found)
+def _confidence(name: str) -> str:
+    if name in _MISTAKES:
+        return "certain"
+    if name in _CAUSES or name in _MACHINE:
+        return "likely"
+    return "possible" if name in _OUTCOMES else "found"

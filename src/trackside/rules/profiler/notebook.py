@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from trackside.finding import Finding
+from trackside.rules.checkup.diagnosis import diagnose
 
 _READ = """import json
 from pathlib import Path
@@ -20,7 +21,8 @@ IFrame("profiler-report.html", width="100%", height=900)"""
 def notebook(found: Sequence[Finding], reports: Mapping[str, Any]) -> bytes:
     """In nbformat 4; to be opened beside the page and the folder of JSON reports."""
     lines = ["# Profiler report", ""]
-    lines += [f"- **{each.rule}**: {_plain(each.message)}" for each in found] or ["Nothing found."]
+    told = [f"1. **{each.cause}**: {_plain(each.message)}" for each in diagnose(found)]
+    lines += told or ["Nothing found."]
     lines += ["", "| rule | triggered | data points |", "|---|---|---|"]
     lines += [
         f"| {name} | {report['RuleTriggered']} | {report['Datapoints']} |"

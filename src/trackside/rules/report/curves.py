@@ -110,9 +110,12 @@ def _scalar_charts(material: Material) -> list[tuple[str, list[Line]]]:
 
 
 def _is_twice(tag: str, known: Mapping[str, object]) -> bool:
+    return _ends_with_mode(tag) and tag.rpartition("_")[0] in known
+
+
+def _ends_with_mode(tag: str) -> bool:
     """The hook also files each loss as a metric, under its name and its mode."""
-    name, _, mode = tag.rpartition("_")
-    return mode in ModeKeys.__members__ and name in known
+    return tag.rpartition("_")[2] in ModeKeys.__members__
 
 
 def _captured_charts(material: Material) -> list[tuple[str, list[Line]]]:
@@ -123,6 +126,7 @@ def _captured_charts(material: Material) -> list[tuple[str, list[Line]]]:
     losses = [each for each in trial.tensor_names(collection="losses") if "_input_" not in each]
     names = dict.fromkeys([*losses, *trial.tensor_names(regex="^scalar/")])
     drawn = {tag for _, tag in (material.curves.scalars if material.curves else {})}
+    drawn |= {tag.rpartition("_")[0] for tag in drawn if _ends_with_mode(tag)}
     missing = [each for each in names if each.removeprefix("scalar/") not in drawn]
     lines = [_captured(trial, name) for name in missing[:MOST_CHARTS]]
     return [(line.name.removeprefix("scalar/"), [line]) for line in lines if len(line.x)]

@@ -1,33 +1,33 @@
 """What rules found, and how far they are, as sections of a report."""
 
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from trackside.finding import Finding
+from trackside.rules.checkup.diagnosis import Diagnosis, diagnose
 from trackside.rules.report.charts import short
 from trackside.rules.report.facts import Material
 from trackside.rules.report.markup import Html, element, joined
 from trackside.rules.report.sections import STYLES, section, table
 
 MOST_FINDINGS = 25
-"""Rows of one rule's table."""
+"""Rows of one diagnosis' table."""
+_SURE = {"certain": "bad", "likely": "warn", "possible": "quiet"}
 
 
-def findings_section(material: Material) -> Html:
-    groups: dict[str, list[Finding]] = defaultdict(list)
-    for finding in material.findings:
-        groups[finding.rule].append(finding)
-    if not groups:
+def diagnosis_section(material: Material) -> Html:
+    """All that was found, below what it comes from."""
+    diagnoses = diagnose(material.findings)
+    if not diagnoses:
         said = "No rule has found anything wrong."
         if not material.evaluations and not material.profiler_rules:
             said = "No rule watched this job, so nothing could be found."
-        return section("findings", "Findings", said)
-    ranked = sorted(groups.values(), key=_rank)
+        return section("diagnosis", "Diagnosis", said)
     about = (
-        "What began first comes first: it is the likeliest cause of what follows. "
-        "Findings about the machine come after those about the model."
+        "The likeliest cause first. What it explains is folded into it: mend the cause, and the "
+        "rest should go with it. What costs time only comes last."
     )
-    return section("findings", "Findings", about, *map(_group, ranked))
+    cards = [_card(rank, each) for rank, each in enumerate(diagnoses, 1)]
+    return section("diagnosis", "Diagnosis", about, *cards)
 
 
 def rules_section(material: Material) -> Html | None:
@@ -67,25 +67,26 @@ def onsets(findings: Sequence[Finding]) -> dict[int, str]:
     }
 
 
-def _rank(group: Sequence[Finding]) -> tuple[bool, float, int]:
-    steps = [each.step for each in group if each.step is not None]
-    return not steps, min(steps, default=0), -len(group)
-
-
-def _group(group: Sequence[Finding]) -> Html:
-    ordered = sorted(group, key=lambda each: (each.step is None, each.step or 0))
-    first = ordered[0]
-    has_step = first.step is not None
-    count = f"{len(ordered)} findings" if len(ordered) > 1 else "1 finding"
-    where = f"{count}, from step {first.step:,} on" if has_step else count
+def _card(rank: int, diagnosis: Diagnosis) -> Html:
+    first = diagnosis.findings[0]
+    since = "" if diagnosis.step is None else f"from step {diagnosis.step:,} on"
+    sure = _SURE.get(diagnosis.confidence)
+    explained = [element("code", name) for name in diagnosis.explains]
     return element(
         "article",
-        element("h3", first.rule, element("small", where)),
-        element("p", first.message),
+        element(
+            "h3",
+            element("span", str(rank), class_="rank"),
+            diagnosis.cause,
+            element("span", diagnosis.confidence, class_=f"pill {sure}") if sure else None,
+            element("small", since),
+        ),
+        element("p", diagnosis.message),
         element("p", joined(_chips(first)), class_="chips"),
-        element("p", first.advice, class_="advice") if first.advice else None,
-        _all_of(ordered) if len(ordered) > 1 else None,
-        class_="card finding" if has_step else "card finding machine",
+        element("p", diagnosis.advice, class_="advice") if diagnosis.advice else None,
+        element("p", "It explains ", joined(explained), class_="explains") if explained else None,
+        _all_of(diagnosis.findings) if len(diagnosis.findings) > 1 else None,
+        class_="card finding" if first.step is not None else "card finding machine",
     )
 
 
@@ -106,20 +107,21 @@ def _chips(finding: Finding) -> Iterator[Html]:
 def _all_of(findings: Sequence[Finding]) -> Html:
     rows = [
         (
+            each.rule,
             "" if each.step is None else f"{each.step:,}",
             each.mode,
             element("code", " ".join(filter(None, [each.worker, each.tensor]))),
+            each.message,
             "" if each.value is None else short(each.value),
             "" if each.threshold is None else short(each.threshold),
-            each.message,
         )
         for each in findings[:MOST_FINDINGS]
     ]
-    headings = ("step", "mode", "where", "value", "threshold", "what")
-    all_of_them = f"All {len(findings)}"
+    headings = ("rule", "step", "mode", "where", "what", "value", "threshold")
+    all_of_them = f"All {len(findings)} findings"
     if len(findings) > MOST_FINDINGS:
         all_of_them = f"The first {MOST_FINDINGS} of {len(findings):,}"
-    return element("details", element("summary", all_of_them), table(headings, rows))
+    return element("details", element("summary", all_of_them), table(headings, rows, numbers=2))
 
 
 def _rule_name(configuration: str, rule: str) -> Html:

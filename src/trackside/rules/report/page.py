@@ -21,7 +21,7 @@ def report_page(material: Material) -> bytes:
     head = replace(material.head, facts=[count, *material.head.facts])
     material = replace(material, head=head)
     parts = {
-        "findings": ("Findings", findings.findings_section(material)),
+        "diagnosis": ("Diagnosis", findings.diagnosis_section(material)),
         "curves": ("Curves", curves.curves_section(material)),
         "vitals": ("Vitals", curves.vitals_section(material)),
         "layers": ("Layers", heatmaps.layers_section(material)),
@@ -53,7 +53,7 @@ def profiler_page(
         head, found, profile=profile, profiler_rules=rules, made=stamp(end or time.time())
     )
     parts = {
-        "findings": ("Findings", findings.findings_section(material)),
+        "diagnosis": ("Diagnosis", findings.diagnosis_section(material)),
         "machine": ("Machine", machine_use.samples_section(profile)),
         "steps": ("Step times", machine_use.steps_section(profile)),
         "usage": ("Use of resources", machine_use.usage_section(profile)),
