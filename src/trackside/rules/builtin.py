@@ -63,6 +63,9 @@ class BuiltInRule(ABC, Generic[E]):
 class TensorRule(BuiltInRule[Evidence]):
     """Watches what the hook saved."""
 
+    is_of_worker: ClassVar[bool] = True
+    """What one worker saved is judged by itself. Otherwise only the first one's is looked at."""
+
     def needs(self) -> tuple[Need, ...]:
         """What must be saved for it; depends on the parameters."""
         return ()
@@ -85,14 +88,12 @@ class TensorRule(BuiltInRule[Evidence]):
         subject: str = "",
         value: float | None = None,
         threshold: float | None = None,
-        worker: str = "",
     ) -> Finding:
-        """A finding of this rule at a step of the trial."""
+        """A finding of this rule at a step of the trial. `each_worker` adds at which worker."""
         return Finding(
             rule=self.name(),
             step=step,
             mode=evidence.mode(step).name,
-            worker=worker,
             tensor=tensor,
             subject=subject,
             value=value,

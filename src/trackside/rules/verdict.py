@@ -10,6 +10,7 @@ from trackside.capture.trial import Trial
 from trackside.finding import Finding
 from trackside.rules.builtin import BuiltInRule, TensorRule
 from trackside.rules.custom.judge import CustomJudge
+from trackside.rules.each_worker import for_each_worker
 from trackside.rules.failing import trace_end
 from trackside.rules.saved.evidence import Evidence
 from trackside.rules.saved.profile import Profile
@@ -57,6 +58,7 @@ class Saved:
 def judge(name: str, rule: BuiltInRule[Any], saved: Saved) -> Verdict:
     """By a built-in rule; `name` is what its findings are filed under."""
     evidence = saved.tensors if isinstance(rule, TensorRule) else saved.figures
+    rule = for_each_worker(rule)
     found = _filed(name, rule.look(evidence))
     return Verdict(name, found, "" if found else rule.missing(evidence))
 

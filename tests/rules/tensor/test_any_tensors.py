@@ -62,15 +62,6 @@ def test_stored_figures_are_enough_to_find_it(tmp_path):
     assert (found.tensor, found.value) == ("gradient/b", INF)
 
 
-def test_a_worker_that_breaks_alone_is_named(tmp_path):
-    for rank, value in enumerate([1.0, NAN]):
-        recording = Recording(tmp_path, worker=f"worker_{rank}", num_workers=2)
-        recording.step(0, {"w": [value]})
-        recording.close(end_marker=rank == 1)
-    (found,) = judge(ExplodingTensor(), recording.end())
-    assert (found.worker, found.tensor) == ("worker_1", "w")
-
-
 def test_an_empty_tensor_holds_nothing(tmp_path):
     assert judge(ExplodingTensor(), recorded(tmp_path, [np.zeros((0, 4)), [1.0]])) == []
 

@@ -7,6 +7,7 @@ from trackside.rules import catalog
 from trackside.rules.builtin import BuiltInRule
 from trackside.rules.custom import rule_source
 from trackside.rules.custom.custom_rule import CustomRule
+from trackside.rules.each_worker import for_each_worker
 from trackside.rules.parameters import build
 from trackside.rules.watched_job import WatchedJob
 from trackside.spec import RuleConfiguration
@@ -29,4 +30,4 @@ def make_ready(job: WatchedJob, rule: RuleConfiguration, number: int) -> Ready:
         if name not in rule_source.installed():
             raise
         return CustomRule(job, rule, number)
-    return build(found, rule.parameters)
+    return for_each_worker(build(found, rule.parameters))

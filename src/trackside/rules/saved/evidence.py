@@ -4,6 +4,7 @@ import difflib
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -53,11 +54,12 @@ class Evidence:
         self.arrived = clock()
         """Monotonic: when something new was last seen."""
         self._clock = clock
+        self._worker: str | None = None
         self._last = -1
         self._shared: dict[Any, Any] = {}
         self._selected: dict[Selection, tuple[str, ...]] = {}
         self._known = (0, 0)
-        self._signs: Signs | None = None
+        self._signs: dict[str | None, Signs] = {}
         self._sizes: dict[str, int] = {}
         self._training: set[str] = set()
         self._frozen: frozenset[str] | None = None
@@ -91,12 +93,20 @@ class Evidence:
     @property
     def signs(self) -> Signs:
         """The whole course so far, for rules that judge a run against itself."""
-        if self._signs is None:
-            self._signs = Signs(self.trial)
+        if self._worker not in self._signs:
+            self._signs[self._worker] = Signs(self.trial, self._worker)
+        signs = self._signs[self._worker]
         if "signs" not in self._shared:
             self._shared["signs"] = True
-            self._signs.refresh(is_all=self.is_all)
-        return self._signs
+            signs.refresh(is_all=self.is_all)
+        return signs
+
+    def of(self, worker: str) -> "Evidence":
+        """What this worker saved, as if it were the only one; good until the next `advance`."""
+        view = copy(self)
+        view._worker = worker
+        view._shared = self._share(("of", worker), lambda: dict[Any, Any]())
+        return view
 
     def mode(self, step: int) -> ModeKeys:
         return self.trial.mode(step) or ModeKeys.GLOBAL
@@ -118,9 +128,9 @@ class Evidence:
             self._selected[selection] = self._find(selection)
         return self._selected[selection]
 
-    def figures(self, names: Sequence[str], reduction: str, *, worker: str | None = None) -> Cube:
+    def figures(self, names: Sequence[str], reduction: str) -> Cube:
         """One figure of these tensors at the new steps ("abs_mean", "l2", "mean" ...)."""
-        cubes = self._share(("figures", reduction, worker), lambda: list[Cube]())
+        cubes = self._share(("figures", reduction), lambda: list[Cube]())
         wanted = tuple(names)
         for known in cubes:
             if known.names == wanted:
@@ -130,37 +140,33 @@ class Evidence:
                 cubes.append(_part(known, wanted))
                 break
         else:
-            cubes.append(self._read(wanted, reduction, worker))
+            cubes.append(self._read(wanted, reduction))
         return cubes[-1]
 
-    def values(self, name: str, step: int, *, worker: str | None = None) -> Array | None:
+    def values(self, name: str, step: int) -> Array | None:
         """The tensor itself; None where it was not saved, or only its reductions.
 
         Not kept: the scores of a language model over a whole trial would fill any memory.
         """
         try:
-            return self.trial.tensor(name).value(step, worker=worker)
+            return self.trial.tensor(name).value(step, worker=self._worker)
         except SMDebugError:
             return None
 
     def stretches(
-        self,
-        name: str,
-        *,
-        before: int = 0,
-        in_training: bool = False,
-        worker: str | None = None,
+        self, name: str, *, before: int = 0, in_training: bool = False
     ) -> Iterator[Stretch]:
         """The tensor's values at the new steps in arrays of many steps each, with up to `before`
         saved steps that came before. `in_training` leaves out EVAL and PREDICT, unless the
         tensor is saved nowhere else. Nothing where only reductions were saved."""
         record = self._records()[name]
-        if not self.steps or not record.runs.workers:
+        workers = record.runs.workers
+        chosen = self._worker or next(iter(workers), None)
+        if not self.steps or chosen not in workers:
             return iter(())
         keeps = self._is_complete
         if in_training and self._trains(name):
             keeps = self._is_training_step
-        chosen = worker or record.runs.workers[0]
         return stretches(record, chosen, self.steps[0], before=before, keeps=keeps)
 
     def has_any(self, names: Sequence[str], step: int) -> bool:
@@ -222,9 +228,9 @@ class Evidence:
             found.update(dict.fromkeys(trial.tensor_names(regex=list(selection.patterns))))
         return tuple(found)
 
-    def _read(self, names: Sequence[str], reduction: str, worker: str | None) -> Cube:
+    def _read(self, names: Sequence[str], reduction: str) -> Cube:
         before = self.steps[0] - 1 if self.steps else self._last
-        return self.trial.cube(names, reduction, worker=worker, after_step=before)
+        return self.trial.cube(names, reduction, worker=self._worker, after_step=before)
 
     def _in_modes(self, steps: Sequence[int] | None) -> tuple[Array, Array]:
         chosen = self.steps if steps is None else tuple(steps)

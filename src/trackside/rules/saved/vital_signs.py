@@ -60,12 +60,14 @@ class Series:
 
 
 class Signs:
-    """Grows with the trial: `refresh` reads what is new. Steps are global."""
+    """Grows with the trial: `refresh` reads what is new. Steps are global. Of several workers it
+    is about the one named, or about the first."""
 
-    def __init__(self, trial: Trial) -> None:
+    def __init__(self, trial: Trial, worker: str | None = None) -> None:
         self.is_all = False
         self.anatomy = Anatomy()
         self._trial = trial
+        self._worker = worker
         self._columns: dict[tuple[str, str], tuple[list[Array], list[Array]]] = {}
         self._read_up_to: dict[tuple[str, str], int] = {}
         self._loss_names: list[str] = []
@@ -77,7 +79,7 @@ class Signs:
         self.__dict__.pop("loss", None)
         self.__dict__.pop("evaluation_loss", None)
         with suppress(TracksideError, ValueError, TypeError):  # the next look may find it whole
-            self.anatomy = read_anatomy(self._trial.path) or self.anatomy
+            self.anatomy = read_anatomy(self._trial.path, self._worker) or self.anatomy
         self._read("vitals", "mean")
         self._read("losses", "mean")
         for reduction in ("l2", "abs_mean"):
@@ -227,7 +229,7 @@ class Signs:
             return
         key = (collection, reduction)
         after = self._read_up_to.get(key)
-        cube = self._trial.cube(known, reduction, after_step=after)
+        cube = self._trial.cube(known, reduction, worker=self._worker, after_step=after)
         if not cube.steps:
             return
         self._read_up_to[key] = cube.steps[-1]

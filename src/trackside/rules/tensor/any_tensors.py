@@ -19,7 +19,7 @@ from trackside.rules.tensor.selecting import SelectingRule
 class ExplodingTensor(SelectingRule):
     """A tensor holds NaN or infinity: the training is lost from here on.
 
-    Fires when a selected tensor holds NaN or, unless `only_nan`, an infinity, at any worker.
+    Fires when a selected tensor holds NaN or, unless `only_nan`, an infinity.
     """
 
     advice = (
@@ -28,7 +28,7 @@ class ExplodingTensor(SelectingRule):
     )
 
     only_nan: bool = parameter(False, "Let infinities pass.")
-    _onsets: dict[str, Onsets] = field(default_factory=dict, init=False)
+    _onsets: Onsets = field(default_factory=Onsets, init=False)
 
     def needs(self) -> tuple[Need, ...]:
         if self.selection != Selection():
@@ -40,25 +40,20 @@ class ExplodingTensor(SelectingRule):
         )
 
     def look(self, evidence: Evidence) -> Iterable[Finding]:
-        names = evidence.names(self.selection)
-        workers = evidence.workers()
-        for worker in workers if len(workers) > 1 else ("",):
-            cube = evidence.figures(names, "abs_max", worker=worker or None)
-            holds = np.isnan(cube.values) if self.only_nan else ~np.isfinite(cube.values)
-            onsets = self._onsets.setdefault(worker, Onsets())
-            for row, column in onsets.of(cube.names, holds, cube.saved):
-                if _has_no_numbers(evidence, cube.names[column], cube.steps[row], worker):
-                    continue
-                value = float(cube.values[row, column])
-                what = "NaN" if np.isnan(value) else "an infinity"
-                yield self.found(
-                    evidence,
-                    cube.steps[row],
-                    f"The tensor holds {what}, where only finite values are healthy.",
-                    tensor=cube.names[column],
-                    value=value,
-                    worker=worker,
-                )
+        cube = evidence.figures(evidence.names(self.selection), "abs_max")
+        holds = np.isnan(cube.values) if self.only_nan else ~np.isfinite(cube.values)
+        for row, column in self._onsets.of(cube.names, holds, cube.saved):
+            if _has_no_numbers(evidence, cube.names[column], cube.steps[row]):
+                continue
+            value = float(cube.values[row, column])
+            what = "NaN" if np.isnan(value) else "an infinity"
+            yield self.found(
+                evidence,
+                cube.steps[row],
+                f"The tensor holds {what}, where only finite values are healthy.",
+                tensor=cube.names[column],
+                value=value,
+            )
 
 
 @dataclass
@@ -217,7 +212,7 @@ class TensorVariance(SelectingRule):
                 )
 
 
-def _has_no_numbers(evidence: Evidence, name: str, step: int, worker: str) -> bool:
+def _has_no_numbers(evidence: Evidence, name: str, step: int) -> bool:
     """Texts and empty tensors have no largest value, which is another thing than NaN."""
-    value = evidence.values(name, step, worker=worker or None)
+    value = evidence.values(name, step)
     return value is not None and (value.size == 0 or value.dtype.kind not in "biufc")

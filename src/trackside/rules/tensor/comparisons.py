@@ -33,6 +33,8 @@ class SimilarAcrossRuns(SelectingRule):
     not all |this - other| <= 1e-8 + 1e-5 * |other|, or another shape.
     """
 
+    is_of_worker = False
+
     advice = (
         "Look at the first step and tensor that differ. Inputs: seeds of the data loader; weights "
         "at step 0: seeds of the model; later: non-deterministic kernels or another configuration."

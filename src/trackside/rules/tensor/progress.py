@@ -18,6 +18,8 @@ class StalledTrainingRule(TensorRule):
     starts with the first tensor, or with the rule if that is later.
     """
 
+    is_of_worker = False
+
     advice = (
         "Look at the job's log and its processes: a data loader that waits, a collective one rank "
         "never reached, a full disk. If steps are slow by nature, save more often or wait longer."

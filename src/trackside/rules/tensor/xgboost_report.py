@@ -20,6 +20,8 @@ class CreateXgboostReport(TensorRule):
     Never fires. The page shows the whole trial, and what the model predicts at its last saved step.
     """
 
+    is_of_worker = False
+
     def needs(self) -> tuple[Need, ...]:
         return (
             *(
