@@ -150,6 +150,21 @@ def test_evaluation_in_training_mode_and_training_in_evaluation_mode_are_counted
     assert {(b.training, b.count) for b in anatomy.backwards} == {(True, 1), (False, 1)}
 
 
+def test_forwards_before_a_backward_are_counted_and_so_are_those_after_the_last(tmp_path):
+    model = nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.3), nn.Linear(4, 2))
+    with tc.watch(model, out_dir=tmp_path / "t"):
+        for count in (1, 1, 3):
+            sum(model(torch.randn(8, 4)).sum() for _ in range(count)).backward()
+        model(torch.randn(8, 4))
+        with torch.no_grad():
+            model(torch.randn(8, 4))
+
+    anatomy = read(tmp_path / "t")
+    assert anatomy.forwards_per_backward == {"1": 2, "3": 1}
+    assert anatomy.forwards_since_backward == 1
+    assert [module.dropped for module in anatomy.modules if module.type == "Dropout"] == [0.3]
+
+
 @pytest.mark.filterwarnings("ignore:Using a target size")
 def test_a_target_that_broadcasts_is_a_fact(tmp_path):
     model = nn.Linear(4, 1)

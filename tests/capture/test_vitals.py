@@ -1,6 +1,7 @@
 """Vitals against the same figures computed by hand, in healthy trainings and in broken ones."""
 
 import math
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -288,6 +289,40 @@ def test_a_binary_loss_has_labels_and_predictions(tmp_path):
         [float((predicted == y).float().mean())]
     )
     assert vital(tmp_path / "t", "labels/largest_share") == pytest.approx([0.7])
+
+
+def test_targets_of_a_loss_over_amounts_are_described(tmp_path):
+    classes = torch.tensor([0.0, 1.0, 2.0, 2.0])
+    rows = torch.eye(3)[classes.long()]
+    for name, target in (("numbers", classes.unsqueeze(1)), ("rows", rows)):
+        model = nn.Linear(5, target.shape[1])
+        with tc.watch(model, out_dir=tmp_path / name) as hook:
+            F.mse_loss(model(torch.randn(4, 5)), target).backward()
+        assert_no_failure(hook)
+    numbers = {
+        figure: vital(tmp_path / "numbers", f"target/{figure}")
+        for figure in ("mean", "num_values", "largest_share", "whole_share")
+    }
+    assert numbers == {
+        "mean": [1.25],
+        "num_values": [3.0],
+        "largest_share": [0.5],
+        "whole_share": [1.0],
+    }
+    assert vital(tmp_path / "numbers", "target/std") == [pytest.approx(classes.numpy().std())]
+    assert vital(tmp_path / "rows", "target/row_sum_error") == [0.0]
+
+
+def test_what_the_script_does_between_an_update_and_the_next_forward_is_timed(tmp_path):
+    model = nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with tc.watch(model, out_dir=tmp_path / "t"):
+        for _ in range(4):
+            time.sleep(0.05)
+            model(torch.randn(8, 4)).sum().backward()
+            optimizer.step()
+    assert all(each >= 0.05 for each in vital(tmp_path / "t", "between_seconds"))
+    assert len(vital(tmp_path / "t", "between_seconds")) == 3
 
 
 def test_the_same_batch_again_has_the_same_fingerprint(tmp_path):

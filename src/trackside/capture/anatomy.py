@@ -21,6 +21,8 @@ class ModuleFacts:
     type: str
     training: bool = True
     """As of the last training step."""
+    dropped: float | None = None
+    """The share that a dropout takes away."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +140,11 @@ class Anatomy:
     strangers: tuple[StrangerFacts, ...] = ()
     forwards: tuple[ForwardCount, ...] = ()
     backwards: tuple[BackwardCount, ...] = ()
+    forwards_per_backward: Mapping[str, int] | None = None
+    """Number of forwards, in training mode and with gradients, before a backward, as text, to how
+    often that was so."""
+    forwards_since_backward: int = 0
+    """Such forwards after the last backward."""
     autocast: str | None = None
     """The type that autocast chose at a call of the model."""
     grad_scaler: str | None = None

@@ -40,6 +40,8 @@ class AnatomyFacts:
         self._forwards: Counter[tuple[bool, bool]] = Counter()
         self._backwards: Counter[bool] = Counter()
         self._is_training = True
+        self._since_backward = 0
+        self._forwards_per_backward: Counter[int] = Counter()
         self._trains: dict[int, bool] = {}
         self._last_gradient: dict[int, int] = {}
         self._in_optimizer: set[int] = set()
@@ -56,6 +58,7 @@ class AnatomyFacts:
 
     def count_forward(self, training: bool, grad: bool) -> None:
         self._is_training = training
+        self._since_backward += training and grad
         count = self._forwards[training, grad] = self._forwards[training, grad] + 1
         if count == 1:
             self.is_changed = True
@@ -85,6 +88,8 @@ class AnatomyFacts:
             self._trains |= {id(part): part.training for part in names.module.modules()}
 
     def see_backward(self) -> None:
+        self._forwards_per_backward[self._since_backward] += 1
+        self._since_backward = 0
         count = self._backwards[self._is_training] = self._backwards[self._is_training] + 1
         if count == 1:
             self.is_changed = True
@@ -180,6 +185,8 @@ class AnatomyFacts:
                 {"training": training, "count": count}
                 for training, count in self._backwards.items()
             ],
+            "forwards_per_backward": {str(k): n for k, n in self._forwards_per_backward.items()},
+            "forwards_since_backward": self._since_backward,
             "autocast": self._autocast,
             "grad_scaler": self._scaler,
             "grad_scale": self._scale,
@@ -191,6 +198,7 @@ class AnatomyFacts:
                 "name": name,
                 "type": type(module).__name__,
                 "training": self._trains.get(id(module), module.training),
+                **({"dropped": module.p} if isinstance(module, _DropoutNd) else {}),
             }
             for name, module in modules
         ]

@@ -94,7 +94,7 @@ class Vitals:
         batch = _first_tensor(given)
         size = 0 if batch is None else batch.shape[0] if batch.dim() else 1
         self._running.facts = (step, mode, mode_step, trains, size)
-        self._times.begin(trains, now, size)
+        self._times.begin(trains, now, size, self._running.updated_at)
         kind = ModeKeys.TRAIN if trains else mode
         count = self._counts.get(kind, 0)
         self._counts[kind] = count + 1
@@ -218,12 +218,16 @@ class _StepTimes:
 
     def __init__(self) -> None:
         self._last: tuple[bool, float, int] = (False, 0.0, 0)
+        self._between: float | None = None
         self._seconds = 0.0
         self._num_steps = self._num_samples = 0
 
-    def begin(self, trains: bool, now: float, batch_size: int) -> None:
+    def begin(self, trains: bool, now: float, batch_size: int, updated_at: float) -> None:
         trained, began, last_size = self._last
         self._last = (trains, now, batch_size)
+        # Where the step before made no update, as when gradients add up, nothing is known.
+        follows = trained and trains and updated_at > began
+        self._between = now - updated_at if follows else None
         if trained and trains:  # what lies between training and evaluation belongs to neither
             self._seconds += now - began
             self._num_steps += 1
@@ -231,6 +235,8 @@ class _StepTimes:
 
     def figures(self, step: VitalsStep) -> dict[str, float]:
         found = {"batch_size": float(step.batch_size)} if step.batch_size else {}
+        if self._between is not None:
+            found["between_seconds"] = self._between
         if step.trains and self._num_steps:
             found["step_seconds"] = self._seconds / self._num_steps
             if self._num_samples:

@@ -17,6 +17,7 @@ SATURATED = 0.01
 """Of the range of a sigmoid or tanh: closer than this to either end counts as saturated."""
 _MOST_ELEMENTS = 1 << 20
 _MOST_ROWS = 1 << 14
+_MOST_OF_TARGET = 1 << 10
 _MOST_OF_ACTIVATION = 1 << 14
 _FEWEST_SAMPLES = 8
 _FEWEST_ROWS = 64
@@ -81,11 +82,16 @@ def measure_binary(pack: Pack, scores: Tensor, target: Tensor, *, threshold: flo
 
 
 def measure_amounts(pack: Pack, prediction: Tensor, target: Tensor) -> None:
-    """Of a loss that compares amounts: the range of either."""
+    """Of a loss that compares amounts: the range of either, and what kind of amounts are wanted."""
     for name, values in (("loss_input", prediction), ("target", target)):
         spread = every_nth(values.reshape(-1), _MOST_ELEMENTS)
         if spread.numel():
             pack.add_named((f"{name}/min", f"{name}/max"), torch.aminmax(spread))
+    if target.numel():
+        rows = target.reshape(target.shape[0], -1) if target.dim() else target.reshape(1, 1)
+        width = rows.shape[1]
+        few = every_nth(rows, max(1, _MOST_OF_TARGET // width)).float()
+        pack.add(few, lambda values: _judge_amounts(values.reshape(-1, width)))
 
 
 def sample_activation(output: Tensor, units_axis: int) -> Tensor:
@@ -157,3 +163,17 @@ def _judge_classes(pairs: Any, ignored: int) -> Figures:
         "predictions/largest_share": chosen.max() / labels.size,
         "accuracy": np.count_nonzero(predicted == labels) / labels.size,
     }
+
+
+def _judge_amounts(values: Any) -> Figures:
+    distinct, counts = np.unique(values, return_counts=True)
+    figures = {
+        "target/mean": float(values.mean()),
+        "target/std": float(values.std()),
+        "target/num_values": float(distinct.size),
+        "target/largest_share": counts.max() / values.size,
+        "target/whole_share": float(np.mean(values == np.round(values))),
+    }
+    if values.shape[1] > 1:
+        figures["target/row_sum_error"] = float(np.abs(values.sum(axis=1) - 1).mean())
+    return figures

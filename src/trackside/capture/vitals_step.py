@@ -58,6 +58,8 @@ class RunningStep:
     def __init__(self) -> None:
         self.facts: tuple[int, ModeKeys, int, bool, int] | None = None
         """The first fields of the step; None while none runs."""
+        self.updated_at = 0.0
+        """When an optimizer's step last ended, by `time.perf_counter`."""
         self._step: VitalsStep | None = None
 
     def get(self) -> VitalsStep | None:

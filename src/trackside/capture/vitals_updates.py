@@ -95,6 +95,7 @@ class Updates:
             self._end_update(optimizer, has_closure(args, kwargs))
         else:
             self._count(watched)
+        self._running.updated_at = time.perf_counter()
 
     @guarded
     def _begin_update(self, optimizer: Optimizer, with_closure: bool) -> None:

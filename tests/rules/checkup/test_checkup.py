@@ -36,6 +36,24 @@ def moving(name: str, step: int) -> tuple[float, float, float]:
     return 9.0 + 0.01 * step, 0.2 + 0.001 * step, -0.2
 
 
+AMOUNTS = {
+    "loss_input/min": -0.5,
+    "loss_input/max": 0.5,
+    "target/mean": 0.0,
+    "target/std": 1.0,
+    "target/num_values": 32,
+    "target/whole_share": 0.0,
+    **dict.fromkeys(("labels/min", "labels/max", "labels/num_classes_seen")),
+}
+"""Vitals of a regression."""
+TEN_CLASSES = {
+    "target/min": 0.0,
+    "target/max": 9.0,
+    "target/std": 2.9,
+    "target/whole_share": 1.0,
+    "target/num_values": 10,
+}
+
 WRONG: dict[str, dict[str, Any]] = {
     "OptimizerNotStepping": {"anatomy": model(optimizers=[]), "loss": flat, "weights": still},
     "OptimizerOfAnotherModel": {
@@ -82,6 +100,16 @@ WRONG: dict[str, dict[str, Any]] = {
             "target/max": 300.0,
         },
     },
+    "UnnormalizedTarget": {
+        "anatomy": model(losses=loss_facts("mse_loss")),
+        "vitals": {**AMOUNTS, "target/mean": 250_000.0, "target/std": 50_000.0},
+        "loss": lambda step: 6.5e10 - 1e6 * step,
+    },
+    "ClassesAsAmounts": {
+        "anatomy": model(losses=loss_facts("mse_loss")),
+        "vitals": {**AMOUNTS, **TEN_CLASSES},
+        "loss": lambda step: 1.0 + 20 * 0.97**step,
+    },
     "InputNotFinite": {"vitals": {"input/mean": lambda step: float("nan") if step == 7 else 0.0}},
     "ConstantInput": {"vitals": {"input/std": 0.0, "input/mean": 0.0}},
     "UnnormalizedInput": {
@@ -127,6 +155,28 @@ WRONG: dict[str, dict[str, Any]] = {
     "WeightsTooLarge": {
         "vitals": {"activation/b/std": 60.0},
         "weights": lambda name, step: (16.0 + step, 3.0, -3.0),
+    },
+    "WeightsTooSmall": {
+        "weights": lambda name, step: (0.02 + 1e-4 * step, 0.004, -0.004),
+        "loss": flat,
+    },
+    "ActivationMissing": {
+        "anatomy": model(
+            modules=[
+                {"name": "", "type": "Sequential"},
+                {"name": "a", "type": "Linear"},
+                {"name": "drop", "type": "Dropout"},
+                {"name": "b", "type": "Linear"},
+            ]
+        )
+    },
+    "DropoutTooStrong": {
+        "anatomy": model(modules=[{"name": "drop", "type": "Dropout", "dropped": 0.95}]),
+        "loss": flat,
+    },
+    "FrozenByMistake": {
+        "anatomy": model(parameters=parameters(a={"optimizer": None, "requires_grad": False})),
+        "loss": flat,
     },
     "DeadLayer": {"vitals": {"activation/relu/dead_share": lambda step: step > 100}},
     "SaturatedLayer": {"vitals": {"activation/relu/saturated_share": 0.95}},
@@ -200,3 +250,65 @@ def test_what_is_seen_after_the_loss_became_nan_says_nothing_of_its_cause(tmp_pa
         vitals={"activation/relu/dead_share": lambda step: step >= 50},
     )
     assert [each.rule for each in judge(Checkup(), trial)] == ["LossNotFinite"]
+
+
+def test_amounts_that_happen_to_be_whole_are_left_alone(tmp_path):
+    facts = model(losses=loss_facts("mse_loss"))
+    counted = {**AMOUNTS, **TEN_CLASSES, "target/std": 1.5}  # most of them in the middle
+    told = {"anatomy": facts, "loss": lambda step: 1.0 + 20 * 0.97**step}
+    assert found(Checkup(), tmp_path / "counts", vitals=counted, **told) == []
+    rated = {**AMOUNTS, **TEN_CLASSES, "target/min": 1.0}
+    assert found(Checkup(), tmp_path / "ratings", vitals=rated, **told) == []
+    learnt = {**told, "loss": lambda step: 0.1 + 20 * 0.97**step}
+    vitals = {**AMOUNTS, **TEN_CLASSES}
+    assert found(Checkup(), tmp_path / "learnt", vitals=vitals, **learnt) == []
+
+
+def test_large_targets_that_are_reached_are_left_alone(tmp_path):
+    facts = model(losses=loss_facts("mse_loss"))
+    vitals = {**AMOUNTS, "target/mean": 900.0, "target/std": 300.0}
+    told = found(
+        Checkup(), tmp_path, anatomy=facts, vitals=vitals, loss=lambda step: 9e5 * 0.97**step
+    )
+    assert told == []
+
+
+def test_a_narrow_layer_between_two_linear_ones_is_a_factorisation(tmp_path):
+    first, second = parameters(a={"shape": [4, 16]}, b={"shape": [16, 4]})
+    modules = [{"name": "", "type": "Sequential"}, *({"name": n, "type": "Linear"} for n in "ab")]
+    facts = model(modules=modules, parameters=[first, second])
+    assert found(Checkup(), tmp_path, anatomy=facts) == []
+
+
+@pytest.mark.parametrize(
+    ("counts", "last", "is_found"),
+    [
+        ({"1": 280, "12": 6}, 0, True),
+        ({"1": 280, "2": 6}, 0, True),
+        ({"1": 300}, 40, True),
+        ({"3": 300, "15": 4}, 0, True),
+        ({"1": 300}, 1, False),
+        ({"3": 300}, 0, False),
+        ({"1": 150, "2": 150}, 0, False),
+        ({"9": 30, "17": 41, "25": 60, "40": 51}, 12, False),
+    ],
+)
+def test_forwards_that_no_backward_follows_are_evaluation_where_they_are_rare(
+    counts, last, is_found, tmp_path
+):
+    facts = model(holds_dropout=True, forwards_per_backward=counts, forwards_since_backward=last)
+    told = [each.rule for each in found(Checkup(), tmp_path, anatomy=facts)]
+    assert told == (["EvaluationInTrainingMode"] if is_found else [])
+
+
+def test_what_the_script_does_between_steps_may_be_slow_data(tmp_path):
+    slow = {"between_seconds": 0.1, "step_seconds": 0.11}
+    assert [each.rule for each in found(Checkup(), tmp_path / "slow", vitals=slow)] == [
+        "SlowDataLoading"
+    ]
+
+    def now_and_then(step: int) -> float:
+        return 5.0 if step % 10 == 9 else 0.001  # a checkpoint is written
+
+    rare = {"between_seconds": now_and_then, "step_seconds": 0.51}
+    assert found(Checkup(), tmp_path / "rare", vitals=rare) == []

@@ -17,13 +17,16 @@ from trackside.rules.checkup.data_use import (
     UnnormalizedInput,
     UnshuffledLabels,
 )
+from trackside.rules.checkup.initial_weights import (
+    SymmetricWeights,
+    WeightsTooLarge,
+    WeightsTooSmall,
+)
 from trackside.rules.checkup.layers import (
     DeadLayer,
     ExplodingGradient,
     FadingGradient,
     SaturatedLayer,
-    SymmetricWeights,
-    WeightsTooLarge,
 )
 from trackside.rules.checkup.learning_rates import (
     GradientClippedAway,
@@ -37,6 +40,11 @@ from trackside.rules.checkup.loss_use import (
     LossInputNotLogProbabilities,
     LossShapeMismatch,
     OutputRangeTooNarrow,
+)
+from trackside.rules.checkup.model_design import (
+    ActivationMissing,
+    DropoutTooStrong,
+    FrozenByMistake,
 )
 from trackside.rules.checkup.modes_use import (
     BatchNormOfOneSample,
@@ -53,6 +61,7 @@ from trackside.rules.checkup.optimizing import (
 )
 from trackside.rules.checkup.outcomes import LossNotFinite, LossRising, NothingLearnt, Overfitting
 from trackside.rules.checkup.signs_rule import FIGURES, SignsRule, missing_vitals
+from trackside.rules.checkup.targets_use import ClassesAsAmounts, UnnormalizedTarget
 from trackside.rules.saved.evidence import Evidence
 
 logger = logging.getLogger(__name__)
@@ -73,6 +82,8 @@ PARTS: tuple[type[SignsRule], ...] = (
     LossInputNotLogProbabilities,
     LossShapeMismatch,
     OutputRangeTooNarrow,
+    UnnormalizedTarget,
+    ClassesAsAmounts,
     InputNotFinite,
     ConstantInput,
     UnnormalizedInput,
@@ -87,6 +98,10 @@ PARTS: tuple[type[SignsRule], ...] = (
     BatchNormOfOneSample,
     SymmetricWeights,
     WeightsTooLarge,
+    WeightsTooSmall,
+    ActivationMissing,
+    DropoutTooStrong,
+    FrozenByMistake,
     DeadLayer,
     SaturatedLayer,
     FadingGradient,

@@ -1,7 +1,7 @@
 """Rules about what goes in: inputs, labels, and the order in which they come."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -269,12 +269,13 @@ class SlowDataLoading(SignsRule):
     """Training waits for its data most of the time.
 
     Fires when `num_batches` batches and more took `seconds` each on average, and that is `share`
-    of a step's time.
+    of a step's time: batches of a DataLoader or, where there is none, the time between an update
+    and the next forward, in the middle of the steps that were looked at.
     """
 
     advice = (
-        "Load in parallel (num_workers), prepare once and keep the result, read larger files. The "
-        "profiler's rules tell more."
+        "Load in parallel (a DataLoader with num_workers), prepare once and keep the result, make "
+        "a batch by tensor operations instead of sample by sample. The profiler's rules tell more."
     )
 
     num_batches: int = parameter(20, "Batches that were loaded.", at_least=1)
@@ -283,19 +284,24 @@ class SlowDataLoading(SignsRule):
 
     def judge(self, signs: Signs) -> Iterable[Sign]:
         step_seconds = signs.vital("step_seconds").median
-        for loader in signs.anatomy.loaders:
-            if loader.num_batches < self.num_batches:
-                continue
-            wait = loader.wait_seconds / loader.num_batches
+        for wait, what in self._waits(signs):
             if wait > self.seconds and wait > self.share * step_seconds:
                 yield Sign(
                     0,
-                    f"A batch takes {wait:.3g} s to load, {min(1, wait / step_seconds):.0%} of a "
-                    f"step of {step_seconds:.3g} s.",
+                    f"{what} {wait:.3g} s, {min(1, wait / step_seconds):.0%} of a step of "
+                    f"{step_seconds:.3g} s.",
                     value=wait,
                     threshold=self.seconds,
                 )
                 return
+
+    def _waits(self, signs: Signs) -> Iterator[tuple[float, str]]:
+        for loader in signs.anatomy.loaders:
+            if loader.num_batches >= self.num_batches:
+                yield loader.wait_seconds / loader.num_batches, "To load a batch takes"
+        between = signs.vital("between_seconds")
+        if len(between) >= self.num_batches:
+            yield between.median, "From an update to the next forward, where batches are made, pass"
 
 
 def _first_output(signs: Signs) -> float:

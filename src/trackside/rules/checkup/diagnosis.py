@@ -32,12 +32,17 @@ _MISTAKES = (
     "TrainingInEvaluationMode",
     "EvaluationInTrainingMode",
     "BatchNormOfOneSample",
+    "ActivationMissing",
 )
 """What the code does, seen as such: hardly anything else looks like it."""
 _CAUSES = (
     "UnnormalizedInput",
+    "UnnormalizedTarget",
+    "FrozenByMistake",
+    "DropoutTooStrong",
     "GradientClippedAway",
     "WeightsTooLarge",
+    "WeightsTooSmall",
     "WeightDecayTooStrong",
     "ExplodingGradient",
     "LearningRateTooHigh",
@@ -45,6 +50,7 @@ _CAUSES = (
     "SaturatedLayer",
     "FadingGradient",
     "LearningRateTooLow",
+    "ClassesAsAmounts",
     "EvaluationInputDiffers",
     "OneClassPredicted",
     "SlowDataLoading",
@@ -91,6 +97,8 @@ _ASIDE = frozenset(
         "BatchNormOfOneSample",
         "OneClassPredicted",
         "Overfitting",
+        "ActivationMissing",
+        "ClassesAsAmounts",
     )
 )
 """They leave the loss of training as it is: of what goes wrong with that they explain nothing."""
@@ -102,6 +110,7 @@ _ALSO = {
     "UnshuffledLabels": {"OneClassPredicted", "Overfitting"},
     "ConstantLabels": {"OneClassPredicted", "Overfitting"},
     "BatchNormOfOneSample": {"NothingLearnt"},
+    "ClassesAsAmounts": {"NothingLearnt"},
     "Overfitting": {"Overfit", "Overtraining"},
     "SlowDataLoading": {"Dataloader", "CPUBottleneck", "BatchSize", "LowGPUUtilization"},
     "IOBottleneck": {"Dataloader", "CPUBottleneck", "BatchSize", "LowGPUUtilization"},

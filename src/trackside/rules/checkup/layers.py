@@ -1,4 +1,4 @@
-"""Rules about layers: dead, saturated, alike, or out of the gradient's reach."""
+"""Rules about layers: dead, saturated, or out of the gradient's reach."""
 
 import math
 from collections.abc import Iterable, Iterator
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from trackside.rules.checkup.initial_weights import is_matrix
 from trackside.rules.checkup.signs_rule import Sign, SignsRule
 from trackside.rules.parameters import parameter
 from trackside.rules.saved.vital_signs import Signs
@@ -116,85 +117,6 @@ class SaturatedLayer(SignsRule):
 
 
 @dataclass
-class WeightsTooLarge(SignsRule):
-    """Weights start so large that a layer makes its input many times larger.
-
-    Fires when at the start the standard deviation of a layer's output is above `times` that of
-    the model's input (1 at least), where the input itself is of ordinary size, and weights are
-    drawn `gain` times wider than 1 / sqrt(fan-in), which keeps sizes as they are.
-    """
-
-    advice = (
-        "Initialise by fan-in (PyTorch's own default, kaiming_normal_ or xavier_uniform_) instead "
-        "of a fixed deviation."
-    )
-
-    times: float = parameter(12.0, "Output over input.", at_least=1)
-    gain: float = parameter(3.0, "Weights over 1 / sqrt(fan-in).", at_least=1)
-
-    def judge(self, signs: Signs) -> Iterable[Sign]:
-        mean = signs.vital("input/mean").first(3).median
-        std = signs.vital("input/std").first(3).median
-        size = math.hypot(mean, std) if math.isfinite(mean) else 1.0
-        spreads = signs.vitals("activation/", "/std")
-        for module in signs.anatomy.modules:
-            series = spreads.get(module.name)
-            if module.type not in _LAYERS or series is None or not len(series):
-                continue
-            if series.steps[0] > 5 or size > self.times:
-                continue
-            value = float(series.values[0]) / max(size, 1.0)
-            if value > self.times and (gain := _widest(signs)) > self.gain:
-                yield Sign(
-                    int(series.steps[0]),
-                    f"At the start the output of {module.name} has a standard deviation of "
-                    f"{series.values[0]:.3g} for inputs of about {size:.2g}: weights are up to "
-                    f"{gain:.2g} times wider than 1 / sqrt(fan-in).",
-                    tensor=module.name,
-                    value=value,
-                    threshold=self.times,
-                )
-                return
-
-
-@dataclass
-class SymmetricWeights(SignsRule):
-    """All weights of a layer start equal, so that its units stay copies of each other.
-
-    Fires when a matrix of weights has one value throughout at the first saved step and that value
-    is not 0; or when all matrices are 0; or when one is still 0 throughout after 20 updates.
-    """
-
-    advice = "Initialise weights at random; zeros are for biases, and for a last layer at most."
-
-    def judge(self, signs: Signs) -> Iterable[Sign]:
-        if signs.num_updates < 3:
-            return
-        flat = []
-        matrices = [p for p in signs.anatomy.parameters if _is_matrix(p.shape)]
-        for each in matrices:
-            low, high = signs.figure(each.name, "min"), signs.figure(each.name, "max")
-            if len(low) and low.steps[0] <= 1 and low.values[0] == high.values[0]:
-                still = signs.num_updates >= 20 and np.ptp(low.values) == np.ptp(high.values) == 0
-                flat.append((each, float(low.values[0]), still))
-        all_zero = 1 < len(flat) == len(matrices)
-        wrong = [
-            (each, value)
-            for each, value, still in flat
-            if each.requires_grad and (value != 0 or all_zero or (still and each.is_trained))
-        ]
-        if wrong and signs.num_updates >= 20:
-            names = ", ".join(each.name for each, _ in wrong[:3])
-            yield Sign(
-                0,
-                f"All weights of {names} start at {wrong[0][1]:g}: the units of a layer compute "
-                "the same and get the same gradients.",
-                tensor=wrong[0][0].name,
-                value=wrong[0][1],
-            )
-
-
-@dataclass
 class FadingGradient(SignsRule):
     """The gradient has all but vanished by the time it reaches the first layers.
 
@@ -215,7 +137,7 @@ class FadingGradient(SignsRule):
         chain = [
             p.name
             for p in signs.anatomy.parameters
-            if p.is_trained and _is_matrix(p.shape) and "mbed" not in p.name and p.tied_to is None
+            if p.is_trained and is_matrix(p.shape) and "mbed" not in p.name and p.tied_to is None
         ]
         relative = {name: _relative(signs, name, self.num_steps) for name in chain}
         known = {name: value for name, value in relative.items() if math.isfinite(value)}
@@ -283,20 +205,6 @@ def _lasting(holds: "np.ndarray[tuple[int], np.dtype[np.bool_]]", count: int) ->
     wrong = np.flatnonzero(~holds)
     start = int(wrong[-1]) + 1 if len(wrong) else 0
     return start if len(holds) - start >= count else None
-
-
-def _widest(signs: Signs) -> float:
-    """Of the first weights: their root mean square times the square root of the fan-in."""
-    gains = [
-        float(first.values[0]) / math.sqrt(math.prod(p.shape)) * math.sqrt(math.prod(p.shape[1:]))
-        for p in signs.anatomy.parameters
-        if _is_matrix(p.shape) and len(first := signs.figure(p.name, "l2"))
-    ]
-    return max(gains, default=math.inf)
-
-
-def _is_matrix(shape: tuple[int, ...]) -> bool:
-    return len(shape) > 1 and shape[0] > 1 and math.prod(shape[1:]) > 1
 
 
 def _relative(signs: Signs, name: str, count: int) -> float:

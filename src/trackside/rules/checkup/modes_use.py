@@ -44,26 +44,33 @@ class TrainingInEvaluationMode(SignsRule):
 class EvaluationInTrainingMode(SignsRule):
     """The model is evaluated while in training mode: dropout drops, batch norm uses the batch.
 
-    Fires when the one model of the script, with dropout or batch norm, was called `num_forwards`
-    times and more without gradients in training mode, and never in evaluation mode.
+    Fires when the one model of the script, with dropout or batch norm, is never in evaluation
+    mode, and was called `num_forwards` times and more without gradients; or as often more than
+    usual between two backwards, or after the last, in few places of the run.
     """
 
-    advice = "Call model.eval() before evaluating, and model.train() afterwards."
+    advice = (
+        "Call model.eval() before evaluating, within torch.no_grad(), and model.train() afterwards."
+    )
 
-    num_forwards: int = parameter(2, "Forwards without gradients.", at_least=1)
+    num_forwards: int = parameter(2, "Forwards that are not trained on.", at_least=1)
 
     def judge(self, signs: Signs) -> Iterable[Sign]:
         anatomy = signs.anatomy
         if len(anatomy.models) != 1 or not (anatomy.holds_dropout or anatomy.holds_batch_norm):
             return  # of several models one may make samples for another
+        if any(not each.training for each in anatomy.forwards) or not anatomy.num_backwards:
+            return
         wrong = anatomy.num_forwards(training=True, grad=False)
-        right = sum(each.count for each in anatomy.forwards if not each.training)
-        if wrong >= self.num_forwards and not right and anatomy.num_backwards:
+        what = "without gradients"
+        if wrong < self.num_forwards:
+            wrong, what = _unused_forwards(signs), "that no backward followed"
+        if wrong >= self.num_forwards:
             seen = signs.vital("batch_size", training=False)
             yield Sign(
                 int(seen.steps[0]) if len(seen) else 0,
-                f"{wrong} forwards without gradients ran in training mode and none in evaluation "
-                f"mode: {_what(signs)} went on as in training.",
+                f"{wrong} forwards {what} ran in training mode and none in evaluation mode: "
+                f"{_what(signs)} went on as in training.",
                 value=float(wrong),
                 threshold=self.num_forwards,
             )
@@ -102,3 +109,20 @@ class BatchNormOfOneSample(SignsRule):
 def _what(signs: Signs) -> str:
     held = ("dropout", signs.anatomy.holds_dropout), ("batch norm", signs.anatomy.holds_batch_norm)
     return " and ".join(name for name, is_held in held if is_held)
+
+
+def _unused_forwards(signs: Signs) -> int:
+    """Those beyond the usual number before a backward, where that happens now and then; 0 where
+    there is nothing usual, as when episodes of many lengths are played."""
+    anatomy = signs.anatomy
+    counts = {int(k): n for k, n in (anatomy.forwards_per_backward or {}).items() if int(k)}
+    if not counts:
+        return 0
+    usual = max(counts, key=lambda each: counts[each])
+    total = sum(counts.values())
+    more = sum(n for each, n in counts.items() if each > usual)
+    if counts[usual] < 0.75 * total or more > 0.2 * total:
+        return 0
+    unused = sum((each - usual) * n for each, n in counts.items() if each > usual)
+    last = anatomy.forwards_since_backward
+    return unused + (last if signs.is_all else max(0, last - usual))

@@ -1,0 +1,139 @@
+"""Rules about how the model is put together."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from trackside.capture.anatomy import Anatomy, ModuleFacts
+from trackside.rules.checkup.signs_rule import Sign, SignsRule
+from trackside.rules.parameters import parameter
+from trackside.rules.saved.vital_signs import Signs
+
+_PASSING = ("Dropout", "Identity", "Flatten", "Unflatten")
+"""Modules that leave a chain of linear layers linear."""
+
+
+@dataclass
+class ActivationMissing(SignsRule):
+    """Two linear layers follow each other with no activation between: together they are one.
+
+    Fires when in an nn.Sequential a Linear is followed by a Linear, with nothing but dropout or
+    flattening between, and what lies between them is not narrower than both ends. A narrow one is
+    a factorisation, which somebody wants.
+    """
+
+    advice = "Put an activation, such as nn.ReLU() or nn.GELU(), between the two layers."
+
+    def judge(self, signs: Signs) -> Iterable[Sign]:
+        if not signs.anatomy.num_backwards:
+            return
+        shapes = {p.name: p.shape for p in signs.anatomy.parameters}
+        for first, second in _adjacent(signs.anatomy):
+            before, after = (_shape(signs.anatomy, shapes, each) for each in (first, second))
+            if before is None or after is None:
+                continue
+            (middle, given), made = before, after[0]
+            if middle >= min(given, made):
+                yield Sign(
+                    0,
+                    f"{first} ({given} to {middle}) and {second} ({middle} to {made}) follow each "
+                    "other without an activation: the two can do no more than one of them.",
+                    tensor=second,
+                )
+                return
+
+
+@dataclass
+class DropoutTooStrong(SignsRule):
+    """Dropout takes away nearly everything, and little is learnt.
+
+    Fires when a dropout in training takes away `share` of its input and more, and the loss has not
+    come down to half.
+    """
+
+    advice = (
+        "Lower p, the share that is taken away (not the one that is kept): 0.1 to 0.5 is usual."
+    )
+
+    share: float = parameter(0.9, "Of its input that a dropout takes.", at_least=0, at_most=1)
+
+    def judge(self, signs: Signs) -> Iterable[Sign]:
+        if not signs.is_settled or signs.last_step < 100 or signs.fall > 0.5:
+            return
+        for module in signs.anatomy.modules:
+            if module.training and module.dropped is not None and module.dropped >= self.share:
+                yield Sign(
+                    0,
+                    f"{module.name} takes away {module.dropped:.0%} of its input, and the loss "
+                    f"went from {signs.early_loss:.4g} to {signs.late_loss:.4g} only.",
+                    tensor=module.name,
+                    value=module.dropped,
+                    threshold=self.share,
+                )
+                return
+
+
+@dataclass
+class FrozenByMistake(SignsRule):
+    """Most of the model is frozen, and what is left cannot learn.
+
+    Fires when `share` and more of the one model's parameters do not require a gradient, and the
+    loss stays where it was. A frozen backbone under a head that learns is left alone.
+    """
+
+    advice = (
+        "Print the names of the parameters that require a gradient, and check the condition that "
+        "freezes the others. Freeze what was trained before, not what starts at random."
+    )
+
+    share: float = parameter(0.5, "Of the model's parameters.", at_least=0, at_most=1)
+
+    def judge(self, signs: Signs) -> Iterable[Sign]:
+        parameters = [p for p in signs.anatomy.parameters if p.tied_to is None]
+        frozen = [p for p in parameters if not p.requires_grad]
+        total = sum(p.numel for p in parameters)
+        if not frozen or len(signs.anatomy.models) != 1 or not signs.is_stuck:
+            return
+        share = sum(p.numel for p in frozen) / total
+        if share >= self.share and any(p.is_trained for p in parameters):
+            kept = ", ".join(p.name for p in parameters if p.requires_grad)[:120]
+            yield Sign(
+                0,
+                f"{share:.0%} of the parameters are frozen, from {frozen[0].name} on; {kept} alone "
+                f"cannot bring the loss down from {signs.late_loss:.4g}.",
+                tensor=frozen[0].name,
+                value=share,
+                threshold=self.share,
+            )
+
+
+def _adjacent(anatomy: Anatomy) -> Iterator[tuple[str, str]]:
+    """Names of linear layers that follow each other in a Sequential."""
+    for sequential in (m for m in anatomy.modules if m.type == "Sequential"):
+        last = ""
+        for child in _children(anatomy, sequential):
+            if child.type == "Linear":
+                if last:
+                    yield last, child.name
+                last = child.name
+            elif child.type not in _PASSING:
+                last = ""
+
+
+def _children(anatomy: Anatomy, parent: ModuleFacts) -> list[ModuleFacts]:
+    prefix = f"{parent.name}." if parent.name else ""
+    return [
+        m
+        for m in anatomy.modules
+        if m is not parent and m.name.startswith(prefix) and "." not in m.name[len(prefix) :]
+    ]
+
+
+def _shape(
+    anatomy: Anatomy, shapes: dict[str, tuple[int, ...]], module: str
+) -> tuple[int, int] | None:
+    """Of a linear layer's weight: outputs and inputs."""
+    for root in anatomy.models:
+        shape = shapes.get(f"{root}_{module}.weight")
+        if shape is not None and len(shape) == 2:
+            return shape[0], shape[1]
+    return None

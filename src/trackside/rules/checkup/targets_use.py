@@ -1,0 +1,119 @@
+"""Rules about what a loss over amounts is to reach."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from trackside.rules.checkup.signs_rule import Sign, SignsRule
+from trackside.rules.parameters import parameter
+from trackside.rules.saved.vital_signs import Signs
+
+_SQUARED = ("mse_loss",)
+_ABSOLUTE = ("l1_loss", "smooth_l1_loss", "huber_loss")
+_EVEN = 1 / math.sqrt(12)
+"""Standard deviation of numbers spread evenly, over their range."""
+
+
+@dataclass
+class UnnormalizedTarget(SignsRule):
+    """Targets are so large that the model does not get there.
+
+    Fires when targets are of a size above `size`, and after 100 steps and more the loss is no
+    number, or the predictions are still worse than one constant, the targets' mean, would be.
+    """
+
+    advice = (
+        "Scale targets to about mean 0 and standard deviation 1, with the training data's figures, "
+        "and scale the predictions back; or predict their logarithm."
+    )
+
+    size: float = parameter(30.0, "Root mean square that is too large.", at_least=0)
+
+    def judge(self, signs: Signs) -> Iterable[Sign]:
+        mean, std = signs.vital("target/mean").median, signs.vital("target/std").median
+        size = math.hypot(mean, std)
+        if not signs.is_settled or not size > self.size:
+            return
+        is_lost = math.isfinite(signs.ends_at)
+        unexplained = _unexplained(signs)
+        if is_lost or (signs.last_step >= 100 and unexplained > 1):
+            high = signs.vital("loss_input/max").last(5).median
+            how = (
+                "the loss has stopped being a number"
+                if is_lost
+                else f"predictions reach {high:.3g}, and the targets' mean alone would do better"
+            )
+            yield Sign(
+                0,
+                f"Targets have mean {mean:.4g} and deviation {std:.3g}; after {signs.last_step} "
+                f"steps {how}.",
+                value=size,
+                threshold=self.size,
+            )
+
+
+@dataclass
+class ClassesAsAmounts(SignsRule):
+    """Classes are predicted as if their numbers were amounts.
+
+    Fires when MSELoss or its like gets whole numbers from 0 on, `fewest` to `most` of them and
+    about equally often, as one target a sample, and more than `unexplained` of their variance is
+    left at the end; or one-hot rows of which half is left.
+    """
+
+    advice = (
+        "Let the model have one output for each class, and use CrossEntropyLoss with the class "
+        "numbers: class 7 is not more than class 3."
+    )
+
+    fewest: int = parameter(3, "Classes.", at_least=2)
+    most: int = parameter(100, "Classes.", at_least=2)
+    unexplained: float = parameter(0.05, "Of the targets' variance.", at_least=0, at_most=1)
+
+    def judge(self, signs: Signs) -> Iterable[Sign]:
+        whole = signs.vital("target/whole_share")
+        if not signs.is_settled or signs.last_step < 100 or len(whole) < 10:
+            return
+        if whole.values.min() < 1 or len(signs.anatomy.models) > 1:
+            return
+        left = _unexplained(signs)
+        num_classes = self._num_classes(signs)
+        rows = signs.vital("target/row_sum_error")
+        is_one_hot = len(rows) and rows.values.max() < 1e-6
+        if is_one_hot and signs.vital("target/num_values").median == 2 and left > 0.5:
+            yield self._sign(signs, left, "one-hot rows")
+        elif not len(rows) and num_classes and left > self.unexplained:
+            yield self._sign(signs, left, f"the whole numbers from 0 to {num_classes - 1}")
+
+    def _num_classes(self, signs: Signs) -> int:
+        """0 where the targets are not spread over whole numbers from 0 on."""
+        low, high = signs.vital("target/min"), signs.vital("target/max")
+        count = int(high.values.max()) + 1
+        even = _EVEN * count
+        if low.values.min() != 0 or not self.fewest <= count <= self.most:
+            return 0
+        return count if signs.vital("target/std").median > 0.8 * even else 0
+
+    def _sign(self, signs: Signs, left: float, what: str) -> Sign:
+        loss = signs.anatomy.losses[0]
+        return Sign(
+            0,
+            f"{loss.name} is given {what} as targets, which look like classes, and {left:.0%} of "
+            "their variance is left at the end.",
+            tensor=f"{loss.name}_input_0",
+            value=left,
+            threshold=self.unexplained,
+        )
+
+
+def _unexplained(signs: Signs) -> float:
+    """The loss over that of a model that always says the mean; NaN where it cannot be told."""
+    std = signs.vital("target/std").median
+    if len(signs.anatomy.losses) != 1 or not std > 0:
+        return math.nan
+    loss = signs.anatomy.losses[0]
+    if loss.reduction != "mean":
+        return math.nan
+    if loss.function in _SQUARED:
+        return signs.late_loss / std**2
+    return signs.late_loss / (0.8 * std) if loss.function in _ABSOLUTE else math.nan
