@@ -1,5 +1,6 @@
 """Each rule on vitals fires on its own mistake and on no other, and on nothing that is healthy."""
 
+import math
 from typing import Any
 
 import pytest
@@ -312,3 +313,34 @@ def test_what_the_script_does_between_steps_may_be_slow_data(tmp_path):
 
     rare = {"between_seconds": now_and_then, "step_seconds": 0.51}
     assert found(Checkup(), tmp_path / "rare", vitals=rare) == []
+
+
+def test_amounts_that_stay_at_their_mean_are_not_learnt_however_the_loss_wanders(tmp_path):
+    """Batches are small: the first tenth is by luck higher than the last."""
+
+    def noisy(step: int) -> float:
+        return 1.05 + 0.1 * math.sin(2.1 * step) + (0.1 if step < 30 else 0)
+
+    facts = model(losses=loss_facts("mse_loss"))
+    told = found(Checkup(), tmp_path, anatomy=facts, vitals=AMOUNTS, loss=noisy)
+    assert [each.rule for each in told] == ["NothingLearnt"]
+
+
+def test_predictions_that_come_near_one_by_luck_have_no_activation(tmp_path):
+    facts = model(losses=loss_facts("mse_loss"))
+    near = {
+        **AMOUNTS,
+        "loss_input/max": lambda step: 0.995 if step == 170 else 0.6,
+        "target/min": -2.0,
+        "target/max": 2.0,
+    }
+    assert found(Checkup(), tmp_path, anatomy=facts, vitals=near) == []
+
+
+def test_of_two_optimizers_that_take_turns_one_may_miss_its_gradients(tmp_path):
+    first, second = parameters(a={"ever_had_gradient": False}, b={"optimizer": 1})
+    both = [*optimizer(), {**optimizer()[0], "index": 1}]
+    facts = model(parameters=[first, second], optimizers=both)
+    in_turns = {"gradient_missing": lambda step: step % 2}
+    told = found(Checkup(), tmp_path, anatomy=facts, vitals=in_turns)
+    assert [(each.rule, each.tensor) for each in told] == [("GradientMissing", "Net_a.weight")]

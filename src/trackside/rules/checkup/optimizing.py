@@ -152,10 +152,12 @@ class GradientMissing(SignsRule):
         anatomy = signs.anatomy
         wanted = [p for p in anatomy.parameters if p.is_trained and p.tied_to is None]
         never = [p for p in wanted if not p.ever_had_gradient]
-        missing = signs.vital("gradient_missing").last(3)
+        num_optimizers = len(anatomy.optimizers)
+        missing = signs.vital("gradient_missing").last(3 * num_optimizers)
         if anatomy.num_optimizer_steps < self.num_steps or not never or len(missing) < 3:
             return
-        if missing.values.min() < 1:
+        # Optimizers that take turns miss what is theirs each.
+        if np.count_nonzero(missing.values >= 1) < len(missing) / num_optimizers:
             return  # they are there, and zero: another matter
         if len(never) == len(wanted):
             yield Sign(

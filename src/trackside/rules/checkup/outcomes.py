@@ -109,9 +109,10 @@ class Overfitting(SignsRule):
 class NothingLearnt(SignsRule):
     """The loss is where a model is that knows nothing, and stays there.
 
-    Fires at the end of 200 steps and more when a loss over classes is still within `share` of
-    chance, or any loss where it began. By itself, with gradients, rates and inputs as they should
-    be, it means that labels do not belong to the inputs.
+    Fires at the end of `num_steps` steps and more when a loss over classes is still within `share`
+    of chance, one over amounts at what their mean alone would do, or any where it began. By itself,
+    with gradients, rates and inputs as they should be, it means that labels do not belong to the
+    inputs.
     """
 
     advice = (
@@ -120,7 +121,7 @@ class NothingLearnt(SignsRule):
         "for: the model should be able to learn ten samples by heart."
     )
 
-    num_steps: int = parameter(200, "Training steps.", at_least=1)
+    num_steps: int = parameter(150, "Training steps.", at_least=1)
     share: float = parameter(0.9, "Of the loss of chance.", at_least=0, at_most=1)
 
     def judge(self, signs: Signs) -> Iterable[Sign]:

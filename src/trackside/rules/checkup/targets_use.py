@@ -8,8 +8,6 @@ from trackside.rules.checkup.signs_rule import Sign, SignsRule
 from trackside.rules.parameters import parameter
 from trackside.rules.saved.vital_signs import Signs
 
-_SQUARED = ("mse_loss",)
-_ABSOLUTE = ("l1_loss", "smooth_l1_loss", "huber_loss")
 _EVEN = 1 / math.sqrt(12)
 """Standard deviation of numbers spread evenly, over their range."""
 
@@ -35,7 +33,7 @@ class UnnormalizedTarget(SignsRule):
         if not signs.is_settled or not size > self.size:
             return
         is_lost = math.isfinite(signs.ends_at)
-        unexplained = _unexplained(signs)
+        unexplained = signs.unexplained
         if is_lost or (signs.last_step >= 100 and unexplained > 1):
             high = signs.vital("loss_input/max").last(5).median
             how = (
@@ -76,7 +74,7 @@ class ClassesAsAmounts(SignsRule):
             return
         if whole.values.min() < 1 or len(signs.anatomy.models) > 1:
             return
-        left = _unexplained(signs)
+        left = signs.unexplained
         num_classes = self._num_classes(signs)
         rows = signs.vital("target/row_sum_error")
         is_one_hot = len(rows) and rows.values.max() < 1e-6
@@ -104,16 +102,3 @@ class ClassesAsAmounts(SignsRule):
             value=left,
             threshold=self.unexplained,
         )
-
-
-def _unexplained(signs: Signs) -> float:
-    """The loss over that of a model that always says the mean; NaN where it cannot be told."""
-    std = signs.vital("target/std").median
-    if len(signs.anatomy.losses) != 1 or not std > 0:
-        return math.nan
-    loss = signs.anatomy.losses[0]
-    if loss.reduction != "mean":
-        return math.nan
-    if loss.function in _SQUARED:
-        return signs.late_loss / std**2
-    return signs.late_loss / (0.8 * std) if loss.function in _ABSOLUTE else math.nan

@@ -22,6 +22,8 @@ from trackside.errors import TracksideError
 
 _LONG = 1000
 """Steps after which a run is judged by its outcome though it goes on."""
+_SQUARED = ("mse_loss",)
+_ABSOLUTE = ("l1_loss", "smooth_l1_loss", "huber_loss")
 _TRAINING = (ModeKeys.TRAIN.value, ModeKeys.GLOBAL.value)
 
 
@@ -151,6 +153,23 @@ class Signs:
         return None
 
     @property
+    def unexplained(self) -> float:
+        """For the one loss over amounts: that of the last third, over what a model would have
+        that always says the targets' mean. NaN where it cannot be told."""
+        known = self.loss.last(max(20, len(self.loss) // 3)).values
+        variance = self._target_variance()
+        if len(self.anatomy.losses) != 1 or not len(known) or not variance > 0:
+            return math.nan
+        loss = self.anatomy.losses[0]
+        if loss.reduction != "mean":
+            return math.nan
+        if loss.function in _SQUARED:
+            return float(known.mean()) / variance
+        # Of a bell curve the mean distance is 0.8 of the standard deviation.
+        absolute = 0.8 * math.sqrt(variance)
+        return float(known.mean()) / absolute if loss.function in _ABSOLUTE else math.nan
+
+    @property
     def fall(self) -> float:
         """By which part of itself the training loss has fallen, from its start to now; negative
         when it rose. Medians of its first and of its last tenth."""
@@ -181,13 +200,14 @@ class Signs:
     @property
     def is_stuck(self) -> bool:
         """After a fair number of steps the loss is about where it began: at the level of chance
-        for classes, or less than a fiftieth lower for amounts."""
+        for classes; for amounts less than a fiftieth lower, or less than a fifth and no better
+        than their mean."""
         if not self.is_settled or self.last_step < 100 or len(self.loss) < 20:
             return False
         if not math.isfinite(self.late_loss):
             return True
         if self.chance is None:
-            return self.fall < 0.02
+            return self.fall < 0.02 or (self.fall < 0.2 and self.unexplained > 0.97)
         is_level = self.fall < 0.1 or self.late_loss < 1.2 * self.chance
         return self.late_loss > 0.9 * self.chance and is_level
 
@@ -197,6 +217,11 @@ class Signs:
         ratio = self.vital("update_ratio")
         known = ratio.values[np.isfinite(ratio.values)]
         return float(known.mean()) * max(self.num_updates, 1) if len(known) else 0.0
+
+    def _target_variance(self) -> float:
+        """Over all batches: within them, and between them."""
+        std, mean = self.vital("target/std").values, self.vital("target/mean").values
+        return float((std**2).mean() + mean.var()) if len(std) else math.nan
 
     def is_weight_unchanged(self, name: str) -> bool:
         """As far as the saved figures tell; not so when they are not saved."""
