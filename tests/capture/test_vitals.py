@@ -297,7 +297,8 @@ def test_targets_of_a_loss_over_amounts_are_described(tmp_path):
     for name, target in (("numbers", classes.unsqueeze(1)), ("rows", rows)):
         model = nn.Linear(5, target.shape[1])
         with tc.watch(model, out_dir=tmp_path / name) as hook:
-            F.mse_loss(model(torch.randn(4, 5)), target).backward()
+            loss = F.mse_loss(model(torch.randn(4, 5)), target)
+            loss.backward()
         assert_no_failure(hook)
     numbers = {
         figure: vital(tmp_path / "numbers", f"target/{figure}")
@@ -311,6 +312,7 @@ def test_targets_of_a_loss_over_amounts_are_described(tmp_path):
     }
     assert vital(tmp_path / "numbers", "target/std") == [pytest.approx(classes.numpy().std())]
     assert vital(tmp_path / "rows", "target/row_sum_error") == [0.0]
+    assert vital(tmp_path / "rows", "loss_value") == [pytest.approx(loss.item())]
 
 
 def test_what_the_script_does_between_an_update_and_the_next_forward_is_timed(tmp_path):

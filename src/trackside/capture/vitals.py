@@ -208,7 +208,7 @@ class Vitals:
             measure_binary(taken.pack, call.prediction, call.target, threshold=threshold)
             taken.has_loss = True
         elif call.function in ELEMENTWISE:
-            measure_amounts(taken.pack, call.prediction, call.target)
+            measure_amounts(taken.pack, call.prediction, call.target, call.value)
             taken.has_loss = True
         step.spent += time.perf_counter() - began
 

@@ -31,6 +31,8 @@ class LossCall:
     target: Tensor
     ignored: int
     reduction: str
+    value: Tensor | None
+    """The loss itself; None when it is no single number."""
 
 
 class LossCalls:
@@ -62,6 +64,7 @@ class LossCalls:
                 target=target,
                 ignored=int(given.get("ignore_index", -100)),
                 reduction=str(given.get("reduction", "mean")),
+                value=_tensor(result) if getattr(result, "ndim", -1) == 0 else None,
             )
         )
 

@@ -81,8 +81,13 @@ def measure_binary(pack: Pack, scores: Tensor, target: Tensor, *, threshold: flo
         pack.add(pairs, lambda values: _judge_classes(values.reshape(2, -1), ignored=-1))
 
 
-def measure_amounts(pack: Pack, prediction: Tensor, target: Tensor) -> None:
-    """Of a loss that compares amounts: the range of either, and what kind of amounts are wanted."""
+def measure_amounts(
+    pack: Pack, prediction: Tensor, target: Tensor, loss: Tensor | None = None
+) -> None:
+    """Of a loss that compares amounts: the range of either, what kind of amounts are wanted, and
+    what it comes to, which may be a part of what is trained on."""
+    if loss is not None:
+        pack.add_named(("loss_value",), (loss,))
     for name, values in (("loss_input", prediction), ("target", target)):
         spread = every_nth(values.reshape(-1), _MOST_ELEMENTS)
         if spread.numel():

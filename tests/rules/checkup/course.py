@@ -137,6 +137,8 @@ def _record(
     }
     if loss is not None:
         scalars["loss_output_0"] = float(loss(step))
+        if "vitals/target/std" in scalars:
+            scalars.setdefault("vitals/loss_value", float(loss(step)))
     return StepRecord(number, mode, mode_step, 0.0, scalars=scalars)
 
 

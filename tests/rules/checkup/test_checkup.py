@@ -326,6 +326,16 @@ def test_amounts_that_stay_at_their_mean_are_not_learnt_however_the_loss_wanders
     assert [each.rule for each in told] == ["NothingLearnt"]
 
 
+def test_a_loss_that_is_only_part_of_what_is_trained_on_says_little(tmp_path):
+    """A critic cannot tell what a noisy game will bring; the policy learns all the same."""
+    facts = model(losses=loss_facts("mse_loss"))
+    vitals = {**AMOUNTS, "loss_value": 1.0}
+    told = found(
+        Checkup(), tmp_path, anatomy=facts, vitals=vitals, loss=lambda step: 1.4 - step / 2000
+    )
+    assert told == []
+
+
 def test_predictions_that_come_near_one_by_luck_have_no_activation(tmp_path):
     facts = model(losses=loss_facts("mse_loss"))
     near = {

@@ -63,7 +63,8 @@ class ConstantInput(SignsRule):
     """
 
     advice = (
-        "Look at one batch as the loader gives it: whole-number division, a wrong path, a mask."
+        "Print one batch as the model gets it. Usual reasons: whole-number division (x // 255), a "
+        "path without files, a mask that is all zeros."
     )
 
     num_batches: int = parameter(5, "Batches that must have been looked at.", at_least=1)

@@ -73,8 +73,8 @@ class DeadLayer(SignsRule):
             name = list(dead)[-1]
             yield Sign(
                 int(signs.figure(name, "l2").steps[dead[name]]),
-                f"The gradients of {len(dead)} of {len(names)} weights are exactly zero while "
-                "later layers have some: the units between are dead ReLUs.",
+                f"The gradients of {len(dead)} of {len(names)} weights, up to this one, are "
+                "exactly zero while others are not: the ReLUs behind it are dead.",
                 tensor=name.removeprefix("gradient/"),
                 value=0.0,
                 threshold=0.0,

@@ -66,7 +66,7 @@ class LearningRateTooLow(SignsRule):
     steps or more, and the loss is about where it was: at the level of chance for classes.
     """
 
-    advice = "Raise the learning rate, ten times at once, until the loss falls by itself."
+    advice = "Make the learning rate ten times larger, and again, until the loss falls."
 
     moved: float = parameter(0.02, "Of the weights' length, in all.", at_least=0)
 
@@ -126,7 +126,10 @@ class LearningRateTooHigh(SignsRule):
     the weights' length that makes the loss ten times larger is enough if little is learnt later.
     """
 
-    advice = "Lower the learning rate, ten times at once; a warm-up or clipping helps at the start."
+    advice = (
+        "Lower the learning rate to a tenth, and again until the loss falls from the start; a "
+        "warm-up or clipping helps where only the first steps are too large."
+    )
 
     ratio: float = parameter(0.1, "Update over the length of the weights.", at_least=0)
     growth: float = parameter(3.0, "Times the first loss.", at_least=1)
@@ -174,7 +177,7 @@ class WeightDecayTooStrong(SignsRule):
     rate times weight decay) and the loss has not come down to half.
     """
 
-    advice = "Lower weight_decay, a hundred times at once: 1e-4 (SGD) and 1e-2 (AdamW) are usual."
+    advice = "Lower weight_decay to a hundredth: 1e-4 (SGD) and 1e-2 (AdamW) are usual."
 
     share: float = parameter(0.2, "Of the weights' first length.", at_least=0, at_most=1)
     pull: float = parameter(5e-3, "Of the weights, at each update.", at_least=0)

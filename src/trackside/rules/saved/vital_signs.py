@@ -155,13 +155,14 @@ class Signs:
     @property
     def unexplained(self) -> float:
         """For the one loss over amounts: that of the last third, over what a model would have
-        that always says the targets' mean. NaN where it cannot be told."""
+        that always says the targets' mean. NaN where it cannot be told, as where that loss is only
+        a part of what is trained on."""
         known = self.loss.last(max(20, len(self.loss) // 3)).values
         variance = self._target_variance()
-        if len(self.anatomy.losses) != 1 or not len(known) or not variance > 0:
+        if not len(known) or not variance > 0 or not self._is_all_of_the_loss("loss_value"):
             return math.nan
         loss = self.anatomy.losses[0]
-        if loss.reduction != "mean":
+        if len(self.anatomy.losses) > 1 or loss.reduction != "mean":
             return math.nan
         if loss.function in _SQUARED:
             return float(known.mean()) / variance
@@ -217,6 +218,13 @@ class Signs:
         ratio = self.vital("update_ratio")
         known = ratio.values[np.isfinite(ratio.values)]
         return float(known.mean()) * max(self.num_updates, 1) if len(known) else 0.0
+
+    def _is_all_of_the_loss(self, name: str) -> bool:
+        part = self.vital(name)
+        steps, here, there = np.intersect1d(self.loss.steps, part.steps, return_indices=True)
+        difference = np.abs(self.loss.values[here] - part.values[there])
+        size = np.abs(part.values[there])
+        return len(steps) > 0 and bool(np.median(difference) <= 0.02 * np.median(size))
 
     def _target_variance(self) -> float:
         """Over all batches: within them, and between them."""

@@ -68,8 +68,9 @@ class LossNotDecreasing(SelectingRule):
     """
 
     advice = (
-        "Lower or raise the learning rate, check the gradients, and look for data that are wrong "
-        "from this step on. A noisy loss needs a larger num_steps."
+        "If the loss jumps up and down, lower the learning rate to a tenth; if it hardly moves, "
+        "make it ten times larger; if it turned here, look at the data of this step. --rule all "
+        "tells which. A noisy loss needs a larger num_steps."
     )
 
     use_losses_collection: bool = parameter(True, "Judge the collection `losses` too.")
@@ -206,7 +207,7 @@ class Overfit(TensorRule):
                     evidence,
                     ended.last_step,
                     f"The loss is {validation:.4g} in evaluation and {train:.4g} in training: "
-                    f"{ratio:.3g} of it more, above {self.ratio_threshold:g}.",
+                    f"{ratio:.3g} times the latter more, above {self.ratio_threshold:g}.",
                     tensor=name,
                     value=ratio,
                     threshold=self.ratio_threshold,
