@@ -164,7 +164,7 @@ WRONG: dict[str, dict[str, Any]] = {
     "ActivationMissing": {
         "anatomy": model(
             modules=[
-                {"name": "", "type": "Sequential"},
+                {"name": "Net", "type": "Sequential"},
                 {"name": "a", "type": "Linear"},
                 {"name": "drop", "type": "Dropout"},
                 {"name": "b", "type": "Linear"},
@@ -276,7 +276,10 @@ def test_large_targets_that_are_reached_are_left_alone(tmp_path):
 
 def test_a_narrow_layer_between_two_linear_ones_is_a_factorisation(tmp_path):
     first, second = parameters(a={"shape": [4, 16]}, b={"shape": [16, 4]})
-    modules = [{"name": "", "type": "Sequential"}, *({"name": n, "type": "Linear"} for n in "ab")]
+    modules = [
+        {"name": "Net", "type": "Sequential"},
+        *({"name": n, "type": "Linear"} for n in "ab"),
+    ]
     facts = model(modules=modules, parameters=[first, second])
     assert found(Checkup(), tmp_path, anatomy=facts) == []
 
@@ -354,3 +357,26 @@ def test_of_two_optimizers_that_take_turns_one_may_miss_its_gradients(tmp_path):
     in_turns = {"gradient_missing": lambda step: step % 2}
     told = found(Checkup(), tmp_path, anatomy=facts, vitals=in_turns)
     assert [(each.rule, each.tensor) for each in told] == [("GradientMissing", "Net_a.weight")]
+
+
+def test_a_loss_near_chance_that_falls_steadily_is_learning_slowly(tmp_path):
+    def slow(step: int) -> float:
+        return 2.31 - 0.23 * step / STEPS + 0.04 * math.sin(2.1 * step)
+
+    assert found(Checkup(), tmp_path / "slow", loss=slow) == []
+
+    def lower(step: int) -> float:
+        return slow(step) if step < 30 else slow(STEPS) + 0.04 * math.sin(2.1 * step)
+
+    told = found(Checkup(), tmp_path / "still", loss=lower)
+    assert [each.rule for each in told] == ["NothingLearnt"]
+
+
+def test_a_rate_that_ruins_the_first_steps_is_named_though_the_loss_comes_back(tmp_path):
+    told = found(
+        Checkup(),
+        tmp_path,
+        vitals={"update_ratio": lambda step: 0.9 if step < 2 else 0.004},
+        loss=lambda step: 2.3 if step == 0 else 2.05 + 4 * 0.95**step,
+    )
+    assert diagnose(told)[0].cause == "LearningRateTooHigh"

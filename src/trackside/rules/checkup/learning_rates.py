@@ -123,7 +123,8 @@ class LearningRateTooHigh(SignsRule):
 
     Fires when updates of more than `ratio` of the weights' length were made and the loss went up
     to `growth` times its start and ends there, as no number, or where it began. An update of half
-    the weights' length that makes the loss ten times larger is enough if little is learnt later.
+    the weights' length that makes the loss ten times larger is enough if little is learnt later,
+    and one that makes it half as large again if next to nothing is.
     """
 
     advice = (
@@ -152,10 +153,12 @@ class LearningRateTooHigh(SignsRule):
         stays = not lost and signs.is_settled and signs.late_loss > self.growth * start
         rises = peak > self.growth * start and (lost or signs.is_stuck)
         lasting = update.since(signs.last_step / 2).median > self.ratio
-        never = signs.is_stuck and not lost and (lasting or peak > 1.5 * abs(signs.first_loss))
+        never = signs.is_stuck and not lost and (lasting or peak > 1.5 * start)
         worst = float(update.values[np.isfinite(update.values)].max(initial=0.0))
-        blown = worst > 0.5 and peak > 10 * start and signs.is_settled
-        wasted = blown and signs.late_loss > 0.2 * start
+        first = abs(signs.first_loss)
+        blown = worst > 0.5 and signs.is_settled and signs.last_step >= 100
+        wasted = blown and peak > 10 * start and signs.late_loss > 0.2 * start
+        wasted |= blown and peak > 1.5 * first and signs.late_loss > 0.85 * first
         if rises or stays or never or wasted:
             rate = _highest_rate(signs)
             yield Sign(

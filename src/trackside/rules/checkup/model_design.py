@@ -120,11 +120,14 @@ def _adjacent(anatomy: Anatomy) -> Iterator[tuple[str, str]]:
 
 
 def _children(anatomy: Anatomy, parent: ModuleFacts) -> list[ModuleFacts]:
-    prefix = f"{parent.name}." if parent.name else ""
+    """Names of modules begin below the model, which has one of its own."""
+    prefix = "" if parent.name in anatomy.models else f"{parent.name}."
     return [
         m
         for m in anatomy.modules
-        if m is not parent and m.name.startswith(prefix) and "." not in m.name[len(prefix) :]
+        if m.name not in anatomy.models
+        and m.name.startswith(prefix)
+        and "." not in m.name[len(prefix) :]
     ]
 
 

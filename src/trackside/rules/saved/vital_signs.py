@@ -210,7 +210,18 @@ class Signs:
         if self.chance is None:
             return self.fall < 0.02 or (self.fall < 0.2 and self.unexplained > 0.97)
         is_level = self.fall < 0.1 or self.late_loss < 1.2 * self.chance
-        return self.late_loss > 0.9 * self.chance and is_level
+        least = 0.95 if self.is_falling else 0.9
+        return self.late_loss > least * self.chance and is_level
+
+    @property
+    def is_falling(self) -> bool:
+        """Whether the last third of the loss is below the one before it, by more than noise."""
+        third = len(self.loss) // 3
+        before, now = self.loss.last(2 * third).first(third).values, self.loss.last(third).values
+        if third < 10:
+            return False
+        noise = math.sqrt((before.var() + now.var()) / third)
+        return bool(before.mean() - now.mean() > 3 * noise)
 
     @property
     def moved(self) -> float:
