@@ -53,6 +53,19 @@ def test_a_client_set_up_by_env_finds_the_server(server, command: Command, monke
     assert not Path(environment["SAGEMAKER_USER_CONFIG_OVERRIDE"]).exists()
 
 
+def test_env_leads_to_the_server_that_our_own_clients_use(command: Command, monkeypatch):
+    monkeypatch.setenv("TRACKSIDE_URL", "https://train.example.com")
+    refused = command("env")
+    assert refused.returncode == 3
+    assert "trackside login https://train.example.com" in refused.stderr
+    monkeypatch.setenv("TRACKSIDE_ACCESS_KEY_ID", "TSK1")
+    monkeypatch.setenv("TRACKSIDE_SECRET_ACCESS_KEY", "hush")
+    environment = exported(command)
+    names = "AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"
+    found = tuple(environment[name] for name in names)
+    assert found == ("https://train.example.com", "TSK1", "hush")
+
+
 def test_sigterm_ends_it_after_the_requests_at_hand(server):
     url = address(server)
     with urllib.request.urlopen(f"{url}/health") as answer:

@@ -1,6 +1,7 @@
-"""`trackside env`: what a shell must evaluate so that AWS clients find this machine's server."""
+"""`trackside env`: what a shell must evaluate so that AWS clients find the server."""
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
@@ -10,7 +11,9 @@ from trackside.cli.access import access_keys, own_key
 from trackside.cli.server import DEFAULT_LISTEN
 from trackside.clients.environment import Access, changes, restored, sdk_config
 from trackside.clients.shells import SHELLS
+from trackside.errors import KeyRefused
 from trackside.jobs.describe import ROLE_ARN
+from trackside.profiles import Key, Server, chosen_server, no_key
 from trackside.settings import Settings, environment
 
 DEFAULT_REGION = "us-east-1"
@@ -38,8 +41,9 @@ _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 def env(region: str, bucket: str, shell: str, reset: bool) -> None:
     """Print what sets up boto3, the AWS CLI and SageMaker's SDKs in a shell.
 
-    Programs started there need no edit: also what they would ask hosts of Amazon's goes to this
-    machine's server. In a notebook that runs already, use `%load_ext trackside`.
+    Programs started there need no edit: also what they would ask hosts of Amazon's goes to the
+    server: the one of `trackside login` or TRACKSIDE_URL, else this machine's. In a notebook that
+    runs already, use `%load_ext trackside`.
 
     \b
     Examples:
@@ -54,26 +58,27 @@ def env(region: str, bucket: str, shell: str, reset: bool) -> None:
         forget_access(settings, environ)
         print(SHELLS[shell](restored(environ)), end="")
     else:
-        access = make_access(settings, region, bucket)
+        access = make_access(settings, environ, region, bucket)
         print(SHELLS[shell](changes(access, environ)), end="")
 
 
-def make_access(settings: Settings, region: str, bucket: str) -> Access:
-    """To the server that was started last, by this machine's own key."""
+def make_access(settings: Settings, environ: Mapping[str, str], region: str, bucket: str) -> Access:
+    """To the server that our own clients would speak to, else to the one started here last."""
     if not _BUCKET.fullmatch(bucket):
         raise click.BadParameter(
             f"{bucket!r} is no name of a bucket: 3 to 63 of a-z, 0-9, '.' and '-'.",
             param_hint="'--bucket'",
         )
-    keys = access_keys(settings)
-    key = own_key(keys)
-    address = durable.read_json(settings.layout.server.address) or {}
+    server = chosen_server(environ, settings.home) or _own_server(settings)
+    if server.key is None:
+        raise KeyRefused(no_key(server.url))
     config = settings.layout.server.sdk_config(bucket)
+    config.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     durable.write_bytes(config, sdk_config(bucket, ROLE_ARN).encode())
     return Access(
-        url=address.get("url") or f"http://{DEFAULT_LISTEN}",
-        key_id=key.id,
-        secret=keys.secret_of(key.id) or "",
+        url=server.url,
+        key_id=server.key.id,
+        secret=server.key.secret,
         region=region,
         sdk_config=config,
     )
@@ -84,3 +89,11 @@ def forget_access(settings: Settings, environ: dict[str, str]) -> None:
     config = Path(environ.get("SAGEMAKER_USER_CONFIG_OVERRIDE", ""))
     if config.parent == settings.layout.server.root:
         config.unlink(missing_ok=True)
+
+
+def _own_server(settings: Settings) -> Server:
+    keys = access_keys(settings)
+    key = own_key(keys)
+    address = durable.read_json(settings.layout.server.address) or {}
+    url = address.get("url") or f"http://{DEFAULT_LISTEN}"
+    return Server(url, Key(key.id, keys.secret_of(key.id) or ""))

@@ -16,7 +16,7 @@ from trackside.settings import Settings, environment
 def set_up() -> None:
     environ = environment()
     region = environ.get("AWS_REGION") or environ.get("AWS_DEFAULT_REGION") or DEFAULT_REGION
-    access = make_access(Settings.load(), region, DEFAULT_BUCKET)
+    access = make_access(Settings.load(), environ, region, DEFAULT_BUCKET)
     _apply(changes(access, environ))
     for handlers in _botocore_handlers():
         redirect.register(handlers)
