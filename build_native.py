@@ -15,7 +15,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 SOURCES = (
     Path("src", "trackside", "curves", "scan.c"),
-    Path("src", "trackside", "capture", "reduce.c"),
+    Path("src", "trackside", "capture", "taking", "reduce.c"),
 )
 
 

@@ -14,10 +14,10 @@ import numpy as np
 
 from benchmarks.report import Comparison, Target
 from benchmarks.smdebug_peer import smdebug_environment, smdebug_python
-from trackside.capture.collection import CollectionManager
-from trackside.capture.segments import StepRecord
+from trackside.capture.selection.collection import CollectionManager
 from trackside.capture.trial import create_trial
-from trackside.capture.writer import SegmentWriter
+from trackside.capture.writing.segments import StepRecord
+from trackside.capture.writing.writer import SegmentWriter
 from trackside.rules.builtin import TensorRule
 from trackside.rules.saved.evidence import Evidence
 from trackside.rules.tensor.any_tensors import AllZero, ExplodingTensor, TensorVariance

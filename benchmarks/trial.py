@@ -14,9 +14,9 @@ import numpy as np
 
 from benchmarks.report import Comparison, Target
 from benchmarks.smdebug_peer import smdebug_environment, smdebug_python
-from trackside.capture.segments import StepRecord
 from trackside.capture.trial import create_trial
-from trackside.capture.writer import SegmentWriter
+from trackside.capture.writing.segments import StepRecord
+from trackside.capture.writing.writer import SegmentWriter
 
 NUM_TENSORS = 200
 ELEMENTS = 256

@@ -1,7 +1,7 @@
 """The profiler's framework files: a Chrome trace of training steps, under its name when whole.
 
-Written line by line in the script's process (`capture/step_events.py`); what a script that died
-left half written, its supervisor finishes (`finish_left_behind`).
+Written line by line in the script's process (`capture/steps/step_events.py`); what a script that
+died left half written, its supervisor finishes (`finish_left_behind`).
 """
 
 import json

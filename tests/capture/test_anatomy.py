@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 import trackside.capture as tc
 from tests.capture.networks import assert_no_failure
-from trackside.capture.anatomy import parse_anatomy
 from trackside.capture.hook import Hook
+from trackside.capture.reading.anatomy import parse_anatomy
 
 
 class Tied(nn.Module):
@@ -206,7 +206,7 @@ def test_reading_needs_no_torch(tmp_path):
     (tmp_path / "anatomy" / "worker_0.json").write_text(json.dumps({"world_size": 2}))
     code = f"""
 import sys
-from trackside.capture.anatomy import read_anatomy
+from trackside.capture.reading.anatomy import read_anatomy
 assert read_anatomy({str(tmp_path)!r}).world_size == 2
 assert "torch" not in sys.modules
 """

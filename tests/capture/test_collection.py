@@ -1,14 +1,14 @@
 import pytest
 
-from trackside.capture.collection import (
+from trackside.capture.exceptions import SMDebugError, SMDebugTypeError, SMDebugValueError
+from trackside.capture.selection.collection import (
     Collection,
     CollectionKeys,
     CollectionManager,
     flatten_names,
 )
-from trackside.capture.exceptions import SMDebugError, SMDebugTypeError, SMDebugValueError
-from trackside.capture.reduction_config import ReductionConfig
-from trackside.capture.save_config import SaveConfig, SaveConfigMode
+from trackside.capture.selection.reduction_config import ReductionConfig
+from trackside.capture.selection.save_config import SaveConfig, SaveConfigMode
 
 
 def test_json_comes_back_as_the_same_collection():

@@ -4,16 +4,16 @@ from typing import Any
 
 import pytest
 
-from trackside.capture.collection import Collection
-from trackside.capture.configuration import (
+from trackside.capture.environment import CaptureEnvironment
+from trackside.capture.exceptions import SMDebugValueError
+from trackside.capture.modes import ModeKeys
+from trackside.capture.selection.collection import Collection
+from trackside.capture.selection.configuration import (
     HookConfiguration,
     parse_configuration,
     read_configuration,
 )
-from trackside.capture.environment import CaptureEnvironment
-from trackside.capture.exceptions import SMDebugValueError
-from trackside.capture.modes import ModeKeys
-from trackside.capture.reduction_config import ReductionConfig
+from trackside.capture.selection.reduction_config import ReductionConfig
 
 
 def hook_parameters(**parameters: Any) -> HookConfiguration:

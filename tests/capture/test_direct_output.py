@@ -4,7 +4,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from trackside.capture.direct_output import DirectOutput
+from trackside.capture.writing.direct_output import DirectOutput
 
 CHUNK = 4 << 20
 

@@ -13,10 +13,10 @@ from torch import nn
 from tests.capture.networks import Net, read, train
 from tests.conftest import environment_for
 from trackside.capture.failures import MARKER
-from trackside.capture.flight_recorder import REPORT, TRIGGER
 from trackside.capture.hook import Hook
-from trackside.capture.reduction_config import ReductionConfig
-from trackside.capture.save_config import SaveConfig
+from trackside.capture.outlets.flight_recorder import REPORT, TRIGGER
+from trackside.capture.selection.reduction_config import ReductionConfig
+from trackside.capture.selection.save_config import SaveConfig
 
 EVERY_STEP = SaveConfig(save_interval=1)
 RAW = ReductionConfig(save_raw_tensor=True)
@@ -137,7 +137,7 @@ def test_a_script_that_dies_leaves_its_last_steps(tmp_path):
         import sys, torch
         from torch import nn
         from trackside.capture.hook import Hook
-        from trackside.capture.save_config import SaveConfig
+        from trackside.capture.selection.save_config import SaveConfig
 
         model = nn.Linear(2, 2)
         hook = Hook(sys.argv[1], save_config=SaveConfig(save_interval=1),

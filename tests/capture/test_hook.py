@@ -12,7 +12,6 @@ import torch
 from torch import Tensor, nn
 
 from tests.capture.networks import Net, assert_no_failure, batch, read, train
-from trackside.capture.collection import Collection
 from trackside.capture.current_hook import del_hook, set_hook
 from trackside.capture.exceptions import (
     SMDebugError,
@@ -23,8 +22,9 @@ from trackside.capture.exceptions import (
 from trackside.capture.failures import MARKER
 from trackside.capture.hook import Hook, get_hook
 from trackside.capture.modes import ModeKeys
-from trackside.capture.reduction_config import ReductionConfig
-from trackside.capture.save_config import SaveConfig, SaveConfigMode
+from trackside.capture.selection.collection import Collection
+from trackside.capture.selection.reduction_config import ReductionConfig
+from trackside.capture.selection.save_config import SaveConfig, SaveConfigMode
 
 EVERY_STEP = SaveConfig(save_interval=1)
 FIVE = ReductionConfig(["min", "max", "mean", "std"], norms=["l2"])

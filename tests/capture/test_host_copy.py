@@ -2,8 +2,8 @@ import gc
 
 import torch
 
-from trackside.capture import host_copy
-from trackside.capture.host_copy import HostCopies
+from trackside.capture.taking import host_copy
+from trackside.capture.taking.host_copy import HostCopies
 
 LARGE = 1 << 20
 

@@ -1,7 +1,7 @@
 import pytest
 
 from trackside.capture.exceptions import SMDebugValueError
-from trackside.capture.reduction_config import ReductionConfig
+from trackside.capture.selection.reduction_config import ReductionConfig
 
 
 @pytest.mark.parametrize(

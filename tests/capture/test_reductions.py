@@ -10,9 +10,9 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from trackside.capture import compiled_reductions
-from trackside.capture.reduction_config import NORMS, REDUCTIONS
-from trackside.capture.reductions import reduce_on_device, reduce_on_host
+from trackside.capture.selection.reduction_config import NORMS, REDUCTIONS
+from trackside.capture.taking import compiled_reductions
+from trackside.capture.taking.reductions import reduce_on_device, reduce_on_host
 
 COLUMNS = [*REDUCTIONS, *NORMS, *(f"abs_{name}" for name in (*REDUCTIONS, *NORMS))]
 

@@ -4,7 +4,7 @@ import pytest
 
 from trackside.capture.exceptions import SMDebugTypeError, SMDebugValueError
 from trackside.capture.modes import ModeKeys
-from trackside.capture.save_config import SaveConfig, SaveConfigMode
+from trackside.capture.selection.save_config import SaveConfig, SaveConfigMode
 
 
 @pytest.mark.parametrize(

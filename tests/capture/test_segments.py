@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as st_numpy
 
 from trackside.capture.dtypes import STORED
-from trackside.capture.segment_reader import (
+from trackside.capture.reading.segment_reader import (
     SegmentContents,
     TornSegment,
     header_size,
     parse_header,
 )
-from trackside.capture.segments import Skipped, StepRecord, lay_out, write_parts
+from trackside.capture.writing.segments import Skipped, StepRecord, lay_out, write_parts
 
 
 def record(step: int = 0, mode: str = "TRAIN", **parts: Any) -> StepRecord:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.waiting import until
-from trackside.capture.step_events import StepEvents
+from trackside.capture.steps.step_events import StepEvents
 from trackside.supervisor.profiler_files import MinuteFiles
 
 NODE = "0-algo-1"
@@ -67,7 +67,7 @@ def test_a_reader_sees_the_first_steps_while_the_loop_goes_on(tmp_path: Path):
 KILLED = """
 import os, sys, time
 from pathlib import Path
-from trackside.capture.step_events import StepEvents
+from trackside.capture.steps.step_events import StepEvents
 events = StepEvents(Path(sys.argv[1]), "0-algo-1")
 for step in range(3):
     events.add("TRAIN", step, 1591160699400000 + step, 1)

@@ -9,8 +9,8 @@ from torch import nn
 from tests.capture.networks import Net, train
 from trackside.capture.hook import Hook
 from trackside.capture.modes import ModeKeys
-from trackside.capture.save_config import SaveConfig
-from trackside.capture.tensorboard_export import add_histogram, clean_tag
+from trackside.capture.outlets.tensorboard_export import add_histogram, clean_tag
+from trackside.capture.selection.save_config import SaveConfig
 from trackside.curves.event_file import EventFile
 
 accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")

@@ -8,7 +8,7 @@ from torch._dynamo.utils import counters
 import trackside.capture as tc
 from tests.capture.networks import Sub, assert_no_failure, read
 from trackside.capture.hook import Hook
-from trackside.capture.save_config import SaveConfig
+from trackside.capture.selection.save_config import SaveConfig
 
 
 class Net(nn.Module):

@@ -16,8 +16,8 @@ SCRIPT = """
 import sys, torch, torch.distributed as dist
 from torch import nn
 from trackside.capture.hook import Hook
-from trackside.capture.reduction_config import ReductionConfig
-from trackside.capture.save_config import SaveConfig
+from trackside.capture.selection.reduction_config import ReductionConfig
+from trackside.capture.selection.save_config import SaveConfig
 
 how, out_dir, workers, literal = sys.argv[1:]
 
@@ -67,8 +67,8 @@ import sys, torch, torch.distributed as dist
 from torch import nn
 from torch.distributed.fsdp import FullyShardedDataParallel
 from trackside.capture.hook import Hook
-from trackside.capture.reduction_config import ReductionConfig
-from trackside.capture.save_config import SaveConfig
+from trackside.capture.selection.reduction_config import ReductionConfig
+from trackside.capture.selection.save_config import SaveConfig
 
 out_dir, original_parameters = sys.argv[1], sys.argv[2] == "original"
 
@@ -200,7 +200,7 @@ def test_the_first_fsdp_trains_as_if_nobody_watched(tmp_path, parameters, weight
 def test_the_names_of_a_checkpoint_wrapper_are_seen_through(tmp_path):
     from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
 
-    from trackside.capture.names import Names
+    from trackside.capture.model.names import Names
 
     model = torch.nn.Sequential(checkpoint_wrapper(torch.nn.Linear(2, 2)))
 

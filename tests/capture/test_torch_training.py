@@ -10,8 +10,8 @@ from torch.utils.checkpoint import checkpoint
 
 from tests.capture.networks import assert_no_failure, read
 from trackside.capture.hook import Hook
-from trackside.capture.reduction_config import ReductionConfig
-from trackside.capture.save_config import SaveConfig
+from trackside.capture.selection.reduction_config import ReductionConfig
+from trackside.capture.selection.save_config import SaveConfig
 
 EVERY_STEP = SaveConfig(save_interval=1)
 

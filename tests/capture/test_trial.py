@@ -21,7 +21,7 @@ from trackside.capture.exceptions import (
     TensorUnavailableForStep,
 )
 from trackside.capture.modes import ModeKeys, modes
-from trackside.capture.step_table import StepState
+from trackside.capture.reading.step_table import StepState
 from trackside.capture.trial import Trial, create_trial
 
 GRADIENT = "gradient/Net_conv1.weight"

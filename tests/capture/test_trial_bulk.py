@@ -12,8 +12,8 @@ from tests.capture.trials import SMDEBUG_TRIAL, write_the_same
 from tests.waiting import until
 from trackside.capture.exceptions import SMDebugValueError, TensorUnavailable
 from trackside.capture.modes import modes
-from trackside.capture.numpy_reductions import reduce_rows
-from trackside.capture.table import tensor_table
+from trackside.capture.reading.numpy_reductions import reduce_rows
+from trackside.capture.reading.table import tensor_table
 from trackside.capture.trial import Trial, create_trial
 
 

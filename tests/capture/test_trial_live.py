@@ -13,18 +13,18 @@ import pytest
 from tests.capture.test_writer import point_at
 from tests.capture.trials import SMDEBUG_TRIAL, collections_json, write_the_same
 from tests.waiting import until
-from trackside.capture import step_table
 from trackside.capture import trial as trial_module
 from trackside.capture.exceptions import NoMoreData, StepNotYetAvailable, StepUnavailable
 from trackside.capture.modes import ModeKeys
-from trackside.capture.numpy_reductions import reduce_rows
+from trackside.capture.reading import step_table
+from trackside.capture.reading.numpy_reductions import reduce_rows
+from trackside.capture.reading.smdebug_record import DamagedRecord, read_tensor
+from trackside.capture.reading.step_table import StepState
+from trackside.capture.reading.trial_folder import TrialFolder
 from trackside.capture.refreshing import no_refresh, refresh
-from trackside.capture.segments import StepRecord
-from trackside.capture.smdebug_record import DamagedRecord, read_tensor
-from trackside.capture.step_table import StepState
 from trackside.capture.trial import create_trial
-from trackside.capture.trial_folder import TrialFolder
-from trackside.capture.writer import SegmentWriter, WriterLimits
+from trackside.capture.writing.segments import StepRecord
+from trackside.capture.writing.writer import SegmentWriter, WriterLimits
 from trackside.curves.records import frame
 
 EAGER = WriterLimits(age_seconds=0.01)

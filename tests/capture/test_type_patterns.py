@@ -5,9 +5,9 @@ import torch
 from torch import Tensor, nn
 
 from tests.capture.networks import Net, read, train
-from trackside.capture.collection import Collection
 from trackside.capture.hook import Hook
-from trackside.capture.type_patterns import DEFAULT_PATTERNS
+from trackside.capture.selection.collection import Collection
+from trackside.capture.selection.type_patterns import DEFAULT_PATTERNS
 
 
 class Plain(nn.Module):

@@ -16,12 +16,12 @@ from torch._dynamo.utils import counters
 
 import trackside.capture as tc
 from tests.capture.networks import assert_no_failure, read
-from trackside.capture.configuration import VitalsChoice
 from trackside.capture.hook import Hook
 from trackside.capture.modes import ModeKeys
-from trackside.capture.save_config import SaveConfig
-from trackside.capture.vitals_measures import judge_activation, sample_activation
-from trackside.capture.vitals_schedule import DENSE, FIRST, Schedule
+from trackside.capture.selection.configuration import VitalsChoice
+from trackside.capture.selection.save_config import SaveConfig
+from trackside.capture.vitals.measures import judge_activation, sample_activation
+from trackside.capture.vitals.schedule import DENSE, FIRST, Schedule
 
 IMAGES = torch.from_numpy(load_digits().images).float().unsqueeze(1) / 16
 LABELS = torch.from_numpy(load_digits().target).long()

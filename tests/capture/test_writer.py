@@ -17,9 +17,9 @@ from tests.capture.test_segments import contents_of
 from tests.conftest import environment_for
 from tests.waiting import until
 from trackside.capture.exceptions import SMDebugValueError
-from trackside.capture.segments import StepRecord
 from trackside.capture.trial_layout import SegmentName
-from trackside.capture.writer import SegmentWriter, WriterLimits
+from trackside.capture.writing.segments import StepRecord
+from trackside.capture.writing.writer import SegmentWriter, WriterLimits
 
 EAGER = WriterLimits(age_seconds=0.01)
 
@@ -223,8 +223,8 @@ def test_a_killed_process_leaves_whole_segments_only(tmp_path):
     code = (
         "import sys, numpy as np\n"
         "from pathlib import Path\n"
-        "from trackside.capture.segments import StepRecord\n"
-        "from trackside.capture.writer import SegmentWriter, WriterLimits\n"
+        "from trackside.capture.writing.segments import StepRecord\n"
+        "from trackside.capture.writing.writer import SegmentWriter, WriterLimits\n"
         "limits = WriterLimits(segment_bytes=200_000, age_seconds=0.001)\n"
         "writer = SegmentWriter(sys.argv[1], 'worker_0', home=Path(sys.argv[1]), limits=limits)\n"
         "for step in range(10**9):\n"

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from trackside.capture.segments import StepRecord
-from trackside.capture.writer import SegmentWriter
+from trackside.capture.writing.segments import StepRecord
+from trackside.capture.writing.writer import SegmentWriter
 
 DATA = Path(__file__).parent / "data"
 SMDEBUG_TRIAL = DATA / "smdebug_trial"

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from tests.waiting import until
-from trackside.capture.collection import CollectionManager
-from trackside.capture.segments import StepRecord
+from trackside.capture.selection.collection import CollectionManager
 from trackside.capture.trial import Trial, create_trial
-from trackside.capture.writer import SegmentWriter, WriterLimits
+from trackside.capture.writing.segments import StepRecord
+from trackside.capture.writing.writer import SegmentWriter, WriterLimits
 from trackside.finding import Finding
 from trackside.rules.builtin import TensorRule
 from trackside.rules.saved.evidence import Evidence

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from trackside.capture.configuration import parse_configuration
 from trackside.capture.modes import ModeKeys
+from trackside.capture.selection.configuration import parse_configuration
 from trackside.rules import capture_plan, catalog
 from trackside.rules.builtin import Need, TensorRule
 from trackside.rules.capture_plan import Pace, plan

@@ -71,7 +71,7 @@ SCRIPT = """
 import sys, torch, torch.distributed as dist
 from torch import nn
 from trackside.capture.hook import Hook
-from trackside.capture.save_config import SaveConfig
+from trackside.capture.selection.save_config import SaveConfig
 
 dist.init_process_group("gloo")
 torch.manual_seed(dist.get_rank())

@@ -12,7 +12,7 @@ from tests.rules.recording import judge
 from tests.rules.trainings import mlp, run, watching
 from tests.waiting import until
 from trackside.capture.hook import Hook
-from trackside.capture.save_config import SaveConfig
+from trackside.capture.selection.save_config import SaveConfig
 from trackside.capture.trial import Trial, create_trial
 from trackside.finding import Finding
 from trackside.rules.builtin import TensorRule

@@ -9,11 +9,11 @@ import torch
 from sklearn.datasets import load_digits  # type: ignore[import-untyped]
 from torch import Tensor, nn
 
-from trackside.capture.collection import Collection
 from trackside.capture.hook import Hook
 from trackside.capture.modes import ModeKeys
-from trackside.capture.save_config import SaveConfig
-from trackside.capture.type_patterns import DEFAULT_PATTERNS
+from trackside.capture.selection.collection import Collection
+from trackside.capture.selection.save_config import SaveConfig
+from trackside.capture.selection.type_patterns import DEFAULT_PATTERNS
 
 Data = tuple[Tensor, Tensor]
 NUM_TOKENS, LENGTH = 20, 16

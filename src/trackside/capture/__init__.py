@@ -8,47 +8,47 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from trackside.capture import modes as modes
-    from trackside.capture.anatomy import Anatomy as Anatomy
-    from trackside.capture.anatomy import read_anatomy as read_anatomy
-    from trackside.capture.collection import Collection as Collection
-    from trackside.capture.collection import CollectionKeys as CollectionKeys
     from trackside.capture.current_hook import del_hook as del_hook
     from trackside.capture.current_hook import set_hook as set_hook
     from trackside.capture.hook import Hook as Hook
     from trackside.capture.hook import get_hook as get_hook
     from trackside.capture.modes import ModeKeys as ModeKeys
-    from trackside.capture.reduction_config import ReductionConfig as ReductionConfig
+    from trackside.capture.reading.anatomy import Anatomy as Anatomy
+    from trackside.capture.reading.anatomy import read_anatomy as read_anatomy
+    from trackside.capture.reading.step_table import StepState as StepState
+    from trackside.capture.reading.table import tensor_table as tensor_table
+    from trackside.capture.reading.tensor import Tensor as Tensor
     from trackside.capture.refreshing import no_refresh as no_refresh
     from trackside.capture.refreshing import refresh as refresh
-    from trackside.capture.save_config import SaveConfig as SaveConfig
-    from trackside.capture.save_config import SaveConfigMode as SaveConfigMode
-    from trackside.capture.step_table import StepState as StepState
-    from trackside.capture.table import tensor_table as tensor_table
-    from trackside.capture.tensor import Tensor as Tensor
+    from trackside.capture.selection.collection import Collection as Collection
+    from trackside.capture.selection.collection import CollectionKeys as CollectionKeys
+    from trackside.capture.selection.reduction_config import ReductionConfig as ReductionConfig
+    from trackside.capture.selection.save_config import SaveConfig as SaveConfig
+    from trackside.capture.selection.save_config import SaveConfigMode as SaveConfigMode
     from trackside.capture.trial import Trial as Trial
     from trackside.capture.trial import create_trial as create_trial
     from trackside.capture.watching import watch as watch
 
 _HOMES = {
-    "Anatomy": "anatomy",
-    "Collection": "collection",
-    "CollectionKeys": "collection",
+    "Anatomy": "reading.anatomy",
+    "Collection": "selection.collection",
+    "CollectionKeys": "selection.collection",
     "Hook": "hook",
     "ModeKeys": "modes",
-    "ReductionConfig": "reduction_config",
-    "SaveConfig": "save_config",
-    "SaveConfigMode": "save_config",
-    "StepState": "step_table",
-    "Tensor": "tensor",
+    "ReductionConfig": "selection.reduction_config",
+    "SaveConfig": "selection.save_config",
+    "SaveConfigMode": "selection.save_config",
+    "StepState": "reading.step_table",
+    "Tensor": "reading.tensor",
     "Trial": "trial",
     "create_trial": "trial",
     "del_hook": "current_hook",
     "get_hook": "hook",
     "no_refresh": "refreshing",
-    "read_anatomy": "anatomy",
+    "read_anatomy": "reading.anatomy",
     "refresh": "refreshing",
     "set_hook": "current_hook",
-    "tensor_table": "table",
+    "tensor_table": "reading.table",
     "watch": "watching",
 }
 

@@ -13,8 +13,8 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-from trackside.capture import functional_losses
 from trackside.capture.environment import CaptureEnvironment
+from trackside.capture.model import functional_losses
 
 _QUIET_STEPS = 20
 """Training steps without a new model after which nobody looks for further ones."""
@@ -144,8 +144,8 @@ def _may_train(module: Any) -> bool:
 
 def _make_hook() -> Any:
     # Not before a model trains: this loads most of torch.
-    from trackside.capture.configuration import read_configuration
     from trackside.capture.hook import Hook, get_hook
+    from trackside.capture.selection.configuration import read_configuration
 
     if get_hook() is not None:
         return None

@@ -20,37 +20,41 @@ from torch.optim.optimizer import (
     register_optimizer_step_pre_hook,
 )
 
-from trackside.capture.anatomy_facts import AnatomyFacts
-from trackside.capture.collection import (
+from trackside.capture.current_hook import current_hook, del_hook, set_hook
+from trackside.capture.environment import CaptureEnvironment
+from trackside.capture.exceptions import SMDebugError, SMDebugTypeError, SMDebugValueError
+from trackside.capture.failures import Failures, guarded
+from trackside.capture.model.names import Names
+from trackside.capture.model.taps import RootTap
+from trackside.capture.modes import ModeKeys
+from trackside.capture.outlets.metrics_file import MetricsFile
+from trackside.capture.outlets.outlet import Outlet
+from trackside.capture.selection.collection import (
     Collection,
     CollectionKeys,
     CollectionManager,
     flatten_names,
 )
-from trackside.capture.configuration import HookConfiguration, VitalsChoice, read_configuration
-from trackside.capture.current_hook import current_hook, del_hook, set_hook
-from trackside.capture.distributed import rank_and_size
-from trackside.capture.environment import CaptureEnvironment
-from trackside.capture.exceptions import SMDebugError, SMDebugTypeError, SMDebugValueError
-from trackside.capture.failures import Failures, guarded
-from trackside.capture.loss_finder import LossFinder
-from trackside.capture.metrics_file import MetricsFile
-from trackside.capture.modes import ModeKeys
-from trackside.capture.names import Names
-from trackside.capture.outlet import Outlet
-from trackside.capture.plan import Origin
-from trackside.capture.reduction_config import ReductionConfig
-from trackside.capture.resume import ResumeState
-from trackside.capture.save_config import SaveConfig, SaveConfigMode
-from trackside.capture.step_clock import start_step_clock
-from trackside.capture.step_course import StepCourse
-from trackside.capture.stepper import GradientsAt, Stepper
-from trackside.capture.taps import RootTap
-from trackside.capture.trial_place import TrialPlace
-from trackside.capture.vitals import COLLECTION as VITALS
-from trackside.capture.vitals import Vitals
-from trackside.capture.vitals_updates import has_closure
-from trackside.capture.writer import SegmentWriter, WriterLimits
+from trackside.capture.selection.configuration import (
+    HookConfiguration,
+    VitalsChoice,
+    read_configuration,
+)
+from trackside.capture.selection.plan import Origin
+from trackside.capture.selection.reduction_config import ReductionConfig
+from trackside.capture.selection.save_config import SaveConfig, SaveConfigMode
+from trackside.capture.steps.loss_finder import LossFinder
+from trackside.capture.steps.resume import ResumeState
+from trackside.capture.steps.step_clock import start_step_clock
+from trackside.capture.steps.step_course import StepCourse
+from trackside.capture.steps.stepper import GradientsAt, Stepper
+from trackside.capture.vitals.anatomy_facts import AnatomyFacts
+from trackside.capture.vitals.updates import has_closure
+from trackside.capture.vitals.vitals import COLLECTION as VITALS
+from trackside.capture.vitals.vitals import Vitals
+from trackside.capture.writing.distributed import rank_and_size
+from trackside.capture.writing.trial_place import TrialPlace
+from trackside.capture.writing.writer import SegmentWriter, WriterLimits
 
 logger = logging.getLogger(__name__)
 

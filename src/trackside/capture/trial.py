@@ -8,9 +8,6 @@ from pathlib import Path
 from threading import RLock
 from typing import Any, Protocol
 
-from trackside.capture.collection import Collection
-from trackside.capture.collections_file import CollectionsFiles
-from trackside.capture.cube import Cube, read_cube
 from trackside.capture.dtypes import Array
 from trackside.capture.exceptions import (
     MissingCollectionFiles,
@@ -19,17 +16,20 @@ from trackside.capture.exceptions import (
     StepUnavailable,
     TensorUnavailable,
 )
-from trackside.capture.extras import import_extra
-from trackside.capture.frames import table_columns
 from trackside.capture.modes import ModeKeys
-from trackside.capture.numpy_reductions import column_name
-from trackside.capture.plot import plot_cube
-from trackside.capture.segment_source import SegmentSource
-from trackside.capture.smdebug_source import SmdebugSource
-from trackside.capture.step_table import StepState, StepTable
-from trackside.capture.tensor import Tensor
-from trackside.capture.tensor_index import TensorIndex, TensorRecord
-from trackside.capture.trial_folder import TrialFolder
+from trackside.capture.reading.collections_file import CollectionsFiles
+from trackside.capture.reading.cube import Cube, read_cube
+from trackside.capture.reading.extras import import_extra
+from trackside.capture.reading.frames import table_columns
+from trackside.capture.reading.numpy_reductions import column_name
+from trackside.capture.reading.plot import plot_cube
+from trackside.capture.reading.segment_source import SegmentSource
+from trackside.capture.reading.smdebug_source import SmdebugSource
+from trackside.capture.reading.step_table import StepState, StepTable
+from trackside.capture.reading.tensor import Tensor
+from trackside.capture.reading.tensor_index import TensorIndex, TensorRecord
+from trackside.capture.reading.trial_folder import TrialFolder
+from trackside.capture.selection.collection import Collection
 from trackside.capture.trial_layout import END_MARKER, VITALS
 from trackside.settings import Settings
 from trackside.storage.locate import locate

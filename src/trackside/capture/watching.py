@@ -7,11 +7,11 @@ from pathlib import Path
 from torch import nn
 from torch.nn.modules.loss import _Loss
 
-from trackside.capture.collection import CollectionKeys
 from trackside.capture.hook import Hook
-from trackside.capture.reduction_config import ReductionConfig
-from trackside.capture.save_config import SaveConfig
-from trackside.capture.stepper import GradientsAt
+from trackside.capture.selection.collection import CollectionKeys
+from trackside.capture.selection.reduction_config import ReductionConfig
+from trackside.capture.selection.save_config import SaveConfig
+from trackside.capture.steps.stepper import GradientsAt
 
 
 @contextmanager

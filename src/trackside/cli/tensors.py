@@ -4,7 +4,7 @@ from dataclasses import asdict
 
 import click
 
-from trackside.capture.table import FIGURES, TensorRow, tensor_table
+from trackside.capture.reading.table import FIGURES, TensorRow, tensor_table
 from trackside.cli.tables import Cell, print_table
 from trackside.cli.text import as_json
 from trackside.cli.trial_of import trial_of

@@ -4,7 +4,7 @@ and at which steps."""
 from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum, auto
 
-from trackside.capture.collection import BUILT_IN_PATTERNS, NEVER_REDUCED, CollectionKeys
+from trackside.capture.selection.collection import BUILT_IN_PATTERNS, NEVER_REDUCED, CollectionKeys
 from trackside.rules import catalog
 from trackside.rules.builtin import Need, TensorRule
 from trackside.rules.checkup.checkup import Checkup

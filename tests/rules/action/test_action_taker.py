@@ -100,7 +100,7 @@ def test_the_flight_recorder_is_asked_for_by_its_file(make_job: MakeJob):
     assert outcome(job, {"name": "save_flight_recorder"})[0] == "done"
     folder = job.trial_folder()
     assert folder is not None
-    from trackside.capture.flight_recorder import TRIGGER
+    from trackside.capture.outlets.flight_recorder import TRIGGER
 
     assert (folder / TRIGGER).exists()
 

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from tests.rules.recording import judge
-from trackside.capture.collection import CollectionManager
-from trackside.capture.segments import StepRecord
+from trackside.capture.selection.collection import CollectionManager
 from trackside.capture.trial import create_trial
-from trackside.capture.writer import SegmentWriter
+from trackside.capture.writing.segments import StepRecord
+from trackside.capture.writing.writer import SegmentWriter
 from trackside.finding import Finding
 from trackside.rules.builtin import TensorRule
 

@@ -16,7 +16,7 @@ from tests.rules.recording import Recording
 from tests.waiting import until
 from trackside import hosts, rule_evaluator
 from trackside.amended import Update, note_stopped_rule, note_update
-from trackside.capture.writer import WriterLimits
+from trackside.capture.writing.writer import WriterLimits
 from trackside.finding import Finding, read_findings
 from trackside.hosts import HostRecord, Phase
 from trackside.layout import RulesFolder

@@ -2,10 +2,10 @@ import numpy as np
 
 from tests.rules.recording import Recording
 from tests.waiting import until
-from trackside.capture.collection import CollectionManager
 from trackside.capture.modes import ModeKeys
+from trackside.capture.selection.collection import CollectionManager
 from trackside.capture.trial import create_trial
-from trackside.capture.writer import WriterLimits
+from trackside.capture.writing.writer import WriterLimits
 from trackside.rules.saved.evidence import Evidence, Selection
 
 GRADIENTS = Selection(("gradients",))

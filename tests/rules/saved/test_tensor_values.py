@@ -6,7 +6,7 @@ import pytest
 from tests.rules.recording import Recording
 from tests.waiting import until
 from trackside.capture.trial import create_trial
-from trackside.capture.writer import WriterLimits
+from trackside.capture.writing.writer import WriterLimits
 from trackside.rules.saved import tensor_values
 from trackside.rules.saved.evidence import Evidence
 

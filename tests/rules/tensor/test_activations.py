@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from tests.rules.recording import Recording, judge, judge_as_it_grows, steps_of
+from trackside.capture.selection.type_patterns import DEFAULT_PATTERNS
 from trackside.capture.trial import Trial
-from trackside.capture.type_patterns import DEFAULT_PATTERNS
 from trackside.rules.onsets import WELL_LOOKS
 from trackside.rules.saved.evidence import Evidence
 from trackside.rules.tensor.activations import DeadRelu, SaturatedActivation, UnitActivity

@@ -7,7 +7,7 @@ import pytest
 from tests.rules.recording import Recording, judge, steps_of
 from tests.waiting import until
 from trackside.capture.trial import Trial, create_trial
-from trackside.capture.writer import WriterLimits
+from trackside.capture.writing.writer import WriterLimits
 from trackside.rules.parameters import InvalidParameters, build
 from trackside.rules.saved.evidence import Evidence
 from trackside.rules.tensor.comparisons import SimilarAcrossRuns, difference_of

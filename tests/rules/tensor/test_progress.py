@@ -1,7 +1,7 @@
 from tests.rules.recording import Recording
 from tests.waiting import until
 from trackside.capture.trial import create_trial
-from trackside.capture.writer import WriterLimits
+from trackside.capture.writing.writer import WriterLimits
 from trackside.rules.saved.evidence import Evidence
 from trackside.rules.tensor.progress import StalledTrainingRule
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trackside.capture.anatomy import LossFacts
+from trackside.capture.reading.anatomy import LossFacts
 from trackside.rules.checkup.signs_rule import Sign, SignsRule
 from trackside.rules.parameters import parameter
 from trackside.rules.saved.vital_signs import Series, Signs

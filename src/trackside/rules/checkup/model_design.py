@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from trackside.capture.anatomy import Anatomy, ModuleFacts
+from trackside.capture.reading.anatomy import Anatomy, ModuleFacts
 from trackside.rules.checkup.signs_rule import Sign, SignsRule
 from trackside.rules.parameters import parameter
 from trackside.rules.saved.vital_signs import Signs

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from trackside.capture.exceptions import TensorUnavailable
-from trackside.capture.tensor import Tensor
+from trackside.capture.reading.tensor import Tensor
 from trackside.capture.trial import Trial
 
 

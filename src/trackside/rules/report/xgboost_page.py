@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from trackside.capture.cube import Cube
 from trackside.capture.dtypes import Array
+from trackside.capture.reading.cube import Cube
 from trackside.rules.report.charts import Line, histogram, line_chart
 from trackside.rules.report.facts import Head
 from trackside.rules.report.markup import Html, element

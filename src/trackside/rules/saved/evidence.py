@@ -10,12 +10,12 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from trackside.capture.anatomy import read_anatomy
-from trackside.capture.cube import Cube
 from trackside.capture.dtypes import Array
 from trackside.capture.exceptions import SMDebugError
 from trackside.capture.modes import ModeKeys
-from trackside.capture.tensor_index import TensorRecord
+from trackside.capture.reading.anatomy import read_anatomy
+from trackside.capture.reading.cube import Cube
+from trackside.capture.reading.tensor_index import TensorRecord
 from trackside.capture.trial import Trial
 from trackside.errors import TracksideError
 from trackside.rules.saved.tensor_values import Stretch, stretches

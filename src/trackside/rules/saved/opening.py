@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from trackside.capture.reading.trial_folder import TrialFolder
 from trackside.capture.trial import Trial
-from trackside.capture.trial_folder import TrialFolder
 from trackside.capture.trial_layout import COLLECTIONS, SEGMENTS
 from trackside.storage.locate import Location
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from trackside.capture.dtypes import Array
-from trackside.capture.tensor_index import Run, TensorRecord
+from trackside.capture.reading.tensor_index import Run, TensorRecord
 
 _STRETCH_BYTES = 32 << 20
 """At most so much of a tensor is looked at at once, unless one step is more."""

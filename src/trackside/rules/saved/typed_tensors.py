@@ -1,12 +1,12 @@
 """Tensors that a rule's default pattern means but does not match, found by what modules are.
 
 The hook knows the types of modules and writes them down as patterns of the rules' collections
-(`capture/type_patterns.py`); here they are asked for.
+(`capture/selection/type_patterns.py`); here they are asked for.
 """
 
 from dataclasses import dataclass
 
-from trackside.capture.type_patterns import DEFAULT_PATTERNS
+from trackside.capture.selection.type_patterns import DEFAULT_PATTERNS
 from trackside.rules.saved.evidence import Evidence, Selection
 
 

@@ -12,10 +12,10 @@ from functools import cached_property
 
 import numpy as np
 
-from trackside.capture.anatomy import Anatomy, read_anatomy
 from trackside.capture.dtypes import Array
 from trackside.capture.modes import ModeKeys
-from trackside.capture.tensor_index import TensorRecord
+from trackside.capture.reading.anatomy import Anatomy, read_anatomy
+from trackside.capture.reading.tensor_index import TensorRecord
 from trackside.capture.trial import Trial
 from trackside.capture.trial_layout import VITALS
 from trackside.errors import TracksideError

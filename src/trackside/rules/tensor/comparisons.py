@@ -7,7 +7,7 @@ import numpy as np
 
 from trackside.capture.dtypes import Array
 from trackside.capture.exceptions import SMDebugError
-from trackside.capture.step_table import StepState
+from trackside.capture.reading.step_table import StepState
 from trackside.capture.trial import Trial
 from trackside.finding import Finding
 from trackside.rules.builtin import Need

@@ -8,9 +8,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from trackside.capture.cube import Cube
 from trackside.capture.dtypes import Array
 from trackside.capture.modes import ModeKeys
+from trackside.capture.reading.cube import Cube
 from trackside.finding import Finding
 from trackside.rules.builtin import Need, TensorRule
 from trackside.rules.onsets import Onsets

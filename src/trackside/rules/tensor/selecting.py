@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from trackside.capture.type_patterns import DEFAULT_PATTERNS
+from trackside.capture.selection.type_patterns import DEFAULT_PATTERNS
 from trackside.rules.builtin import Need, TensorRule
 from trackside.rules.parameters import InvalidParameters, parameter
 from trackside.rules.saved.evidence import Selection

@@ -1,3 +1,3 @@
-from trackside.capture.collection import Collection, CollectionKeys
+from trackside.capture.selection.collection import Collection, CollectionKeys
 
 __all__ = ["Collection", "CollectionKeys"]

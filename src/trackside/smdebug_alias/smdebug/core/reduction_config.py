@@ -1,3 +1,3 @@
-from trackside.capture.reduction_config import ReductionConfig
+from trackside.capture.selection.reduction_config import ReductionConfig
 
 __all__ = ["ReductionConfig"]

@@ -1,3 +1,3 @@
-from trackside.capture.save_config import SaveConfig, SaveConfigMode
+from trackside.capture.selection.save_config import SaveConfig, SaveConfigMode
 
 __all__ = ["SaveConfig", "SaveConfigMode"]

@@ -1,4 +1,4 @@
-from trackside.capture.step_table import StepState
-from trackside.capture.tensor import Tensor
+from trackside.capture.reading.step_table import StepState
+from trackside.capture.reading.tensor import Tensor
 
 __all__ = ["StepState", "Tensor"]

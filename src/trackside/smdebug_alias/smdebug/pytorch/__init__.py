@@ -1,9 +1,9 @@
-from trackside.capture.collection import Collection, CollectionKeys
 from trackside.capture.current_hook import del_hook, set_hook
 from trackside.capture.hook import Hook, get_hook
 from trackside.capture.modes import ModeKeys as modes
-from trackside.capture.reduction_config import ReductionConfig
-from trackside.capture.save_config import SaveConfig, SaveConfigMode
+from trackside.capture.selection.collection import Collection, CollectionKeys
+from trackside.capture.selection.reduction_config import ReductionConfig
+from trackside.capture.selection.save_config import SaveConfig, SaveConfigMode
 from trackside.smdebug_alias.opening import create_trial
 
 __all__ = [

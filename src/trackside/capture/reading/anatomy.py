@@ -1,0 +1,209 @@
+"""Reads the anatomy of a training: what the hook learnt of its model, optimizers and habits.
+
+Needs no torch. `anatomy_facts.py` gathers the facts; docs/capture.md explains them.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from trackside.capture.reading.trial_folder import TrialFolder
+from trackside.capture.trial_layout import ANATOMY, anatomy_file
+from trackside.settings import Settings
+from trackside.storage.locate import locate
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleFacts:
+    name: str
+    type: str
+    training: bool = True
+    """As of the last training step."""
+    dropped: float | None = None
+    """The share that a dropout takes away."""
+
+
+@dataclass(frozen=True, slots=True)
+class ParameterFacts:
+    name: str
+    shape: tuple[int, ...] = ()
+    numel: int = 0
+    dtype: str = ""
+    requires_grad: bool = True
+    tied_to: str | None = None
+    """The first name of the same parameter."""
+    optimizer: int | None = None
+    """Index of the optimizer that holds it; None when none of those that have stepped does."""
+    group: int | None = None
+    ever_had_gradient: bool = False
+    """One that was not all zeros, at an update that was looked at."""
+    last_gradient_step: int | None = None
+
+    @property
+    def is_trained(self) -> bool:
+        return self.requires_grad and self.optimizer is not None
+
+
+@dataclass(frozen=True, slots=True)
+class OptimizerFacts:
+    index: int
+    type: str
+    num_steps: int = 0
+    groups: tuple[Mapping[str, Any], ...] = ()
+    """Settings of each group (`lr`, `betas`, …) and its `num_parameters`."""
+    backwards_per_step: Mapping[str, int] | None = None
+    """Number of backwards between two steps, as text, to how often that was so."""
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerFacts:
+    name: str
+    num_steps: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LossFacts:
+    name: str
+    """Class of the loss module, or the function's name."""
+    function: str = ""
+    """Of `torch.nn.functional`."""
+    is_module: bool = False
+    reduction: str = "mean"
+    shapes: tuple[tuple[int, ...], ...] = ()
+    """Of the prediction and of the target."""
+    dtypes: tuple[str, ...] = ()
+    broadcasts: bool = False
+    """The two shapes differ where they should be equal."""
+    num_classes: int | None = None
+    label_min: int | None = None
+    label_max: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ForwardCount:
+    training: bool
+    """`model.training` at the call."""
+    grad: bool
+    """Whether gradients were enabled."""
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class BackwardCount:
+    training: bool
+    """`model.training` at the last forward before it."""
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class LoaderFacts:
+    """One data set that batches were taken of."""
+
+    num_samples: int | None = None
+    """None when it is a stream."""
+    batch_size: int | None = None
+    sampler: str = ""
+    """Class: "SequentialSampler" goes through the data in their order."""
+    num_passes: int = 0
+    num_batches: int = 0
+    wait_seconds: float = 0.0
+    """That the script has waited for its batches."""
+
+
+@dataclass(frozen=True, slots=True)
+class StrangerFacts:
+    """A module that runs inside of a model and is no part of it, with parameters of its own."""
+
+    type: str
+    numel: int = 0
+    has_gradient: bool = False
+    is_optimized: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Anatomy:
+    worker: str = ""
+    world_size: int = 1
+    device: str | None = None
+    versions: Mapping[str, str] | None = None
+    models: tuple[str, ...] = ()
+    modules: tuple[ModuleFacts, ...] = ()
+    holds_dropout: bool = False
+    holds_batch_norm: bool = False
+    parameters: tuple[ParameterFacts, ...] = ()
+    optimizers: tuple[OptimizerFacts, ...] = ()
+    schedulers: tuple[SchedulerFacts, ...] = ()
+    losses: tuple[LossFacts, ...] = ()
+    loaders: tuple[LoaderFacts, ...] = ()
+    strangers: tuple[StrangerFacts, ...] = ()
+    forwards: tuple[ForwardCount, ...] = ()
+    backwards: tuple[BackwardCount, ...] = ()
+    forwards_per_backward: Mapping[str, int] | None = None
+    """Number of forwards, in training mode and with gradients, before a backward, as text, to how
+    often that was so."""
+    forwards_since_backward: int = 0
+    """Such forwards after the last backward."""
+    autocast: str | None = None
+    """The type that autocast chose at a call of the model."""
+    grad_scaler: str | None = None
+    grad_scale: float | None = None
+
+    @property
+    def num_optimizer_steps(self) -> int:
+        return sum(each.num_steps for each in self.optimizers)
+
+    @property
+    def num_backwards(self) -> int:
+        return sum(each.count for each in self.backwards)
+
+    def num_forwards(self, *, training: bool, grad: bool) -> int:
+        return sum(f.count for f in self.forwards if (f.training, f.grad) == (training, grad))
+
+
+def read_anatomy(
+    location: str | Path, worker: str | None = None, *, home: Path | None = None
+) -> Anatomy | None:
+    """Of the trial in this folder or object store, as written last; None before it is there.
+
+    The worker is the first one that has written, unless one is named.
+    """
+    folder = TrialFolder(locate(str(location), home=home or Settings.load().home))
+    wanted = None if worker is None else anatomy_file(worker)
+    for file in folder.list(ANATOMY):
+        if wanted is None or file.name == wanted:
+            return parse_anatomy(json.loads(folder.read(file.name)))
+    return None
+
+
+def parse_anatomy(content: Mapping[str, Any]) -> Anatomy:
+    """Keys that this version does not know are left out."""
+    parts: dict[str, Any] = {
+        "modules": ModuleFacts,
+        "parameters": ParameterFacts,
+        "optimizers": OptimizerFacts,
+        "schedulers": SchedulerFacts,
+        "losses": LossFacts,
+        "loaders": LoaderFacts,
+        "strangers": StrangerFacts,
+        "forwards": ForwardCount,
+        "backwards": BackwardCount,
+    }
+    values = {name: _tuples(value) for name, value in _known(Anatomy, content).items()}
+    for name, kind in parts.items():
+        listed: Iterable[Mapping[str, Any]] = content.get(name, ())
+        values[name] = tuple(
+            kind(**{key: _tuples(value) for key, value in _known(kind, each).items()})
+            for each in listed
+        )
+    return Anatomy(**values)
+
+
+def _known(kind: Any, content: Mapping[str, Any]) -> dict[str, Any]:
+    names = {field.name for field in fields(kind)}
+    return {key: value for key, value in content.items() if key in names}
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(_tuples(each) for each in value) if isinstance(value, list) else value

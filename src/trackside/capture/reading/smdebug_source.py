@@ -1,0 +1,118 @@
+"""Finds what is new in a trial written by smdebug: index files that point into event files."""
+
+import json
+import logging
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from trackside.capture.dtypes import Array
+from trackside.capture.modes import ModeKeys
+from trackside.capture.reading.smdebug_record import read_tensor
+from trackside.capture.reading.step_table import StepTable
+from trackside.capture.reading.tensor_index import CubeRun, Run, ShapeRun, TensorIndex
+from trackside.capture.reading.trial_folder import FoundFile, TrialFolder
+
+logger = logging.getLogger(__name__)
+
+INDEX = "index/"
+_INDEX_FILE = re.compile(r"index/\d{9}/(\d{12})_(.+)\.json")
+_EVENT_FILE = re.compile(r"events/\d{12}/[^/]+\.tfevents")
+_REDUCTION = re.compile(r"smdebug/reductions/([^/]+)/(.+)")
+
+
+@dataclass(frozen=True, slots=True)
+class EventBlock:
+    """One record of an event file, as a block of one step."""
+
+    folder: TrialFolder
+    file: FoundFile
+    start: int
+    end: int
+    is_reduction: bool = False
+
+    def read(self) -> Array:
+        _, value = self._tensor()
+        return value.reshape(1, 1, 1) if self.is_reduction else value[None]
+
+    @property
+    def dtype(self) -> str:
+        return self._tensor()[0]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(self._tensor()[1].shape)
+
+    @property
+    def place(self) -> tuple[str, int]:
+        return self.file.name, self.start
+
+    def followed_by(self, other: Any, limit_bytes: int) -> None:
+        """Each record is decoded for itself."""
+
+    def _tensor(self) -> tuple[str, Array]:
+        data, offset = self.folder.part(self.file, self.start, self.end)
+        return read_tensor(bytes(data[self.start - offset : self.end - offset]))
+
+
+class SmdebugSource:
+    """An index file appears after its event file, per step and worker, and never changes."""
+
+    def __init__(self, folder: TrialFolder) -> None:
+        self.torn: list[str] = []
+        self._folder = folder
+        self._loaded: set[str] = set()
+        self._cursor = ""
+
+    def load_new(self, index: TensorIndex, steps: StepTable, *, everything: bool = False) -> None:
+        for file in self._folder.list(INDEX, "" if everything else self._cursor):
+            matched = _INDEX_FILE.fullmatch(file.name)
+            if matched is None or file.name in self._loaded:
+                continue
+            self._loaded.add(file.name)
+            try:
+                content = json.loads(self._folder.read(file.name))
+                self._enter(content, int(matched[1]), matched[2], index, steps)
+            except (KeyError, TypeError, ValueError) as error:
+                self.torn.append(file.name)
+                logger.warning("Index file %s is damaged and left out: %s", file.name, error)
+        steps.settle()
+        done = steps.last_complete_step
+        if done >= 0:  # a slower worker's file for a later step may sort before what was seen
+            self._cursor = f"{INDEX}{done // 1000:09d}/{done:012d}"
+
+    def expect(self, worker: str) -> None:
+        """Workers are found by their index files."""
+
+    def _enter(
+        self,
+        content: Mapping[str, Any],
+        step: int,
+        worker: str,
+        index: TensorIndex,
+        steps: StepTable,
+    ) -> None:
+        meta = content["meta"]
+        events = FoundFile(_checked_event_file(meta["event_file_name"]), None)
+        at = (step,)
+        steps.add(step, ModeKeys[meta["mode"]], int(meta["mode_step"]), 0.0, worker)
+        for item in content.get("tensor_payload") or ():
+            start = int(item["start_idx"])
+            end = start + int(item["length"])
+            reduction = _REDUCTION.fullmatch(item["tensorname"])
+            block = EventBlock(self._folder, events, start, end, reduction is not None)
+            if reduction is None:
+                index.add_run(item["tensorname"], Run(worker, at, block))
+            else:
+                positions = {reduction[2]: 0}
+                index.add_cube(CubeRun(worker, at, block, positions, (reduction[1],)))
+        for item in content.get("shape_payload") or ():
+            index.add_shape(item["tensorname"], ShapeRun(worker, at, tuple(item["shape"])))
+
+
+def _checked_event_file(name: str) -> str:
+    """What a job wrote never leads out of the trial's folder."""
+    if _EVENT_FILE.fullmatch(name) is None:
+        raise ValueError(f"{name!r} is not the name of an event file")
+    return name

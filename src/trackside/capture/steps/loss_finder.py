@@ -1,0 +1,123 @@
+"""Finds the loss of a step where the script registers none, and records it once.
+
+In order: a loss module that is called, the `loss` of what the model returns, and the tensor on
+which `backward` is called. The last two are saved as `loss_output_0`.
+"""
+
+import weakref
+from collections.abc import Mapping
+from functools import wraps
+from types import FrameType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch._dynamo.eval_frame import skip_code
+from torch.amp.grad_scaler import GradScaler
+from torch.nn.modules.loss import _Loss
+
+from trackside.capture.failures import Failures, guarded
+from trackside.capture.model.functional_losses import caller_in, listen, stop_listening
+from trackside.capture.model.names import loss_name
+from trackside.capture.model.taps import NOTHING
+from trackside.capture.selection.plan import Origin
+from trackside.capture.steps.stepper import Stepper
+
+_STEM = "loss_output"
+
+
+class LossFinder:
+    """Wraps `Tensor.backward` and `GradScaler.scale` while it is installed."""
+
+    def __init__(self, stepper: Stepper, failures: Failures) -> None:
+        self.failures = failures
+        self.is_step_over = False
+        """A backward has run since the step began: the next forward is the next step's."""
+        self.is_in_model = False
+        """A model has been called and has not returned yet: what it calls is its own."""
+        self._stepper = stepper
+        self._unscaled: tuple[weakref.ref[Tensor], Tensor] | None = None
+        self._originals: list[tuple[type, str, Any]] = []
+
+    def install(self, *, loss_modules: bool = False) -> None:
+        self._wrap(Tensor, "backward", self._on_backward)
+        self._wrap(GradScaler, "scale", self._on_scaled, after=True)
+        if loss_modules:
+            listen(self._on_function)
+
+    def remove(self) -> None:
+        stop_listening(self._on_function)
+        for owner, name, original in self._originals:
+            setattr(owner, name, original)
+        self._originals = []
+
+    def watch_output(self, root: nn.Module) -> Any:
+        """A root whose output carries the loss, as those of Hugging Face do."""
+        return nn.Module.register_forward_hook(root, _OutputTap(self))
+
+    @guarded
+    def on_output(self, output: Any) -> None:
+        self.is_in_model = False
+        loss = output.get("loss") if isinstance(output, Mapping) else getattr(output, "loss", None)
+        self._record(loss)
+
+    def _on_function(
+        self, name: str, args: Any, kwargs: Any, frame: FrameType, result: Any
+    ) -> None:
+        """A loss module of torch's, recognised in its function: it may be a new one each step."""
+        if self._stepper.open is None or self.is_in_model:
+            return
+        caller = caller_in(frame)
+        if isinstance(caller, _Loss) and not self._stepper.has_loss(caller):
+            inputs = args[:2]
+            self._stepper.take_module(loss_name(caller), Origin.LOSS, inputs, {}, result)
+
+    def _wrap(self, owner: type, name: str, act: Any, *, after: bool = False) -> None:
+        original = getattr(owner, name)
+
+        @wraps(original)
+        def call(this: Any, *args: Any, **kwargs: Any) -> Any:
+            if not after:
+                act(this)
+            result = original(this, *args, **kwargs)
+            if after and args:
+                act(result, args[0])
+            return result
+
+        self._originals.append((owner, name, original))
+        setattr(owner, name, call)
+
+    @guarded
+    def _on_backward(self, tensor: Tensor) -> None:
+        if type(tensor) is not Tensor or torch.compiler.is_compiling():
+            return
+        self.is_step_over = True
+        scaled = self._unscaled
+        self._record(scaled[1] if scaled is not None and scaled[0]() is tensor else tensor)
+
+    @guarded
+    def _on_scaled(self, scaled: Any, loss: Any) -> None:
+        if isinstance(scaled, Tensor) and isinstance(loss, Tensor):
+            self._unscaled = (weakref.ref(scaled), loss.detach())
+
+    def _record(self, loss: Any) -> None:
+        step = self._stepper.open
+        if step is None or not isinstance(loss, Tensor) or loss.numel() != 1:
+            return
+        if not any(treatment.is_scalar for treatment in step.treatments.values()):
+            self._stepper.take_all(_STEM, Origin.LOSS, [loss])
+
+
+class _OutputTap:
+    def __init__(self, finder: LossFinder) -> None:
+        self._found = torch.compiler.disable(finder.on_output)
+
+    def __call__(self, module: nn.Module, args: Any, output: Any) -> None:
+        if not torch.compiler.is_compiling():  # not worth a graph break: `backward` shows it too
+            self._found(output)
+
+    def __reduce__(self) -> Any:
+        return NOTHING.__reduce__()
+
+
+skip_code(_OutputTap.__call__.__code__)

@@ -1,0 +1,119 @@
+"""One registered model: its parameters sorted once by what is wanted of them, and its taps."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.loss import _Loss
+
+from trackside.capture.model.names import Names
+from trackside.capture.model.taps import ModuleTap, Switch, Take
+from trackside.capture.selection.plan import CapturePlan, Origin, Treatment
+from trackside.capture.taking.open_step import OpenStep
+
+Columns = tuple[str, ...]
+Named = list[tuple[str, Tensor]]
+
+
+@dataclass(frozen=True, slots=True)
+class Sorted:
+    """The tensors a set of collections wants, by what is done with them."""
+
+    copied: list[tuple[str, Tensor, Treatment]] = field(default_factory=list)
+    reduced: dict[Columns, tuple[list[str], list[Tensor]]] = field(default_factory=dict)
+    treatments: dict[str, Treatment] = field(default_factory=dict)
+
+
+class WatchedModel:
+    def __init__(self, root: nn.Module, names: Names) -> None:
+        self.root = root
+        self.names = names
+        self.parameters: Named = list(names.parameters())
+        self.gradients = [(f"gradient/{name}", p) for name, p in self.parameters]
+        self.has_flat_gradients = any(hasattr(p, "_fsdp_flattened") for _, p in self.parameters)
+        """Those of the first FSDP: hooks of its parameters do not fire, and what it leaves in
+        `.grad` is there when a whole group of them has been reduced."""
+        self._parameters: dict[int, Sorted] = {}
+        self._gradients: dict[int, Sorted] = {}
+        self._switch = Switch()
+        self._activation_mask = 0
+        self._handles: list[Any] = []
+
+    def prepare(self, plan: CapturePlan, take: Take) -> None:
+        """Install module taps where some collection could want something, and nowhere else."""
+        if not any(hasattr(p, "_local_tensor") for _, p in self.parameters):
+            # Replaced since registration, perhaps (`load_state_dict(assign=True)`). Not so for
+            # sharded ones: within a forward the model shows their gathered stand-ins.
+            self.parameters[:] = self.names.parameters()
+            self.gradients[:] = [(f"gradient/{name}", p) for name, p in self.parameters]
+        for name, module in self.names.modules():
+            if isinstance(module, torch.jit.ScriptModule) and module is not self.names.module:
+                continue  # is never called from Python
+            origin = Origin.LOSS if isinstance(module, _Loss) else Origin.ACTIVATION
+            wanted = plan.wanted_of_module(name, origin)
+            if wanted:
+                self._activation_mask |= wanted
+                tap = ModuleTap(module, name, origin, self._switch, take)
+                self._handles.append(tap.install())
+
+    def begin(self, mask: int) -> None:
+        self._switch.on = bool(mask & self._activation_mask)
+
+    def take_parameters(self, plan: CapturePlan, step: OpenStep) -> None:
+        wanted = self._parameters.get(step.mask)
+        if wanted is None:
+            wanted = _sort(plan, self.parameters, Origin.PARAMETER, step.mask)
+            self._parameters[step.mask] = wanted
+        _take(wanted, step)
+
+    def wants_gradients(self, plan: CapturePlan, mask: int) -> bool:
+        return bool(self._sorted_gradients(plan, mask).treatments)
+
+    def take_gradients(
+        self, plan: CapturePlan, step: OpenStep, gradient: Callable[[Tensor], Tensor | None]
+    ) -> None:
+        """All that are there, as `gradient` gives them for a parameter."""
+        _take(self._sorted_gradients(plan, step.mask), step, gradient)
+
+    def remove(self) -> None:
+        self._switch.on = False
+        for handle in self._handles:
+            handle.remove()
+
+    def _sorted_gradients(self, plan: CapturePlan, mask: int) -> Sorted:
+        wanted = self._gradients.get(mask)
+        if wanted is None:
+            trainable = [(name, p) for name, p in self.gradients if p.requires_grad]
+            wanted = self._gradients[mask] = _sort(plan, trainable, Origin.GRADIENT, mask)
+        return wanted
+
+
+def _sort(plan: CapturePlan, tensors: Named, origin: Origin, mask: int) -> Sorted:
+    found = Sorted()
+    for name, tensor in tensors:
+        treatment = plan.treatment(name, origin, mask)
+        if treatment is None:
+            continue
+        found.treatments[name] = treatment
+        if treatment.raw or treatment.shape:
+            found.copied.append((name, tensor, treatment))
+        if treatment.columns:
+            names, chosen = found.reduced.setdefault(treatment.columns, ([], []))
+            names.append(name)
+            chosen.append(tensor)
+    return found
+
+
+def _take(
+    wanted: Sorted, step: OpenStep, value: Callable[[Tensor], Tensor | None] = lambda t: t
+) -> None:
+    step.treatments.update(wanted.treatments)
+    for name, tensor, treatment in wanted.copied:
+        if (current := value(tensor)) is not None:
+            step.copy(name, current, treatment)
+    for columns, (names, tensors) in wanted.reduced.items():
+        pairs = [(n, v) for n, t in zip(names, tensors, strict=True) if (v := value(t)) is not None]
+        if pairs:
+            step.reduce([name for name, _ in pairs], [v for _, v in pairs], columns)

@@ -1,0 +1,147 @@
+"""Gathers what is saved of one step, and turns it into records when the step is over."""
+
+import weakref
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from trackside.capture.model.values import readable
+from trackside.capture.selection.plan import Treatment
+from trackside.capture.taking.device_copy import DeviceCopies
+from trackside.capture.taking.host_copy import HostCopies
+from trackside.capture.taking.reductions import reduce_on_device, reduce_on_host
+from trackside.capture.writing.segments import StepRecord
+
+Columns = tuple[str, ...]
+
+
+@dataclass(slots=True)
+class OpenStep:
+    """Between the start of a saved step and the start of the next."""
+
+    step: int
+    mode: str
+    mode_step: int
+    time: float
+    mask: int
+    """Collections due, as the plan numbers them."""
+    copies: HostCopies
+    tensors: dict[str, Tensor] = field(default_factory=dict)
+    shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    treatments: dict[str, Treatment] = field(default_factory=dict)
+    _matrices: dict[Columns, tuple[list[str], list[Any]]] = field(default_factory=dict)
+    _seen: dict[int, tuple[weakref.ref[Tensor], int, Tensor]] = field(default_factory=dict)
+    _indices: dict[str, int] = field(default_factory=dict)
+    _device_copies: DeviceCopies | None = None
+    _num_bytes: int = 0
+
+    def next_index(self, stem: str) -> int:
+        """Counts on when a module runs again within the step."""
+        index = self._indices.get(stem, 0)
+        self._indices[stem] = index + 1
+        return index
+
+    def take(self, name: str, tensor: Tensor, treatment: Treatment) -> None:
+        """Copy or reduce at once: the tensor may change as soon as we return."""
+        self.treatments[name] = treatment
+        self.copy(name, tensor, treatment)
+        if treatment.columns:
+            self.reduce([name], [tensor], treatment.columns)
+
+    def copy(self, name: str, tensor: Tensor, treatment: Treatment) -> None:
+        if not (treatment.raw or treatment.shape):
+            return
+        source = readable(tensor)
+        if treatment.shape or source is None or source.numel() == 0:
+            self.shapes[name] = tuple(tensor.shape)
+        if treatment.raw and source is not None and source.numel():
+            self.tensors[name] = self._copied(source)
+
+    def reduce(self, names: Sequence[str], tensors: Iterable[Tensor], columns: Columns) -> None:
+        host: list[tuple[str, Tensor]] = []
+        device: list[tuple[str, Tensor]] = []
+        for name, tensor in zip(names, tensors, strict=True):
+            source = readable(tensor)
+            if source is None or source.numel() == 0 or source.is_complex():
+                self.shapes[name] = tuple(tensor.shape)
+            else:
+                (host if source.device.type == "cpu" else device).append((name, source))
+        if host:
+            matrix = reduce_on_host([tensor for _, tensor in host], columns)
+            self._add_rows([name for name, _ in host], columns, matrix)
+        if device:
+            packed = reduce_on_device([tensor for _, tensor in device], columns)
+            self._add_rows([name for name, _ in device], columns, self._copied(packed))
+
+    def keep(self, tensor: Tensor) -> Tensor:
+        """A copy of something that will not last, to be taken later in the step."""
+        source = readable(tensor)
+        if source is None or source.device.type != "cpu":
+            return tensor.detach().clone()
+        copy = self._fresh_copy(source)
+        self._seen[id(copy)] = (weakref.ref(copy), copy._version, copy)  # once is enough
+        return copy
+
+    def is_landed(self) -> bool:
+        """Whether all copies have arrived; always so on a CPU."""
+        return self._device_copies is None or self._device_copies.is_done()
+
+    def wait(self) -> None:
+        if self._device_copies is not None:
+            self._device_copies.wait()
+
+    def records(self) -> list[StepRecord]:
+        """One record, and one more for every further set of reductions."""
+        records = [
+            StepRecord(self.step, self.mode, self.mode_step, self.time, shapes=self.shapes)
+            for _ in range(max(1, len(self._matrices)))
+        ]
+        records[0].tensors = dict(self.tensors)
+        records[0].size_bytes = self._num_bytes
+        for record, (columns, (names, blocks)) in zip(
+            records, self._matrices.items(), strict=False
+        ):
+            record.reductions = columns
+            record.reduced, record.matrix = _latest_rows(
+                names, np.concatenate([np.asarray(block) for block in blocks])
+            )
+        for record in records[1:]:
+            record.shapes, record.size_bytes = {}, 0
+        return records
+
+    def _add_rows(self, names: list[str], columns: Columns, matrix: Any) -> None:
+        known, blocks = self._matrices.setdefault(columns, ([], []))
+        known.extend(names)
+        blocks.append(matrix)
+
+    def _copied(self, source: Tensor) -> Tensor:
+        """One copy for a tensor that is the output of one module and the input of the next."""
+        if source.is_inference():
+            return self._fresh_copy(source)
+        known = self._seen.get(id(source))
+        if known is not None and known[0]() is source and known[1] == source._version:
+            return known[2]
+        copy = self._fresh_copy(source)
+        self._seen[id(source)] = (weakref.ref(source), source._version, copy)
+        return copy
+
+    def _fresh_copy(self, source: Tensor) -> Tensor:
+        self._num_bytes += source.nbytes
+        if source.device.type == "cpu":
+            return self.copies.copy(source)
+        if source.device.type != "cuda":
+            return source.detach().to("cpu", copy=True)
+        if self._device_copies is None:
+            self._device_copies = DeviceCopies(source.device)
+        return self._device_copies.copy(source)
+
+
+def _latest_rows(names: list[str], matrix: Any) -> tuple[Columns, Any]:
+    """A second backward in one step brings its gradients again; the later ones count."""
+    rows = {name: row for row, name in enumerate(names)}
+    if len(rows) == len(names):
+        return tuple(names), matrix
+    return tuple(rows), matrix[list(rows.values())]

@@ -1,0 +1,149 @@
+"""Looks at what modules return, on the steps that are taken and only then.
+
+The hooks are there during such a step and gone afterwards: a hook that does nothing still costs
+a microsecond a call, and a large model calls hundreds of modules.
+"""
+
+import itertools
+import time
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from trackside.capture.failures import Failures, guarded
+from trackside.capture.model.names import Names
+from trackside.capture.model.taps import NOTHING
+from trackside.capture.model.values import in_backward, readable
+from trackside.capture.vitals.measures import Activation, judge_activation, sample_activation
+from trackside.capture.vitals.pack import Figures, Pack
+
+_KINDS: dict[type[nn.Module], Activation] = {
+    nn.ReLU: "relu",
+    nn.ReLU6: "relu",
+    nn.Threshold: "relu",
+    nn.Sigmoid: "sigmoid",
+    nn.Hardsigmoid: "sigmoid",
+    nn.Tanh: "tanh",
+    nn.Hardtanh: "tanh",
+    nn.Linear: "linear",
+    nn.Conv1d: "linear",
+    nn.Conv2d: "linear",
+    nn.Conv3d: "linear",
+}
+_MOST_MODULES = 128
+"""Of a model: more are thinned out evenly."""
+
+
+class Activations:
+    """The modules of one model that are worth a look."""
+
+    def __init__(self, names: Names, failures: Failures) -> None:
+        self.failures = failures
+        self.spent = 0.0
+        """Seconds, since `watch`."""
+        self._modules = _chosen(names)
+        self._handles: dict[int, tuple[_Tap, Any]] = {}
+        self._pack: Pack | None = None
+        self._channels_first = False
+        self._seen: set[str] = set()
+        self._tensors: set[int] = set()
+
+    def watch(self, pack: Pack) -> None:
+        self._pack = pack
+        self.spent = 0.0
+        self._channels_first = False
+        self._seen.clear()
+        self._tensors.clear()
+        for index, (name, module, kind) in enumerate(self._modules):
+            if index not in self._handles:
+                tap = _Tap(module, name, kind, self.take)
+                self._handles[index] = (tap, module.register_forward_hook(tap))
+
+    def rest(self, *, for_good: bool = False) -> None:
+        """Take the hooks away, but for those in a compiled graph, where they cost nothing:
+        the graph is valid only as long as they are there."""
+        self._pack = None
+        for index, (tap, handle) in list(self._handles.items()):
+            if for_good or tap.key not in _traced:
+                handle.remove()
+                del self._handles[index]
+
+    @guarded
+    @torch.no_grad()
+    def take(self, name: str, module: nn.Module, kind: Activation, output: Tensor) -> None:
+        if self._pack is None or name in self._seen or in_backward():
+            return
+        began = time.perf_counter()
+        if kind == "linear":
+            self._channels_first = not isinstance(module, nn.Linear)
+        values = readable(output)
+        if values is None or values.dim() < 2 or not values.numel():
+            return
+        if kind == "unknown" and id(output) in self._tensors:
+            return  # a container that returns what its last part returned
+        self._seen.add(name)
+        self._tensors.add(id(output))
+        num_axes = values.dim()
+        axis = 1 if num_axes >= 4 or (self._channels_first and num_axes > 2) else num_axes - 1
+        sample = sample_activation(values, axis)
+        self._pack.add(sample, partial(_figures, name, tuple(sample.shape), axis, kind))
+        self.spent += time.perf_counter() - began
+
+
+_keys = itertools.count()
+_traced: set[int] = set()
+
+
+@torch._dynamo.assume_constant_result  # type: ignore[untyped-decorator]
+def _note_traced(key: int) -> None:
+    """Runs while a graph is traced, and leaves nothing in it."""
+    _traced.add(key)
+
+
+class _Tap:
+    def __init__(self, module: nn.Module, name: str, kind: Activation, take: Any) -> None:
+        self._module = module
+        self._arguments = (name, module, kind)
+        self._take = take
+        self.key = next(_keys)
+
+    def __call__(self, module: nn.Module, args: Any, output: Any) -> None:
+        if torch.compiler.is_compiling():
+            _note_traced(self.key)
+            return
+        if module is self._module and isinstance(output, Tensor) and output.is_floating_point():
+            self._take(*self._arguments, output)
+
+    def __reduce__(self) -> Any:
+        return NOTHING.__reduce__()
+
+
+def _figures(
+    name: str, shape: tuple[int, ...], axis: int, kind: Activation, values: Any
+) -> Figures:
+    judged = judge_activation(values.reshape(shape), axis, kind)
+    return {f"activation/{name}/{figure}": value for figure, value in judged.items()}
+
+
+def _chosen(names: Names) -> list[tuple[str, nn.Module, Activation]]:
+    """Known activations, layers with weights, and blocks, whose last word may be `F.relu`."""
+    found: list[tuple[str, nn.Module, Activation]] = []
+    for name, module in names.modules():
+        kind = _KINDS.get(type(module))
+        if kind is None and _is_block(module) and module is not names.module:
+            kind = "unknown"
+        if kind is not None and _takes_hooks(module):
+            found.append((name, module, kind))
+    return found[:: -(-len(found) // _MOST_MODULES) or 1]
+
+
+def _is_block(module: nn.Module) -> bool:
+    return next(module.children(), None) is not None
+
+
+def _takes_hooks(module: nn.Module) -> bool:
+    """Compiled ones would be compiled anew, scripted ones refuse."""
+    is_compiled = getattr(module, "_compiled_call_impl", None) is not None
+    return not is_compiled and not isinstance(module, torch.jit.ScriptModule)

@@ -1,0 +1,184 @@
+"""The arithmetic of vitals: a few operations on the device each, the rest in numpy on the host.
+
+Large tensors are looked at in part, evenly spread; `_MOST_ELEMENTS` and its kin say how much.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from trackside.capture.vitals.pack import Figures, Pack
+
+SATURATED = 0.01
+"""Of the range of a sigmoid or tanh: closer than this to either end counts as saturated."""
+_MOST_ELEMENTS = 1 << 20
+_MOST_ROWS = 1 << 14
+_MOST_OF_TARGET = 1 << 10
+_MOST_OF_ACTIVATION = 1 << 14
+_FEWEST_SAMPLES = 8
+_FEWEST_ROWS = 64
+"""Of an activation [N, units], which has nothing but its samples."""
+_MANY_ZEROS = 0.05
+"""Share of exact zeros from which an output without negative values counts as that of a ReLU."""
+_MOST_OF_PARAMETER = 1 << 15
+_HASHED = 4096
+_HASH_BITS = (1 << 24) - 1
+"""What a float32 holds exactly."""
+_BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+
+Activation = Literal["relu", "sigmoid", "tanh", "linear", "unknown"]
+
+
+def measure_input(pack: Pack, values: Tensor) -> None:
+    spread = every_nth(values.reshape(-1), _MOST_ELEMENTS).float()
+    low, high = torch.aminmax(spread)
+    mean = spread.mean()
+    # Two passes: `torch.std` goes through the elements one by one, forty times slower.
+    std = (spread - mean).norm() / math.sqrt(max(1, spread.numel() - 1))
+    names = ("input/min", "input/max", "input/mean", "input/std")
+    pack.add_named(names, (low, high, mean, std))
+
+
+def measure_fingerprint(pack: Pack, batch: Tensor) -> None:
+    """The bits, multiplied by odd numbers and summed: exact, so equal wherever it is computed."""
+    spread = every_nth(batch.reshape(-1), _HASHED).contiguous()
+    if spread.is_complex():
+        spread = torch.view_as_real(spread).reshape(-1)
+    bits = spread.view(_BITS[spread.element_size()]).to(torch.int64)
+    weights = torch.arange(bits.numel(), device=bits.device) * 2654435761 + 40503 | 1
+    folded = (bits * weights).sum()
+    pack.add_named(["input/fingerprint"], [(folded ^ folded >> 29) & _HASH_BITS])
+
+
+def measure_classes(
+    pack: Pack, scores: Tensor, target: Tensor, *, ignored: int, log_probabilities: bool
+) -> None:
+    """Of a loss over classes: scores [N, C, ...] against class numbers or probabilities."""
+    axis = 1 if scores.dim() > 1 else 0
+    rows = scores.movedim(axis, -1).reshape(-1, scores.shape[axis])
+    if target.is_floating_point():
+        target = target.movedim(axis, -1).reshape(-1, target.shape[axis]).argmax(1)
+    most = max(1, min(_MOST_ROWS, _MOST_ELEMENTS // rows.shape[1]))
+    rows, labels = every_nth(rows, most), every_nth(target.reshape(-1), most)
+    low, high = torch.aminmax(rows)
+    sums = (rows.float().exp() if log_probabilities else rows.float()).sum(1)
+    names = ("loss_input/min", "loss_input/max", "loss_input/row_sum_error")
+    pack.add_named(names, (low, high, (sums - 1).abs().mean()))
+    pairs = torch.stack([rows.argmax(1), labels])
+    pack.add(pairs, lambda values: _judge_classes(values.reshape(2, -1), ignored))
+
+
+def measure_binary(pack: Pack, scores: Tensor, target: Tensor, *, threshold: float) -> None:
+    """Of a binary loss; with one score a sample there are labels and predictions, too."""
+    spread, labels = (every_nth(each.reshape(-1), _MOST_ELEMENTS) for each in (scores, target))
+    pack.add_named(("loss_input/min", "loss_input/max"), torch.aminmax(spread))
+    if scores.numel() == scores.shape[0] == labels.numel():
+        pairs = torch.stack([spread > threshold, labels > 0.5])
+        pack.add(pairs, lambda values: _judge_classes(values.reshape(2, -1), ignored=-1))
+
+
+def measure_amounts(
+    pack: Pack, prediction: Tensor, target: Tensor, loss: Tensor | None = None
+) -> None:
+    """Of a loss that compares amounts: the range of either, what kind of amounts are wanted, and
+    what it comes to, which may be a part of what is trained on."""
+    if loss is not None:
+        pack.add_named(("loss_value",), (loss,))
+    for name, values in (("loss_input", prediction), ("target", target)):
+        spread = every_nth(values.reshape(-1), _MOST_ELEMENTS)
+        if spread.numel():
+            pack.add_named((f"{name}/min", f"{name}/max"), torch.aminmax(spread))
+    if target.numel():
+        rows = target.reshape(target.shape[0], -1) if target.dim() else target.reshape(1, 1)
+        width = rows.shape[1]
+        few = every_nth(rows, max(1, _MOST_OF_TARGET // width)).float()
+        pack.add(few, lambda values: _judge_amounts(values.reshape(-1, width)))
+
+
+def sample_activation(output: Tensor, units_axis: int) -> Tensor:
+    """A part of it, in float32; a copy. Whole samples first: strides are slow to read."""
+    part = output.detach()
+    fewest = _FEWEST_ROWS if part.dim() == 2 else _FEWEST_SAMPLES
+    for axis in [axis for axis in range(part.dim()) if axis != units_axis]:
+        size = part.shape[axis]
+        wanted = max(fewest, size * _MOST_OF_ACTIVATION // part.numel())
+        if wanted < size:
+            part = part[(slice(None),) * axis + (slice(None, None, math.ceil(size / wanted)),)]
+        fewest = 1
+    copy = torch.empty(part.shape, dtype=torch.float32, device=part.device)
+    return copy.copy_(part)
+
+
+def judge_activation(values: Any, units_axis: int, kind: Activation) -> Figures:
+    """Figures of one module's output; none where they mean nothing for this kind of module.
+
+    `values` is as `sample_activation` made it, and is used up.
+    """
+    figures: Figures = {}
+    if kind in ("sigmoid", "tanh"):
+        low, high = (-1.0, 1.0) if kind == "tanh" else (0.0, 1.0)
+        margin = SATURATED * (high - low)
+        near = np.count_nonzero(values < low + margin) + np.count_nonzero(values > high - margin)
+        figures["saturated_share"] = near / values.size
+    elif kind != "linear":
+        zero_share = 1.0 - np.count_nonzero(values) / values.size
+        if kind == "unknown" and (zero_share < _MANY_ZEROS or values.min() < 0):
+            return {}
+        others = tuple(axis for axis in range(values.ndim) if axis != units_axis)
+        alive = np.count_nonzero(values.max(axis=others) > 0)
+        figures["zero_share"] = zero_share
+        figures["dead_share"] = 1.0 - alive / values.shape[units_axis]
+    values -= values.mean()
+    flat = values.reshape(-1)
+    figures["std"] = math.sqrt(float(flat.dot(flat)) / max(1, values.size - 1))
+    return figures
+
+
+def norms_of(tensors: Sequence[Tensor]) -> Tensor:
+    """The L2 norm of each, in float32."""
+    return torch.stack([n.float() for n in torch._foreach_norm([t.detach() for t in tensors])])
+
+
+def sample_parameter(parameter: Tensor) -> Tensor:
+    """Evenly spread elements; all of them where they are few. May share memory with it."""
+    return every_nth(parameter.detach().reshape(-1), _MOST_OF_PARAMETER)
+
+
+def every_nth(tensor: Tensor, most: int) -> Tensor:
+    """Not more than `most` of its first axis."""
+    step = math.ceil(tensor.shape[0] / most)
+    return tensor[::step] if step > 1 else tensor
+
+
+def _judge_classes(pairs: Any, ignored: int) -> Figures:
+    predicted, labels = pairs[:, pairs[1] != ignored].astype(np.int64)
+    if not labels.size:
+        return {}
+    _, seen = np.unique(labels, return_counts=True)
+    _, chosen = np.unique(predicted, return_counts=True)
+    return {
+        "labels/num_classes_seen": float(seen.size),
+        "labels/largest_share": seen.max() / labels.size,
+        "labels/min": float(labels.min()),
+        "labels/max": float(labels.max()),
+        "predictions/largest_share": chosen.max() / labels.size,
+        "accuracy": np.count_nonzero(predicted == labels) / labels.size,
+    }
+
+
+def _judge_amounts(values: Any) -> Figures:
+    distinct, counts = np.unique(values, return_counts=True)
+    figures = {
+        "target/mean": float(values.mean()),
+        "target/std": float(values.std()),
+        "target/num_values": float(distinct.size),
+        "target/largest_share": counts.max() / values.size,
+        "target/whole_share": float(np.mean(values == np.round(values))),
+    }
+    if values.shape[1] > 1:
+        figures["target/row_sum_error"] = float(np.abs(values.sum(axis=1) - 1).mean())
+    return figures

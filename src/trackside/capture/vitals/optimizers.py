@@ -1,0 +1,248 @@
+"""What optimizers do: learning rates, the gradients they use, how far they move the weights.
+
+Also whether gradients of the last update were still there when the next ones were added.
+"""
+
+import math
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.optim import Optimizer
+
+from trackside.capture.model.values import readable
+from trackside.capture.vitals.measures import norms_of, sample_parameter
+from trackside.capture.vitals.pack import Figures, Finish, Pack
+from trackside.capture.vitals.schedule import Schedule
+
+Saw = Callable[[list[Tensor], Any], None]
+"""Gets the parameters that had a gradient, and the norm of each, once they have landed."""
+
+_NUM_PROBES = 8
+"""Parameters of an optimizer that are asked whether a backward has reached them."""
+
+
+@dataclass(slots=True)
+class UpdateTotals:
+    """Sums over the optimizers and devices of one step; None where nothing was looked at."""
+
+    gradient: float | None = None
+    """Squared, as are the next two."""
+    change: float = 0.0
+    length: float = 0.0
+    num_missing: int | None = None
+    leftovers: dict[int, dict[int, bool]] = field(default_factory=dict)
+    """By optimizer, by backward since its last step: whether gradients were there before it."""
+
+    def figures(self) -> Figures:
+        found: Figures = {}
+        if self.gradient is not None:
+            found["gradient_norm"] = math.sqrt(self.gradient)
+        if self.length > 0:
+            found["update_ratio"] = math.sqrt(self.change / self.length)
+        if self.num_missing is not None:
+            found["gradient_missing"] = float(self.num_missing)
+        if self.leftovers:
+            # Gradients that were gone before any of the backwards were not left over: a
+            # discriminator gets some from the generator's loss, and is cleared before its own.
+            forgotten = any(all(each.values()) for each in self.leftovers.values())
+            found["leftover_gradients"] = float(forgotten)
+        return found
+
+    def add_gradients(self, norms: Any) -> None:
+        self.gradient = (self.gradient or 0.0) + float((norms.astype("float64") ** 2).sum())
+
+    def add_update(self, squares: Any) -> None:
+        self.change += float(squares[0])
+        self.length += float(squares[1])
+
+    def add_leftover(self, optimizer: int, backward: int, norms: Any) -> None:
+        known = self.leftovers.setdefault(optimizer, {})
+        known[backward] = known.get(backward, False) or bool((norms > 0).any())
+
+
+@dataclass(slots=True)
+class _Probe:
+    parameter: Tensor
+    gradient: Tensor | None = None
+    version: int = 0
+
+    def look(self) -> None:
+        self.gradient = self.parameter.grad
+        self.version = 0 if self.gradient is None else self.gradient._version
+
+    def is_touched(self) -> bool:
+        """Forgets the gradient, too, whose memory is not ours to hold."""
+        before, self.gradient = self.gradient, None
+        now = self.parameter.grad
+        return now is not before or (now is not None and now._version != self.version)
+
+
+@dataclass(slots=True)
+class WatchedOptimizer:
+    """One optimizer, known from its first step on."""
+
+    index: int
+    optimizer: "weakref.ref[Optimizer]"
+    schedule: Schedule = field(default_factory=Schedule)
+    num_steps: int = 0
+    num_backwards: int = 0
+    """Since its last step, as far as they reached its parameters, where it was looked at."""
+    backwards_per_step: dict[int, int] = field(default_factory=dict)
+    is_due: bool = True
+    """Whether its next step is one whose gradients and update are looked at."""
+    is_taken: bool = False
+    """Whether the step that runs is one of those."""
+    spent: float = 0.0
+    _looked: tuple[int, float] | None = None
+    """Number and time of the last step that was looked at."""
+    _probes: list[_Probe] = field(default_factory=list)
+    _leftovers: list[list[Tensor]] = field(default_factory=list)
+    """For each backward since its last step that reached them, the norms of its gradients from
+    before; none where they were gone."""
+    _candidates: list[Tensor] = field(default_factory=list)
+    _before: list[tuple[Tensor, Tensor, float]] = field(default_factory=list)
+
+    def groups(self) -> list[dict[str, Any]]:
+        optimizer = self.optimizer()
+        return [] if optimizer is None else optimizer.param_groups
+
+    def parameters(self) -> list[Tensor]:
+        return [parameter for group in self.groups() for parameter in group["params"]]
+
+    def look(self, now: float) -> None:
+        """The step that begins is looked at."""
+        self.is_taken = True
+        if self._looked is not None and self.num_steps > self._looked[0]:
+            number, at = self._looked
+            self.schedule.pass_time((now - at) / (self.num_steps - number))
+        self._looked = (self.num_steps, now)
+
+    @torch.no_grad()
+    def before_backward(self) -> None:
+        """Of an update that is looked at, as is `after_backward`."""
+        for probe in self._probes:
+            probe.look()
+        if all(self._leftovers):
+            there = [p.gradient for p in self._probes if p.gradient is not None]
+            self._candidates = _norms(there)
+
+    def after_backward(self) -> None:
+        touched = [probe.is_touched() for probe in self._probes]
+        if any(touched):
+            self.num_backwards += 1
+            self._leftovers.append(self._candidates)
+        self._candidates = []
+
+    def count_step(self) -> None:
+        self.num_steps += 1
+        if self.is_taken:
+            self._leftovers = []
+            if self._probes:
+                count = self.num_backwards
+                self.backwards_per_step[count] = self.backwards_per_step.get(count, 0) + 1
+            self.num_backwards = 0
+            self.is_taken = False
+        self.is_due = self.num_steps >= self.schedule.next
+        if self.num_steps <= 2 or self.num_steps & (self.num_steps - 1) == 0:
+            self._choose_probes()
+
+    def take_gradients(self, pack: Pack, totals: UpdateTotals, saw: Saw) -> None:
+        optimizer = self.optimizer()
+        parameters = [p for p in self.parameters() if p.requires_grad]
+        present = sum(p.grad is not None for p in parameters)
+        totals.num_missing = (totals.num_missing or 0) + len(parameters) - present
+        scale = getattr(optimizer, "grad_scale", None)  # a fused one unscales within its step
+        having = [(p, g) for p in parameters if (g := _dense_gradient(p)) is not None]
+        for chosen, norms in _norms_by_device(having):
+            final = norms / scale.to(norms.device) if isinstance(scale, Tensor) else norms
+
+            def finish(values: Any, chosen: list[Tensor] = chosen) -> Figures:
+                saw(chosen, values)
+                totals.add_gradients(values)
+                return {}
+
+            pack.add(final, finish)
+
+    def take_leftover(self, pack: Pack, totals: UpdateTotals) -> None:
+        for number, norms in enumerate(self._leftovers):
+            if not norms:
+                totals.leftovers[self.index] = {number: False}
+                return
+        for number, norms in enumerate(self._leftovers):
+            for each in norms:
+                pack.add(each, _silently(partial(totals.add_leftover, self.index, number)))
+
+    def learning_rates(self) -> Figures:
+        stem = "learning_rate/" if self.index == 0 else f"learning_rate/{self.index}."
+        return {
+            f"{stem}{number}": float(group["lr"])
+            for number, group in enumerate(self.groups())
+            if "lr" in group
+        }
+
+    @torch.no_grad()
+    def keep_weights(self) -> None:
+        self._before = []
+        for parameter in self.parameters():
+            dense = readable(parameter.detach())
+            if parameter.requires_grad and dense is not None and dense.numel():
+                part = sample_parameter(dense)
+                self._before.append((part, part.clone(), dense.numel() / part.numel()))
+
+    @torch.no_grad()
+    def take_update(self, pack: Pack, totals: UpdateTotals) -> None:
+        before, self._before = self._before, []
+        by_device: dict[torch.device, list[tuple[Tensor, Tensor, float]]] = {}
+        for entry in before:
+            by_device.setdefault(entry[0].device, []).append(entry)
+        for device, entries in by_device.items():
+            old = [kept for _, kept, _ in entries]
+            shares = torch.tensor([share for _, _, share in entries], device=device)
+            lengths = norms_of(old)
+            torch._foreach_sub_(old, [now for now, _, _ in entries])
+            squares = torch.stack([norms_of(old), lengths]).square() * shares
+            pack.add(squares.sum(1), _silently(totals.add_update))
+
+    def _choose_probes(self) -> None:
+        having = [p for p in self.parameters() if p.grad is not None]
+        self._probes = [_Probe(p) for p in having[:: max(1, len(having) // _NUM_PROBES)]]
+
+
+def _silently(act: Callable[[Any], None]) -> Finish:
+    def finish(values: Any) -> Figures:
+        act(values)
+        return {}
+
+    return finish
+
+
+def _norms(gradients: list[Tensor]) -> list[Tensor]:
+    dense = [each for each in map(_dense, gradients) if each is not None]
+    return [norms for _, norms in _norms_by_device([(each, each) for each in dense])]
+
+
+def _norms_by_device(
+    having: list[tuple[Tensor, Tensor]],
+) -> list[tuple[list[Tensor], Tensor]]:
+    by_device: dict[torch.device, list[tuple[Tensor, Tensor]]] = {}
+    for pair in having:
+        by_device.setdefault(pair[1].device, []).append(pair)
+    return [
+        ([parameter for parameter, _ in pairs], norms_of([gradient for _, gradient in pairs]))
+        for pairs in by_device.values()
+    ]
+
+
+def _dense_gradient(parameter: Tensor) -> Tensor | None:
+    return None if parameter.grad is None else _dense(parameter.grad)
+
+
+def _dense(gradient: Tensor) -> Tensor | None:
+    if gradient.layout is torch.sparse_coo:
+        return gradient.detach().coalesce().values()
+    return readable(gradient.detach())

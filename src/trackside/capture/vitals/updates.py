@@ -1,0 +1,170 @@
+"""Watches backwards and optimizer steps, and says which of them are looked at.
+
+An update of the weights has a schedule of its own: with gradient accumulation most steps have none.
+"""
+
+import time
+import weakref
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.amp.grad_scaler import GradScaler
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
+from torch.optim.optimizer import (
+    register_optimizer_step_post_hook,
+    register_optimizer_step_pre_hook,
+)
+
+from trackside.capture.failures import Failures, guarded
+from trackside.capture.model.wrapping import Wrapping
+from trackside.capture.vitals.anatomy_facts import AnatomyFacts
+from trackside.capture.vitals.optimizers import WatchedOptimizer
+from trackside.capture.vitals.step import RunningStep, VitalsStep
+
+
+class Updates:
+    """Files everything into the step that is `running`.
+
+    What is called in every step returns at once where nothing is looked at; the rest is guarded.
+    """
+
+    def __init__(self, failures: Failures, facts: AnatomyFacts, running: RunningStep) -> None:
+        self.failures = failures
+        self._facts = facts
+        self._running = running
+        self._optimizers: dict[int, WatchedOptimizer] = {}
+        self._num_optimizers = 0
+        self._is_any_due = False
+        self._scaler: weakref.ref[Any] | None = None
+        self._wrapping = Wrapping()
+        self._handles: list[Any] = []
+
+    @property
+    def optimizers(self) -> list[WatchedOptimizer]:
+        return list(self._optimizers.values())
+
+    def install(self) -> None:
+        wrap = self._wrapping.wrap
+        # `Tensor.backward` calls this one.
+        wrap(torch.autograd, "backward", before=self._before_backward, after=self._after_backward)
+        wrap(GradScaler, "scale", before=self._on_scaler)
+        wrap(LRScheduler, "step", before=self._on_scheduler)
+        wrap(ReduceLROnPlateau, "step", before=self._on_scheduler)
+        self._handles = [
+            register_optimizer_step_pre_hook(self._before_optimizer),
+            register_optimizer_step_post_hook(self._after_optimizer),
+        ]
+
+    def remove(self) -> None:
+        self._wrapping.undo()
+        for handle in self._handles:
+            handle.remove()
+
+    def _before_backward(self, *_: Any, **__: Any) -> None:
+        if self._running.facts is not None:
+            self._facts.see_backward()
+            if self._is_any_due:
+                self._look_before_backward()
+
+    def _after_backward(self, *_: Any, **__: Any) -> None:
+        if self._is_any_due:
+            self._look_after_backward()
+
+    @guarded
+    def _look_before_backward(self) -> None:
+        for watched in self._optimizers.values():
+            if watched.is_due:
+                watched.before_backward()
+
+    @guarded
+    def _look_after_backward(self) -> None:
+        for watched in self._optimizers.values():
+            if watched.is_due:
+                watched.after_backward()
+
+    def _before_optimizer(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+        watched = self._known(optimizer)
+        if watched is None or watched.is_due:
+            self._begin_update(optimizer, has_closure(args, kwargs))
+
+    def _after_optimizer(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+        watched = self._known(optimizer)
+        if watched is None or watched.is_taken:
+            self._end_update(optimizer, has_closure(args, kwargs))
+        else:
+            self._count(watched)
+        self._running.updated_at = time.perf_counter()
+
+    @guarded
+    def _begin_update(self, optimizer: Optimizer, with_closure: bool) -> None:
+        began = time.perf_counter()
+        watched = self._watched(optimizer)
+        watched.look(began)
+        watched.keep_weights()
+        step = self._running.get()
+        if step is not None and not with_closure:
+            self._take_gradients(step, watched)
+        watched.spent = time.perf_counter() - began
+
+    @guarded
+    def _end_update(self, optimizer: Optimizer, with_closure: bool) -> None:
+        """With a closure the gradients are there when `step` returns, and not before."""
+        began = time.perf_counter()
+        watched = self._watched(optimizer)
+        step = self._running.get()
+        if watched.is_taken and step is not None:
+            if with_closure:
+                self._take_gradients(step, watched)
+            taken = step.take()
+            watched.take_update(taken.pack, taken.totals)
+            watched.schedule.spend(watched.spent + time.perf_counter() - began)
+            watched.schedule.take(watched.num_steps)
+        self._count(watched)
+
+    @guarded
+    def _count(self, watched: WatchedOptimizer) -> None:
+        watched.count_step()
+        if watched.is_due != self._is_any_due:
+            self._is_any_due = any(each.is_due for each in self._optimizers.values())
+
+    @torch.no_grad()
+    def _take_gradients(self, step: VitalsStep, watched: WatchedOptimizer) -> None:
+        taken = step.take()
+        taken.figures |= watched.learning_rates()
+        watched.take_gradients(taken.pack, taken.totals, self._facts.seeing_gradients(step.step))
+        watched.take_leftover(taken.pack, taken.totals)
+        self._facts.look_for_gradients(step.step)
+        scaler = None if self._scaler is None else self._scaler()
+        scale = getattr(scaler, "_scale", None)
+        if isinstance(scale, Tensor):
+            taken.pack.add_named(["grad_scale"], [scale.reshape(()).clone()])
+
+    def _known(self, optimizer: Optimizer) -> WatchedOptimizer | None:
+        watched = self._optimizers.get(id(optimizer))
+        return watched if watched is not None and watched.optimizer() is optimizer else None
+
+    def _watched(self, optimizer: Optimizer) -> WatchedOptimizer:
+        watched = self._known(optimizer)
+        if watched is None:
+            watched = WatchedOptimizer(self._num_optimizers, weakref.ref(optimizer))
+            self._num_optimizers += 1
+            self._optimizers[id(optimizer)] = watched
+            self._is_any_due = self._facts.is_changed = True
+        return watched
+
+    @guarded
+    def _on_scaler(self, scaler: Any, *_: Any, **__: Any) -> None:
+        if self._scaler is None or self._scaler() is not scaler:
+            self._scaler = weakref.ref(scaler)
+            self._facts.see_scaler(type(scaler).__name__)
+
+    @guarded
+    def _on_scheduler(self, scheduler: Any, *_: Any, **__: Any) -> None:
+        self._facts.see_scheduler(type(scheduler).__name__)
+
+
+def has_closure(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Of a call of `Optimizer.step`, whose first argument is the optimizer."""
+    return kwargs.get("closure", args[1] if len(args) > 1 else None) is not None

@@ -1,0 +1,258 @@
+"""Vitals: the few figures a doctor asks for first, taken by themselves at a cost nobody feels.
+
+Decides which steps are looked at and files what was found. What is looked at, and how, is in the
+modules beside this one; what is learnt for good goes to `anatomy_facts.py`.
+"""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from trackside.capture.failures import Failures, guarded
+from trackside.capture.model.names import Names
+from trackside.capture.model.taps import Switch
+from trackside.capture.model.values import in_backward, readable, tensors_in
+from trackside.capture.modes import ModeKeys
+from trackside.capture.trial_layout import VITALS
+from trackside.capture.vitals.activations import Activations
+from trackside.capture.vitals.anatomy_facts import AnatomyFacts
+from trackside.capture.vitals.losses import (
+    BINARY,
+    ELEMENTWISE,
+    OVER_CLASSES,
+    LossCall,
+    LossCalls,
+)
+from trackside.capture.vitals.measures import (
+    measure_amounts,
+    measure_binary,
+    measure_classes,
+    measure_fingerprint,
+    measure_input,
+)
+from trackside.capture.vitals.schedule import Schedule
+from trackside.capture.vitals.step import RunningStep, VitalsStep, curves_of
+from trackside.capture.vitals.updates import Updates
+from trackside.capture.writing.segments import StepRecord
+
+COLLECTION = VITALS.rstrip("/")
+_AMOUNTS = (torch.uint8, torch.int8, torch.int16, torch.int32)
+"""Whole numbers that may be pixels. Class and token numbers are int64 as a rule."""
+
+
+class Vitals:
+    """`write` gets each record; `show` gets those figures of it that are drawn as curves;
+    `put_anatomy` gets the facts as they are known by then."""
+
+    def __init__(
+        self,
+        failures: Failures,
+        facts: AnatomyFacts,
+        *,
+        write: Callable[[StepRecord], None],
+        show: Callable[[StepRecord], None],
+        put_anatomy: Callable[[dict[str, Any]], None],
+    ) -> None:
+        self.failures = failures
+        self._facts = facts
+        self._write, self._show, self._put_anatomy = write, show, put_anatomy
+        self._running = RunningStep()
+        self._landing: list[VitalsStep] = []
+        self._schedules: dict[ModeKeys, Schedule] = {}
+        self._counts: dict[ModeKeys, int] = {}
+        self._times = _StepTimes()
+        self._switch = Switch()
+        self._losses = LossCalls(self._switch, self._on_loss)
+        self._activations: list[Activations] = []
+        self._updates = Updates(failures, facts, self._running)
+
+    def install(self) -> None:
+        self._losses.install()
+        self._facts.loaders.install()
+        self._updates.install()
+
+    def add_model(self, names: Names) -> None:
+        self._facts.add_model(names)
+        self._activations.append(Activations(names, self.failures))
+
+    @guarded
+    def begin(
+        self, root: nn.Module, given: tuple[Any, ...], step: int, mode: ModeKeys, mode_step: int
+    ) -> None:
+        """A step starts with the call of `root`; the one before it is over.
+
+        `given` are the arguments of the call and its keyword arguments.
+        """
+        now = time.perf_counter()
+        self._end_step(now)
+        grad = torch.is_grad_enabled()
+        self._facts.count_forward(root.training, grad)
+        trains = root.training and grad and (mode is ModeKeys.TRAIN or mode is ModeKeys.GLOBAL)
+        batch = _first_tensor(given)
+        size = 0 if batch is None else batch.shape[0] if batch.dim() else 1
+        self._running.facts = (step, mode, mode_step, trains, size)
+        self._times.begin(trains, now, size, self._running.updated_at)
+        kind = ModeKeys.TRAIN if trains else mode
+        count = self._counts.get(kind, 0)
+        self._counts[kind] = count + 1
+        schedule = self._schedules.get(kind)
+        if schedule is None:
+            schedule = self._schedules[kind] = Schedule()
+        current = self._running.get() if count >= schedule.next else None
+        if current is not None:
+            current.schedule = schedule
+            self._look_at(current, batch, given)
+            schedule.take(count)
+            current.spent = time.perf_counter() - now
+
+    @guarded
+    def note_part(self, module: nn.Module) -> None:
+        self._facts.see_part(module)
+
+    @guarded
+    def join(self, root: nn.Module) -> None:
+        """A further call of a model within the step."""
+        self._facts.count_forward(root.training, torch.is_grad_enabled())
+
+    @guarded
+    def close(self) -> None:
+        self._end_step(time.perf_counter())
+        self._updates.remove()
+        self._losses.remove()
+        self._facts.loaders.remove()
+        for activations in self._activations:
+            activations.rest(for_good=True)
+        for step in self._landing:
+            step.take().pack.wait()
+        self._file_landed()
+        self._put_anatomy(self._facts.to_json_dict(self._updates.optimizers))
+
+    @torch.no_grad()
+    def _look_at(self, step: VitalsStep, batch: Tensor | None, given: tuple[Any, ...]) -> None:
+        self._switch.on = True
+        taken = step.take()
+        taken.figures |= self._times.figures(step)
+        if step.schedule is not None and "step_seconds" in taken.figures:
+            step.schedule.pass_time(taken.figures["step_seconds"])
+        for activations in self._activations:
+            activations.watch(taken.pack)
+        if step.trains:
+            self._facts.see_modes_of_modules()
+        if batch is not None:
+            self._facts.see_device(batch.device)
+        dense = [t for each in tensors_in(*given) if (t := readable(each.detach())) is not None]
+        filled = [tensor for tensor in dense if tensor.numel()]
+        if filled:
+            measure_fingerprint(taken.pack, filled[0])
+        amounts = next((tensor for tensor in filled if _is_amount(tensor)), None)
+        if amounts is not None:
+            measure_input(taken.pack, amounts)
+
+    def _end_step(self, now: float) -> None:
+        facts = self._running.facts
+        step = self._running.end()
+        if step is not None:
+            self._file(step, now)
+        elif self._landing:
+            self._file_landed()
+        if facts is not None and self._facts.is_due(facts[0]):
+            self._put_anatomy(self._facts.to_json_dict(self._updates.optimizers))
+
+    def _file(self, step: VitalsStep, now: float) -> None:
+        if step.schedule is not None:
+            self._switch.on = False
+            for activations in self._activations:
+                activations.rest()
+                step.spent += activations.spent
+        if step.taken is not None:
+            step.taken.pack.seal()
+            self._landing.append(step)
+        self._file_landed()
+        if step.schedule is not None:
+            step.schedule.spend(step.spent + time.perf_counter() - now)
+
+    def _file_landed(self) -> None:
+        while self._landing and self._landing[0].take().pack.is_landed():
+            step = self._landing.pop(0)
+            figures = step.take().read()
+            self._facts.see_figures(figures)
+            self._write(step.record(figures))
+            if curves := curves_of(figures):
+                self._show(step.record(curves))
+
+    @guarded
+    @torch.no_grad()
+    def _on_loss(self, call: LossCall) -> None:
+        step = self._running.get()
+        if step is None or in_backward():
+            return
+        began = time.perf_counter()
+        self._facts.see_loss(call)
+        taken = step.take()
+        if taken.has_loss:
+            return
+        if call.function in OVER_CLASSES:
+            measure_classes(
+                taken.pack,
+                call.prediction,
+                call.target,
+                ignored=call.ignored,
+                log_probabilities=call.function == "nll_loss",
+            )
+            taken.has_loss = True
+        elif call.function in BINARY:
+            threshold = 0.0 if call.function.endswith("with_logits") else 0.5
+            measure_binary(taken.pack, call.prediction, call.target, threshold=threshold)
+            taken.has_loss = True
+        elif call.function in ELEMENTWISE:
+            measure_amounts(taken.pack, call.prediction, call.target, call.value)
+            taken.has_loss = True
+        step.spent += time.perf_counter() - began
+
+
+class _StepTimes:
+    """How long training steps last that follow one another, since it was last asked."""
+
+    def __init__(self) -> None:
+        self._last: tuple[bool, float, int] = (False, 0.0, 0)
+        self._between: float | None = None
+        self._seconds = 0.0
+        self._num_steps = self._num_samples = 0
+
+    def begin(self, trains: bool, now: float, batch_size: int, updated_at: float) -> None:
+        trained, began, last_size = self._last
+        self._last = (trains, now, batch_size)
+        # Where the step before made no update, as when gradients add up, nothing is known.
+        follows = trained and trains and updated_at > began
+        self._between = now - updated_at if follows else None
+        if trained and trains:  # what lies between training and evaluation belongs to neither
+            self._seconds += now - began
+            self._num_steps += 1
+            self._num_samples += last_size
+
+    def figures(self, step: VitalsStep) -> dict[str, float]:
+        found = {"batch_size": float(step.batch_size)} if step.batch_size else {}
+        if self._between is not None:
+            found["between_seconds"] = self._between
+        if step.trains and self._num_steps:
+            found["step_seconds"] = self._seconds / self._num_steps
+            if self._num_samples:
+                found["samples_per_second"] = self._num_samples / max(self._seconds, 1e-9)
+            self._seconds, self._num_steps, self._num_samples = 0.0, 0, 0
+        return found
+
+
+def _first_tensor(given: tuple[Any, ...]) -> Tensor | None:
+    args, kwargs = given
+    first = args[0] if args else next(iter(kwargs.values()), None)
+    if isinstance(first, Tensor):
+        return first
+    return next(iter(tensors_in(args, kwargs)), None)
+
+
+def _is_amount(tensor: Tensor) -> bool:
+    """Numbers that measure something: no token numbers, no masks."""
+    return tensor.is_floating_point() or (tensor.dtype in _AMOUNTS and tensor.dim() >= 3)
