@@ -213,7 +213,7 @@ def test_reductions_of_all_steps_are_one_cube(tmp_path):
         [record(s, reduced=names, reductions=columns, matrix=m) for s, m in enumerate(matrices)],
     )
     (cube,) = contents_of(data).reductions
-    assert (cube.tensors, cube.columns, cube.steps) == (names, columns, (0, 1, 2, 3))
+    assert (cube.tensors, cube.columns, [*cube.steps]) == (names, columns, [0, 1, 2, 3])
     np.testing.assert_array_equal(cube.entry.view(data), np.stack(matrices))
 
 

@@ -2,10 +2,13 @@
 
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.capture.test_trial_live import flushed, record, writer_to
 from tests.capture.trials import SMDEBUG_TRIAL, write_the_same
@@ -15,6 +18,7 @@ from trackside.capture.modes import modes
 from trackside.capture.reading.numpy_reductions import reduce_rows
 from trackside.capture.reading.table import tensor_table
 from trackside.capture.trial import Trial, create_trial
+from trackside.capture.writing.segments import StepRecord
 
 
 @pytest.fixture(params=["smdebug", "trackside"])
@@ -28,7 +32,7 @@ def trial(request: pytest.FixtureRequest, tmp_path: Path) -> Trial:
 def test_a_cube_holds_what_reading_one_by_one_gives(trial):
     for reduction in ("min", "l2", "std"):
         cube = trial.cube(reduction=reduction)
-        assert cube.names == tuple(trial.tensor_names())
+        assert sorted(cube.names) == trial.tensor_names()
         assert cube.steps == (0, 2, 3, 6, 8)
         for j, name in enumerate(cube.names):
             tensor = trial.tensor(name)
@@ -39,6 +43,55 @@ def test_a_cube_holds_what_reading_one_by_one_gives(trial):
                 else:
                     assert name == "conv1_output_0" or step not in tensor.steps()
                     assert np.isnan(cube.values[i, j])
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.data())
+def test_a_cube_of_any_mixture_is_what_reading_one_by_one_gives(data):
+    names = ("a", "b", "c", "d")
+    steps = sorted(data.draw(st.sets(st.integers(0, 40), min_size=1, max_size=12)))
+    with TemporaryDirectory() as folder:
+        trial = mixed_trial(Path(folder), steps, names, data)
+        asked = data.draw(st.permutations(sorted({*trial.tensor_names()})))
+        mode = data.draw(st.sampled_from([modes.GLOBAL, modes.TRAIN, modes.EVAL]))
+        after = data.draw(st.none() | st.integers(0, 40))
+        cube = trial.cube(asked, "max", mode=mode, after_step=after)
+        saved = {step for name in asked for step in trial.tensor(name).steps(mode)}
+        assert cube.steps == tuple(sorted(s for s in saved if after is None or s > after))
+        for i, step in enumerate(cube.steps):
+            for j, name in enumerate(asked):
+                is_saved = step in trial.tensor(name).steps(mode)
+                assert cube.saved[i, j] == is_saved
+                assert np.isnan(cube.values[i, j]) != is_saved
+                if is_saved:
+                    assert cube.values[i, j] == trial.tensor(name).reduction_value(
+                        step, "max", mode
+                    )
+
+
+def mixed_trial(folder: Path, steps: list[int], names: tuple[str, ...], data: Any) -> Trial:
+    """Some tensors raw, some reduced, in another choice and order at each step, in segments."""
+    for number, step in enumerate(steps):
+        if number % 4 == 0:
+            writer = writer_to(folder / "trial")
+        reduced = tuple(data.draw(st.permutations(names))[: data.draw(st.integers(0, 4))])
+        raw = data.draw(st.sets(st.sampled_from(names)))
+        mode = "EVAL" if step % 3 == 0 else "TRAIN"
+        writer.add(
+            StepRecord(
+                step,
+                mode,
+                step // 2 if mode == "EVAL" else step,
+                0.0,
+                {name: np.full(3, float(step)) for name in raw - {*reduced}},
+                reduced,
+                ("min", "max") if reduced else (),
+                np.random.default_rng(step).random((len(reduced), 2)) if reduced else None,
+            )
+        )
+        if number % 4 == 3 or number == len(steps) - 1:
+            writer.close(end_marker=number == len(steps) - 1)
+    return create_trial(folder / "trial", home=folder)
 
 
 def test_a_cube_of_one_mode_has_its_steps_only(trial):

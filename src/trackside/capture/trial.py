@@ -182,9 +182,7 @@ class Trial:
         Without those of which only vitals were saved; `tensor(name).steps()` has these.
         """
         self.maybe_refresh()
-        table = self.step_table
-        steps = table.all(mode) if show_incomplete_steps else table.complete(mode)
-        return [step for step in steps if not table.is_aside(mode, step)]
+        return self.step_table.without_aside(mode, with_incomplete=show_incomplete_steps)
 
     def modes(self) -> list[ModeKeys]:
         """Modes seen; never GLOBAL, which stands for all."""
@@ -259,14 +257,18 @@ class Trial:
         abs: bool = False,
         after_step: int | None = None,
     ) -> Cube:
-        """One figure of several tensors at all their steps, [steps x tensors]; all tensors when
-        none is named. Of a tensor of one element, `mean` is the element itself.
+        """One figure of several tensors at all their steps, [steps x tensors]; all tensors, in
+        the order they were saved, when none is named. Of a tensor of one element, `mean` is the
+        element itself.
 
         `after_step` leaves out that step of the mode and all before it, and reads no file that has
         no later ones: for those who look again and again while the job runs.
         """
         self.maybe_refresh()
-        chosen = self.tensor_names() if names is None else list(names)
+        if names is None:
+            known = self._names_at(None, ModeKeys.GLOBAL)
+            names = [name for name in known if not name.startswith(VITALS)]
+        chosen = list(names)
         for name in chosen:
             if name not in self._index:
                 raise TensorUnavailable(name)
@@ -377,7 +379,7 @@ class Trial:
             if wanted is None:
                 return []
             return [name for name, record in self._index.items() if record.has_step(wanted)]
-        seen = {self.step_table.global_step(mode, each) for each in self.step_table.all(mode)}
+        seen = {*self.step_table.columns(mode, with_incomplete=True)[1]}
         return [name for name, each in self._index.items() if not seen.isdisjoint(each.steps())]
 
     def _values(self, step: int, mode: ModeKeys, **which: str) -> list[Array]:

@@ -1,6 +1,6 @@
 """One figure of many tensors at many steps, read in bulk: what rules and plots work on."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,8 @@ from trackside.capture.reading.tensor_index import Block, CubeRun, Run, TensorIn
 
 _READ_BYTES = 16 << 20
 """Blocks are joined up to this size: temporaries then stay small, and calls few."""
+_ROWS = 32
+"""Copied at once: what is gathered, in another order than it is stored in, stays in the cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,92 +47,198 @@ def read_cube(
 
     Of files that end at or before `after_step` nothing is read.
     """
-    records = [index.get(name) or TensorRecord() for name in names]
-    steps = table.complete(mode, after=after_step)
-    numbers = [table.global_step(mode, step) for step in steps]
-    first = min((number for number in numbers if number is not None), default=0)
-    known = {step for at in _step_tuples(records, first) for step in at}
-    at_rows = [(step, number) for step, number in zip(steps, numbers, strict=True)]
-    at_rows = [(step, number) for step, number in at_rows if number in known]
-    figures = _Figures({number: row for row, (_, number) in enumerate(at_rows)}, len(names))
-    workers = {
-        w for record in records for runs in (record.runs, record.cubes) for w in runs.workers
-    }
+    loose = [(j, record) for j, name in enumerate(names) if (record := index.loose.get(name))]
+    own, whole = table.columns(mode, after=after_step)
+    first = min(whole, default=0)
+    cubes = _Layouts(index, names)
+    rows = _Rows(np.array(whole, np.int64))
+    rows.keep([*cubes.steps(first), *_steps_of(loose, first)])
+    figures = _Figures(rows, len(names))
+    workers = {*index.cubes.workers, *(w for _, record in loose for w in record.runs.workers)}
     # The first worker by name comes last, and so wins.
     for each in [worker] if worker else sorted(workers, reverse=True):
-        stored = np.zeros(figures.saved.shape, bool)
-        for cube in _distinct(c for r in records for c in r.cubes.since(each, first)):
-            figures.put_stored(cube, names, column, stored)
-        figures.put_raw(
-            [list(record.runs.since(each, first)) for record in records], column, stored
-        )
-    return Cube(tuple([step for step, _ in at_rows]), tuple(names), figures.values, figures.saved)
+        stored = [*cubes.of(each, first)]
+        for cube, places in stored:
+            figures.put_stored(cube, places, column)
+        runs = [(j, record.runs.since(each, first)) for j, record in loose]
+        if runs:
+            figures.put_raw(runs, column, figures.marks(stored, column))
+    steps = np.array(own, np.int64)[rows.kept].tolist()
+    return Cube(tuple(steps), tuple(names), figures.finished(), figures.saved)
+
+
+_Places = slice | Array
+"""Along one axis: a slice where they follow one another, for those are copied as a block."""
+
+
+class _Rows:
+    """Which row of the cube a step has: those at which at least one of the tensors was saved."""
+
+    def __init__(self, steps: Array) -> None:
+        self.kept = np.zeros(len(steps), bool)
+        self._order: Array | None = None
+        self._sorted = steps
+        if (steps[1:] < steps[:-1]).any():  # a mode that was resumed in an earlier step
+            self._order = np.argsort(steps, kind="stable")
+            self._sorted = steps[self._order]
+        self._numbers = np.empty(0, np.int64)
+        self._found: dict[int, tuple[_Places, _Places]] = {}
+
+    def __len__(self) -> int:
+        return int(self.kept.sum())
+
+    def keep(self, saved: Iterable[Sequence[int]]) -> None:
+        for steps in saved:
+            self.kept[self._search(steps)[0]] = True
+        self._numbers = np.cumsum(self.kept) - 1
+
+    def places(self, steps: Sequence[int]) -> tuple[_Places, _Places] | None:
+        """Rows that these steps have, and where among the steps those are; None: none has one.
+
+        Asked once for all tensors of a segment: they share one sequence.
+        """
+        found = self._found.get(id(steps))
+        if found is None:
+            rows, chosen = self._search(steps)
+            found = self._found[id(steps)] = (
+                _as_slice(self._numbers[rows]),
+                _as_slice(chosen),
+            )
+        return None if _is_empty(found[0]) else found
+
+    def _search(self, steps: Sequence[int]) -> tuple[Array, Array]:
+        asked = _numbers(steps)
+        if not len(self._sorted):
+            return asked[:0], asked[:0]
+        at = np.minimum(np.searchsorted(self._sorted, asked), len(self._sorted) - 1)
+        chosen = np.flatnonzero(self._sorted[at] == asked)
+        rows = at[chosen]
+        return rows if self._order is None else self._order[rows], chosen
+
+
+class _Layouts:
+    """The stored reductions of some tensors, with where in each cube those tensors are."""
+
+    def __init__(self, index: TensorIndex, names: Sequence[str]) -> None:
+        self._index = index
+        self._names = names
+        self._found: dict[int, tuple[_Places, _Places]] = {}
+
+    def of(self, worker: str, first: int) -> Iterator[tuple[CubeRun, tuple[_Places, _Places]]]:
+        for cube in self._index.cubes.since(worker, first):
+            places = self._places(cube.positions)
+            if not _is_empty(places[0]):
+                yield cube, places
+
+    def steps(self, first: int) -> Iterator[Sequence[int]]:
+        for worker in self._index.cubes.workers:
+            for cube, _ in self.of(worker, first):
+                yield cube.steps
+
+    def _places(self, positions: Mapping[str, int]) -> tuple[_Places, _Places]:
+        """In the cube to be made, and in the one stored. Many segments are laid out alike."""
+        found = self._found.get(id(positions))
+        if found is None:
+            ours = [j for j, name in enumerate(self._names) if name in positions]
+            theirs = [positions[self._names[j]] for j in ours]
+            places = _as_slice(np.array(ours, int)), _as_slice(np.array(theirs, int))
+            found = self._found[id(positions)] = places
+        return found
 
 
 class _Figures:
     """The arrays being filled."""
 
-    def __init__(self, rows: dict[int | None, int], num_names: int) -> None:
-        self.values = np.full((len(rows), num_names), np.nan)
+    def __init__(self, rows: _Rows, num_names: int) -> None:
         self.saved = np.zeros((len(rows), num_names), bool)
+        self._values = np.empty((len(rows), num_names))
         self._rows = rows
-        self._found: dict[int, tuple[Array, Array]] = {}
 
-    def put_stored(self, cube: CubeRun, names: Sequence[str], column: str, stored: Array) -> None:
-        rows, chosen = self._places(cube.steps)
-        if column not in cube.columns or not len(rows):
+    def put_stored(self, cube: CubeRun, places: tuple[_Places, _Places], column: str) -> None:
+        at = self._rows.places(cube.steps) if column in cube.columns else None
+        if at is None:
             return
-        places = {j: cube.positions[n] for j, n in enumerate(names) if n in cube.positions}
-        array = cube.block.read()[chosen, :, cube.columns.index(column)]
-        at = np.ix_(rows, np.array([*places]))
-        self.values[at] = array[:, list(places.values())]
-        self.saved[at] = stored[at] = True
+        plane = cube.block.read()[:, :, cube.columns.index(column)]
+        self.saved[_grid(at[0], places[0])] = True
+        for rows, chosen in zip(_parts(at[0]), _parts(at[1]), strict=True):
+            self._values[_grid(rows, places[0])] = plane[_grid(chosen, places[1])]
 
-    def put_raw(self, runs: Sequence[Iterable[Run]], column: str, stored: Array) -> None:
-        """`runs[j]` are those of the tensor in place j. What is stored is not computed again."""
-        any_stored = bool(stored.any())
-        groups: dict[int, tuple[tuple[int, ...], list[tuple[int, Block]]]] = {}
-        for j, of_one in enumerate(runs):
-            for run in of_one:
-                rows, _ = self._places(run.steps)
-                if len(rows) and not (any_stored and stored[rows, j].all()):
-                    groups.setdefault(id(run.steps), (run.steps, []))[1].append((j, run.block))
-        for steps, blocks in groups.values():
-            rows, chosen = self._places(steps)
-            for places, block in _joined(blocks):
-                found = reduce_rows(block.read(), column).reshape(len(places), -1).T[chosen]
-                at = np.ix_(rows, np.array(places))
-                self.values[at] = np.where(stored[at], self.values[at], found)
-                self.saved[at] = True
-
-    def _places(self, steps: tuple[int, ...]) -> tuple[Array, Array]:
-        """Rows that these steps have in the cube, and where among the steps those are.
-
-        Asked once for all tensors of a segment: they share one tuple.
-        """
-        found = self._found.get(id(steps))
-        if found is None:
-            rows = np.array([self._rows.get(step, -1) for step in steps])
-            chosen = np.flatnonzero(rows >= 0)
-            found = self._found[id(steps)] = (rows[chosen], chosen)
+    def marks(self, cubes: Iterable[tuple[CubeRun, tuple[_Places, _Places]]], column: str) -> Array:
+        """Where these have the column."""
+        found = np.zeros(self.saved.shape, bool)
+        for cube, places in cubes:
+            at = self._rows.places(cube.steps) if column in cube.columns else None
+            if at is not None:
+                found[_grid(at[0], places[0])] = True
         return found
 
+    def put_raw(
+        self, runs: Iterable[tuple[int, Iterable[Run]]], column: str, stored: Array
+    ) -> None:
+        """Each tensor's place and its runs. What is stored is not computed again."""
+        groups: dict[int, tuple[Sequence[int], list[tuple[int, Block]]]] = {}
+        for j, of_one in runs:
+            for run in of_one:
+                at = self._rows.places(run.steps)
+                if at is not None and not stored[at[0], j].all():
+                    groups.setdefault(id(run.steps), (run.steps, []))[1].append((j, run.block))
+        for steps, blocks in groups.values():
+            at = self._rows.places(steps)
+            assert at is not None
+            for places, block in _joined(blocks):
+                found = reduce_rows(block.read(), column).reshape(len(places), -1).T[at[1]]
+                target = _grid(at[0], np.array(places))
+                self._values[target] = np.where(stored[target], self._values[target], found)
+                self.saved[target] = True
 
-def _step_tuples(records: Sequence[TensorRecord], first: int) -> list[tuple[int, ...]]:
-    """Each once, though all tensors of a segment have it."""
+    def finished(self) -> Array:
+        if not self.saved.all():
+            self._values[~self.saved] = np.nan
+        return self._values
+
+
+def _steps_of(loose: Iterable[tuple[int, TensorRecord]], first: int) -> list[Sequence[int]]:
+    """Of raw values and shapes; each sequence once, though all tensors of a segment have it."""
     found = {
         id(run.steps): run.steps
-        for record in records
-        for runs in (record.runs, record.cubes, record.shapes)
+        for _, record in loose
+        for runs in (record.runs, record.shapes)
         for worker in runs.workers
         for run in runs.since(worker, first)
     }
     return list(found.values())
 
 
-def _distinct(cubes: Iterable[CubeRun]) -> list[CubeRun]:
-    """Each cube once, though every one of its tensors points to it."""
-    return list({id(cube): cube for cube in cubes}.values())
+def _numbers(steps: Sequence[int]) -> Array:
+    if isinstance(steps, range):
+        return np.arange(steps.start, steps.stop, steps.step)
+    return np.array(steps, np.int64)
+
+
+def _as_slice(places: Array) -> _Places:
+    if len(places) and (places[1:] - places[:-1] == 1).all():
+        return slice(int(places[0]), int(places[-1]) + 1)
+    return places
+
+
+def _parts(places: _Places) -> Iterator[_Places]:
+    if isinstance(places, slice):
+        for start in range(places.start, places.stop, _ROWS):
+            yield slice(start, min(start + _ROWS, places.stop))
+    else:
+        for start in range(0, len(places), _ROWS):
+            yield places[start : start + _ROWS]
+
+
+def _is_empty(places: _Places) -> bool:
+    return not isinstance(places, slice) and not len(places)
+
+
+def _grid(rows: _Places, columns: _Places) -> tuple[_Places, _Places]:
+    """The index of every place in these rows and columns."""
+    if isinstance(rows, slice) or isinstance(columns, slice):
+        return rows, columns
+    return rows[:, None], columns
 
 
 def _joined(blocks: list[tuple[int, Block]]) -> Iterator[tuple[list[int], Block]]:

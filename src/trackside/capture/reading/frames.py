@@ -1,6 +1,7 @@
 """A trial as one table: a row for each tensor, step and worker, a column for each reduction."""
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -51,7 +52,7 @@ def _part(
     rows = {step: row for row, step in enumerate(steps)}
     found: dict[str, Array] = {}
 
-    def put(column: str, at: tuple[int, ...], figures: Array) -> None:
+    def put(column: str, at: Sequence[int], figures: Array) -> None:
         array = found.setdefault(column, np.full(len(steps), np.nan))
         for step, figure in zip(at, figures, strict=True):
             if step in rows:

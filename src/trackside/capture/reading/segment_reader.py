@@ -47,8 +47,8 @@ class Entry(NamedTuple):  # a tuple because a long trial has a hundred thousand 
 class TensorRun(NamedTuple):
     name: str
     entry: Entry
-    steps: tuple[int, ...]
-    """Global steps along the entry's first axis."""
+    steps: Sequence[int]
+    """Global steps along the entry's first axis, ascending: a range where that says it all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +56,14 @@ class ReductionRun:
     """Reductions [step, tensor, column] of many tensors at once."""
 
     entry: Entry
-    steps: tuple[int, ...]
+    steps: Sequence[int]
     tensors: tuple[str, ...]
     columns: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class ShapeRun:
-    steps: tuple[int, ...]
+    steps: Sequence[int]
     shapes: Mapping[str, tuple[int, ...]]
 
 
@@ -156,7 +156,10 @@ def _contents(entries: Mapping[str, Entry], described: Mapping[str, Any]) -> Seg
     )
 
 
-def _steps(numbers: Sequence[int], rows: Sequence[int]) -> tuple[int, ...]:
+def _steps(numbers: Sequence[int], rows: Sequence[int]) -> Sequence[int]:
     if not rows or any(first >= second for first, second in pairwise(rows)) or rows[0] < 0:
         raise TornSegment(f"rows {rows}, which are not ascending")
-    return tuple([numbers[row] for row in rows])
+    steps = [numbers[row] for row in rows]
+    stride = steps[1] - steps[0] if len(steps) > 1 else 1
+    evenly = range(steps[0], steps[-1] + 1, stride)
+    return evenly if steps == [*evenly] else tuple(steps)

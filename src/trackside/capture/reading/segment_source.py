@@ -127,8 +127,8 @@ def _enter(
     for run in contents.tensors:
         index.add_run(run.name, Run(worker, run.steps, SegmentBlock(folder, file, run.entry)))
     for cube in contents.reductions:
-        positions = {name: place for place, name in enumerate(cube.tensors)}
         block = SegmentBlock(folder, file, cube.entry)
+        positions = index.positions(cube.tensors)
         index.add_cube(CubeRun(worker, cube.steps, block, positions, cube.columns))
     for group in contents.shapes:
         for name, shape in group.shapes.items():
@@ -143,8 +143,8 @@ def _aside(contents: SegmentContents) -> set[int]:
     vitals = [run for run in contents.tensors if run.name.startswith(VITALS)]
     if not vitals:
         return set()
-    # Tensors that are saved together share one tuple of steps: each is looked at once.
-    tuples = {id(r.steps): r.steps for r in contents.tensors if not r.name.startswith(VITALS)}
+    # Tensors that are saved together share one sequence of steps: each is looked at once.
+    shared = {id(r.steps): r.steps for r in contents.tensors if not r.name.startswith(VITALS)}
     others = [each.steps for each in contents.reductions]
     others += [each.steps for each in contents.shapes]
-    return {step for run in vitals for step in run.steps}.difference(*tuples.values(), *others)
+    return {step for run in vitals for step in run.steps}.difference(*shared.values(), *others)

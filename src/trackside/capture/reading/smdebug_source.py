@@ -105,7 +105,7 @@ class SmdebugSource:
             if reduction is None:
                 index.add_run(item["tensorname"], Run(worker, at, block))
             else:
-                positions = {reduction[2]: 0}
+                positions = index.positions((reduction[2],))
                 index.add_cube(CubeRun(worker, at, block, positions, (reduction[1],)))
         for item in content.get("shape_payload") or ():
             index.add_shape(item["tensorname"], ShapeRun(worker, at, tuple(item["shape"])))

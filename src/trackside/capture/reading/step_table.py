@@ -1,6 +1,8 @@
 """Which steps a trial has, in which mode, by which workers, and which of them are complete."""
 
+from array import array
 from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -16,19 +18,21 @@ class StepState(Enum):
     NOT_YET_AVAILABLE = 2
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class SavedStep:
     mode: ModeKeys
     mode_step: int
     time: float
-    workers: frozenset[str] = frozenset()
-    """One object for all steps that the same workers saved: a long trial has many steps."""
-    is_aside: bool = False
+    workers: frozenset[str]
+    is_aside: bool
     """Nothing but vitals was saved."""
 
 
 class StepTable:
-    """Global step to what is known of it. GLOBAL as a mode means all of them."""
+    """Global step to what is known of it. GLOBAL as a mode means all of them.
+
+    Held in columns, some forty bytes a step: a trial that is followed live has very many.
+    """
 
     def __init__(self, start: int | None = None, end: int | None = None) -> None:
         self.last_complete_step = -1
@@ -36,13 +40,19 @@ class StepTable:
         self.is_final = False
         """Nothing more will come: then every step counts as complete."""
         self._start, self._end = start, end
-        self._steps: dict[int, SavedStep] = {}
-        self._by_mode: dict[ModeKeys, dict[int, int]] = {}
-        self._ordered: dict[ModeKeys, list[int]] = {}
-        self._groups: dict[frozenset[str], frozenset[str]] = {}
+        self._steps = array("q")
+        """Ascending; the columns below go with it."""
+        self._modes = array("b")
+        self._mode_steps = array("q")
+        self._times = array("d")
+        self._groups_at = array("I")
+        self._aside = array("b")
+        self._groups: list[frozenset[str]] = []
+        """The sets of workers that saved some step together."""
+        self._by_mode: dict[ModeKeys, _Numbering] = {}
 
     def __contains__(self, step: int) -> bool:
-        return step in self._steps
+        return self._place(step) is not None
 
     def __len__(self) -> int:
         return len(self._steps)
@@ -75,81 +85,141 @@ class StepTable:
             self._end is not None and step >= self._end
         ):
             return
-        saved = self._steps.get(step)
-        if saved is None:
-            saved = self._steps[step] = SavedStep(mode, mode_step, time, is_aside=is_aside)
-            self._by_mode.setdefault(mode, {})[mode_step] = step
-            self._ordered.clear()
-        if worker not in saved.workers:
-            together = saved.workers | {worker}
-            saved.workers = self._groups.setdefault(together, together)
-        saved.is_aside = saved.is_aside and is_aside
+        place = bisect_left(self._steps, step)
+        if place == len(self._steps) or self._steps[place] != step:
+            self._steps.insert(place, step)
+            self._modes.insert(place, mode.value)
+            self._mode_steps.insert(place, mode_step)
+            self._times.insert(place, time)
+            self._groups_at.insert(place, self._group(frozenset({worker})))
+            self._aside.insert(place, is_aside)
+            self._by_mode.setdefault(mode, _Numbering()).put(mode_step, step)
+            return
+        workers = self._groups[self._groups_at[place]]
+        if worker not in workers:
+            self._groups_at[place] = self._group(workers | {worker})
+        self._aside[place] &= is_aside
 
     def get(self, step: int) -> SavedStep | None:
-        return self._steps.get(step)
-
-    def is_aside(self, mode: ModeKeys, step: int) -> bool:
-        found = self.global_step(mode, step)
-        return found is not None and self._steps[found].is_aside
+        place = self._place(step)
+        if place is None:
+            return None
+        return SavedStep(
+            ModeKeys(self._modes[place]),
+            self._mode_steps[place],
+            self._times[place],
+            self._groups[self._groups_at[place]],
+            bool(self._aside[place]),
+        )
 
     def global_step(self, mode: ModeKeys, step: int) -> int | None:
         if mode is ModeKeys.GLOBAL:
-            return step if step in self._steps else None
-        return self._by_mode.get(mode, {}).get(step)
+            return step if step in self else None
+        numbering = self._by_mode.get(mode)
+        return None if numbering is None else numbering.find(step)
 
     def in_mode(self, global_step: int, mode: ModeKeys) -> int | None:
         """The step's number in a mode; None when it belongs to another."""
-        saved = self._steps.get(global_step)
-        if saved is None:
+        place = self._place(global_step)
+        if place is None:
             return None
         if mode is ModeKeys.GLOBAL:
             return global_step
-        return saved.mode_step if saved.mode is mode else None
+        return self._mode_steps[place] if self._modes[place] == mode.value else None
 
-    def all(self, mode: ModeKeys) -> list[int]:
+    def all(self, mode: ModeKeys) -> Sequence[int]:
         """Steps of the mode in its own numbers, ordered, complete or not."""
-        if mode not in self._ordered:
-            known = self._steps if mode is ModeKeys.GLOBAL else self._by_mode.get(mode, {})
-            self._ordered[mode] = sorted(known)
-        return self._ordered[mode]
+        return self._numbers(mode)[0]
 
     def complete(self, mode: ModeKeys, *, after: int | None = None) -> list[int]:
-        steps = self.all(mode)
-        if after is not None:
-            steps = steps[bisect_right(steps, after) :]
-        if self.has_only_complete_steps:
-            return list(steps)
-        return [step for step in steps if self._is_complete_in(mode, step)]
+        return self.columns(mode, after=after)[0].tolist()
+
+    def columns(
+        self, mode: ModeKeys, *, after: int | None = None, with_incomplete: bool = False
+    ) -> "tuple[array[int], array[int]]":
+        """Steps in the mode's own numbers, ordered, and the same steps among all."""
+        own, whole = self._numbers(mode)
+        start = 0 if after is None else bisect_right(own, after)
+        own, whole = own[start:], whole[start:]
+        if with_incomplete or self.has_only_complete_steps:
+            return own, whole
+        chosen = [place for place, step in enumerate(whole) if self.is_complete(step)]
+        if len(chosen) < len(whole):
+            own = array("q", [own[place] for place in chosen])
+            whole = array("q", [whole[place] for place in chosen])
+        return own, whole
+
+    def without_aside(self, mode: ModeKeys, *, with_incomplete: bool = False) -> list[int]:
+        """Steps of the mode of which something else than vitals was saved."""
+        own, whole = self.columns(mode, with_incomplete=with_incomplete)
+        if 1 not in self._aside:
+            return own.tolist()
+        aside = {step for step, flag in zip(self._steps, self._aside, strict=True) if flag}
+        return [step for step, number in zip(own, whole, strict=True) if number not in aside]
 
     def is_complete(self, global_step: int) -> bool:
         return (
             self.is_final
             or global_step <= self.last_complete_step
-            or len(self._steps[global_step].workers) >= self.num_workers
+            or self._num_workers_at(bisect_left(self._steps, global_step)) >= self.num_workers
         )
 
     def state(self, step: int, mode: ModeKeys) -> StepState:
-        steps = self.all(mode)
-        position = bisect_left(steps, step)
-        if position == len(steps):
+        own, whole = self._numbers(mode)
+        place = bisect_left(own, step)
+        if place == len(own):
             return StepState.UNAVAILABLE if self.is_final else StepState.NOT_YET_AVAILABLE
-        if not self._is_complete_in(mode, steps[position]):
+        if not self.is_complete(whole[place]):
             return StepState.NOT_YET_AVAILABLE
-        return StepState.AVAILABLE if steps[position] == step else StepState.UNAVAILABLE
+        return StepState.AVAILABLE if own[place] == step else StepState.UNAVAILABLE
 
     def settle(self) -> None:
         """After new steps have come: find the last complete one."""
-        incomplete = []
-        for step in reversed(self.all(ModeKeys.GLOBAL)):
-            if step <= self.last_complete_step:
+        first_open = bisect_right(self._steps, self.last_complete_step)
+        for place in reversed(range(first_open, len(self._steps))):
+            if self._num_workers_at(place) >= self.num_workers:
+                self.last_complete_step = self._steps[place]
+                first_open = place + 1
                 break
-            if len(self._steps[step].workers) >= self.num_workers:
-                self.last_complete_step = step
-                break
-            incomplete.append(step)
-        if len(incomplete) > INCOMPLETE_STEP_WAIT_WINDOW:
-            self.last_complete_step = incomplete[len(incomplete) // 2]
+        num_incomplete = len(self._steps) - first_open
+        if num_incomplete > INCOMPLETE_STEP_WAIT_WINDOW:
+            self.last_complete_step = self._steps[-1 - num_incomplete // 2]
 
-    def _is_complete_in(self, mode: ModeKeys, step: int) -> bool:
-        found = self.global_step(mode, step)
-        return found is not None and self.is_complete(found)
+    def _place(self, step: int) -> int | None:
+        place = bisect_left(self._steps, step)
+        return place if place < len(self._steps) and self._steps[place] == step else None
+
+    def _numbers(self, mode: ModeKeys) -> "tuple[array[int], array[int]]":
+        if mode is ModeKeys.GLOBAL:
+            return self._steps, self._steps
+        numbering = self._by_mode.get(mode) or _Numbering()
+        return numbering.own, numbering.whole
+
+    def _group(self, workers: frozenset[str]) -> int:
+        if workers not in self._groups:
+            self._groups.append(workers)
+        return self._groups.index(workers)
+
+    def _num_workers_at(self, place: int) -> int:
+        return len(self._groups[self._groups_at[place]])
+
+
+class _Numbering:
+    """The steps of one mode: its own numbers, ascending, and what they are among all."""
+
+    def __init__(self) -> None:
+        self.own = array("q")
+        self.whole = array("q")
+
+    def put(self, own: int, whole: int) -> None:
+        """A number that comes again, as after a restart, is the later step's."""
+        place = bisect_left(self.own, own)
+        if place < len(self.own) and self.own[place] == own:
+            self.whole[place] = whole
+        else:
+            self.own.insert(place, own)
+            self.whole.insert(place, whole)
+
+    def find(self, own: int) -> int | None:
+        place = bisect_left(self.own, own)
+        return self.whole[place] if place < len(self.own) and self.own[place] == own else None

@@ -1,6 +1,6 @@
 """One tensor of a trial: its values, reductions and shapes at the steps it was saved."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -45,9 +45,8 @@ class Tensor:
     ) -> list[int]:
         self._trial.maybe_refresh()
         saved = self._record.steps()
-        table = self._trial.step_table
-        known = table.all(mode) if show_incomplete_steps else table.complete(mode)
-        return [step for step in known if table.global_step(mode, step) in saved]
+        own, whole = self._trial.step_table.columns(mode, with_incomplete=show_incomplete_steps)
+        return [step for step, number in zip(own, whole, strict=True) if number in saved]
 
     def value(
         self, step_num: int, mode: ModeKeys = ModeKeys.GLOBAL, worker: str | None = None
@@ -158,7 +157,7 @@ class Tensor:
         return earlier if n is None else earlier[len(earlier) - min(n, len(earlier)) :]
 
     def _numbered(
-        self, steps: tuple[int, ...], array: Array, mode: ModeKeys
+        self, steps: Sequence[int], array: Array, mode: ModeKeys
     ) -> Iterable[tuple[int, Array]]:
         """The rows of an array under their steps in a mode, complete steps only."""
         table = self._trial.step_table

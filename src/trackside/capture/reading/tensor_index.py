@@ -1,7 +1,7 @@
 """Where each tensor's values, reductions and shapes are. Knows no file format."""
 
 from bisect import bisect_left, bisect_right
-from collections.abc import ItemsView, Iterator, Mapping
+from collections.abc import ItemsView, Iterator, Mapping, Sequence
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from trackside.capture.dtypes import Array
@@ -39,7 +39,7 @@ class Run(NamedTuple):
     """One tensor at some steps, by one worker."""
 
     worker: str
-    steps: tuple[int, ...]
+    steps: Sequence[int]
     """Global steps, ascending, at least one."""
     block: Block
 
@@ -48,16 +48,16 @@ class CubeRun(NamedTuple):
     """Reductions of many tensors at some steps: a block [step, tensor, column]."""
 
     worker: str
-    steps: tuple[int, ...]
+    steps: Sequence[int]
     block: Block
     positions: Mapping[str, int]
-    """Tensor to its place on the second axis."""
+    """Tensor to its place on the second axis; one object for all that are laid out alike."""
     columns: tuple[str, ...]
 
 
 class ShapeRun(NamedTuple):
     worker: str
-    steps: tuple[int, ...]
+    steps: Sequence[int]
     shape: tuple[int, ...]
 
 
@@ -163,7 +163,12 @@ class TensorIndex:
     """Name to record."""
 
     def __init__(self) -> None:
+        self.cubes = RunList[CubeRun]()
+        """Those of all tensors, each once."""
+        self.loose: dict[str, TensorRecord] = {}
+        """Tensors of which a value or a shape was saved, not only reductions."""
         self._records: dict[str, TensorRecord] = {}
+        self._layouts: dict[tuple[str, ...], Mapping[str, int]] = {}
 
     def __contains__(self, name: str) -> bool:
         return name in self._records
@@ -178,14 +183,25 @@ class TensorIndex:
         return self._records.get(name)
 
     def add_run(self, name: str, run: Run) -> None:
-        self._record(name).runs.add(run)
+        self._loose(name).runs.add(run)
+
+    def positions(self, tensors: tuple[str, ...]) -> Mapping[str, int]:
+        """Of tensors in this order."""
+        if tensors not in self._layouts:
+            self._layouts[tensors] = {name: place for place, name in enumerate(tensors)}
+        return self._layouts[tensors]
 
     def add_cube(self, cube: CubeRun) -> None:
+        self.cubes.add(cube)
         for name in cube.positions:
             self._record(name).cubes.add(cube)
 
     def add_shape(self, name: str, run: ShapeRun) -> None:
-        self._record(name).shapes.add(run)
+        self._loose(name).shapes.add(run)
+
+    def _loose(self, name: str) -> TensorRecord:
+        record = self.loose[name] = self._record(name)
+        return record
 
     def _record(self, name: str) -> TensorRecord:
         record = self._records.get(name)
