@@ -218,7 +218,7 @@ class Hook:
                 "Save other losses with `record_tensor_value`."
             )
         if not self._stepper.has_loss(loss_module):
-            self._handles.append(self._stepper.add_loss(loss_module))
+            self._stepper.add_loss(loss_module)
 
     def follow_training(self, *, loss_modules: bool = False) -> None:
         """Find losses nobody registers, and take modes from `model.training`, until `set_mode`.
@@ -235,7 +235,7 @@ class Hook:
 
         `given` are its arguments and its keyword arguments.
         """
-        self._begin_step(module, given)
+        self._begin_step(module, given, False)
 
     def note_part(self, module: nn.Module) -> None:
         """A module that is called inside of a model; it may not be one of the model's own."""
@@ -346,7 +346,9 @@ class Hook:
         return type(None), ()
 
     @guarded
-    def _begin_step(self, root: nn.Module, given: tuple[Any, ...]) -> None:
+    def _begin_step(self, root: nn.Module, given: tuple[Any, ...], is_compiled: bool) -> None:
+        if is_compiled:
+            self._stepper.expect_graph(root)
         self._course.begin(root, given)
 
     @guarded

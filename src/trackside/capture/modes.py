@@ -11,6 +11,8 @@ class ModeKeys(Enum):
     PREDICT = 3
     GLOBAL = 4
 
+    __hash__ = object.__hash__  # by identity, as they compare; Enum's own is many times slower
+
 
 modes = ModeKeys
 """The spelling scripts use: `modes.TRAIN`."""

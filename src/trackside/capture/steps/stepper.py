@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from trackside.capture.exceptions import SMDebugValueError
 from trackside.capture.failures import Failures, guarded
 from trackside.capture.model.names import Names, loss_name
-from trackside.capture.model.taps import ModuleTap, Switch
+from trackside.capture.model.taps import Taps
 from trackside.capture.model.values import in_backward, tensors_in
 from trackside.capture.modes import ModeKeys
 from trackside.capture.selection.collection import Collection, CollectionManager
@@ -32,6 +32,8 @@ accumulated, averaged over ranks, unscaled and clipped."""
 
 _RAW = Treatment(raw=True, columns=(), shape=False)
 _WITH_BACKWARD = (ModeKeys.TRAIN, ModeKeys.GLOBAL)
+_UNTIL_ALL_IS_OFF = 2
+"""Steps in a row of which nothing is saved; from the next one on there is nothing to switch."""
 
 
 class Stepper:
@@ -42,9 +44,11 @@ class Stepper:
         self.plan: CapturePlan | None = None
         self.open: OpenStep | None = None
         self.models: dict[int, WatchedModel] = {}
-        self.losses: list[tuple[nn.Module, Switch]] = []
+        self.losses: list[tuple[nn.Module, Taps]] = []
         self._gradients_at = gradients_at
         self._loss_mask = 0
+        self._num_unsaved = 0
+        """Steps in a row of which nothing is saved."""
         self._gradients = BackwardGradients(
             failures,
             keep_all=keep_gradients,
@@ -54,18 +58,20 @@ class Stepper:
         self._copies = HostCopies()
 
     def add_model(self, root: nn.Module, names: Names) -> WatchedModel:
+        self._num_unsaved = 0
         watched = self.models[id(root)] = WatchedModel(root, names)
         if self.plan is not None:  # a second model, after the first has run
             watched.prepare(self.plan, self.take_module)
         return watched
 
-    def add_loss(self, loss: nn.Module) -> Any:
-        switch = Switch()
-        self.losses.append((loss, switch))
+    def add_loss(self, loss: nn.Module) -> None:
+        self._num_unsaved = 0
+        taps = Taps()
+        taps.add(loss, loss_name(loss), Origin.LOSS, self.take_module)
+        self.losses.append((loss, taps))
         if self.plan is not None:
             self._loss_mask |= self.plan.wanted_of_module(loss_name(loss), Origin.LOSS)
-        switch.on = self.open is not None and bool(self.open.mask & self._loss_mask)
-        return ModuleTap(loss, loss_name(loss), Origin.LOSS, switch, self.take_module).install()
+        taps.switch.on = self.open is not None and bool(self.open.mask & self._loss_mask)
 
     def has_loss(self, module: nn.Module) -> bool:
         return any(module is known for known, _ in self.losses)
@@ -90,14 +96,24 @@ class Stepper:
         plan = self.plan
         assert plan is not None
         mask = plan.due(mode, mode_step)
+        self._num_unsaved = 0 if mask else self._num_unsaved + 1
+        if self._num_unsaved > _UNTIL_ALL_IS_OFF:
+            return
         for watched in self.models.values():
             watched.begin(mask)
         if self._gradients_at == "backward":
             self._tap_gradients(plan, mask if mode in _WITH_BACKWARD else 0)
-        for _, switch in self.losses:
-            switch.on = bool(mask & self._loss_mask)
+        for _, taps in self.losses:
+            taps.turn(bool(mask & self._loss_mask))
         if mask:
             self.models[id(root)].take_parameters(plan, self.start(step, mode, mode_step, mask))
+
+    def expect_graph(self, root: nn.Module) -> None:
+        """`torch.compile` is at work around a model: what it traces, it traces with the taps."""
+        self._num_unsaved = 0
+        self.models[id(root)].expect_graph()
+        for _, taps in self.losses:
+            taps.expect_graph()
 
     def join(self, root: nn.Module) -> None:
         """A further model in the step that is open."""
@@ -160,8 +176,8 @@ class Stepper:
         self._gradients.remove()
         for watched in self.models.values():
             watched.remove()
-        for _, switch in self.losses:
-            switch.on = False
+        for _, taps in self.losses:
+            taps.remove()
 
     def _tap_gradients(self, plan: CapturePlan, mask: int) -> None:
         self._gradients.begin()

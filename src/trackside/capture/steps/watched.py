@@ -2,14 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.loss import _Loss
 
 from trackside.capture.model.names import Names
-from trackside.capture.model.taps import ModuleTap, Switch, Take
+from trackside.capture.model.taps import Take, Taps
 from trackside.capture.selection.plan import CapturePlan, Origin, Treatment
 from trackside.capture.taking.open_step import OpenStep
 
@@ -37,12 +36,11 @@ class WatchedModel:
         `.grad` is there when a whole group of them has been reduced."""
         self._parameters: dict[int, Sorted] = {}
         self._gradients: dict[int, Sorted] = {}
-        self._switch = Switch()
+        self._taps = Taps()
         self._activation_mask = 0
-        self._handles: list[Any] = []
 
     def prepare(self, plan: CapturePlan, take: Take) -> None:
-        """Install module taps where some collection could want something, and nowhere else."""
+        """Tap modules where some collection could want something, and nowhere else."""
         if not any(hasattr(p, "_local_tensor") for _, p in self.parameters):
             # Replaced since registration, perhaps (`load_state_dict(assign=True)`). Not so for
             # sharded ones: within a forward the model shows their gathered stand-ins.
@@ -55,11 +53,13 @@ class WatchedModel:
             wanted = plan.wanted_of_module(name, origin)
             if wanted:
                 self._activation_mask |= wanted
-                tap = ModuleTap(module, name, origin, self._switch, take)
-                self._handles.append(tap.install())
+                self._taps.add(module, name, origin, take)
 
     def begin(self, mask: int) -> None:
-        self._switch.on = bool(mask & self._activation_mask)
+        self._taps.turn(bool(mask & self._activation_mask))
+
+    def expect_graph(self) -> None:
+        self._taps.expect_graph()
 
     def take_parameters(self, plan: CapturePlan, step: OpenStep) -> None:
         wanted = self._parameters.get(step.mask)
@@ -78,9 +78,7 @@ class WatchedModel:
         _take(self._sorted_gradients(plan, step.mask), step, gradient)
 
     def remove(self) -> None:
-        self._switch.on = False
-        for handle in self._handles:
-            handle.remove()
+        self._taps.remove()
 
     def _sorted_gradients(self, plan: CapturePlan, mask: int) -> Sorted:
         wanted = self._gradients.get(mask)

@@ -4,7 +4,6 @@ The hooks are there during such a step and gone afterwards: a hook that does not
 a microsecond a call, and a large model calls hundreds of modules.
 """
 
-import itertools
 import time
 from functools import partial
 from typing import Any
@@ -14,7 +13,7 @@ from torch import Tensor, nn
 
 from trackside.capture.failures import Failures, guarded
 from trackside.capture.model.names import Names
-from trackside.capture.model.taps import NOTHING
+from trackside.capture.model.taps import NOTHING, next_key, note_traced, was_traced
 from trackside.capture.model.values import in_backward, readable
 from trackside.capture.vitals.measures import Activation, judge_activation, sample_activation
 from trackside.capture.vitals.pack import Figures, Pack
@@ -66,7 +65,7 @@ class Activations:
         the graph is valid only as long as they are there."""
         self._pack = None
         for index, (tap, handle) in list(self._handles.items()):
-            if for_good or tap.key not in _traced:
+            if for_good or not was_traced(tap.key):
                 handle.remove()
                 del self._handles[index]
 
@@ -92,26 +91,16 @@ class Activations:
         self.spent += time.perf_counter() - began
 
 
-_keys = itertools.count()
-_traced: set[int] = set()
-
-
-@torch._dynamo.assume_constant_result  # type: ignore[untyped-decorator]
-def _note_traced(key: int) -> None:
-    """Runs while a graph is traced, and leaves nothing in it."""
-    _traced.add(key)
-
-
 class _Tap:
     def __init__(self, module: nn.Module, name: str, kind: Activation, take: Any) -> None:
         self._module = module
         self._arguments = (name, module, kind)
         self._take = take
-        self.key = next(_keys)
+        self.key = next_key()
 
     def __call__(self, module: nn.Module, args: Any, output: Any) -> None:
         if torch.compiler.is_compiling():
-            _note_traced(self.key)
+            note_traced(self.key)
             return
         if module is self._module and isinstance(output, Tensor) and output.is_floating_point():
             self._take(*self._arguments, output)

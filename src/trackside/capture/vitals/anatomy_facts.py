@@ -151,15 +151,16 @@ class AnatomyFacts:
             if id(parameter) not in self._in_optimizer and parameter.grad is not None:
                 self._last_gradient[id(parameter)] = step
 
-    def is_due(self, step: int) -> bool:
-        """Few times: when something is new, when counts have doubled, and now and then."""
-        now = time.monotonic()
-        doubled = step & (step - 1) == 0
-        return self.is_changed or doubled or now - self._written_at > _SECONDS
+    def is_due(self, step: int, now: float) -> bool:
+        """Few times: when something is new, when counts have doubled, and now and then.
+
+        `now` is of `time.perf_counter`.
+        """
+        return self.is_changed or step & (step - 1) == 0 or now - self._written_at > _SECONDS
 
     def to_json_dict(self, optimizers: Iterable[WatchedOptimizer]) -> dict[str, Any]:
         self.is_changed = False
-        self._written_at = time.monotonic()
+        self._written_at = time.perf_counter()
         self._remember(optimizers)
         modules = [found for names in self._models for found in names.modules()]
         return {

@@ -22,6 +22,8 @@ class Schedule:
     last since the last one was taken."""
 
     def __init__(self, share: float = SHARE) -> None:
+        self.count = 0
+        """Steps that have begun, for who keeps no count of them."""
         self.next = 0
         """The step that is taken next."""
         self._share = share

@@ -39,7 +39,8 @@ class Updates:
         self._is_any_due = False
         self._scaler: weakref.ref[Any] | None = None
         self._wrapping = Wrapping()
-        self._handles: list[Any] = []
+        self._before: Any = None
+        self._after: Any = None
 
     @property
     def optimizers(self) -> list[WatchedOptimizer]:
@@ -52,15 +53,21 @@ class Updates:
         wrap(GradScaler, "scale", before=self._on_scaler)
         wrap(LRScheduler, "step", before=self._on_scheduler)
         wrap(ReduceLROnPlateau, "step", before=self._on_scheduler)
-        self._handles = [
-            register_optimizer_step_pre_hook(self._before_optimizer),
-            register_optimizer_step_post_hook(self._after_optimizer),
-        ]
+        self._look_out(True)
+        self._after = register_optimizer_step_post_hook(self._after_optimizer)
 
     def remove(self) -> None:
         self._wrapping.undo()
-        for handle in self._handles:
-            handle.remove()
+        self._look_out(False)
+        self._after.remove()
+
+    def _look_out(self, on: bool) -> None:
+        """For the beginning of optimizer steps: between those looked at only their end counts."""
+        if on and self._before is None:
+            self._before = register_optimizer_step_pre_hook(self._before_optimizer)
+        elif not on and self._before is not None:
+            self._before.remove()
+            self._before = None
 
     def _before_backward(self, *_: Any, **__: Any) -> None:
         if self._running.facts is not None:
@@ -128,6 +135,7 @@ class Updates:
         watched.count_step()
         if watched.is_due != self._is_any_due:
             self._is_any_due = any(each.is_due for each in self._optimizers.values())
+            self._look_out(self._is_any_due)
 
     @torch.no_grad()
     def _take_gradients(self, step: VitalsStep, watched: WatchedOptimizer) -> None:
@@ -152,6 +160,7 @@ class Updates:
             self._num_optimizers += 1
             self._optimizers[id(optimizer)] = watched
             self._is_any_due = self._facts.is_changed = True
+            self._look_out(True)
         return watched
 
     @guarded

@@ -62,7 +62,6 @@ class Vitals:
         self._running = RunningStep()
         self._landing: list[VitalsStep] = []
         self._schedules: dict[ModeKeys, Schedule] = {}
-        self._counts: dict[ModeKeys, int] = {}
         self._times = _StepTimes()
         self._switch = Switch()
         self._losses = LossCalls(self._switch, self._on_loss)
@@ -88,19 +87,19 @@ class Vitals:
         """
         now = time.perf_counter()
         self._end_step(now)
-        grad = torch.is_grad_enabled()
-        self._facts.count_forward(root.training, grad)
-        trains = root.training and grad and (mode is ModeKeys.TRAIN or mode is ModeKeys.GLOBAL)
+        training, grad = root.training, torch.is_grad_enabled()
+        self._facts.count_forward(training, grad)
+        trains = training and grad and (mode is ModeKeys.TRAIN or mode is ModeKeys.GLOBAL)
         batch = _first_tensor(given)
         size = 0 if batch is None else batch.shape[0] if batch.dim() else 1
         self._running.facts = (step, mode, mode_step, trains, size)
         self._times.begin(trains, now, size, self._running.updated_at)
         kind = ModeKeys.TRAIN if trains else mode
-        count = self._counts.get(kind, 0)
-        self._counts[kind] = count + 1
         schedule = self._schedules.get(kind)
         if schedule is None:
             schedule = self._schedules[kind] = Schedule()
+        count = schedule.count
+        schedule.count = count + 1
         current = self._running.get() if count >= schedule.next else None
         if current is not None:
             current.schedule = schedule
@@ -158,7 +157,7 @@ class Vitals:
             self._file(step, now)
         elif self._landing:
             self._file_landed()
-        if facts is not None and self._facts.is_due(facts[0]):
+        if facts is not None and self._facts.is_due(facts[0], now):
             self._put_anatomy(self._facts.to_json_dict(self._updates.optimizers))
 
     def _file(self, step: VitalsStep, now: float) -> None:
