@@ -211,44 +211,6 @@ def test_reductions_are_those_of_the_tensors(tmp_path):
     assert trial.tensor("CrossEntropyLoss_output_0").value(0).shape == ()
 
 
-MODES: dict[str, dict[str, Any]] = {
-    "default": {},
-    "raw": {"include_collections": ["weights", "biases", "gradients"], "save_config": EVERY_STEP},
-    "reductions": {
-        "include_collections": ["weights", "gradients"],
-        "reduction_config": FIVE,
-        "save_config": EVERY_STEP,
-    },
-    "everything": {"save_all": True, "save_config": EVERY_STEP, "export_tensorboard": True},
-    "ring": {"save_all": True, "save_config": EVERY_STEP, "ring": 3},
-    "optimizer": {
-        "include_collections": ["gradients"],
-        "gradients_at": "optimizer",
-        "save_config": EVERY_STEP,
-    },
-}
-
-
-def trained_weights(hook_arguments: dict[str, Any] | None, out_dir: Path) -> bytes:
-    torch.manual_seed(3)
-    model, criterion = Net(), nn.CrossEntropyLoss()
-    model.sub.add_module("relu", nn.Dropout(0.5))  # draws random numbers
-    if hook_arguments is not None:
-        hook = Hook(out_dir, **hook_arguments)
-        hook.register_module(model)
-        hook.register_loss(criterion)
-    train(model, 6, criterion=criterion)
-    if hook_arguments is not None:
-        hook.close()
-        assert_no_failure(hook)
-    return b"".join(p.detach().numpy().tobytes() for p in model.parameters())
-
-
-@pytest.mark.parametrize("mode", MODES)
-def test_training_is_bit_identical_with_and_without_the_hook(tmp_path, mode):
-    assert trained_weights(MODES[mode], tmp_path / "t") == trained_weights(None, tmp_path)
-
-
 def test_a_scalar_is_filed_at_the_step_and_mode_of_the_call(tmp_path):
     model = Net()
     hook, criterion = watched(tmp_path / "t", model, save_config=SaveConfig(save_interval=100))

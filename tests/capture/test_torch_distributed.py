@@ -103,6 +103,56 @@ dist.destroy_process_group()
 """
 
 
+IDENTICAL = """
+import sys, torch, torch.distributed as dist
+from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from trackside.capture.hook import Hook
+from trackside.capture.selection.reduction_config import ReductionConfig
+from trackside.capture.selection.save_config import SaveConfig
+
+out_dir = sys.argv[1]
+
+def trained(how, hook=None):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(inplace=True), nn.Linear(8, 2))
+    if how == "ddp":
+        model = nn.parallel.DistributedDataParallel(model)
+    else:
+        fully_shard(model, mesh=init_device_mesh("cpu", (2,)))
+    if hook is not None:
+        hook.register_module(model)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    for step in range(4):
+        optimizer.zero_grad()
+        model(torch.full((1, 4), 1.0 + step + dist.get_rank())).sum().backward()
+        optimizer.step()
+    return [getattr(p, "_local_tensor", p).detach().clone() for p in model.parameters()]
+
+dist.init_process_group("gloo")
+for how in ("ddp", "fsdp2"):
+    plain = trained(how)
+    for mode, arguments in {
+        "default": {},
+        "raw": {"save_all": True, "save_config": SaveConfig(save_interval=1)},
+        "reductions": {
+            "save_all": True,
+            "save_config": SaveConfig(save_interval=2),
+            "reduction_config": ReductionConfig(["max", "sum"], norms=["l2"]),
+        },
+        "ring": {"save_all": True, "save_config": SaveConfig(save_interval=1), "ring": 2},
+        "optimizer": {"include_collections": ["gradients"], "gradients_at": "optimizer"},
+    }.items():
+        hook = Hook(f"{out_dir}/{how}-{mode}", include_workers="all", **arguments)
+        watched = trained(how, hook)
+        hook.close()
+        assert hook.failures.count == 0, hook.failures._kinds
+        assert all(map(torch.equal, watched, plain)), f"{mode} changed the training by {how}"
+dist.destroy_process_group()
+"""
+
+
 def launch(how: str, out_dir: Path, workers: str, names: str = "clean") -> None:
     run_twice(SCRIPT, how, str(out_dir), workers, names)
 
@@ -176,6 +226,14 @@ def test_sharded_models_save_the_shard_of_every_rank(tmp_path):
     shards = [gradient.value(0, worker=f"worker_{rank}") for rank in range(2)]
     np.testing.assert_array_equal(np.concatenate(shards), np.full((4, 4), 1.5))
     assert gradient.reduction_value(0, "sum", worker="worker_0") == 12.0
+
+
+def test_ddp_and_fsdp2_train_as_if_nobody_watched(tmp_path):
+    run_twice(IDENTICAL, str(tmp_path))
+
+    for how in ("ddp", "fsdp2"):
+        assert read(tmp_path / f"{how}-raw").workers() == ["worker_0", "worker_1"]
+        assert read(tmp_path / f"{how}-raw").steps() == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,12 @@ class EventFile:
         folder.mkdir(parents=True, exist_ok=True)
         self._open(*_create(folder, suffix), 0)
         self.add((None, wire.file_version, None, time.time()))
-        self.flush()
+        try:
+            self.flush()
+        except OSError:  # a full disk, which the caller may try again and again
+            os.close(self._descriptor)
+            self.path.unlink(missing_ok=True)
+            raise
 
     @classmethod
     def reopen(cls, path: Path, size: int) -> "EventFile":
@@ -62,11 +67,14 @@ class EventFile:
             self._write()
 
     def close(self) -> None:
-        self.flush()
-        with self._lock:
-            if self._descriptor >= 0:
-                os.close(self._descriptor)
-                self._descriptor = -1
+        """Closed in any case; `OSError` when something could not be written."""
+        try:
+            self.flush()
+        finally:
+            with self._lock:
+                if self._descriptor >= 0:
+                    os.close(self._descriptor)
+                    self._descriptor = -1
 
     def _write(self) -> None:
         """All or nothing: half a record would hide from readers all that follows."""

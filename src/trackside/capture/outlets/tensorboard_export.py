@@ -84,7 +84,10 @@ class TensorBoardExport:
             self._failures.report("tensorboard", problem)
             return
         for file in self._files.values():
-            file.close()
+            try:
+                file.close()
+            except OSError as error:
+                self._failures.report("tensorboard", error)
         if self.num_left_out:
             problem = TimeoutError(f"{self.num_left_out} steps are missing in TensorBoard.")
             self._failures.report("tensorboard", problem)
