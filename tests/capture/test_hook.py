@@ -517,6 +517,51 @@ class TestBadInput:
         assert marker["errors"][0]["kind"] == "ZeroDivisionError"
         assert sum("boom" in record.message for record in caplog.records) == 1
 
+    def test_an_out_dir_that_is_a_file(self, tmp_path):
+        (tmp_path / "t").write_text("x")
+        with pytest.raises(SMDebugRuntimeError, match=r"/t' is a file\. Name a folder"):
+            Hook(tmp_path / "t")
+
+    def test_an_out_dir_that_cannot_be_made_costs_the_data_and_nothing_else(self, tmp_path):
+        (tmp_path / "file").write_text("x")
+        model = Net()
+        hook, criterion = watched(tmp_path / "file" / "t", model, save_all=True)
+        losses = train(model, 3, criterion=criterion)
+        hook.close()
+
+        assert all(math.isfinite(loss) for loss in losses)
+        assert hook.failures.count > 0
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            ({"ring": -2}, r"ring=-2 .* 0 switches it off"),
+            ({"vitals": "maybe"}, r"vitals='maybe' is not one of 'on', 'off' and 'only'"),
+            ({"include_regex": ["("]}, r"Pattern '\(' of collection 'default'"),
+        ],
+    )
+    def test_an_argument_that_cannot_be_meant(self, tmp_path, arguments, message):
+        with pytest.raises(SMDebugValueError, match=message):
+            Hook(tmp_path / "t", **arguments)
+
+    def test_one_collection_by_its_name_alone(self, tmp_path):
+        hook = Hook(tmp_path / "t", include_collections="weights")
+        assert hook.include_collections == ["weights", "losses"]
+
+    @pytest.mark.parametrize("state", ['[{"training-run": 1}]', "[3]", '{"torn'])
+    def test_a_damaged_state_beside_the_checkpoints_is_reported(self, tmp_path, monkeypatch, state):
+        (tmp_path / "metadata.json").write_text(state)
+        (tmp_path / "config").write_text(json.dumps({"LocalPath": str(tmp_path)}))
+        monkeypatch.setenv("CHECKPOINT_CONFIG_FILE_PATH", str(tmp_path / "config"))
+        hook = Hook(tmp_path / "t")
+
+        assert hook.step == -1
+        assert hook.failures.count == 1
+        assert (
+            "metadata.json"
+            in json.loads((tmp_path / "t" / MARKER).read_text())["errors"][0]["where"]
+        )
+
     def test_an_unwritable_out_dir_costs_the_data_and_nothing_else(self, tmp_path):
         model = Net()
         hook, criterion = watched(tmp_path / "t", model, save_all=True)
@@ -560,6 +605,19 @@ def test_the_step_counters_resume_from_the_checkpoints(tmp_path, monkeypatch):
 
     assert resumed.step == 2
     assert resumed.mode_steps[ModeKeys.TRAIN] == 2
+
+
+def test_the_step_counters_resume_where_no_step_was_saved_since(tmp_path, monkeypatch):
+    (tmp_path / "config").write_text(json.dumps({"LocalPath": str(tmp_path / "checkpoints")}))
+    monkeypatch.setenv("CHECKPOINT_CONFIG_FILE_PATH", str(tmp_path / "config"))
+    (tmp_path / "checkpoints").mkdir()
+    hook, model = Hook(tmp_path / "a"), Net()
+    hook.register_module(model)
+    train(model, 7)
+    (tmp_path / "checkpoints" / "7.pt").write_text("x")
+    hook.close()
+
+    assert Hook(tmp_path / "b").step == 6
 
 
 def test_the_metrics_file_gets_losses_and_chosen_scalars(tmp_path, monkeypatch):

@@ -10,7 +10,7 @@ import os
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import torch
 from torch import Tensor, nn
@@ -82,6 +82,10 @@ class Hook:
     ) -> None:
         if out_dir is None:
             raise RuntimeError("out_dir is a required argument")
+        if ring < 0:
+            raise SMDebugValueError(f"ring={ring!r} is no number of steps. 0 switches it off.")
+        if vitals not in get_args(VitalsChoice):
+            raise SMDebugValueError(f"vitals={vitals!r} is not one of 'on', 'off' and 'only'.")
         environment = CaptureEnvironment.load()
         self.out_dir = os.path.expanduser(out_dir)
         self.dry_run = dry_run
@@ -134,7 +138,7 @@ class Hook:
         self._course = StepCourse(
             self._stepper,
             self._loss_finder,
-            ResumeState(environment.checkpoint_config),
+            ResumeState(environment.checkpoint_config, self.failures),
             prepare=self._prepare,
             put_collections=self.export_collections,
         )
@@ -197,6 +201,8 @@ class Hook:
         self._registered |= parts
         names = Names(module, literal=self._literal_names)
         watched = self._stepper.add_model(module, names)
+        logger.info("Watching %s, which has %d parameters.", names.root, len(watched.parameters))
+        logger.debug("They are %s.", ", ".join(name for name, _ in watched.parameters))
         if not watched.parameters:
             logger.info("%s has no parameters; only its activations can be saved.", names.root)
         if isinstance(names.module, torch.jit.ScriptModule):

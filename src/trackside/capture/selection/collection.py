@@ -227,9 +227,9 @@ class CollectionManager:
 
 
 def flatten_names(given: Iterable[Any] | None) -> list[str]:
-    """Collection names out of nested lists, each once, in order."""
+    """Collection names out of nested lists, each once, in order. One name alone will do."""
     names: dict[str, None] = {}
-    for item in given or ():
+    for item in [given] if isinstance(given, str) else given or ():
         if isinstance(item, str):
             names[item] = None
         elif isinstance(item, Collection):

@@ -41,10 +41,7 @@ class HookConfiguration:
 
 def read_configuration(path: Path, environment: CaptureEnvironment) -> HookConfiguration:
     """`FileNotFoundError` when there is none; every other problem names the file and the value."""
-    try:
-        parsed = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise SMDebugValueError(f"{str(path)!r} is not JSON: {error}.") from None
+    parsed = _read_json(path)
     try:
         configuration = parse_configuration(parsed)
     except SMDebugValueError as error:
@@ -52,6 +49,13 @@ def read_configuration(path: Path, environment: CaptureEnvironment) -> HookConfi
     if not environment.job_name:
         return configuration
     return _with_platform_tensorboard(configuration, environment.tensorboard_config)
+
+
+def _read_json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise SMDebugValueError(f"{str(path)!r} is not JSON: {error}.") from None
 
 
 def parse_configuration(given: Any) -> HookConfiguration:
@@ -183,7 +187,7 @@ def _with_platform_tensorboard(given: HookConfiguration, path: Path) -> HookConf
     """Under the platform only its own file decides about TensorBoard."""
     folder = None
     if path.is_file():
-        folder = _mapping(str(path), json.loads(path.read_text(encoding="utf-8"))).get("LocalPath")
+        folder = _mapping(str(path), _read_json(path)).get("LocalPath")
     values = {name: getattr(given, name) for name in HookConfiguration.__slots__}
     return HookConfiguration(
         **{**values, "export_tensorboard": False, "tensorboard_dir": folder or None}

@@ -86,7 +86,8 @@ class StepCourse:
         if step is not None:
             self._landing.append(step)
             self.last_saved_step = step.step
-            self._resume.save(step.step, self.step, self.mode_steps)
+        if self._resume.is_kept:
+            self._resume.save(self.last_saved_step, self.step, self.mode_steps)
         while self._landing and self._landing[0].is_landed():
             self.outlet.hand_on(self._landing.pop(0))
         scalars, self._scalars = self._scalars, []
@@ -101,6 +102,7 @@ class StepCourse:
             if step is not None:
                 step.wait()
         self.finish()
+        self._resume.save(self.last_saved_step, self.step, self.mode_steps, at_end=True)
         if self.clock is not None:
             self.clock.close()
         if self.vitals is not None:

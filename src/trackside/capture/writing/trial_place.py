@@ -27,11 +27,20 @@ class TrialPlace:
         elif num_workers > 1 or folder is None or dry_run:
             self.is_writer = rank == 0
         else:
-            self.is_writer = claim(folder)
-            if self.is_writer:
+            self.is_writer = self._claim(folder)
+
+    def _claim(self, folder: Path) -> bool:
+        if folder.is_file():
+            raise SMDebugRuntimeError(f"{str(folder)!r} is a file. Name a folder as out_dir.")
+        try:
+            if claim(folder):
                 self._claimed = folder
-            else:
-                logger.warning("Another process writes to %r; this one saves nothing.", out_dir)
+                return True
+        except OSError as error:  # a full disk, perhaps: the writer reports it, training goes on
+            logger.warning("Nothing can be written to %r yet: %s", str(folder), error)
+            return True
+        logger.warning("Another process writes to %r; this one saves nothing.", str(folder))
+        return False
 
     def release(self) -> None:
         if self._claimed is not None:
