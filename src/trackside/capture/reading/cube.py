@@ -160,6 +160,9 @@ class _Figures:
             return
         plane = cube.block.read()[:, :, cube.columns.index(column)]
         self.saved[_grid(at[0], places[0])] = True
+        if all(isinstance(each, slice) for each in (*at, *places)):
+            self._values[at[0], places[0]] = plane[at[1], places[1]]
+            return
         for rows, chosen in zip(_parts(at[0]), _parts(at[1]), strict=True):
             self._values[_grid(rows, places[0])] = plane[_grid(chosen, places[1])]
 
