@@ -17,10 +17,11 @@ from benchmarks.report import Comparison, Target
 
 LIMIT = 1.05
 CORES = 2
-STEPS = {"small CNN": 1_000, "GPT 10 M": 300}
-"""As many as take a minute or two on two cores. The first ones, which are saved most densely, weigh
-as they do in a short job."""
-ROUNDS = 3
+STEPS = {"small CNN": 400, "GPT 10 M": 60}
+"""As many as take half a minute on two cores: the machine's speed drifts, so the jobs of a round
+are close together. The first steps, which are saved most densely, weigh as they do in a short job.
+"""
+ROUNDS = 4
 _QUICK = 25
 _SCRIPT = f"""\
 import os, sys, time

@@ -18,6 +18,9 @@ from trackside.spec import JobSpec
 from trackside.status import Secondary, Status
 from trackside.storage.locate import locate_object
 
+DEADLINE = time.monotonic() + 90
+"""Later than any test's; no test leaves a process behind for longer."""
+
 
 def main(root: str, host: str, nonce: str) -> None:
     folder = JobFolder(Path(root))
@@ -85,6 +88,8 @@ def end(spec: JobSpec, folder: JobFolder, place: HostFolder, journal: Journal) -
 
 
 def in_progress(journal: Journal) -> bool:
+    if time.monotonic() > DEADLINE:
+        sys.exit("the test that started this is over")
     return journal.read().state.status is Status.IN_PROGRESS
 
 
