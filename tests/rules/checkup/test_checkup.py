@@ -9,6 +9,7 @@ from tests.rules.checkup.course import MODEL, STEPS, course, flat, found
 from tests.rules.recording import judge
 from trackside.rules.checkup.checkup import PARTS, Checkup
 from trackside.rules.checkup.diagnosis import diagnose
+from trackside.rules.checkup.layers import FadingGradient
 
 
 def model(**changes: Any) -> dict[str, Any]:
@@ -229,6 +230,23 @@ def test_frozen_parameters_and_those_of_a_head_not_in_use_are_left_alone(tmp_pat
     vitals = {"gradient_missing": 1, "activation/b/std": None}
     told = found(Checkup(), tmp_path / "idle", anatomy=model(parameters=idle), vitals=vitals)
     assert told == []
+
+
+def test_the_gradient_of_a_table_that_is_looked_up_is_small_by_nature(tmp_path):
+    wrong = WRONG["FadingGradient"]
+    modules = [{"name": "a", "type": "Embedding"}, *({"name": n, "type": "Linear"} for n in "bc")]
+    gradients = {"a": 1e-9, "b": 1.0, "c": 1.0, "d": 1.0}
+    healthy = {
+        **wrong,
+        "anatomy": model(
+            modules=modules,
+            parameters=[{**parameters()[0], "name": f"Net_{n}.weight"} for n in "abcd"],
+        ),
+        "gradients": lambda name, step: (gradients[name[0]], 1e-9),
+    }
+    assert found(FadingGradient(), tmp_path / "healthy", **healthy) == []
+    unlike = {**healthy, "anatomy": {**healthy["anatomy"], "modules": MODEL["modules"]}}
+    assert found(FadingGradient(), tmp_path / "linear", **unlike)
 
 
 def test_a_rate_that_warms_up_from_zero_and_ends_at_zero_is_healthy(tmp_path):

@@ -151,6 +151,12 @@ class Anatomy:
     grad_scale: float | None = None
 
     @property
+    def tables(self) -> frozenset[str]:
+        """The parameters that are looked up, of which a batch uses only some rows."""
+        tables = [module.name for module in self.modules if module.type.startswith("Embedding")]
+        return frozenset(f"{model}_{name}.weight" for model in self.models for name in tables)
+
+    @property
     def num_optimizer_steps(self) -> int:
         return sum(each.num_steps for each in self.optimizers)
 

@@ -54,10 +54,11 @@ class DeadLayer(SignsRule):
 
     def _without_gradient(self, signs: Signs) -> Iterator[Sign]:
         """One dead layer takes the gradient from all before it; its own bias has none either."""
+        tables = signs.anatomy.tables
         names = [
             name
             for name in signs.tensors("l2", gradients=True)
-            if name.endswith(".weight") and "mbedding" not in name
+            if name.endswith(".weight") and name.removeprefix("gradient/") not in tables
         ]
         if len(names) < 2:
             return
@@ -134,10 +135,11 @@ class FadingGradient(SignsRule):
     share: float = parameter(1e-3, "Of the last layer's relative gradient.", at_least=0)
 
     def judge(self, signs: Signs) -> Iterable[Sign]:
+        tables = signs.anatomy.tables
         chain = [
             p.name
             for p in signs.anatomy.parameters
-            if p.is_trained and is_matrix(p.shape) and "mbed" not in p.name and p.tied_to is None
+            if p.is_trained and is_matrix(p.shape) and p.name not in tables and p.tied_to is None
         ]
         relative = {name: _relative(signs, name, self.num_steps) for name in chain}
         known = {name: value for name, value in relative.items() if math.isfinite(value)}
