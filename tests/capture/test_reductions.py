@@ -1,7 +1,5 @@
 import ctypes
 import math
-import shutil
-import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +8,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.native_build import build
 from trackside.capture.selection.reduction_config import NORMS, REDUCTIONS
 from trackside.capture.taking import compiled_reductions
 from trackside.capture.taking.reductions import reduce_on_device, reduce_on_host
@@ -19,12 +18,8 @@ COLUMNS = [*REDUCTIONS, *NORMS, *(f"abs_{name}" for name in (*REDUCTIONS, *NORMS
 
 @pytest.fixture(scope="session")
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    if shutil.which("cc") is None:
-        pytest.skip("no C compiler")
-    built = tmp_path_factory.mktemp("reduce") / "reduce.so"
     source = Path(compiled_reductions.__file__).with_name("reduce.c")
-    flags = ["-O3", "-std=gnu99", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
-    subprocess.run(["cc", *flags, "-o", built, source], check=True)
+    built = build(source, tmp_path_factory.mktemp("reduce"), optimised="-O3")
     library = compiled_reductions.load(built)
     assert library is not None
     return library

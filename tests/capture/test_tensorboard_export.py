@@ -13,7 +13,9 @@ from trackside.capture.outlets.tensorboard_export import add_histogram, clean_ta
 from trackside.capture.selection.save_config import SaveConfig
 from trackside.curves.event_file import EventFile
 
-accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+accumulator = pytest.importorskip(
+    "tensorboard.backend.event_processing.event_accumulator", reason="TensorBoard is the judge"
+)
 
 
 def load(folder: Path) -> Any:
