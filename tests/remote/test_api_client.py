@@ -81,7 +81,7 @@ def test_no_server_is_told_with_the_address_and_the_way_out(free_url: str):
     began = time.monotonic()
     with pytest.raises(ServerUnreachable) as caught:
         asking(free_url).call(LIST, {}, patience=Patience(0.5, 0.5))
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 30
     text = str(caught.value)
     assert free_url in text
     assert "Connection refused" in text

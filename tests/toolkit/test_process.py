@@ -62,7 +62,7 @@ def test_processes_left_behind_are_ended_after_the_script(host: Host):
     started = time.monotonic()
     finished = host.train(SAGEMAKER_PROGRAM="train.sh")
     assert finished.code == 0
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 120
     left = int((host.base / "model" / "pid").read_text())
     wait_until(lambda: not is_running(left))
     assert "left processes running" in finished.log
