@@ -1,6 +1,7 @@
 """The questions of listings, as SQLite plans to answer them."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -40,7 +41,7 @@ class Planned(SqliteDatabase):
     ids=str,
 )
 def test_a_page_is_read_in_the_order_of_an_index_and_never_sorted(
-    tmp_path: Path, page: dict[str, object], descending: bool
+    tmp_path: Path, page: dict[str, Any], descending: bool
 ):
     with opened(tmp_path / "index.sqlite") as index:
         index.put(row(number) for number in range(100))
