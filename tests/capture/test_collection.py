@@ -19,6 +19,7 @@ def test_json_comes_back_as_the_same_collection():
         reduction_config=ReductionConfig(["min"]),
         save_config=SaveConfig(save_interval=3),
         save_histogram=False,
+        exclude_regex=["input"],
     )
 
     assert collection.to_json_dict()["tensor_names"] == ["a", "b"]

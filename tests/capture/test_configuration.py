@@ -80,6 +80,7 @@ def test_a_collection_listed_twice_is_merged_whatever_the_order(reverse):
                 "save_steps": "1,5",
                 "end_step": "10",
                 "include_regex": "a",
+                "exclude_regex": "x,y",
                 "reductions": "min",
             },
         },
@@ -90,6 +91,7 @@ def test_a_collection_listed_twice_is_merged_whatever_the_order(reverse):
                 "save_steps": "3",
                 "end_step": "90",
                 "include_regex": "b",
+                "exclude_regex": "y,z",
                 "reductions": "max",
             },
         },
@@ -100,6 +102,7 @@ def test_a_collection_listed_twice_is_merged_whatever_the_order(reverse):
 
     assert len(read) == 1
     assert read[0].include_regex == ["a", "b"]
+    assert read[0].exclude_regex == ["y"], "what either wants is saved"
     assert read[0].reduction_config == ReductionConfig(["max", "min"])
     assert read[0].save_config is not None
     train = read[0].save_config.get_save_config(ModeKeys.TRAIN)

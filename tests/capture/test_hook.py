@@ -88,6 +88,25 @@ def test_with_nothing_configured_the_trial_is_the_loss(tmp_path):
     assert trial.tensor_names(collection="losses") == LOSS
 
 
+def test_what_a_collection_excludes_is_not_saved(tmp_path):
+    chosen = Collection("gradients", exclude_regex=["bias$"])
+    hook = Hook(tmp_path / "t", include_collections=["gradients", "losses"])
+    hook.get_collection("losses").exclude("_input_")
+    hook.add_collection(chosen)
+    model, criterion = Net(), nn.CrossEntropyLoss()
+    hook.register_module(model)
+    hook.register_loss(criterion)
+    train(model, 1, criterion=criterion)
+    hook.close()
+
+    trial = read(tmp_path / "t")
+    assert trial.tensor_names(collection="losses") == ["CrossEntropyLoss_output_0"]
+    gradients = trial.tensor_names(collection="gradients")
+    assert gradients == trial.tensor_names(regex="^gradient")
+    assert gradients
+    assert not [name for name in gradients if name.endswith("bias")]
+
+
 def test_saved_steps_follow_the_mode_steps(tmp_path):
     model, criterion = Net(), nn.CrossEntropyLoss()
     hook = Hook(tmp_path / "t", save_config=SaveConfig(save_interval=2))

@@ -2,6 +2,7 @@
 
 import tracemalloc
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -43,6 +44,16 @@ def expected(step: int, added: list[tuple[int, str, bool]]) -> SavedStep:
     of_step = [(worker, is_aside) for each, worker, is_aside in added if each == step]
     workers = frozenset(worker for worker, _ in of_step)
     return SavedStep(*mode_of(step), float(step), workers, all(aside for _, aside in of_step))
+
+
+@given(additions)
+def test_modes_of_many_steps_are_those_of_each(added):
+    table = filled(added)
+    each = [table.get(step) for step in range(32)]
+    modes = [ModeKeys.GLOBAL if saved is None else saved.mode for saved in each]
+    found = table.modes_at(np.arange(32))
+    assert found.tolist() == [mode.value for mode in modes]
+    table.add(99, ModeKeys.TRAIN, 99, 0.0, "worker_0")  # the columns are still free to grow
 
 
 @given(additions)

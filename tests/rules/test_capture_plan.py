@@ -1,5 +1,6 @@
 """What rules need becomes what the hook saves, and no more."""
 
+import re
 from typing import Any
 
 import pytest
@@ -88,6 +89,23 @@ def test_a_watchful_hook_looks_at_every_step_first_and_often_later(known: Any):
     assert saved["gradients"] == [*range(20), *range(20, 200, 10), 200, 250]
     assert saved["losses"] == [*range(60), *range(60, 300, 5)]
     assert saved["weights"] == [0, 1, 2, 5, 10, 20, 50, 100, 200]
+
+
+def test_of_losses_watched_for_rules_the_inputs_are_not_saved(known: Any):
+    """As the tutorial of SageMaker has it they are; scores over a vocabulary are gigabytes."""
+    rules = known(A=(Need("losses"),))
+    assert "exclude_regex" not in planned(rules)["losses"]
+    for pace in (Pace.WATCHFUL, Pace.HOOK):
+        excluded = planned(rules, pace)["losses"]["exclude_regex"]
+        assert re.search(excluded, "CrossEntropyLoss_input_0")
+        assert not re.search(excluded, "CrossEntropyLoss_output_0")
+
+
+@pytest.mark.parametrize("name", ["ClassImbalance", "Confusion"])
+def test_rules_about_classes_get_what_the_loss_was_given(name: str):
+    found = planned([rule(name)], Pace.WATCHFUL)["loss_inputs"]
+    assert re.search(found["include_regex"], "CrossEntropyLoss_input_1")
+    assert found["save_interval"] == "200"
 
 
 def test_watchfully_figures_are_saved_often_and_values_of_the_same_tensors_rarely(known: Any):

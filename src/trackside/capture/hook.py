@@ -183,6 +183,7 @@ class Hook:
         for configured in given.collections:
             collection = hook.get_collection(configured.name)
             collection.include(configured.include_regex)
+            collection.exclude(configured.exclude_regex)
             collection.save_config = configured.save_config
             collection.reduction_config = configured.reduction_config
             collection.save_histogram = configured.save_histogram

@@ -156,7 +156,8 @@ class Trial:
             names = _matching(names, patterns)
         if collection is not None:
             group = self.collection(collection) if isinstance(collection, str) else collection
-            matching = set(_matching(names, group.include_regex))
+            matching = {*_matching(names, group.include_regex)}
+            matching -= {*_matching(names, group.exclude_regex)}
             names = [each for each in names if each in matching or each in group.tensor_names]
         return sorted(names)
 

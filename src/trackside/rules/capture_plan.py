@@ -13,6 +13,8 @@ from trackside.rules.tensor.progress import StalledTrainingRule
 from trackside.spec import Collection, DebugHook, JobSpec, RuleConfiguration
 
 _LOSSES = Need(CollectionKeys.LOSSES)
+_LOSS_INPUTS = r"_input_\d+$"
+"""The hook counts them among the losses. Scores over a vocabulary are gigabytes."""
 _FIRST = ",".join(map(str, range(20)))
 _EARLY = ",".join(map(str, range(20, 200, 10)))
 _SCALARS = {"save_steps": ",".join(map(str, range(60))), "save_interval": "5"}
@@ -122,6 +124,8 @@ def _collection(
     wanted = (*patterns, *(need.include_regex for need in needs if need.include_regex))
     if wanted:
         parameters["include_regex"] = ",".join(dict.fromkeys(wanted))
+    if name == CollectionKeys.LOSSES and pace is not Pace.CONTRACT:
+        parameters["exclude_regex"] = _LOSS_INPUTS
     if figures_do:
         reductions = {reduction for need in needs for reduction in need.reductions}
         parameters["reductions"] = ",".join(sorted(reductions))

@@ -58,4 +58,5 @@ class CollectionsFiles:
             read = Collection.from_dict(described)
             known = self.collections.setdefault(name, read)
             known.include(read.include_regex)
+            known.exclude(read.exclude_regex)
             known.tensor_names.update(read.tensor_names)

@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+import numpy as np
+
+from trackside.capture.dtypes import Array
 from trackside.capture.modes import ModeKeys
 
 INCOMPLETE_STEP_WAIT_WINDOW = 1000
@@ -111,6 +114,15 @@ class StepTable:
             self._groups[self._groups_at[place]],
             bool(self._aside[place]),
         )
+
+    def modes_at(self, steps: Array) -> Array:
+        """The `value` of each step's mode; GLOBAL's for those that are not here."""
+        if not self._steps:
+            return np.full(len(steps), ModeKeys.GLOBAL.value, np.int8)
+        known = np.frombuffer(self._steps, np.int64)
+        places = np.searchsorted(known, steps).clip(max=len(known) - 1)
+        modes = np.frombuffer(self._modes, np.int8)[places]
+        return np.where(known[places] == steps, modes, np.int8(ModeKeys.GLOBAL.value))
 
     def global_step(self, mode: ModeKeys, step: int) -> int | None:
         if mode is ModeKeys.GLOBAL:

@@ -62,10 +62,13 @@ class Collection:
         reduction_config: ReductionConfig | Mapping[str, Any] | None = None,
         save_config: SaveConfig | SaveConfigMode | Mapping[Any, Any] | None = None,
         save_histogram: bool = True,
+        exclude_regex: Iterable[str] | str | None = None,
     ) -> None:
         self.name = name
         self.include_regex: list[str] = []
         self.include(include_regex or [])
+        self.exclude_regex: list[str] = []
+        self.exclude(exclude_regex or [])
         self.tensor_names = tensor_names
         self.reduction_config = reduction_config
         self.save_config = save_config
@@ -105,6 +108,13 @@ class Collection:
 
     def include(self, patterns: str | Iterable[str]) -> None:
         """Add patterns; a tensor belongs here when one of them is found anywhere in its name."""
+        self._add(patterns, self.include_regex)
+
+    def exclude(self, patterns: str | Iterable[str]) -> None:
+        """Add patterns of tensors that do not belong here whatever else speaks for them."""
+        self._add(patterns, self.exclude_regex)
+
+    def _add(self, patterns: str | Iterable[str], known: list[str]) -> None:
         given = [patterns] if isinstance(patterns, str) else patterns
         if not isinstance(given, list | tuple) or not all(isinstance(p, str) for p in given):
             raise SMDebugTypeError(f"{patterns!r} is neither a pattern nor a list of patterns.")
@@ -116,8 +126,8 @@ class Collection:
                     f"Pattern {pattern!r} of collection {self.name!r} is no regular "
                     f"expression: {error}."
                 ) from None
-            if pattern not in self.include_regex:
-                self.include_regex.append(pattern)
+            if pattern not in known:
+                known.append(pattern)
 
     def add_module_tensors(self, module: Any, inputs: bool = False, outputs: bool = True) -> None:
         """Add what a registered module receives and returns, under whatever name it has."""
@@ -140,7 +150,7 @@ class Collection:
             "reduction_config": self.reduction_config and self.reduction_config.to_json_dict(),
             "save_config": self.save_config and self.save_config.to_json_dict(),
             "save_histogram": self.save_histogram,
-        }
+        } | ({"exclude_regex": list(self.exclude_regex)} if self.exclude_regex else {})
 
     def to_json(self) -> str:
         return json.dumps(self.to_json_dict())
@@ -156,6 +166,7 @@ class Collection:
             reduction_config=params.get("reduction_config"),
             save_config=params.get("save_config"),
             save_histogram=params.get("save_histogram", True),
+            exclude_regex=params.get("exclude_regex") or [],
         )
 
     @classmethod

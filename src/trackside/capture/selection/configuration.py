@@ -112,6 +112,7 @@ def _collection(name: str, own: Mapping[str, Any], hook: Mapping[str, Any]) -> C
         reduction_config=_reduction_config(own),
         save_config=_save_config(own, hook) if _has_save_keys(own) else None,
         save_histogram=parse_flag("save_histogram", own.get("save_histogram", True)),
+        exclude_regex=_words(own.get("exclude_regex", "")),
     )
 
 
@@ -166,6 +167,8 @@ def _reduction_config(parameters: Mapping[str, Any]) -> ReductionConfig | None:
 def _merge(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
     """A collection listed twice: the union, whatever the order (the SDK sends a set)."""
     merged = {**one, **other}
+    if "exclude_regex" not in one.keys() & other.keys():
+        merged.pop("exclude_regex", None)
     for key in one.keys() & other.keys():
         first, second, kind = one[key], other[key], key.rpartition(".")[2]
         if kind == "save_steps":
@@ -178,6 +181,8 @@ def _merge(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
             merged[key] = ",".join(sorted({*_words(first), *_words(second)}))
         elif kind == "include_regex":
             merged[key] = sorted({*_words(first), *_words(second)})
+        elif kind == "exclude_regex":
+            merged[key] = sorted({*_words(first)} & {*_words(second)})
         else:
             merged[key] = parse_flag(key, first) or parse_flag(key, second)
     return merged

@@ -48,6 +48,7 @@ class CapturePlan:
             if each.name not in BUILT_IN_PATTERNS and not (each.include_regex or each.tensor_names)
         ]
         self._patterns = [_compile(each) for each in self._collections]
+        self._excluded = [_joined(each.exclude_regex) for each in self._collections]
         self._schedules = {mode: self._schedule(mode) for mode in ModeKeys}
         self._members: dict[str, int] = {}
         self._treatments: dict[int, dict[str, Treatment | None]] = {}
@@ -117,6 +118,9 @@ class CapturePlan:
         collection = self._collections[bit]
         if collection.has_tensor_name(name):
             return True
+        excluded = self._excluded[bit]
+        if excluded is not None and excluded.search(name):
+            return False
         by_origin = _holds_by_origin(collection.name, name, origin)
         pattern = self._patterns[bit][0 if by_origin is None else 1]
         return bool(by_origin) or (pattern is not None and pattern.search(name) is not None)

@@ -83,7 +83,9 @@ class Evaluator:
             for case in self._cases:
                 case.stopping()
         for feed in (self._tensors, self._figures):
+            began = time.process_time()
             self._follow(feed, is_last=is_last)
+            feed.rest_after(time.process_time() - began)
             if feed.is_gone:
                 logger.info("the job has given its folder back: going on with what is stored")
                 return self._begin()

@@ -18,6 +18,9 @@ from trackside.storage.locate import Location
 LOCAL_SECONDS = 0.2
 """Between two looks at a folder of this machine."""
 STORE_SECONDS = 2.0
+SHARE = 0.02
+"""Of a core's time, that looking may take where each look is long."""
+LONGEST_REST_SECONDS = 2.0
 IDLE_SECONDS = 5.0
 """Rules that go by the clock are asked as often, also when nothing new has come."""
 
@@ -94,6 +97,11 @@ class Feed:
             return False
         self._asked = now
         return True
+
+    def rest_after(self, seconds: float) -> None:
+        """Looks that cost this much come the less often: they take the time from training."""
+        rest = min(seconds / SHARE, LONGEST_REST_SECONDS)
+        self._due = max(self._due, time.monotonic() + rest)
 
     def _is_there(self) -> bool:
         local = None if self._place is None else self._place.local

@@ -5,7 +5,6 @@ own past.
 """
 
 import math
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -298,14 +297,12 @@ class Signs:
         whole = Series(np.concatenate(lists[0]), np.concatenate(lists[1]))
         if training is None:
             return whole
-        return whole.where(self._trains(whole.steps.tolist()) == training)
+        return whole.where(self._trains(whole.steps) == training)
 
-    def _trains(self, steps: Sequence[int]) -> Array:
+    def _trains(self, steps: Array) -> Array:
         if self.anatomy.backwards and not any(each.training for each in self.anatomy.backwards):
             return np.ones(len(steps), bool)  # all of it in evaluation mode
-        known = [self._trial.step_table.get(step) for step in steps]
-        modes = [ModeKeys.GLOBAL.value if each is None else each.mode.value for each in known]
-        return np.isin(modes, _TRAINING)
+        return np.isin(self._trial.step_table.modes_at(steps), _TRAINING)
 
 
 def _has(record: TensorRecord, reduction: str) -> bool:

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from trackside.capture.dtypes import Array
+from trackside.rules.builtin import Need
 from trackside.rules.saved.evidence import Evidence, Selection
 
+GIVEN_TO_LOSS = Need("loss_inputs", r"(CrossEntropy|NLL)\w*_input_[01]$", is_optional=True)
 _LOSS_LABELS = r"(CrossEntropy|NLL)\w*_input_1$"
 """What torch's classification losses get as their target; `_input_0` is the prediction."""
 

@@ -12,7 +12,12 @@ from trackside.rules.builtin import Need, TensorRule
 from trackside.rules.onsets import Onsets
 from trackside.rules.parameters import parameter
 from trackside.rules.saved.evidence import TRAINING, Evidence, Selection
-from trackside.rules.tensor.class_pairs import ClassPairs, LabelledTensors, find_pairs
+from trackside.rules.tensor.class_pairs import (
+    GIVEN_TO_LOSS,
+    ClassPairs,
+    LabelledTensors,
+    find_pairs,
+)
 
 _MOST_CATEGORIES = 1000
 """A matrix of more is not looked at: it would be mostly empty, and large."""
@@ -78,7 +83,11 @@ class ClassImbalance(TensorRule):
     _tallies: dict[str, _Tally] = field(default_factory=dict, init=False)
 
     def needs(self) -> tuple[Need, ...]:
-        return (Need("labels", self.labels_regex), Need("predictions", self.predictions_regex))
+        return (
+            Need("labels", self.labels_regex),
+            Need("predictions", self.predictions_regex),
+            GIVEN_TO_LOSS,
+        )
 
     def missing(self, evidence: Evidence) -> str:
         return "" if self._tensors(evidence).labels else super().missing(evidence)
@@ -158,6 +167,7 @@ class Confusion(TensorRule):
         return (
             Need(self.labels_collection, _exactly(self.labels) or ".*labels"),
             Need(self.predictions_collection, _exactly(self.predictions) or ".*predictions"),
+            GIVEN_TO_LOSS,
         )
 
     def missing(self, evidence: Evidence) -> str:
