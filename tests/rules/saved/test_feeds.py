@@ -1,0 +1,51 @@
+"""What rules look at comes as soon as it is there, and not oftener than it may cost."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.rules.recording import Recording
+from tests.waiting import until
+from trackside.capture.writing.writer import WriterLimits
+from trackside.rules.saved import feeds
+from trackside.storage.locate import locate
+
+
+@pytest.fixture
+def recording(tmp_path: Path) -> Recording:
+    return Recording(tmp_path / "trial", limits=WriterLimits(age_seconds=0.01))
+
+
+@pytest.fixture
+def feed(recording: Recording, tmp_path: Path) -> feeds.Feed:
+    return feeds.tensors(locate(str(recording.folder), home=tmp_path), tmp_path)
+
+
+def test_each_look_has_what_is_new_since_the_last(feed: feeds.Feed, recording: Recording):
+    recording.step(0, {"a": [1.0]})
+    until(lambda: feed.advance() and feed.evidence.steps == (0,))
+    assert not feed.advance()
+    recording.step(1, {"a": [1.0]})
+    until(lambda: feed.advance() and feed.evidence.steps == (1,))
+
+
+def test_after_a_look_that_cost_much_it_rests_unless_it_is_the_last(
+    feed: feeds.Feed, recording: Recording, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(feeds, "LONGEST_REST_SECONDS", 600.0)
+    recording.step(0, {"a": [1.0]})
+    until(lambda: feed.advance() and feed.evidence.steps == (0,))
+    feed.rest_after(10.0)
+    recording.step(1, {"a": [1.0]})
+    recording.end()
+    assert not feed.advance()
+    assert feed.advance(last=True)
+    assert feed.evidence.steps == (1,)
+
+
+def test_it_never_rests_for_longer_than_a_person_would_wait(feed: feeds.Feed, recording: Recording):
+    recording.step(0, {"a": [1.0]})
+    until(lambda: feed.advance() and feed.evidence.steps == (0,))
+    feed.rest_after(10.0)
+    recording.step(1, {"a": [1.0]})
+    until(lambda: feed.advance() and feed.evidence.steps == (1,))
