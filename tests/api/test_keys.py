@@ -1,4 +1,7 @@
+import multiprocessing
 import stat
+from pathlib import Path
+from typing import Any
 
 import pytest
 from cryptography.exceptions import InvalidTag
@@ -46,6 +49,29 @@ def test_a_key_made_or_revoked_elsewhere_is_seen_at_once(keys, tmp_path):
     elsewhere.revoke(key.id)
     assert keys.secret_of(key.id) is None
     assert keys.all() == []
+
+
+def make_many(folder: Path, name: str, start: Any) -> None:
+    keys = AccessKeys(folder)
+    start.wait()
+    for number in range(10):
+        made, _ = keys.create(f"{name}-{number}", Rights.READ)
+        keys.rotate(made.id, overlap_seconds=60)
+
+
+def test_no_key_is_lost_when_processes_change_them_at_once(keys, tmp_path):
+    context = multiprocessing.get_context("fork")
+    start = context.Event()
+    folder = tmp_path / "server"
+    racers = [context.Process(target=make_many, args=(folder, who, start)) for who in "abc"]
+    for racer in racers:
+        racer.start()
+    start.set()
+    for racer in racers:
+        racer.join(60)
+    labels = [key.label for key in keys.all()]
+    assert sorted(labels) == sorted(f"{who}-{n}" for who in "abc" for n in range(10) for _ in "12")
+    assert sum(key.expires is None for key in keys.all()) == 30
 
 
 def test_an_unknown_key_is_named(keys):

@@ -5,12 +5,14 @@ a key of the machine that only the server's user can read.
 """
 
 import base64
+import fcntl
 import hmac
 import json
 import os
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -82,30 +84,23 @@ class AccessKeys:
         self, label: str, rights: Rights, *, limit: int | None = None
     ) -> tuple[AccessKey, str]:
         """The key and its secret, which is shown this once."""
-        secret = base64.b64encode(secrets.token_bytes(30)).decode()
-        named = "TS" + base64.b32encode(secrets.token_bytes(12)).decode().rstrip("=")
-        key = AccessKey(id=named, rights=rights, label=label, created=time.time(), limit=limit)
-        key = replace(key, sealed=self.seal(secret, key.id))
-        with self._lock:
-            self._refresh()
-            self._write({**self._keys, key.id: key})
+        key, secret = self._made(label, rights, limit)
+        with self._changing() as keys:
+            keys[key.id] = key
         return key, secret
 
     def rotate(self, key_id: str, overlap_seconds: float) -> tuple[AccessKey, str]:
         """A successor with the same rights; the old one ends after the overlap."""
-        old = self.get(key_id)
-        made = self.create(old.label, old.rights, limit=old.limit)
-        with self._lock:
-            self._refresh()
-            ends = replace(self._keys[key_id], expires=time.time() + overlap_seconds)
-            self._write({**self._keys, key_id: ends})
-        return made
+        with self._changing() as keys:
+            old = _good(keys, key_id)
+            key, secret = self._made(old.label, old.rights, old.limit)
+            keys[key.id] = key
+            keys[key_id] = replace(old, expires=time.time() + overlap_seconds)
+        return key, secret
 
     def revoke(self, key_id: str) -> None:
-        self.get(key_id)
-        with self._lock:
-            self._refresh()
-            self._write({each: key for each, key in self._keys.items() if each != key_id})
+        with self._changing() as keys:
+            del keys[_good(keys, key_id).id]
 
     def all(self) -> list[AccessKey]:
         with self._lock:
@@ -116,10 +111,7 @@ class AccessKeys:
         """`UnknownKey` when there is none, or when its time is over."""
         with self._lock:
             self._refresh()
-            key = self._keys.get(key_id)
-        if key is None or (key.expires is not None and key.expires < time.time()):
-            raise UnknownKey(f"No access key is {key_id!r}. `trackside keys` lists them.")
-        return key
+            return _good(self._keys, key_id)
 
     def limits(self, default: int) -> Callable[[str], int | None]:
         """How many jobs of a label may run at a time: as its newest key says, else the default.
@@ -160,6 +152,26 @@ class AccessKeys:
         made = hmac.digest(self._machine_key(), purpose.encode(), "sha256")
         return base64.b64encode(made).decode()
 
+    def _made(self, label: str, rights: Rights, limit: int | None) -> tuple[AccessKey, str]:
+        secret = base64.b64encode(secrets.token_bytes(30)).decode()
+        named = "TS" + base64.b32encode(secrets.token_bytes(12)).decode().rstrip("=")
+        key = AccessKey(id=named, rights=rights, label=label, created=time.time(), limit=limit)
+        return replace(key, sealed=self.seal(secret, key.id)), secret
+
+    @contextmanager
+    def _changing(self) -> Iterator[dict[str, AccessKey]]:
+        """The keys as they are now, kept as the block leaves them: one process at a time, so that
+        no key is lost between reading and writing."""
+        self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with self._lock, self._path.with_suffix(".lock").open("wb") as held:
+            fcntl.flock(held, fcntl.LOCK_EX)
+            self._seen = None
+            self._refresh()
+            keys = dict(self._keys)
+            yield keys
+            durable.write_json(self._path, [asdict(key) for key in keys.values()])
+            self._seen = None
+
     def _refresh(self) -> None:
         try:
             status = os.stat(self._name)
@@ -171,11 +183,6 @@ class AccessKeys:
             records = json.loads(self._path.read_bytes())
             found = [AccessKey(**{**each, "rights": Rights(each["rights"])}) for each in records]
             self._keys, self._secrets, self._seen = {key.id: key for key in found}, {}, seen
-
-    def _write(self, keys: dict[str, AccessKey]) -> None:
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        durable.write_json(self._path, [asdict(key) for key in keys.values()])
-        self._seen = None
 
     def _cipher(self) -> AESGCM:
         return AESGCM(self._machine_key())
@@ -199,3 +206,10 @@ class AccessKeys:
         finally:
             temporary.unlink()
         return self._master.read_bytes()
+
+
+def _good(keys: Mapping[str, AccessKey], key_id: str) -> AccessKey:
+    key = keys.get(key_id)
+    if key is None or (key.expires is not None and key.expires < time.time()):
+        raise UnknownKey(f"No access key is {key_id!r}. `trackside keys list` shows all.")
+    return key
