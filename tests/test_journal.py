@@ -78,6 +78,20 @@ def test_a_journal_that_is_not_there_is_an_unknown_job(tmp_path: Path):
         Journal(tmp_path / "no-such-job" / "journal.jsonl").read()
 
 
+def test_a_copy_that_is_slow_to_store_does_not_lack_what_came_meanwhile(journal: Journal):
+    journal.move(Secondary.STOPPED)
+    copies: list[bytes] = []
+
+    def put(data: bytes) -> None:
+        if not copies:
+            journal.note("tags", put={"team": "vision"})
+        copies.append(data)
+
+    journal.send(put)
+    assert len(copies) == 2
+    assert copies[-1] == journal.path.read_bytes()
+
+
 def end_as(path: Path, move: Secondary, start: object) -> None:
     start.wait()  # type: ignore[attr-defined]
     for _ in range(20):

@@ -9,7 +9,7 @@ import fcntl
 import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -136,9 +136,17 @@ class Journal:
             if not history.state.is_final and history.message != message:
                 self._write(descriptor, history, _line("message", message=message))
 
-    def note(self, what: str, **details: Any) -> None:
+    def note(self, what: str, **details: Any) -> History:
         """Record something that is no status: it may follow a final one."""
-        self._append(_line("note", what=what, **details))
+        return self._append(_line("note", what=what, **details))
+
+    def send(self, put: Callable[[bytes], object]) -> None:
+        """Store a copy by `put`, and once more if a line came meanwhile: so of several who send
+        at once, the last to come through leaves a copy that lacks nothing."""
+        sent = b""
+        while (data := self.path.read_bytes()) != sent:
+            put(data)
+            sent = data
 
     def _append(self, event: dict[str, Any]) -> History:
         with self._locked() as descriptor:

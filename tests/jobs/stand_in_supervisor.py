@@ -84,7 +84,7 @@ def end(spec: JobSpec, folder: JobFolder, place: HostFolder, journal: Journal) -
     else:
         journal.try_move(Secondary.COMPLETED)
         journal.try_move(Secondary.STOPPED)  # when a stop was just in time
-    put(keys.journal, folder.journal.read_bytes(), home)
+    journal.send(lambda data: put(keys.journal, data, home))
 
 
 def in_progress(journal: Journal) -> bool:

@@ -32,6 +32,6 @@ def note(record: Record, home: Home, what: str, **details: Any) -> None:
     if record.folder is None:
         append_stored_note(record.keys, home, what, **details)
         return
-    Journal(record.folder.journal).note(what, **details)
-    if record.history.state.is_final:
+    # The record may be of before the end: only the journal tells whether a copy was stored.
+    if Journal(record.folder.journal).note(what, **details).state.is_final:
         publish_journal(record.folder, home)

@@ -123,13 +123,16 @@ def publish_spec(spec: JobSpec, home: Home) -> None:
 def publish_journal(folder: JobFolder, home: Home) -> None:
     """Put the journal beside the spec, unless it is there: its supervisor may have died before."""
     location = locate_object(JobKeys.of(read_spec(folder)).journal, home=home.root)
-    journal = folder.journal.read_bytes()
-    try:
-        if location.store.stat(location.key).size_bytes == len(journal):
-            return
-    except ObjectNotFound:
-        pass
-    location.store.put(location.key, journal)
+
+    def put(journal: bytes) -> None:
+        try:
+            is_there = location.store.stat(location.key).size_bytes == len(journal)
+        except ObjectNotFound:
+            is_there = False
+        if not is_there:
+            location.store.put(location.key, journal)
+
+    Journal(folder.journal).send(put)
 
 
 def append_stored_note(keys: JobKeys, home: Home, what: str, **details: Any) -> None:

@@ -10,6 +10,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 from trackside.archive import Clash, Source, pack, plan
@@ -75,7 +76,8 @@ class Publisher:
 
     def put_journal(self) -> None:
         """The journal follows the job into storage; small, so it is sent whole."""
-        self._put(JobKeys.of(self.spec).journal, self.folder.journal.read_bytes())
+        place = self._locate(JobKeys.of(self.spec).journal)
+        Journal(self.folder.journal).send(partial(place.store.put, place.key))
 
     def _put_end_markers(self) -> None:
         """Tell readers of tensors and profiles that no more will come: they wait for nothing else.
