@@ -31,6 +31,11 @@ _HEADER = re.compile(
     r"AWS4-HMAC-SHA256\s+Credential=(?P<credential>[^,\s]+)\s*,\s*"
     r"SignedHeaders=(?P<headers>[^,\s]+)\s*,\s*Signature=(?P<signature>[0-9a-f]{64})\s*"
 )
+_NOT_V4 = "The Authorization header is not Signature Version 4."
+_WAY_OUT = (
+    "`trackside keys list` on the server's machine shows the keys there are; "
+    '`eval "$(trackside env)"` sets up a shell with one.'
+)
 _TIMESTAMP = re.compile(r"\d{8}T\d{6}Z", re.ASCII)
 
 
@@ -47,9 +52,11 @@ class Refusal(Enum):
 
 
 class NotSigned(Exception):
+    """With a sentence for people, where there is more to say than the refusal itself."""
+
     def __init__(self, refusal: Refusal, detail: str = "") -> None:
         self.refusal = refusal
-        super().__init__(detail or refusal.value)
+        super().__init__(detail)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +92,10 @@ def verify(
     `payload_sha256` is what was signed for the body: S3's header, or the hash of the body itself.
     """
     claim = _claim(request)
-    secret = secret_of(claim.scope.access_key)
+    key_id = claim.scope.access_key
+    secret = secret_of(key_id)
     if secret is None:
-        raise NotSigned(Refusal.UNKNOWN_KEY, f"No access key is {claim.scope.access_key!r}.")
+        raise NotSigned(Refusal.UNKNOWN_KEY, f"No access key here is {key_id!r}. {_WAY_OUT}")
     _check_time(claim, now)
     if claim.seconds is not None and claim.scope.service == "s3":
         payload_sha256 = request.headers.get("x-amz-content-sha256", UNSIGNED)
@@ -98,14 +106,18 @@ def verify(
         request, payload_sha256, claim.signed_headers, claim.scope, claim.timestamp, secret
     )
     if not hmac.compare_digest(expected.value, claim.signature):
-        raise NotSigned(Refusal.MISMATCH)
+        raise NotSigned(
+            Refusal.MISMATCH,
+            f"The key {key_id!r} has another secret here, or the request was changed on its way, "
+            f"as by a proxy that rewrites Host. {_WAY_OUT}",
+        )
     return expected
 
 
 def _scope_in_header(authorization: str) -> Scope:
     _, found, rest = authorization.partition("Credential=")
     if not found or not authorization.startswith(ALGORITHM):
-        raise NotSigned(Refusal.MALFORMED)
+        raise NotSigned(Refusal.MALFORMED, _NOT_V4)
     return _scope(rest.partition(",")[0].strip())
 
 
@@ -114,13 +126,13 @@ def _claim(request: Request) -> _Claim:
         return _claim_in_header(request.headers)
     if "X-Amz-Signature=" in request.query:
         return _claim_in_query(request.query)
-    raise NotSigned(Refusal.MISSING)
+    raise NotSigned(Refusal.MISSING, f"Nobody has signed the request. {_WAY_OUT}")
 
 
 def _claim_in_header(headers: Mapping[str, str]) -> _Claim:
     match = _HEADER.fullmatch(headers["authorization"].strip())
     if match is None:
-        raise NotSigned(Refusal.MALFORMED, "The Authorization header is not Signature Version 4.")
+        raise NotSigned(Refusal.MALFORMED, _NOT_V4)
     timestamp = headers.get("x-amz-date", "")
     if not timestamp and (date := headers.get("date")):
         timestamp = _from_http_date(date)
@@ -163,8 +175,8 @@ def _check_time(claim: _Claim, now: datetime) -> None:
     if signed - now > skew or (claim.seconds is None and now - signed > skew):
         apart = f"The request is of {claim.timestamp}, the server has {now:%Y%m%dT%H%M%SZ}."
         raise NotSigned(Refusal.SKEWED, apart)
-    if claim.seconds is not None and now > signed + timedelta(seconds=claim.seconds):
-        raise NotSigned(Refusal.EXPIRED)
+    if claim.seconds is not None and now > (end := signed + timedelta(seconds=claim.seconds)):
+        raise NotSigned(Refusal.EXPIRED, f"The address was good until {end:%Y%m%dT%H%M%SZ}.")
 
 
 @lru_cache(maxsize=1024)

@@ -3,9 +3,11 @@
 import socket
 import urllib.error
 import urllib.request
+from typing import Any
 
 import boto3
 import pytest
+from botocore.exceptions import ClientError
 
 from tests.api.s3.conftest import BUCKET, REGION
 from tests.api.s3.test_object_calls import content, refused
@@ -56,8 +58,20 @@ def test_an_unsigned_request_and_an_empty_signature_are_refused(place, s3):
 def test_a_wrong_secret_and_an_unknown_key_are_told_apart(place, s3):
     place.secret = "x" * 40
     assert refused(place.client().list_buckets) == ("SignatureDoesNotMatch", 403)
+    assert f"The key '{place.key_id}' has another secret here" in words(place)
     place.key_id = "TSNOBODY"
     assert refused(place.client().list_buckets) == ("InvalidAccessKeyId", 403)
+    assert "does not exist in our records. No access key here is 'TSNOBODY'." in words(place)
+
+
+def words(place: Any) -> str:
+    """Those of a refusal; all of them tell the way out."""
+    with pytest.raises(ClientError) as caught:
+        place.client().list_buckets()
+    text = str(caught.value.response["Error"]["Message"])
+    assert "`trackside keys list`" in text
+    assert '`eval "$(trackside env)"`' in text
+    return text
 
 
 def test_buckets_are_made_listed_and_removed(place, s3):

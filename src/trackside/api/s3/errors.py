@@ -86,11 +86,8 @@ def s3_error(
 def not_signed(error: Exception) -> ServiceError:
     refusal = error.refusal if isinstance(error, NotSigned) else Refusal.MALFORMED
     code = _REFUSALS[refusal]
-    if refusal is Refusal.EXPIRED:
-        return s3_error(code, "Request has expired")
-    if refusal in (Refusal.MALFORMED, Refusal.MALFORMED_ADDRESS, Refusal.SKEWED):
-        return s3_error(code, f"{_CODES[code][1]} {error}")
-    return s3_error(code)
+    usual = "Request has expired" if refusal is Refusal.EXPIRED else _CODES[code][1]
+    return s3_error(code, f"{usual.rstrip('.')}. {error}".rstrip())
 
 
 def of_the_system(error: OSError | DiskFull) -> ServiceError | None:
