@@ -28,11 +28,13 @@ from trackside.errors import (
     InputError,
     JobElsewhere,
     JobExists,
+    JobNotFinished,
     JobNotFound,
     StorageError,
 )
 from trackside.jobs.index import Order, Page
 from trackside.jobs.jobs import Jobs
+from trackside.jobs.logs import LogLine
 from trackside.jobs.placing import locked
 from trackside.layout import JobFolder
 from trackside.log_lines import chunk_name, encode
@@ -226,6 +228,26 @@ def test_word_to_stop_a_job_reaches_the_home_that_runs_it(here, there, shared):
     here.refresh()
     assert listed(there) == {"job-1": "Stopped"}
     assert there.stop("job-1").state.is_final
+
+
+def test_a_job_of_another_home_is_followed_to_its_end(here, there, shared):
+    submit(here, spec(shared, hyper={"hold": "yes", "lines": "4"}))
+    followed = there.follow("job-1")
+    assert not next(followed).state.is_final
+    (folder(here, "job-1") / "release").touch()
+    run_to_end(here)
+    here.refresh()
+    *rest, end = followed
+    lines = [item.data for item in rest if isinstance(item, LogLine)]
+    assert lines == [b"line %d\n" % number for number in range(4)]
+    assert end.state.status == "Completed"
+    assert there.wait("job-1", timeout_seconds=20) == end
+
+
+def test_a_wait_for_a_job_of_another_home_ends_in_time(here, there, shared):
+    submit(here, spec(shared, hyper={"hold": "yes"}))
+    with pytest.raises(JobNotFinished, match="after 0.1 s"):
+        there.wait("job-1", timeout_seconds=0.1)
 
 
 def test_only_the_home_that_has_a_job_changes_its_files(here, there, shared):

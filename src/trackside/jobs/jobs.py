@@ -47,7 +47,6 @@ from trackside.jobs.rule_news import Findings, RuleNews
 from trackside.jobs.scheduler import Bell, Plan, Scheduler
 from trackside.jobs.submit import Submission, anchored, sweep_drafts
 from trackside.jobs.team_database import open_catalog
-from trackside.jobs.watch import Watch
 from trackside.journal import History, Journal
 from trackside.layout import JobFolder, JobKeys
 from trackside.metric_totals import JobMetrics
@@ -236,9 +235,7 @@ class Jobs:
 
     def changes(self, name: str, *, timeout_seconds: float | None = None) -> Iterator[History]:
         """The history now and after each change, until the job has ended or the time is up."""
-        if not self._is_here(name):
-            return iter([self._record(name).history])
-        return watch.changes(self._watch(name), timeout_seconds)
+        return watch.changes(*self._looking(name), timeout_seconds)
 
     def logs(
         self,
@@ -443,16 +440,15 @@ class Jobs:
     def _follow(
         self, record: Record, reader: LogReader, rules: RuleNews | None
     ) -> Iterator[History | LogLine | Findings | Evaluation]:
-        if record.folder is not None:
-            yield from watch.follow(self._watch(record.spec.name), reader, rules)
-            return
-        yield from reader.lines(record.history.attempt, whole=True)
-        yield record.history
-        if rules is not None:
-            yield from rules.new()
+        yield from watch.follow(*self._looking(record.spec.name), reader, rules)
 
-    def _watch(self, name: str) -> Watch:
-        return Watch(self._home.job(name).journal, partial(self._heal, name))
+    def _looking(self, name: str) -> tuple[watch.Look, float]:
+        """How to see where the job stands, and how often. `JobNotFound` when there is none."""
+        if self._is_here(name):
+            near = watch.Watch(self._home.job(name).journal, partial(self._heal, name))
+            return near.history, watch.POLL_SECONDS
+        self._record(name)
+        return (lambda: self._record(name).history), watch.FAR_SECONDS
 
 
 def _default_locations(settings: Settings) -> list[str]:

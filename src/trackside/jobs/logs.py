@@ -6,8 +6,9 @@ Any reader can be ended at any byte and another go on from there, with nothing l
 import heapq
 import logging
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -106,7 +107,7 @@ class LogReader:
         if self._record.folder is not None:
             folder = self._record.folder.host(host, attempt)
             return LocalStream(place, folder, settled=self._settled)
-        return StoredStream(place, self._chunks(attempt, host))
+        return StoredStream(place, partial(self._chunks, attempt, host))
 
     def _chunks(self, attempt: int, host: str) -> dict[int, Location]:
         folder = locate(f"{self._record.keys.logs}/{host}", home=self._home.root)
@@ -156,9 +157,10 @@ class StoredStream:
     A line of which only a part is stored is held back, unless all is to be told.
     """
 
-    def __init__(self, place: "_Place", chunks: Mapping[int, Location]) -> None:
+    def __init__(self, place: "_Place", chunks: Callable[[], Mapping[int, Location]]) -> None:
         self._place = place
         self._chunks = chunks
+        """Those there are now, by the offset of their first byte."""
 
     def lines(self, *, whole: bool) -> Iterator[LogLine]:
         begun: list[LogLine] = []
@@ -171,13 +173,14 @@ class StoredStream:
             self._place.offset = begun[0].offset
 
     def _stored_lines(self) -> Iterator[LogLine]:
-        starts = sorted(self._chunks)
+        chunks = self._chunks()
+        starts = sorted(chunks)
         for start, following in zip(starts, [*starts[1:], None], strict=False):
             if following is None or following > self._place.offset:
-                yield from self._chunk_lines(start, self._chunks[start])
+                yield from self._chunk_lines(start, chunks[start])
 
     def skip_to_last(self, size_bytes: int) -> None:
-        self._place.offset = max(self._chunks, default=0)
+        self._place.offset = max(self._chunks(), default=0)
 
     def _chunk_lines(self, start: int, chunk: Location) -> Iterator[LogLine]:
         missing = start - self._place.offset

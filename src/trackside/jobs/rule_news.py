@@ -91,9 +91,9 @@ class RuleNews:
     def _new_lines(self) -> bytes:
         folder = self._record.folder
         if folder is None:
-            data, self._offset = self._stored("findings.jsonl")[self._offset :], 1 << 62
-            return data
-        data = _read_from(folder.rules.findings, self._offset)
+            data = self._stored("findings.jsonl")[self._offset :]
+        else:
+            data = _read_from(folder.rules.findings, self._offset)
         whole = data[: data.rfind(b"\n") + 1]  # the last line may be on its way
         self._offset += len(whole)
         return whole
@@ -102,7 +102,7 @@ class RuleNews:
         """Empty when they are as they were."""
         folder = self._record.folder
         if folder is None:
-            return b"" if self._told else self._stored("statuses.json")
+            return self._stored("statuses.json")
         try:
             status = folder.rules.statuses.stat()
             look = (status.st_ino, status.st_mtime_ns)

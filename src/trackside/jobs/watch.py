@@ -11,7 +11,11 @@ from trackside.journal import History, Journal
 from trackside.rule_status import Evaluation
 
 POLL_SECONDS = 0.05
+FAR_SECONDS = 1.0
+"""Between looks at a job of another home: each asks a database and a store."""
 RECONCILE_SECONDS = 1.0
+
+Look = Callable[[], History]
 
 
 class Watch:
@@ -39,22 +43,23 @@ class Watch:
         return self._history
 
 
-def changes(watch: Watch, timeout_seconds: float | None = None) -> Iterator[History]:
+def changes(look: Look, pause: float, timeout_seconds: float | None = None) -> Iterator[History]:
     """The history now and after each change; ends with the job, or when the time is up."""
-    deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
+    deadline = time.monotonic() + (float("inf") if timeout_seconds is None else timeout_seconds)
     told: History | None = None
     while True:
-        history = watch.history()
+        history = look()
         if history != told:
             told = history
             yield history
-        if history.state.is_final or (deadline is not None and time.monotonic() >= deadline):
+        left = deadline - time.monotonic()
+        if history.state.is_final or left <= 0:
             return
-        time.sleep(POLL_SECONDS)
+        time.sleep(min(pause, left))
 
 
 def follow(
-    watch: Watch, reader: LogReader, rules: RuleNews | None = None
+    look: Look, pause: float, reader: LogReader, rules: RuleNews | None = None
 ) -> Iterator[History | LogLine | Findings | Evaluation]:
     """Each change and each line as it comes; the end of the job comes after its last line.
 
@@ -62,7 +67,7 @@ def follow(
     """
     told: History | None = None
     while True:
-        history = watch.history()
+        history = look()
         is_final = history.state.is_final
         if history != told and not is_final:
             told = history
@@ -75,7 +80,7 @@ def follow(
             if rules is not None:
                 yield from _last_news(rules)
             return
-        time.sleep(POLL_SECONDS)
+        time.sleep(pause)
 
 
 def _last_news(rules: RuleNews) -> Iterator[Findings | Evaluation]:
