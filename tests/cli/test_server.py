@@ -53,6 +53,22 @@ def test_a_client_set_up_by_env_finds_the_server(server, command: Command, monke
     assert not Path(environment["SAGEMAKER_USER_CONFIG_OVERRIDE"]).exists()
 
 
+def test_env_s_default_bucket_is_where_the_server_s_jobs_put_what_they_make(
+    request: pytest.FixtureRequest, command: Command, monkeypatch
+):
+    def config() -> str:
+        return Path(exported(command)["SAGEMAKER_USER_CONFIG_OVERRIDE"]).read_text()
+
+    assert "DefaultS3Bucket: 'trackside'\n" in config()  # no server answers yet
+    monkeypatch.setenv("TRACKSIDE_OUTPUT", "s3://team/runs of 'us'/")
+    address(request.getfixturevalue("server"))
+    monkeypatch.delenv("TRACKSIDE_OUTPUT")
+    assert "DefaultS3Bucket: 'team'\n" in config()
+    assert "DefaultS3ObjectKeyPrefix: 'runs of ''us'''\n" in config()
+    chosen = command("env", "--bucket", "mine").stdout
+    assert "sagemaker-config.mine.yaml" in chosen
+
+
 def test_env_leads_to_the_server_that_our_own_clients_use(command: Command, monkeypatch):
     monkeypatch.setenv("TRACKSIDE_URL", "https://train.example.com")
     refused = command("env")

@@ -10,7 +10,7 @@ from trackside.api.call import ServiceError
 from trackside.api.images import interpreter_for
 from trackside.api.json_service import Answer, Ask
 from trackside.api.keys import AccessKey
-from trackside.api.sagemaker_answers import described, summary
+from trackside.api.sagemaker_answers import OWN, described, summary
 from trackside.api.validation import invalid, parsed, refused, wire_violations
 from trackside.errors import InvalidSpec, JobExists, Violation
 from trackside.jobs.describe import arn
@@ -110,6 +110,8 @@ class TrainingJobs:
                 summary(row, ask.region, with_own=listing.with_own) for row in shown
             ]
         }
+        if listing.with_own:
+            answer[OWN] = {"output": self._jobs.settings.output}
         if len(rows) > len(shown):
             answer["NextToken"] = tokens.token(ask.given, page.order.key(shown[-1]))
         return answer

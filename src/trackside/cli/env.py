@@ -11,7 +11,7 @@ from trackside.cli.access import access_keys, own_key
 from trackside.cli.server import DEFAULT_LISTEN
 from trackside.clients.environment import Access, changes, restored, sdk_config
 from trackside.clients.shells import SHELLS
-from trackside.errors import KeyRefused
+from trackside.errors import KeyRefused, ServerUnreachable
 from trackside.jobs.describe import ROLE_ARN
 from trackside.profiles import Key, Server, chosen_server, no_key
 from trackside.settings import Settings, environment
@@ -29,7 +29,9 @@ _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
     metavar="REGION",
     help="Any that AWS has; SageMaker's SDK looks up images by it.",
 )
-@click.option("--bucket", default=DEFAULT_BUCKET, show_default=True, help="The SDKs' default.")
+@click.option(
+    "--bucket", metavar="NAME", help="The SDKs' default; else that of the server's own output."
+)
 @click.option(
     "--shell",
     type=click.Choice(tuple(SHELLS)),
@@ -38,7 +40,7 @@ _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
     help="Whose language: posix is bash, zsh and all like them.",
 )
 @click.option("--reset", is_flag=True, help="Undo it: as the shell was before.")
-def env(region: str, bucket: str, shell: str, reset: bool) -> None:
+def env(region: str, bucket: str | None, shell: str, reset: bool) -> None:
     """Print what sets up boto3, the AWS CLI and SageMaker's SDKs in a shell.
 
     Programs started there need no edit: also what they would ask hosts of Amazon's goes to the
@@ -62,9 +64,11 @@ def env(region: str, bucket: str, shell: str, reset: bool) -> None:
         print(SHELLS[shell](changes(access, environ)), end="")
 
 
-def make_access(settings: Settings, environ: Mapping[str, str], region: str, bucket: str) -> Access:
+def make_access(
+    settings: Settings, environ: Mapping[str, str], region: str, bucket: str | None = None
+) -> Access:
     """To the server that our own clients would speak to, else to the one started here last."""
-    if not _BUCKET.fullmatch(bucket):
+    if bucket is not None and not _BUCKET.fullmatch(bucket):
         raise click.BadParameter(
             f"{bucket!r} is no name of a bucket: 3 to 63 of a-z, 0-9, '.' and '-'.",
             param_hint="'--bucket'",
@@ -72,9 +76,10 @@ def make_access(settings: Settings, environ: Mapping[str, str], region: str, buc
     server = chosen_server(environ, settings.home) or _own_server(settings)
     if server.key is None:
         raise KeyRefused(no_key(server.url))
+    bucket, prefix = (bucket, "") if bucket else _place_at(server, settings)
     config = settings.layout.server.sdk_config(bucket)
     config.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    durable.write_bytes(config, sdk_config(bucket, ROLE_ARN).encode())
+    durable.write_bytes(config, sdk_config(bucket, prefix, ROLE_ARN).encode())
     return Access(
         url=server.url,
         key_id=server.key.id,
@@ -89,6 +94,21 @@ def forget_access(settings: Settings, environ: dict[str, str]) -> None:
     config = Path(environ.get("SAGEMAKER_USER_CONFIG_OVERRIDE", ""))
     if config.parent == settings.layout.server.root:
         config.unlink(missing_ok=True)
+
+
+def _place_at(server: Server, settings: Settings) -> tuple[str, str]:
+    """Bucket and prefix of what jobs at the server make; a server may be started later."""
+    from trackside.remote.remote_jobs import RemoteJobs
+
+    try:
+        output = RemoteJobs(server, settings).default_output()
+    except ServerUnreachable:
+        output = ""
+    scheme, _, place = output.partition("://")
+    bucket, _, prefix = place.partition("/")
+    if scheme != "s3" or not _BUCKET.fullmatch(bucket):
+        return DEFAULT_BUCKET, ""
+    return bucket, prefix.strip("/")
 
 
 def _own_server(settings: Settings) -> Server:

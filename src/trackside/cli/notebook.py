@@ -7,7 +7,7 @@ import sys
 from types import ModuleType
 
 from trackside import smdebug_alias
-from trackside.cli.env import DEFAULT_BUCKET, DEFAULT_REGION, forget_access, make_access
+from trackside.cli.env import DEFAULT_REGION, forget_access, make_access
 from trackside.clients import redirect
 from trackside.clients.environment import Changes, changes, restored
 from trackside.settings import Settings, environment
@@ -16,7 +16,7 @@ from trackside.settings import Settings, environment
 def set_up() -> None:
     environ = environment()
     region = environ.get("AWS_REGION") or environ.get("AWS_DEFAULT_REGION") or DEFAULT_REGION
-    access = make_access(Settings.load(), environ, region, DEFAULT_BUCKET)
+    access = make_access(Settings.load(), environ, region)
     _apply(changes(access, environ))
     for handlers in _botocore_handlers():
         redirect.register(handlers)

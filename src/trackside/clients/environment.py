@@ -76,8 +76,13 @@ def restored(environ: Mapping[str, str]) -> Changes:
     return {**before, BEFORE: None}
 
 
-def sdk_config(bucket: str, role: str) -> str:
-    """A file in the form that versions 2 and 3 of SageMaker's SDK read."""
+def sdk_config(bucket: str, prefix: str, role: str) -> str:
+    """A file in the form that versions 2 and 3 of SageMaker's SDK read.
+
+    What they put into their default bucket has the prefix before it, where there is one.
+    """
+    escaped = prefix.replace("'", "''")
+    below = f"\n        DefaultS3ObjectKeyPrefix: '{escaped}'" if prefix else ""
     return f"""\
 SchemaVersion: '1.0'
 SageMaker:
@@ -85,7 +90,7 @@ SageMaker:
     Modules:
       TelemetryOptOut: true
       Session:
-        DefaultS3Bucket: '{bucket}'
+        DefaultS3Bucket: '{bucket}'{below}
   TrainingJob:
     RoleArn: '{role}'
 """

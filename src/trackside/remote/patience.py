@@ -17,6 +17,8 @@ class Patience:
     """With one that says it cannot answer now."""
 
 
+FOR_NOBODY = Patience(0.0, 0.0)
+"""Who can do without the answer."""
 FOR_A_PERSON = Patience(5.0, 60.0)
 """Who sits and waits for the answer."""
 FOR_A_JOB = Patience(900.0, 900.0)

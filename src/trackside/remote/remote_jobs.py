@@ -35,7 +35,7 @@ from trackside.remote.answers import described, history_of, record_of, summary_o
 from trackside.remote.api_client import ApiClient
 from trackside.remote.bringing import Luggage
 from trackside.remote.job_log import JobLog
-from trackside.remote.patience import FOR_A_JOB, FOR_A_PERSON, Patience
+from trackside.remote.patience import FOR_A_JOB, FOR_A_PERSON, FOR_NOBODY, Patience
 from trackside.remote.rule_news import PublishedNews
 from trackside.rule_status import Evaluation
 from trackside.settings import Settings
@@ -219,6 +219,13 @@ class RemoteJobs:
                 break
             asked["NextToken"] = answer["NextToken"]
         return found[:limit]
+
+    def default_output(self) -> str:
+        """Where a job of the server puts what it makes, if nothing else is said; empty when an
+        older server does not tell. `ServerUnreachable` at once."""
+        asked = {"MaxResults": 1, "Trackside": True}
+        answer = self._call("ListTrainingJobs", asked, patience=FOR_NOBODY)
+        return str(answer.get("Trackside", {}).get("output", ""))
 
     def _create(self, spec: JobSpec) -> None:
         try:
