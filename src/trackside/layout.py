@@ -106,6 +106,11 @@ class ServerFolder:
         """The key of clients on this machine, for its owner alone to read."""
         return self.root / "own_key.json"
 
+    @property
+    def logs(self) -> Path:
+        """What programs wrote to log groups of their own."""
+        return self.root / "logs"
+
     def sdk_config(self, bucket: str) -> Path:
         """What SageMaker's SDKs are to read, with this default bucket: see `trackside env`."""
         return self.root / f"sagemaker-config.{bucket}.yaml"
@@ -263,6 +268,11 @@ class HostFolder:
     def curves(self) -> Path:
         """Event files of the supervisor's own, by run: they go where the job's curves are."""
         return self.root / "curves"
+
+    @property
+    def told_metrics(self) -> Path:
+        """Lines of JSON by which the script, or who stands for it, tells of metrics."""
+        return self.ml / "output" / "metrics" / "sagemaker"
 
     @property
     def metrics(self) -> Path:

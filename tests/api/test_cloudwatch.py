@@ -1,5 +1,6 @@
 """Metrics of jobs, asked by the real boto3, in both forms that CloudWatch's clients speak."""
 
+import json
 import time
 import urllib.error
 import urllib.request
@@ -197,6 +198,46 @@ def test_metrics_are_listed_with_their_dimensions(client, drawn: Jobs):
     assert client.list_metrics(Namespace="AWS/EC2")["Metrics"] == []
 
 
+def put_lines(jobs: Jobs) -> list[Any]:
+    """What a supervisor is told."""
+    folder = jobs.settings.layout.job("job-1").host("algo-1", 1).told_metrics
+    return [json.loads(line) for line in (folder / "cloudwatch.json").read_text().splitlines()]
+
+
+OF_JOB = {"Name": "TrainingJobName", "Value": "job-1"}
+
+
+def test_values_that_are_put_are_told_to_the_job_s_supervisor(client, drawn: Jobs):
+    dimensions = [{"Name": "Set", "Value": "test"}, {"Name": "Fold", "Value": "2"}, OF_JOB]
+    datum = {"MetricName": "loss", "Dimensions": dimensions, "Value": 0.5, "Unit": "None"}
+    client.put_metric_data(Namespace="My/Model", MetricData=[{**datum, "Timestamp": moment(1)}])
+    name = "My/Model/loss (Fold=2, Set=test)"
+    expected = {"MetricName": name, "Value": 0.5, "Timestamp": (MINUTE + 1) * 1000}
+    assert put_lines(drawn) == [expected]
+
+
+def test_a_large_put_comes_compressed(client, drawn: Jobs):
+    data = [{"MetricName": f"m{n}", "Dimensions": [OF_JOB], "Value": n} for n in range(1000)]
+    client.put_metric_data(Namespace=NAMESPACE, MetricData=data)
+    assert [line["MetricName"] for line in put_lines(drawn)] == [f"m{n}" for n in range(1000)]
+
+
+def test_values_of_no_running_job_are_refused(client, drawn: Jobs):
+    def put(**datum: Any) -> tuple[str, str]:
+        given = {"MetricName": "loss", "Value": 1.0, **datum}
+        return refused(client.put_metric_data, Namespace="Mine", MetricData=[given])
+
+    code, text = put()
+    assert code == "InvalidParameterValue"
+    assert "with the dimension TrainingJobName" in text
+    assert "no training job 'nobody'" in put(Dimensions=[{**OF_JOB, "Value": "nobody"}])[1]
+    assert "must be a number" in put(Value=float("nan"), Dimensions=[OF_JOB])[1]
+    assert "metricData.1.member.values" in put(Values=[1.0, 2.0], Dimensions=[OF_JOB])[1]
+    (drawn.settings.layout.job("job-1").root / "release").touch()
+    until(lambda: drawn.record("job-1").history.state.is_final)
+    assert "has ended" in put(Dimensions=[OF_JOB])[1]
+
+
 def test_an_operation_we_lack_is_a_client_error_that_names_what_there_is(client):
     code, text = refused(client.delete_alarms, AlarmNames=["a"])
     assert code == "UnknownOperationException"
@@ -242,6 +283,20 @@ def test_forms_are_answered_in_xml(service: Server, drawn: Jobs):
     assert (status, "<Code>MalformedInput</Code>" in text) == (400, True)
     status, text = form(service, Action="DeleteAlarms")
     assert (status, "ListMetrics" in text) == (404, True)
+
+
+def test_a_value_may_be_put_by_a_form(service: Server, drawn: Jobs):
+    datum = {
+        "MetricName": "loss",
+        "Value": "2.5",
+        "Timestamp": "2026-11-16T09:00:00Z",
+        "Dimensions.member.1.Name": "TrainingJobName",
+        "Dimensions.member.1.Value": "job-1",
+    }
+    members = {f"MetricData.member.1.{name}": value for name, value in datum.items()}
+    status, text = form(service, Action="PutMetricData", Namespace="Mine", **members)
+    assert status == 200, text
+    assert [line["MetricName"] for line in put_lines(drawn)] == ["Mine/loss"]
 
 
 def test_a_form_that_is_none_is_told_so(service: Server):

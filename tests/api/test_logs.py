@@ -247,6 +247,28 @@ def test_events_of_all_jobs_are_merged_by_time_on_pages_of_any_size(client, trai
     assert tailed(client, startTime=int(time.time() * 1000) + 60_000) == []
 
 
+def test_the_newest_come_first_when_that_is_asked_for(client, training):
+    for number in range(3):
+        training.create_training_job(**request(f"job-{number}", hyper={"lines": "5"}))
+        ended(training, f"job-{number}")
+    ids = [event["eventId"] for event in tailed(client)]
+    for size in (1, 4, 100):
+        given = {"startFromHead": False, "PaginationConfig": {"PageSize": size}}
+        assert [event["eventId"] for event in tailed(client, **given)] == ids[::-1]
+    first = client.filter_log_events(logGroupName=GROUP, startFromHead=False, limit=4)
+    on = client.filter_log_events(logGroupName=GROUP, nextToken=first["nextToken"], limit=4)
+    assert [event["eventId"] for event in on["events"]] == ids[-5:-9:-1]
+
+
+def test_a_filter_s_end_is_inside(client, jobs: Jobs, held):
+    write(jobs, [(f"line {n}\n", held + n) for n in range(5)])
+    times = [event["timestamp"] for event in tailed(client)]
+    found = tailed(client, startTime=times[1], endTime=times[3])
+    assert [event["message"] for event in found] == ["line 1", "line 2", "line 3"]
+    last = tailed(client, startTime=times[1], endTime=times[3], startFromHead=False)
+    assert last == found[::-1]
+
+
 @pytest.mark.parametrize(
     ("pattern", "expected"),
     [
@@ -266,8 +288,9 @@ def test_patterns_choose_by_words(client, jobs: Jobs, held, pattern, expected):
 
 def test_patterns_and_tokens_that_are_not_understood_are_refused(client, held):
     asked = {"logGroupName": GROUP}
-    wrong = refused(client.filter_log_events, **asked, filterPattern="{ $.a = 1 }")
-    assert wrong[0] == "InvalidParameterException"
+    for pattern in ("%lo+ss%", "[a, b]", '"open', "{ $.a = }"):
+        wrong = refused(client.filter_log_events, **asked, filterPattern=pattern)
+        assert wrong[0] == "InvalidParameterException"
     wrong = refused(client.filter_log_events, **asked, nextToken="garbage")
     assert wrong[0] == "InvalidParameterException"
     name = stream_of(client)
@@ -301,6 +324,6 @@ def test_a_rule_says_in_its_own_stream_what_it_found(client, jobs: Jobs, trainin
     assert [each["message"] for each in events["events"]] == ["LossNotDecreasing: step 7: It rose."]
 
 
-def test_writing_is_not_offered(client):
+def test_an_operation_we_lack_names_what_there_is(client):
     with pytest.raises(ClientError, match="GetLogEvents"):
-        client.create_log_group(logGroupName="mine")
+        client.describe_metric_filters(logGroupName="mine")

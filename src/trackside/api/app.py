@@ -22,7 +22,15 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from trackside.api import access_log
-from trackside.api.call import Call, Closing, Exchange, Reply, Service, ServiceError
+from trackside.api.call import (
+    BODY_MOST_BYTES,
+    Call,
+    Closing,
+    Exchange,
+    Reply,
+    Service,
+    ServiceError,
+)
 from trackside.api.keys import KeyRing
 from trackside.api.protocols import JsonProtocol
 from trackside.api.sessions import Session, Sessions
@@ -30,9 +38,6 @@ from trackside.api.sigv4 import NotSigned, scope_of, verify
 from trackside.sigv4 import Request
 
 logger = logging.getLogger(__name__)
-
-BODY_MOST_BYTES = 10 << 20
-"""Of a call in JSON or a form; S3 bodies are streamed."""
 
 _TARGETS = {
     "SageMaker": "sagemaker",

@@ -8,6 +8,9 @@ from typing import Protocol, runtime_checkable
 from trackside.api.keys import AccessKey
 from trackside.sigv4 import Request, Signature
 
+BODY_MOST_BYTES = 10 << 20
+"""Of a call in JSON or a form; S3 bodies are streamed."""
+
 
 class ServiceError(Exception):
     """An answer that clients raise: a stable code of the service, and a text for people."""

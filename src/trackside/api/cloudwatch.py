@@ -1,6 +1,6 @@
-"""CloudWatch over the metrics of jobs: what SageMaker publishes there while it trains. Read only.
+"""CloudWatch over the metrics of jobs: what SageMaker publishes there while it trains.
 
-`metric_values` finds the values, `metric_statistics` reckons.
+`metric_values` finds the values, `metric_statistics` reckons, `put_metrics` takes those of scripts.
 """
 
 from collections.abc import Iterator, Mapping
@@ -22,6 +22,7 @@ from trackside.api.metric_statistics import (
     is_statistic,
 )
 from trackside.api.metric_values import JOB, NAMESPACE, Metric, MetricValues
+from trackside.api.put_metrics import Dimension, PutMetrics
 from trackside.api.validation import parsed
 from trackside.errors import TracksideError
 from trackside.jobs.index import Page
@@ -36,12 +37,6 @@ MOST_QUERIES = 500
 MOST_VALUES = 100_800
 _JOBS_AT_ONCE = 100
 _UNIT = "None"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Dimension:
-    name: str = member("Name", least=1, most=255)
-    value: str = member("Value", least=1, most=1024)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,6 +135,7 @@ def operations(jobs: Jobs) -> dict[str, Operation]:
         "GetMetricStatistics": Operation(Rights.READ, asked.statistics),
         "GetMetricData": Operation(Rights.READ, asked.data),
         "ListMetrics": Operation(Rights.READ, asked.list),
+        "PutMetricData": Operation(Rights.SUBMIT, PutMetrics(jobs).put),
     }
 
 
@@ -204,17 +200,17 @@ class TrainingMetrics:
 
     def list(self, ask: Ask) -> Answer:
         asked = _parsed(ListAsked, ask)
-        if asked.namespace not in (None, NAMESPACE):
-            return {"Metrics": []}
+        namespace = asked.namespace or NAMESPACE
         if asked.job is not None:
-            found = self._values.metrics(asked.job)
+            found = self._values.metrics(asked.job, namespace)
             return {"Metrics": [_metric(each) for each in found if asked.fits(each)]}
         after, skip = _place(asked.token, ask) if asked.token else (None, 0)
         page = Page(limit=_JOBS_AT_ONCE, after=None if after is None else tuple(after))
         told: list[dict[str, Any]] = []
         rows = self._jobs.page(page)
         for row in rows:
-            fitting = [each for each in self._values.metrics(row.name) if asked.fits(each)]
+            found = self._values.metrics(row.name, namespace)
+            fitting = [each for each in found if asked.fits(each)]
             for number, metric in islice(enumerate(fitting), skip, None):
                 if len(told) == MOST_LISTED:
                     return _page(ask, told, [after, number])
@@ -241,9 +237,8 @@ class TrainingMetrics:
         statistics: tuple[str, ...],
     ) -> Iterator[Datapoint]:
         """What is not there has no datapoints; that is no error."""
-        if namespace != NAMESPACE:
-            return iter(())
-        points = self._values.points(metric, {each.name: each.value for each in dimensions})
+        named = {each.name: each.value for each in dimensions}
+        points = self._values.points(namespace, metric, named)
         return datapoints(points, periods, statistics)
 
 
@@ -276,7 +271,7 @@ def _result(query: Query, shown: list[Datapoint], *, is_cut: bool) -> dict[str, 
 
 def _metric(metric: Metric) -> dict[str, Any]:
     dimension = {"Name": metric.dimension, "Value": metric.value}
-    return {"Namespace": NAMESPACE, "MetricName": metric.name, "Dimensions": [dimension]}
+    return {"Namespace": metric.namespace, "MetricName": metric.name, "Dimensions": [dimension]}
 
 
 def _page(ask: Ask, told: list[dict[str, Any]], place: list[Any]) -> Mapping[str, Any]:

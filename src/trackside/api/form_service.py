@@ -19,8 +19,12 @@ _CONVERTED: dict[str, Callable[[str], Any]] = {
     "IncludeLinkedAccounts": lambda text: text == "true",
     "StartTime": lambda text: _seconds(text),
     "EndTime": lambda text: _seconds(text),
+    "Timestamp": lambda text: _seconds(text),
+    "StorageResolution": int,
 }
 """Members that are no texts, by their name."""
+_VALUE = re.compile(r"MetricData\.member\.\d+\.Value")
+"""Unlike the values of dimensions, which are texts."""
 _MOMENTS = ("Timestamp", "Timestamps")
 _NUMBER = re.compile(r"\d{1,4}")
 
@@ -85,6 +89,8 @@ def nested(form: Mapping[str, str]) -> dict[str, Any]:
 
 def _converted(path: str, name: str, value: str) -> Any:
     try:
+        if _VALUE.fullmatch(path):
+            return float(value)
         return _CONVERTED[name](value) if name in _CONVERTED else value
     except ValueError:
         raise _malformed(path) from None

@@ -19,8 +19,8 @@ ACCOUNT = "000000000000"
 ROLE = "trackside"
 _ROLE_ID = "AROATRACKSIDE0000000"
 _SESSION_SECONDS = 3600
-_STS = ("AssumeRole", "GetCallerIdentity")
-_IAM = ("GetRole", "SimulatePrincipalPolicy")
+STS_OPERATIONS = ("AssumeRole", "GetCallerIdentity")
+IAM_OPERATIONS = ("GetRole", "SimulatePrincipalPolicy")
 _CREATED = "2026-01-01T00:00:00Z"
 _TRUST = {
     "Version": "2012-10-17",
@@ -41,8 +41,8 @@ class Sts(QueryProtocol):
 
     async def answer(self, call: Call) -> Reply:
         operation, given = self.read(call)
-        if operation not in _STS:
-            raise unknown_operation("sts", operation, [*_STS])
+        if operation not in STS_OPERATIONS:
+            raise unknown_operation("sts", operation, [*STS_OPERATIONS])
         call.exchange.operation = operation
         if operation == "AssumeRole":
             return self.reply(operation, self._assumed(call.caller, given), call.id)
@@ -84,7 +84,7 @@ class Iam(QueryProtocol):
 
     async def answer(self, call: Call) -> Reply:
         operation, given = self.read(call)
-        if operation in _IAM:
+        if operation in IAM_OPERATIONS:
             call.exchange.operation = operation
         if operation == "GetRole":
             return self.reply(operation, {"Role": _role(given.get("RoleName", ""))}, call.id)
@@ -96,7 +96,7 @@ class Iam(QueryProtocol):
             ]
             answer = {"IsTruncated": False, "EvaluationResults": results}
             return self.reply(operation, answer, call.id)
-        raise unknown_operation("iam", operation, [*_IAM])
+        raise unknown_operation("iam", operation, [*IAM_OPERATIONS])
 
 
 def unknown_operation(service: str, operation: str, offered: list[str]) -> ServiceError:

@@ -66,6 +66,11 @@ class JobCredentials:
         return placed.nonce
 
 
+def job_of(key: AccessKey) -> str | None:
+    """The job that has this key; None for a key of somebody's."""
+    return key.id.removeprefix(_PREFIX) if key.id.startswith(_PREFIX) else None
+
+
 def are_wanted(environ: Mapping[str, str], url: str) -> bool:
     """Whether `s3://` is the server's own, and the server was given no keys for its jobs."""
     if s3_access(environ) is not None:

@@ -43,7 +43,7 @@ class JsonService(JsonProtocol):
         told: Callable[[TracksideError], ServiceError],
     ) -> None:
         self._name = name
-        self._operations = operations
+        self.operations = operations
         self._told = told
         """Our errors in the words of the service."""
 
@@ -67,9 +67,9 @@ class JsonService(JsonProtocol):
             raise ServiceError(told.code, told.message, told.status, headers) from error
 
     def _permitted(self, name: str, caller: AccessKey) -> Operation:
-        operation = self._operations.get(name)
+        operation = self.operations.get(name)
         if operation is None:
-            raise unknown_operation(self._name, name, list(self._operations))
+            raise unknown_operation(self._name, name, list(self.operations))
         if not caller.rights.allow(operation.needs):
             raise self._denied(name, caller, operation.needs)
         return operation

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from trackside.api.log_streams import Event, Place, Stream
+from trackside.api.log_streams import Event, EventStream, Place
 
 PAGE_BYTES = 1 << 20
 MOST_EVENTS = 10_000
@@ -38,7 +38,7 @@ class EventPage:
     backward: str
 
 
-def forward(stream: Stream, start: Place, window: Window, limit: int) -> EventPage:
+def forward(stream: EventStream, start: Place, window: Window, limit: int) -> EventPage:
     """At the end: no events, and the place one came from."""
     found: list[Event] = []
     size = 0
@@ -52,18 +52,18 @@ def forward(stream: Stream, start: Place, window: Window, limit: int) -> EventPa
     return _page(found, start)
 
 
-def backward(stream: Stream, end: Place | None, window: Window, limit: int) -> EventPage:
+def backward(stream: EventStream, end: Place | None, window: Window, limit: int) -> EventPage:
     """The last events before a place, or before the end of the stream."""
-    found: deque[Event] = deque(maxlen=limit)
+    found: deque[Event] = deque()
     size = 0
     for event in stream.events():
         if window.is_after(event) or (end is not None and event.place[:2] >= end[:2]):
             break
         if window.is_before(event):
             continue
-        size += _size(event) - (_size(found[0]) if len(found) == limit else 0)
         found.append(event)
-        while size > PAGE_BYTES and len(found) > 1:
+        size += _size(event)
+        while len(found) > limit or (size > PAGE_BYTES and len(found) > 1):
             size -= _size(found.popleft())
     return _page(list(found), end or Place(floor_ms=stream.created_ms))
 
@@ -94,7 +94,7 @@ class Merged(NamedTuple):
         return f"{self.time_ms:014d}{number:010d}{self.attempt:06d}{self.offset:026d}"
 
 
-def merged(streams: Iterable[Stream], window: Window) -> Iterator[Merged]:
+def merged(streams: Iterable[EventStream], window: Window) -> Iterator[Merged]:
     """By time. A stream is opened when its time has come: streams come by creation."""
     heap: list[tuple[Merged, Iterator[Merged]]] = []
     waiting = iter(streams)
@@ -109,13 +109,45 @@ def merged(streams: Iterable[Stream], window: Window) -> Iterator[Merged]:
             _push(heap, rest)
 
 
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    events: list[Merged]
+    is_cut: bool
+    """More follow, in the same direction."""
+
+
+def oldest(events: Iterable[Merged], limit: int) -> Chosen:
+    """The first of them, as many as a page holds."""
+    found: list[Merged] = []
+    size = 0
+    for event in events:
+        size += _size(event)
+        if len(found) == limit or (found and size > PAGE_BYTES):
+            return Chosen(found, is_cut=True)
+        found.append(event)
+    return Chosen(found, is_cut=False)
+
+
+def newest(events: Iterable[Merged], limit: int) -> Chosen:
+    """The last of them, as many as a page holds; the newest comes first."""
+    found: deque[Merged] = deque()
+    size, is_cut = 0, False
+    for event in events:
+        found.append(event)
+        size += _size(event)
+        while len(found) > limit or (size > PAGE_BYTES and len(found) > 1):
+            size -= _size(found.popleft())
+            is_cut = True
+    return Chosen([*reversed(found)], is_cut)
+
+
 def _push(heap: list[tuple[Merged, Iterator[Merged]]], events: Iterator[Merged]) -> None:
     event = next(events, None)
     if event is not None:
         heapq.heappush(heap, (event, events))
 
 
-def _windowed(stream: Stream, window: Window) -> Iterator[Merged]:
+def _windowed(stream: EventStream, window: Window) -> Iterator[Merged]:
     name = stream.name
     for event in stream.events():
         if window.is_after(event):
@@ -133,5 +165,5 @@ def _token(direction: str, place: Place) -> str:
     return f"{direction}/{place.attempt:08d}{place.offset:024d}{place.floor_ms:024d}"
 
 
-def _size(event: Event) -> int:
+def _size(event: Event | Merged) -> int:
     return len(event.message.encode()) + _EVENT_BYTES

@@ -1,48 +1,51 @@
-"""CloudWatch's filter patterns, as far as they are about words of a line. Pure."""
+"""CloudWatch's filter patterns: by words of a line, and by fields of a line of JSON. Pure.
+
+Regular expressions and columns are refused: a pattern must not be able to hold up the server.
+"""
 
 import re
-from dataclasses import dataclass
+from collections.abc import Callable
 
 from trackside.api.call import ServiceError
+from trackside.api.log_json_pattern import Malformed, json_pattern
+
+Fits = Callable[[str], bool]
+"""Whether a message does."""
 
 _TERM = re.compile(r'([-?]?)(?:"((?:[^"\\]|\\.)*)"|([^\s"]+))\s*')
 
 
-@dataclass(frozen=True, slots=True)
-class Pattern:
-    """Empty matches everything."""
-
-    all_of: tuple[str, ...] = ()
-    any_of: tuple[str, ...] = ()
-    none_of: tuple[str, ...] = ()
-
-    @classmethod
-    def parse(cls, text: str) -> "Pattern":
-        text = text.strip()
-        if text.startswith(("{", "[", "%")):
-            raise ServiceError(
-                "InvalidParameterException",
-                f"Invalid filter pattern {text!r}: only words are matched here, not JSON fields, "
-                'columns or regular expressions. Write word, "a phrase", ?either ?or, -without.',
+def pattern(text: str) -> Fits:
+    """`InvalidParameterException` for what is none. Empty fits everything."""
+    text = text.strip()
+    try:
+        if text.startswith(("[", "%")):
+            raise Malformed(
+                "columns and regular expressions are not offered here; "
+                'write word, "a phrase", ?either ?or, -without, or { $.field = value }'
             )
-        terms: dict[str, list[str]] = {"": [], "?": [], "-": []}
-        position = 0
-        while position < len(text):
-            match = _TERM.match(text, position)
-            if match is None:
-                raise ServiceError(
-                    "InvalidParameterException",
-                    f"Invalid filter pattern {text!r}: a quote is open.",
-                )
-            sign, quoted, bare = match.groups()
-            phrase = bare if quoted is None else re.sub(r"\\(.)", r"\1", quoted)
-            terms[sign].append(phrase)
-            position = match.end()
-        return cls(tuple(terms[""]), tuple(terms["?"]), tuple(terms["-"]))
+        return json_pattern(text) if text.startswith("{") else _words(text)
+    except Malformed as error:
+        text = f"Invalid filter pattern {text!r}: {error}."
+        raise ServiceError("InvalidParameterException", text) from None
 
-    def fits(self, message: str) -> bool:
+
+def _words(text: str) -> Fits:
+    terms: dict[str, list[str]] = {"": [], "?": [], "-": []}
+    position = 0
+    while position < len(text):
+        match = _TERM.match(text, position)
+        if match is None:
+            raise Malformed("a quote is open")
+        sign, quoted, bare = match.groups()
+        terms[sign].append(bare if quoted is None else re.sub(r"\\(.)", r"\1", quoted))
+        position = match.end()
+
+    def fits(message: str) -> bool:
         return (
-            all(term in message for term in self.all_of)
-            and (not self.any_of or any(term in message for term in self.any_of))
-            and not any(term in message for term in self.none_of)
+            all(term in message for term in terms[""])
+            and (not terms["?"] or any(term in message for term in terms["?"]))
+            and not any(term in message for term in terms["-"])
         )
+
+    return fits

@@ -4,9 +4,10 @@ An event never changes once it was given, nor does one come later that belongs b
 """
 
 import re
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from trackside.errors import JobNotFound
 from trackside.finding import RuleKey
@@ -40,6 +41,22 @@ class Event(NamedTuple):
     end: Place
 
 
+class EventStream(Protocol):
+    """What is read, whoever writes it."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def created_ms(self) -> int: ...
+
+    @property
+    def span_ms(self) -> tuple[int, int] | None:
+        """From the first event to the last, about; None while there is none."""
+
+    def events(self, start: Place | None = None) -> Iterator[Event]: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Stream:
     """All attempts of one host in one stream: clients expect as many streams as hosts."""
@@ -60,13 +77,20 @@ class Stream:
     def created_ms(self) -> int:
         return int(self.record.history.created * 1000)
 
+    @property
+    def span_ms(self) -> tuple[int, int] | None:
+        history = self.record.history
+        if history.training_started is None:
+            return None
+        return int(history.training_started * 1000), int((history.ended or time.time()) * 1000)
+
     def events(self, start: Place | None = None) -> Iterator[Event]:
         start = start or Place(floor_ms=self.created_ms)
         lines = self._lines(start) if self.rule is None else self._findings(start)
         floor = start.floor_ms
-        for attempt, offset, end, time, text in lines:
+        for attempt, offset, end, moment, text in lines:
             place = Place(attempt, offset, floor)
-            floor = max(floor, int(time * 1000))
+            floor = max(floor, int(moment * 1000))
             # A message has a character at least.
             yield Event(floor, text or " ", place, Place(attempt, end, floor))
 

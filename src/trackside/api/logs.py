@@ -1,31 +1,31 @@
-"""CloudWatch Logs over the logs of jobs: groups, streams, events. Read only: jobs write them."""
+"""CloudWatch Logs: groups, streams and events of jobs, and of programs that write their own.
 
-import time
+Here is what reads; `log_writes` has the rest.
+"""
+
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any
 
-from trackside.api import log_bytes, log_events, log_streams, tokens
+from trackside.api import log_answers, log_bytes, log_events, log_streams, tokens
 from trackside.api.call import ServiceError
-from trackside.api.identity import ACCOUNT
 from trackside.api.json_service import Answer, Ask, JsonService, Operation
 from trackside.api.keys import Rights
-from trackside.api.log_events import MOST_EVENTS, PAGE_BYTES, Merged, Window
-from trackside.api.log_pattern import Pattern
-from trackside.api.log_streams import GROUPS, Stream
-from trackside.api.validation import parsed
+from trackside.api.log_answers import CLASS, asked_for, no_group, no_stream, place_in, wrong
+from trackside.api.log_events import MOST_EVENTS, Window
+from trackside.api.log_pattern import pattern
+from trackside.api.log_streams import GROUPS, EventStream, Stream, stream_called
+from trackside.api.log_writes import LogWrites
+from trackside.api.own_logs import OwnLogs
 from trackside.errors import JobNotFound, TracksideError
 from trackside.jobs.index import Order, Page
 from trackside.jobs.jobs import Jobs
 from trackside.jobs.logs import LogPosition
 from trackside.members import member
 
-T = TypeVar("T")
-
 _CREATED_MS = 1_767_225_600_000
-"""The groups are always there."""
-_CLASS = "STANDARD"
+"""SageMaker's groups are always there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,24 +34,23 @@ class GroupsAsked:
     pattern: str = member("logGroupNamePattern", default="")
     limit: int = member("limit", int, default=50, least=1, most=50)
     token: str | None = member("nextToken", default=None)
-    kind: str = member("logGroupClass", default=_CLASS)
+    kind: str = member("logGroupClass", default=CLASS)
     identifiers: tuple[str, ...] = member(
         "logGroupIdentifiers", tuple, default=(), least=1, most=50
     )
     linked: bool = member("includeLinkedAccounts", bool, default=False)
     accounts: tuple[str, ...] = member("accountIdentifiers", tuple, default=(), most=20)
 
-    @property
-    def names(self) -> list[str]:
-        """Of the groups there are, those that are meant."""
+    def meant(self, known: Iterable[str]) -> list[str]:
+        """Of the groups there are."""
         if self.prefix and self.pattern:
-            raise _wrong("logGroupNamePrefix and logGroupNamePattern cannot be given together.")
-        named = [_group_name(each) for each in self.identifiers] or GROUPS
+            raise wrong("logGroupNamePrefix and logGroupNamePattern cannot be given together.")
+        named = [*map(_group_name, self.identifiers)]
         return [
             name
-            for name in GROUPS
-            if name in named
-            and self.kind == _CLASS
+            for name in known
+            if (not named or name in named)
+            and self.kind == CLASS
             and name.startswith(self.prefix)
             and self.pattern in name
         ]
@@ -107,36 +106,44 @@ class FilterAsked:
     from_head: bool = member("startFromHead", bool, default=True)
     unmask: bool = member("unmask", bool, default=False)
 
+    @property
+    def window(self) -> Window:
+        """Here the end is inside, as nowhere else in CloudWatch."""
+        return Window(self.start_ms, None if self.end_ms is None else self.end_ms + 1)
+
 
 def logs(jobs: Jobs) -> JsonService:
-    asked = JobLogs(jobs)
+    own = OwnLogs(jobs.settings.layout.server.logs)
+    asked = Logs(jobs, own)
     operations = {
         "DescribeLogGroups": Operation(Rights.READ, asked.describe_groups),
         "DescribeLogStreams": Operation(Rights.READ, asked.describe_streams),
         "GetLogEvents": Operation(Rights.READ, asked.get_events),
         "FilterLogEvents": Operation(Rights.READ, asked.filter_events),
+        **LogWrites(own).operations,
     }
     return JsonService("logs", operations, told)
 
 
 def told(error: TracksideError) -> ServiceError:
     if isinstance(error, JobNotFound):
-        return _no_stream()
+        return no_stream()
     return ServiceError("ServiceUnavailableException", str(error), 500)
 
 
-class JobLogs:
-    def __init__(self, jobs: Jobs) -> None:
+class Logs:
+    def __init__(self, jobs: Jobs, own: OwnLogs) -> None:
         self._jobs = jobs
+        self._own = own
 
     def describe_groups(self, ask: Ask) -> Answer:
-        asked = _parsed(GroupsAsked, ask)
-        start = _place(asked.token, ask) if asked.token else 0
-        names = asked.names
+        asked = asked_for(GroupsAsked, ask)
+        start = place_in(asked.token, ask) if asked.token else 0
+        known = {**dict.fromkeys(GROUPS, _CREATED_MS), **self._own.groups()}
+        names = asked.meant(sorted(known))
         end = start + asked.limit
-        answer: dict[str, Any] = {
-            "logGroups": [_group(name, ask.region) for name in names[start:end]]
-        }
+        groups = [log_answers.group(name, known[name], ask.region) for name in names[start:end]]
+        answer: dict[str, Any] = {"logGroups": groups}
         if end < len(names):
             answer["nextToken"] = tokens.token(ask.given, end)
         return answer
@@ -144,13 +151,15 @@ class JobLogs:
     def describe_streams(self, ask: Ask) -> Answer:
         """A token only when more streams exist: some clients ask again for as long as there is
         one, and do not hand it back."""
-        asked = _parsed(StreamsAsked, ask)
-        group = _group_of(asked.group, asked.identifier)
+        asked = asked_for(StreamsAsked, ask)
+        group = self._group(asked.group, asked.identifier)
         by_time = asked.order == "LastEventTime"
         if by_time and asked.prefix:
-            raise _wrong("Cannot order by LastEventTime with a logStreamNamePrefix.")
+            raise wrong("Cannot order by LastEventTime with a logStreamNamePrefix.")
+        if group not in GROUPS:
+            return self._describe_own(asked, group, ask)
         order = Order.MODIFIED if by_time else Order.NAME
-        after, skip = _place(asked.token, ask) if asked.token else (None, 0)
+        after, skip = place_in(asked.token, ask) if asked.token else (None, 0)
         page = Page(
             order=order,
             descending=asked.descending,
@@ -159,7 +168,9 @@ class JobLogs:
         found = log_streams.streams(self._jobs, group, asked.prefix, page)
         shown = list(islice(found, skip, skip + asked.limit + 1))
         answer: dict[str, Any] = {
-            "logStreams": [_stream(each, group, ask.region) for _, each in shown[: asked.limit]]
+            "logStreams": [
+                log_answers.stream(each, group, ask.region) for _, each in shown[: asked.limit]
+            ]
         }
         if len(shown) > asked.limit:
             following = shown[asked.limit][0].after
@@ -169,12 +180,10 @@ class JobLogs:
         return answer
 
     def get_events(self, ask: Ask) -> Answer:
-        asked = _parsed(EventsAsked, ask)
-        group = _group_of(asked.group, asked.identifier)
-        stream = log_streams.stream_called(self._jobs, group, asked.stream)
-        if stream is None:
-            raise _no_stream()
-        if asked.own is not None and stream.rule is None:
+        asked = asked_for(EventsAsked, ask)
+        group = self._group(asked.group, asked.identifier)
+        stream = self._stream(group, asked.stream)
+        if asked.own is not None and isinstance(stream, Stream) and stream.rule is None:
             after = LogPosition(asked.own.attempt, asked.own.offset)
             return {"Trackside": log_bytes.page(stream, after)}
         window = Window(asked.start_ms, asked.end_ms)
@@ -182,7 +191,7 @@ class JobLogs:
         if asked.token:
             found = log_events.place_of(asked.token)
             if found is None:
-                raise _wrong("The specified nextToken is invalid.")
+                raise wrong("The specified nextToken is invalid.")
             direction, place = found
         if direction == "f":
             start = place or log_streams.Place(floor_ms=stream.created_ms)
@@ -190,44 +199,73 @@ class JobLogs:
         else:
             page = log_events.backward(stream, place, window, asked.limit)
         return {
-            "events": [_event(each.time_ms, each.message) for each in page.events],
+            "events": [log_answers.event(each.time_ms, each.message) for each in page.events],
             "nextForwardToken": page.forward,
             "nextBackwardToken": page.backward,
         }
 
     def filter_events(self, ask: Ask) -> Answer:
-        asked = _parsed(FilterAsked, ask)
-        group = _group_of(asked.group, asked.identifier)
+        asked = asked_for(FilterAsked, ask)
+        group = self._group(asked.group, asked.identifier)
         if asked.streams and asked.prefix:
-            raise _wrong("logStreamNames and logStreamNamePrefix cannot be given together.")
-        if not asked.from_head:
-            text = "startFromHead is always true here: give a startTime to begin later."
-            raise _wrong(text)
-        pattern = Pattern.parse(asked.pattern)
-        after = tuple(_place(asked.token, ask)) if asked.token else ()
-        start_ms = max(
-            [each for each in (asked.start_ms, *after[:1]) if each is not None], default=None
+            raise wrong("logStreamNames and logStreamNamePrefix cannot be given together.")
+        fits = pattern(asked.pattern)
+        # The direction is that of the first page.
+        is_forward, *place = place_in(asked.token, ask) if asked.token else (asked.from_head,)
+        seen = tuple(place)
+        window = _beyond(asked.window, seen, is_forward=is_forward)
+        events = (
+            event
+            for event in log_events.merged(self._searched(group, asked, window.start_ms), window)
+            if fits(event.message)
+            if not seen or (event.key > seen if is_forward else event.key < seen)
         )
-        window = Window(start_ms, asked.end_ms)
-        events = log_events.merged(self._searched(group, asked, start_ms), window)
-        found: list[Merged] = []
-        size = 0
-        for event in events:
-            if event.key <= after or not pattern.fits(event.message):
-                continue
-            size += len(event.message.encode())
-            if len(found) == asked.limit or (found and size > PAGE_BYTES):
-                token = tokens.token(ask.given, found[-1].key)
-                return {**_found(found), "nextToken": token}
-            found.append(event)
-        return _found(found)
+        choose = log_events.oldest if is_forward else log_events.newest
+        chosen = choose(events, asked.limit)
+        answer = log_answers.found(chosen.events)
+        if chosen.is_cut:
+            answer["nextToken"] = tokens.token(ask.given, [is_forward, *chosen.events[-1].key])
+        return answer
 
-    def _searched(self, group: str, asked: FilterAsked, start_ms: int | None) -> Iterable[Stream]:
+    def _group(self, name: str | None, identifier: str | None) -> str:
+        given = name or identifier
+        if not given:
+            raise wrong("Either logGroupName or logGroupIdentifier is required.")
+        group = _group_name(given)
+        if group not in GROUPS and not self._own.has_group(group):
+            raise no_group()
+        return group
+
+    def _stream(self, group: str, name: str) -> EventStream:
+        of_jobs = group in GROUPS
+        found: EventStream | None
+        found = stream_called(self._jobs, group, name) if of_jobs else self._own.stream(group, name)
+        if found is None:
+            raise no_stream()
+        return found
+
+    def _describe_own(self, asked: StreamsAsked, group: str, ask: Ask) -> Answer:
+        found = [each for each in self._own.streams(group) if each.name.startswith(asked.prefix)]
+        if asked.order == "LastEventTime":
+            found.sort(key=lambda each: each.span_ms or (0, 0))
+        if asked.descending:
+            found.reverse()
+        start = place_in(asked.token, ask) if asked.token else 0
+        end = start + asked.limit
+        told = [log_answers.stream(each, group, ask.region) for each in found[start:end]]
+        more = {"nextToken": tokens.token(ask.given, end)} if end < len(found) else {}
+        return {"logStreams": told, **more}
+
+    def _searched(
+        self, group: str, asked: FilterAsked, start_ms: int | None
+    ) -> Iterable[EventStream]:
+        """In the order of their creation."""
         if asked.streams:
-            named = [log_streams.stream_called(self._jobs, group, name) for name in asked.streams]
-            if None in named:
-                raise _no_stream()
-            return sorted((each for each in named if each), key=lambda each: each.created_ms)
+            named = [self._stream(group, name) for name in asked.streams]
+            return sorted(named, key=lambda each: each.created_ms)
+        if group not in GROUPS:
+            own = [each for each in self._own.streams(group) if each.name.startswith(asked.prefix)]
+            return sorted(own, key=lambda each: each.created_ms)
         if asked.prefix:
             page = Page(order=Order.CREATED, descending=False)
             found = log_streams.streams(self._jobs, group, asked.prefix, page)
@@ -235,83 +273,17 @@ class JobLogs:
         return log_streams.since(self._jobs, group, start_ms)
 
 
-def _parsed(cls: type[T], ask: Ask) -> T:
-    try:
-        return parsed(cls, ask.given)
-    except ServiceError as error:
-        raise _wrong(error.message) from None
-
-
-def _place(token: str, ask: Ask) -> Any:
-    try:
-        return tokens.place_of(token, ask.given)
-    except ServiceError as error:
-        raise _wrong(error.message) from None
-
-
-def _group_of(name: str | None, identifier: str | None) -> str:
-    given = name or identifier
-    if not given:
-        raise _wrong("Either logGroupName or logGroupIdentifier is required.")
-    group = _group_name(given)
-    if group not in GROUPS:
-        text = "The specified log group does not exist."
-        raise ServiceError("ResourceNotFoundException", text)
-    return group
+def _beyond(window: Window, seen: tuple[Any, ...], *, is_forward: bool) -> Window:
+    """What is left of it after an event that was told."""
+    if not seen:
+        return window
+    time_ms = seen[0]
+    if is_forward:
+        return Window(max(window.start_ms or 0, time_ms), window.end_ms)
+    end_ms = time_ms + 1
+    return Window(window.start_ms, end_ms if window.end_ms is None else min(window.end_ms, end_ms))
 
 
 def _group_name(identifier: str) -> str:
     """Of a group by its name or its ARN."""
     return identifier.removesuffix(":*").rpartition(":log-group:")[2]
-
-
-def _group(name: str, region: str) -> dict[str, Any]:
-    arn = _group_arn(name, region)
-    return {
-        "logGroupName": name,
-        "creationTime": _CREATED_MS,
-        "metricFilterCount": 0,
-        "arn": f"{arn}:*",
-        "logGroupArn": arn,
-        "storedBytes": 0,
-        "logGroupClass": _CLASS,
-    }
-
-
-def _group_arn(name: str, region: str) -> str:
-    return f"arn:aws:logs:{region}:{ACCOUNT}:log-group:{name}"
-
-
-def _stream(stream: Stream, group: str, region: str) -> dict[str, Any]:
-    history = stream.record.history
-    told = {
-        "logStreamName": stream.name,
-        "creationTime": stream.created_ms,
-        "arn": f"{_group_arn(group, region)}:log-stream:{stream.name}",
-        "storedBytes": 0,
-    }
-    if history.training_started is not None:
-        last_ms = int((history.ended or time.time()) * 1000)
-        told["firstEventTimestamp"] = int(history.training_started * 1000)
-        told |= {"lastEventTimestamp": last_ms, "lastIngestionTime": last_ms}
-    return told
-
-
-def _event(time_ms: int, message: str) -> dict[str, Any]:
-    return {"timestamp": time_ms, "message": message, "ingestionTime": time_ms}
-
-
-def _found(events: list[Merged]) -> dict[str, Any]:
-    told = [
-        {"logStreamName": each.stream, "eventId": each.id, **_event(each.time_ms, each.message)}
-        for each in events
-    ]
-    return {"events": told, "searchedLogStreams": []}
-
-
-def _wrong(text: str) -> ServiceError:
-    return ServiceError("InvalidParameterException", text)
-
-
-def _no_stream() -> ServiceError:
-    return ServiceError("ResourceNotFoundException", "The specified log stream does not exist.")

@@ -1,7 +1,7 @@
 """Values of a job's metrics over time, as CloudWatch names them.
 
-What a script printed and MetricDefinitions found is told by TrainingJobName; what its machines did
-by Host, `<job>/<host>`. Both are read from the curves that supervisors draw.
+What a script printed and MetricDefinitions found, or what it put, is told by TrainingJobName; what
+its machines did by Host, `<job>/<host>`. All are read from the curves that supervisors draw.
 """
 
 import re
@@ -43,6 +43,7 @@ class Metric:
     dimension: str
     value: str
     """Of the dimension."""
+    namespace: str = NAMESPACE
 
 
 @dataclass(slots=True)
@@ -65,25 +66,31 @@ class MetricValues:
         self._opened: OrderedDict[tuple[str, ...], _Opened] = OrderedDict()
         self._lock = Lock()
 
-    def points(self, name: str, dimensions: Dimensions) -> Points:
+    def points(self, namespace: str, name: str, dimensions: Dimensions) -> Points:
         """Only finite values; none when there is no such metric."""
-        if set(dimensions) == {JOB}:
+        if JOB in dimensions:
             record = self._record(dimensions[JOB])
             found = self._series(record, "trackside")
-            return _joined([each for each in found if each.tag == name])
-        if set(dimensions) == {HOST} and name in _MACHINE:
+            tag = curve_name(namespace, name, dimensions)
+            return _joined([each for each in found if each.tag == tag])
+        if namespace == NAMESPACE and set(dimensions) == {HOST} and name in _MACHINE:
             job, _, host = dimensions[HOST].partition("/")
             found = self._series(self._record(job), "system")
             mine = [each for each in found if each.run == host]
             return _summed([each for each in mine if _MACHINE[name].fullmatch(each.tag)])
         return _joined([])
 
-    def metrics(self, job: str) -> Iterator[Metric]:
+    def metrics(self, job: str, namespace: str = NAMESPACE) -> Iterator[Metric]:
+        """In SageMaker's own namespace all of them; in another those that were put there."""
         record = self._record(job)
         if record is None:
             return
+        before = curve_name(namespace, "", {})
         for name in sorted(self._jobs.metrics_of(record).totals):
-            yield Metric(name, JOB, job)
+            if name.startswith(before):
+                yield Metric(name.removeprefix(before), JOB, job, namespace)
+        if namespace != NAMESPACE:
+            return
         found = {(each.run, each.tag) for each in self._series(record, "system")}
         for host in record.spec.hosts:
             for name, pattern in _MACHINE.items():
@@ -111,6 +118,13 @@ class MetricValues:
             if len(self._opened) > _MOST_KEPT:
                 self._opened.popitem(last=False)
         return opened
+
+
+def curve_name(namespace: str, name: str, dimensions: Dimensions) -> str:
+    """Of what has the job among its dimensions: `loss`, `MyModel/loss (Fold=2)`."""
+    whole = name if namespace == NAMESPACE else f"{namespace}/{name}"
+    others = ", ".join(f"{k}={v}" for k, v in sorted(dimensions.items()) if k != JOB)
+    return f"{whole} ({others})" if others else whole
 
 
 def _joined(series: Sequence[Series]) -> Points:

@@ -4,14 +4,16 @@ Each turns a request into an operation with its input, and an answer or an error
 """
 
 import json
+import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import parse_qsl
 from xml.sax.saxutils import escape
 
-from trackside.api.call import Call, Reply, ServiceError
+from trackside.api.call import BODY_MOST_BYTES, Call, Reply, ServiceError
 from trackside.api.sigv4 import NotSigned, Refusal
 
+_GZIP = 16 + zlib.MAX_WBITS
 _MISMATCH = (
     "The request signature we calculated does not match the signature you provided. "
     "Check your AWS Secret Access Key and signing method."
@@ -25,20 +27,20 @@ class JsonProtocol:
     streams = False
     content_type = "application/x-amz-json-1.1"
     _CODES = {
-        Refusal.MISSING: ("MissingAuthenticationTokenException", "Missing Authentication Token"),
+        Refusal.MISSING: ("MissingAuthenticationTokenException", "Missing Authentication Token."),
         Refusal.MALFORMED: ("IncompleteSignatureException", ""),
         Refusal.MALFORMED_ADDRESS: ("IncompleteSignatureException", ""),
         Refusal.UNKNOWN_KEY: ("UnrecognizedClientException", _UNKNOWN),
         Refusal.MISMATCH: ("InvalidSignatureException", _MISMATCH),
-        Refusal.SKEWED: ("InvalidSignatureException", "Signature expired: "),
-        Refusal.EXPIRED: ("InvalidSignatureException", "Signature expired: "),
+        Refusal.SKEWED: ("InvalidSignatureException", "Signature expired:"),
+        Refusal.EXPIRED: ("InvalidSignatureException", "Signature expired:"),
     }
 
     def read(self, call: Call) -> tuple[str, dict[str, Any]]:
         """The operation and its input."""
         operation = call.request.headers.get("x-amz-target", "").partition(".")[2]
         try:
-            given = json.loads(call.body or b"{}")
+            given = json.loads(_plain(call) or b"{}")
         except ValueError as error:
             raise ServiceError("SerializationException", f"The body is no JSON: {error}.") from None
         if not isinstance(given, dict):
@@ -64,20 +66,20 @@ class QueryProtocol:
 
     streams = False
     _CODES = {
-        Refusal.MISSING: ("MissingAuthenticationToken", "Request is missing Authentication Token"),
+        Refusal.MISSING: ("MissingAuthenticationToken", "Request is missing Authentication Token."),
         Refusal.MALFORMED: ("IncompleteSignature", ""),
         Refusal.MALFORMED_ADDRESS: ("IncompleteSignature", ""),
         Refusal.UNKNOWN_KEY: ("InvalidClientTokenId", _UNKNOWN),
         Refusal.MISMATCH: ("SignatureDoesNotMatch", _MISMATCH),
-        Refusal.SKEWED: ("SignatureDoesNotMatch", "Signature expired: "),
-        Refusal.EXPIRED: ("SignatureDoesNotMatch", "Signature expired: "),
+        Refusal.SKEWED: ("SignatureDoesNotMatch", "Signature expired:"),
+        Refusal.EXPIRED: ("SignatureDoesNotMatch", "Signature expired:"),
     }
 
     def __init__(self, namespace: str) -> None:
         self._namespace = namespace
 
     def read(self, call: Call) -> tuple[str, dict[str, str]]:
-        text = call.body.decode("utf-8", "replace") or call.request.query
+        text = _plain(call).decode("utf-8", "replace") or call.request.query
         given = dict(parse_qsl(text, keep_blank_values=True))
         return given.pop("Action", ""), given
 
@@ -103,6 +105,22 @@ class QueryProtocol:
         return _told(error, self._CODES, 403)
 
 
+def _plain(call: Call) -> bytes:
+    """The body; botocore compresses large ones for some operations."""
+    coding = call.request.headers.get("content-encoding", "")
+    if coding != "gzip":
+        return call.body
+    unpacker = zlib.decompressobj(wbits=_GZIP)
+    try:
+        body = unpacker.decompress(call.body, BODY_MOST_BYTES)
+    except zlib.error as error:
+        raise ServiceError("SerializationException", f"The body is no gzip: {error}.") from None
+    if not unpacker.eof:
+        text = f"More than {BODY_MOST_BYTES} bytes, or not all of them."
+        raise ServiceError("RequestEntityTooLarge", text, 413)
+    return body
+
+
 def numbered(given: Mapping[str, str], name: str) -> list[str]:
     """A list of a form: `ActionNames.member.1=…`."""
     found: list[str] = []
@@ -114,8 +132,7 @@ def numbered(given: Mapping[str, str], name: str) -> list[str]:
 def _told(error: Exception, codes: Mapping[Refusal, tuple[str, str]], status: int) -> ServiceError:
     refusal = error.refusal if isinstance(error, NotSigned) else Refusal.MALFORMED
     code, text = codes[refusal]
-    detail = str(error) if not text or text.endswith(": ") else ""
-    return ServiceError(code, f"{text}{detail}", status)
+    return ServiceError(code, f"{text} {error}".strip(), status)
 
 
 def _xml(value: Any) -> str:

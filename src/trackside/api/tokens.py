@@ -10,7 +10,7 @@ from typing import Any
 from trackside.api.validation import invalid
 
 _DIGEST_CHARACTERS = 16
-_NOT_ASKED = ("NextToken", "MaxResults", "nextToken", "limit")
+_NOT_ASKED = ("NextToken", "MaxResults", "nextToken", "limit", "startFromHead")
 
 
 def token(asked: Mapping[str, Any], place: Any) -> str:

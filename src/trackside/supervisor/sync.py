@@ -329,8 +329,7 @@ def _is_not_ours(path: str) -> bool:
 
 def _own_curves(spec: JobSpec, folder: HostFolder, host: str, settings: Settings) -> EventSync:
     """What the supervisor itself writes for TensorBoard: a run named after the host."""
-    told = folder.ml / "output" / "metrics" / "sagemaker"
-    source = LogMetrics(spec.algorithm.metrics, folder.log, folder.log_times, told)
+    source = LogMetrics(spec.algorithm.metrics, folder.log, folder.log_times, folder.told_metrics)
     folder.metrics.mkdir(exist_ok=True)
     run = folder.curves / "trackside" / host
     keeper = MetricsKeeper(source, run, folder.metrics / f"{host}.json")

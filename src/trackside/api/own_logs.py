@@ -1,0 +1,121 @@
+"""Log groups and streams that programs make for themselves: a folder and a file each, below the
+server's. Written line by line, read as the logs of jobs are.
+"""
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from trackside import durable
+from trackside.api.log_streams import Event, Place
+
+_GROUP = "group.json"
+_SUFFIX = ".jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class OwnStream:
+    path: Path
+    name: str
+    created_ms: int
+
+    def events(self, start: Place | None = None) -> Iterator[Event]:
+        """In the order they came; none is told as earlier than the one before it."""
+        start = start or Place(floor_ms=self.created_ms)
+        floor = start.floor_ms
+        with self.path.open("rb") as file:
+            offset = start.offset or len(file.readline())  # past who it is
+            file.seek(offset)
+            for line in file:
+                if not line.endswith(b"\n"):
+                    return  # on its way
+                time_ms, message = json.loads(line)
+                place = Place(start.attempt, offset, floor)
+                floor, offset = max(floor, time_ms), offset + len(line)
+                yield Event(floor, message, place, Place(start.attempt, offset, floor))
+
+    @property
+    def span_ms(self) -> tuple[int, int] | None:
+        """When its first event was, and about when its last one was."""
+        first = next(self.events(), None)
+        return None if first is None else (first.time_ms, int(self.path.stat().st_mtime * 1000))
+
+    def append(self, events: Sequence[tuple[int, str]]) -> None:
+        """Milliseconds and message of each. Durable; those of one call stay together."""
+        lines = [json.dumps(each).encode() + b"\n" for each in events]
+        with self.path.open("ab", buffering=0) as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            file.write(b"".join(lines))
+            os.fsync(file.fileno())
+
+
+class OwnLogs:
+    """Names are kept inside of the files: they are too long, and too free, for file names."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def groups(self) -> dict[str, int]:
+        """By name, when it was made, in milliseconds; in the order of names."""
+        records = map(durable.read_json, self._root.glob(f"*/{_GROUP}"))
+        return dict(sorted((each["name"], each["created_ms"]) for each in records if each))
+
+    def make_group(self, name: str) -> None:
+        """`FileExistsError` when there is one."""
+        folder = self._folder(name)
+        folder.mkdir(parents=True)
+        durable.write_json(folder / _GROUP, {"name": name, "created_ms": _now_ms()})
+
+    def has_group(self, name: str) -> bool:
+        return (self._folder(name) / _GROUP).exists()
+
+    def remove_group(self, name: str) -> None:
+        shutil.rmtree(self._folder(name))
+
+    def streams(self, group: str) -> list[OwnStream]:
+        """In the order of names."""
+        found = map(_opened, self._folder(group).glob(f"*{_SUFFIX}"))
+        return sorted(found, key=lambda stream: stream.name)
+
+    def stream(self, group: str, name: str) -> OwnStream | None:
+        path = self._path(group, name)
+        return _opened(path) if path.exists() else None
+
+    def make_stream(self, group: str, name: str) -> None:
+        """`FileExistsError` when there is one."""
+        path = self._path(group, name)
+        temporary = path.with_suffix(f".{os.getpid()}-{time.monotonic_ns()}.part")
+        durable.create(temporary, json.dumps([_now_ms(), name]).encode() + b"\n")
+        try:
+            os.link(temporary, path)
+        finally:
+            temporary.unlink()
+
+    def remove_stream(self, group: str, name: str) -> None:
+        self._path(group, name).unlink()
+
+    def _folder(self, group: str) -> Path:
+        return self._root / _file_name(group)
+
+    def _path(self, group: str, name: str) -> Path:
+        return self._folder(group) / f"{_file_name(name)}{_SUFFIX}"
+
+
+def _opened(path: Path) -> OwnStream:
+    with path.open("rb") as file:
+        created_ms, name = json.loads(file.readline())
+    return OwnStream(path, name, created_ms)
+
+
+def _file_name(name: str) -> str:
+    return hashlib.sha256(name.encode()).hexdigest()
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)

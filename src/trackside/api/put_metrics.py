@@ -1,0 +1,104 @@
+"""PutMetricData: values that a script tells CloudWatch become curves of its job.
+
+They are left where the job's supervisor looks for what the script tells of its metrics: it draws
+them, stores them and knows the last of each.
+"""
+
+import json
+import math
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from trackside.api.call import ServiceError
+from trackside.api.job_credentials import job_of
+from trackside.api.json_service import Answer, Ask
+from trackside.api.metric_values import JOB, curve_name
+from trackside.api.validation import parsed
+from trackside.errors import JobNotFound
+from trackside.jobs.jobs import Jobs
+from trackside.members import member
+
+MOST_DATA = 1000
+_FILE = "cloudwatch.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dimension:
+    name: str = member("Name", least=1, most=255)
+    value: str = member("Value", least=1, most=1024)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Datum:
+    """One value: neither lists of them nor their statistics can be drawn as a curve."""
+
+    name: str = member("MetricName", least=1, most=255)
+    dimensions: tuple[Dimension, ...] = member(
+        "Dimensions", tuple, of=Dimension, default=(), most=30
+    )
+    time: float | None = member("Timestamp", float, default=None)
+    value: float = member("Value", float)
+    unit: str | None = member("Unit", default=None)
+    resolution: int | None = member("StorageResolution", int, default=None, least=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Putting:
+    namespace: str = member("Namespace", pattern="[^:].*", least=1, most=255)
+    data: tuple[Datum, ...] = member("MetricData", tuple, of=Datum, least=1, most=MOST_DATA)
+    is_strict: bool = member("StrictEntityValidation", bool, default=False)
+
+
+class PutMetrics:
+    def __init__(self, jobs: Jobs) -> None:
+        self._jobs = jobs
+
+    def put(self, ask: Ask) -> Answer:
+        try:
+            asked = parsed(Putting, ask.given)
+        except ServiceError as error:
+            raise _wrong(error.message) from None
+        lines: dict[str, list[str]] = {}
+        for datum in asked.data:
+            if not math.isfinite(datum.value):
+                raise _wrong(f"The value {datum.value} of {datum.name!r} is no number.")
+            dimensions = {each.name: each.value for each in datum.dimensions}
+            job = dimensions.get(JOB) or job_of(ask.caller)
+            if job is None:
+                raise _wrong(
+                    f"{datum.name!r} is of no training job, and only their metrics are kept here. "
+                    f"Put it from inside of a job, or with the dimension {JOB}."
+                )
+            name = curve_name(asked.namespace, datum.name, dimensions)
+            lines.setdefault(job, []).append(_line(name, datum))
+        for job, told in lines.items():
+            self._tell(job, told)
+        return None
+
+    def _tell(self, job: str, lines: Sequence[str]) -> None:
+        """To the supervisor of the first host: who puts it does not say on which one it is."""
+        try:
+            record = self._jobs.record(job)
+        except JobNotFound:
+            raise _wrong(f"There is no training job {job!r}.") from None
+        if record.folder is None or record.history.state.is_final:
+            raise _wrong(f"The training job {job!r} has ended, and its curves with it.")
+        folder = record.folder.host(record.spec.hosts[0], record.history.attempt).told_metrics
+        folder.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(
+            folder / _FILE, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o644
+        )
+        with open(descriptor, "wb", buffering=0) as file:
+            file.write("".join(lines).encode())
+
+
+def _line(name: str, datum: Datum) -> str:
+    moment = time.time() if datum.time is None else datum.time
+    told = {"MetricName": name, "Value": datum.value, "Timestamp": round(moment * 1000)}
+    return json.dumps(told) + "\n"
+
+
+def _wrong(text: str) -> ServiceError:
+    return ServiceError("InvalidParameterValue", text)
