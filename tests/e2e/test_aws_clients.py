@@ -175,6 +175,16 @@ print(json.dumps(trainer.latest_training_job.name))
         until(lambda: "loss:" in written.read_text(), seconds=60)
         told = [line.partition(" ")[2] for line in written.read_text().splitlines()]
     assert [line for line in told if line.startswith("line ")] == LINES
+    tail = ("logs", "tail", group, "--format", "short")
+    for options, expected in (
+        (("--since", "1h", "--filter-pattern", '"line "'), LINES),
+        (("--since", "1h", "--filter-pattern", "line -0"), [x for x in LINES if "0" not in x]),
+        (("--since", "1h", "--log-stream-name-prefix", "nobody"), []),
+        (("--since", "0s", "--filter-pattern", '"line "'), []),
+    ):
+        done = shell.run(aws, *tail, *options)
+        assert done.returncode == 0, done.stderr
+        assert [line.partition(" ")[2] for line in done.stdout.splitlines()] == expected
     copied = shell.run(aws, "s3", "cp", "code/train.py", "s3://trackside/copy.py")
     assert copied.returncode == 0, copied.stderr
     assert "copy.py" in shell.run(aws, "s3", "ls", "s3://trackside/").stdout
