@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.test_waiting import Terminal
 from tests.server_process import TRACKSIDE, ServerProcess
 from trackside.settings import Settings
 
@@ -103,6 +104,27 @@ def _by_kind(shown: str) -> list[list[str]]:
     ]  # once it is begun
     rules = re.findall(r"^(?:Finding: .*|\S+: (?:No)?IssuesFound)$", shown, re.M)
     return [log, statuses, rules]
+
+
+def test_what_is_brought_is_shown_at_a_terminal(
+    server: ServerProcess, workplace: Path, monkeypatch: pytest.MonkeyPatch
+):
+    server.use(monkeypatch)
+    (workplace / "train.py").write_text("")
+    (workplace / "data").mkdir()
+    for number in range(40):
+        (workplace / "data" / f"{number}.bin").write_bytes(bytes(100_000))
+    name = f"brought-{time.time_ns()}"
+    asked = ("run", "train.py", "--name", name, "--channel", "photos=./data")
+    terminal = Terminal(*TRACKSIDE, *asked)
+    try:
+        assert terminal.end() == 0, terminal.shown
+        assert "bringing photos" in terminal.shown
+        assert "of 4.0 MB" in terminal.shown
+        assert "of 40 files" in terminal.shown
+        assert f"Started {name}" in terminal.shown
+    finally:
+        terminal.close()
 
 
 def test_show_and_jobs_tell_the_server_s(command: Command, server: ServerProcess, workplace: Path):

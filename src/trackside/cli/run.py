@@ -9,6 +9,7 @@ from typing import Any, BinaryIO
 import click
 
 from trackside.cli import rule_options
+from trackside.cli.bringing import bringing_shown
 from trackside.cli.pairs import FORM, as_mapping
 from trackside.cli.text import as_json
 from trackside.sdk.debugger import (
@@ -193,7 +194,8 @@ def run(
         debugger_hook_config=_capture(capture, every, ring, watching),
         rules=watching or None,
     )
-    estimator.fit(inputs or None, wait=False, job_name=job_name)
+    with bringing_shown():
+        estimator.fit(inputs or None, wait=False, job_name=job_name)
     assert estimator.latest_training_job is not None
     _after_start(estimator.latest_training_job, wait=wait, json=json, findings=findings)
 

@@ -155,7 +155,7 @@ def bars(hosts: Mapping[str, Mapping[str, Any]]) -> Iterator[RenderableType]:
         row = Table.grid(padding=(0, 1))
         total, done = progress["size_bytes"], progress["done_bytes"]
         row.add_row(
-            Text(one_line(f"{host} {progress['what']}")),
+            Text(one_line(f"{host} {progress['what']}").strip()),
             ProgressBar(total=total or 1, completed=done if total else 1, width=_BAR_COLUMNS),
             Text(f"{size(done)} of {size(total)}"),
             Text(f"{progress['done_files']} of {progress['num_files']} files"),

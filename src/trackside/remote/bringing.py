@@ -1,21 +1,28 @@
 """What a job takes along from this machine, brought to where the server's jobs find it."""
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from threading import Lock
 
 from trackside.errors import InvalidSpec, JobExists, ObjectNotFound, StorageError, Violation
+from trackside.hosts import Progress
 from trackside.jobs.inputs import check_channels
 from trackside.layout import Home, JobKeys
 from trackside.remote.api_client import ApiClient
 from trackside.spec import Channel, JobSpec
 from trackside.storage.folder import FolderStore
 from trackside.storage.locate import Location, locate, locate_object
+from trackside.storage.store import Entry
 from trackside.storage.transfer import upload
 
 logger = logging.getLogger(__name__)
+
+watched: ContextVar[Progress | None] = ContextVar("watched", default=None)
+"""Set by whoever wants to see how far it is: kept up to date while files are sent."""
 
 _MUCH_BYTES = 100_000_000
 
@@ -86,8 +93,30 @@ class Luggage:
             advice = "an s3:// location is brought once, and not with each job"
             logger.warning("bringing %r to %s; %s", channel.uri, folder, advice)
         self._sent.extend(targets.values())
-        upload(folder.store, ((root / key, target.key) for key, target in targets.items()))
+        meter = _Meter(watched.get() or Progress())
+        meter.begin(f"bringing {channel.name}", entries)
+        files = ((root / key, target.key) for key, target in targets.items())
+        upload(folder.store, files, progress=meter)
         return replace(channel, uri=f"{folder}/{place.key}")
+
+
+class _Meter:
+    """Counts what is sent, by several threads, for one who looks."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._lock = Lock()
+
+    def begin(self, what: str, entries: Sequence[Entry]) -> None:
+        self._progress.what = what
+        self._progress.done_files = self._progress.done_bytes = 0
+        self._progress.num_files = len(entries)
+        self._progress.size_bytes = sum(entry.size_bytes for entry in entries)
+
+    def add(self, num_files: int, size_bytes: int) -> None:
+        with self._lock:
+            self._progress.done_files += num_files
+            self._progress.done_bytes += size_bytes
 
 
 def _is_here(channel: Channel) -> bool:
