@@ -92,7 +92,7 @@ class Services:
 
 def _s3(settings: Settings, environ: Mapping[str, str]) -> Service:
     if settings.storage.startswith("s3://"):
-        return S3Relay(store_access(environ))
+        return S3Relay(store_access(environ), environ)
     return S3(settings.layout.buckets)
 
 

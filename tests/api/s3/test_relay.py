@@ -28,6 +28,7 @@ from cryptography.x509.oid import NameOID
 from tests.api.s3.conftest import REGION, S3Place, listening, serving
 from tests.api.s3.test_object_calls import refused
 from tests.conftest import S3Server
+from tests.storage.test_given_keys import KeyGiver, given
 from tests.waiting import until
 from trackside.api.app import App
 from trackside.api.call import Call
@@ -460,6 +461,26 @@ def test_a_relay_needs_the_rights_that_embedded_buckets_need(tmp_path):
 )
 def test_what_changes_a_stores_rules_or_opens_it_needs_an_admin(method, path, query, headers):
     assert needed_rights(read_target(call_of(method, path, query, headers))) is Rights.ADMIN
+
+
+def test_keys_that_the_surroundings_give_are_renewed_and_kept_while_they_are_good(tmp_path):
+    with serving(S3(tmp_path / "buckets"), tmp_path) as store:
+        giver = KeyGiver(given(store.key_id, store.secret, seconds=60))
+        access = S3Access(store.url, "us-east-1", source="surroundings")
+        with giver, serving(S3Relay(access, giver.environ), tmp_path / "front") as front:
+            front.client().create_bucket(Bucket="first")
+            assert len(giver.asked) == 2  # the first are old already
+            key, secret = store.keys.create("next", Rights.ADMIN)
+            store.keys.revoke(store.key_id)
+            giver.answer = given(key.id, secret, seconds=60)
+            front.client().create_bucket(Bucket="second")
+            giver.answer = b"broken"
+            front.client().create_bucket(Bucket="third")
+            giver.answer = given(key.id, secret, seconds=3600)
+            front.client().create_bucket(Bucket="fourth")
+            num_asked = len(giver.asked)
+            assert len(front.client().list_buckets()["Buckets"]) == 4
+            assert len(giver.asked) == num_asked
 
 
 def test_a_relay_without_keys_of_its_own_says_what_to_do():

@@ -8,6 +8,7 @@ import secrets
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 
 from trackside.api.call import Call, Reply, ServiceError
 from trackside.api.s3.aws_chunked import ChunkSigner
@@ -17,8 +18,8 @@ from trackside.api.s3.needed_rights import needed_rights
 from trackside.api.s3.relayed_body import hashed, signed_anew, size_signed_anew
 from trackside.api.s3.store_client import StoreClient
 from trackside.api.s3.store_connection import StoreAway
+from trackside.api.s3.store_keys import StoreKeys
 from trackside.api.s3.target import decoded, read_target
-from trackside.errors import InvalidSetting
 from trackside.sigv4 import (
     ALGORITHM,
     EMPTY_SHA256,
@@ -29,6 +30,7 @@ from trackside.sigv4 import (
     signature_of,
 )
 from trackside.storage.credentials import S3Access
+from trackside.storage.given_keys import Keys, keys_for
 
 _RETRY_SECONDS = 2
 _OF_THIS_HOP = frozenset(
@@ -72,15 +74,14 @@ class S3Relay:
     streams = True
 
     def __init__(
-        self, access: S3Access, *, clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+        self,
+        access: S3Access,
+        environ: Mapping[str, str] | None = None,
+        *,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        if access.access_key_id is None or access.secret_access_key is None:
-            raise InvalidSetting(
-                f"Requests to S3 cannot be signed for the store. {access.advice} Keys that a "
-                "machine or container is given by its surroundings cannot be used for this."
-            )
-        self._key_id, self._secret = access.access_key_id, access.secret_access_key
-        self._token = access.session_token
+        """`environ` tells where keys are given that are not in `access`."""
+        self._keys = StoreKeys(partial(keys_for, access, environ or {}))
         self._region = access.region
         self._client = StoreClient(access.endpoint or _aws_endpoint(access.region))
         self._clock = clock
@@ -92,7 +93,7 @@ class S3Relay:
         if self._name in call.request.headers.get("via", ""):
             text = f"The store at {self._client.endpoint} leads back to this server: name another."
             raise s3_error("InvalidRequest", text)
-        request, body = self._signed(call)
+        request, body = self._signed(call, await self._keys.get())
         address = f"{request.path}?{request.query}" if request.query else request.path
         try:
             answer = await self._client.ask(request.method, address, request.headers, body)
@@ -113,24 +114,24 @@ class S3Relay:
     def not_signed(self, error: Exception) -> ServiceError:
         return not_signed(error)
 
-    def _signed(self, call: Call) -> tuple[Request, AsyncIterator[bytes] | None]:
+    def _signed(self, call: Call, keys: Keys) -> tuple[Request, AsyncIterator[bytes] | None]:
         """The request as the store gets it."""
         passed = _passed_on(call.request)
         now = self._clock().strftime("%Y%m%dT%H%M%SZ")
         via = ", ".join(filter(None, [passed.headers.get("via"), self._name]))
         headers = {"host": self._client.host, **passed.headers, "via": via, "x-amz-date": now}
-        if self._token is not None:
-            headers["x-amz-security-token"] = self._token
+        if keys.token is not None:
+            headers["x-amz-security-token"] = keys.token
         if _has_body(call.request.headers) and "content-length" not in headers:
             headers["transfer-encoding"] = "chunked"
-        scope = Scope(self._key_id, now[:8], self._region, "s3")
+        scope = Scope(keys.id, now[:8], self._region, "s3")
         names = sorted(name for name in headers if _is_signed(name))
         path = self._client.base_path + call.request.path
         request = Request(call.request.method, path, passed.query, headers)
         sha256 = headers["x-amz-content-sha256"]
-        signature = signature_of(request, sha256, names, scope, now, self._secret)
+        signature = signature_of(request, sha256, names, scope, now, keys.secret)
         headers["authorization"] = (
-            f"{ALGORITHM} Credential={self._key_id}/{scope}, "
+            f"{ALGORITHM} Credential={keys.id}/{scope}, "
             f"SignedHeaders={';'.join(names)}, Signature={signature.value}"
         )
         return request, _body(call, signature, headers)

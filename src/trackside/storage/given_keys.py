@@ -1,0 +1,106 @@
+"""Keys that a machine or a container is given by its surroundings: on EKS, ECS and EC2.
+
+For who signs requests himself; the object-store library finds them in the same order on its own.
+"""
+
+import json
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from math import inf
+from pathlib import Path
+from urllib.parse import urlencode
+from xml.etree import ElementTree
+
+from trackside.errors import InvalidSetting, StoreUnreachable
+from trackside.storage.credentials import S3Access
+
+_ECS = "http://169.254.170.2"
+_EC2 = "http://169.254.169.254"
+_ROLES = "/latest/meta-data/iam/security-credentials/"
+_SECONDS = 5.0
+_SESSION = "trackside"
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    id: str
+    secret: str = field(repr=False)
+    token: str | None = field(default=None, repr=False)
+    expires: float = inf
+    """Seconds since the epoch."""
+
+
+def keys_for(access: S3Access, environ: Mapping[str, str]) -> Keys:
+    """Those that are configured, else those that are given now; it may take seconds.
+
+    `InvalidSetting` when there are none, `StoreUnreachable` when who gives them does not answer.
+    """
+    if access.access_key_id is not None and access.secret_access_key is not None:
+        return Keys(access.access_key_id, access.secret_access_key, access.session_token)
+    if access.source not in ("surroundings", "instance"):
+        raise InvalidSetting(
+            f"Requests to S3 cannot be signed for the store. {access.advice} "
+            "A role that EKS, ECS or EC2 gives to this machine is found, too."
+        )
+    try:
+        return _given(access, environ)
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        # Where nothing is configured it may be EC2, or just as well any other machine.
+        kind = InvalidSetting if access.source == "instance" else StoreUnreachable
+        raise kind(
+            f"This machine's surroundings give no keys for S3 ({error!r}). {access.advice}"
+        ) from error
+
+
+def _given(access: S3Access, environ: Mapping[str, str]) -> Keys:
+    if environ.get("AWS_WEB_IDENTITY_TOKEN_FILE"):
+        return _of_web_identity(access.region, environ)
+    if path := environ.get("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"):
+        return _keys(_asked(_ECS + path))
+    if url := environ.get("AWS_CONTAINER_CREDENTIALS_FULL_URI"):
+        token = environ.get("AWS_CONTAINER_AUTHORIZATION_TOKEN", "")
+        if file := environ.get("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"):
+            token = Path(file).read_text().strip()
+        return _keys(_asked(url, {"Authorization": token} if token else {}))
+    base = environ.get("AWS_EC2_METADATA_SERVICE_ENDPOINT", _EC2).rstrip("/")
+    lifetime = {"X-aws-ec2-metadata-token-ttl-seconds": "60"}
+    session = _asked(f"{base}/latest/api/token", lifetime, method="PUT").decode()
+    headers = {"X-aws-ec2-metadata-token": session}
+    role = _asked(base + _ROLES, headers).decode().splitlines()[0]
+    return _keys(_asked(base + _ROLES + role, headers))
+
+
+def _of_web_identity(region: str, environ: Mapping[str, str]) -> Keys:
+    suffix = ".cn" if region.startswith("cn-") else ""
+    amazon = f"https://sts.{region}.amazonaws.com{suffix}"
+    form = {
+        "Action": "AssumeRoleWithWebIdentity",
+        "Version": "2011-06-15",
+        "RoleArn": environ["AWS_ROLE_ARN"],
+        "RoleSessionName": environ.get("AWS_ROLE_SESSION_NAME") or _SESSION,
+        "WebIdentityToken": Path(environ["AWS_WEB_IDENTITY_TOKEN_FILE"]).read_text().strip(),
+    }
+    url = environ.get("AWS_ENDPOINT_URL_STS") or amazon
+    with urllib.request.urlopen(f"{url}/", urlencode(form).encode(), _SECONDS) as answer:
+        found = ElementTree.fromstring(answer.read()).find(".//{*}Credentials")
+    if found is None:
+        raise ValueError("STS gave no credentials")
+    told = {each.tag.rpartition("}")[2]: each.text or "" for each in found}
+    moment = datetime.fromisoformat(told["Expiration"]).timestamp()
+    return Keys(told["AccessKeyId"], told["SecretAccessKey"], told["SessionToken"], moment)
+
+
+def _keys(answer: bytes) -> Keys:
+    told = json.loads(answer)
+    moment = datetime.fromisoformat(told["Expiration"]).timestamp()
+    return Keys(told["AccessKeyId"], told["SecretAccessKey"], told["Token"], moment)
+
+
+def _asked(url: str, headers: Mapping[str, str] | None = None, method: str = "GET") -> bytes:
+    """Never through a proxy: it is of this machine alone."""
+    request = urllib.request.Request(url, headers=dict(headers or {}), method=method)
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    with opener.open(request, timeout=_SECONDS) as answer:
+        return bytes(answer.read())
