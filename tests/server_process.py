@@ -18,8 +18,9 @@ TRACKSIDE = (sys.executable, "-m", "trackside.cli")
 class ServerProcess:
     """In its `with` block it runs, on the same port after each start."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, **variables: str) -> None:
         self.home = home
+        self._variables = variables
         self.port = 0
         self.key, self.secret = AccessKeys(Home(home).server.root).create("tests", Rights.ADMIN)
         self._process: subprocess.Popen[str] | None = None
@@ -47,7 +48,7 @@ class ServerProcess:
             [*TRACKSIDE, "server", "--listen", f"127.0.0.1:{self.port}", "--quiet"],
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env={**ours, "TRACKSIDE_HOME": str(self.home), "PYTHONPATH": path},
+            env={**ours, "TRACKSIDE_HOME": str(self.home), "PYTHONPATH": path, **self._variables},
             text=True,
         )
         assert self._process.stdout is not None

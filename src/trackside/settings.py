@@ -39,6 +39,8 @@ INTERNAL = frozenset(
 """Set by Trackside for the processes it starts, by the tests, or read by the storage module."""
 
 
+DEFAULT_OUTPUT = "s3://trackside"
+
 _CHOICES = {
     "TRACKSIDE_ISOLATION": ("auto", "root", "user", "none"),
     "TRACKSIDE_SMTP_SECURITY": ("starttls", "tls", "none"),
@@ -62,7 +64,7 @@ class Settings:
     access_key_id: str = _setting("TRACKSIDE_ACCESS_KEY_ID", "")
     """Who we are to that server."""
     secret_access_key: str = _setting("TRACKSIDE_SECRET_ACCESS_KEY", "", is_secret=True)
-    output: str = _setting("TRACKSIDE_OUTPUT", "s3://trackside")
+    output: str = _setting("TRACKSIDE_OUTPUT", DEFAULT_OUTPUT)
     """Where a job's output goes when none is named."""
     storage: str = _setting("TRACKSIDE_STORAGE", "")
     """The object store of a team's server, such as s3://bucket/prefix; `output` unless that is

@@ -156,6 +156,20 @@ def test_an_image_is_left_to_the_server(server: ServerProcess, monkeypatch):
     assert job.describe()["AlgorithmSpecification"]["TrainingImage"].endswith(":2.1")
 
 
+def test_output_goes_where_the_server_s_own_does_unless_it_is_set_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    with ServerProcess(tmp_path / "home", TRACKSIDE_OUTPUT="s3://team/runs") as server:
+        server.use(monkeypatch)
+        job = start("theirs")
+        assert job.describe()["OutputDataConfig"]["S3OutputPath"] == "s3://team/runs"
+        monkeypatch.setenv("TRACKSIDE_OUTPUT", "s3://mine")
+        job = start("ours")
+        assert job.describe()["OutputDataConfig"]["S3OutputPath"] == "s3://mine"
+    monkeypatch.delenv("TRACKSIDE_OUTPUT")
+    assert known_jobs().settings.output == "s3://trackside"  # nobody answers
+
+
 def test_a_bucket_is_made_by_whoever_writes_first(server: ServerProcess, monkeypatch):
     server.use(monkeypatch)
     job = start(output_path="s3://a-new-bucket/out")

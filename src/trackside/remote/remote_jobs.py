@@ -7,6 +7,7 @@ is read from storage, which is the server's S3 for `s3://`.
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 from trackside import hosts
@@ -38,7 +39,7 @@ from trackside.remote.job_log import JobLog
 from trackside.remote.patience import FOR_A_JOB, FOR_A_PERSON, FOR_NOBODY, Patience
 from trackside.remote.rule_news import PublishedNews
 from trackside.rule_status import Evaluation
-from trackside.settings import Settings
+from trackside.settings import DEFAULT_OUTPUT, Settings
 from trackside.spec import JobSpec, Options
 from trackside.status import Status
 from trackside.storage.locate import Location
@@ -56,10 +57,22 @@ class RemoteJobs:
     """
 
     def __init__(self, server: Server, settings: Settings) -> None:
-        self.settings = replace(settings, url=server.url, python="")
-        """The interpreter of scripts is the server's affair."""
+        self._own = settings
         self._home = settings.layout
         self._client = ApiClient(server)
+
+    @cached_property
+    def settings(self) -> Settings:
+        """This machine's, but for what is the server's affair: the interpreter of scripts and,
+        unless it is set here, where output goes."""
+        there = replace(self._own, url=self._client.url, python="")
+        if self._own.output != DEFAULT_OUTPUT:
+            return there
+        try:
+            output = self.default_output()
+        except ServerUnreachable:
+            return there  # whoever submits is told
+        return replace(there, output=output) if output.startswith("s3://") else there
 
     def submit(
         self,
