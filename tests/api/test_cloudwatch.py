@@ -43,6 +43,7 @@ def drawn(service: Server, jobs: Jobs) -> Jobs:
         losses.add(("loss", value, number, MINUTE + 20 * number))
     losses.close()
     folder.metrics.mkdir(exist_ok=True)
+    folder.told_metrics.mkdir(parents=True)
     totals = {"metrics": to_json({"loss": started(0.5, MINUTE)})}
     durable.write_json(folder.metrics / "algo-1.json", totals)
     machine = EventFile(folder.curves / "system" / "algo-1")
@@ -236,6 +237,14 @@ def test_values_of_no_running_job_are_refused(client, drawn: Jobs):
     (drawn.settings.layout.job("job-1").root / "release").touch()
     until(lambda: drawn.record("job-1").history.state.is_final)
     assert "has ended" in put(Dimensions=[OF_JOB])[1]
+
+
+def test_a_value_before_the_script_runs_is_refused(client, service: Server, jobs: Jobs):
+    service.client("sagemaker").create_training_job(**request(hyper={"hold": "1"}))
+    datum = {"MetricName": "loss", "Value": 1.0, "Dimensions": [OF_JOB]}
+    given = {"Namespace": "Mine", "MetricData": [datum]}
+    assert "does not run yet" in refused(client.put_metric_data, **given)[1]
+    assert not jobs.settings.layout.job("job-1").host("algo-1", 1).ml.exists()
 
 
 def test_an_operation_we_lack_is_a_client_error_that_names_what_there_is(client):

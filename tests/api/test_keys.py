@@ -39,6 +39,8 @@ def test_rotation_keeps_the_rights_and_lets_the_old_key_end(keys):
     assert keys.secret_of(old.id) == secret
     newest, _ = keys.rotate(new.id, overlap_seconds=-1)
     assert keys.secret_of(new.id) is None
+    keys.revoke(new.id)  # which only tidies up
+    assert new.id not in [key.id for key in keys.all()]
     assert keys.secret_of(newest.id) is not None
 
 

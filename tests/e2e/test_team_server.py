@@ -307,3 +307,32 @@ def test_a_bucket_that_does_not_exist_ends_the_start(tmp_path: Path, s3_server: 
     done = start_badly(tmp_path, "--storage", "s3://no-such-bucket-4", **s3_server.environment)
     assert done.returncode == 2
     assert "'s3://no-such-bucket-4' cannot be used" in done.stderr
+
+
+@pytest.mark.parametrize("through", ["its server", "the database"])
+def test_a_log_is_followed_from_another_machine_of_the_team(
+    serve: Serve, database: str, job, go: Path, through: str
+):
+    first, second = serve("first", database), serve("second", database)
+    first.client().create_training_job(**job())
+    settings = {"TRACKSIDE_URL": second.url}
+    if through == "the database":
+        settings = {"TRACKSIDE_URL": "embedded", "TRACKSIDE_DATABASE": database}
+    until(lambda: status(second.client()) == "Training", seconds=60)
+    follower = subprocess.Popen(
+        [*TRACKSIDE, "logs", "--follow", "job-1"],
+        env={**second.environment, **settings},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert follower.stdout is not None
+        assert "begun\n" in iter(follower.stdout.readline, "")
+        go.touch()
+        rest, complaints = follower.communicate(timeout=90)
+    finally:
+        follower.kill()
+        follower.communicate()
+    assert "done\n" in rest
+    assert (complaints, follower.returncode) == ("", 0)

@@ -100,7 +100,8 @@ class AccessKeys:
 
     def revoke(self, key_id: str) -> None:
         with self._changing() as keys:
-            del keys[_good(keys, key_id).id]
+            if keys.pop(key_id, None) is None:
+                raise _unknown(key_id)
 
     def all(self) -> list[AccessKey]:
         with self._lock:
@@ -211,5 +212,9 @@ class AccessKeys:
 def _good(keys: Mapping[str, AccessKey], key_id: str) -> AccessKey:
     key = keys.get(key_id)
     if key is None or (key.expires is not None and key.expires < time.time()):
-        raise UnknownKey(f"No access key is {key_id!r}. `trackside keys list` shows all.")
+        raise _unknown(key_id)
     return key
+
+
+def _unknown(key_id: str) -> UnknownKey:
+    return UnknownKey(f"No access key is {key_id!r}. `trackside keys list` shows all.")

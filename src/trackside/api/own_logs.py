@@ -6,11 +6,13 @@ import fcntl
 import hashlib
 import json
 import os
+import secrets
 import shutil
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from trackside import durable
 from trackside.api.log_streams import Event, Place
@@ -69,8 +71,8 @@ class OwnLogs:
     def make_group(self, name: str) -> None:
         """`FileExistsError` when there is one."""
         folder = self._folder(name)
-        folder.mkdir(parents=True)
-        durable.write_json(folder / _GROUP, {"name": name, "created_ms": _now_ms()})
+        folder.mkdir(parents=True, exist_ok=True)
+        _make(folder / _GROUP, {"name": name, "created_ms": _now_ms()})
 
     def has_group(self, name: str) -> bool:
         return (self._folder(name) / _GROUP).exists()
@@ -89,13 +91,7 @@ class OwnLogs:
 
     def make_stream(self, group: str, name: str) -> None:
         """`FileExistsError` when there is one."""
-        path = self._path(group, name)
-        temporary = path.with_suffix(f".{os.getpid()}-{time.monotonic_ns()}.part")
-        durable.create(temporary, json.dumps([_now_ms(), name]).encode() + b"\n")
-        try:
-            os.link(temporary, path)
-        finally:
-            temporary.unlink()
+        _make(self._path(group, name), [_now_ms(), name])
 
     def remove_stream(self, group: str, name: str) -> None:
         self._path(group, name).unlink()
@@ -105,6 +101,16 @@ class OwnLogs:
 
     def _path(self, group: str, name: str) -> Path:
         return self._folder(group) / f"{_file_name(name)}{_SUFFIX}"
+
+
+def _make(path: Path, record: Any) -> None:
+    """Whole, by the first of those who make it at once."""
+    temporary = path.with_suffix(f".{secrets.token_hex(8)}.part")
+    durable.create(temporary, json.dumps(record).encode() + b"\n")
+    try:
+        os.link(temporary, path)
+    finally:
+        temporary.unlink()
 
 
 def _opened(path: Path) -> OwnStream:

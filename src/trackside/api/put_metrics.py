@@ -22,6 +22,7 @@ from trackside.members import member
 
 MOST_DATA = 1000
 _FILE = "cloudwatch.json"
+_APPENDING = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,10 +87,10 @@ class PutMetrics:
         if record.folder is None or record.history.state.is_final:
             raise _wrong(f"The training job {job!r} has ended, and its curves with it.")
         folder = record.folder.host(record.spec.hosts[0], record.history.attempt).told_metrics
-        folder.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(
-            folder / _FILE, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o644
-        )
+        try:
+            descriptor = os.open(folder / _FILE, _APPENDING, 0o644)
+        except FileNotFoundError:
+            raise _wrong(f"The script of the training job {job!r} does not run yet.") from None
         with open(descriptor, "wb", buffering=0) as file:
             file.write("".join(lines).encode())
 
