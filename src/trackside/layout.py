@@ -43,6 +43,11 @@ class Home:
         return self.root / "jobs"
 
     @property
+    def notes_lock(self) -> Path:
+        """Held while a note is added to a job that is in storage alone."""
+        return self.root / "notes.lock"
+
+    @property
     def index(self) -> Path:
         return self.root / "index.sqlite"
 

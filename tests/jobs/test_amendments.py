@@ -1,5 +1,8 @@
 """What is changed about a job just as it ends lasts as long as the job's record does."""
 
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+
 from tests.jobs.conftest import eventually, is_training, make_spec, run_to_end
 from trackside.jobs.amendments import note_tags, tags_of
 from trackside.jobs.jobs import Jobs
@@ -15,3 +18,17 @@ def test_a_tag_of_somebody_who_looked_before_the_end_is_stored_with_the_job(jobs
     run_to_end(jobs)
     note_tags(looked, home, {"team": "vision"}, [])
     assert tags_of(read_stored(looked.keys, home)) == {"team": "vision"}
+
+
+def test_no_tag_of_several_who_set_them_at_once_is_lost(jobs: Jobs, home: Home):
+    jobs.submit(make_spec())
+    run_to_end(jobs)
+    jobs.list()  # it is in the index by now
+    shutil.rmtree(home.job("job-1").root)
+
+    def tag(number: int) -> None:
+        jobs.change_tags("job-1", put={f"tag-{number}": "x"})
+
+    with ThreadPoolExecutor(8) as together:
+        list(together.map(tag, range(24)))
+    assert set(jobs.tags("job-1")) == {f"tag-{number}" for number in range(24)}

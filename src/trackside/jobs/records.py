@@ -1,6 +1,7 @@
 """What is on record about one job: its spec and history, read from its folder on this machine or,
 when that is gone, from object storage."""
 
+import fcntl
 import json
 import time
 from dataclasses import dataclass, replace
@@ -136,13 +137,15 @@ def publish_journal(folder: JobFolder, home: Home) -> None:
 
 
 def append_stored_note(keys: JobKeys, home: Home, what: str, **details: Any) -> None:
-    """As `Journal.note`, for a job whose folder is gone. Of two at once one may be lost."""
+    """As `Journal.note`, for a job of this home whose folder is gone."""
     location = locate_object(keys.journal, home=home.root)
-    journal = location.store.get(location.key)
-    version = fold([json.loads(line) for line in journal.splitlines()]).version
-    note = {"kind": "note", "what": what, **details, "seq": version + 1, "time": time.time()}
-    line = json.dumps(note, separators=(",", ":")).encode() + b"\n"
-    location.store.put(location.key, journal + line)
+    with home.notes_lock.open("wb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        journal = location.store.get(location.key)
+        version = fold([json.loads(line) for line in journal.splitlines()]).version
+        note = {"kind": "note", "what": what, **details, "seq": version + 1, "time": time.time()}
+        line = json.dumps(note, separators=(",", ":")).encode() + b"\n"
+        location.store.put(location.key, journal + line)
 
 
 def has_source(spec: JobSpec, home: Home) -> bool:
