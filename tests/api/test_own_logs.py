@@ -59,6 +59,15 @@ def test_what_is_put_is_read_in_every_way(made):
     assert messages(by_prefix) == ["a of another"]
 
 
+def test_an_event_of_before_its_stream_keeps_its_time(made):
+    before = time.time() - 3600
+    made.put_log_events(**STREAM, logEvents=[*events("old", at=before), *events("new")])
+    [old, _] = made.filter_log_events(logGroupName="my/app", startTime=0)["events"]
+    assert old["timestamp"] == int(before * 1000)
+    until = int((before + 60) * 1000)
+    assert messages(made.get_log_events(**STREAM, endTime=until)) == ["old"]
+
+
 def test_groups_and_streams_are_listed_beside_those_of_jobs(made, client):
     client.create_log_group(logGroupName="zzz", tags={"a": "b"})
     names = [group["logGroupName"] for group in client.describe_log_groups()["logGroups"]]

@@ -247,7 +247,7 @@ class Logs:
     def _describe_own(self, asked: StreamsAsked, group: str, ask: Ask) -> Answer:
         found = [each for each in self._own.streams(group) if each.name.startswith(asked.prefix)]
         if asked.order == "LastEventTime":
-            found.sort(key=lambda each: each.span_ms or (0, 0))
+            found.sort(key=lambda each: (each.span_ms or (0, 0))[1])
         if asked.descending:
             found.reverse()
         start = place_in(asked.token, ask) if asked.token else 0

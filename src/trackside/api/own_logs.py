@@ -116,6 +116,9 @@ def _make(path: Path, record: Any) -> None:
 def _opened(path: Path) -> OwnStream:
     with path.open("rb") as file:
         created_ms, name = json.loads(file.readline())
+        first = file.readline()
+    if first.endswith(b"\n"):  # it may be of before
+        created_ms = min(created_ms, json.loads(first)[0])
     return OwnStream(path, name, created_ms)
 
 
