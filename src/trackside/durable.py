@@ -4,6 +4,7 @@ On a full disk a job's ballast file is given up, once, so that its records can s
 """
 
 import errno
+import fcntl
 import itertools
 import json
 import os
@@ -56,6 +57,36 @@ def read_json(path: Path) -> Any | None:
         return json.loads(path.read_bytes())
     except (FileNotFoundError, NotADirectoryError):
         return None
+
+
+def append_lines(path: Path, lines: bytes) -> None:
+    """Synced, or not there at all; those of one call stay together, whoever else appends."""
+    descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        drop_torn_line(descriptor)
+        write_lines(descriptor, lines, path)
+    finally:
+        os.close(descriptor)
+
+
+def drop_torn_line(descriptor: int) -> None:
+    """Cut off what a crash left of a last line: it was never announced."""
+    size = os.fstat(descriptor).st_size
+    if size and os.pread(descriptor, 1, size - 1) != b"\n":
+        os.ftruncate(descriptor, os.pread(descriptor, size, 0).rfind(b"\n") + 1)
+
+
+def write_lines(descriptor: int, lines: bytes, path: Path) -> None:
+    """At the end of a file that is open for appending, by one who holds its lock."""
+    size = os.fstat(descriptor).st_size
+    try:
+        if os.write(descriptor, lines) != len(lines):  # the disk filled up in the middle
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+        os.fsync(descriptor)
+    except OSError:
+        os.ftruncate(descriptor, size)
+        raise
 
 
 def sync_folder(path: str | Path) -> None:

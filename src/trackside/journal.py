@@ -4,7 +4,6 @@ Every move is one compare-and-set under a lock, on disk before anybody is told. 
 job may write; nobody keeps state that is not here.
 """
 
-import errno
 import fcntl
 import json
 import os
@@ -160,20 +159,12 @@ class Journal:
         event["time"] = max(time.time(), history.modified if history else 0.0)
         after = _fold_one(history, event)
         line = _encoded(event)
-        durable.giving_up_ballast(self.path, lambda: self._write_line(descriptor, line))
+        # Who is told that the move was not made will make it again: the same line twice would be
+        # a history that nobody can read.
+        durable.giving_up_ballast(
+            self.path, lambda: durable.write_lines(descriptor, line, self.path)
+        )
         return after
-
-    def _write_line(self, descriptor: int, line: bytes) -> None:
-        size = os.fstat(descriptor).st_size
-        try:
-            if os.write(descriptor, line) != len(line):  # the disk filled up in the middle
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.path))
-            os.fsync(descriptor)
-        except OSError:
-            # Who is told that the move was not made will make it again: the same line twice would
-            # be a history that nobody can read.
-            os.ftruncate(descriptor, size)
-            raise
 
     def _events(self) -> list[dict[str, Any]]:
         try:
@@ -191,15 +182,10 @@ class Journal:
             raise JobNotFound(self.path.parent.name) from None
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
-            self._drop_torn_line(descriptor)
+            durable.drop_torn_line(descriptor)
             yield descriptor
         finally:
             os.close(descriptor)
-
-    def _drop_torn_line(self, descriptor: int) -> None:
-        size = os.fstat(descriptor).st_size
-        if size and os.pread(descriptor, 1, size - 1) != b"\n":
-            os.ftruncate(descriptor, os.pread(descriptor, size, 0).rfind(b"\n") + 1)
 
 
 def fold(events: list[dict[str, Any]]) -> History:

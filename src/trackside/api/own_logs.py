@@ -2,7 +2,6 @@
 server's. Written line by line, read as the logs of jobs are.
 """
 
-import fcntl
 import hashlib
 import json
 import os
@@ -51,10 +50,7 @@ class OwnStream:
     def append(self, events: Sequence[tuple[int, str]]) -> None:
         """Milliseconds and message of each. Durable; those of one call stay together."""
         lines = [json.dumps(each).encode() + b"\n" for each in events]
-        with self.path.open("ab", buffering=0) as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            file.write(b"".join(lines))
-            os.fsync(file.fileno())
+        durable.append_lines(self.path, b"".join(lines))
 
 
 class OwnLogs:

@@ -1,7 +1,5 @@
 """`findings.jsonl`: what was found, on disk before anybody acts on it, each discovery once."""
 
-import errno
-import os
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -50,23 +48,4 @@ class FindingsFile:
         return self._counted[rule]
 
     def _append(self, lines: bytes) -> None:
-        durable.giving_up_ballast(self._path, lambda: append_lines(self._path, lines))
-
-
-def append_lines(path: Path, lines: bytes) -> None:
-    """Synced, or not there at all: a line torn by a crash is cut off first."""
-    descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
-    try:
-        size = os.fstat(descriptor).st_size
-        if size and os.pread(descriptor, 1, size - 1) != b"\n":
-            size = os.pread(descriptor, size, 0).rfind(b"\n") + 1
-            os.ftruncate(descriptor, size)
-        try:
-            if os.write(descriptor, lines) != len(lines):  # the disk filled up in the middle
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
-            os.fsync(descriptor)
-        except OSError:
-            os.ftruncate(descriptor, size)
-            raise
-    finally:
-        os.close(descriptor)
+        durable.giving_up_ballast(self._path, lambda: durable.append_lines(self._path, lines))

@@ -11,7 +11,6 @@ from typing import Any
 
 from trackside import durable
 from trackside.finding import Finding, RuleKey
-from trackside.rules.findings_file import append_lines
 
 ActionKey = tuple[RuleKey, str]
 """A configured rule, and the key of one of its actions."""
@@ -48,7 +47,7 @@ class ActionLog:
         if is_profiler:
             line["is_profiler"] = True
         data = json.dumps(line).encode() + b"\n"
-        durable.giving_up_ballast(self._path, lambda: append_lines(self._path, data))
+        durable.giving_up_ballast(self._path, lambda: durable.append_lines(self._path, data))
         self._enter(line)
 
     def _enter(self, line: dict[str, Any]) -> None:
