@@ -507,7 +507,7 @@ def test_a_closure_is_looked_at_like_any_other_step(tmp_path):
 
 def test_the_first_figures_are_curves_in_tensorboard(tmp_path):
     event_accumulator = pytest.importorskip(
-        "tensorboard.backend.event_processing.event_accumulator"
+        "tensorboard.backend.event_processing.event_accumulator", reason="TensorBoard is the judge"
     )
     run_loop(tmp_path / "t", usual, tensorboard=tmp_path / "tb")
 
