@@ -12,11 +12,10 @@ from torch import nn
 
 from tests.capture.networks import Net, read, train
 from tests.conftest import environment_for
-from trackside.capture.failures import MARKER
 from trackside.capture.hook import Hook
-from trackside.capture.outlets.flight_recorder import REPORT, TRIGGER
 from trackside.capture.selection.reduction_config import ReductionConfig
 from trackside.capture.selection.save_config import SaveConfig
+from trackside.capture.trial_layout import FAILURES, RECORDER_REPORT, RECORDER_REQUEST
 
 EVERY_STEP = SaveConfig(save_interval=1)
 RAW = ReductionConfig(save_raw_tensor=True)
@@ -38,7 +37,7 @@ def recording(
 
 
 def dumps(out_dir: Path) -> Any:
-    return json.loads((out_dir / REPORT).read_text())
+    return json.loads((out_dir / RECORDER_REPORT).read_text())
 
 
 def test_its_report_and_capture_errors_reach_an_object_store(s3_server, monkeypatch):
@@ -63,9 +62,9 @@ def test_its_report_and_capture_errors_reach_an_object_store(s3_server, monkeypa
         found = s3_server.client().get_object(Bucket=bucket, Key=f"run/{name}")
         return json.loads(found["Body"].read())
 
-    (dumped,) = load(REPORT)
+    (dumped,) = load(RECORDER_REPORT)
     assert (dumped["reason"], dumped["tensor"]) == ("not finite", "Net_out.weight")
-    assert "empty one" in load(MARKER)["errors"][0]["message"]
+    assert "empty one" in load(FAILURES)["errors"][0]["message"]
 
 
 def test_nothing_is_written_while_nothing_happens(tmp_path):
@@ -113,7 +112,7 @@ def test_a_single_elements_spread_is_no_alarm(tmp_path):
         model(torch.ones(1, 1)).sum().backward()
     hook.close()
 
-    assert not (tmp_path / "t" / REPORT).exists()
+    assert not (tmp_path / "t" / RECORDER_REPORT).exists()
 
 
 def test_it_is_written_on_request_by_call_and_by_file(tmp_path):
@@ -122,13 +121,13 @@ def test_it_is_written_on_request_by_call_and_by_file(tmp_path):
     train(model, 4)
     hook.dump()
     train(model, 2)
-    (tmp_path / "t" / TRIGGER).touch()
+    (tmp_path / "t" / RECORDER_REQUEST).touch()
     train(model, 2)
     hook.close()
 
     assert read(tmp_path / "t").steps() == [1, 2, 3, 4, 5]
     assert [dump["reason"] for dump in dumps(tmp_path / "t")] == ["asked for", "asked for"]
-    assert not (tmp_path / "t" / TRIGGER).exists()
+    assert not (tmp_path / "t" / RECORDER_REQUEST).exists()
 
 
 def test_a_script_that_dies_leaves_its_last_steps(tmp_path):

@@ -19,12 +19,12 @@ from trackside.capture.exceptions import (
     SMDebugTypeError,
     SMDebugValueError,
 )
-from trackside.capture.failures import MARKER
 from trackside.capture.hook import Hook, get_hook
 from trackside.capture.modes import ModeKeys
 from trackside.capture.selection.collection import Collection
 from trackside.capture.selection.reduction_config import ReductionConfig
 from trackside.capture.selection.save_config import SaveConfig, SaveConfigMode
+from trackside.capture.trial_layout import FAILURES
 
 EVERY_STEP = SaveConfig(save_interval=1)
 FIVE = ReductionConfig(["min", "max", "mean", "std"], norms=["l2"])
@@ -453,7 +453,7 @@ class TestBadInput:
         train(next(iter(hook._stepper.models.values())).root, 1, criterion=criterion)
         hook.close()
 
-        marker = json.loads((tmp_path / "t" / MARKER).read_text())
+        marker = json.loads((tmp_path / "t" / FAILURES).read_text())
         assert "'mine'" in marker["errors"][0]["message"]
         assert read(tmp_path / "t").tensor_names(collection="weights")
 
@@ -531,7 +531,7 @@ class TestBadInput:
             model(torch.ones(2).as_subclass(Explosive))
         hook.close()
 
-        marker = json.loads((tmp_path / "t" / MARKER).read_text())
+        marker = json.loads((tmp_path / "t" / FAILURES).read_text())
         assert hook.failures.count == 5
         assert marker["errors"][0]["kind"] == "ZeroDivisionError"
         assert sum("boom" in record.message for record in caplog.records) == 1
@@ -578,7 +578,7 @@ class TestBadInput:
         assert hook.failures.count == 1
         assert (
             "metadata.json"
-            in json.loads((tmp_path / "t" / MARKER).read_text())["errors"][0]["where"]
+            in json.loads((tmp_path / "t" / FAILURES).read_text())["errors"][0]["where"]
         )
 
     def test_an_unwritable_out_dir_costs_the_data_and_nothing_else(self, tmp_path):

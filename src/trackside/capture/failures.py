@@ -9,10 +9,9 @@ from pathlib import Path
 from time import time
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
+from trackside.capture.trial_layout import FAILURES
 from trackside.durable import write_json
 
-MARKER = "capture-errors.json"
-"""In the trial's folder; `trackside show` reads it."""
 _LIMIT = 100
 """Failures after which capture is switched off for the rest of the process."""
 
@@ -24,7 +23,7 @@ class Failures:
 
     def __init__(self, folder: Path | None) -> None:
         self.send: Callable[[str, str], None] | None = None
-        self._marker = None if folder is None else folder / MARKER
+        self._marker = None if folder is None else folder / FAILURES
         self._kinds: dict[tuple[str, str], dict[str, Any]] = {}
         self.count = 0
 
@@ -54,7 +53,7 @@ class Failures:
             where,
             type(error).__name__,
             error,
-            self._marker or (MARKER if self.send else "memory"),
+            self._marker or (FAILURES if self.send else "memory"),
             exc_info=error,
         )
         self._leave_marker()
@@ -63,7 +62,7 @@ class Failures:
         content = {"count": self.count, "errors": [*self._kinds.values()]}
         if self._marker is None:
             if self.send is not None:
-                self.send(MARKER, json.dumps(content))
+                self.send(FAILURES, json.dumps(content))
             return
         try:
             self._marker.parent.mkdir(parents=True, exist_ok=True)

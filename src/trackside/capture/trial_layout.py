@@ -1,10 +1,19 @@
-"""The names of a trial's files. docs/formats.md explains them; nothing else spells them."""
+"""The names of a trial's files, which capture and rules spell nowhere else. docs/formats.md
+explains them."""
 
 import re
 from dataclasses import dataclass
 
 END_MARKER = "training_job_end.ts"
 """Empty file, smdebug's name: no more data will come."""
+CLAIM = "claim.smd"
+"""smdebug's name, too: of several processes that form no group, the one that writes made it."""
+FAILURES = "capture-errors.json"
+"""What went wrong with capture itself; `trackside show` reads it."""
+RECORDER_REPORT = "flight-recorder.json"
+"""Why and when the flight recorder was written out, newest last."""
+RECORDER_REQUEST = "dump-requested"
+"""Put there by whoever wants the flight recorder written out, and removed by it."""
 COLLECTIONS = "collections/"
 SEGMENTS = "segments/"
 ANATOMY = "anatomy/"

@@ -20,6 +20,7 @@ from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import AuthResult
 
 from tests.rules.conftest import MakeJob
+from trackside.capture.trial_layout import RECORDER_REQUEST
 from trackside.finding import Finding
 from trackside.journal import Journal
 from trackside.rules.action import action_taker
@@ -100,9 +101,7 @@ def test_the_flight_recorder_is_asked_for_by_its_file(make_job: MakeJob):
     assert outcome(job, {"name": "save_flight_recorder"})[0] == "done"
     folder = job.trial_folder()
     assert folder is not None
-    from trackside.capture.outlets.flight_recorder import TRIGGER
-
-    assert (folder / TRIGGER).exists()
+    assert (folder / RECORDER_REQUEST).exists()
 
 
 def test_a_hook_without_a_ring_has_nothing_to_write_out(make_job: MakeJob):

@@ -19,12 +19,9 @@ import torch
 from torch import Tensor
 
 from trackside.capture.taking.open_step import OpenStep
+from trackside.capture.trial_layout import RECORDER_REPORT, RECORDER_REQUEST
 from trackside.capture.writing.segments import StepRecord
 from trackside.durable import write_json
-
-TRIGGER = "dump-requested"
-REPORT = "flight-recorder.json"
-"""Why and when the recorder was written out, newest last; rules and `trackside show` read it."""
 
 logger = logging.getLogger(__name__)
 
@@ -65,8 +62,8 @@ class FlightRecorder:
                     step.mode_step,
                 )
                 self.dump("not finite", tensor=name, step=step.step, mode=step.mode)
-        if self._folder is not None and (self._folder / TRIGGER).exists():
-            (self._folder / TRIGGER).unlink(missing_ok=True)
+        if self._folder is not None and (self._folder / RECORDER_REQUEST).exists():
+            (self._folder / RECORDER_REQUEST).unlink(missing_ok=True)
             self.dump("asked for")
 
     def dump(self, reason: str, **facts: Any) -> None:
@@ -79,9 +76,9 @@ class FlightRecorder:
         logger.info("Wrote the last %d steps: %s.", len(steps), reason)
         if self._folder is not None:
             self._folder.mkdir(parents=True, exist_ok=True)
-            write_json(self._folder / REPORT, self._dumps)
+            write_json(self._folder / RECORDER_REPORT, self._dumps)
         elif self._send is not None:
-            self._send(REPORT, json.dumps(self._dumps))
+            self._send(RECORDER_REPORT, json.dumps(self._dumps))
 
     def close(self) -> None:
         if sys.excepthook == self._on_exception:

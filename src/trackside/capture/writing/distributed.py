@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-CLAIM = "claim.smd"
+from trackside.capture.trial_layout import CLAIM
 
 logger = logging.getLogger(__name__)
 

@@ -2,6 +2,7 @@
 
 import re
 
+from trackside.capture.trial_layout import RECORDER_REQUEST
 from trackside.errors import TracksideError
 from trackside.finding import Finding
 from trackside.journal import Journal
@@ -12,9 +13,6 @@ from trackside.rules.watched_job import WatchedJob
 from trackside.spec import JOB_NAME
 from trackside.status import Secondary, Status
 
-RECORDER_TRIGGER = "dump-requested"
-"""The hook's flight recorder looks for this file in its trial's folder; `capture` has the name
-too, in a module that loads torch."""
 _MESSAGE_MOST = 500
 
 
@@ -45,7 +43,7 @@ def ask_for_recorder(job: WatchedJob) -> str:
         )
     if folder is None or not folder.is_dir():
         raise Refused("The hook's folder is not on this machine (any more).")
-    (folder / RECORDER_TRIGGER).touch()
+    (folder / RECORDER_REQUEST).touch()
     return "the hook writes its last steps at the end of the next one"
 
 
