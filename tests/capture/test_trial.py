@@ -339,8 +339,17 @@ def test_a_cut_event_file_spoils_only_its_own_values(tmp_path):
     file.write_bytes(file.read_bytes()[:100])
     tensor = create_trial(str(copy)).tensor(WEIGHT)
     assert tensor.value(0).shape == (3, 8)
+    for read in (tensor.value, tensor.shape, tensor.dtype):
+        with pytest.raises(IndexReaderException):
+            read(2)
     with pytest.raises(IndexReaderException):
-        tensor.value(2)
-    shutil.rmtree(file.parent)
-    with pytest.raises(IndexReaderException):
-        create_trial(str(copy)).tensor(WEIGHT).value(2)
+        tensor.shapes()
+
+
+def test_a_collection_of_the_reader_s_own_is_kept(ours):
+    trial = create_trial(str(ours))
+    assert trial.tensor_names(collection="mine") == []
+    assert "mine" not in trial.collections()
+    trial.collection("mine").include("weight$")
+    assert WEIGHT in trial.tensor_names(collection="mine")
+    assert trial.collection("mine") is trial.collections()["mine"]

@@ -14,9 +14,15 @@ from tests.capture.test_writer import point_at
 from tests.capture.trials import SMDEBUG_TRIAL, collections_json, write_the_same
 from tests.waiting import until
 from trackside.capture import trial as trial_module
-from trackside.capture.exceptions import NoMoreData, StepNotYetAvailable, StepUnavailable
+from trackside.capture.exceptions import (
+    NoMoreData,
+    SMDebugValueError,
+    StepNotYetAvailable,
+    StepUnavailable,
+    TensorUnavailableForStep,
+)
 from trackside.capture.modes import ModeKeys
-from trackside.capture.reading import step_table
+from trackside.capture.reading import smdebug_source
 from trackside.capture.reading.numpy_reductions import reduce_rows
 from trackside.capture.reading.smdebug_record import DamagedRecord, read_tensor
 from trackside.capture.reading.step_table import StepState
@@ -208,7 +214,7 @@ def test_a_step_is_complete_when_every_worker_has_written_it(tmp_path):
 
 
 def test_a_lost_worker_does_not_hold_up_the_trial_for_ever(tmp_path, monkeypatch):
-    monkeypatch.setattr(step_table, "INCOMPLETE_STEP_WAIT_WINDOW", 10)
+    monkeypatch.setenv("SMDEBUG_INCOMPLETE_STEP_WAIT_WINDOW", "10")
     writer = writer_to(tmp_path, num_workers=2)
     for step in range(12):
         writer.add(record(step))
@@ -350,6 +356,65 @@ def test_an_smdebug_trial_of_two_workers_is_read_as_it_grows(tmp_path):
     assert trial.tensor("Net_fc.weight").workers(3) == ["worker_0"]
     (copy / "training_job_end.ts").touch()
     assert trial.steps() == [0, 2, 3, 6, 8]
+
+
+def test_after_the_end_marker_the_last_look_waits_as_long_as_it_is_told(tmp_path, monkeypatch):
+    monkeypatch.setenv("SMDEBUG_TRAINING_END_DELAY_REFRESH", "0.25")
+    waited: list[float] = []
+    writer = writer_to(tmp_path)
+    writer.add(record(0))
+    trial = create_trial(str(tmp_path))
+    monkeypatch.setattr(time, "sleep", waited.append)
+    writer.close()
+    assert trial.steps() == [0]
+    assert waited == [0.25]
+    assert trial.loaded_all_steps
+
+
+@pytest.mark.parametrize("text", ["soon", "-1", "nan", "inf"])
+def test_a_wait_that_is_no_number_is_refused_by_name(tmp_path, monkeypatch, text):
+    monkeypatch.setenv("SMDEBUG_TRAINING_END_DELAY_REFRESH", text)
+    with pytest.raises(SMDebugValueError, match=f"SMDEBUG_TRAINING_END_DELAY_REFRESH='{text}'"):
+        create_trial(str(tmp_path))
+
+
+def running_smdebug_trial(folder: Path) -> Path:
+    """Without its end marker and the events of step 2, which are given back."""
+    shutil.copytree(SMDEBUG_TRIAL, folder / "trial", ignore=shutil.ignore_patterns("*.ts"))
+    return (folder / "trial/events/000000000002").rename(folder / "late")
+
+
+def test_an_event_file_that_comes_after_its_index_is_waited_for(tmp_path, monkeypatch):
+    monkeypatch.setattr(smdebug_source, "RETRY_SECONDS", 0.02)
+    late = running_smdebug_trial(tmp_path)
+    tensor = create_trial(str(tmp_path / "trial")).tensor("Net_fc.weight")
+    arrival = threading.Timer(0.1, late.rename, [tmp_path / "trial/events/000000000002"])
+    arrival.start()
+    assert tensor.value(2).shape == (3, 8)
+    arrival.join()
+
+
+def test_an_event_file_that_never_comes_is_given_up(tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr(smdebug_source, "RETRY_SECONDS", 0.0)
+    monkeypatch.setenv("SMDEBUG_MISSING_EVENT_FILE_RETRY_LIMIT", "3")
+    running_smdebug_trial(tmp_path)
+    tensor = create_trial(str(tmp_path / "trial")).tensor("Net_fc.weight")
+    for read in (tensor.value, tensor.shape, tensor.dtype):
+        with pytest.raises(TensorUnavailableForStep):
+            read(2)
+    with pytest.raises(TensorUnavailableForStep):
+        tensor.reduction_value(2, "l2")
+    assert "000000000002_worker_0.tfevents is not there, though its index is" in caplog.text
+    assert tensor.value(0).shape == (3, 8)
+
+
+def test_nobody_waits_for_an_event_file_of_a_job_that_has_ended(tmp_path, monkeypatch):
+    running_smdebug_trial(tmp_path)
+    (tmp_path / "trial/training_job_end.ts").touch()
+    tensor = create_trial(str(tmp_path / "trial")).tensor("Net_fc.weight")
+    monkeypatch.setattr(time, "sleep", lambda seconds: pytest.fail(f"waited {seconds} s"))
+    with pytest.raises(TensorUnavailableForStep):
+        tensor.value(2)
 
 
 def test_text_in_an_smdebug_trial_is_read_and_has_no_figures():

@@ -1,9 +1,12 @@
-"""The variables a job's environment carries for capture, read once into one frozen object."""
+"""The variables that decide about capture, trials and their messages, each set of them read into a
+frozen object. Those that begin with SMDEBUG_ mean what they mean to smdebug."""
 
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+
+from trackside.capture.exceptions import SMDebugValueError
 
 CONFIG_FOLDER = Path("/opt/ml/input/config")
 SWITCH = "TRACKSIDE_CAPTURE"
@@ -31,19 +34,91 @@ class CaptureEnvironment:
     @classmethod
     def load(cls, environ: Mapping[str, str] | None = None) -> "CaptureEnvironment":
         environ = os.environ if environ is None else environ
+        default = cls()
         metrics = environ.get("SAGEMAKER_METRICS_DIRECTORY")
+
+        def file(variable: str, usual: Path) -> Path:
+            return Path(environ.get(variable) or usual)
+
         return cls(
-            hook_config=Path(environ.get("SMDEBUG_CONFIG_FILE_PATH") or cls().hook_config),
-            tensorboard_config=Path(
-                environ.get("TENSORBOARD_CONFIG_FILE_PATH") or cls().tensorboard_config
-            ),
-            checkpoint_config=Path(
-                environ.get("CHECKPOINT_CONFIG_FILE_PATH") or cls().checkpoint_config
-            ),
-            profiler_config=Path(environ.get("SMPROFILER_CONFIG_PATH") or cls().profiler_config),
+            hook_config=file("SMDEBUG_CONFIG_FILE_PATH", default.hook_config),
+            tensorboard_config=file("TENSORBOARD_CONFIG_FILE_PATH", default.tensorboard_config),
+            checkpoint_config=file("CHECKPOINT_CONFIG_FILE_PATH", default.checkpoint_config),
+            profiler_config=file("SMPROFILER_CONFIG_PATH", default.profiler_config),
             enabled=environ.get("USE_SMDEBUG", "true").lower() not in ("0", "false", "no", "off"),
             job_name=environ.get("TRAINING_JOB_NAME", ""),
             metrics_folder=Path(metrics) if metrics else None,
             auto=environ.get(SWITCH, "") == "auto",
             age_seconds=float(environ[AGE]) if environ.get(AGE) else None,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class TrialEnvironment:
+    """How long those who read a trial wait for what is late."""
+
+    end_delay_seconds: float | None = None
+    """SMDEBUG_TRAINING_END_DELAY_REFRESH: from the end marker to the last look. None: what the
+    slower of several workers may need, and no time for a single one."""
+    most_incomplete_steps: int = 1000
+    """SMDEBUG_INCOMPLETE_STEP_WAIT_WINDOW: with more, the older half counts as complete."""
+    num_file_retries: int = 100
+    """SMDEBUG_MISSING_EVENT_FILE_RETRY_LIMIT: further looks for an event file that is not
+    there yet."""
+
+    @classmethod
+    def load(cls, environ: Mapping[str, str] | None = None) -> "TrialEnvironment":
+        environ = os.environ if environ is None else environ
+        delay = _number(environ, "SMDEBUG_TRAINING_END_DELAY_REFRESH")
+        window = _number(environ, "SMDEBUG_INCOMPLETE_STEP_WAIT_WINDOW")
+        retries = _number(environ, "SMDEBUG_MISSING_EVENT_FILE_RETRY_LIMIT")
+        default = cls()
+        return cls(
+            end_delay_seconds=delay,
+            most_incomplete_steps=default.most_incomplete_steps if window is None else int(window),
+            num_file_retries=default.num_file_retries if retries is None else int(retries),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class LogEnvironment:
+    """Where messages go, for those who say so by smdebug's variables."""
+
+    level: str = "info"
+    """SMDEBUG_LOG_LEVEL: debug, info, warning, error, critical or off."""
+    path: Path | None = None
+    """SMDEBUG_LOG_PATH: a file that gets all of them, too."""
+    context: str = ""
+    """SMDEBUG_LOG_CONTEXT: begins each line; the host and the process when not given."""
+    all_to_stdout: bool = True
+    """SMDEBUG_LOG_ALL_TO_STDOUT: `false` sends warnings and worse to stderr."""
+
+    @classmethod
+    def load(cls, environ: Mapping[str, str] | None = None) -> "LogEnvironment | None":
+        """None where no such variable is set: then the script's own logging decides."""
+        environ = os.environ if environ is None else environ
+        names = ("LEVEL", "PATH", "CONTEXT", "ALL_TO_STDOUT")
+        level, path, context, all_to_stdout = (environ.get(f"SMDEBUG_LOG_{n}", "") for n in names)
+        if not (level or path or context or all_to_stdout):
+            return None
+        return cls(
+            level=level.lower() or cls().level,
+            path=Path(path) if path else None,
+            context=context,
+            all_to_stdout=all_to_stdout.lower() != "false",
+        )
+
+
+def _number(environ: Mapping[str, str], variable: str) -> float | None:
+    text = environ.get(variable)
+    if not text:
+        return None
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number < float("inf"):
+        raise SMDebugValueError(
+            f"{variable}={text!r} is no number from 0 on. Set one, or unset it."
+        )
+    return number

@@ -43,6 +43,7 @@ from trackside.capture.selection.configuration import (
 from trackside.capture.selection.plan import Origin
 from trackside.capture.selection.reduction_config import ReductionConfig
 from trackside.capture.selection.save_config import SaveConfig, SaveConfigMode
+from trackside.capture.smdebug_log import follow_variables
 from trackside.capture.steps.loss_finder import LossFinder
 from trackside.capture.steps.resume import ResumeState
 from trackside.capture.steps.step_clock import start_step_clock
@@ -80,6 +81,7 @@ class Hook:
         gradients_at: GradientsAt = "backward",
         vitals: VitalsChoice = "on",
     ) -> None:
+        follow_variables()
         if out_dir is None:
             raise RuntimeError("out_dir is a required argument")
         if ring < 0:

@@ -9,6 +9,7 @@ from threading import RLock
 from typing import Any, Protocol
 
 from trackside.capture.dtypes import Array
+from trackside.capture.environment import TrialEnvironment
 from trackside.capture.exceptions import (
     MissingCollectionFiles,
     NoMoreData,
@@ -30,7 +31,7 @@ from trackside.capture.reading.tensor import Tensor
 from trackside.capture.reading.tensor_index import TensorIndex, TensorRecord
 from trackside.capture.reading.trial_folder import TrialFolder
 from trackside.capture.selection.collection import Collection
-from trackside.capture.trial_layout import END_MARKER, VITALS
+from trackside.capture.trial_layout import END_MARKER, SEGMENTS, VITALS
 from trackside.settings import Settings
 from trackside.storage.locate import locate
 
@@ -38,9 +39,9 @@ POLL_SECONDS = 2.0
 """Between looks at an object store when waiting for a trial to begin or for a step."""
 LOCAL_POLL_SECONDS = 0.25
 """The same for a folder of this machine, where a look costs nothing."""
-_SMDEBUG_OPTIONS = frozenset({"cache", "check", "index_mode", "parallel"})
 END_DELAY_SECONDS = 1.0
 """After the end marker of several workers: time for the files of the slower ones."""
+_SMDEBUG_OPTIONS = frozenset({"cache", "check", "index_mode", "parallel"})
 
 
 class Source(Protocol):
@@ -102,8 +103,9 @@ class Trial:
         self.dynamic_refresh = True
         self.loaded_all_steps = False
         self.logger = logging.getLogger(__name__)
+        self._waiting = TrialEnvironment.load()
         start, end = range_steps or (None, None)
-        self.step_table = StepTable(start, end)
+        self.step_table = StepTable(start, end, most_incomplete=self._waiting.most_incomplete_steps)
         self._index = TensorIndex()
         self._tensors: dict[str, Tensor] = {}
         self._lock = RLock()
@@ -338,8 +340,8 @@ class Trial:
                 return
             # Asked first: what was there before the marker is then seen by the listing.
             ended = self._is_over or self._folder.exists(END_MARKER)
-            if ended and self._files.num_workers > 1:
-                time.sleep(END_DELAY_SECONDS)
+            if ended:
+                time.sleep(self._end_delay())
             if ended or not self._files.is_complete:
                 self._files.refresh()
             for worker in self._files.workers:
@@ -352,6 +354,11 @@ class Trial:
             self.step_table.settle()
             self.loaded_all_steps = self.step_table.is_final = ended
 
+    def _end_delay(self) -> float:
+        if self._waiting.end_delay_seconds is not None:
+            return self._waiting.end_delay_seconds
+        return END_DELAY_SECONDS if self._files.num_workers > 1 else 0.0
+
     def _wait_for_source(self) -> Source:
         """Block until the job has saved something: until then its format is not known."""
         told = False
@@ -359,8 +366,8 @@ class Trial:
             ended = self._folder.exists(END_MARKER)
             self._files.refresh()
             if self._files.is_smdebug:
-                return SmdebugSource(self._folder)
-            if self._files.workers or any(True for _ in self._folder.list("segments/")):
+                return SmdebugSource(self._folder, self._waiting.num_file_retries)
+            if self._files.workers or any(True for _ in self._folder.list(SEGMENTS)):
                 return SegmentSource(self._folder)
             if ended:
                 raise MissingCollectionFiles(

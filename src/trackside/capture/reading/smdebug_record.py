@@ -35,6 +35,10 @@ class DamagedRecord(ValueError):
     pass
 
 
+class MissingEventFile(FileNotFoundError):
+    pass
+
+
 def read_tensor(record: bytes) -> tuple[str, Array]:
     """Type name and value of the one tensor in a whole record."""
     place = next(records.contents(record), None)

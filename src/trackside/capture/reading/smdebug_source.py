@@ -3,20 +3,25 @@
 import json
 import logging
 import re
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from trackside.capture.dtypes import Array
 from trackside.capture.modes import ModeKeys
-from trackside.capture.reading.smdebug_record import read_tensor
+from trackside.capture.reading.smdebug_record import MissingEventFile, read_tensor
 from trackside.capture.reading.step_table import StepTable
 from trackside.capture.reading.tensor_index import CubeRun, Run, ShapeRun, TensorIndex
 from trackside.capture.reading.trial_folder import FoundFile, TrialFolder
+from trackside.capture.trial_layout import END_MARKER
+from trackside.errors import ObjectNotFound
 
 logger = logging.getLogger(__name__)
 
 INDEX = "index/"
+RETRY_SECONDS = 2.0
+"""Between two looks for an event file that is not there yet."""
 _INDEX_FILE = re.compile(r"index/\d{9}/(\d{12})_(.+)\.json")
 _EVENT_FILE = re.compile(r"events/\d{12}/[^/]+\.tfevents")
 _REDUCTION = re.compile(r"smdebug/reductions/([^/]+)/(.+)")
@@ -31,6 +36,7 @@ class EventBlock:
     start: int
     end: int
     is_reduction: bool = False
+    num_retries: int = 0
 
     def read(self) -> Array:
         _, value = self._tensor()
@@ -52,16 +58,33 @@ class EventBlock:
         """Each record is decoded for itself."""
 
     def _tensor(self) -> tuple[str, Array]:
-        data, offset = self.folder.part(self.file, self.start, self.end)
+        data, offset = self._part()
         return read_tensor(bytes(data[self.start - offset : self.end - offset]))
+
+    def _part(self) -> tuple[Any, int]:
+        """Waits while the job goes on: an uploader may have sent the index first."""
+        tries_left = self.num_retries
+        while True:
+            try:
+                return self.folder.part(self.file, self.start, self.end)
+            except (FileNotFoundError, ObjectNotFound) as error:
+                if tries_left <= 0:
+                    told = f"{self.file.name} is not there, though its index is"
+                    raise MissingEventFile(told) from error
+            if self.folder.exists(END_MARKER):
+                tries_left = 0  # whatever was to come is there by now
+            else:
+                time.sleep(RETRY_SECONDS)
+                tries_left -= 1
 
 
 class SmdebugSource:
     """An index file appears after its event file, per step and worker, and never changes."""
 
-    def __init__(self, folder: TrialFolder) -> None:
+    def __init__(self, folder: TrialFolder, num_retries: int = 0) -> None:
         self.torn: list[str] = []
         self._folder = folder
+        self._num_retries = num_retries
         self._loaded: set[str] = set()
         self._cursor = ""
 
@@ -101,7 +124,9 @@ class SmdebugSource:
             start = int(item["start_idx"])
             end = start + int(item["length"])
             reduction = _REDUCTION.fullmatch(item["tensorname"])
-            block = EventBlock(self._folder, events, start, end, reduction is not None)
+            block = EventBlock(
+                self._folder, events, start, end, reduction is not None, self._num_retries
+            )
             if reduction is None:
                 index.add_run(item["tensorname"], Run(worker, at, block))
             else:

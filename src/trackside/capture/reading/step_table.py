@@ -11,9 +11,6 @@ import numpy as np
 from trackside.capture.dtypes import Array
 from trackside.capture.modes import ModeKeys
 
-INCOMPLETE_STEP_WAIT_WINDOW = 1000
-"""With more incomplete steps than this, the older half counts as complete: a worker was lost."""
-
 
 class StepState(Enum):
     UNAVAILABLE = 0
@@ -37,7 +34,12 @@ class StepTable:
     Held in columns, some forty bytes a step: a trial that is followed live has very many.
     """
 
-    def __init__(self, start: int | None = None, end: int | None = None) -> None:
+    def __init__(
+        self, start: int | None = None, end: int | None = None, *, most_incomplete: int = 1000
+    ) -> None:
+        """Without steps before `start` and from `end` on. With more incomplete steps than
+        `most_incomplete`, the older half counts as complete: a worker was lost."""
+        self._most_incomplete = most_incomplete
         self.last_complete_step = -1
         self.num_workers = 1
         self.is_final = False
@@ -194,7 +196,7 @@ class StepTable:
                 first_open = place + 1
                 break
         num_incomplete = len(self._steps) - first_open
-        if num_incomplete > INCOMPLETE_STEP_WAIT_WINDOW:
+        if num_incomplete > self._most_incomplete:
             self.last_complete_step = self._steps[-1 - num_incomplete // 2]
 
     def _place(self, step: int) -> int | None:

@@ -1,7 +1,8 @@
 """One tensor of a trial: its values, reductions and shapes at the steps it was saved."""
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from trackside.capture.exceptions import (
 )
 from trackside.capture.modes import ModeKeys
 from trackside.capture.reading.numpy_reductions import column_name, reduce_rows
-from trackside.capture.reading.smdebug_record import DamagedRecord
+from trackside.capture.reading.smdebug_record import DamagedRecord, MissingEventFile
 from trackside.capture.reading.step_table import StepState
 from trackside.capture.reading.tensor_index import Block, TensorRecord
 from trackside.errors import ObjectNotFound
@@ -56,7 +57,8 @@ class Tensor:
         if found is None:
             raise self._why_not(step_num, mode, worker)
         block, row = found
-        value: Array = np.array(_read(block)[row])
+        with self._reading(step_num, mode):
+            value: Array = np.array(block.read()[row])
         return value
 
     def values(
@@ -69,7 +71,8 @@ class Tensor:
         # The first worker by name comes last, and so wins.
         for each in [worker] if worker else reversed(self._record.runs.workers):
             for run in self._record.runs.of(each):
-                found.update(self._numbered(run.steps, _read(run.block), mode))
+                with self._reading(run.steps[0], ModeKeys.GLOBAL):
+                    found.update(self._numbered(run.steps, run.block.read(), mode))
         return dict(sorted(found.items()))
 
     def reduction_value(
@@ -89,7 +92,8 @@ class Tensor:
         if found is None:
             raise self._why_not(step_num, mode, worker)
         block, row = found
-        figure: Array = np.array(reduce_rows(_read(block)[row : row + 1], column)[0])
+        with self._reading(step_num, mode):
+            figure: Array = np.array(reduce_rows(block.read()[row : row + 1], column)[0])
         return figure
 
     def reduction_values(
@@ -109,7 +113,8 @@ class Tensor:
     ) -> tuple[int, ...]:
         found = self._find_value(step_num, mode, worker)
         if found is not None:
-            return found[0].shape
+            with self._reading(step_num, mode):
+                return found[0].shape
         shapes = self._record.shapes.at(self._global(step_num, mode), worker)
         if shapes:
             return shapes[-1][0].shape
@@ -128,7 +133,8 @@ class Tensor:
             values = self._record.runs.at(global_step, worker)
             recorded = self._record.shapes.at(global_step, worker)
             if values:
-                shapes[step] = values[-1][0].block.shape
+                with self._reading(step, mode):
+                    shapes[step] = values[-1][0].block.shape
             elif recorded:
                 shapes[step] = recorded[-1][0].shape
         return shapes
@@ -140,7 +146,8 @@ class Tensor:
         found = self._find_value(step_num, mode, worker)
         if found is None:
             raise self._why_not(step_num, mode, worker)
-        return found[0].dtype
+        with self._reading(step_num, mode):
+            return found[0].dtype
 
     def workers(self, step_num: int, mode: ModeKeys = ModeKeys.GLOBAL) -> list[str]:
         self._trial.maybe_refresh()
@@ -182,7 +189,8 @@ class Tensor:
         self._trial.maybe_refresh()
         stored: dict[str, Array] = {}
         for cube, row in self._record.cubes.at(self._global(step, mode), worker):
-            figures = _read(cube.block)[row, cube.positions[self.name]]
+            with self._reading(step, mode):
+                figures = cube.block.read()[row, cube.positions[self.name]]
             stored.update(
                 (column, np.array(figure))
                 for column, figure in zip(cube.columns, figures, strict=True)
@@ -212,9 +220,13 @@ class Tensor:
         has_reductions = bool(self._record.cubes.at(self._global(step, mode), worker))
         return TensorUnavailableForStep(self.name, step, mode, has_reductions)
 
-
-def _read(block: Block) -> Any:
-    try:
-        return block.read()
-    except (DamagedRecord, FileNotFoundError, ObjectNotFound) as error:
-        raise IndexReaderException(f"A file of the trial cannot be read: {error}.") from error
+    @contextmanager
+    def _reading(self, step: int, mode: ModeKeys) -> Iterator[None]:
+        """What is wrong with a file, in the words of who asked for the step."""
+        try:
+            yield
+        except MissingEventFile as error:
+            self._trial.logger.warning("%s.", error)
+            raise TensorUnavailableForStep(self.name, step, mode) from error
+        except (DamagedRecord, FileNotFoundError, ObjectNotFound) as error:
+            raise IndexReaderException(f"A file of the trial cannot be read: {error}.") from error
