@@ -1,8 +1,11 @@
 """Compiled models: nothing in the graph on steps that are not saved, and no storm of graphs."""
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch import nn
+from torch._dynamo.callback import callback_handler
 from torch._dynamo.utils import counters
 
 import trackside.capture as tc
@@ -143,3 +146,85 @@ def test_a_compiled_model_is_watched_without_a_break(tmp_path, make):
     trial = read(tmp_path / "t")
     assert trial.steps() == [0, 2, 4]
     assert trial.tensor_names(collection="losses") == ["loss_output_0"]
+
+
+class LateNet(nn.Module):
+    """A part of it is called from the fifth step on, and compiled then."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__()
+        self.num_calls = 0
+        self.first = nn.Linear(6, 6)
+        self.late = Net()
+        self.call_late: Callable[[torch.Tensor], torch.Tensor]
+        if how == "in place":
+            self.late.compile(backend="aot_eager")
+            self.call_late = lambda x: self.late(x)
+        elif how == "module":
+            wrapped = [compiled(self.late)]  # in a list, so as to be no second child
+            self.call_late = lambda x: wrapped[0](x)
+        else:
+            self.call_late = torch.compile(lambda x: self.late(x) * 2, backend="aot_eager")
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.num_calls += 1
+        x = self.first(x)
+        return self.call_late(x) if self.num_calls > 4 else x
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor")
+@pytest.mark.parametrize("how", ["module", "in place", "function"])
+@pytest.mark.parametrize("first_save", [0, 3])
+def test_what_is_first_compiled_on_an_unsaved_step_is_seen_on_saved_ones(tmp_path, how, first_save):
+    model = LateNet(how)
+    hook = Hook(
+        tmp_path / "t",
+        include_regex=["output"],
+        save_config=SaveConfig(save_interval=1000, start_step=1, save_steps=[first_save, 8, 10]),
+        vitals="off",
+    )
+    hook.register_module(model)
+    run(model, 8)
+    assert num_breaks() == 0, "no step with a graph was saved so far"
+    run(model, 1)
+    graphs = num_graphs()
+    run(model, 4)
+    hook.close()
+
+    assert_no_failure(hook)
+    assert num_graphs() == graphs
+    trial = read(tmp_path / "t")
+    assert trial.steps() == [first_save, 8, 10]
+    for step in (8, 10):
+        assert {"late.sub.fc_output_0", "late.sub.relu_output_0", "late.out_output_0"} <= {
+            *trial.tensor_names(step=step)
+        }
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor")
+def test_a_reset_of_dynamo_does_not_blind_the_hook(tmp_path):
+    model = LateNet("module")
+    hook = Hook(
+        tmp_path / "t",
+        include_regex=["output"],
+        save_config=SaveConfig(save_interval=1000, start_step=1, save_steps=[8]),
+        vitals="off",
+    )
+    hook.register_module(model)
+    run(model, 6)
+    torch._dynamo.reset()
+    run(model, 4)
+    hook.close()
+
+    assert "late.sub.fc_output_0" in read(tmp_path / "t").tensor_names(step=8)
+
+
+def test_a_closed_hook_leaves_nothing_behind_in_dynamo(tmp_path):
+    hook = Hook(tmp_path / "t", save_all=True)
+    model = Net()
+    hook.register_module(model)
+    run(model, 1)
+    assert callback_handler.start_callbacks
+    hook.close()
+
+    assert not callback_handler.start_callbacks

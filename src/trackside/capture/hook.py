@@ -244,7 +244,7 @@ class Hook:
 
         `given` are its arguments and its keyword arguments.
         """
-        self._begin_step(module, given, False)
+        self._begin_step(module, given)
 
     def note_part(self, module: nn.Module) -> None:
         """A module that is called inside of a model; it may not be one of the model's own."""
@@ -355,9 +355,7 @@ class Hook:
         return type(None), ()
 
     @guarded
-    def _begin_step(self, root: nn.Module, given: tuple[Any, ...], is_compiled: bool) -> None:
-        if is_compiled:
-            self._stepper.expect_graph(root)
+    def _begin_step(self, root: nn.Module, given: tuple[Any, ...]) -> None:
         self._course.begin(root, given)
 
     @guarded

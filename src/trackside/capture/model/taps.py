@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import nn
 from torch._C._dynamo.eval_frame import get_eval_frame_callback
+from torch._dynamo.callback import callback_handler
 from torch._dynamo.eval_frame import skip_code
 from torch._dynamo.symbolic_convert import InstructionTranslator
 
@@ -33,9 +34,8 @@ class Switch:
     on: bool = False
 
 
-Begin = Callable[[nn.Module, tuple[Any, ...], bool], None]
-"""Gets the root, what it is called with (its arguments and its keyword arguments), and whether
-`torch.compile` is at work around it."""
+Begin = Callable[[nn.Module, tuple[Any, ...]], None]
+"""Gets the root, and what it is called with: its arguments and its keyword arguments."""
 
 
 class RootTap:
@@ -50,9 +50,9 @@ class RootTap:
         if module is not self._root:
             return
         if torch.compiler.is_compiling() or get_eval_frame_callback() is not None:
-            self._begin_apart(module, (args, kwargs), True)
+            self._begin_apart(module, (args, kwargs))
         else:
-            self._begin(module, (args, kwargs), False)
+            self._begin(module, (args, kwargs))
 
     def __reduce__(self) -> Any:
         return NOTHING.__reduce__()
@@ -85,38 +85,29 @@ Take = Callable[[str, Origin, tuple[Any, ...], dict[str, Any], Any], None]
 class Taps:
     """Taps on some modules, there while they are on: even one that does nothing costs more than
     a microsecond a call. In a compiled graph they cost nothing, and a graph is valid, and shows
-    what its modules do, only as long as they are there: those that were traced stay."""
+    what its modules do, only if they were there when it was traced, and as long as they are:
+    `install` them before, and those that were traced stay."""
 
     def __init__(self) -> None:
         self.switch = Switch()
         self._taps: list[ModuleTap] = []
         self._handles: dict[int, Any] = {}
-        self._stays = True
-        """For a first step, so that what is compiled in it is compiled with the taps."""
 
     def add(self, module: nn.Module, name: str, origin: Origin, take: Take) -> None:
         self._taps.append(ModuleTap(module, name, origin, self.switch, take))
-        self._install()
 
     def turn(self, on: bool) -> None:
         self.switch.on = on
         if on:
-            self._install()
-        elif self._stays:
-            self._stays = False
+            self.install()
         elif self._handles:
             self._uninstall([tap for tap in self._taps if tap.key not in _traced])
-
-    def expect_graph(self) -> None:
-        """The next step's calls are traced, perhaps."""
-        self._stays = True
-        self._install()
 
     def remove(self) -> None:
         self.switch.on = False
         self._uninstall(self._taps)
 
-    def _install(self) -> None:
+    def install(self) -> None:
         for tap in self._taps:
             if tap.key not in self._handles:
                 self._handles[tap.key] = tap.install()
@@ -125,6 +116,22 @@ class Taps:
         for tap in taps:
             if tap.key in self._handles:
                 self._handles.pop(tap.key).remove()
+
+
+GraphListener = Callable[[Any], None]
+"""Gets what dynamo tells of the compilation. It must not raise."""
+
+
+def tell_of_graphs(listener: GraphListener) -> None:
+    """Have it called whenever `torch.compile` is about to trace something. To be said again at
+    each step: `torch._dynamo.reset` forgets it."""
+    if listener not in callback_handler.start_callbacks:
+        callback_handler.register_start_callback(listener)
+
+
+def tell_no_more(listener: GraphListener) -> None:
+    if listener in callback_handler.start_callbacks:
+        callback_handler.remove_start_callback(listener)
 
 
 _keys = itertools.count()

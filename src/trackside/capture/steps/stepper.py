@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from trackside.capture.exceptions import SMDebugValueError
 from trackside.capture.failures import Failures, guarded
 from trackside.capture.model.names import Names, loss_name
-from trackside.capture.model.taps import Taps
+from trackside.capture.model.taps import Taps, tell_no_more, tell_of_graphs
 from trackside.capture.model.values import in_backward, tensors_in
 from trackside.capture.modes import ModeKeys
 from trackside.capture.selection.collection import Collection, CollectionManager
@@ -32,8 +32,6 @@ accumulated, averaged over ranks, unscaled and clipped."""
 
 _RAW = Treatment(raw=True, columns=(), shape=False)
 _WITH_BACKWARD = (ModeKeys.TRAIN, ModeKeys.GLOBAL)
-_UNTIL_ALL_IS_OFF = 2
-"""Steps in a row of which nothing is saved; from the next one on there is nothing to switch."""
 
 
 class Stepper:
@@ -47,8 +45,8 @@ class Stepper:
         self.losses: list[tuple[nn.Module, Taps]] = []
         self._gradients_at = gradients_at
         self._loss_mask = 0
-        self._num_unsaved = 0
-        """Steps in a row of which nothing is saved."""
+        self._is_off = False
+        """Nothing is tapped, so that a step of which nothing is saved has nothing to switch."""
         self._gradients = BackwardGradients(
             failures,
             keep_all=keep_gradients,
@@ -58,20 +56,22 @@ class Stepper:
         self._copies = HostCopies()
 
     def add_model(self, root: nn.Module, names: Names) -> WatchedModel:
-        self._num_unsaved = 0
+        self._is_off = False
         watched = self.models[id(root)] = WatchedModel(root, names)
         if self.plan is not None:  # a second model, after the first has run
             watched.prepare(self.plan, self.take_module)
+            if self.open is not None:
+                watched.begin(self.open.mask)
         return watched
 
     def add_loss(self, loss: nn.Module) -> None:
-        self._num_unsaved = 0
+        self._is_off = False
         taps = Taps()
         taps.add(loss, loss_name(loss), Origin.LOSS, self.take_module)
         self.losses.append((loss, taps))
         if self.plan is not None:
             self._loss_mask |= self.plan.wanted_of_module(loss_name(loss), Origin.LOSS)
-        taps.switch.on = self.open is not None and bool(self.open.mask & self._loss_mask)
+        taps.turn(self.open is not None and bool(self.open.mask & self._loss_mask))
 
     def has_loss(self, module: nn.Module) -> bool:
         return any(module is known for known, _ in self.losses)
@@ -95,10 +95,11 @@ class Stepper:
     def begin(self, root: nn.Module, step: int, mode: ModeKeys, mode_step: int) -> None:
         plan = self.plan
         assert plan is not None
+        tell_of_graphs(self._expect_graph)
         mask = plan.due(mode, mode_step)
-        self._num_unsaved = 0 if mask else self._num_unsaved + 1
-        if self._num_unsaved > _UNTIL_ALL_IS_OFF:
+        if not mask and self._is_off:
             return
+        self._is_off = not mask
         for watched in self.models.values():
             watched.begin(mask)
         if self._gradients_at == "backward":
@@ -107,13 +108,6 @@ class Stepper:
             taps.turn(bool(mask & self._loss_mask))
         if mask:
             self.models[id(root)].take_parameters(plan, self.start(step, mode, mode_step, mask))
-
-    def expect_graph(self, root: nn.Module) -> None:
-        """`torch.compile` is at work around a model: what it traces, it traces with the taps."""
-        self._num_unsaved = 0
-        self.models[id(root)].expect_graph()
-        for _, taps in self.losses:
-            taps.expect_graph()
 
     def join(self, root: nn.Module) -> None:
         """A further model in the step that is open."""
@@ -173,11 +167,21 @@ class Stepper:
                 watched.take_gradients(self.plan, self.open, gradient)
 
     def remove(self) -> None:
+        tell_no_more(self._expect_graph)
         self._gradients.remove()
         for watched in self.models.values():
             watched.remove()
         for _, taps in self.losses:
             taps.remove()
+
+    @guarded
+    def _expect_graph(self, compilation: Any) -> None:
+        """`torch.compile` is about to trace something: what it traces, it traces with the taps."""
+        self._is_off = False
+        for watched in self.models.values():
+            watched.expect_graph()
+        for _, taps in self.losses:
+            taps.install()
 
     def _tap_gradients(self, plan: CapturePlan, mask: int) -> None:
         self._gradients.begin()

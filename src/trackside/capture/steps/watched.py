@@ -59,7 +59,7 @@ class WatchedModel:
         self._taps.turn(bool(mask & self._activation_mask))
 
     def expect_graph(self) -> None:
-        self._taps.expect_graph()
+        self._taps.install()
 
     def take_parameters(self, plan: CapturePlan, step: OpenStep) -> None:
         wanted = self._parameters.get(step.mask)
