@@ -3,6 +3,8 @@ import io
 import json
 import math
 import pickle
+from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -440,6 +442,39 @@ class TestBadInput:
     def test_a_scalar_of_two_elements(self, tmp_path):
         with pytest.raises(SMDebugTypeError, match="2 elements"):
             Hook(tmp_path / "t").save_scalar("x", torch.ones(2))
+
+    @pytest.mark.parametrize(
+        "value", ["high", "0.5", b"1", None, [0.5], 1j, np.array("0.5"), np.array(None)], ids=repr
+    )
+    def test_a_scalar_that_is_no_number_is_not_saved_and_training_goes_on(self, tmp_path, value):
+        model = Net()
+        hook, criterion = watched(tmp_path / "t", model)
+        train(model, 2, criterion=criterion, each=lambda step: hook.save_scalar("x", value))
+        hook.save_scalar("y", 1)
+        hook.close()
+
+        (problem,) = json.loads((tmp_path / "t" / FAILURES).read_text())["errors"]
+        assert (problem["kind"], problem["count"]) == ("SMDebugTypeError", 2)
+        assert f"scalar/x was given {value!r}, which is no number" in problem["message"]
+        assert read(tmp_path / "t").tensor_names(regex="^scalar/") == ["scalar/y"]
+
+    @pytest.mark.parametrize(
+        "value",
+        [
+            Decimal("0.5"),
+            Fraction(1, 2),
+            np.float32(0.5),
+            np.array([[0.5]]),
+            torch.tensor([0.5], dtype=torch.bfloat16, requires_grad=True),
+        ],
+        ids=repr,
+    )
+    def test_every_number_is_a_scalar(self, tmp_path, value):
+        hook = Hook(tmp_path / "t")
+        hook.save_scalar("x", value)
+        hook.close()
+
+        assert read(tmp_path / "t").tensor("scalar/x").value(0).tolist() == [0.5]
 
     def test_wrong_collections_and_values(self, tmp_path):
         hook = Hook(tmp_path / "t")

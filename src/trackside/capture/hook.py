@@ -9,6 +9,7 @@ import logging
 import os
 import time
 from collections.abc import Iterable, Mapping
+from numbers import Number
 from pathlib import Path
 from typing import Any, get_args
 
@@ -285,7 +286,10 @@ class Hook:
     def save_scalar(
         self, name: str, value: Any, sm_metric: bool = False, timestamp: float | None = None
     ) -> None:
-        """Filed at once, under the step and mode of this moment, whatever the save interval."""
+        """Filed at once, under the step and mode of this moment, whatever the save interval.
+
+        What is no number, as text, is not saved; that is reported, and training goes on.
+        """
         size = value.numel() if isinstance(value, Tensor) else getattr(value, "size", 1)
         if size != 1:
             raise SMDebugTypeError(f"scalar/{name} has {size} elements; a scalar has one.")
@@ -411,7 +415,7 @@ class Hook:
 
     @guarded
     def _save_scalar(self, name: str, value: Any, sm_metric: bool, timestamp: float | None) -> None:
-        number = float(value)
+        number = _as_number(name, value)
         at = time.time() if timestamp is None else timestamp
         if sm_metric:
             self._metrics.add(name, self.mode.name, number, at, self._course.now()[1])
@@ -449,6 +453,17 @@ def get_hook(
         return Hook.create_from_json_file(json_config_path)
     except FileNotFoundError:
         return None
+
+
+def _as_number(name: str, value: Any) -> float:
+    """Not whatever `float` takes: text that looks like a number is still no number."""
+    plain = value.item() if hasattr(value, "item") else value
+    if not isinstance(plain, Number) or isinstance(plain, complex):
+        raise SMDebugTypeError(
+            f"{name} was given {value!r}, which is no number, and not saved. "
+            "Give a number, or a tensor or array of one."
+        )
+    return float(plain)  # type: ignore[arg-type]  # which real numbers, and Decimal, all take
 
 
 def _limits(environment: CaptureEnvironment) -> WriterLimits:
