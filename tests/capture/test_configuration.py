@@ -82,6 +82,7 @@ def test_a_collection_listed_twice_is_merged_whatever_the_order(reverse):
                 "include_regex": "a",
                 "exclude_regex": "x,y",
                 "reductions": "min",
+                "colour": "red",
             },
         },
         {
@@ -93,6 +94,7 @@ def test_a_collection_listed_twice_is_merged_whatever_the_order(reverse):
                 "include_regex": "b",
                 "exclude_regex": "y,z",
                 "reductions": "max",
+                "colour": "blue",
             },
         },
     ]

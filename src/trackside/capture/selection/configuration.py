@@ -17,6 +17,7 @@ DEFAULT_OUT_DIR = "/opt/ml/output/tensors"
 VitalsChoice = Literal["on", "off", "only"]
 """`only`: vitals, and no other tensor."""
 REDUCTION_KEYS = ("reductions", "save_raw_tensor", "save_shape")
+_FLAGS = ("save_raw_tensor", "save_shape", "save_histogram")
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +184,7 @@ def _merge(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
             merged[key] = sorted({*_words(first), *_words(second)})
         elif kind == "exclude_regex":
             merged[key] = sorted({*_words(first)} & {*_words(second)})
-        else:
+        elif kind in _FLAGS:
             merged[key] = parse_flag(key, first) or parse_flag(key, second)
     return merged
 
