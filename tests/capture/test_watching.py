@@ -1,4 +1,5 @@
 import copy
+from typing import Any
 
 import pytest
 import torch
@@ -95,3 +96,34 @@ def test_an_exception_in_the_block_passes_and_the_trial_is_ended(tmp_path):
         train(model, 3, each=fail_late)
 
     assert read(tmp_path / "t").steps() == [1, 2]
+
+
+WRAPPED = [
+    (torch.Tensor, "backward"),
+    (torch.autograd, "backward"),
+    (torch.amp.GradScaler, "scale"),
+]
+
+
+def test_after_the_block_torch_is_as_it_was(tmp_path):
+    before = [getattr(owner, name) for owner, name in WRAPPED]
+    for number in range(2):
+        with tc.watch(Net(), out_dir=tmp_path / str(number)):
+            assert all(getattr(o, n) is not f for (o, n), f in zip(WRAPPED, before, strict=True))
+
+    assert [getattr(owner, name) for owner, name in WRAPPED] == before
+
+
+def test_what_somebody_else_has_wrapped_meanwhile_stays_wrapped(tmp_path, monkeypatch):
+    calls = []
+    with tc.watch(Net(), out_dir=tmp_path / "t"):
+        ours: Any = torch.Tensor.backward
+
+        def counted(tensor: torch.Tensor) -> None:
+            calls.append(tensor)
+            ours(tensor)
+
+        monkeypatch.setattr(torch.Tensor, "backward", counted)
+
+    nn.Linear(2, 1)(torch.ones(1, 2)).sum().backward()
+    assert len(calls) == 1

@@ -429,9 +429,9 @@ class Hook:
 
     @guarded
     def _close(self) -> None:
+        self._loss_finder.remove()  # before the vitals, which wrapped the same functions first
         self._course.close()
         self._stepper.remove()
-        self._loss_finder.remove()
         for handle in self._handles:
             handle.remove()
         if self._stepper.plan is None:

@@ -45,7 +45,7 @@ class LoaderWatch:
     def _on_next(self, iterator: Any) -> None:
         self._began = time.perf_counter()
 
-    def _after_next(self, iterator: Any) -> None:
+    def _after_next(self, batch: Any, iterator: Any) -> None:
         waited = time.perf_counter() - self._began
         loader = self._known(iterator)
         if loader is not None:

@@ -16,7 +16,8 @@ class Wrapping:
     def wrap(
         self, owner: Any, name: str, *, before: Around | None = None, after: Around | None = None
     ) -> None:
-        """`before` gets the arguments of the call, `after` the same ones; neither may raise."""
+        """`before` gets the arguments of the call, `after` what it returned and then the same
+        arguments; neither may raise, and neither is asked while a graph is traced."""
         original = getattr(owner, name)
 
         @wraps(original)
@@ -27,7 +28,7 @@ class Wrapping:
                 before(*args, **kwargs)
             result = original(*args, **kwargs)
             if after is not None:
-                after(*args, **kwargs)
+                after(result, *args, **kwargs)
             return result
 
         self._originals.append((owner, name, original, call))

@@ -6,7 +6,6 @@ which `backward` is called. The last two are saved as `loss_output_0`.
 
 import weakref
 from collections.abc import Mapping
-from functools import wraps
 from types import FrameType
 from typing import Any
 
@@ -20,6 +19,7 @@ from trackside.capture.failures import Failures, guarded
 from trackside.capture.model.functional_losses import caller_in, listen, stop_listening
 from trackside.capture.model.names import loss_name
 from trackside.capture.model.taps import NOTHING
+from trackside.capture.model.wrapping import Wrapping
 from trackside.capture.selection.plan import Origin
 from trackside.capture.steps.stepper import Stepper
 
@@ -37,19 +37,17 @@ class LossFinder:
         """A model has been called and has not returned yet: what it calls is its own."""
         self._stepper = stepper
         self._unscaled: tuple[weakref.ref[Tensor], Tensor] | None = None
-        self._originals: list[tuple[type, str, Any]] = []
+        self._wrapping = Wrapping()
 
     def install(self, *, loss_modules: bool = False) -> None:
-        self._wrap(Tensor, "backward", self._on_backward)
-        self._wrap(GradScaler, "scale", self._on_scaled, after=True)
+        self._wrapping.wrap(Tensor, "backward", before=self._on_backward)
+        self._wrapping.wrap(GradScaler, "scale", after=self._on_scaled)
         if loss_modules:
             listen(self._on_function)
 
     def remove(self) -> None:
         stop_listening(self._on_function)
-        for owner, name, original in self._originals:
-            setattr(owner, name, original)
-        self._originals = []
+        self._wrapping.undo()
 
     def watch_output(self, root: nn.Module) -> Any:
         """A root whose output carries the loss, as those of Hugging Face do."""
@@ -72,33 +70,18 @@ class LossFinder:
             inputs = args[:2]
             self._stepper.take_module(loss_name(caller), Origin.LOSS, inputs, {}, result)
 
-    def _wrap(self, owner: type, name: str, act: Any, *, after: bool = False) -> None:
-        original = getattr(owner, name)
-
-        @wraps(original)
-        def call(this: Any, *args: Any, **kwargs: Any) -> Any:
-            if not after:
-                act(this)
-            result = original(this, *args, **kwargs)
-            if after and args:
-                act(result, args[0])
-            return result
-
-        self._originals.append((owner, name, original))
-        setattr(owner, name, call)
-
     @guarded
-    def _on_backward(self, tensor: Tensor) -> None:
-        if type(tensor) is not Tensor or torch.compiler.is_compiling():
+    def _on_backward(self, tensor: Tensor, *_: Any, **__: Any) -> None:
+        if type(tensor) is not Tensor:
             return
         self.is_step_over = True
         scaled = self._unscaled
         self._record(scaled[1] if scaled is not None and scaled[0]() is tensor else tensor)
 
     @guarded
-    def _on_scaled(self, scaled: Any, loss: Any) -> None:
-        if isinstance(scaled, Tensor) and isinstance(loss, Tensor):
-            self._unscaled = (weakref.ref(scaled), loss.detach())
+    def _on_scaled(self, scaled: Any, scaler: GradScaler, outputs: Any) -> None:
+        if isinstance(scaled, Tensor) and isinstance(outputs, Tensor):
+            self._unscaled = (weakref.ref(scaled), outputs.detach())
 
     def _record(self, loss: Any) -> None:
         step = self._stepper.open
