@@ -365,6 +365,17 @@ def test_configuration_comes_from_the_platforms_file(tmp_path, monkeypatch):
     ]
 
 
+def test_one_pattern_may_stand_without_a_list(tmp_path):
+    model = Net()
+    hook, criterion = watched(tmp_path / "t", model, include_regex="sub.relu_output")
+    train(model, 1, criterion=criterion)
+    hook.close()
+
+    trial = read(tmp_path / "t")
+    assert trial.tensor_names(collection="default") == ["sub.relu_output_0"]
+    assert trial.tensor_names(regex="relu") == ["sub.relu_output_0"]
+
+
 def test_the_singleton_is_a_thin_shell(tmp_path, monkeypatch):
     monkeypatch.setenv("SMDEBUG_CONFIG_FILE_PATH", str(tmp_path / "absent.json"))
     assert get_hook() is None
@@ -383,11 +394,15 @@ def test_the_singleton_is_a_thin_shell(tmp_path, monkeypatch):
 
 
 def test_use_smdebug_false_means_no_hook(tmp_path, monkeypatch):
-    monkeypatch.setenv("USE_SMDEBUG", "false")
     path = tmp_path / "hook.json"
     path.write_text(json.dumps({"LocalPath": str(tmp_path / "t")}))
+    with monkeypatch.context() as off:
+        off.setenv("USE_SMDEBUG", "false")
+        assert get_hook(str(path), create_if_not_exists=True) is None
+        hook = Hook(tmp_path / "t")
+        assert get_hook() is None
 
-    assert get_hook(str(path), create_if_not_exists=True) is None
+    assert get_hook() is hook
 
 
 def test_a_watched_model_is_copied_and_pickled_without_the_hook(tmp_path):
@@ -590,7 +605,11 @@ class TestBadInput:
         ("arguments", "message"),
         [
             ({"ring": -2}, r"ring=-2 .* 0 switches it off"),
-            ({"vitals": "maybe"}, r"vitals='maybe' is not one of 'on', 'off' and 'only'"),
+            ({"vitals": "maybe"}, r"vitals='maybe' is not one of 'on', 'off', 'only'"),
+            (
+                {"gradients_at": "noon"},
+                r"gradients_at='noon' is not one of 'backward', 'optimizer'",
+            ),
             ({"include_regex": ["("]}, r"Pattern '\(' of collection 'default'"),
         ],
     )

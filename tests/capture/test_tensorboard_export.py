@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from trackside.capture.hook import Hook
 from trackside.capture.modes import ModeKeys
 from trackside.capture.outlets.tensorboard_export import add_histogram, clean_tag
 from trackside.capture.selection.save_config import SaveConfig
+from trackside.capture.trial_layout import FAILURES
 from trackside.curves.event_file import EventFile
 
 accumulator = pytest.importorskip(
@@ -69,3 +71,26 @@ def test_the_hook_exports_losses_scalars_and_histograms_by_mode(tmp_path):
     assert [s.value for s in trained.Scalars("scalar/accuracy")] == [0, 1, 2]
     assert len(trained.Histograms("weights/Net_out.weight")) == 2
     assert [s.step for s in load(tmp_path / "tb" / "EVAL").Scalars("scalar/accuracy")] == [3]
+
+
+def test_event_files_cannot_go_to_an_object_store_and_the_hook_says_so(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    hook = Hook(tmp_path / "t", tensorboard_dir="gs://bucket/run/tensorboard")
+    model = Net()
+    hook.register_module(model)
+    train(model, 1)
+    hook.close()
+
+    (problem,) = json.loads((tmp_path / "t" / FAILURES).read_text())["errors"]
+    assert "'gs://bucket/run/tensorboard'" in problem["message"]
+    assert not (tmp_path / "gs:").exists()
+
+
+def test_the_folder_may_be_in_ones_home(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    hook = Hook(tmp_path / "t", tensorboard_dir="~/curves")
+    hook.save_scalar("x", 2.5)
+    hook.close()
+
+    (scalar,) = load(tmp_path / "curves" / "GLOBAL").Scalars("scalar/x")
+    assert scalar.value == 2.5

@@ -57,6 +57,8 @@ from trackside.capture.vitals.vitals import Vitals
 from trackside.capture.writing.distributed import rank_and_size
 from trackside.capture.writing.trial_place import TrialPlace
 from trackside.capture.writing.writer import SegmentWriter, WriterLimits
+from trackside.settings import Settings
+from trackside.storage.locate import locate
 
 logger = logging.getLogger(__name__)
 
@@ -72,7 +74,7 @@ class Hook:
         dry_run: bool = False,
         reduction_config: ReductionConfig | None = None,
         save_config: SaveConfig | SaveConfigMode | Mapping[Any, Any] | None = None,
-        include_regex: list[str] | None = None,
+        include_regex: list[str] | str | None = None,
         include_collections: Iterable[Any] | None = None,
         save_all: bool = False,
         include_workers: str = "one",
@@ -87,8 +89,13 @@ class Hook:
             raise RuntimeError("out_dir is a required argument")
         if ring < 0:
             raise SMDebugValueError(f"ring={ring!r} is no number of steps. 0 switches it off.")
-        if vitals not in get_args(VitalsChoice):
-            raise SMDebugValueError(f"vitals={vitals!r} is not one of 'on', 'off' and 'only'.")
+        for name, choice, known in (
+            ("vitals", vitals, get_args(VitalsChoice)),
+            ("gradients_at", gradients_at, get_args(GradientsAt)),
+        ):
+            if choice not in known:
+                told = ", ".join(map(repr, known))
+                raise SMDebugValueError(f"{name}={choice!r} is not one of {told}.")
         environment = CaptureEnvironment.load()
         self.out_dir = os.path.expanduser(out_dir)
         self.dry_run = dry_run
@@ -135,7 +142,7 @@ class Hook:
             writer=SegmentWriter(self.out_dir, self.worker, limits=_limits(environment))
             if writes and not dry_run
             else None,
-            tensorboard_folder=Path(self.tensorboard_dir) if self.tensorboard_dir else None,
+            tensorboard_folder=self._tensorboard_folder(),
             metrics=self._metrics if self._under_platform else None,
         )
         self._course = StepCourse(
@@ -366,6 +373,18 @@ class Hook:
     def _start_clock(self, configuration: Path) -> None:
         self._course.clock = start_step_clock(configuration, self.rank)
 
+    def _tensorboard_folder(self) -> Path | None:
+        if not self.tensorboard_dir or not self._place.is_writer:
+            return None
+        folder = locate(self.tensorboard_dir, home=Settings.load().home).local
+        if folder is None:
+            problem = SMDebugValueError(
+                f"Event files are written to folders, and {self.tensorboard_dir!r} is none. "
+                "Give a folder of this machine as tensorboard_dir."
+            )
+            self.failures.report("tensorboard", problem)
+        return folder
+
     def _start_vitals(self) -> Vitals:
         self.collection_manager.get(VITALS).include(f"^{VITALS}/")
         vitals = Vitals(
@@ -445,9 +464,14 @@ class Hook:
 def get_hook(
     json_config_path: str | None = None, create_if_not_exists: bool = False
 ) -> Hook | None:
-    """The process's hook, made from the configuration file on request if there is such a file."""
+    """The process's hook, made from the configuration file on request if there is such a file.
+
+    None where `USE_SMDEBUG` is false, whoever has made one.
+    """
+    if not CaptureEnvironment.load().enabled:
+        return None
     current = current_hook()
-    if current is not None or not create_if_not_exists or not CaptureEnvironment.load().enabled:
+    if current is not None or not create_if_not_exists:
         return current
     try:
         return Hook.create_from_json_file(json_config_path)
@@ -472,11 +496,11 @@ def _limits(environment: CaptureEnvironment) -> WriterLimits:
 
 
 def _included(
-    manager: CollectionManager, given: Iterable[Any] | None, include_regex: list[str] | None
+    manager: CollectionManager, given: Iterable[Any] | None, include_regex: list[str] | str | None
 ) -> list[str]:
     names = dict.fromkeys(flatten_names(given))
     if include_regex:
-        manager.get(CollectionKeys.DEFAULT).include(list(include_regex))
+        manager.get(CollectionKeys.DEFAULT).include(include_regex)
         names[CollectionKeys.DEFAULT] = None
     names[CollectionKeys.LOSSES] = None
     for name in names:
