@@ -157,7 +157,7 @@ class Trial:
         if regex is not None:
             names = _matching(names, patterns)
         if collection is not None:
-            group = self.collection(collection) if isinstance(collection, str) else collection
+            group = self._group(collection) if isinstance(collection, str) else collection
             matching = {*_matching(names, group.include_regex)}
             matching -= {*_matching(names, group.exclude_regex)}
             names = [each for each in names if each in matching or each in group.tensor_names]
@@ -221,8 +221,9 @@ class Trial:
         return self._files.num_read
 
     def collection(self, name: str) -> Collection:
-        """An empty one when the job had none of this name."""
-        return self.collections().get(name) or Collection(name)
+        """An empty one, to be filled by `include`, when the job had none of this name."""
+        self.maybe_refresh()
+        return self._files.collections.setdefault(name, Collection(name))
 
     def wait_for_steps(
         self, required_steps: Iterable[int], mode: ModeKeys = ModeKeys.GLOBAL
@@ -378,6 +379,10 @@ class Trial:
                 self.logger.warning("Nothing is saved in %s yet; waiting for it.", self.path)
                 told = True
             time.sleep(self._poll_seconds)
+
+    def _group(self, name: str) -> Collection:
+        """To look at: an unknown name does not become a collection by being asked for."""
+        return self._files.collections.get(name) or Collection(name)
 
     def _names_at(self, step: int | None, mode: ModeKeys) -> list[str]:
         if step is None and mode is ModeKeys.GLOBAL and not self.step_table.is_limited:
