@@ -9,7 +9,7 @@ import numpy as np
 
 from trackside.finding import Finding
 from trackside.rules.parameters import parameter
-from trackside.rules.profiler.profiler_rule import CPU, GPU, IO_WAIT, NO_GPU, ProfilerRule
+from trackside.rules.profiler.profiler_rule import CPU, GPU, IO_WAIT, GpuRule
 from trackside.rules.saved.profile import Profile, Window
 
 
@@ -37,7 +37,7 @@ class _Tally:
 
 
 @dataclass
-class _Bottleneck(ProfilerRule):
+class _Bottleneck(GpuRule):
     """GPUs that idle while something else, `cause`, is at its limit."""
 
     cause: ClassVar[str]
@@ -61,12 +61,9 @@ class _Bottleneck(ProfilerRule):
             tally = self._tallies.setdefault(node, _Tally())
             tally.count(window, node, self.cause, self.gpu_threshold, limit)
             if tally.looks > self.patience and tally.percent > self.threshold:
-                yield from self.tell(node, self._finding(node, tally, what))
+                yield from self._tell(node, tally, what)
         self.datapoints = sum(tally.looks for tally in self._tallies.values())
         self.violations = sum(tally.waiting for tally in self._tallies.values())
-
-    def missing(self, profile: Profile) -> str:
-        return "" if profile.columns(GPU) else NO_GPU
 
     def details(self, profile: Profile) -> dict[str, Any]:
         return {
@@ -78,18 +75,14 @@ class _Bottleneck(ProfilerRule):
             for node, tally in sorted(self._tallies.items())
         }
 
-    def _finding(self, node: str, tally: _Tally, what: str) -> Finding:
-        return Finding(
-            rule=self.name(),
+    def _tell(self, node: str, tally: _Tally, what: str) -> Iterator[Finding]:
+        return self.tell(
+            f"On {node}, in {tally.percent:.0f} % of {tally.looks:,} looks (more than "
+            f"{self.threshold:g} %), a GPU was used less than {self.gpu_threshold:g} % "
+            f"while {what}.",
             worker=node,
             value=tally.percent,
             threshold=self.threshold,
-            message=(
-                f"On {node}, in {tally.percent:.0f} % of {tally.looks:,} looks (more than "
-                f"{self.threshold:g} %), a GPU was used less than {self.gpu_threshold:g} % "
-                f"while {what}."
-            ),
-            advice=self.advice,
         )
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from trackside.capture.dtypes import Array
 from trackside.finding import Finding
 from trackside.rules.parameters import parameter
-from trackside.rules.profiler.profiler_rule import CPU, GPU, GPU_MEMORY, NO_GPU, ProfilerRule
+from trackside.rules.profiler.profiler_rule import CPU, GPU, GPU_MEMORY, GpuRule
 from trackside.rules.profiler.summaries import box, percentile
 from trackside.rules.saved.profile import Profile, Window, mean_of_columns
 
@@ -23,7 +23,7 @@ Gpu = tuple[str, str]
 
 
 @dataclass
-class LowGPUUtilization(ProfilerRule):
+class LowGPUUtilization(GpuRule):
     """A GPU does little, or is busy and idle by turns.
 
     Looks at the last `window` figures of each GPU, once there are more than `patience`. Fires when
@@ -70,27 +70,21 @@ class LowGPUUtilization(ProfilerRule):
         else:
             return
         self.violations += 1
-        finding = Finding(
-            rule=self.name(),
+        yield from self.tell(
+            f"{gpu} of {node} is {what}. {said}",
             worker=node,
             tensor=gpu,
             subject=what,
             value=value,
             threshold=threshold,
-            message=f"{gpu} of {node} is {what}. {said}",
-            advice=self.advice,
         )
-        yield from self.tell((node, gpu, what), finding)
-
-    def missing(self, profile: Profile) -> str:
-        return "" if profile.columns(GPU) else NO_GPU
 
     def details(self, profile: Profile) -> dict[str, Any]:
         return _boxes(profile, GPU)
 
 
 @dataclass
-class BatchSize(ProfilerRule):
+class BatchSize(GpuRule):
     """The batch is so small that neither processors nor GPUs nor their memory are used.
 
     Looks at the last `window` figures of a node, once it has more than `patience` and `window`.
@@ -128,24 +122,16 @@ class BatchSize(ProfilerRule):
             busy, filled = percentile(use.column(gpu), 95), percentile(memory.column(gpu), 95)
             if busy < self.gpu_threshold_p95 and filled < self.gpu_memory_threshold_p95:
                 self.violations += 1
-                finding = Finding(
-                    rule=self.name(),
+                yield from self.tell(
+                    f"On {node}, 95 % of the time, {gpu} is busy at most {busy:.0f} %, its "
+                    f"memory is filled to {filled:.0f} % and the processors are busy "
+                    f"{cpu:.0f} %: all below {self.gpu_threshold_p95:g}, "
+                    f"{self.gpu_memory_threshold_p95:g} and {self.cpu_threshold_p95:g} %.",
                     worker=node,
                     tensor=gpu,
                     value=busy,
                     threshold=self.gpu_threshold_p95,
-                    message=(
-                        f"On {node}, 95 % of the time, {gpu} is busy at most {busy:.0f} %, its "
-                        f"memory is filled to {filled:.0f} % and the processors are busy "
-                        f"{cpu:.0f} %: all below {self.gpu_threshold_p95:g}, "
-                        f"{self.gpu_memory_threshold_p95:g} and {self.cpu_threshold_p95:g} %."
-                    ),
-                    advice=self.advice,
                 )
-                yield from self.tell((node, gpu), finding)
-
-    def missing(self, profile: Profile) -> str:
-        return "" if profile.columns(GPU) else NO_GPU
 
     def details(self, profile: Profile) -> dict[str, Any]:
         found: dict[str, Any] = {}
@@ -156,7 +142,7 @@ class BatchSize(ProfilerRule):
 
 
 @dataclass
-class GPUMemoryIncrease(ProfilerRule):
+class GPUMemoryIncrease(GpuRule):
     """A GPU's memory fills up: a leak, or a step that needs much more than the others.
 
     Fires when the mean of the last `window` figures is more than `increase` percentage points
@@ -167,6 +153,7 @@ class GPUMemoryIncrease(ProfilerRule):
         "Keep no tensors that hold a graph (append loss.item(), not loss), free what evaluation "
         "allocates, and look for batches of uneven size. Soon the job may run out of memory."
     )
+    dimension = GPU_MEMORY
 
     increase: float = parameter(10.0, "Rise that is too much, percentage points.", at_least=0)
     patience: int = parameter(100, "No finding before more figures than this.", at_least=0)
@@ -182,7 +169,16 @@ class GPUMemoryIncrease(ProfilerRule):
             above = rises > self.increase
             if above.any():
                 self.violations += int(above.sum())
-                yield from self._judge(node, gpu, float(rises[above][0]), float(new[-1]))
+                rise = float(rises[above][0])
+                yield from self.tell(
+                    f"The memory of {gpu} on {node} rose by {rise:.1f} percentage points from one "
+                    f"{self.window} figures to the next, more than {self.increase:g}; "
+                    f"it is filled to {new[-1]:.0f} % now.",
+                    worker=node,
+                    tensor=gpu,
+                    value=rise,
+                    threshold=self.increase,
+                )
 
     def _rises(self, node: str, gpu: str, new: Array) -> Array:
         """For each new figure that has two whole windows behind it and is beyond the patience."""
@@ -197,31 +193,12 @@ class GPUMemoryIncrease(ProfilerRule):
         counts = first + 2 * self.window + np.arange(len(rises))
         return rises[counts > self.patience]
 
-    def _judge(self, node: str, gpu: str, rise: float, now: float) -> Iterator[Finding]:
-        finding = Finding(
-            rule=self.name(),
-            worker=node,
-            tensor=gpu,
-            value=rise,
-            threshold=self.increase,
-            message=(
-                f"The memory of {gpu} on {node} rose by {rise:.1f} percentage points from one "
-                f"{self.window} figures to the next, more than {self.increase:g}; "
-                f"it is filled to {now:.0f} % now."
-            ),
-            advice=self.advice,
-        )
-        yield from self.tell((node, gpu), finding)
-
-    def missing(self, profile: Profile) -> str:
-        return "" if profile.columns(GPU_MEMORY) else NO_GPU
-
     def details(self, profile: Profile) -> dict[str, Any]:
         return _boxes(profile, GPU_MEMORY)
 
 
 @dataclass
-class LoadBalancing(ProfilerRule):
+class LoadBalancing(GpuRule):
     """The GPUs of a node do not share the work evenly.
 
     Makes a histogram of each GPU's use in steps of 2 % and compares them pair by pair. Fires when
@@ -260,26 +237,21 @@ class LoadBalancing(ProfilerRule):
         self.violations += 1
         middles = np.arange(len(first)) * BIN_PERCENT + BIN_PERCENT / 2
         means = [float(counts @ middles / counts.sum()) for counts in (first, second)]
-        finding = Finding(
-            rule=self.name(),
+        yield from self.tell(
+            f"{one} and {other} of {node} are used differently: on the mean {means[0]:.0f} % "
+            f"and {means[1]:.0f} %, their histograms' distance is {distance:.2f}, "
+            f"above {self.threshold:g}.",
             worker=node,
             tensor=f"{one}, {other}",
             value=distance,
             threshold=self.threshold,
-            message=(
-                f"{one} and {other} of {node} are used differently: on the mean {means[0]:.0f} % "
-                f"and {means[1]:.0f} %, their histograms' distance is {distance:.2f}, "
-                f"above {self.threshold:g}."
-            ),
-            advice=self.advice,
         )
-        yield from self.tell((node, one, other), finding)
 
     def missing(self, profile: Profile) -> str:
         gpus = Counter(node for node, _ in profile.columns(GPU))
-        if not gpus:
-            return NO_GPU
-        return "" if max(gpus.values()) > 1 else "No node has two GPUs to compare."
+        if max(gpus.values(), default=0) == 1:
+            return "No node has two GPUs to compare."
+        return super().missing(profile)
 
     def details(self, profile: Profile) -> dict[str, Any]:
         found: dict[str, Any] = {}

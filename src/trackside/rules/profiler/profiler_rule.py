@@ -1,9 +1,9 @@
 """What profiler rules share: their windows, that each thing is told once, and their statistics."""
 
 from abc import abstractmethod
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from trackside.finding import Finding
 from trackside.rules.builtin import BuiltInRule
@@ -29,7 +29,8 @@ class ProfilerRule(BuiltInRule[Profile]):
     datapoints: int = field(default=0, init=False)
     _judged_until: float | None = field(default=None, init=False)
     _is_done: bool = field(default=False, init=False)
-    _told: set[Hashable] = field(default_factory=set, init=False)
+    _told: set[tuple[str, ...]] = field(default_factory=set, init=False)
+    """Where, of the findings so far."""
 
     def look(self, evidence: Profile) -> Iterator[Finding]:
         if self._is_done:
@@ -61,9 +62,41 @@ class ProfilerRule(BuiltInRule[Profile]):
             "RuleParameters": "\n".join(settings),
         }
 
-    def tell(self, key: Hashable, finding: Finding) -> Iterator[Finding]:
-        """The finding, unless that thing's was told before. Counts the window either way."""
+    def tell(
+        self,
+        message: str,
+        *,
+        value: float,
+        threshold: float,
+        worker: str = "",
+        tensor: str = "",
+        subject: str = "",
+        mode: str = "",
+    ) -> Iterator[Finding]:
+        """A finding, unless there was one at the same place. Counts the window either way."""
         self.triggered += 1
-        if key not in self._told:
-            self._told.add(key)
-            yield finding
+        place = (worker, tensor, subject, mode)
+        if place not in self._told:
+            self._told.add(place)
+            yield Finding(
+                rule=self.name(),
+                mode=mode,
+                worker=worker,
+                tensor=tensor,
+                subject=subject,
+                value=value,
+                threshold=threshold,
+                message=message,
+                advice=self.advice,
+            )
+
+
+@dataclass
+class GpuRule(ProfilerRule):
+    """One that has nothing to say about a machine without GPUs."""
+
+    dimension: ClassVar[str] = GPU
+    """Of the figures that it cannot do without."""
+
+    def missing(self, profile: Profile) -> str:
+        return "" if profile.columns(self.dimension) else NO_GPU

@@ -52,9 +52,9 @@ class StepOutlier(ProfilerRule):
             outliers = steps.durations > limit
             self.violations += int(outliers.sum())
             if outliers.sum() > self.n_outliers:
-                yield from self._judge(window.profile, worker, phase, steps, outliers, limit)
+                yield from self._tell(window.profile, worker, phase, steps, outliers, limit)
 
-    def _judge(
+    def _tell(
         self,
         profile: Profile,
         worker: str,
@@ -66,22 +66,17 @@ class StepOutlier(ProfilerRule):
         mode = phase.removeprefix(STEP)
         longest = int(np.argmax(steps.durations))
         rank, _, node = worker.partition("-")
-        finding = Finding(
-            rule=self.name(),
+        return self.tell(
+            f"{int(outliers.sum())} of {len(steps):,} {mode} steps (more than "
+            f"{self.n_outliers}) of rank {rank} on {node} took longer than {_span(limit)}, "
+            f"where the median is {_span(float(np.median(steps.durations)))}. The longest is "
+            f"step {steps.steps[longest]} with {_span(float(steps.durations[longest]))}."
+            f"{_how_busy(profile, node, steps, outliers)}",
             mode=mode,
             worker=worker,
             value=float(outliers.sum()),
             threshold=float(self.n_outliers),
-            message=(
-                f"{int(outliers.sum())} of {len(steps):,} {mode} steps (more than "
-                f"{self.n_outliers}) of rank {rank} on {node} took longer than {_span(limit)}, "
-                f"where the median is {_span(float(np.median(steps.durations)))}. The longest is "
-                f"step {steps.steps[longest]} with {_span(float(steps.durations[longest]))}."
-                f"{_how_busy(profile, node, steps, outliers)}"
-            ),
-            advice=self.advice,
         )
-        yield from self.tell((worker, phase), finding)
 
     def missing(self, profile: Profile) -> str:
         return "" if list(_step_phases(profile, self.mode)) else NO_STEPS
@@ -119,14 +114,11 @@ class MaxInitializationTime(ProfilerRule):
             how = "and no step has been seen; a script whose steps are not recorded shows none"
         else:
             how = "before the first step began"
-        finding = Finding(
-            rule=self.name(),
+        yield from self.tell(
+            f"{minutes:.1f} minutes went by, more than {self.threshold:g}, {how}.",
             value=minutes,
             threshold=self.threshold,
-            message=f"{minutes:.1f} minutes went by, more than {self.threshold:g}, {how}.",
-            advice=self.advice,
         )
-        yield from self.tell("", finding)
 
     def details(self, profile: Profile) -> dict[str, Any]:
         begun, first = _first_step(profile), profile.first_time
@@ -162,24 +154,19 @@ class Dataloader(ProfilerRule):
             is_low = percent < self.min_threshold
             if is_low or percent > self.max_threshold:
                 self.violations += 1
-                yield from self._judge(worker, percent, cores, is_low=is_low)
+                yield from self._tell(worker, percent, cores, is_low=is_low)
 
-    def _judge(self, worker: str, percent: float, cores: int, *, is_low: bool) -> Iterator[Finding]:
+    def _tell(self, worker: str, percent: float, cores: int, *, is_low: bool) -> Iterator[Finding]:
         threshold = self.min_threshold if is_low else self.max_threshold
         side = "below" if is_low else "above"
-        finding = Finding(
-            rule=self.name(),
+        return self.tell(
+            f"{percent * cores / 100:g} data-loading processes work at a time on the {cores} "
+            f"cores of {worker.partition('-')[2]}: {percent:.0f} %, {side} {threshold:g} %.",
             worker=worker,
             subject="too few" if is_low else "too many",
             value=percent,
             threshold=threshold,
-            message=(
-                f"{percent * cores / 100:g} data-loading processes work at a time on the {cores} "
-                f"cores of {worker.partition('-')[2]}: {percent:.0f} %, {side} {threshold:g} %."
-            ),
-            advice=self.advice,
         )
-        yield from self.tell((worker, is_low), finding)
 
     def missing(self, profile: Profile) -> str:
         if any(LOADER in phases for phases in profile.events.values()):
