@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from trackside.capture.dtypes import Array
+from trackside.capture.reading.cube import Cube
 from trackside.curves.downsample import thin
 from trackside.rules.report.markup import Html, element, joined
 
@@ -27,6 +28,12 @@ class Line:
     name: str
     x: Array
     y: Array
+
+    @classmethod
+    def of(cls, cube: Cube, column: int) -> "Line":
+        """One tensor's figures at the steps at which it was saved."""
+        kept = cube.saved[:, column]
+        return cls(cube.names[column], np.array(cube.steps)[kept], cube.values[kept, column])
 
 
 @dataclass(frozen=True, slots=True)

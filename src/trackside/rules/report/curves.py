@@ -4,8 +4,6 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-import numpy as np
-
 from trackside.capture.modes import ModeKeys
 from trackside.capture.trial import Trial
 from trackside.capture.trial_layout import VITALS
@@ -143,9 +141,7 @@ def _vitals(trial: Trial | None) -> list[str]:
 
 def _captured(trial: Trial, name: str) -> Line:
     """A tensor of one element at each of its steps."""
-    cube = trial.cube([name], "mean")
-    kept = cube.saved[:, 0]
-    return Line(name, np.array(cube.steps)[kept], cube.values[kept, 0])
+    return Line.of(trial.cube([name], "mean"), 0)
 
 
 def _line(series: Series) -> Line:

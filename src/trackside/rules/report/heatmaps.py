@@ -80,14 +80,7 @@ def heat_map(trial: Trial, saved: Sequence[str], title: str) -> HeatMap | None:
 
 def heat_map_card(drawn: HeatMap, began: Mapping[int, str] | None = None) -> Html:
     """`began`: what rules found, by the step at which it began."""
-    finite = drawn.levels[np.isfinite(drawn.levels)]
-    low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 1.0)
-    if high - low < 1e-9:
-        low, high = low - 0.5, high + 0.5
-    # A few exploding cells must not paint all others in one colour.
-    dark, bright = np.percentile(finite, [1, 99]).tolist() if len(finite) else (low, high)
-    if bright - dark < 1e-9:
-        dark, bright = low, high
+    scale = _Scale.of(drawn.levels)
     notes = f"log10 of {drawn.figure}, {len(drawn.names)} tensors, {len(drawn.steps)} columns"
     if drawn.left_out:
         notes += f"; {drawn.left_out} further tensors between these are left out"
@@ -100,11 +93,11 @@ def heat_map_card(drawn: HeatMap, began: Mapping[int, str] | None = None) -> Htm
         width=len(drawn.steps),
         height=len(drawn.names),
         style=f"height:{row_height * len(drawn.names)}px",
-        data_heat=_encoded(drawn.levels, low, high),
-        data_low=low,
-        data_high=high,
-        data_dark=dark,
-        data_bright=bright,
+        data_heat=_encoded(drawn.levels, scale.low, scale.high),
+        data_low=scale.low,
+        data_high=scale.high,
+        data_dark=scale.dark,
+        data_bright=scale.bright,
         data_figure=drawn.figure,
         data_steps=_packed(drawn.steps.astype("<i4")),
         data_names=json.dumps(drawn.names),
@@ -112,17 +105,6 @@ def heat_map_card(drawn: HeatMap, began: Mapping[int, str] | None = None) -> Htm
     labels = [element("li", _label(name), title=name) for name in drawn.names]
     kind = "layers" if is_roomy else "layers dense"
     rows = element("ol", *labels, class_=kind, style=f"--row:{row_height}px")
-    scale = element(
-        "div",
-        element("span", f"{10**dark:.1e}"),
-        element("b", class_="scale"),
-        element("span", f"{10**bright:.1e}"),
-        element("i", class_="notfinite"),
-        element("span", "not finite"),
-        element("i", class_="zero"),
-        element("span", "zero"),
-        class_="legend",
-    )
     marks = [_mark(drawn.steps, step, rules) for step, rules in (began or {}).items()]
     picture = element(
         "div",
@@ -135,8 +117,44 @@ def heat_map_card(drawn: HeatMap, began: Mapping[int, str] | None = None) -> Htm
         "figure",
         element("figcaption", drawn.title, element("small", notes)),
         element("div", rows, picture, class_="heat marked" if marks else "heat"),
-        scale,
+        _legend(scale),
         class_="card wide",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Scale:
+    """From levels to colours."""
+
+    low: float
+    high: float
+    """The least and the greatest level."""
+    dark: float
+    bright: float
+    """Where the darkest and the brightest colour are reached."""
+
+    @classmethod
+    def of(cls, levels: Array) -> "_Scale":
+        finite = levels[np.isfinite(levels)]
+        low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 1.0)
+        if high - low < 1e-9:
+            low, high = low - 0.5, high + 0.5
+        # A few exploding cells must not paint all others in one colour.
+        dark, bright = np.percentile(finite, [1, 99]).tolist() if len(finite) else (low, high)
+        return cls(low, high, low, high) if bright - dark < 1e-9 else cls(low, high, dark, bright)
+
+
+def _legend(scale: _Scale) -> Html:
+    return element(
+        "div",
+        element("span", f"{10**scale.dark:.1e}"),
+        element("b", class_="scale"),
+        element("span", f"{10**scale.bright:.1e}"),
+        element("i", class_="notfinite"),
+        element("span", "not finite"),
+        element("i", class_="zero"),
+        element("span", "zero"),
+        class_="legend",
     )
 
 

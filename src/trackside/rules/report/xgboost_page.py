@@ -6,7 +6,6 @@ from collections.abc import Iterator
 import numpy as np
 
 from trackside.capture.dtypes import Array
-from trackside.capture.reading.cube import Cube
 from trackside.rules.report.charts import Line, histogram, line_chart
 from trackside.rules.report.facts import Head
 from trackside.rules.report.markup import Html, element
@@ -48,7 +47,7 @@ def _metrics(evidence: Evidence) -> Html | None:
     charts, last = [], []
     for metric, members in sorted(by_metric.items()):
         cube = evidence.trial.cube(members, "mean")
-        lines = [_line(cube, column) for column in range(len(members))]
+        lines = [Line.of(cube, column) for column in range(len(members))]
         charts.append(line_chart(metric, lines))
         last += [f"{line.name} {line.y[-1]:.5g}" for line in lines]
     if not charts:
@@ -75,7 +74,7 @@ def _importances(evidence: Evidence) -> Html | None:
 
 def _ranking(evidence: Evidence, members: list[str]) -> Html:
     cube = evidence.trial.cube(members, "mean")
-    lines = [_line(cube, column) for column in range(len(members))]
+    lines = [Line.of(cube, column) for column in range(len(members))]
     latest = [(line.name.rpartition("/")[2], float(line.y[-1])) for line in lines]
     largest = sorted(latest, key=lambda each: -each[1])[:_MOST_FEATURES]
     most = max((value for _, value in largest), default=0.0) or 1.0
@@ -143,8 +142,3 @@ def _hyperparameters(evidence: Evidence) -> Iterator[tuple[str, str]]:
         value = evidence.values(name, steps[-1]) if steps else None
         if value is not None:
             yield name.rpartition("/")[2], ", ".join(map(str, np.ravel(value).tolist()))
-
-
-def _line(cube: Cube, column: int) -> Line:
-    kept = cube.saved[:, column]
-    return Line(cube.names[column], np.array(cube.steps)[kept], cube.values[kept, column])
