@@ -68,7 +68,7 @@ def test_reading_a_trial_imports_no_torch():
         "import sys\n"
         "from smdebug.trials import create_trial, LocalTrial\n"
         "from smdebug import modes\n"
-        f"trial = create_trial({str(SMDEBUG_TRIAL)!r})\n"
+        f"trial = create_trial({str(SMDEBUG_TRIAL)!r}, None, False, '/opt/ml/processing/x')\n"
         f"assert LocalTrial('x', {str(SMDEBUG_TRIAL)!r}).steps() == trial.steps()\n"
         "trial.tensor_names(collection='losses'); trial.cube()\n"
         "print(trial.steps(mode=modes.TRAIN), 'torch' in sys.modules)"

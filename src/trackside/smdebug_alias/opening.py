@@ -7,23 +7,41 @@ from trackside.capture import trial
 from trackside.capture.trial import Trial
 from trackside.rules.saved.profiler_trial import ProfilerTrial
 
+_OUTPUTS = "/opt/ml/processing/outputs/"
+
 
 @overload
 def create_trial(
-    path: str | Path, name: str | None = None, profiler: Literal[False] = False, **options: Any
+    path: str | Path,
+    name: str | None = None,
+    profiler: Literal[False] = False,
+    output_dir: str = _OUTPUTS,
+    **options: Any,
 ) -> Trial: ...
 
 
 @overload
 def create_trial(
-    path: str | Path, name: str | None = None, *, profiler: Literal[True], **options: Any
+    path: str | Path,
+    name: str | None = None,
+    *,
+    profiler: Literal[True],
+    output_dir: str = _OUTPUTS,
+    **options: Any,
 ) -> ProfilerTrial: ...
 
 
 def create_trial(
-    path: str | Path, name: str | None = None, profiler: bool = False, **options: Any
+    path: str | Path,
+    name: str | None = None,
+    profiler: bool = False,
+    output_dir: str = _OUTPUTS,
+    **options: Any,
 ) -> Trial | ProfilerTrial:
-    """The options are those of `trackside.capture.trial.create_trial`, and tune its reader."""
+    """The options are those of `trackside.capture.trial.create_trial`, and tune its reader.
+
+    In `output_dir` the original's reader leaves files; this one leaves none.
+    """
     if profiler:
         return ProfilerTrial(str(path).strip(), name)
     return trial.create_trial(path, name, **options)

@@ -90,6 +90,20 @@ def test_every_form_of_the_constructor_is_accepted(trial):
     }
 
 
+def test_actions_of_a_rule_invoked_by_hand_are_not_ignored_in_silence(trial, caplog):
+    SmallGradient(trial, action_str='[{"name": "stoptraining"}]')
+    assert "stoptraining" in caplog.text
+
+
+def test_steps_that_can_be_read_once_are_wanted_of_every_match(trial):
+    required = SmallGradient(trial).req_tensors
+    required.add("^Net_fc", iter([0, 2]), should_match_regex=True)
+    assert {name: required.get_tensor_steps(name) for name in required.get_names()} == {
+        "Net_fc.bias": [0, 2],
+        "Net_fc.weight": [0, 2],
+    }
+
+
 def test_required_tensors_are_kept_by_name_and_trial(trial):
     other = create_trial(str(SMDEBUG_TRIAL))
     required = SmallGradient(trial, other_trials=[other]).req_tensors

@@ -27,10 +27,11 @@ class RequiredTensors:
         that was never saved."""
         trial = trial or self.base_trial
         names = trial.tensor_names(regex=name) if should_match_regex else [name]
+        wanted = list(steps)
         for each in names:
             if not trial.has_tensor(each):
                 raise TensorUnavailable(each)
-            self._wanted[trial].setdefault(each, []).extend(steps)
+            self._wanted[trial].setdefault(each, []).extend(wanted)
 
     def get(self, trial: Trial | None = None) -> list[Tensor]:
         trial = trial or self.base_trial

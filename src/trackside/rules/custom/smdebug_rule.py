@@ -37,6 +37,11 @@ class Rule(ABC):
         self.req_tensors = RequiredTensors(base_trial, other_trials)
         self.rule_name = type(self).__name__
         self.logger = logging.getLogger(f"{__name__}.{self.rule_name}")
+        if action_str:
+            self.logger.warning(
+                "Actions are a job's to take: %r does nothing when the rule is invoked by hand.",
+                action_str,
+            )
         self.report: dict[str, Any] = {
             "RuleTriggered": 0,
             "Violations": 0,

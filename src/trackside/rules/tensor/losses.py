@@ -77,15 +77,17 @@ class LossNotDecreasing(SelectingRule):
     num_steps: int = parameter(10, "Steps between two losses that are compared.", at_least=1)
     diff_percent: float = parameter(0.1, "Fall in percent that is too small.", at_least=0)
     increase_threshold_percent: float = parameter(5.0, "Rise in percent that passes.", at_least=0)
-    mode: str = parameter("GLOBAL", "TRAIN, EVAL or PREDICT; GLOBAL: each mode against itself.")
+    mode: str | None = parameter(
+        "GLOBAL", "TRAIN, EVAL or PREDICT; GLOBAL: each mode against itself."
+    )
     _onsets: Onsets = field(default_factory=Onsets, init=False)
     _past: dict[str, _Past] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
-        if self.mode.upper() not in ModeKeys.__members__:
+        given, self.mode = self.mode, (self.mode or "GLOBAL").upper()
+        if self.mode not in ModeKeys.__members__:
             known = ", ".join(ModeKeys.__members__)
-            raise InvalidParameters([f"mode = {self.mode!r} is no mode. Known: {known}."])
-        self.mode = self.mode.upper()
+            raise InvalidParameters([f"mode = {given!r} is no mode. Known: {known}."])
 
     def needs(self) -> tuple[Need, ...]:
         losses = (Need("losses"),) if self.use_losses_collection else ()
