@@ -1,9 +1,16 @@
-import re
 from dataclasses import dataclass
 
 import pytest
 
-from trackside.rules.parameters import InvalidParameters, build, parameter, parameters_of
+from trackside.rules import catalog
+from trackside.rules.parameters import (
+    InvalidParameters,
+    Pattern,
+    build,
+    other_trials,
+    parameter,
+    parameters_of,
+)
 
 
 @dataclass
@@ -11,9 +18,9 @@ class Sample:
     threshold: float = parameter(0.5, "The limit.", at_least=0, at_most=100)
     num_steps: int = parameter(3, "How many.", at_least=1)
     only_nan: bool = parameter(False, "Not infinities.")
-    tensor_regex: tuple[str, ...] = parameter((), "Patterns.")
+    tensor_regex: tuple[Pattern, ...] = parameter((), "Patterns.")
     maximum: float | None = parameter(None, "None: no limit.")
-    labels: re.Pattern[str] = parameter(re.compile("labels"), "Names.")
+    labels: Pattern = parameter("labels", "Names.")
 
 
 def test_texts_become_what_the_fields_say():
@@ -31,7 +38,7 @@ def test_texts_become_what_the_fields_say():
             "action_json": "[]",
         },
     )
-    assert built == Sample(1e-7, 10, True, (".*relu", ".*tanh"), 4.0, re.compile(".*y"))
+    assert built == Sample(1e-7, 10, True, (".*relu", ".*tanh"), 4.0, ".*y")
 
 
 @pytest.mark.parametrize("text", ["None", "none", ""])
@@ -67,6 +74,25 @@ def test_nan_is_no_limit_to_compare_with():
 def test_parameters_are_listed_with_type_default_and_meaning():
     listed = {each.name: each for each in parameters_of(Sample)}
     assert listed["threshold"].type == "number"
-    assert listed["tensor_regex"].type == "text, or several with commas"
+    assert listed["tensor_regex"].type == "pattern, or several with commas"
     assert listed["labels"].type == "pattern"
     assert (listed["num_steps"].default, listed["num_steps"].doc) == (3, "How many.")
+
+
+def test_what_a_built_in_rule_searches_names_with_must_be_a_pattern():
+    """Else it would fail at its first look, when the job has been running for long."""
+    searching = [
+        (rule, each.name)
+        for rule in catalog.TENSOR_RULES.values()
+        for each in parameters_of(rule)
+        if each.name.endswith("regex")
+    ]
+    assert len(searching) >= 10
+    for rule, name in searching:
+        with pytest.raises(InvalidParameters, match=f"{name} = .*no regular expression"):
+            build(rule, {name: ".*relu("})
+
+
+def test_other_trials_come_in_the_order_of_their_numbers():
+    texts = {f"other_trial_{number}": f"s3://b/{number}" for number in (10, 2, 0)}
+    assert other_trials(texts) == ["s3://b/0", "s3://b/2", "s3://b/10"]

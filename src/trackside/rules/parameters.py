@@ -6,12 +6,15 @@ import re
 import types
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 _SET_BY_THE_PLATFORM = re.compile(
     r"rule_to_invoke|base_trial|other_trials?(_\d+)?|action_json|scan_interval_us"
 )
 _UNSET = ("", "None", "none", "null")
+
+Pattern = Annotated[str, "a regular expression"]
+"""Of a parameter that names are searched with: one that is no pattern is refused."""
 _T = TypeVar("_T")
 
 
@@ -44,7 +47,7 @@ def parameter(
 
 
 def parameters_of(rule: type) -> tuple[Parameter, ...]:
-    hints = get_type_hints(rule)
+    hints = get_type_hints(rule, include_extras=True)
     return tuple(
         Parameter(field.name, _type_name(hints[field.name]), field.default, field.metadata["doc"])
         for field in _fields(rule)
@@ -54,7 +57,7 @@ def parameters_of(rule: type) -> tuple[Parameter, ...]:
 def build(rule: type[_T], texts: Mapping[str, str]) -> _T:
     """The rule with these parameters, named in any letter case; `InvalidParameters` names each that
     it does not take."""
-    hints = get_type_hints(rule)
+    hints = get_type_hints(rule, include_extras=True)
     known = {field.name: field for field in _fields(rule)}
     names = {name.lower(): name for name in known}
     texts = {names.get(name.lower(), name): text for name, text in texts.items()}
@@ -137,11 +140,12 @@ def _boolean(text: str) -> bool:
     return text.lower() == "true"
 
 
-def _pattern(text: str) -> re.Pattern[str]:
+def _pattern(text: str) -> str:
     try:
-        return re.compile(text)
+        re.compile(text)
     except re.error as error:
         raise ValueError(f"this is no regular expression ({error})") from None
+    return text
 
 
 _PARSERS: dict[Any, Callable[[str], Any]] = {
@@ -149,10 +153,15 @@ _PARSERS: dict[Any, Callable[[str], Any]] = {
     int: _whole,
     bool: _boolean,
     str: str,
-    re.Pattern: _pattern,
-    re.Pattern[str]: _pattern,
+    Pattern: _pattern,
 }
-_NAMES = {float: "number", int: "whole number", bool: "True or False", str: "text"}
+_NAMES: dict[Any, str] = {
+    float: "number",
+    int: "whole number",
+    bool: "True or False",
+    str: "text",
+    Pattern: "pattern",
+}
 
 
 def _type_name(hint: Any) -> str:
@@ -160,4 +169,4 @@ def _type_name(hint: Any) -> str:
         hint = next(each for each in get_args(hint) if each is not type(None))
     if get_origin(hint) is tuple:
         return f"{_type_name(get_args(hint)[0])}, or several with commas"
-    return _NAMES.get(hint, "pattern")
+    return _NAMES[hint]

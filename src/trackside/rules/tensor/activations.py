@@ -9,7 +9,7 @@ from trackside.capture.dtypes import Array
 from trackside.finding import Finding
 from trackside.rules.builtin import Need, TensorRule
 from trackside.rules.onsets import Onsets
-from trackside.rules.parameters import parameter
+from trackside.rules.parameters import Pattern, parameter
 from trackside.rules.saved.evidence import Evidence, Selection
 from trackside.rules.saved.typed_tensors import Meant, meant_by
 
@@ -92,7 +92,7 @@ class DeadRelu(TensorRule):
         "GELU, which have a gradient on both sides."
     )
 
-    tensor_regex: str = parameter(".*relu_output", "Names of the ReLUs' outputs.")
+    tensor_regex: Pattern = parameter(".*relu_output", "Names of the ReLUs' outputs.")
     threshold_inactivity: float = parameter(
         1.0, "Percent of samples below which a ReLU is dead.", at_least=0, at_most=100
     )
@@ -137,7 +137,7 @@ class SaturatedActivation(TensorRule):
     )
 
     collection_names: tuple[str, ...] = parameter((), "Collections of inputs to judge too.")
-    tensor_regex: tuple[str, ...] = parameter(
+    tensor_regex: tuple[Pattern, ...] = parameter(
         (".*tanh_input|.*sigmoid_input",), "Names of the activations' inputs."
     )
     threshold_tanh_min: float = parameter(-9.4999, "Inputs of tanh up to here are saturated.")

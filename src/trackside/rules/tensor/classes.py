@@ -10,7 +10,7 @@ from trackside.capture.dtypes import Array
 from trackside.finding import Finding
 from trackside.rules.builtin import Need, TensorRule
 from trackside.rules.onsets import Onsets
-from trackside.rules.parameters import parameter
+from trackside.rules.parameters import Pattern, parameter
 from trackside.rules.saved.evidence import TRAINING, Evidence, Selection
 from trackside.rules.tensor.class_pairs import (
     GIVEN_TO_LOSS,
@@ -77,8 +77,8 @@ class ClassImbalance(TensorRule):
     threshold_misprediction: float = parameter(0.7, "Share of a class that may be wrong.")
     samples: int = parameter(500, "Labels that make a verdict.", at_least=1)
     argmax: bool = parameter(False, "Predictions are scores: the class is the largest.")
-    labels_regex: str = parameter(".*labels", "Names of the labels.")
-    predictions_regex: str = parameter(".*predictions", "Names of the predictions.")
+    labels_regex: Pattern = parameter(".*labels", "Names of the labels.")
+    predictions_regex: Pattern = parameter(".*predictions", "Names of the predictions.")
     _onsets: Onsets = field(default_factory=Onsets, init=False)
     _tallies: dict[str, _Tally] = field(default_factory=dict, init=False)
 

@@ -9,7 +9,7 @@ from trackside.capture.dtypes import Array
 from trackside.finding import Finding
 from trackside.rules.builtin import Need, TensorRule
 from trackside.rules.onsets import Onsets
-from trackside.rules.parameters import InvalidParameters, parameter
+from trackside.rules.parameters import InvalidParameters, Pattern, parameter
 from trackside.rules.saved.evidence import Evidence
 from trackside.rules.saved.typed_tensors import meant_by
 
@@ -55,7 +55,7 @@ class CheckInputImages(TensorRule):
 
     threshold_mean: float = parameter(0.2, "Distance of a mean from zero that passes.", at_least=0)
     threshold_samples: int = parameter(500, "Images that make a verdict.", at_least=1)
-    regex: str = parameter(".*hybridsequential0_input_0", "Names of the tensors with images.")
+    regex: Pattern = parameter(".*hybridsequential0_input_0", "Names of the tensors with images.")
     channel: int = parameter(1, "Axis of the colour channels.", at_least=0)
     _onsets: Onsets = field(default_factory=Onsets, init=False)
     _means: dict[str, _ChannelMeans] = field(default_factory=dict, init=False)
@@ -104,7 +104,7 @@ class NLPSequenceRatio(TensorRule):
         "few very long ones: time is spent on tokens that say nothing."
     )
 
-    tensor_regex: str = parameter(".*embedding0_input_0", "Names of the tensors with tokens.")
+    tensor_regex: Pattern = parameter(".*embedding0_input_0", "Names of the tensors with tokens.")
     token_values: tuple[float, ...] = parameter((0.0,), "Tokens to count; 0 is often padding.")
     token_thresholds_percent: tuple[float, ...] = parameter(
         (50.0,), "Percent that each token may make up.", at_least=0, at_most=100

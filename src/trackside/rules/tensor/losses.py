@@ -14,7 +14,7 @@ from trackside.capture.reading.cube import Cube
 from trackside.finding import Finding
 from trackside.rules.builtin import Need, TensorRule
 from trackside.rules.onsets import Onsets
-from trackside.rules.parameters import InvalidParameters, parameter
+from trackside.rules.parameters import InvalidParameters, Pattern, parameter
 from trackside.rules.saved.evidence import Evidence, Selection
 from trackside.rules.tensor.selecting import SelectingRule
 
@@ -160,7 +160,7 @@ class Overfit(TensorRule):
         "decay or a smaller model narrow the gap."
     )
 
-    tensor_regex: tuple[str, ...] = parameter((), "Names of the losses; none: `losses`.")
+    tensor_regex: tuple[Pattern, ...] = parameter((), "Names of the losses; none: `losses`.")
     start_step: int = parameter(0, "Global step before which nothing is judged.", at_least=0)
     patience: int = parameter(1, "Evaluations in a row that must be too high.", at_least=1)
     ratio_threshold: float = parameter(0.1, "Gap, relative to the TRAIN loss, that is too wide.")

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from trackside.capture.selection.type_patterns import DEFAULT_PATTERNS
 from trackside.rules.builtin import Need, TensorRule
-from trackside.rules.parameters import InvalidParameters, parameter
+from trackside.rules.parameters import InvalidParameters, Pattern, parameter
 from trackside.rules.saved.evidence import Selection
 
 
@@ -13,7 +13,7 @@ class SelectingRule(TensorRule):
     """Subclasses judge the tensors of `selection`."""
 
     collection_names: tuple[str, ...] = parameter((), "Collections whose tensors are judged.")
-    tensor_regex: tuple[str, ...] = parameter(
+    tensor_regex: tuple[Pattern, ...] = parameter(
         (), "Patterns of names; with collection_names, the tensors of either are judged."
     )
 

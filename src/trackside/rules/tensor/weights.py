@@ -9,7 +9,7 @@ from trackside.capture.dtypes import Array
 from trackside.finding import Finding
 from trackside.rules.builtin import Need, TensorRule
 from trackside.rules.onsets import Onsets
-from trackside.rules.parameters import parameter
+from trackside.rules.parameters import Pattern, parameter
 from trackside.rules.saved.evidence import TRAINING, Evidence, Selection
 from trackside.rules.saved.tensor_values import Stretch
 from trackside.rules.saved.typed_tensors import meant_by
@@ -97,7 +97,7 @@ class PoorWeightInitialization(TensorRule):
         "layers, and check that no layer starts with weights that are zero or all alike."
     )
 
-    activation_inputs_regex: str = parameter(
+    activation_inputs_regex: Pattern = parameter(
         ".*relu_input", "Names of what the activation functions get."
     )
     threshold: float = parameter(

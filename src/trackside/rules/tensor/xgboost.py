@@ -9,7 +9,7 @@ import numpy as np
 from trackside.finding import Finding
 from trackside.rules.builtin import Need, TensorRule
 from trackside.rules.onsets import Onsets
-from trackside.rules.parameters import parameter
+from trackside.rules.parameters import Pattern, parameter
 from trackside.rules.saved.evidence import Evidence, Selection
 
 _NODES = r"trees/Node$"
@@ -30,7 +30,7 @@ class FeatureImportanceOverweight(TensorRule):
 
     threshold: float = parameter(0.8, "Share that is too much.", at_least=0, at_most=1)
     nfeatures: int = parameter(3, "How many of the largest are added up.", at_least=1)
-    tensor_regex: str = parameter(".*feature_importance/weight", "Names of the importances.")
+    tensor_regex: Pattern = parameter(".*feature_importance/weight", "Names of the importances.")
     _onsets: Onsets = field(default_factory=Onsets, init=False)
 
     def needs(self) -> tuple[Need, ...]:
