@@ -79,12 +79,21 @@ def build(rule: type[_T], texts: Mapping[str, str]) -> _T:
     return rule(**given)
 
 
+def other_trials(texts: Mapping[str, str]) -> list[str]:
+    """Where the trials to compare with are: SageMaker's SDK sends them as `other_trial_0`,
+    `other_trial_1` and so on."""
+    numbered = {
+        int(matched[1]): text
+        for name, text in texts.items()
+        if (matched := re.fullmatch(r"other_trial_(\d+)", name))
+    }
+    return [numbered[number] for number in sorted(numbered)]
+
+
 def _with_other_trials(texts: Mapping[str, str]) -> dict[str, str]:
-    """SageMaker's SDK sends them as `other_trial_0`, `other_trial_1` and so on."""
-    numbered = sorted(name for name in texts if re.fullmatch(r"other_trial_\d+", name))
-    if not numbered:
+    others = other_trials(texts)
+    if not others:
         return dict(texts)
-    others = [texts[name] for name in numbered]
     return {**texts, "other_trials": ",".join(filter(None, [texts.get("other_trials"), *others]))}
 
 

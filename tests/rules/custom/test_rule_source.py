@@ -70,11 +70,6 @@ def test_one_that_takes_everything_gets_the_user_s_parameters():
     assert found == {"step": 1, "tensors": {}, "a": "1"}
 
 
-def test_other_trials_come_in_the_order_of_their_numbers():
-    texts = {f"other_trial_{number}": f"s3://b/{number}" for number in (10, 2, 0)}
-    assert rule_source.other_trials(texts) == ["s3://b/0", "s3://b/2", "s3://b/10"]
-
-
 def test_packages_offer_rules_by_entry_points(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (tmp_path / "their_rules.py").write_text("def check(step, tensors): return 'found'")
     info = tmp_path / "their_rules-1.0.dist-info"

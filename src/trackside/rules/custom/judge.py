@@ -20,6 +20,7 @@ from trackside.finding import Finding
 from trackside.rules.custom import rule_source
 from trackside.rules.custom.step_tensors import StepTensors
 from trackside.rules.onsets import WELL_LOOKS
+from trackside.rules.parameters import other_trials
 
 _PASSED_OVER = (StepUnavailable, TensorUnavailable, TensorUnavailableForStep)
 
@@ -47,7 +48,7 @@ class CustomJudge:
         """Place of a finding to the last look at which it was there."""
         self._start = _limit(texts, "start_step", 0)
         self._end = _limit(texts, "end_step", sys.maxsize)
-        others = [Trial(uri, home=home) for uri in rule_source.other_trials(texts)]
+        others = [Trial(uri, home=home) for uri in other_trials(texts)]
         if isinstance(rule, type):
             given = {"base_trial": trial, "other_trials": others or None, "action_str": None}
             self._ask = self._by_class(rule(**rule_source.arguments(rule, given, texts)))

@@ -4,7 +4,7 @@ import difflib
 import importlib.util
 import inspect
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
@@ -97,16 +97,6 @@ def arguments(
             "Add it to rule_parameters, or give it a default."
         )
     return found
-
-
-def other_trials(texts: Mapping[str, str]) -> Sequence[str]:
-    """Locations of the trials to compare with, in the order of their numbers."""
-    numbered = sorted(
-        (int(key.removeprefix("other_trial_")), value)
-        for key, value in texts.items()
-        if key.removeprefix("other_trial_").isdigit()
-    )
-    return [value for _, value in numbered]
 
 
 def _parameters(texts: Mapping[str, str]) -> dict[str, str]:
