@@ -223,11 +223,10 @@ class CollectionManager:
                 collection.save_config = save_config
             else:
                 collection.save_config.merge_default_save_config(save_config)
-            if collection.reduction_config is None or collection.name in NEVER_REDUCED:
-                raw = collection.name in NEVER_REDUCED
-                collection.reduction_config = (
-                    ReductionConfig(save_raw_tensor=True) if raw else reduction_config
-                )
+            if collection.name in NEVER_REDUCED:
+                collection.reduction_config = ReductionConfig(save_raw_tensor=True)
+            elif collection.reduction_config is None:
+                collection.reduction_config = reduction_config
 
     def to_json_dict(self) -> dict[str, Any]:
         return {

@@ -122,7 +122,7 @@ def _hit(first: Finding, count: int) -> str:
 
 
 def _cut(details: str) -> str:
-    """The end of a trace tells more than its beginning; of all else the beginning does."""
+    """Of texts that are too long the beginning is kept: `trace_end` puts what tells most there."""
     if len(details) <= DETAILS_MOST:
         return details
     return f"{details[: DETAILS_MOST - 1]}…"
