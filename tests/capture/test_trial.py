@@ -1,6 +1,7 @@
 """The reading API, on a trial that smdebug 1.0.34 wrote and on the same content in our format."""
 
 import json
+import pickle
 import shutil
 from pathlib import Path
 
@@ -353,3 +354,20 @@ def test_a_collection_of_the_reader_s_own_is_kept(ours):
     trial.collection("mine").include("weight$")
     assert WEIGHT in trial.tensor_names(collection="mine")
     assert trial.collection("mine") is trial.collections()["mine"]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        NoMoreData(9, ModeKeys.TRAIN, 8),
+        TensorUnavailableForStep("w", 3, ModeKeys.EVAL, has_reductions=True),
+        MissingCollectionFiles("nothing there"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_an_exception_crosses_processes_whole(error):
+    """As those of smdebug do: data loaders and pools hand them on pickled."""
+    twin = pickle.loads(pickle.dumps(error))
+    assert type(twin) is type(error)
+    assert str(twin) == str(error)
+    assert vars(twin) == vars(error)
