@@ -224,6 +224,26 @@ def test_a_lost_worker_does_not_hold_up_the_trial_for_ever(tmp_path, monkeypatch
     writer.close(end_marker=False)
 
 
+def test_a_step_of_which_only_vitals_were_saved_was_not_saved(tmp_path):
+    writer = writer_to(tmp_path)
+    for step in range(6):
+        name = "w" if step in (0, 2) else "vitals/x"
+        writer.add(record(step, tensors={name: np.full(1, step, np.float32)}))
+    flushed(writer, 1)
+    trial = create_trial(str(tmp_path))
+    until(lambda: len(trial.steps()) == 2)
+    assert trial.has_passed_step(1) is StepState.UNAVAILABLE
+    assert trial.has_passed_step(9) is StepState.NOT_YET_AVAILABLE
+    for ask in (trial.tensor("w").value, lambda step: trial.wait_for_steps([step])):
+        with pytest.raises(StepUnavailable):
+            ask(1)
+    writer.close()
+    with pytest.raises(NoMoreData) as caught:
+        trial.wait_for_steps([5])
+    assert caught.value.last_step == trial.last_complete_step == 2
+    assert trial.tensor("vitals/x").value(5) == [5.0]
+
+
 def test_a_torn_segment_is_named_and_the_rest_is_read(tmp_path, caplog):
     writer = writer_to(tmp_path)
     for step in range(3):

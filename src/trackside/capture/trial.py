@@ -127,7 +127,8 @@ class Trial:
 
     @property
     def last_complete_step(self) -> int:
-        return self.step_table.last_complete_step
+        """-1 when there is none."""
+        return max(self.step_table.without_aside(ModeKeys.GLOBAL), default=-1)
 
     @property
     def torn_segments(self) -> list[str]:
@@ -400,9 +401,9 @@ class Trial:
         return [self.tensor(name).value(step, mode) for name in names]
 
     def _never(self, step: int, mode: ModeKeys) -> Exception:
-        known = self.step_table.all(mode)
-        if self.loaded_all_steps and (not known or step > known[-1]):
-            return NoMoreData(step, mode, known[-1] if known else None)
+        last = max(self.step_table.without_aside(mode, with_incomplete=True), default=None)
+        if self.loaded_all_steps and (last is None or step > last):
+            return NoMoreData(step, mode, last)
         return StepUnavailable(step, mode)
 
 

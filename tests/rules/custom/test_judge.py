@@ -41,3 +41,14 @@ def test_each_tensor_has_a_finding_of_its_own_though_they_flap(tmp_path: Path):
         (1, "layer1"),
         (2, "layer2"),
     ]
+
+
+def test_nobody_is_asked_about_steps_of_which_only_vitals_were_saved(tmp_path: Path):
+    recording = Recording(tmp_path)
+    for step in range(6):
+        recording.step(step, {"loss" if step % 3 == 0 else "vitals/gradient_norm": 1.0})
+    recording.end()
+    trial = create_trial(str(tmp_path))
+    judge = CustomJudge(lambda step, tensors: False, "check", {}, trial, tmp_path)
+
+    assert [step for step in range(6) if judge.wants(step)] == [0, 3]

@@ -2,7 +2,6 @@
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -141,10 +140,6 @@ class StepTable:
             return global_step
         return self._mode_steps[place] if self._modes[place] == mode.value else None
 
-    def all(self, mode: ModeKeys) -> Sequence[int]:
-        """Steps of the mode in its own numbers, ordered, complete or not."""
-        return self._numbers(mode)[0]
-
     def complete(self, mode: ModeKeys, *, after: int | None = None) -> list[int]:
         return self.columns(mode, after=after)[0].tolist()
 
@@ -171,6 +166,11 @@ class StepTable:
         aside = {step for step, flag in zip(self._steps, self._aside, strict=True) if flag}
         return [step for step, number in zip(own, whole, strict=True) if number not in aside]
 
+    def is_aside(self, global_step: int) -> bool:
+        """Whether nothing but vitals was saved of it."""
+        place = self._place(global_step)
+        return place is not None and bool(self._aside[place])
+
     def is_complete(self, global_step: int) -> bool:
         return (
             self.is_final
@@ -179,13 +179,15 @@ class StepTable:
         )
 
     def state(self, step: int, mode: ModeKeys) -> StepState:
+        """A step of which only vitals were saved was passed without being saved."""
         own, whole = self._numbers(mode)
         place = bisect_left(own, step)
         if place == len(own):
             return StepState.UNAVAILABLE if self.is_final else StepState.NOT_YET_AVAILABLE
         if not self.is_complete(whole[place]):
             return StepState.NOT_YET_AVAILABLE
-        return StepState.AVAILABLE if own[place] == step else StepState.UNAVAILABLE
+        is_saved = own[place] == step and not self.is_aside(whole[place])
+        return StepState.AVAILABLE if is_saved else StepState.UNAVAILABLE
 
     def settle(self) -> None:
         """After new steps have come: find the last complete one."""

@@ -57,7 +57,9 @@ class CustomJudge:
             self._ask = self._by_function(rule, rule_source.arguments(rule, given, texts))
 
     def wants(self, step: int) -> bool:
-        return self._start <= step < self._end and not self.is_at_end
+        """Whether to ask it: of a step of which only vitals were saved it would find nothing."""
+        is_within = self._start <= step < self._end and not self.is_at_end
+        return is_within and not self._trial.step_table.is_aside(step)
 
     def finding(self, step: int) -> Finding | None:
         """When it begins, as with built-in rules: one that comes and goes is one finding."""
