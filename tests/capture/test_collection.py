@@ -87,3 +87,25 @@ def test_nested_names_are_flattened_once_each():
     assert flatten_names(["a", ["b", ("a", Collection("c"))]]) == ["a", "b", "c"]
     with pytest.raises(SMDebugTypeError):
         flatten_names([5])
+
+
+def test_names_are_added_and_removed_one_by_one():
+    collection = Collection("mine", tensor_names=["a"])
+    collection.add_tensor_name("b")
+    collection.remove_tensor_name("a")
+    collection.remove_tensor_name("never there")
+
+    assert not collection.has_tensor_name("a")
+    assert collection.tensor_names == {"b"}
+
+
+def test_the_usual_names_are_smdebug_s():
+    keys = {key: value for key, value in vars(CollectionKeys).items() if key.isupper()}
+
+    assert {value: key.lower() for key, value in keys.items()} == {v: v for v in keys.values()}
+    assert set(keys) == {
+        *("DEFAULT", "ALL", "INPUTS", "OUTPUTS", "WEIGHTS", "GRADIENTS", "LOSSES", "BIASES"),
+        *("LAYERS", "METRICS", "SM_METRICS", "OPTIMIZER_VARIABLES", "TENSORFLOW_SUMMARIES"),
+        *("HYPERPARAMETERS", "PREDICTIONS", "LABELS", "FEATURE_IMPORTANCE", "AVERAGE_SHAP"),
+        *("FULL_SHAP", "TREES"),
+    }

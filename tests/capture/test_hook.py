@@ -365,6 +365,39 @@ def test_configuration_comes_from_the_platforms_file(tmp_path, monkeypatch):
     ]
 
 
+def test_what_scripts_read_of_a_hook_is_there(tmp_path):
+    model = Net()
+    hook = Hook(tmp_path / "t", save_config=EVERY_STEP)
+    assert (hook.step, hook.last_saved_step, hook.mode) == (-1, None, ModeKeys.GLOBAL)
+    assert not hook.has_registered_module
+    assert not hook.has_registered_loss_module
+    assert hook.has_default_hook_configuration()
+    criterion = nn.CrossEntropyLoss()
+    hook.register_hook(model)
+    hook.register_loss(criterion)
+    hook.set_mode(ModeKeys.TRAIN)
+    train(model, 2, criterion=criterion)
+    assert hook.has_registered_module
+    assert hook.has_registered_loss_module
+    assert (hook.step, hook.mode, hook.worker) == (1, ModeKeys.TRAIN, "worker_0")
+    assert hook.mode_steps == {ModeKeys.GLOBAL: -1, ModeKeys.TRAIN: 1}
+    assert (hook.out_dir, hook.tensorboard_dir) == (str(tmp_path / "t"), None)
+    assert hook.collection_manager.get_collections() is hook.get_collections()
+    hook.close()
+    assert hook.last_saved_step == 1
+
+
+def test_what_frameworks_call_of_a_hook_does_nothing_and_fails_never(tmp_path):
+    hook = Hook(tmp_path / "t", include_collections=["weights"])
+    assert not hook.has_default_hook_configuration()
+    assert not hook.should_save_dataloader_metrics("DataLoaderIter")
+    hook.record_trace_events(1.0, "Forward", "conv1", phase="X", duration=0.1, layer=3)
+    hook.export_collections()
+    hook.close()
+
+    assert_no_failure(hook)
+
+
 def test_one_pattern_may_stand_without_a_list(tmp_path):
     model = Net()
     hook, criterion = watched(tmp_path / "t", model, include_regex="sub.relu_output")

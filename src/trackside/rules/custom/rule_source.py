@@ -19,7 +19,6 @@ FUNCTION = "check"
 """What a file's rule is called when it is a function and nobody says otherwise."""
 
 _ALIAS = str(Path(trackside.__file__).with_name("smdebug_alias"))
-_REST = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 _PLATFORM = frozenset({SOURCE, "rule_to_invoke", "action_json", "start_step", "end_step"})
 
 
