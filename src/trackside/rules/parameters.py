@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from trackside.capture.modes import ModeKeys
+
 _SET_BY_THE_PLATFORM = re.compile(
     r"rule_to_invoke|base_trial|other_trials?(_\d+)?|action_json|scan_interval_us"
 )
@@ -15,6 +17,8 @@ _UNSET = ("", "None", "none", "null")
 
 Pattern = Annotated[str, "a regular expression"]
 """Of a parameter that names are searched with: one that is no pattern is refused."""
+Mode = Annotated[str, "a mode"]
+"""Of one that is the name of a `ModeKeys`, in any letter case."""
 _T = TypeVar("_T")
 
 
@@ -157,12 +161,19 @@ def _pattern(text: str) -> str:
     return text
 
 
+def _mode(text: str) -> str:
+    if text.upper() not in ModeKeys.__members__:
+        raise ValueError(f"one of {', '.join(ModeKeys.__members__)} is needed")
+    return text.upper()
+
+
 _PARSERS: dict[Any, Callable[[str], Any]] = {
     float: _number,
     int: _whole,
     bool: _boolean,
     str: str,
     Pattern: _pattern,
+    Mode: _mode,
 }
 _NAMES: dict[Any, str] = {
     float: "number",
@@ -170,6 +181,7 @@ _NAMES: dict[Any, str] = {
     bool: "True or False",
     str: "text",
     Pattern: "pattern",
+    Mode: "mode",
 }
 
 

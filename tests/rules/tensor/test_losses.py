@@ -8,6 +8,7 @@ from tests.rules.recording import Recording, judge, steps_of
 from trackside.capture.trial import Trial
 from trackside.rules.onsets import WELL_LOOKS
 from trackside.rules.parameters import InvalidParameters, build
+from trackside.rules.profiler.steps import StepOutlier
 from trackside.rules.tensor.losses import LossNotDecreasing, Overfit, Overtraining
 
 LOSS = "CrossEntropyLoss_output_0"
@@ -91,7 +92,8 @@ def test_each_mode_is_compared_with_itself(tmp_path):
     found = judge(LossNotDecreasing(num_steps=2), trial)
     assert [(each.mode, each.step) for each in found] == [("EVAL", 5)]
     assert judge(LossNotDecreasing(num_steps=2, mode="TRAIN"), trial) == []
-    assert len(judge(LossNotDecreasing(num_steps=2, mode="eval"), trial)) == 1
+    assert len(judge(LossNotDecreasing(num_steps=2, mode="EVAL"), trial)) == 1
+    assert len(judge(LossNotDecreasing(num_steps=2, mode=None), trial)) == 1
 
 
 def test_other_tensors_of_one_element_can_be_judged_too(tmp_path):
@@ -105,9 +107,12 @@ def test_other_tensors_of_one_element_can_be_judged_too(tmp_path):
     assert judge(rule, trial) == []
 
 
-def test_an_unknown_mode_is_refused_with_the_known_ones():
-    with pytest.raises(InvalidParameters, match="'TRIAN' is no mode. Known: TRAIN, EVAL"):
-        build(LossNotDecreasing, {"mode": "TRIAN"})
+@pytest.mark.parametrize("rule", [LossNotDecreasing, StepOutlier])
+def test_a_mode_is_known_in_any_letter_case_and_an_unknown_one_refused(rule):
+    assert build(rule, {"mode": "eval"}).mode == "EVAL"
+    assert build(rule, {"mode": "None"}).mode is None
+    with pytest.raises(InvalidParameters, match="mode = 'TRIAN': one of TRAIN, EVAL, PREDICT, GLO"):
+        build(rule, {"mode": "TRIAN"})
 
 
 def evaluated(folder: Path, epochs: Any, train_name: str = LOSS, eval_name: str = LOSS) -> Trial:

@@ -49,7 +49,7 @@ def _with_parameters_of(rules: tuple[type[ProfilerRule], ...]) -> Callable[[type
     def decorate(report: type[_R]) -> type[_R]:
         annotations = dict(report.__annotations__)
         for rule in rules:
-            hints = get_type_hints(rule)
+            hints = get_type_hints(rule, include_extras=True)
             for each in dataclasses.fields(rule):
                 if "doc" in each.metadata and each.name not in _SHARED:
                     name = f"{rule.name()}_{each.name}"

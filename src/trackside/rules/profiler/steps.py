@@ -8,7 +8,7 @@ import numpy as np
 
 from trackside.capture.dtypes import Array
 from trackside.finding import Finding
-from trackside.rules.parameters import parameter
+from trackside.rules.parameters import Mode, parameter
 from trackside.rules.profiler.profiler_rule import CPU, ProfilerRule
 from trackside.rules.profiler.summaries import box, overall
 from trackside.rules.saved.profile import STEP, Profile, Window, mean_of_columns
@@ -38,7 +38,7 @@ class StepOutlier(ProfilerRule):
     )
 
     stddev: float = parameter(3.0, "Standard deviations above the mean.", at_least=0)
-    mode: str | None = parameter(None, "TRAIN, EVAL, PREDICT or GLOBAL; None is all.")
+    mode: Mode | None = parameter(None, "TRAIN, EVAL, PREDICT or GLOBAL; None is all.")
     n_outliers: int = parameter(10, "How many outliers are still fine.", at_least=0)
 
     def judge(self, window: Window) -> Iterator[Finding]:

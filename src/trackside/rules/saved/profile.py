@@ -169,11 +169,8 @@ class Window:
         row = table.row(self.end)
         return table.samples(dimension, max(0, row - count), row)
 
-    def events(self, worker: str, phase: str) -> Events:
-        """Those that began in this stretch."""
-        return self.profile.events[worker][phase].between(self.start, self.end)
-
     def events_so_far(self, worker: str, phase: str) -> Events:
+        """Those that began before the end of this stretch."""
         return self.profile.events[worker][phase].between(-np.inf, self.end)
 
 

@@ -14,7 +14,7 @@ from trackside.capture.reading.cube import Cube
 from trackside.finding import Finding
 from trackside.rules.builtin import Need, TensorRule
 from trackside.rules.onsets import Onsets
-from trackside.rules.parameters import InvalidParameters, Pattern, parameter
+from trackside.rules.parameters import Mode, Pattern, parameter
 from trackside.rules.saved.evidence import Evidence, Selection
 from trackside.rules.tensor.selecting import SelectingRule
 
@@ -77,17 +77,11 @@ class LossNotDecreasing(SelectingRule):
     num_steps: int = parameter(10, "Steps between two losses that are compared.", at_least=1)
     diff_percent: float = parameter(0.1, "Fall in percent that is too small.", at_least=0)
     increase_threshold_percent: float = parameter(5.0, "Rise in percent that passes.", at_least=0)
-    mode: str | None = parameter(
+    mode: Mode | None = parameter(
         "GLOBAL", "TRAIN, EVAL or PREDICT; GLOBAL: each mode against itself."
     )
     _onsets: Onsets = field(default_factory=Onsets, init=False)
     _past: dict[str, _Past] = field(default_factory=dict, init=False)
-
-    def __post_init__(self) -> None:
-        given, self.mode = self.mode, (self.mode or "GLOBAL").upper()
-        if self.mode not in ModeKeys.__members__:
-            known = ", ".join(ModeKeys.__members__)
-            raise InvalidParameters([f"mode = {given!r} is no mode. Known: {known}."])
 
     def needs(self) -> tuple[Need, ...]:
         losses = (Need("losses"),) if self.use_losses_collection else ()
@@ -95,7 +89,7 @@ class LossNotDecreasing(SelectingRule):
 
     def look(self, evidence: Evidence) -> Iterable[Finding]:
         for series in _new_losses(evidence, self._names(evidence)):
-            if self.mode not in ("GLOBAL", series.mode):
+            if self.mode not in (None, "GLOBAL", series.mode):
                 continue
             past = self._past.setdefault(series.key, _Past())
             for place, earlier, loss in past.checks(series, self.num_steps):
