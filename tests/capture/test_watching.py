@@ -127,3 +127,18 @@ def test_what_somebody_else_has_wrapped_meanwhile_stays_wrapped(tmp_path, monkey
 
     nn.Linear(2, 1)(torch.ones(1, 2)).sum().backward()
     assert len(calls) == 1
+
+
+def test_a_model_that_joins_a_saved_step_is_seen_in_it(tmp_path):
+    class Head(nn.Linear):
+        pass
+
+    first, second = Net(), Head(3, 1)
+    with tc.watch(first, out_dir=tmp_path / "t", collections=["all"], every=1) as hook:
+        features = first(batch()[0])
+        hook.register_module(second)
+        second(features).sum().backward()
+
+    trial = read(tmp_path / "t")
+    assert trial.steps() == [0]
+    assert {"Head_weight", "Head_output_0", "Net_output_0"} <= {*trial.tensor_names(step=0)}
