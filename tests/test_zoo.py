@@ -2,12 +2,14 @@
 
 import re
 
+import pytest
 from benchmarks.zoo.runner import QUICK, examine
 from benchmarks.zoo.specimen import HERE, specimens
 
 from trackside.rules.checkup.checkup import PARTS
 
 
+@pytest.mark.timeout(400)
 def test_a_handful_of_trainings_is_diagnosed_and_a_healthy_one_left_alone():
     chosen = [each for each in specimens() if each.key in QUICK]
     assert len(chosen) == len(QUICK)

@@ -274,7 +274,7 @@ def test_the_limit_of_a_key_holds_its_own_jobs_back(jobs: Jobs, service: Server)
         client.create_training_job(**request(name, hyper={"hold": "1"}))
     service.client("sagemaker").create_training_job(**request("other"))
     assert ended(client, "other")["TrainingJobStatus"] == "Completed"
-    assert status(client, "one") == "Training"
+    until(lambda: status(client, "one") == "Training")
     assert status(client, "two") == "Pending"
     for name in ("one", "two"):
         (jobs.settings.layout.job(name).root / "release").touch()
