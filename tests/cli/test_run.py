@@ -116,6 +116,12 @@ def test_the_start_names_the_commands_that_come_next(command: Command):
     ]
 
 
+def test_whoever_waits_is_told_the_name_first(command: Command):
+    shown = command("run", "train.py", "--source-dir", "src", "--name", "j", "--wait").stdout
+    assert shown.splitlines()[0] == "Started j"
+    assert "SM_HOSTS=" in shown  # nothing is left out where there is no terminal
+
+
 def test_json_prints_the_job(command: Command):
     shown: dict[str, Any] = json.loads(command("run", "src/train.py", "--json").stdout)
     assert shown["HyperParameters"]["sagemaker_program"] == '"train.py"'

@@ -5,6 +5,7 @@ from dataclasses import asdict
 
 import click
 
+from trackside.cli.job_names import job_argument
 from trackside.cli.text import as_json
 from trackside.cli.waiting import diagnosis_text, new_teller
 from trackside.harmless import one_line
@@ -12,8 +13,8 @@ from trackside.rule_status import Evaluation, RuleStatus
 from trackside.sdk.job import TrainingJob, attach
 
 
-@click.command
-@click.argument("job")
+@click.command(short_help="Show what rules have found, and what to try.")
+@job_argument()
 @click.option("-f", "--follow", is_flag=True, help="Go on until job and rules have ended.")
 @click.option("--json", is_flag=True, help="Print JSON; with --follow a line for each finding.")
 def findings(job: str, follow: bool, json: bool) -> None:

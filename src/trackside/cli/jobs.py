@@ -22,7 +22,7 @@ COLUMNS = ("NAME", "STATUS", "AGE", "TRAINED", "OUTPUT")
     help="Only jobs with this status.",
 )
 @click.option("--name", "name_contains", metavar="TEXT", help="Only names with this in them.")
-@click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="At most.")
+@click.option("--limit", type=click.IntRange(1), default=20, metavar="N", help="At most; 20.")
 @click.option("--json", is_flag=True, help="Print JSON.")
 def jobs(status: str | None, name_contains: str | None, limit: int, json: bool) -> None:
     """List jobs, newest first.

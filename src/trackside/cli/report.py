@@ -11,6 +11,7 @@ import click
 from trackside import durable
 from trackside.capture.exceptions import SMDebugError
 from trackside.capture.trial import Trial
+from trackside.cli.job_names import job_argument
 from trackside.cli.text import duration
 from trackside.curves.event_reader import Curves, read
 from trackside.errors import TracksideError
@@ -26,8 +27,8 @@ from trackside.storage.locate import Location, locate
 _RUNNING = ("InProgress", "Stopping")
 
 
-@click.command
-@click.argument("job")
+@click.command(short_help="Write one HTML page with all that is known about a job.")
+@job_argument()
 @click.option(
     "-o",
     "--output",

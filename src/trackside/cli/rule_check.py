@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from trackside.cli import rule_options
+from trackside.cli.job_names import job_argument
 from trackside.cli.text import as_json
 from trackside.cli.trial_of import is_location, trial_of
 from trackside.cli.waiting import diagnosis_text, new_teller
@@ -35,7 +36,7 @@ Ask = Callable[[Saved], Verdict]
 
 
 @click.command
-@click.argument("job", metavar="JOB|LOCATION")
+@job_argument(metavar="JOB|LOCATION")
 @click.option(
     "--rule",
     "named",

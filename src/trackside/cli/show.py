@@ -9,6 +9,7 @@ from typing import Any
 import click
 from rich.text import Text
 
+from trackside.cli.job_names import job_argument
 from trackside.cli.tables import Cell, new_console, print_table, status_style
 from trackside.cli.text import as_json, duration, size
 from trackside.harmless import one_line, visible
@@ -24,8 +25,8 @@ _CONDITION_MET = re.compile(
 """What the contract says of every hit; a screen has no room for it."""
 
 
-@click.command
-@click.argument("job")
+@click.command(short_help="Show one job: how far it is, why it failed, where all is.")
+@job_argument()
 @click.option("--json", is_flag=True, help="Print JSON.")
 def show(job: str, json: bool) -> None:
     """Show one job: statuses, hosts, how fresh its copies are, why it failed, where all is.
