@@ -16,8 +16,8 @@ POINTS = 360
 """Of one curve; extremes are kept."""
 MOST_LINES = 8
 """As many as there are colours."""
-WIDTH, HEIGHT = 400, 176
-LEFT, RIGHT, TOP, BOTTOM = 46, 10, 10, 22
+WIDTH, HEIGHT = 400, 190
+LEFT, RIGHT, TOP, BOTTOM = 46, 10, 10, 36
 LOG_FROM = 1e3
 """A curve whose values are further apart than this is drawn on a logarithmic axis."""
 
@@ -95,7 +95,7 @@ def line_chart(
     x = Axis.around(_together([line.x for line in shown]), LEFT, WIDTH - RIGHT)
     values = _together([line.y for line in shown])
     y = Axis.around(values, HEIGHT - BOTTOM, TOP, may_be_log=not zero, zero=zero)
-    parts = [_grid(x, y)]
+    parts = [_grid(x, y, x_name)]
     parts += [_curve(line, x, y, place) for place, line in enumerate(shown)]
     if marks is not None:
         parts += _dots(x.place(marks[0]), y.place(marks[1]))
@@ -110,7 +110,7 @@ def histogram(title: str, values: Array, *, unit: str, limit: float | None = Non
     counts, edges = np.histogram(finite, bins=min(60, max(8, int(math.sqrt(len(finite))))))
     x = Axis.around(edges, LEFT, WIDTH - RIGHT)
     y = Axis.around(np.append(counts, 0), HEIGHT - BOTTOM, TOP)
-    bottom, parts = HEIGHT - BOTTOM, [_grid(x, y)]
+    bottom, parts = HEIGHT - BOTTOM, [_grid(x, y, unit or "value")]
     for count, start, end in zip(counts, edges[:-1], edges[1:], strict=True):
         if count:
             left, right = x.place(np.array([start, end])).tolist()
@@ -124,7 +124,7 @@ def histogram(title: str, values: Array, *, unit: str, limit: float | None = Non
             parts.append(
                 element("g", element("title", told), bar, class_="bad" if is_outlier else "bar")
             )
-    return _figure(title, _svg(title, parts), None, unit, "")
+    return _figure(title, _svg(title, parts), None, "", "how many")
 
 
 def stretch_bar(parts: Sequence[tuple[str, float]], labels: Sequence[str]) -> Html:
@@ -203,7 +203,7 @@ def _dots(across: Array, up: Array) -> list[Html]:
     ]
 
 
-def _grid(x: Axis, y: Axis) -> Html:
+def _grid(x: Axis, y: Axis, x_name: str) -> Html:
     bottom = HEIGHT - BOTTOM
     parts = []
     for value, place in zip(y.ticks(), y.place(np.array(y.ticks())).tolist(), strict=True):
@@ -213,6 +213,7 @@ def _grid(x: Axis, y: Axis) -> Html:
     for value, place in zip(x.ticks(), x.place(np.array(x.ticks())).tolist(), strict=True):
         parts.append(element("text", short(value), x=place, y=bottom + 16, class_="tick x"))
     parts.append(element("line", x1=LEFT, x2=WIDTH - RIGHT, y1=bottom, y2=bottom, class_="axis"))
+    parts.append(element("text", x_name, x=WIDTH - RIGHT, y=HEIGHT - 4, class_="tick y"))
     return joined(parts)
 
 

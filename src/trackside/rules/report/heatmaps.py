@@ -147,7 +147,8 @@ def _mark(steps: Array, step: int, rules: str) -> Html:
 
 
 def _ticks(steps: Array) -> list[Html]:
-    return [element("span", f"{int(steps[place]):,}") for place in _spread(len(steps), 6)]
+    told = [f"{int(steps[place]):,}" for place in _spread(len(steps), 6)]
+    return [element("span", text) for text in [f"step {told[0]}", *told[1:]]]
 
 
 def _figure_of(trial: Trial, names: list[str]) -> str | None:
