@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Command
-from trackside.cli.left_behind import warning
+from trackside.cli.left_behind import warnings
 
 
 @pytest.mark.parametrize(
@@ -22,15 +22,16 @@ def test_modules_beside_a_script_are_named(tmp_path: Path, script: str, missing:
     (tmp_path / "nets").mkdir()
     (tmp_path / "nets/__init__.py").write_text("")
     (tmp_path / "train.py").write_text(script)
-    assert missing in warning(str(tmp_path / "train.py"))
+    [told] = warnings(str(tmp_path / "train.py"))
+    assert missing in told
 
 
 @pytest.mark.parametrize("script", ["import os, sys", "from . import model", "def f(:", "\0"])
 def test_a_script_that_needs_nothing_is_left_alone(tmp_path: Path, script: str):
     (tmp_path / "model.py").write_text("")
     (tmp_path / "train.py").write_text(script)
-    assert warning(str(tmp_path / "train.py")) == ""
-    assert warning(str(tmp_path / "missing.py")) == ""
+    assert warnings(str(tmp_path / "train.py")) == []
+    assert warnings(str(tmp_path / "missing.py")) == []
 
 
 def test_the_way_out_is_told_before_the_job_starts(command: Command, workplace: Path):

@@ -101,6 +101,21 @@ def test_show_is_loud_about_a_folder_that_lags(command: Command, jobs: Jobs):
     assert any("training: 1 of 4 files, 0 B of 4.2 MB" in line for line in lines)
 
 
+def test_an_ended_job_shows_only_folders_of_which_something_is_missing(
+    command: Command, jobs: Jobs
+):
+    run_to_end(jobs, "job-1")
+    place = jobs.settings.layout.job("job-1").host("algo-1", 1)
+    syncs = {
+        "/opt/ml/checkpoints": SyncState(to="s3://c", last=1.0, pending_files=3, pending_bytes=50),
+        "log": SyncState(to="s3://log", last=1.0),
+    }
+    hosts.write(place.record, HostRecord(phase=Phase.ENDED, syncs=syncs))
+    shown = command("show", "job-1").stdout
+    assert "/opt/ml/checkpoints" in shown
+    assert "s3://log" not in shown
+
+
 def test_logs_are_the_bytes_the_script_wrote(command: Command, jobs: Jobs):
     run_to_end(jobs, "job-1")
     assert command("logs", "job-1").stdout == "line 0\nline 1\nline 2\n"

@@ -11,6 +11,8 @@ from trackside.cli.text import as_json, size
 from trackside.sdk.download import download
 from trackside.sdk.known_jobs import known_jobs
 
+_MODEL = "/output/model.tar.gz"
+
 
 @click.command(short_help="List or download what a job has stored: model, output, …")
 @job_argument()
@@ -39,7 +41,7 @@ def artifacts(job: str, to: Path | None, json: bool) -> None:
     else:
         rows = [
             [
-                Cell(each.kind),
+                Cell("model" if each.uri.endswith(_MODEL) else each.kind),
                 Cell(size(each.size_bytes)),
                 Cell(str(each.num_files)),
                 Cell(each.uri),

@@ -6,6 +6,7 @@ from dataclasses import asdict
 import click
 
 from trackside.cli.job_names import job_argument
+from trackside.cli.tables import print_text
 from trackside.cli.text import as_json
 from trackside.cli.waiting import diagnosis_text, new_teller
 from trackside.harmless import one_line
@@ -30,7 +31,7 @@ def findings(job: str, follow: bool, json: bool) -> None:
     """
     known = attach(job)
     if not known.is_watched:
-        print(_NONE_WATCH.format(job=job), file=sys.stderr)
+        print_text(_NONE_WATCH.format(job=job), stderr=True)
     if follow:
         _follow(known, json=json)
     elif json:

@@ -2,26 +2,27 @@
 
 import ast
 import os
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from warnings import catch_warnings, simplefilter
 
 _REQUIREMENTS = "requirements.txt"
 
 
-def warning(entry_point: str) -> str:
-    """What to tell whoever runs a script without `--source-dir`; "" when nothing is missing."""
+def warnings(entry_point: str) -> list[str]:
+    """What to tell whoever runs a script without `--source-dir`."""
     script = Path(entry_point).expanduser()
     missing = [*_left_behind(script)]
     if not missing:
-        return ""
+        return []
     named = " and ".join(filter(None, [", ".join(missing[:-1]), missing[-1]]))
     folder = os.path.dirname(entry_point) or "."
     whole = f"trackside run {script.name} --source-dir {folder}"
-    return (
-        f"Only {script.name} itself is packed; {named} beside it "
-        f"{'stays' if len(missing) == 1 else 'stay'} behind. `{whole} …` takes the whole folder."
-    )
+    stays = "stays" if len(missing) == 1 else "stay"
+    return [
+        f"Only {script.name} itself is packed; {named} beside it {stays} behind. "
+        f"`{whole} …` takes the whole folder."
+    ]
 
 
 def _left_behind(script: Path) -> Iterator[str]:
@@ -38,8 +39,8 @@ def _imported(script: Path) -> set[str]:
     """Names of top-level modules, wherever in the script they are imported; none if it cannot be
     read, of which others tell."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", SyntaxWarning)
+        with catch_warnings():
+            simplefilter("ignore", SyntaxWarning)
             tree = ast.parse(script.read_bytes())
     except (OSError, SyntaxError, ValueError):
         return set()

@@ -11,7 +11,7 @@ import numpy
 from trackside.cli.job_names import job_argument
 from trackside.cli.machine_use import is_machine, with_unit
 from trackside.cli.sparkline import sparkline
-from trackside.cli.tables import Cell, print_table
+from trackside.cli.tables import Cell, print_table, print_text
 from trackside.cli.text import as_json
 from trackside.curves.event_reader import TOP, Curves, Follower, Series
 from trackside.harmless import visible
@@ -51,7 +51,7 @@ def metrics(job: str, tag: str, system: bool, follow: bool, json: bool) -> None:
         elif shown:
             print_table(COLUMNS, [_row(series) for series in shown], numbers=NUMBERS)
         else:
-            print(_nothing(tag, hidden=len(chosen(curves, tag, system=True))))
+            print_text(_nothing(tag, hidden=len(chosen(curves, tag, system=True))))
         for path, num_bytes in curves.lost_bytes.items():
             print(f"{num_bytes:,} damaged bytes of {path!r} were skipped.", file=sys.stderr)
     for pattern, why in known.describe()["Trackside"]["metrics_switched_off"].items():

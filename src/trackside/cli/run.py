@@ -4,25 +4,18 @@ Options carry the names of the estimator's arguments, and are handed on as they 
 """
 
 import sys
-from collections.abc import Sequence
 from typing import Any, BinaryIO
 
 import click
 
-from trackside.cli import left_behind, rule_options
+from trackside.cli import capture_options, left_behind, rule_options
 from trackside.cli.bringing import bringing_shown
 from trackside.cli.pairs import FORM, as_mapping
 from trackside.cli.text import as_json
 from trackside.harmless import visible
-from trackside.sdk.debugger import (
-    CollectionConfig,
-    DebuggerHookConfig,
-    TensorBoardOutputConfig,
-)
+from trackside.sdk.debugger import TensorBoardOutputConfig
 from trackside.sdk.estimator import Estimator
 from trackside.sdk.job import TrainingJob
-from trackside.sdk.rule import AnyRule, Rule
-from trackside.sdk.watching import PaceName, needed
 
 _LAUNCHERS = {"torchrun": "torch_distributed", "mpi": "mpi"}
 
@@ -211,13 +204,16 @@ def run(
       trackside run train.py --instances 2 --distribution torchrun
     """
     wait = wait or findings is not None  # whoever writes them must be there
-    if arguments["source_dir"] is None and (told := left_behind.warning(arguments["entry_point"])):
+    warnings = capture_options.warnings(capture_options.named(capture)) if capture else []
+    if arguments["source_dir"] is None:
+        warnings += left_behind.warnings(arguments["entry_point"])
+    for told in warnings:
         print(visible(told), file=sys.stderr)
     watching = rule_options.rules_of(rules, stop_on)
     estimator = Estimator(
         **arguments,
         distribution=_distribution(distribution, processes_per_host),
-        debugger_hook_config=_capture(capture, every, ring, watching),
+        debugger_hook_config=capture_options.hook_config(capture, every, ring, watching),
         rules=watching or None,
     )
     with bringing_shown():
@@ -232,26 +228,6 @@ def _distribution(launcher: str | None, processes: int | None) -> dict[str, Any]
             raise click.UsageError("--processes-per-host needs --distribution.")
         return {}
     return {_LAUNCHERS[launcher]: {"enabled": True, "processes_per_host": processes}}
-
-
-def _capture(
-    names: str | None, every: int | None, ring: int | None, rules: Sequence[AnyRule]
-) -> DebuggerHookConfig | bool:
-    if ring is not None and names is None:
-        raise click.UsageError("--ring needs --capture.")
-    if ring is not None and rules:
-        raise click.UsageError("--ring keeps tensors in memory, where no --rule sees them.")
-    if names is None and not any(isinstance(rule, Rule) for rule in rules):
-        if every is not None:
-            raise click.UsageError("--every needs --capture or --rule.")
-        return False
-    asked = [CollectionConfig(name.strip()) for name in (names.split(",") if names else ())]
-    pace: PaceName = "WATCHFUL" if every is None else "HOOK"
-    parameters = {"save_interval": every, "ring": ring}
-    return DebuggerHookConfig(
-        hook_parameters={name: value for name, value in parameters.items() if value is not None},
-        collection_configs=[*asked, *needed(rules, pace, [each.name for each in asked])],
-    )
 
 
 def _after_start(job: TrainingJob, *, wait: bool, json: bool, findings: BinaryIO | None) -> None:

@@ -121,10 +121,16 @@ def _rules(described: Mapping[str, Any]) -> Iterator[list[Cell]]:
 
 
 def _syncs(described: Mapping[str, Any], now: float) -> Iterator[list[Cell]]:
-    """One row per folder and host; a folder that lags behind is loud about it."""
+    """One row per folder and host; a folder that lags behind is loud about it.
+
+    Once the job has ended, only those of which something is missing.
+    """
     is_over = Status(described["TrainingJobStatus"]).is_final
-    for host, folders in described["Trackside"]["syncs"].items():
+    of_hosts = described["Trackside"]["syncs"]
+    for host, folders in of_hosts.items():
         for folder, sync in folders.items():
+            if is_over and not sync["pending_files"] and not sync["error"]:
+                continue
             age = now - sync["last"] if sync["last"] else None
             is_lagging = sync["error"] or (
                 not is_over and sync["pending_files"] and (age is None or age > LAGGING_SECONDS)
@@ -135,7 +141,7 @@ def _syncs(described: Mapping[str, Any], now: float) -> Iterator[list[Cell]]:
                 waiting += f": {one_line(sync['error'])}"
             style = "bold red" if is_lagging else ""
             yield [
-                Cell(f"{host} {folder}"),
+                Cell(f"{host} {folder}" if len(of_hosts) > 1 else folder),
                 Cell(f"{when}, LAGGING" if is_lagging else when, style),
                 Cell(waiting if sync["pending_files"] or sync["error"] else "", style),
                 Cell(sync["to"]),

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from trackside.harmless import one_line
+from trackside.harmless import one_line, visible
 
 _STYLES = {
     "Completed": "green",
@@ -56,6 +56,12 @@ def print_table(
     with console.capture() as drawn:
         console.print(table)
     print("\n".join(line.rstrip() for line in drawn.get().splitlines()))
+
+
+def print_text(text: str, *, stderr: bool = False) -> None:
+    """Sentences, wrapped at words on a terminal."""
+    console = new_console(stderr=stderr)
+    console.print(visible(text), soft_wrap=not console.is_terminal)
 
 
 def _least_width(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> int:
