@@ -11,6 +11,7 @@ import click
 
 from trackside.cli import rule_options
 from trackside.cli.job_names import job_argument
+from trackside.cli.tables import print_text
 from trackside.cli.text import as_json
 from trackside.cli.trial_of import is_location, trial_of
 from trackside.cli.waiting import diagnosis_text, new_teller
@@ -141,7 +142,7 @@ def _tell(verdicts: Sequence[Verdict]) -> None:
     for verdict in verdicts:
         sys.stdout.write(teller.text(verdict.findings))
         for line in _ends(verdict):
-            print(line)
+            print_text(line)
 
 
 def _ends(verdict: Verdict) -> Iterator[str]:
