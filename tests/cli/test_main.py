@@ -85,7 +85,8 @@ def test_a_home_that_cannot_be_used_is_said_without_a_trace(command: Command, tm
     (tmp_path / "train.py").write_text("")
     done = command("run", "train.py", TRACKSIDE_HOME=str(tmp_path / "file"))
     assert done.returncode != 0
-    assert done.stderr.startswith("Error: ")
+    assert done.stderr.startswith(f"Error: {tmp_path / 'file'}")
+    assert done.stderr.endswith("Set TRACKSIDE_HOME to a folder that you can write in.\n")
     assert "Traceback" not in done.stderr
 
 

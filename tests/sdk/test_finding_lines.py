@@ -68,3 +68,10 @@ def test_names_of_tensors_cannot_steer_the_terminal():
     assert "\x1b" not in shown
     assert r"a\x1b[2J b" in shown
     assert r"\x07x y" in shown
+
+
+def test_a_rule_that_could_not_judge_says_why_once():
+    teller = Teller()
+    assert teller.standing("a", "Error", "Nothing\nsaved.") == "a: Error\n    Nothing saved.\n"
+    assert teller.standing("b", "Error", "Nothing\nsaved.") == "b: Error\n"
+    assert teller.standing("c", "IssuesFound", "at step 3") == "c: IssuesFound\n"

@@ -9,7 +9,6 @@ from trackside.cli.job_names import job_argument
 from trackside.cli.tables import print_text
 from trackside.cli.text import as_json
 from trackside.cli.waiting import diagnosis_text, new_teller
-from trackside.harmless import one_line
 from trackside.rule_status import Evaluation, RuleStatus
 from trackside.sdk.job import TrainingJob, attach
 
@@ -55,7 +54,8 @@ def _follow(job: TrainingJob, *, json: bool) -> None:
             case tuple():
                 sys.stdout.write(teller.text(item))
             case Evaluation() if not json and item.status is not RuleStatus.IN_PROGRESS:
-                print(_status_line(item))
+                told = teller.standing(item.configuration, item.status, item.details)
+                sys.stdout.write(told)
             case _:
                 continue
         sys.stdout.flush()
@@ -67,10 +67,8 @@ def _print(job: TrainingJob) -> None:
     if not found and job.is_watched:
         print("Nothing found so far.")
     sys.stdout.write(diagnosis_text(found))
-    sys.stdout.write(new_teller().text(found))
+    teller = new_teller()
+    sys.stdout.write(teller.text(found))
     for each in job.rule_job_summary():
-        print(one_line(f"{each['RuleConfigurationName']}: {each['RuleEvaluationStatus']}"))
-
-
-def _status_line(evaluation: Evaluation) -> str:
-    return one_line(f"{evaluation.configuration}: {evaluation.status}")
+        name, status = each["RuleConfigurationName"], each["RuleEvaluationStatus"]
+        sys.stdout.write(teller.standing(name, status, each.get("StatusDetails", "")))

@@ -7,6 +7,7 @@ import difflib
 import logging
 import sys
 from importlib import import_module
+from pathlib import Path
 from shutil import get_terminal_size
 
 import click
@@ -14,7 +15,7 @@ import click
 import trackside
 from trackside.cli.failures import EXPECTED, INTERRUPTED, exit_code, explain, wrapped
 from trackside.errors import JobNotFound
-from trackside.settings import choose_profile
+from trackside.settings import Settings, choose_profile
 
 GROUPS = {
     "A job, from start to end": ("run", "jobs", "show", "logs", "stop", "artifacts", "delete"),
@@ -101,7 +102,7 @@ class Commands(click.Group):
         except EXPECTED as failure:
             if ctx.params["debug"]:
                 raise
-            _tell(explain(failure))
+            _tell(explain(failure) + _way_out(failure))
             if type(failure) is JobNotFound:
                 _suggest_jobs(failure.name)
             ctx.exit(exit_code(failure))
@@ -137,6 +138,14 @@ def _unknown_command(given: str) -> str:
     if given.endswith(".py"):
         return f"No command is called {given!r}. To run a script: `trackside run {given}`."
     return f"No command is called {given!r}. `trackside --help` lists them."
+
+
+def _way_out(failure: BaseException) -> str:
+    """Of a home in which nothing can be written."""
+    if not isinstance(failure, OSError) or not isinstance(failure.filename, str):
+        return ""
+    is_ours = Path(failure.filename).is_relative_to(Settings.load().home)
+    return ". Set TRACKSIDE_HOME to a folder that you can write in." if is_ours else ""
 
 
 def _suggest_jobs(name: str) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from trackside.finding import Finding
 from trackside.harmless import one_line
+from trackside.rule_status import RuleStatus
 
 if TYPE_CHECKING:
     from trackside.rules.checkup.diagnosis import Diagnosis
@@ -25,7 +26,7 @@ class Notice:
 
 
 class Teller:
-    """Says each advice once: the tenth layer needs the same as the first."""
+    """Says each advice once: the tenth layer, or rule, needs the same as the first."""
 
     def __init__(
         self, *, columns: int | None = None, paint: Callable[[str], str] | None = None
@@ -38,6 +39,14 @@ class Teller:
     def text(self, findings: Iterable[Finding]) -> str:
         """Whole lines."""
         return "".join(f"{line}\n" for notice in notices(findings) for line in self._lines(notice))
+
+    def standing(self, configuration: str, status: str, details: str = "") -> str:
+        """Whole lines: how a rule stands and, when it could not judge, why not."""
+        lines = [one_line(f"{configuration}: {status}")]
+        if status == RuleStatus.ERROR and details and details not in self._advised:
+            self._advised.add(details)
+            lines += self._wrapped(one_line(details))
+        return "".join(f"{line}\n" for line in lines)
 
     def diagnoses(self, diagnoses: Sequence["Diagnosis"]) -> str:
         """Whole lines, the likeliest first; "" when there are none."""
