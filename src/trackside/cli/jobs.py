@@ -1,5 +1,6 @@
 """`trackside jobs`: which jobs there are."""
 
+import sys
 import time
 from dataclasses import asdict
 
@@ -33,7 +34,8 @@ def jobs(status: str | None, name_contains: str | None, limit: int, json: bool) 
       trackside jobs --status Failed --limit 5
       trackside jobs --json | jq '.[].name'
     """
-    found = known_jobs().list(status=status, name_contains=name_contains, limit=limit)
+    found = known_jobs().list(status=status, name_contains=name_contains, limit=limit + 1)
+    is_cut, found = len(found) > limit, found[:limit]
     if json:
         print(as_json([asdict(job) for job in found]))
     elif not found:
@@ -41,6 +43,8 @@ def jobs(status: str | None, name_contains: str | None, limit: int, json: bool) 
     else:
         now = time.time()
         print_table(COLUMNS, [_row(job, now) for job in found])
+        if is_cut:
+            print(f"These are the newest {limit}; --limit {5 * limit} shows more.", file=sys.stderr)
 
 
 def _row(job: JobSummary, now: float) -> list[Cell]:
