@@ -57,7 +57,8 @@ def test_jobs_can_be_narrowed(command: Command, jobs: Jobs):
     assert names("--status", "Failed") == ["bad"]
     assert names("--name", "oo") == ["good"]
     assert names("--limit", "1") == ["bad"]
-    assert command("jobs", "--limit", "1").stderr == "These are the newest 1; --limit 5 shows more.\n"
+    cut = command("jobs", "--limit", "1").stderr
+    assert cut == "These are the newest 1; --limit 5 shows more.\n"
     assert command("jobs", "--limit", "2").stderr == ""
 
 
