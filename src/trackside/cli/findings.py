@@ -66,8 +66,8 @@ def _print(job: TrainingJob) -> None:
     found = job.findings()
     if not found and job.is_watched:
         print("Nothing found so far.")
-    sys.stdout.write(diagnosis_text(found))
     teller = new_teller()
+    sys.stdout.write(diagnosis_text(found, teller))
     sys.stdout.write(teller.text(found))
     for each in job.rule_job_summary():
         name, status = each["RuleConfigurationName"], each["RuleEvaluationStatus"]

@@ -69,7 +69,6 @@ def check(ctx: click.Context, job: str, named: list[rule_options.Named], json: b
     if json:
         print(as_json([asdict(verdict) for verdict in verdicts]))
     else:
-        sys.stdout.write(diagnosis_text([each for v in verdicts for each in v.findings]))
         _tell(verdicts)
     if any(verdict.failure for verdict in verdicts):
         ctx.exit(1)
@@ -139,6 +138,7 @@ def _profile_of(job: str) -> Profile:
 
 def _tell(verdicts: Sequence[Verdict]) -> None:
     teller = new_teller()
+    sys.stdout.write(diagnosis_text([each for v in verdicts for each in v.findings], teller))
     for verdict in verdicts:
         sys.stdout.write(teller.text(verdict.findings))
         for line in _ends(verdict):

@@ -66,11 +66,11 @@ def wait_for(job: TrainingJob, *, quiet: bool = False, findings: BinaryIO | None
         sys.exit(INTERRUPTED)
 
 
-def diagnosis_text(found: Sequence[Finding]) -> str:
+def diagnosis_text(found: Sequence[Finding], teller: Teller) -> str:
     """What the check-up's findings come to; "" where it found nothing."""
     from trackside.rules.checkup.diagnosis import diagnose, is_of_checkup
 
-    return new_teller().diagnoses(diagnose(filter(is_of_checkup, found)))
+    return teller.diagnoses(diagnose(filter(is_of_checkup, found)))
 
 
 def _conclude(found: Sequence[Finding], *, quiet: bool, findings: BinaryIO | None) -> None:

@@ -26,7 +26,10 @@ class Notice:
 
 
 class Teller:
-    """Says each advice once: the tenth layer, or rule, needs the same as the first."""
+    """Says each advice once: the tenth layer, or rule, needs the same as the first.
+
+    What a diagnosis has said, its findings do not say again.
+    """
 
     def __init__(
         self, *, columns: int | None = None, paint: Callable[[str], str] | None = None
@@ -56,6 +59,7 @@ class Teller:
     def _diagnosis(self, each: "Diagnosis") -> Iterator[str]:
         since = "" if each.step is None else f", from step {each.step} on"
         where = f", at {each.tensor}" if each.tensor else ""
+        self._advised |= {one_line(each.message), one_line(each.advice)}
         yield self._paint(one_line(f"Diagnosis: {each.cause}{since}{where} ({each.confidence})"))
         yield from self._wrapped(one_line(each.message))
         yield from self._wrapped(one_line(f"Try: {each.advice}"))
@@ -64,7 +68,8 @@ class Teller:
 
     def _lines(self, notice: Notice) -> Iterator[str]:
         yield self._paint(f"Finding: {notice.head}")
-        yield from self._wrapped(notice.message)
+        if notice.message not in self._advised:
+            yield from self._wrapped(notice.message)
         if notice.advice and notice.advice not in self._advised:
             self._advised.add(notice.advice)
             yield from self._wrapped(f"Try: {notice.advice}")
