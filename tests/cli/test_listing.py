@@ -129,9 +129,7 @@ def test_logs_are_the_bytes_the_script_wrote(command: Command, jobs: Jobs):
 
 
 def test_with_several_hosts_each_line_says_whose_it_is(command: Command, jobs: Jobs):
-    jobs.submit(make_spec("job-1", num_hosts=2))
-    jobs.wait("job-1")
-    # The stand-in of the lead ends the job without waiting for the other.
+    hold(jobs, "job-1", num_hosts=2)  # or the lead's stand-in may end it before the other began
     eventually(lambda: "algo-2 | line 1" in command("logs", "job-1").stdout)
     lines = command("logs", "job-1").stdout.splitlines()
     assert sorted(line for line in lines if line.startswith("algo-2 | ")) == [

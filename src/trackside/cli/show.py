@@ -1,6 +1,5 @@
 """`trackside show`: everything about one job on one screen."""
 
-import re
 import time
 from collections.abc import Iterator, Mapping
 from datetime import datetime
@@ -13,16 +12,12 @@ from trackside.cli.job_names import job_argument
 from trackside.cli.tables import Cell, new_console, print_table, status_style
 from trackside.cli.text import as_json, duration, size
 from trackside.harmless import one_line, visible
+from trackside.rule_status import in_short
 from trackside.sdk.known_jobs import known_jobs
 from trackside.status import Secondary, Status
 
 LAGGING_SECONDS = 60
 """A folder with files waiting longer than this is not being kept."""
-
-_CONDITION_MET = re.compile(
-    r"RuleEvaluationConditionMet: .*?(?: at (step \d+))? resulted in the condition being met\. "
-)
-"""What the contract says of every hit; a screen has no room for it."""
 
 
 @click.command(short_help="Show one job: how far it is, why it failed, where all is.")
@@ -115,8 +110,7 @@ def _rules(described: Mapping[str, Any]) -> Iterator[list[Cell]]:
         for rule in described.get(member, ()):
             status = rule["RuleEvaluationStatus"]
             style = {"IssuesFound": "bold red", "Error": "red"}.get(status, "")
-            details = _CONDITION_MET.sub(r"\1: ", rule.get("StatusDetails", ""))
-            shown = shortened(one_line(details.removeprefix(": ")))
+            shown = shortened(one_line(in_short(rule.get("StatusDetails", ""))))
             yield [Cell(rule["RuleConfigurationName"]), Cell(status, style), Cell(shown)]
 
 
