@@ -1,64 +1,77 @@
-"""`make demo`: trains examples/digits as a job, in a home of its own below the clone."""
+"""`make demo`: examples/digits trained twice, well and badly, in a home of its own below the clone.
+
+Everything is done by commands that are shown before they run: type them again, and change them.
+"""
 
 import os
 import shlex
+import subprocess
 import sys
 import time
 from pathlib import Path
 
-EXAMPLES = Path(__file__).parent
-HOME = EXAMPLES.parent / ".demo"
-# Before trackside looks: the demonstration touches nothing outside this folder.
-os.environ["TRACKSIDE_HOME"] = str(HOME)
-
-from trackside import JobFailed, PyTorch, TensorBoardOutputConfig  # noqa: E402
+EXAMPLES = Path(__file__).resolve().parent
+CLONE = EXAMPLES.parent
+HOME = CLONE / ".demo"
+TRACKSIDE = (sys.executable, "-m", "trackside.cli")
 
 sys.path.insert(0, str(EXAMPLES / "digits"))
 from digits import prepare  # type: ignore[import-not-found]  # noqa: E402
 
 
 def main() -> int:
-    data = HOME / "data"
-    prepare(data)
-    estimator = PyTorch(
-        entry_point="train.py",
-        source_dir=EXAMPLES / "digits",
-        base_job_name="digits",
-        hyperparameters={"epochs": 15, "batch-size": 32},
-        checkpoint_s3_uri=f"s3://demo/checkpoints/{time.time():.0f}",  # each time from the start
-        tensorboard_output_config=TensorBoardOutputConfig("s3://demo/curves"),
-        metric_definitions=[{"Name": "accuracy", "Regex": "accuracy=([0-9.]+)"}],
-        output_path="s3://demo/jobs",
+    prepare(HOME / "data")
+    moment = f"{time.time():.0f}"  # names are taken once, and checkpoints are gone on from
+    well, badly = f"digits-{moment}", f"digits-too-fast-{moment}"
+    print(f"Everything goes to {HOME}, and nothing anywhere else.")
+    say("A training that goes well: data, curves, checkpoints, a model, and rules that watch.")
+    trains = run(well, "--tensorboard", "s3://demo/curves")
+    say("The same script with a learning rate far too high: rules say so, and end it.")
+    run(badly, "-p", "lr=20", "--stop-on", "all")
+    say("One page about each, to keep and to send.")
+    for name in (well, badly):
+        trackside("report", name, "-o", f".demo/{name}.html")
+    say("All that there is now.")
+    trackside("jobs")
+    trackside("artifacts", well)
+    say_what_is_next(well)
+    return trains
+
+
+def say(text: str) -> None:
+    print(f"\n── {text}", flush=True)
+
+
+def run(name: str, *options: str) -> int:
+    return trackside(
+        *("run", "train.py", "--source-dir", "examples/digits", "--name", name),
+        *("--channel", "training=.demo/data", "-p", "epochs=15"),
+        *("--checkpoint-uri", f"s3://demo/checkpoints/{name}", "--output", "s3://demo/jobs"),
+        *("--metric", "accuracy=accuracy=([0-9.]+)", "--rule", "all", *options, "--wait"),
     )
-    try:
-        estimator.fit({"training": data})
-    except JobFailed as failure:
-        print(f"\n{failure}", file=sys.stderr)
-        return 1
-    assert estimator.latest_training_job is not None
-    say_what_is_where(estimator.latest_training_job.name, estimator)
-    return 0
 
 
-def say_what_is_where(name: str, estimator: PyTorch) -> None:
-    trackside = f"TRACKSIDE_HOME={shlex.quote(str(HOME))} {Path(sys.executable).parent}/trackside"
-    curves = str(estimator.latest_job_tensorboard_artifacts_path())
-    folder = HOME / "buckets" / curves.removeprefix("s3://")
+def trackside(*arguments: str) -> int:
+    """Show a command and run it; its exit code."""
+    command = shlex.join(["trackside", *arguments])
+    if len(command) > 90:
+        command = command.replace(" --", " \\\n    --")
+    print(f"\n$ {command}", flush=True)
+    environ = {**os.environ, "TRACKSIDE_HOME": str(HOME)}
+    return subprocess.run([*TRACKSIDE, *arguments], cwd=CLONE, env=environ).returncode
+
+
+def say_what_is_next(name: str) -> None:
+    command = f"{Path(sys.executable).parent}/trackside"
+    say("What to type next:")
     print(
         f"""
-The job is over; everything it made is below {HOME / "buckets"}.
+  export TRACKSIDE_HOME={shlex.quote(str(HOME))}
+  {command} show {name}
+  {command} metrics {name}
+  {command} tensorboard {name}
 
-  model   {estimator.model_data}
-  curves  {curves}
-
-What to type next:
-
-  {trackside} show {name}
-  {trackside} logs {name}
-  {trackside} artifacts {name} --download results
-  {Path(sys.executable).parent}/tensorboard --logdir {shlex.quote(str(folder))}
-
-Remove {HOME} when you have seen enough."""
+and open .demo/{name}.html in a browser. Remove .demo when you have seen enough."""
     )
 
 

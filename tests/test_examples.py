@@ -60,11 +60,17 @@ def test_the_digits_script_saves_when_it_is_stopped(examples: Path):
     assert (script.parent / "model" / "model.pt").exists()
 
 
-def test_the_demonstration_trains_and_says_where_everything_is(examples: Path):
+def test_the_demonstration_trains_well_and_badly_and_says_where_everything_is(examples: Path):
     home = examples.parent / ".demo"
     shown = run(examples / "demo.py")
     assert "Completed - Training job completed" in shown
-    model = next(line.split()[1] for line in shown.splitlines() if line.startswith("  model"))
-    curves = next(line.split()[1] for line in shown.splitlines() if line.startswith("  curves"))
-    assert (home / "buckets" / model.removeprefix("s3://")).is_file()
-    assert list((home / "buckets" / curves.removeprefix("s3://")).iterdir())
+    assert "Diagnosis: LearningRateTooHigh" in shown
+    places = {
+        line.split()[0]: home / "buckets" / line.split()[-1].removeprefix("s3://")
+        for line in shown.splitlines()
+        if line.startswith(("model ", "checkpoints ", "tensorboard "))
+    }
+    assert places["model"].is_file()
+    assert list(places["checkpoints"].iterdir())
+    assert list(places["tensorboard"].iterdir())
+    assert len([*home.glob("*.html")]) == 2

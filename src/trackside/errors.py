@@ -284,7 +284,10 @@ class JobExists(JobError):
 
     def __init__(self, name: str) -> None:
         self.name = name
-        super().__init__(f"A job called {name!r} already exists. Job names are never reused.")
+        super().__init__(
+            f"A job called {name!r} already exists. Choose another name; "
+            f"`trackside delete {name}` forgets that one once it has ended."
+        )
 
 
 class CurvesTaken(JobError):

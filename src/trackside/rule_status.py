@@ -1,6 +1,7 @@
 """How far each rule of a job is: written by its evaluator, told by `describe()`."""
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
@@ -10,6 +11,9 @@ from trackside import durable
 from trackside.finding import RuleKey
 
 DETAILS_MOST = 1024
+_CONDITION_MET = re.compile(
+    r"RuleEvaluationConditionMet: .*?(?: at (step \d+))? resulted in the condition being met\. "
+)
 
 
 class RuleStatus(StrEnum):
@@ -48,6 +52,11 @@ class Evaluation:
     @property
     def key(self) -> RuleKey:
         return self.is_profiler, self.configuration
+
+
+def in_short(details: str) -> str:
+    """Without what the contract says of every hit: `step 3: The loss is nan.`"""
+    return _CONDITION_MET.sub(r"\1: ", details).removeprefix(": ")
 
 
 def write_evaluations(path: Path, evaluations: Sequence[Evaluation]) -> None:

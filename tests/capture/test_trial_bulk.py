@@ -15,7 +15,9 @@ from tests.capture.trials import SMDEBUG_TRIAL, write_the_same
 from tests.waiting import until
 from trackside.capture.exceptions import SMDebugValueError, TensorUnavailable
 from trackside.capture.modes import modes
+from trackside.capture.reading.cube import Cube
 from trackside.capture.reading.numpy_reductions import reduce_rows
+from trackside.capture.reading.plot import plot_cube
 from trackside.capture.reading.table import tensor_table
 from trackside.capture.trial import Trial, create_trial
 from trackside.capture.writing.segments import StepRecord
@@ -274,6 +276,18 @@ def test_losses_and_scalars_are_drawn_over_their_steps(trial):
     again = trial.plot("^gradient/", "l2", mode=modes.TRAIN)
     assert len(again.get_lines()) == 4
     assert len(trial.plot(collection="weights", ax=again).get_lines()) == 6
+    matplotlib.pyplot.close("all")
+
+
+def test_of_many_lines_the_legend_names_the_first_and_the_last():
+    matplotlib = pytest.importorskip("matplotlib", reason="matplotlib is in the analysis extra")
+    matplotlib.use("Agg")
+    names = tuple(f"gradient/{number}" for number in range(40))
+    saved = np.ones((2, 40), bool)
+    axes = plot_cube(Cube((0, 1), names, np.ones((2, 40)), saved), "job", "l2")
+    named = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert named == ["gradient/0", "gradient/39"]
+    assert len({tuple(line.get_color()) for line in axes.get_lines()}) == 40
     matplotlib.pyplot.close("all")
 
 

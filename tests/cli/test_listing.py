@@ -57,6 +57,9 @@ def test_jobs_can_be_narrowed(command: Command, jobs: Jobs):
     assert names("--status", "Failed") == ["bad"]
     assert names("--name", "oo") == ["good"]
     assert names("--limit", "1") == ["bad"]
+    cut = command("jobs", "--limit", "1").stderr
+    assert cut == "These are the newest 1; --limit 5 shows more.\n"
+    assert command("jobs", "--limit", "2").stderr == ""
 
 
 def test_show_tells_the_whole_story(command: Command, jobs: Jobs):
@@ -101,6 +104,21 @@ def test_show_is_loud_about_a_folder_that_lags(command: Command, jobs: Jobs):
     assert any("training: 1 of 4 files, 0 B of 4.2 MB" in line for line in lines)
 
 
+def test_an_ended_job_shows_only_folders_of_which_something_is_missing(
+    command: Command, jobs: Jobs
+):
+    run_to_end(jobs, "job-1")
+    place = jobs.settings.layout.job("job-1").host("algo-1", 1)
+    syncs = {
+        "/opt/ml/checkpoints": SyncState(to="s3://c", last=1.0, pending_files=3, pending_bytes=50),
+        "log": SyncState(to="s3://log", last=1.0),
+    }
+    hosts.write(place.record, HostRecord(phase=Phase.ENDED, syncs=syncs))
+    shown = command("show", "job-1").stdout
+    assert "/opt/ml/checkpoints" in shown
+    assert "s3://log" not in shown
+
+
 def test_logs_are_the_bytes_the_script_wrote(command: Command, jobs: Jobs):
     run_to_end(jobs, "job-1")
     assert command("logs", "job-1").stdout == "line 0\nline 1\nline 2\n"
@@ -111,8 +129,8 @@ def test_logs_are_the_bytes_the_script_wrote(command: Command, jobs: Jobs):
 
 
 def test_with_several_hosts_each_line_says_whose_it_is(command: Command, jobs: Jobs):
-    jobs.submit(make_spec("job-1", num_hosts=2))
-    jobs.wait("job-1")
+    hold(jobs, "job-1", num_hosts=2)  # or the lead's stand-in may end it before the other began
+    eventually(lambda: "algo-2 | line 1" in command("logs", "job-1").stdout)
     lines = command("logs", "job-1").stdout.splitlines()
     assert sorted(line for line in lines if line.startswith("algo-2 | ")) == [
         "algo-2 | line 0",

@@ -10,8 +10,8 @@ from click.testing import CliRunner
 
 import trackside
 from tests.cli.conftest import Command
-from trackside.cli.failures import exit_code, explain
-from trackside.cli.main import COMMANDS, main
+from trackside.cli.failures import exit_code, explain, in_short, wrapped
+from trackside.cli.main import COMMANDS, SYNONYMS, main
 from trackside.errors import (
     AccessRefused,
     InputError,
@@ -41,10 +41,26 @@ def test_the_version_is_the_packages():
     assert CliRunner().invoke(main, ["--version"]).output == f"trackside {trackside.__version__}\n"
 
 
-def test_an_unknown_command_is_wrong_usage():
-    answer = CliRunner().invoke(main, ["jbos"])
+@pytest.mark.parametrize(
+    ("typed", "advice"),
+    [
+        ("jbos", "Did you mean `trackside jobs`?"),
+        ("list", "Did you mean `trackside jobs`?"),
+        ("status", "Did you mean `trackside show`?"),
+        ("train.py", "`trackside run train.py`"),
+        ("xyzzy", "`trackside --help` lists them."),
+    ],
+)
+def test_an_unknown_command_is_wrong_usage_and_the_likely_one_is_named(typed: str, advice: str):
+    answer = CliRunner().invoke(main, [typed])
     assert answer.exit_code == 2
-    assert "jbos" in answer.output
+    assert f"No command is called {typed!r}. " in answer.output
+    assert advice in answer.output
+
+
+def test_other_programs_words_lead_to_commands_that_exist():
+    assert set(SYNONYMS.values()) <= set(COMMANDS)
+    assert set(SYNONYMS) & set(COMMANDS) == set()
 
 
 def test_an_error_is_one_block_on_standard_error(command: Command):
@@ -69,7 +85,8 @@ def test_a_home_that_cannot_be_used_is_said_without_a_trace(command: Command, tm
     (tmp_path / "train.py").write_text("")
     done = command("run", "train.py", TRACKSIDE_HOME=str(tmp_path / "file"))
     assert done.returncode != 0
-    assert done.stderr.startswith("Error: ")
+    assert done.stderr.startswith(f"Error: {tmp_path / 'file'}")
+    assert done.stderr.endswith("Set TRACKSIDE_HOME to a folder that you can write in.\n")
     assert "Traceback" not in done.stderr
 
 
@@ -88,6 +105,46 @@ def test_a_home_that_cannot_be_used_is_said_without_a_trace(command: Command, tm
 )
 def test_exit_codes(failure: Exception, code: int):
     assert exit_code(failure) == code
+
+
+REASON = (
+    'AlgorithmError: {host}ExecuteUserScriptError:\nExitCode {code}\nErrorMessage "{said}"\n'
+    '{extra}Command "python -- train.py", exit code: {code}'
+)
+
+
+@pytest.mark.parametrize(
+    ("parts", "short"),
+    [
+        (
+            {"said": "ValueError: no\nTraceback (most recent call last):\n  File x"},
+            "ValueError: no (exit code 1)",
+        ),
+        ({"said": "one line"}, "one line (exit code 1)"),
+        ({"said": "", "code": "3"}, "the script said nothing (exit code 3)"),
+        ({"said": "x", "host": "algo-2: "}, "algo-2: x (exit code 1)"),
+        (
+            {"said": "step 9\nstep 10", "code": "-9", "extra": 'ExtraInfo "OutOfMemory: x"\n'},
+            "OutOfMemory: x (exit code -9)",
+        ),
+    ],
+)
+def test_a_failure_in_short_is_what_went_wrong_and_the_exit_code(parts: dict[str, str], short: str):
+    assert in_short(REASON.format(**{"code": "1", "host": "", "extra": "", **parts})) == short
+
+
+def test_other_reasons_are_told_as_they_are():
+    assert in_short("InternalServerError: the machine is gone") == (
+        "InternalServerError: the machine is gone"
+    )
+
+
+def test_long_errors_are_wrapped_at_words_and_quoted_logs_are_not():
+    lines = wrapped(f"Error: {'word ' * 30}\n  {'deep ' * 30}\n  | {'x ' * 60}", 60).splitlines()
+    assert max(map(len, lines[:-1])) <= 60
+    assert lines[1].startswith("  word")
+    assert lines[-2].startswith("    deep")
+    assert lines[-1] == f"  | {'x ' * 60}".rstrip()
 
 
 def test_an_error_cannot_steer_the_terminal():

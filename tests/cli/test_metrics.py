@@ -129,11 +129,11 @@ def test_a_pattern_that_was_switched_off_is_told(command: Command, jobs: Jobs):
         ([], ""),
         ([1.0], "▁"),
         ([0.0, 1.0], "▁█"),
-        ([0.0, float("nan"), 1.0, float("inf")], "▁ █ "),
-        ([float("nan")], " "),
+        ([0.0, float("nan"), 1.0, float("inf")], "▁×█×"),
+        ([float("nan")], "×"),
     ],
 )
-def test_a_sparkline_leaves_gaps_for_what_is_not_finite(values: list[float], drawn: str):
+def test_a_sparkline_crosses_out_what_is_not_finite(values: list[float], drawn: str):
     assert sparkline(numpy.array(values)) == drawn
 
 

@@ -99,6 +99,25 @@ def test_the_interval_of_rules_can_be_chosen(command: Command):
     }
 
 
+def test_what_is_captured_beside_rules_is_whole_and_saved_when_they_look(command: Command):
+    spec = started(command, "--rule", "all", "--capture", "gradients,biases")
+    assert spec.debug_hook is not None
+    saved = {each.name: dict(each.parameters) for each in spec.debug_hook.collections}
+    assert list(saved) == ["gradients", "biases", "losses", "weights"]
+    assert saved["gradients"]["save_steps"].startswith("0,1,2,")
+    assert "reductions" not in saved["gradients"]
+    assert saved["biases"] == {}  # no rule looks at them
+    assert saved["weights"]["reductions"]
+
+
+def test_a_collection_that_nobody_knows_is_told(command: Command):
+    done = command("run", "src/train.py", "--capture", "losses, gradiants,odd")
+    assert done.returncode == 0
+    near, odd = done.stderr.splitlines()[:2]
+    assert near.endswith("'gradiants' unless the script makes it. Did you mean 'gradients'?")
+    assert odd.startswith("No collection is called 'odd' unless the script makes it. There are ")
+
+
 def test_the_source_is_stored_with_the_job(command: Command):
     spec = started(command)
     stored = Settings.load().layout.buckets / "trackside" / spec.name / "source/sourcedir.tar.gz"
@@ -114,6 +133,12 @@ def test_the_start_names_the_commands_that_come_next(command: Command):
         "  trackside show j",
         "  trackside stop j",
     ]
+
+
+def test_whoever_waits_is_told_the_name_first(command: Command):
+    shown = command("run", "train.py", "--source-dir", "src", "--name", "j", "--wait").stdout
+    assert shown.splitlines()[0] == "Started j"
+    assert "SM_HOSTS=" in shown  # nothing is left out where there is no terminal
 
 
 def test_json_prints_the_job(command: Command):

@@ -32,3 +32,13 @@ def test_nothing_is_cut_where_there_is_no_terminal(capsys: pytest.CaptureFixture
 def test_text_is_neither_markup_nor_escape(capsys: pytest.CaptureFixture[str]):
     print_table(("A",), [[Cell("[red]x[/red] :smile: \x1b[31m\n y")]])
     assert capsys.readouterr().out == "A\n[red]x[/red] :smile: \\x1b[31m y\n"
+
+
+def test_numbers_end_below_each_other(capsys: pytest.CaptureFixture[str]):
+    rows = [[Cell("a"), Cell("7"), Cell("x")], [Cell("b"), Cell("1200"), Cell("y")]]
+    print_table(("NAME", "STEPS", "WHAT"), rows, numbers=("STEPS",))
+    assert capsys.readouterr().out.splitlines() == [
+        "NAME  STEPS  WHAT",
+        "a         7  x",
+        "b      1200  y",
+    ]

@@ -100,7 +100,11 @@ def test_a_job_that_fails_makes_the_wait_fail(jobs: Jobs):
     jobs.submit(make_spec("job-1", hyper={"failure": "AlgorithmError: no luck"}))
     done = subprocess.run([*WAIT, "job-1"], capture_output=True, text=True)
     assert done.returncode == 1
-    assert "failed: AlgorithmError: no luck" in done.stderr
+    assert done.stderr.splitlines() == [
+        "Error: Job 'job-1' failed: AlgorithmError: no luck",
+        "  trackside logs job-1",
+        "  trackside show job-1",
+    ]
     assert "line 2" in done.stdout
 
 

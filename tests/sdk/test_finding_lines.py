@@ -3,6 +3,7 @@
 from typing import Any
 
 from trackside.finding import Finding
+from trackside.rules.checkup.diagnosis import diagnose
 from trackside.sdk.finding_lines import Teller, notices
 
 
@@ -68,3 +69,18 @@ def test_names_of_tensors_cannot_steer_the_terminal():
     assert "\x1b" not in shown
     assert r"a\x1b[2J b" in shown
     assert r"\x07x y" in shown
+
+
+def test_a_rule_that_could_not_judge_says_why_once():
+    teller = Teller()
+    assert teller.standing("a", "Error", "Nothing\nsaved.") == "a: Error\n    Nothing saved.\n"
+    assert teller.standing("b", "Error", "Nothing\nsaved.") == "b: Error\n"
+    assert teller.standing("c", "IssuesFound", "at step 3") == "c: IssuesFound\n"
+
+
+def test_findings_do_not_repeat_what_their_diagnosis_said():
+    found = [Finding(rule="LossNotFinite", message="The loss is nan.", advice="Clamp.", step=3)]
+    teller = Teller()
+    told = teller.diagnoses(diagnose(found)) + teller.text(found)
+    assert told.count("The loss is nan.") == told.count("Try: Clamp.") == 1
+    assert told.endswith("Finding: LossNotFinite at step 3\n")

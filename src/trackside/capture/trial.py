@@ -320,7 +320,8 @@ class Trial:
         else:
             scalars = self.tensor_names(regex="^scalar/")
             chosen = [*self.tensor_names(collection="losses"), *scalars]
-        return plot_cube(self.cube(chosen, reduction, mode=mode), self.name, reduction, ax)
+        title = self.path.rstrip("/").removesuffix("/debug-output").rpartition("/")[2]
+        return plot_cube(self.cube(chosen, reduction, mode=mode), title, reduction, ax)
 
     def tensor_records(self) -> list[tuple[str, TensorRecord]]:
         """What the index knows, for those who read in bulk. Looks for nothing new."""

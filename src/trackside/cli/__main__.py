@@ -2,4 +2,4 @@
 
 from trackside.cli.main import main
 
-main()
+main(prog_name="trackside")

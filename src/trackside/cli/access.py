@@ -17,7 +17,7 @@ def access_keys(settings: Settings) -> "AccessKeys":
         from trackside.api.keys import AccessKeys
     except ImportError as error:
         raise MissingExtra(
-            "A server's access keys", error.name or "cryptography", "server"
+            "The list of access keys", error.name or "cryptography", "server"
         ) from None
     return AccessKeys(settings.layout.server.root)
 

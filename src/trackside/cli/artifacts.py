@@ -5,14 +5,17 @@ from pathlib import Path
 
 import click
 
+from trackside.cli.job_names import job_argument
 from trackside.cli.tables import Cell, print_table
 from trackside.cli.text import as_json, size
 from trackside.sdk.download import download
 from trackside.sdk.known_jobs import known_jobs
 
+_MODEL = "/output/model.tar.gz"
 
-@click.command
-@click.argument("job")
+
+@click.command(short_help="List or download what a job has stored: model, output, …")
+@job_argument()
 @click.option(
     "--download", "to", type=click.Path(path_type=Path), metavar="DIR", help="Copy everything here."
 )
@@ -38,11 +41,11 @@ def artifacts(job: str, to: Path | None, json: bool) -> None:
     else:
         rows = [
             [
-                Cell(each.kind),
+                Cell("model" if each.uri.endswith(_MODEL) else each.kind),
                 Cell(size(each.size_bytes)),
                 Cell(str(each.num_files)),
                 Cell(each.uri),
             ]
             for each in found
         ]
-        print_table(("KIND", "SIZE", "FILES", "LOCATION"), rows)
+        print_table(("KIND", "SIZE", "FILES", "LOCATION"), rows, numbers=("SIZE", "FILES"))

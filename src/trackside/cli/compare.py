@@ -7,6 +7,7 @@ from typing import Any
 import click
 import numpy
 
+from trackside.cli.job_names import job_argument
 from trackside.cli.machine_use import machine_use, with_unit
 from trackside.cli.metrics import chosen, metric_name
 from trackside.cli.tables import Cell, print_table, status_style
@@ -22,8 +23,8 @@ _NOT_COMPARED = "sagemaker_"
 """Hyperparameters that say where the code is, not how it trains."""
 
 
-@click.command
-@click.argument("jobs", nargs=-1, required=True)
+@click.command(short_help="Show jobs side by side: settings, machine use, metrics.")
+@job_argument("jobs", metavar="JOB...", nargs=-1, required=True)
 @click.option("--tag", metavar="TEXT", default="", help="Only metrics with this in their name.")
 @click.option("--system", is_flag=True, help="Every figure of the machine too.")
 @click.option("--json", is_flag=True, help="Print JSON.")

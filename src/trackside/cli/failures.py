@@ -1,5 +1,8 @@
 """What an error looks like on a terminal, and the exit code that goes with it."""
 
+import re
+import textwrap
+
 from trackside.errors import (
     AccessRefused,
     DatabaseError,
@@ -22,6 +25,14 @@ INTERRUPTED = 130
 """128 + SIGINT, as shells have it."""
 
 
+_OF_SCRIPT = re.compile(
+    r"(?:AlgorithmError: )?(?P<host>algo-\d+: )?ExecuteUserScriptError:\nExitCode (?P<code>-?\d+)\n"
+    r'ErrorMessage "(?P<first>[^\n]*?)"?\n(?:.*\nExtraInfo "(?P<extra>[^\n]*)"\n)?',
+    re.DOTALL,
+)
+"""The contract's four lines and more, of which people need two facts."""
+
+
 def exit_code(failure: BaseException) -> int:
     match failure:
         case JobFailed():
@@ -41,3 +52,30 @@ def explain(failure: BaseException) -> str:
     if isinstance(failure, OSError) and failure.filename is not None:
         return f"Error: {visible(str(failure.filename))}: {failure.strerror}"
     return f"Error: {visible(str(failure))}"
+
+
+def wrapped(text: str, columns: int) -> str:
+    """At words, further lines deeper; lines that a log is quoted in stay whole."""
+    lines: list[str] = []
+    for line in text.splitlines():
+        indent = line[: len(line) - len(line.lstrip())]
+        if len(line) <= columns or line.startswith("  |"):
+            lines.append(line.rstrip())
+        else:
+            lines += textwrap.wrap(
+                line,
+                max(columns, 40),
+                subsequent_indent=f"{indent}  ",
+                break_long_words=False,
+                break_on_hyphens=False,
+            )
+    return "\n".join(lines)
+
+
+def in_short(reason: str) -> str:
+    """Why a job failed, for somebody who has just seen its log: no trace, no command line."""
+    found = _OF_SCRIPT.match(reason)
+    if found is None:
+        return reason
+    said = found["extra"] or found["first"] or "the script said nothing"
+    return f"{found['host'] or ''}{said} (exit code {found['code']})"

@@ -5,15 +5,16 @@ from dataclasses import asdict
 
 import click
 
+from trackside.cli.job_names import job_argument
+from trackside.cli.tables import print_text
 from trackside.cli.text import as_json
 from trackside.cli.waiting import diagnosis_text, new_teller
-from trackside.harmless import one_line
 from trackside.rule_status import Evaluation, RuleStatus
 from trackside.sdk.job import TrainingJob, attach
 
 
-@click.command
-@click.argument("job")
+@click.command(short_help="Show what rules have found, and what to try.")
+@job_argument()
 @click.option("-f", "--follow", is_flag=True, help="Go on until job and rules have ended.")
 @click.option("--json", is_flag=True, help="Print JSON; with --follow a line for each finding.")
 def findings(job: str, follow: bool, json: bool) -> None:
@@ -29,7 +30,7 @@ def findings(job: str, follow: bool, json: bool) -> None:
     """
     known = attach(job)
     if not known.is_watched:
-        print(_NONE_WATCH.format(job=job), file=sys.stderr)
+        print_text(_NONE_WATCH.format(job=job), stderr=True)
     if follow:
         _follow(known, json=json)
     elif json:
@@ -53,7 +54,8 @@ def _follow(job: TrainingJob, *, json: bool) -> None:
             case tuple():
                 sys.stdout.write(teller.text(item))
             case Evaluation() if not json and item.status is not RuleStatus.IN_PROGRESS:
-                print(_status_line(item))
+                told = teller.standing(item.configuration, item.status, item.details)
+                sys.stdout.write(told)
             case _:
                 continue
         sys.stdout.flush()
@@ -64,11 +66,9 @@ def _print(job: TrainingJob) -> None:
     found = job.findings()
     if not found and job.is_watched:
         print("Nothing found so far.")
-    sys.stdout.write(diagnosis_text(found))
-    sys.stdout.write(new_teller().text(found))
+    teller = new_teller()
+    sys.stdout.write(diagnosis_text(found, teller))
+    sys.stdout.write(teller.text(found))
     for each in job.rule_job_summary():
-        print(one_line(f"{each['RuleConfigurationName']}: {each['RuleEvaluationStatus']}"))
-
-
-def _status_line(evaluation: Evaluation) -> str:
-    return one_line(f"{evaluation.configuration}: {evaluation.status}")
+        name, status = each["RuleConfigurationName"], each["RuleEvaluationStatus"]
+        sys.stdout.write(teller.standing(name, status, each.get("StatusDetails", "")))

@@ -1,5 +1,6 @@
 """`trackside jobs`: which jobs there are."""
 
+import sys
 import time
 from dataclasses import asdict
 
@@ -22,7 +23,7 @@ COLUMNS = ("NAME", "STATUS", "AGE", "TRAINED", "OUTPUT")
     help="Only jobs with this status.",
 )
 @click.option("--name", "name_contains", metavar="TEXT", help="Only names with this in them.")
-@click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="At most.")
+@click.option("--limit", type=click.IntRange(1), default=20, metavar="N", help="At most; 20.")
 @click.option("--json", is_flag=True, help="Print JSON.")
 def jobs(status: str | None, name_contains: str | None, limit: int, json: bool) -> None:
     """List jobs, newest first.
@@ -33,7 +34,8 @@ def jobs(status: str | None, name_contains: str | None, limit: int, json: bool) 
       trackside jobs --status Failed --limit 5
       trackside jobs --json | jq '.[].name'
     """
-    found = known_jobs().list(status=status, name_contains=name_contains, limit=limit)
+    found = known_jobs().list(status=status, name_contains=name_contains, limit=limit + 1)
+    is_cut, found = len(found) > limit, found[:limit]
     if json:
         print(as_json([asdict(job) for job in found]))
     elif not found:
@@ -41,6 +43,8 @@ def jobs(status: str | None, name_contains: str | None, limit: int, json: bool) 
     else:
         now = time.time()
         print_table(COLUMNS, [_row(job, now) for job in found])
+        if is_cut:
+            print(f"These are the newest {limit}; --limit {5 * limit} shows more.", file=sys.stderr)
 
 
 def _row(job: JobSummary, now: float) -> list[Cell]:

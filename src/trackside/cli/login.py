@@ -14,7 +14,7 @@ from trackside.profiles import (
 from trackside.settings import Settings, environment
 
 
-@click.command
+@click.command(short_help="Work with the jobs of a server from now on.")
 @click.argument("url")
 def login(url: str) -> None:
     """Run and see jobs at a server instead of on this machine, until `trackside logout`.

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 import click
 
+from trackside.cli.job_names import job_argument
 from trackside.jobs.logs import LogLine
 from trackside.log_lines import stamp
 from trackside.sdk.job import TrainingJob
@@ -13,7 +14,7 @@ from trackside.sdk.known_jobs import AnyJobs, known_jobs
 
 
 @click.command
-@click.argument("job")
+@job_argument()
 @click.option("-f", "--follow", is_flag=True, help="Go on until the job has ended.")
 @click.option("--host", metavar="HOST", help="Only this one, such as algo-2.")
 @click.option("-t", "--timestamps", is_flag=True, help="When each line was written (UTC).")

@@ -3,40 +3,64 @@
 Each command is a file of its own, imported only when it is called or listed.
 """
 
+import difflib
 import logging
 import sys
 from importlib import import_module
+from pathlib import Path
+from shutil import get_terminal_size
 
 import click
 
 import trackside
-from trackside.cli.failures import EXPECTED, INTERRUPTED, exit_code, explain
-from trackside.settings import choose_profile
+from trackside.cli.failures import EXPECTED, INTERRUPTED, exit_code, explain, wrapped
+from trackside.errors import JobNotFound
+from trackside.settings import Settings, choose_profile
 
-COMMANDS = (
-    "run",
-    "jobs",
-    "show",
-    "logs",
-    "tensors",
-    "metrics",
-    "compare",
-    "tensorboard",
-    "findings",
-    "rules",
-    "report",
-    "stop",
-    "artifacts",
-    "upload",
-    "reindex",
-    "queue",
-    "server",
-    "keys",
-    "env",
-    "login",
-    "logout",
-)
-"""In the order of a job's life; each is the function of that name in the module of that name."""
+GROUPS = {
+    "A job, from start to end": ("run", "jobs", "show", "logs", "stop", "artifacts", "delete"),
+    "What it does, and what is wrong with it": (
+        "findings",
+        "report",
+        "metrics",
+        "compare",
+        "tensorboard",
+        "tensors",
+        "rules",
+    ),
+    "When the store was away, or the list of jobs is lost": ("upload", "reindex"),
+    "Jobs for a team, and for AWS's own clients": (
+        "server",
+        "queue",
+        "keys",
+        "env",
+        "login",
+        "logout",
+    ),
+}
+"""As help shows them."""
+COMMANDS = tuple(name for names in GROUPS.values() for name in names)
+"""Each is the function of that name in the module of that name."""
+SYNONYMS = {
+    "cancel": "stop",
+    "curves": "metrics",
+    "describe": "show",
+    "download": "artifacts",
+    "inspect": "show",
+    "kill": "stop",
+    "list": "jobs",
+    "log": "logs",
+    "ls": "jobs",
+    "ps": "jobs",
+    "remove": "delete",
+    "rm": "delete",
+    "start": "run",
+    "status": "show",
+    "submit": "run",
+    "tail": "logs",
+    "train": "run",
+}
+"""What other programs call them."""
 
 
 class Commands(click.Group):
@@ -50,6 +74,24 @@ class Commands(click.Group):
         assert isinstance(command, click.Command)
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            raise click.UsageError(_unknown_command(args[0]), ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        longest = max(map(len, COMMANDS))
+        room = formatter.width - longest - 6
+        for title, names in GROUPS.items():
+            commands = {name.ljust(longest): self.get_command(ctx, name) for name in names}
+            rows = [
+                (name, each.get_short_help_str(room)) for name, each in commands.items() if each
+            ]
+            with formatter.section(title):
+                formatter.write_dl(rows)
+
     def invoke(self, ctx: click.Context) -> None:
         try:
             super().invoke(ctx)
@@ -60,7 +102,9 @@ class Commands(click.Group):
         except EXPECTED as failure:
             if ctx.params["debug"]:
                 raise
-            print(explain(failure), file=sys.stderr)
+            _tell(explain(failure) + _way_out(failure))
+            if type(failure) is JobNotFound:
+                _suggest_jobs(failure.name)
             ctx.exit(exit_code(failure))
 
 
@@ -69,11 +113,13 @@ class Commands(click.Group):
 @click.option("--profile", metavar="NAME", help="The server that `login` stored under this name.")
 @click.version_option(trackside.__version__, message="trackside %(version)s")
 def main(debug: bool, profile: str | None) -> None:
-    """Runs training jobs under the SageMaker contract, on this machine or at a server.
+    """Runs training scripts as jobs, keeps what they make, and says what is wrong with them.
 
     \b
-    A first job:
-      trackside run train.py --channel training=./data --wait
+    A first job, and what there is to see of it:
+      trackside run train.py --rule all --wait
+      trackside jobs
+      trackside report JOB --open
 
     Exit codes: 0 done, 1 the job failed, 2 wrong usage or input, 3 storage or server not
     reachable, 4 a check found something, 130 the wait was interrupted (the job goes on).
@@ -82,3 +128,33 @@ def main(debug: bool, profile: str | None) -> None:
         logging.basicConfig(level=logging.DEBUG)
     if profile:
         choose_profile(profile)
+
+
+def _unknown_command(given: str) -> str:
+    near = difflib.get_close_matches(given, COMMANDS, n=1)
+    likely = SYNONYMS.get(given) or next(iter(near), "")
+    if likely:
+        return f"No command is called {given!r}. Did you mean `trackside {likely}`?"
+    if given.endswith(".py"):
+        return f"No command is called {given!r}. To run a script: `trackside run {given}`."
+    return f"No command is called {given!r}. `trackside --help` lists them."
+
+
+def _way_out(failure: BaseException) -> str:
+    """Of a home in which nothing can be written."""
+    if not isinstance(failure, OSError) or not isinstance(failure.filename, str):
+        return ""
+    is_ours = Path(failure.filename).is_relative_to(Settings.load().home)
+    return ". Set TRACKSIDE_HOME to a folder that you can write in." if is_ours else ""
+
+
+def _suggest_jobs(name: str) -> None:
+    from trackside.cli.job_names import meant
+
+    if found := meant(name):
+        _tell(f"Did you mean {' or '.join(map(repr, found))}?")
+
+
+def _tell(text: str) -> None:
+    is_terminal = sys.stderr.isatty()
+    print(wrapped(text, get_terminal_size().columns) if is_terminal else text, file=sys.stderr)

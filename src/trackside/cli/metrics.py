@@ -8,9 +8,10 @@ from typing import Any
 import click
 import numpy
 
+from trackside.cli.job_names import job_argument
 from trackside.cli.machine_use import is_machine, with_unit
 from trackside.cli.sparkline import sparkline
-from trackside.cli.tables import Cell, print_table
+from trackside.cli.tables import Cell, print_table, print_text
 from trackside.cli.text import as_json
 from trackside.curves.event_reader import TOP, Curves, Follower, Series
 from trackside.harmless import visible
@@ -18,12 +19,13 @@ from trackside.sdk.job import TrainingJob
 from trackside.sdk.known_jobs import known_jobs
 
 FOLLOW_SECONDS = 1.0
-COLUMNS = ("METRIC", "LAST", "STEP", "MIN", "MAX", "POINTS", "CURVE")
+NUMBERS = ("LAST", "STEP", "MIN", "MAX", "POINTS")
+COLUMNS = ("METRIC", *NUMBERS, "CURVE")
 _CLEAR = "\x1b[H\x1b[2J"
 
 
-@click.command
-@click.argument("job")
+@click.command(short_help="Show the curves of a job in the terminal.")
+@job_argument()
 @click.option("--tag", metavar="TEXT", default="", help="Only metrics with this in their name.")
 @click.option("--system", is_flag=True, help="The machine's figures too.")
 @click.option("-f", "--follow", is_flag=True, help="Go on until the job has ended.")
@@ -47,9 +49,9 @@ def metrics(job: str, tag: str, system: bool, follow: bool, json: bool) -> None:
         if json:
             print(as_json([_summary(series) for series in shown]), flush=True)
         elif shown:
-            print_table(COLUMNS, [_row(series) for series in shown])
+            print_table(COLUMNS, [_row(series) for series in shown], numbers=NUMBERS)
         else:
-            print(_nothing(tag, hidden=len(chosen(curves, tag, system=True))))
+            print_text(_nothing(tag, hidden=len(chosen(curves, tag, system=True))))
         for path, num_bytes in curves.lost_bytes.items():
             print(f"{num_bytes:,} damaged bytes of {path!r} were skipped.", file=sys.stderr)
     for pattern, why in known.describe()["Trackside"]["metrics_switched_off"].items():

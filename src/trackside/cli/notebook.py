@@ -3,14 +3,18 @@
 import importlib
 import importlib.util
 import os
+import socket
 import sys
 from types import ModuleType
+from urllib.parse import urlsplit
 
 from trackside import smdebug_alias
 from trackside.cli.env import DEFAULT_REGION, forget_access, make_access
 from trackside.clients import redirect
 from trackside.clients.environment import Changes, changes, restored
 from trackside.settings import Settings, environment
+
+_CONNECT_SECONDS = 2.0
 
 
 def set_up() -> None:
@@ -22,6 +26,8 @@ def set_up() -> None:
         redirect.register(handlers)
     sys.path.insert(0, str(smdebug_alias.FOLDER))
     print(f"AWS clients of this notebook talk to {access.url}")
+    if not _answers(access.url):
+        print("Nobody answers there yet: `trackside server` in a terminal starts this machine's.")
 
 
 def take_back() -> None:
@@ -31,6 +37,16 @@ def take_back() -> None:
     for handlers in _botocore_handlers():
         redirect.unregister(handlers)
     sys.path[:] = [entry for entry in sys.path if entry != str(smdebug_alias.FOLDER)]
+
+
+def _answers(url: str) -> bool:
+    address = urlsplit(url)
+    port = address.port or (443 if address.scheme == "https" else 80)
+    try:
+        socket.create_connection((address.hostname or "", port), _CONNECT_SECONDS).close()
+    except OSError:
+        return False
+    return True
 
 
 def _apply(changes: Changes) -> None:

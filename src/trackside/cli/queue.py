@@ -21,7 +21,7 @@ COLUMNS = ("#", "JOB", "WHO", "PRIORITY", "NEEDS", "FOR", "WHY")
 NO_SERVER = "No server runs here: what waits is started once `trackside server` does."
 
 
-@click.command
+@click.command(short_help="Show who waits for this machine, and why.")
 @click.option("--json", is_flag=True, help="Print JSON.")
 def queue(json: bool) -> None:
     """Show the jobs that wait for this machine, in order, and why each waits.

@@ -6,7 +6,7 @@ from trackside.sdk.known_jobs import jobs_of_this_machine
 from trackside.sdk.locations import location
 
 
-@click.command
+@click.command(short_help="Make the list of jobs anew from all that is stored.")
 @click.argument("locations", metavar="[LOCATION]...", nargs=-1)
 def reindex(locations: tuple[str, ...]) -> None:
     """Make the list of jobs anew, from the job folders and from object storage.

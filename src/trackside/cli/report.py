@@ -11,7 +11,8 @@ import click
 from trackside import durable
 from trackside.capture.exceptions import SMDebugError
 from trackside.capture.trial import Trial
-from trackside.cli.text import duration
+from trackside.cli.job_names import job_argument
+from trackside.cli.text import duration, size
 from trackside.curves.event_reader import Curves, read
 from trackside.errors import TracksideError
 from trackside.rules.profiler.profiler_report import ProfilerReport
@@ -26,8 +27,8 @@ from trackside.storage.locate import Location, locate
 _RUNNING = ("InProgress", "Stopping")
 
 
-@click.command
-@click.argument("job")
+@click.command(short_help="Write one HTML page with all that is known about a job.")
+@job_argument()
 @click.option(
     "-o",
     "--output",
@@ -49,7 +50,7 @@ def report(job: str, output: Path | None, is_opened: bool) -> None:
     page = report_page(gather(job, known_jobs()))
     path.parent.mkdir(parents=True, exist_ok=True)
     durable.write_bytes(path, page)
-    print(f"{path}  ({len(page) / 1e6:.1f} MB)")
+    print(f"{path}  ({size(len(page))})")
     if is_opened:
         webbrowser.open(path.absolute().as_uri())
 

@@ -10,6 +10,8 @@ from typing import Any
 import click
 
 from trackside.cli import rule_options
+from trackside.cli.job_names import job_argument
+from trackside.cli.tables import print_text
 from trackside.cli.text import as_json
 from trackside.cli.trial_of import is_location, trial_of
 from trackside.cli.waiting import diagnosis_text, new_teller
@@ -35,7 +37,7 @@ Ask = Callable[[Saved], Verdict]
 
 
 @click.command
-@click.argument("job", metavar="JOB|LOCATION")
+@job_argument(metavar="JOB|LOCATION")
 @click.option(
     "--rule",
     "named",
@@ -67,7 +69,6 @@ def check(ctx: click.Context, job: str, named: list[rule_options.Named], json: b
     if json:
         print(as_json([asdict(verdict) for verdict in verdicts]))
     else:
-        sys.stdout.write(diagnosis_text([each for v in verdicts for each in v.findings]))
         _tell(verdicts)
     if any(verdict.failure for verdict in verdicts):
         ctx.exit(1)
@@ -137,10 +138,11 @@ def _profile_of(job: str) -> Profile:
 
 def _tell(verdicts: Sequence[Verdict]) -> None:
     teller = new_teller()
+    sys.stdout.write(diagnosis_text([each for v in verdicts for each in v.findings], teller))
     for verdict in verdicts:
         sys.stdout.write(teller.text(verdict.findings))
         for line in _ends(verdict):
-            print(line)
+            print_text(line)
 
 
 def _ends(verdict: Verdict) -> Iterator[str]:

@@ -38,7 +38,12 @@ class Rules(click.Group):
         return "show", show, args
 
 
-@click.group(cls=Rules, invoke_without_command=True, subcommand_metavar="[NAME | check JOB]")
+@click.group(
+    cls=Rules,
+    invoke_without_command=True,
+    subcommand_metavar="[NAME | check JOB]",
+    short_help="List the built-in rules, or try some on a job.",
+)
 @click.option("--json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def rules(ctx: click.Context, json: bool) -> None:

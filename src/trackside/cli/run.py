@@ -3,24 +3,19 @@
 Options carry the names of the estimator's arguments, and are handed on as they are.
 """
 
-from collections.abc import Sequence
+import sys
 from typing import Any, BinaryIO
 
 import click
 
-from trackside.cli import rule_options
+from trackside.cli import capture_options, left_behind, rule_options
 from trackside.cli.bringing import bringing_shown
 from trackside.cli.pairs import FORM, as_mapping
 from trackside.cli.text import as_json
-from trackside.sdk.debugger import (
-    CollectionConfig,
-    DebuggerHookConfig,
-    TensorBoardOutputConfig,
-)
+from trackside.harmless import visible
+from trackside.sdk.debugger import TensorBoardOutputConfig
 from trackside.sdk.estimator import Estimator
 from trackside.sdk.job import TrainingJob
-from trackside.sdk.rule import AnyRule, Rule
-from trackside.sdk.watching import PaceName, needed
 
 _LAUNCHERS = {"torchrun": "torch_distributed", "mpi": "mpi"}
 
@@ -40,7 +35,9 @@ def _metrics(
 
 @click.command
 @click.argument("entry_point", metavar="SCRIPT")
-@click.option("--source-dir", metavar="DIR", help="Folder to run it in, or an s3://….tar.gz.")
+@click.option(
+    "--source-dir", metavar="DIR", help="The folder that is packed and run in; or an s3://….tar.gz."
+)
 @click.option(
     "--channel",
     "inputs",
@@ -88,7 +85,7 @@ def _metrics(
     "--every",
     type=click.IntRange(1),
     metavar="STEPS",
-    help="With --capture, 500; with --rule, often at first.",
+    help="Save at every so many; not given, every 500th, and with --rule many of the first.",
 )
 @click.option(
     "--ring",
@@ -103,8 +100,8 @@ def _metrics(
     multiple=True,
     callback=rule_options.parse,
     metavar="RULE",
-    help="Watch the training by this rule, NAME:PARAMETER=VALUE,… or FILE.py:CLASS, or by all of"
-    " `trackside rules`; may be repeated.",
+    help="Watch the training: `all` looks for every common mistake; NAME[:PARAMETER=VALUE,…] is one"
+    " of `trackside rules`, FILE.py:CLASS one of your own; may be repeated.",
 )
 @click.option(
     "--stop-on",
@@ -120,13 +117,21 @@ def _metrics(
     help="Wait, and write what rules find here as it comes, and then the diagnosis, as JSON lines.",
 )
 @click.option("--name", "job_name", metavar="JOB", help="Otherwise the script's name and the time.")
-@click.option("--instances", "instance_count", type=click.IntRange(1), help="Number of hosts.")
+@click.option(
+    "--instances", "instance_count", type=click.IntRange(1), metavar="N", help="Number of hosts."
+)
 @click.option("--instance-type", metavar="TYPE", help="Noted; the job runs here.")
 @click.option(
     "--distribution", type=click.Choice([*_LAUNCHERS]), help="What starts the script's processes."
 )
-@click.option("--processes-per-host", type=click.IntRange(1), help="With --distribution.")
-@click.option("--input-mode", type=click.Choice(["File", "FastFile", "Pipe"]))
+@click.option(
+    "--processes-per-host", type=click.IntRange(1), metavar="N", help="With --distribution."
+)
+@click.option(
+    "--input-mode",
+    type=click.Choice(["File", "FastFile", "Pipe"]),
+    help="How channels arrive: copied first, opened as they are read, or as pipes.",
+)
 @click.option(
     "--metric",
     "metric_definitions",
@@ -136,10 +141,18 @@ def _metrics(
     help="A curve read from the log; may be repeated.",
 )
 @click.option(
-    "--tag", "tags", metavar=FORM, multiple=True, callback=as_mapping, help="May be repeated."
+    "--tag",
+    "tags",
+    metavar=FORM,
+    multiple=True,
+    callback=as_mapping,
+    help="A label; may be repeated.",
 )
 @click.option(
-    "--max-run", type=click.IntRange(1), metavar="SECONDS", help="Stopped after this; one day."
+    "--max-run",
+    type=click.IntRange(1),
+    metavar="SECONDS",
+    help="Stop it after this; a day if not given.",
 )
 @click.option(
     "--max-retries",
@@ -153,9 +166,13 @@ def _metrics(
     "grace_seconds",
     type=click.IntRange(0),
     metavar="SECONDS",
-    help="From SIGTERM to SIGKILL when stopped; 120.",
+    help="From SIGTERM to SIGKILL when stopped; 120 if not given.",
 )
-@click.option("--python", metavar="PROGRAM", help="Runs the script; this one if not given.")
+@click.option(
+    "--python",
+    metavar="PROGRAM",
+    help="Runs the script; if not given, this interpreter.",
+)
 @click.option("-w", "--wait", is_flag=True, help="Show the log as it comes, until the job ends.")
 @click.option("--json", is_flag=True, help="Print the job as JSON instead.")
 def run(
@@ -179,19 +196,24 @@ def run(
 
     \b
     Examples:
-      trackside run train.py --wait
-      trackside run train.py --source-dir src --channel training=./data -p epochs=3 --wait
+      trackside run train.py --rule all --wait
+      trackside run train.py --channel training=./data -p epochs=3 --wait
+      trackside run train.py --source-dir src --output s3://bucket/out
       trackside run train.py --capture gradients,losses --every 100
-      trackside run train.py --rule VanishingGradient --stop-on Overfit:patience=3 --wait
-      trackside run train.py --rule all --rule my_rules.py:MyRule --wait
-      trackside run train.py --instances 2 --distribution torchrun --output s3://bucket/out
+      trackside run train.py --stop-on VanishingGradient --rule my.py:MyRule
+      trackside run train.py --instances 2 --distribution torchrun
     """
     wait = wait or findings is not None  # whoever writes them must be there
+    warnings = capture_options.warnings(capture_options.named(capture)) if capture else []
+    if arguments["source_dir"] is None:
+        warnings += left_behind.warnings(arguments["entry_point"])
+    for told in warnings:
+        print(visible(told), file=sys.stderr)
     watching = rule_options.rules_of(rules, stop_on)
     estimator = Estimator(
         **arguments,
         distribution=_distribution(distribution, processes_per_host),
-        debugger_hook_config=_capture(capture, every, ring, watching),
+        debugger_hook_config=capture_options.hook_config(capture, every, ring, watching),
         rules=watching or None,
     )
     with bringing_shown():
@@ -208,34 +230,19 @@ def _distribution(launcher: str | None, processes: int | None) -> dict[str, Any]
     return {_LAUNCHERS[launcher]: {"enabled": True, "processes_per_host": processes}}
 
 
-def _capture(
-    names: str | None, every: int | None, ring: int | None, rules: Sequence[AnyRule]
-) -> DebuggerHookConfig | bool:
-    if ring is not None and names is None:
-        raise click.UsageError("--ring needs --capture.")
-    if ring is not None and rules:
-        raise click.UsageError("--ring keeps tensors in memory, where no --rule sees them.")
-    if names is None and not any(isinstance(rule, Rule) for rule in rules):
-        if every is not None:
-            raise click.UsageError("--every needs --capture or --rule.")
-        return False
-    asked = [CollectionConfig(name.strip()) for name in (names.split(",") if names else ())]
-    pace: PaceName = "WATCHFUL" if every is None else "HOOK"
-    parameters = {"save_interval": every, "ring": ring}
-    return DebuggerHookConfig(
-        hook_parameters={name: value for name, value in parameters.items() if value is not None},
-        collection_configs=[*asked, *needed(rules, pace, [each.name for each in asked])],
-    )
-
-
 def _after_start(job: TrainingJob, *, wait: bool, json: bool, findings: BinaryIO | None) -> None:
     if wait:
+        if not json:
+            print(f"Started {job.name}", flush=True)
         # After the start, so that the job does not wait for what only its watcher needs.
         from trackside.cli.waiting import wait_for
 
         wait_for(job, quiet=json, findings=findings)
     if json:
         print(as_json(job.describe()))
+    elif wait and sys.stdout.isatty():
+        print(f"  trackside artifacts {job.name}")
+        print(f"  trackside report {job.name} --open")
     elif not wait:
         print(f"Started {job.name}")
         print(f"  trackside logs -f {job.name}")

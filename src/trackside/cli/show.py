@@ -1,6 +1,5 @@
 """`trackside show`: everything about one job on one screen."""
 
-import re
 import time
 from collections.abc import Iterator, Mapping
 from datetime import datetime
@@ -9,23 +8,20 @@ from typing import Any
 import click
 from rich.text import Text
 
+from trackside.cli.job_names import job_argument
 from trackside.cli.tables import Cell, new_console, print_table, status_style
 from trackside.cli.text import as_json, duration, size
 from trackside.harmless import one_line, visible
+from trackside.rule_status import in_short
 from trackside.sdk.known_jobs import known_jobs
 from trackside.status import Secondary, Status
 
 LAGGING_SECONDS = 60
 """A folder with files waiting longer than this is not being kept."""
 
-_CONDITION_MET = re.compile(
-    r"RuleEvaluationConditionMet: .*?(?: at (step \d+))? resulted in the condition being met\. "
-)
-"""What the contract says of every hit; a screen has no room for it."""
 
-
-@click.command
-@click.argument("job")
+@click.command(short_help="Show one job: how far it is, why it failed, where all is.")
+@job_argument()
 @click.option("--json", is_flag=True, help="Print JSON.")
 def show(job: str, json: bool) -> None:
     """Show one job: statuses, hosts, how fresh its copies are, why it failed, where all is.
@@ -114,16 +110,21 @@ def _rules(described: Mapping[str, Any]) -> Iterator[list[Cell]]:
         for rule in described.get(member, ()):
             status = rule["RuleEvaluationStatus"]
             style = {"IssuesFound": "bold red", "Error": "red"}.get(status, "")
-            details = _CONDITION_MET.sub(r"\1: ", rule.get("StatusDetails", ""))
-            shown = shortened(one_line(details.removeprefix(": ")))
+            shown = shortened(one_line(in_short(rule.get("StatusDetails", ""))))
             yield [Cell(rule["RuleConfigurationName"]), Cell(status, style), Cell(shown)]
 
 
 def _syncs(described: Mapping[str, Any], now: float) -> Iterator[list[Cell]]:
-    """One row per folder and host; a folder that lags behind is loud about it."""
+    """One row per folder and host; a folder that lags behind is loud about it.
+
+    Once the job has ended, only those of which something is missing.
+    """
     is_over = Status(described["TrainingJobStatus"]).is_final
-    for host, folders in described["Trackside"]["syncs"].items():
+    of_hosts = described["Trackside"]["syncs"]
+    for host, folders in of_hosts.items():
         for folder, sync in folders.items():
+            if is_over and not sync["pending_files"] and not sync["error"]:
+                continue
             age = now - sync["last"] if sync["last"] else None
             is_lagging = sync["error"] or (
                 not is_over and sync["pending_files"] and (age is None or age > LAGGING_SECONDS)
@@ -134,7 +135,7 @@ def _syncs(described: Mapping[str, Any], now: float) -> Iterator[list[Cell]]:
                 waiting += f": {one_line(sync['error'])}"
             style = "bold red" if is_lagging else ""
             yield [
-                Cell(f"{host} {folder}"),
+                Cell(f"{host} {folder}" if len(of_hosts) > 1 else folder),
                 Cell(f"{when}, LAGGING" if is_lagging else when, style),
                 Cell(waiting if sync["pending_files"] or sync["error"] else "", style),
                 Cell(sync["to"]),

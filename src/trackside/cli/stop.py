@@ -2,11 +2,12 @@
 
 import click
 
+from trackside.cli.job_names import job_argument
 from trackside.sdk.known_jobs import known_jobs
 
 
-@click.command
-@click.argument("job")
+@click.command(short_help="Stop a job, and keep what it has made.")
+@job_argument()
 @click.option("-w", "--wait", is_flag=True, help="Return when it has ended.")
 def stop(job: str, wait: bool) -> None:
     """Stop a job. The script gets SIGTERM and time to save; what it has made is kept.

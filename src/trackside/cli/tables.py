@@ -1,6 +1,6 @@
 """Tables on a terminal; the same columns, uncoloured and uncut, where the output goes elsewhere."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from trackside.harmless import one_line
+from trackside.harmless import one_line, visible
 
 _STYLES = {
     "Completed": "green",
@@ -38,12 +38,17 @@ def status_style(status: str) -> str:
     return _STYLES.get(status, "")
 
 
-def print_table(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
-    """On a narrow terminal the last column gives way; names and statuses are never cut."""
+def print_table(
+    columns: Sequence[str], rows: Sequence[Sequence[Cell]], *, numbers: Collection[str] = ()
+) -> None:
+    """On a narrow terminal the last column gives way; names and statuses are never cut.
+
+    Columns of `numbers` stand one below the other by their last digits.
+    """
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in columns[:-1]:
-        table.add_column(column, no_wrap=True)
-    table.add_column(columns[-1])
+        table.add_column(column, justify="right" if column in numbers else "left", no_wrap=True)
+    table.add_column(columns[-1], justify="right" if columns[-1] in numbers else "left")
     for row in rows:
         table.add_row(*(Text(one_line(cell.text), cell.style, **_IN_ONE_LINE) for cell in row))
     console = new_console()
@@ -51,6 +56,12 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
     with console.capture() as drawn:
         console.print(table)
     print("\n".join(line.rstrip() for line in drawn.get().splitlines()))
+
+
+def print_text(text: str, *, stderr: bool = False) -> None:
+    """Sentences, wrapped at words on a terminal."""
+    console = new_console(stderr=stderr)
+    console.print(visible(text), soft_wrap=not console.is_terminal)
 
 
 def _least_width(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> int:

@@ -14,6 +14,7 @@ from urllib.parse import quote
 
 import click
 
+from trackside.cli.job_names import job_argument
 from trackside.errors import MissingExtra
 from trackside.harmless import visible
 from trackside.sdk.known_jobs import AnyJobs, known_jobs
@@ -25,10 +26,12 @@ if TYPE_CHECKING:
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
-@click.command
-@click.argument("jobs", metavar="JOB...", nargs=-1, required=True)
-@click.option("--port", type=click.IntRange(0, 65535), help="6006, or the next that is free.")
-@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen at.")
+@click.command(short_help="Show jobs side by side in TensorBoard, as they grow.")
+@job_argument("jobs", metavar="JOB...", nargs=-1, required=True)
+@click.option(
+    "--port", type=click.IntRange(0, 65535), metavar="N", help="6006, or the next that is free."
+)
+@click.option("--host", default="127.0.0.1", metavar="ADDRESS", help="Where to listen; 127.0.0.1.")
 @click.option("--no-open", is_flag=True, help="Leave the browser alone.")
 @click.option("--mirror", is_flag=True, help="Let TensorBoard read a copy on this disk itself.")
 def tensorboard(
@@ -42,7 +45,7 @@ def tensorboard(
     \b
     Examples:
       trackside tensorboard train-2026-11-15-22-50-46-123
-      trackside tensorboard job-a job-b s3://bucket/tb/old-job/tensorboard-output --no-open
+      trackside tensorboard job-a job-b s3://bucket/old/tensorboard-output
     """
     if find_spec("tensorboard") is None:
         raise MissingExtra("trackside tensorboard", "tensorboard", "tensorboard")

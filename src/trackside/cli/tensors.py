@@ -5,15 +5,19 @@ from dataclasses import asdict
 import click
 
 from trackside.capture.reading.table import FIGURES, TensorRow, tensor_table
-from trackside.cli.tables import Cell, print_table
+from trackside.capture.trial import Trial
+from trackside.cli.job_names import job_argument
+from trackside.cli.tables import Cell, print_table, print_text
 from trackside.cli.text import as_json
 from trackside.cli.trial_of import trial_of
 
 
-@click.command
-@click.argument("job")
+@click.command(short_help="List the tensors that a job has saved, with figures.")
+@job_argument()
 @click.option("--collection", metavar="NAME", help="Only these: gradients, losses, weights, …")
-@click.option("--step", type=click.IntRange(0), help="Only those of this step, with its figures.")
+@click.option(
+    "--step", type=click.IntRange(0), metavar="N", help="Only those of this step, with its figures."
+)
 @click.option("--json", is_flag=True, help="Print JSON.")
 def tensors(job: str, collection: str | None, step: int | None, json: bool) -> None:
     """List the tensors that a job has saved, with the figures of their last step.
@@ -23,16 +27,32 @@ def tensors(job: str, collection: str | None, step: int | None, json: bool) -> N
     \b
     Examples:
       trackside tensors train-2026-11-15-22-50-46-123
-      trackside tensors train-2026-11-15-22-50-46-123 --collection gradients --step 500
+      trackside tensors train-2026-11-15-22-50-46-123 --collection gradients
     """
-    rows = tensor_table(trial_of(job), collection, step)
+    trial = trial_of(job)
+    rows = tensor_table(trial, collection, step)
     if json:
         print(as_json([asdict(row) for row in rows]))
     elif not rows:
-        print(f"{job} has saved no such tensors yet.")
+        print_text(_none(trial, job, collection, step))
     else:
-        headings = ("TENSOR", "SHAPE", "STEPS", "STEP", *(figure.upper() for figure in FIGURES))
-        print_table(headings, [_cells(row) for row in rows])
+        numbers = ("STEPS", "STEP", *(figure.upper() for figure in FIGURES))
+        print_table(("TENSOR", "SHAPE", *numbers), [_cells(row) for row in rows], numbers=numbers)
+
+
+def _none(trial: Trial, job: str, collection: str | None, step: int | None) -> str:
+    """What there is instead."""
+    if collection is not None and not trial.tensor_names(collection=collection):
+        saved = [name for name in trial.collections() if trial.tensor_names(collection=name)]
+        return f"{job} has saved no tensors of {collection!r}, but of {', '.join(sorted(saved))}."
+    steps = trial.steps()
+    if step is not None and steps:
+        near = min(steps, key=lambda each: abs(each - step))
+        return (
+            f"{job} has saved nothing such at step {step}. It has {len(steps)} steps, "
+            f"{steps[0]} to {steps[-1]}; the nearest is {near}."
+        )
+    return f"{job} has saved no tensors yet."
 
 
 def _cells(row: TensorRow) -> list[Cell]:

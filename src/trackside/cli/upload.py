@@ -2,13 +2,14 @@
 
 import click
 
+from trackside.cli.job_names import job_argument
 from trackside.errors import JobError
 from trackside.sdk.known_jobs import jobs_of_this_machine
 from trackside.supervisor.publish import upload_kept
 
 
-@click.command
-@click.argument("job")
+@click.command(short_help="Send what a job could not store at its end.")
+@job_argument()
 def upload(job: str) -> None:
     """Upload what is still only here, because the store was out of reach at a job's end.
 

@@ -12,10 +12,11 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from trackside.cli.failures import INTERRUPTED
+from trackside.cli.failures import INTERRUPTED, in_short
 from trackside.cli.tables import new_console
 from trackside.cli.text import size
-from trackside.errors import TracksideError
+from trackside.cli.toolkit_lines import ToolkitLines
+from trackside.errors import JobFailed, TracksideError
 from trackside.finding import Finding
 from trackside.harmless import one_line
 from trackside.jobs.logs import LogLine
@@ -50,6 +51,11 @@ def wait_for(job: TrainingJob, *, quiet: bool = False, findings: BinaryIO | None
                     screen.show(item)
         _conclude(found, quiet=quiet, findings=findings)
         job.raise_failure()
+    except JobFailed as failure:
+        if quiet:
+            raise
+        where = f"  trackside logs {job.name}\n  trackside show {job.name}"
+        raise JobFailed(job.name, in_short(failure.reason), where) from None
     except KeyboardInterrupt:
         print(
             f"\nNo longer waiting; {job.name} goes on.\n"
@@ -60,11 +66,11 @@ def wait_for(job: TrainingJob, *, quiet: bool = False, findings: BinaryIO | None
         sys.exit(INTERRUPTED)
 
 
-def diagnosis_text(found: Sequence[Finding]) -> str:
+def diagnosis_text(found: Sequence[Finding], teller: Teller) -> str:
     """What the check-up's findings come to; "" where it found nothing."""
     from trackside.rules.checkup.diagnosis import diagnose, is_of_checkup
 
-    return new_teller().diagnoses(diagnose(filter(is_of_checkup, found)))
+    return teller.diagnoses(diagnose(filter(is_of_checkup, found)))
 
 
 def _conclude(found: Sequence[Finding], *, quiet: bool, findings: BinaryIO | None) -> None:
@@ -110,6 +116,7 @@ class _Screen:
         self._job = job
         self._printer = LinePrinter(sys.stdout, num_hosts=job.num_hosts, teller=new_teller())
         self._console = new_console()
+        self._toolkit = ToolkitLines() if self._console.is_terminal else None
         self._live: Live | None = None
         self._is_moving = False
 
@@ -125,6 +132,8 @@ class _Screen:
         self._hide()
 
     def show(self, item: History | LogLine | Findings | Evaluation) -> None:
+        if isinstance(item, LogLine) and self._toolkit and not self._toolkit.is_shown(item):
+            return
         self._hide()
         self._printer.show(item)
         if isinstance(item, History):

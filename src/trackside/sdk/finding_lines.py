@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from trackside.finding import Finding
 from trackside.harmless import one_line
+from trackside.rule_status import RuleStatus
 
 if TYPE_CHECKING:
     from trackside.rules.checkup.diagnosis import Diagnosis
@@ -25,7 +26,10 @@ class Notice:
 
 
 class Teller:
-    """Says each advice once: the tenth layer needs the same as the first."""
+    """Says each advice once: the tenth layer, or rule, needs the same as the first.
+
+    What a diagnosis has said, its findings do not say again.
+    """
 
     def __init__(
         self, *, columns: int | None = None, paint: Callable[[str], str] | None = None
@@ -39,6 +43,14 @@ class Teller:
         """Whole lines."""
         return "".join(f"{line}\n" for notice in notices(findings) for line in self._lines(notice))
 
+    def standing(self, configuration: str, status: str, details: str = "") -> str:
+        """Whole lines: how a rule stands and, when it could not judge, why not."""
+        lines = [one_line(f"{configuration}: {status}")]
+        if status == RuleStatus.ERROR and details and details not in self._advised:
+            self._advised.add(details)
+            lines += self._wrapped(one_line(details))
+        return "".join(f"{line}\n" for line in lines)
+
     def diagnoses(self, diagnoses: Sequence["Diagnosis"]) -> str:
         """Whole lines, the likeliest first; "" when there are none."""
         lines = [line for each in diagnoses for line in self._diagnosis(each)]
@@ -47,6 +59,7 @@ class Teller:
     def _diagnosis(self, each: "Diagnosis") -> Iterator[str]:
         since = "" if each.step is None else f", from step {each.step} on"
         where = f", at {each.tensor}" if each.tensor else ""
+        self._advised |= {one_line(each.message), one_line(each.advice)}
         yield self._paint(one_line(f"Diagnosis: {each.cause}{since}{where} ({each.confidence})"))
         yield from self._wrapped(one_line(each.message))
         yield from self._wrapped(one_line(f"Try: {each.advice}"))
@@ -55,7 +68,8 @@ class Teller:
 
     def _lines(self, notice: Notice) -> Iterator[str]:
         yield self._paint(f"Finding: {notice.head}")
-        yield from self._wrapped(notice.message)
+        if notice.message not in self._advised:
+            yield from self._wrapped(notice.message)
         if notice.advice and notice.advice not in self._advised:
             self._advised.add(notice.advice)
             yield from self._wrapped(f"Try: {notice.advice}")

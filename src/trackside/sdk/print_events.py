@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import TextIO
 
-from trackside.harmless import one_line
 from trackside.jobs.logs import LogLine
 from trackside.jobs.rule_news import Findings
 from trackside.journal import History, Transition
@@ -39,7 +38,8 @@ class LinePrinter:
                     self._write("", f"{status_line(transition)}\n")
                 self._history = item
             case Evaluation():
-                self._write("", f"{one_line(item.configuration)}: {item.status}\n")
+                told = self._teller.standing(item.configuration, item.status, item.details)
+                self._write("", told)
             case _:
                 self._write("", self._teller.text(item))
         self._out.flush()

@@ -10,6 +10,7 @@ from tests.rules.recording import judge
 from trackside.rules.checkup.checkup import PARTS, Checkup
 from trackside.rules.checkup.diagnosis import diagnose
 from trackside.rules.checkup.layers import FadingGradient
+from trackside.rules.checkup.loss_use import OutputRangeTooNarrow
 
 
 def model(**changes: Any) -> dict[str, Any]:
@@ -269,6 +270,21 @@ def test_what_is_seen_after_the_loss_became_nan_says_nothing_of_its_cause(tmp_pa
         vitals={"activation/relu/dead_share": lambda step: step >= 50},
     )
     assert [each.rule for each in judge(Checkup(), trial)] == ["LossNotFinite"]
+
+
+def test_predictions_that_became_nan_have_no_range(tmp_path):
+    wrong = WRONG["OutputRangeTooNarrow"]
+    lost = {
+        "loss_input/min": lambda step: -5.0 if step < 250 else float("nan"),
+        "loss_input/max": lambda step: 5.0 if step < 250 else float("nan"),
+    }
+    told = found(
+        OutputRangeTooNarrow(),
+        tmp_path,
+        anatomy=wrong["anatomy"],
+        vitals={**wrong["vitals"], **lost},
+    )
+    assert told == []
 
 
 def test_amounts_that_happen_to_be_whole_are_left_alone(tmp_path):

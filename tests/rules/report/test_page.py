@@ -183,7 +183,7 @@ def test_findings_of_one_rule_are_one_and_what_began_first_comes_first():
     assert places == sorted(places)
     assert "from step 15 on" in text
     assert "deep.weight" in text
-    assert "value 1.0e-09" in text
+    assert "value 1e-09" in text
 
 
 def test_a_job_with_nothing_captured_still_has_a_page():
@@ -295,6 +295,26 @@ def test_ticks_are_round(low, high, expected):
     assert np.allclose(Axis(low, high, 0, 1).ticks(), expected)
 
 
+def test_there_is_no_tick_between_two_steps():
+    assert np.allclose(Axis(0, 1, 0, 1, is_whole=True).ticks(), [0, 1])
+    chart = line_chart("loss", [Line("loss", np.array([0, 1]), np.array([2.0, 1.0]))])
+    assert ">0.5<" not in re.sub(r"data-chart=\S+", "", chart).partition("tick x")[2]
+
+
+def test_small_values_of_a_logarithmic_axis_are_not_called_zero():
+    chart = line_chart("p", [Line("p", np.arange(3), np.array([1e-15, 1e-8, 1.0]))])
+    labels = re.findall(r'class="tick y">([^<]+)', chart)
+    assert "0" not in labels
+    assert "1e-15" in labels
+
+
+def test_a_chart_says_what_its_axis_and_its_marks_are():
+    chart = line_chart("loss", [Line("loss", np.arange(3), np.array([1.0, np.nan, 2.0]))])
+    assert ">step<" in chart
+    assert "▼ not finite" in chart
+    assert "not finite" not in line_chart("loss", [Line("loss", np.arange(2), np.arange(2.0))])
+
+
 def test_values_far_apart_are_drawn_by_their_logarithms():
     axis = Axis.around(np.array([1e-6, 1.0]), 0, 1, may_be_log=True)
     assert axis.is_log
@@ -303,7 +323,14 @@ def test_values_far_apart_are_drawn_by_their_logarithms():
 
 @pytest.mark.parametrize(
     ("value", "expected"),
-    [(0, "0"), (12345, "12.3k"), (2.5e6, "2.5M"), (1e28, "1e28"), (1e-9, "1.0e-09")],
+    [
+        (0, "0"),
+        (12345, "12.3k"),
+        (2.5e6, "2.5M"),
+        (1e28, "1e28"),
+        (1e-9, "1e-09"),
+        (-2.5e-4, "-2.5e-04"),
+    ],
 )
 def test_numbers_of_axes_are_short(value, expected):
     assert short(value) == expected

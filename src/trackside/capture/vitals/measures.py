@@ -132,9 +132,10 @@ def judge_activation(values: Any, units_axis: int, kind: Activation) -> Figures:
         alive = np.count_nonzero(values.max(axis=others) > 0)
         figures["zero_share"] = zero_share
         figures["dead_share"] = 1.0 - alive / values.shape[units_axis]
-    values -= values.mean()
-    flat = values.reshape(-1)
-    figures["std"] = math.sqrt(float(flat.dot(flat)) / max(1, values.size - 1))
+    with np.errstate(over="ignore", invalid="ignore"):  # infinite is what a diverging one is
+        values -= values.mean()
+        flat = values.reshape(-1)
+        figures["std"] = math.sqrt(float(flat.dot(flat)) / max(1, values.size - 1))
     return figures
 
 

@@ -144,6 +144,8 @@ class OutputRangeTooNarrow(SignsRule):
         if len(low) < self.num_batches:
             return
         lowest, highest = float(low.values.min()), float(high.values.max())
+        if not np.isfinite([lowest, highest]).all():
+            return  # no range at all; others tell of it
         clipped = float(np.mean(low.values == 0))
         loss = _used(signs, _OF_LOGITS)
         if loss is not None:

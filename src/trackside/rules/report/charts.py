@@ -15,10 +15,12 @@ from trackside.rules.report.markup import Html, element, joined
 
 POINTS = 360
 """Of one curve; extremes are kept."""
+STEP = "step"
+"""What most curves are drawn over."""
 MOST_LINES = 8
 """As many as there are colours."""
-WIDTH, HEIGHT = 400, 176
-LEFT, RIGHT, TOP, BOTTOM = 46, 10, 10, 22
+WIDTH, HEIGHT = 400, 190
+LEFT, RIGHT, TOP, BOTTOM = 46, 10, 10, 36
 LOG_FROM = 1e3
 """A curve whose values are further apart than this is drawn on a logarithmic axis."""
 
@@ -45,6 +47,8 @@ class Axis:
     start: float
     end: float
     is_log: bool = False
+    is_whole: bool = False
+    """Counts something: there is nothing between 1 and 2."""
 
     @classmethod
     def around(
@@ -55,6 +59,7 @@ class Axis:
         *,
         may_be_log: bool = False,
         zero: bool = False,
+        is_whole: bool = False,
     ) -> "Axis":
         finite = values[np.isfinite(values)]
         if not len(finite):
@@ -66,7 +71,7 @@ class Axis:
             low, high = min(low, 0.0), high or 1.0
         if low == high:
             low, high = low - (abs(low) or 1.0) / 2, high + (abs(high) or 1.0) / 2
-        return cls(low, high, start, end)
+        return cls(low, high, start, end, is_whole=is_whole)
 
     def place(self, values: Array) -> Array:
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -83,6 +88,7 @@ class Axis:
         rough = (self.high - self.low) / 4
         size = 10.0 ** math.floor(math.log10(rough))
         step = min((size, 2 * size, 5 * size, 10 * size), key=lambda each: abs(each - rough))
+        step = max(step, 1.0) if self.is_whole else step
         first = math.ceil(self.low / step - 1e-9)
         last = math.floor(self.high / step + 1e-9)
         return [number * step for number in range(first, last + 1)]
@@ -93,22 +99,27 @@ def line_chart(
     lines: Sequence[Line],
     *,
     unit: str = "",
-    x_name: str = "step",
+    x_name: str = STEP,
     zero: bool = False,
     marks: tuple[Array, Array] | None = None,
 ) -> Html:
     """Curves over one axis. `marks` are points to stand out."""
     shown = [_thinned(line) for line in lines[:MOST_LINES]]
-    x = Axis.around(_together([line.x for line in shown]), LEFT, WIDTH - RIGHT)
+    steps = _together([line.x for line in shown])
+    x = Axis.around(steps, LEFT, WIDTH - RIGHT, is_whole=x_name == STEP)
     values = _together([line.y for line in shown])
     y = Axis.around(values, HEIGHT - BOTTOM, TOP, may_be_log=not zero, zero=zero)
-    parts = [_grid(x, y)]
+    parts = [_grid(x, y, x_name)]
     parts += [_curve(line, x, y, place) for place, line in enumerate(shown)]
     if marks is not None:
         parts += _dots(x.place(marks[0]), y.place(marks[1]))
     parts.append(element("line", class_="cursor", y1=TOP, y2=HEIGHT - BOTTOM, visibility="hidden"))
     drawing = _svg(title, parts, data_chart=_for_script(shown, x, unit, x_name))
-    return _figure(title, drawing, _legend(lines), unit, "logarithmic" if y.is_log else "")
+    notes = [
+        "logarithmic" if y.is_log else "",
+        "▼ not finite" if not np.isfinite(values).all() else "",
+    ]
+    return _figure(title, drawing, _legend(lines), unit, *notes)
 
 
 def histogram(title: str, values: Array, *, unit: str, limit: float | None = None) -> Html:
@@ -117,7 +128,7 @@ def histogram(title: str, values: Array, *, unit: str, limit: float | None = Non
     counts, edges = np.histogram(finite, bins=min(60, max(8, int(math.sqrt(len(finite))))))
     x = Axis.around(edges, LEFT, WIDTH - RIGHT)
     y = Axis.around(np.append(counts, 0), HEIGHT - BOTTOM, TOP)
-    bottom, parts = HEIGHT - BOTTOM, [_grid(x, y)]
+    bottom, parts = HEIGHT - BOTTOM, [_grid(x, y, unit or "value")]
     for count, start, end in zip(counts, edges[:-1], edges[1:], strict=True):
         if count:
             left, right = x.place(np.array([start, end])).tolist()
@@ -131,7 +142,7 @@ def histogram(title: str, values: Array, *, unit: str, limit: float | None = Non
             parts.append(
                 element("g", element("title", told), bar, class_="bad" if is_outlier else "bar")
             )
-    return _figure(title, _svg(title, parts), None, unit, "")
+    return _figure(title, _svg(title, parts), None, "how many")
 
 
 def stretch_bar(parts: Sequence[tuple[str, float]], labels: Sequence[str]) -> Html:
@@ -168,7 +179,7 @@ def short(value: float) -> str:
     for limit, ending in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e4, "k")):
         if size >= limit:
             return f"{value / (1e3 if ending == 'k' else limit):.3g}{ending}"
-    return f"{value:.4g}" if size >= 1e-3 or size == 0 else f"{value:.1e}"
+    return f"{value:.4g}" if size >= 1e-3 or size == 0 else f"{value:.1e}".replace(".0e", "e")
 
 
 def _thinned(line: Line) -> Line:
@@ -210,16 +221,18 @@ def _dots(across: Array, up: Array) -> list[Html]:
     ]
 
 
-def _grid(x: Axis, y: Axis) -> Html:
+def _grid(x: Axis, y: Axis, x_name: str) -> Html:
     bottom = HEIGHT - BOTTOM
     parts = []
     for value, place in zip(y.ticks(), y.place(np.array(y.ticks())).tolist(), strict=True):
         parts.append(element("line", x1=LEFT, x2=WIDTH - RIGHT, y1=place, y2=place, class_="rule"))
-        label = short(0.0 if abs(value) < 1e-12 * abs(y.high - y.low) else value)
+        is_nothing = not y.is_log and abs(value) < 1e-12 * abs(y.high - y.low)
+        label = short(0.0 if is_nothing else value)
         parts.append(element("text", label, x=LEFT - 7, y=place + 4, class_="tick y"))
     for value, place in zip(x.ticks(), x.place(np.array(x.ticks())).tolist(), strict=True):
         parts.append(element("text", short(value), x=place, y=bottom + 16, class_="tick x"))
     parts.append(element("line", x1=LEFT, x2=WIDTH - RIGHT, y1=bottom, y2=bottom, class_="axis"))
+    parts.append(element("text", x_name, x=WIDTH - RIGHT, y=HEIGHT - 4, class_="tick y"))
     return joined(parts)
 
 
@@ -230,9 +243,9 @@ def _svg(title: str, parts: Sequence[Html], **attributes: str) -> Html:
     )
 
 
-def _figure(title: str, drawing: Html, legend: Html | None, unit: str, note: str) -> Html:
-    notes = ", ".join(filter(None, [unit, note]))
-    caption = element("figcaption", title, element("small", notes) if notes else None)
+def _figure(title: str, drawing: Html, legend: Html | None, *notes: str) -> Html:
+    told = ", ".join(filter(None, notes))
+    caption = element("figcaption", title, element("small", told) if told else None)
     return element("figure", caption, drawing, legend, class_="card")
 
 

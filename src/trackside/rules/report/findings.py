@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from trackside.finding import Finding
+from trackside.rule_status import in_short
 from trackside.rules.checkup.diagnosis import Diagnosis, diagnose
 from trackside.rules.report.charts import short
 from trackside.rules.report.facts import Material
@@ -35,7 +36,7 @@ def rules_section(material: Material) -> Html | None:
         (
             _rule_name(each.configuration, each.rule),
             element("span", str(each.status), class_=STYLES.get(str(each.status), "quiet")),
-            each.details,
+            in_short(each.details),
             f"{each.num_findings:,}",
         )
         for each in material.evaluations

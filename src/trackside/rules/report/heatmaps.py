@@ -85,6 +85,7 @@ def heat_map_card(drawn: HeatMap, began: Mapping[int, str] | None = None) -> Htm
     if drawn.left_out:
         notes += f"; {drawn.left_out} further tensors between these are left out"
     is_roomy = len(drawn.names) <= ROOMY
+    notes += "" if is_roomy else "; scroll for all of them"
     row_height = max(14, 60 // len(drawn.names)) if is_roomy else 11
     canvas = element(
         "canvas",
@@ -116,7 +117,13 @@ def heat_map_card(drawn: HeatMap, began: Mapping[int, str] | None = None) -> Htm
     return element(
         "figure",
         element("figcaption", drawn.title, element("small", notes)),
-        element("div", rows, picture, class_="heat marked" if marks else "heat"),
+        element(
+            "div",
+            rows,
+            picture,
+            class_="heat marked" if marks else "heat",
+            tabindex=None if is_roomy else 0,  # what scrolls must do so by keys too
+        ),
         _legend(scale),
         class_="card wide",
     )
@@ -165,7 +172,8 @@ def _mark(steps: Array, step: int, rules: str) -> Html:
 
 
 def _ticks(steps: Array) -> list[Html]:
-    return [element("span", f"{int(steps[place]):,}") for place in _spread(len(steps), 6)]
+    told = [f"{int(steps[place]):,}" for place in _spread(len(steps), 6)]
+    return [element("span", text) for text in [f"step {told[0]}", *told[1:]]]
 
 
 def _figure_of(trial: Trial, names: list[str]) -> str | None:

@@ -75,15 +75,16 @@ def usage_section(profile: Profile | None) -> Html | None:
 
 def samples_section(profile: Profile | None) -> Html | None:
     """The machine as the profiler saw it, for a page without the job's curves."""
-    if profile is None or not profile.nodes or profile.first_time is None:
+    if profile is None or not profile.nodes:
         return None
+    began = first_look(profile)
     drawn = []
     for dimension, title in _CHARTS:
         names = len(profile.columns(dimension))
         lines = [
             Line(
                 f"{node} {name}" if len(profile.nodes) > 1 else name,
-                samples.times[~np.isnan(values)] - profile.first_time,
+                samples.times[~np.isnan(values)] - began,
                 values[~np.isnan(values)],
             )
             for node, nodes_table in sorted(profile.nodes.items())
@@ -94,6 +95,12 @@ def samples_section(profile: Profile | None) -> Html | None:
             drawn.append(line_chart(title, lines, unit="%", x_name="second", zero=True))
     about = "What each node did, over the seconds since the first look."
     return section("machine", "Machine", about, element("div", *drawn, class_="grid"))
+
+
+def first_look(profile: Profile) -> float:
+    """At the machine. The profile's own first time may be a step's: those are written sooner."""
+    firsts = [float(table.times[0]) for table in profile.nodes.values() if len(table.times)]
+    return min(firsts, default=profile.first_time or 0.0)
 
 
 def _few(samples: Samples, most: int) -> Iterator[tuple[str, Array]]:

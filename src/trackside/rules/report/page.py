@@ -44,7 +44,7 @@ def profiler_page(
     end = profile.last_time or 0.0
     facts = [
         ("nodes", f"{len(profile.nodes)}"),
-        ("watched for", sections.span(end - (profile.first_time or end))),
+        ("watched for", sections.span(end - machine_use.first_look(profile))),
         ("looks", f"{sum(len(table.times) for table in profile.nodes.values()):,}"),
     ]
     status = "IssuesFound" if found else "NoIssuesFound"

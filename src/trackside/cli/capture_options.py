@@ -1,0 +1,63 @@
+"""What `trackside run` saves: the collections that were named, and those that its rules look at."""
+
+import difflib
+from collections.abc import Sequence
+
+import click
+
+from trackside.sdk.debugger import CollectionConfig, DebuggerHookConfig
+from trackside.sdk.rule import AnyRule, Rule
+from trackside.sdk.watching import PaceName, needed
+
+
+def hook_config(
+    names: str | None, every: int | None, ring: int | None, rules: Sequence[AnyRule]
+) -> DebuggerHookConfig | bool:
+    """False when nothing is to be saved. `click.UsageError` for options that contradict."""
+    if ring is not None and names is None:
+        raise click.UsageError("--ring needs --capture.")
+    if ring is not None and rules:
+        raise click.UsageError("--ring keeps tensors in memory, where no --rule sees them.")
+    if names is None and not any(isinstance(rule, Rule) for rule in rules):
+        if every is not None:
+            raise click.UsageError("--every needs --capture or --rule.")
+        return False
+    parameters = {"save_interval": every, "ring": ring}
+    return DebuggerHookConfig(
+        hook_parameters={name: value for name, value in parameters.items() if value is not None},
+        collection_configs=_collections(named(names), every, rules),
+    )
+
+
+def named(text: str | None) -> list[str]:
+    return [name.strip() for name in text.split(",")] if text else []
+
+
+def warnings(names: Sequence[str]) -> list[str]:
+    """A sentence for each name that is no collection's, unless the script makes it one."""
+    from trackside.capture.selection.collection import CollectionKeys
+
+    known = sorted(value for key, value in vars(CollectionKeys).items() if key.isupper())
+    told = []
+    for name in names:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            way_out = f"Did you mean {near[0]!r}?" if near else f"There are {', '.join(known)}."
+            told.append(f"No collection is called {name!r} unless the script makes it. {way_out}")
+    return told
+
+
+def _collections(
+    names: Sequence[str], every: int | None, rules: Sequence[AnyRule]
+) -> list[CollectionConfig]:
+    """What was named is saved whole; where rules look at it too, at the steps that they need."""
+    pace: PaceName = "WATCHFUL" if every is None else "HOOK"
+    planned = {each.name: each for each in needed(rules, pace, ())}
+    asked = [CollectionConfig(name, _whole(planned.get(name))) for name in names]
+    return [*asked, *(each for name, each in planned.items() if name not in names)]
+
+
+def _whole(planned: CollectionConfig | None) -> dict[str, str]:
+    parameters = dict((planned.parameters if planned else None) or {})
+    parameters.pop("reductions", None)
+    return parameters

@@ -1,0 +1,57 @@
+"""What the toolkit writes into a log around the script's own lines, and how much of it a person
+who waits at a terminal is shown. `trackside logs` has all of it."""
+
+from enum import Enum, auto
+
+from trackside.jobs.logs import LogLine
+
+_STARTS = b" trackside-toolkit INFO     Invoking user script\n"
+_FAILS = b" trackside-toolkit ERROR    Reporting training FAILURE\n"
+_VARIABLE = b"  SM_"
+_REPORT = b"ExecuteUserScriptError:\n"
+"""Begins a report that quotes the end of the log, which has just been shown."""
+_LAST_OF_REPORT = b'Command "'
+
+
+class _After(Enum):
+    """What the host's last line was, as far as it matters for the next."""
+
+    ANYTHING = auto()
+    START = auto()
+    FAILURE = auto()
+    REPORT = auto()
+
+
+class ToolkitLines:
+    """Leaves out the script's thirty variables, and the second telling of how it failed."""
+
+    def __init__(self) -> None:
+        self._after: dict[str, _After] = {}
+        self._is_shown: dict[str, bool] = {}
+        self._open: set[str] = set()
+        """Hosts whose line has not ended yet."""
+
+    def is_shown(self, line: LogLine) -> bool:
+        """Lines must come in their order; parts of one line go together."""
+        if line.host not in self._open:
+            after = self._after.get(line.host, _After.ANYTHING)
+            shown, self._after[line.host] = _seen(line.data, after)
+            self._is_shown[line.host] = shown
+        if line.data.endswith(b"\n"):
+            self._open.discard(line.host)
+        else:
+            self._open.add(line.host)
+        return self._is_shown[line.host]
+
+
+def _seen(line: bytes, after: _After) -> tuple[bool, _After]:
+    """Whether to show it, and what the next line comes after."""
+    if after is _After.START and line.startswith(_VARIABLE):
+        return False, after
+    if after is _After.FAILURE and line == _REPORT:
+        return False, _After.REPORT
+    if after is _After.REPORT:
+        return False, _After.ANYTHING if line.startswith(_LAST_OF_REPORT) else after
+    if line.endswith(_STARTS):
+        return True, _After.START
+    return True, _After.FAILURE if line.endswith(_FAILS) else _After.ANYTHING
