@@ -22,6 +22,8 @@ _MISTAKES = (
     "SymmetricWeights",
     "LossShapeMismatch",
     "LossInputNotLogProbabilities",
+    "ConstantOutput",
+    "LabelsOutOfRange",
     "LossInputAlreadySoftmax",
     "ForgottenZeroGrad",
     "ParametersNotOptimized",
