@@ -276,6 +276,18 @@ GUISES: dict[str, tuple[str, dict[str, Any]]] = {
             "vitals": {"loss_input/min": 0.01, "loss_input/max": 0.8},
         },
     ),
+    "a rate too low for the one batch there is": (
+        "LearningRateTooLow",
+        {
+            "vitals": {"update_ratio": 1e-6, "gradient_norm": 4.1, "input/fingerprint": 7},
+            "anatomy": model(loaders=[{"num_samples": 32, "batch_size": 32}]),
+            "loss": flat,
+        },
+    ),
+    "a loss that falls as slowly as the weights move": (
+        "LearningRateTooLow",
+        {"vitals": {"update_ratio": 2e-4}, "loss": lambda step: 2.3 - 8e-4 * step},
+    ),
     "no activation in forward": ("ActivationMissing", {"anatomy": model(pairs=[PAIR])}),
 }
 
@@ -299,6 +311,14 @@ HEALTHY: dict[str, dict[str, Any]] = {
     },
     "two layers that two modules hold": {
         "anatomy": model(pairs=[{**PAIR, "first": "Net_body.a.weight"}])
+    },
+    "fine-tuning, which begins far below chance": {
+        "vitals": {"update_ratio": 1e-5},
+        "loss": lambda step: 0.3 - 1e-4 * step,
+    },
+    "labels that are mostly chance": {
+        "vitals": {"update_ratio": 5e-3},
+        "loss": lambda step: 2.05 + 0.25 * 0.97**step,
     },
     "soft labels": {
         "anatomy": model(losses=loss_facts("binary_cross_entropy_with_logits")),
