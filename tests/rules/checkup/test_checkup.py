@@ -195,7 +195,10 @@ WRONG: dict[str, dict[str, Any]] = {
         "loss": flat,
     },
     "DeadLayer": {"vitals": {"activation/relu/dead_share": lambda step: step > 100}},
-    "SaturatedLayer": {"vitals": {"activation/relu/saturated_share": 0.95}},
+    "SaturatedLayer": {
+        "vitals": {"activation/relu/saturated_share": 0.95},
+        "loss": lambda step: 1.0 + 1.3 * 0.985**step,
+    },
     "FadingGradient": {
         "anatomy": model(
             parameters=[{**parameters()[0], "name": f"Net_{n}.weight"} for n in "abc"]
@@ -319,6 +322,10 @@ HEALTHY: dict[str, dict[str, Any]] = {
     "labels that are mostly chance": {
         "vitals": {"update_ratio": 5e-3},
         "loss": lambda step: 2.05 + 0.25 * 0.97**step,
+    },
+    "units at their ends that do no harm": {
+        "vitals": {"activation/relu/saturated_share": 0.95},
+        "loss": lambda step: 0.01 + 2.3 * 0.97**step,
     },
     "soft labels": {
         "anatomy": model(losses=loss_facts("binary_cross_entropy_with_logits")),

@@ -88,7 +88,7 @@ class SaturatedLayer(SignsRule):
     """Most units of a hidden tanh or sigmoid layer are at the flat ends of their curve.
 
     Fires when `share` of the values of a layer with layers behind it lie within 1 % of either end
-    over `num_batches` batches in a row.
+    over `num_batches` batches in a row, up to the end, and the loss has not come down to a tenth.
     """
 
     advice = (
@@ -100,6 +100,8 @@ class SaturatedLayer(SignsRule):
     share: float = parameter(0.7, "Of the layer's values.", at_least=0, at_most=1)
 
     def judge(self, signs: Signs) -> Iterable[Sign]:
+        if not signs.is_settled or signs.fall > 0.9:
+            return
         order = [m.name for m in signs.anatomy.modules]
         layers = [m.name for m in signs.anatomy.modules if m.type in _LAYERS]
         for name, series in signs.vitals("activation/", "/saturated_share").items():
