@@ -77,6 +77,7 @@ WRONG: dict[str, dict[str, Any]] = {
     },
     "ForgottenZeroGrad": {"vitals": {"leftover_gradients": lambda step: step > 0}},
     "OptimizerSettings": {"anatomy": model(optimizers=optimizer(betas=[0.999, 0.9]))},
+    "OptimizerMadeAnew": {"anatomy": model(optimizers=optimizer(momentum=0.9), num_remade=299)},
     "LearningRateZero": {"vitals": {"learning_rate/0": 0, "update_ratio": 0}, "loss": flat},
     "LearningRateTooHigh": {
         "vitals": {"update_ratio": 0.6},
@@ -327,6 +328,10 @@ HEALTHY: dict[str, dict[str, Any]] = {
         "vitals": {"activation/relu/saturated_share": 0.95},
         "loss": lambda step: 0.01 + 2.3 * 0.97**step,
     },
+    "an optimizer for each epoch": {
+        "anatomy": model(optimizers=optimizer(momentum=0.9), num_remade=25)
+    },
+    "a new SGD for each batch, which has no momentum": {"anatomy": model(num_remade=299)},
     "soft labels": {
         "anatomy": model(losses=loss_facts("binary_cross_entropy_with_logits")),
         "vitals": {"target/min": 0.05, "target/max": 0.95},

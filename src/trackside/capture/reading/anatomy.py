@@ -160,6 +160,8 @@ class Anatomy:
     holds_batch_norm: bool = False
     parameters: tuple[ParameterFacts, ...] = ()
     optimizers: tuple[OptimizerFacts, ...] = ()
+    num_remade: int = 0
+    """Optimizers that were made for the parameters of the one before."""
     schedulers: tuple[SchedulerFacts, ...] = ()
     losses: tuple[LossFacts, ...] = ()
     outputs: tuple[OutputFacts, ...] = ()

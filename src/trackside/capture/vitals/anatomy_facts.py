@@ -42,6 +42,8 @@ class AnatomyFacts:
             "asks_for_others": False,
         }
         self._num_graphs = 0
+        self._first_optimized: int | None = None
+        self._num_remade = 0
         self._optimizers: dict[int, tuple[dict[str, Any], dict[int, tuple[int, int]]]] = {}
         """Each one's description, and the optimizer and group of each parameter it holds."""
         self._parts: set[int] = set()
@@ -118,6 +120,12 @@ class AnatomyFacts:
             self._graph[kind] += [each for each in graph[kind] if each not in self._graph[kind]]
         for kind in ("broadcast", "asks_for_others"):
             self._graph[kind] = self._graph[kind] or graph[kind]
+        self.is_changed = True
+
+    def see_optimizer(self, first: Tensor | None) -> None:
+        """A new one, by the first of its parameters: the last one's again, or others."""
+        self._num_remade += first is not None and id(first) == self._first_optimized
+        self._first_optimized = None if first is None else id(first)
         self.is_changed = True
 
     def see_scaler(self, kind: str) -> None:
@@ -200,6 +208,7 @@ class AnatomyFacts:
             "holds_batch_norm": any(isinstance(m, _BatchNorm) for _, m in modules),
             "parameters": self._parameters(),
             "optimizers": [optimizer for optimizer, _ in self._optimizers.values()],
+            "num_remade": self._num_remade,
             "schedulers": [{"name": k, "num_steps": n} for k, n in self._schedulers.items()],
             "losses": list(self._losses.values()),
             **self._graph,

@@ -166,7 +166,8 @@ class Updates:
             watched = WatchedOptimizer(self._num_optimizers, weakref.ref(optimizer))
             self._num_optimizers += 1
             self._optimizers[id(optimizer)] = watched
-            self._is_any_due = self._facts.is_changed = True
+            self._facts.see_optimizer(next(iter(watched.parameters()), None))
+            self._is_any_due = True
             self._look_out(True)
         return watched
 

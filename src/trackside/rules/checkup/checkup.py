@@ -61,6 +61,7 @@ from trackside.rules.checkup.optimizing import (
     ParametersNotOptimized,
 )
 from trackside.rules.checkup.outcomes import LossNotFinite, LossRising, NothingLearnt, Overfitting
+from trackside.rules.checkup.remaking import OptimizerMadeAnew
 from trackside.rules.checkup.signs_rule import FIGURES, SignsRule, missing_vitals
 from trackside.rules.checkup.targets_use import (
     ClassesAsAmounts,
@@ -78,6 +79,7 @@ PARTS: tuple[type[SignsRule], ...] = (
     GradientMissing,
     ForgottenZeroGrad,
     OptimizerSettings,
+    OptimizerMadeAnew,
     LearningRateZero,
     LearningRateTooHigh,
     LearningRateTooLow,

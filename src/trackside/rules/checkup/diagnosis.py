@@ -28,6 +28,7 @@ _MISTAKES = (
     "ForgottenZeroGrad",
     "ParametersNotOptimized",
     "OptimizerSettings",
+    "OptimizerMadeAnew",
     "UnshuffledLabels",
     "OutputRangeTooNarrow",
     "SameBatch",
