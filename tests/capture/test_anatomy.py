@@ -300,6 +300,25 @@ def test_gradients_that_add_up_and_those_of_a_closure_are_used(tmp_path):
     assert [each.num_discarded for each in read(tmp_path / "t").optimizers] == [0, 0]
 
 
+def test_gradients_that_are_gathered_one_by_one_are_used(tmp_path):
+    model = nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with tc.watch(model, out_dir=tmp_path / "t") as hook:
+        for _ in range(6):
+            kept = [torch.zeros_like(p) for p in model.parameters()]
+            for _ in range(4):
+                optimizer.zero_grad()
+                model(torch.randn(1, 4)).sum().backward()
+                for total, parameter in zip(kept, model.parameters(), strict=True):
+                    total += parameter.grad.clamp(-1, 1)
+            for total, parameter in zip(kept, model.parameters(), strict=True):
+                parameter.grad = total
+            optimizer.step()
+    assert_no_failure(hook)
+    (described,) = read(tmp_path / "t").optimizers
+    assert described.num_discarded == 0
+
+
 def test_optimizers_made_for_the_same_parameters_are_counted(tmp_path):
     first, second = nn.Linear(4, 4), nn.Linear(4, 1)
     model = nn.Sequential(first, nn.ReLU(), second)

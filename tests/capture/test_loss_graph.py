@@ -87,6 +87,19 @@ def test_scores_that_are_compared_with_each_other_are_no_mistake():
     assert graph_of(loss, net)["broadcast"] is None
 
 
+def test_a_kernel_compares_each_with_each_on_purpose():
+    net = nn.Linear(4, 1)
+    loss = torch.exp(-((net(INPUTS) - torch.randn(6)) ** 2)).mean()
+    assert graph_of(loss, net)["broadcast"] is None
+
+
+def test_a_hand_written_binary_loss_that_broadcasts_is_told():
+    net, labels = nn.Linear(4, 1), torch.ones(6)
+    chance = torch.sigmoid(net(INPUTS))
+    loss = -(labels * chance.log() + (1 - labels) * (1 - chance).log()).mean()
+    assert graph_of(loss, net)["broadcast"] == [[6, 1], [6, 6]]
+
+
 def test_a_gradient_for_the_input_is_told():
     net, inputs = nn.Linear(4, 1), INPUTS.clone().requires_grad_()
     assert graph_of(net(inputs).sum(), net)["asks_for_others"]

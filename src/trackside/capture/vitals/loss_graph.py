@@ -26,8 +26,10 @@ _ACTIVATIONS = {
     "Relu": "relu",
 }
 _LINEAR = ("Addmm", "Mm", "Linear")
-_LAYERS = (*_LINEAR, "Convolution", "Bmm", "Baddbmm", "Embedding")
 _ELEMENTWISE = ("Sub", "Rsub", "Mul", "Div")
+_PLAIN = (*_ELEMENTWISE, "Add", "Neg", "Pow", "Abs", "Sqrt", "Mean", "Sum")
+"""What a loss of one's own is made of. Kernels and matchings, which compare each with each on
+purpose, have others, too."""
 _TURNING = ("T", "Transpose", "Permute", "ToCopy")
 _SHAPING = (*_TURNING, "View", "UnsafeView", "ReshapeAlias", "Squeeze", "Unsqueeze", "Alias")
 """Values stay what they are."""
@@ -43,7 +45,7 @@ def read_graph(loss: Tensor, names: Mapping[int, str]) -> dict[str, Any]:
     """
     found: dict[str, Any] = {"outputs": [], "pairs": [], "broadcast": None}
     found["asks_for_others"] = False
-    for node, is_above in _nodes(loss.grad_fn):
+    for node, is_plain in _nodes(loss.grad_fn):
         kind = _kind(node)
         if kind in _LOSSES:
             found["outputs"] += _outputs(node, _LOSSES[kind])
@@ -51,23 +53,23 @@ def read_graph(loss: Tensor, names: Mapping[int, str]) -> dict[str, Any]:
             found["pairs"] += _pairs(node, names)
         elif _is_leaf(node):
             found["asks_for_others"] |= id(node.variable) not in names
-        if is_above and kind in _ELEMENTWISE and found["broadcast"] is None:
+        if is_plain and kind in _ELEMENTWISE and found["broadcast"] is None:
             found["broadcast"] = _broadcast(node)
     return found
 
 
 def _nodes(start: Any) -> Iterator[tuple[Any, bool]]:
-    """Each once, and whether it is above the last layer, on the side of the loss."""
+    """Each once, and whether all from the loss down to it is plain arithmetic."""
     waiting = deque([(start, True)] if start is not None else [])
     seen = {start}
     while waiting and len(seen) < _MOST_NODES:
-        node, is_above = waiting.popleft()
-        yield node, is_above
-        is_above = is_above and _kind(node) not in _LAYERS
+        node, is_plain = waiting.popleft()
+        yield node, is_plain
+        is_plain = is_plain and _kind(node) in _PLAIN
         for arm in _arms(node):
             if arm not in seen:
                 seen.add(arm)
-                waiting.append((arm, is_above))
+                waiting.append((arm, is_plain))
 
 
 def _outputs(node: Any, loss: str) -> Iterator[dict[str, Any]]:

@@ -221,6 +221,8 @@ def _is_hardly_trained(signs: Signs) -> bool:
     """The loss began where a model is that knows nothing, and has not come far."""
     if not signs.is_settled or signs.last_step < 200 or signs.fall > 1 / 6:
         return False
+    if len(signs.anatomy.models) > 1:
+        return False  # of a generator and its critic neither is to win
     if signs.chance is None:
         return signs.unexplained > 0.8
     return signs.late_loss > 5 / 6 * signs.chance

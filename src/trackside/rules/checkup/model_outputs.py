@@ -20,8 +20,8 @@ class ConstantOutput(SignsRule):
     """
 
     advice = (
-        "A softmax needs two outputs and more: with one output for yes or no use a sigmoid (or "
-        "BCEWithLogitsLoss on the raw score), or make it two outputs with CrossEntropyLoss."
+        "Leave out the last activation. A softmax needs two outputs and more: with one for yes or "
+        "no use a sigmoid (or BCEWithLogitsLoss on the raw score). A ReLU may be 0 for ever."
     )
 
     num_batches: int = parameter(20, "Batches that must have been looked at.", at_least=2)
