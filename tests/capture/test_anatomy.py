@@ -310,6 +310,7 @@ def test_gradients_that_are_gathered_one_by_one_are_used(tmp_path):
                 optimizer.zero_grad()
                 model(torch.randn(1, 4)).sum().backward()
                 for total, parameter in zip(kept, model.parameters(), strict=True):
+                    assert parameter.grad is not None
                     total += parameter.grad.clamp(-1, 1)
             for total, parameter in zip(kept, model.parameters(), strict=True):
                 parameter.grad = total
