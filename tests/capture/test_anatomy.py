@@ -260,3 +260,98 @@ def test_the_ranges_of_predictions_and_targets_are_vitals_of_a_loss_over_amounts
     trial = tc.create_trial(tmp_path / "t")
     assert trial.tensor("vitals/target/max").value(0) == 30.0
     assert 0 < trial.tensor("vitals/loss_input/max").value(0) < 1
+
+
+def test_gradients_that_are_cleared_unused_are_counted(tmp_path):
+    model = nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with tc.watch(model, out_dir=tmp_path / "t") as hook:
+        for _ in range(6):
+            for _ in range(4):
+                optimizer.zero_grad()
+                model(torch.randn(3, 4)).sum().backward()
+            optimizer.step()
+    assert_no_failure(hook)
+    (described,) = read(tmp_path / "t").optimizers
+    assert described.backwards_per_step == {"4": 5}  # the first is not known
+    assert described.num_discarded == 15
+
+
+def test_gradients_that_add_up_and_those_of_a_closure_are_used(tmp_path):
+    model = nn.Linear(4, 1)
+    optimizer = torch.optim.LBFGS(model.parameters(), max_iter=5)
+
+    def closure() -> Tensor:
+        optimizer.zero_grad()
+        loss = (model(torch.ones(3, 4)) - 1).square().mean()
+        loss.backward()
+        return loss
+
+    adding = torch.optim.SGD(model.parameters(), lr=0.01)
+    with tc.watch(model, out_dir=tmp_path / "t") as hook:
+        for _ in range(5):
+            optimizer.step(closure)
+        for _ in range(5):
+            adding.zero_grad()
+            for _ in range(3):
+                model(torch.randn(3, 4)).sum().backward()
+            adding.step()
+    assert_no_failure(hook)
+    assert [each.num_discarded for each in read(tmp_path / "t").optimizers] == [0, 0]
+
+
+def test_gradients_that_are_gathered_one_by_one_are_used(tmp_path):
+    model = nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with tc.watch(model, out_dir=tmp_path / "t") as hook:
+        for _ in range(6):
+            kept = [torch.zeros_like(p) for p in model.parameters()]
+            for _ in range(4):
+                optimizer.zero_grad()
+                model(torch.randn(1, 4)).sum().backward()
+                for total, parameter in zip(kept, model.parameters(), strict=True):
+                    assert parameter.grad is not None
+                    total += parameter.grad.clamp(-1, 1)
+            for total, parameter in zip(kept, model.parameters(), strict=True):
+                parameter.grad = total
+            optimizer.step()
+    assert_no_failure(hook)
+    (described,) = read(tmp_path / "t").optimizers
+    assert described.num_discarded == 0
+
+
+def test_optimizers_made_for_the_same_parameters_are_counted(tmp_path):
+    first, second = nn.Linear(4, 4), nn.Linear(4, 1)
+    model = nn.Sequential(first, nn.ReLU(), second)
+    with tc.watch(model, out_dir=tmp_path / "t") as hook:
+        for step in range(6):
+            turn = (first, second)[step % 2] if step >= 4 else model
+            optimizer = torch.optim.Adam(turn.parameters())
+            optimizer.zero_grad()
+            model(torch.randn(3, 4)).sum().backward()
+            optimizer.step()
+    assert_no_failure(hook)
+    assert read(tmp_path / "t").num_remade == 4
+
+
+def test_how_the_loss_was_computed_is_told(tmp_path):
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.a, self.b = nn.Linear(4, 8), nn.Linear(8, 3)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.softmax(self.b(self.a(x)), dim=0)
+
+    model = Net()
+    with tc.watch(model, out_dir=tmp_path / "t") as hook:
+        for _ in range(5):
+            F.cross_entropy(model(torch.randn(6, 4)), torch.zeros(6).long()).backward()
+    assert_no_failure(hook)
+    anatomy = read(tmp_path / "t")
+    (output,) = anatomy.outputs
+    assert (output.loss, output.activation, output.axis) == ("cross_entropy", "softmax", 0)
+    (pair,) = anatomy.pairs
+    assert (pair.first, pair.second, pair.widths) == ("Net_a.weight", "Net_b.weight", (4, 8, 3))
+    assert not anatomy.asks_for_others
+    assert anatomy.broadcast is None

@@ -57,6 +57,10 @@ TEN_CLASSES = {
     "target/num_values": 10,
 }
 
+OUTPUT = {"loss": "cross_entropy", "activation": "softmax", "axis": 0, "size": 32}
+PAIR = {"first": "Net_a.weight", "second": "Net_b.weight", "widths": [16, 16, 16]}
+"""By the graph of the loss."""
+
 WRONG: dict[str, dict[str, Any]] = {
     "OptimizerNotStepping": {"anatomy": model(optimizers=[]), "loss": flat, "weights": still},
     "OptimizerOfAnotherModel": {
@@ -74,6 +78,7 @@ WRONG: dict[str, dict[str, Any]] = {
     },
     "ForgottenZeroGrad": {"vitals": {"leftover_gradients": lambda step: step > 0}},
     "OptimizerSettings": {"anatomy": model(optimizers=optimizer(betas=[0.999, 0.9]))},
+    "OptimizerMadeAnew": {"anatomy": model(optimizers=optimizer(momentum=0.9), num_remade=299)},
     "LearningRateZero": {"vitals": {"learning_rate/0": 0, "update_ratio": 0}, "loss": flat},
     "LearningRateTooHigh": {
         "vitals": {"update_ratio": 0.6},
@@ -102,6 +107,16 @@ WRONG: dict[str, dict[str, Any]] = {
             "target/min": 20.0,
             "target/max": 300.0,
         },
+    },
+    "ConstantOutput": {
+        "anatomy": model(losses=loss_facts("binary_cross_entropy")),
+        "vitals": {"loss_input/min": 1.0, "loss_input/max": 1.0},
+        "loss": lambda step: 37.0 + step % 5,
+    },
+    "LabelsOutOfRange": {
+        "anatomy": model(losses=loss_facts("binary_cross_entropy_with_logits")),
+        "vitals": {"target/min": -1.0, "target/max": 1.0},
+        "loss": lambda step: 0.7 - step,
     },
     "UnnormalizedTarget": {
         "anatomy": model(losses=loss_facts("mse_loss")),
@@ -182,7 +197,10 @@ WRONG: dict[str, dict[str, Any]] = {
         "loss": flat,
     },
     "DeadLayer": {"vitals": {"activation/relu/dead_share": lambda step: step > 100}},
-    "SaturatedLayer": {"vitals": {"activation/relu/saturated_share": 0.95}},
+    "SaturatedLayer": {
+        "vitals": {"activation/relu/saturated_share": 0.95},
+        "loss": lambda step: 1.0 + 1.3 * 0.985**step,
+    },
     "FadingGradient": {
         "anatomy": model(
             parameters=[{**parameters()[0], "name": f"Net_{n}.weight"} for n in "abc"]
@@ -218,6 +236,114 @@ def test_a_mistake_is_found_and_is_the_first_cause_that_is_named(name, tmp_path)
     assert [each.rule for each in judge(part(), trial)][:1] == [name]
     diagnosed = diagnose(judge(Checkup(), trial))
     assert diagnosed[0].cause == name, [each.cause for each in diagnosed]
+
+
+def optimizer_with(**changes: Any) -> list[dict[str, Any]]:
+    return [{**MODEL["optimizers"][0], "num_steps": 20, **changes}]
+
+
+GUISES: dict[str, tuple[str, dict[str, Any]]] = {
+    "step behind the loop over batches": (
+        "OptimizerNotStepping",
+        {
+            "anatomy": model(
+                optimizers=optimizer_with(backwards_per_step={"15": 20}, num_discarded=280)
+            )
+        },
+    ),
+    "softmax along the batch": (
+        "LossInputAlreadySoftmax",
+        {"anatomy": model(outputs=[OUTPUT])},
+    ),
+    "softmax of one": (
+        "ConstantOutput",
+        {"anatomy": model(outputs=[{**OUTPUT, "loss": "binary_cross_entropy", "size": 1}])},
+    ),
+    "tanh before cross-entropy": (
+        "OutputRangeTooNarrow",
+        {"anatomy": model(outputs=[{**OUTPUT, "activation": "tanh"}])},
+    ),
+    "one score for a loss over classes": (
+        "LossShapeMismatch",
+        {
+            "anatomy": model(losses=loss_facts("cross_entropy", num_classes=1, label_max=0)),
+            "loss": lambda step: 0.0,
+        },
+    ),
+    "a loss of one's own that broadcasts": (
+        "LossShapeMismatch",
+        {"anatomy": model(losses=[], broadcast=[[32, 1], [32, 32]])},
+    ),
+    "probabilities for kl_div": (
+        "LossInputNotLogProbabilities",
+        {
+            "anatomy": model(losses=loss_facts("kl_div")),
+            "vitals": {"loss_input/min": 0.01, "loss_input/max": 0.8},
+        },
+    ),
+    "a rate too low for the one batch there is": (
+        "LearningRateTooLow",
+        {
+            "vitals": {"update_ratio": 1e-6, "gradient_norm": 4.1, "input/fingerprint": 7},
+            "anatomy": model(loaders=[{"num_samples": 32, "batch_size": 32}]),
+            "loss": flat,
+        },
+    ),
+    "a loss that falls as slowly as the weights move": (
+        "LearningRateTooLow",
+        {"vitals": {"update_ratio": 2e-4}, "loss": lambda step: 2.3 - 8e-4 * step},
+    ),
+    "no activation in forward": ("ActivationMissing", {"anatomy": model(pairs=[PAIR])}),
+}
+
+
+@pytest.mark.parametrize("guise", GUISES)
+def test_a_mistake_is_known_in_another_guise(guise, tmp_path):
+    name, changes = GUISES[guise]
+    diagnosed = diagnose(judge(Checkup(), course(tmp_path, **changes)))
+    assert [each.cause for each in diagnosed][:1] == [name]
+
+
+HEALTHY: dict[str, dict[str, Any]] = {
+    "gradients that add up until the step": {
+        "anatomy": model(optimizers=optimizer_with(backwards_per_step={"15": 20}, num_discarded=0))
+    },
+    "backwards for the sake of an input": {
+        "anatomy": model(
+            optimizers=optimizer_with(backwards_per_step={"8": 20}, num_discarded=140),
+            asks_for_others=True,
+        )
+    },
+    "two layers that two modules hold": {
+        "anatomy": model(pairs=[{**PAIR, "first": "Net_body.a.weight"}])
+    },
+    "fine-tuning, which begins far below chance": {
+        "vitals": {"update_ratio": 1e-5},
+        "loss": lambda step: 0.3 - 1e-4 * step,
+    },
+    "labels that are mostly chance": {
+        "vitals": {"update_ratio": 5e-3},
+        "loss": lambda step: 2.05 + 0.25 * 0.97**step,
+    },
+    "units at their ends that do no harm": {
+        "vitals": {"activation/relu/saturated_share": 0.95},
+        "loss": lambda step: 0.01 + 2.3 * 0.97**step,
+    },
+    "an optimizer for each epoch": {
+        "anatomy": model(optimizers=optimizer(momentum=0.9), num_remade=25)
+    },
+    "a new SGD for each batch, which has no momentum": {"anatomy": model(num_remade=299)},
+    "soft labels": {
+        "anatomy": model(losses=loss_facts("binary_cross_entropy_with_logits")),
+        "vitals": {"target/min": 0.05, "target/max": 0.95},
+        "loss": lambda step: 0.2 + 0.5 * 0.985**step,
+    },
+}
+
+
+@pytest.mark.parametrize("case", HEALTHY)
+def test_what_resembles_a_mistake_is_left_alone(case, tmp_path):
+    assert judge(Checkup(), course(tmp_path, **HEALTHY[case])) == []
 
 
 def test_every_rule_has_a_mistake_to_find():

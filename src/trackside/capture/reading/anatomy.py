@@ -55,6 +55,8 @@ class OptimizerFacts:
     """Settings of each group (`lr`, `betas`, …) and its `num_parameters`."""
     backwards_per_step: Mapping[str, int] | None = None
     """Number of backwards between two steps, as text, to how often that was so."""
+    num_discarded: int = 0
+    """Backwards, of those, whose gradients were cleared before any step used them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,30 @@ class LossFacts:
     num_classes: int | None = None
     label_min: int | None = None
     label_max: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OutputFacts:
+    """An activation right before a loss."""
+
+    loss: str
+    """Of `torch.nn.functional`."""
+    activation: str
+    """softmax, sigmoid, tanh or relu."""
+    axis: int | None = None
+    """That a softmax goes along, and how long it is."""
+    size: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PairFacts:
+    """Two linear layers, called one right after the other."""
+
+    first: str
+    second: str
+    """Names of their weights."""
+    widths: tuple[int, int, int]
+    """What goes in, what is between, what comes out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +160,17 @@ class Anatomy:
     holds_batch_norm: bool = False
     parameters: tuple[ParameterFacts, ...] = ()
     optimizers: tuple[OptimizerFacts, ...] = ()
+    num_remade: int = 0
+    """Optimizers that were made for the parameters of the one before."""
     schedulers: tuple[SchedulerFacts, ...] = ()
     losses: tuple[LossFacts, ...] = ()
+    outputs: tuple[OutputFacts, ...] = ()
+    """This and the next three are of the first backwards, by the graph of the loss."""
+    pairs: tuple[PairFacts, ...] = ()
+    broadcast: tuple[tuple[int, ...], tuple[int, ...]] | None = None
+    """Shapes of a prediction and of what became of it, where its target made it larger."""
+    asks_for_others: bool = False
+    """Whether gradients go to tensors that are no parameters of a model, as to an input."""
     loaders: tuple[LoaderFacts, ...] = ()
     strangers: tuple[StrangerFacts, ...] = ()
     forwards: tuple[ForwardCount, ...] = ()
@@ -191,6 +226,8 @@ def parse_anatomy(content: Mapping[str, Any]) -> Anatomy:
         "optimizers": OptimizerFacts,
         "schedulers": SchedulerFacts,
         "losses": LossFacts,
+        "outputs": OutputFacts,
+        "pairs": PairFacts,
         "loaders": LoaderFacts,
         "strangers": StrangerFacts,
         "forwards": ForwardCount,

@@ -16,10 +16,13 @@ from torch.nn.modules.dropout import _DropoutNd
 
 from trackside.capture.model.loader_watch import LoaderWatch
 from trackside.capture.model.names import Names
+from trackside.capture.vitals.loss_graph import read_graph
 from trackside.capture.vitals.losses import OVER_CLASSES, LossCall
 from trackside.capture.vitals.optimizers import WatchedOptimizer
 
 _MOST_STRANGERS = 64
+_NUM_GRAPHS = 3
+"""Backwards, from the first on, whose graph is read: models that take turns have one each."""
 _SECONDS = 30.0
 """Between two looks at counts that only grow; what is new is told at once."""
 
@@ -32,6 +35,15 @@ class AnatomyFacts:
         self._models: list[Names] = []
         self._trained: list[Tensor] = []
         self._losses: dict[tuple[str, str | None], dict[str, Any]] = {}
+        self._graph: dict[str, Any] = {
+            "outputs": [],
+            "pairs": [],
+            "broadcast": None,
+            "asks_for_others": False,
+        }
+        self._num_graphs = 0
+        self._first_optimized: int | None = None
+        self._num_remade = 0
         self._optimizers: dict[int, tuple[dict[str, Any], dict[int, tuple[int, int]]]] = {}
         """Each one's description, and the optimizer and group of each parameter it holds."""
         self._parts: set[int] = set()
@@ -93,6 +105,28 @@ class AnatomyFacts:
         count = self._backwards[self._is_training] = self._backwards[self._is_training] + 1
         if count == 1:
             self.is_changed = True
+
+    @property
+    def wants_graph(self) -> bool:
+        return self._num_graphs < _NUM_GRAPHS
+
+    def see_graph(self, loss: Any) -> None:
+        """`loss` is what backward was given: a tensor, or several."""
+        self._num_graphs += 1
+        first = loss if isinstance(loss, Tensor) else next(iter(loss))
+        names = {id(p): name for names in self._models for name, p in names.parameters()}
+        graph = read_graph(first, names)
+        for kind in ("outputs", "pairs"):
+            self._graph[kind] += [each for each in graph[kind] if each not in self._graph[kind]]
+        for kind in ("broadcast", "asks_for_others"):
+            self._graph[kind] = self._graph[kind] or graph[kind]
+        self.is_changed = True
+
+    def see_optimizer(self, first: Tensor | None) -> None:
+        """A new one, by the first of its parameters: the last one's again, or others."""
+        self._num_remade += first is not None and id(first) == self._first_optimized
+        self._first_optimized = None if first is None else id(first)
+        self.is_changed = True
 
     def see_scaler(self, kind: str) -> None:
         self._scaler, self.is_changed = kind, True
@@ -174,8 +208,10 @@ class AnatomyFacts:
             "holds_batch_norm": any(isinstance(m, _BatchNorm) for _, m in modules),
             "parameters": self._parameters(),
             "optimizers": [optimizer for optimizer, _ in self._optimizers.values()],
+            "num_remade": self._num_remade,
             "schedulers": [{"name": k, "num_steps": n} for k, n in self._schedulers.items()],
             "losses": list(self._losses.values()),
+            **self._graph,
             "loaders": self.loaders.to_json(),
             "strangers": self._describe_strangers(),
             "forwards": [
@@ -268,6 +304,7 @@ def _describe(watched: WatchedOptimizer) -> dict[str, Any]:
         "type": type(optimizer).__name__,
         "num_steps": watched.num_steps,
         "backwards_per_step": {str(k): n for k, n in watched.backwards_per_step.items()},
+        "num_discarded": watched.num_discarded,
         "groups": [
             {key: _plain(value) for key, value in group.items() if key != "params"}
             | {"num_parameters": len(group["params"])}

@@ -76,6 +76,7 @@ def measure_binary(pack: Pack, scores: Tensor, target: Tensor, *, threshold: flo
     """Of a binary loss; with one score a sample there are labels and predictions, too."""
     spread, labels = (every_nth(each.reshape(-1), _MOST_ELEMENTS) for each in (scores, target))
     pack.add_named(("loss_input/min", "loss_input/max"), torch.aminmax(spread))
+    pack.add_named(("target/min", "target/max"), torch.aminmax(labels))
     if scores.numel() == scores.shape[0] == labels.numel():
         pairs = torch.stack([spread > threshold, labels > 0.5])
         pack.add(pairs, lambda values: _judge_classes(values.reshape(2, -1), ignored=-1))

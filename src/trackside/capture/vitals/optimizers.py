@@ -93,6 +93,8 @@ class WatchedOptimizer:
     num_backwards: int = 0
     """Since its last step, as far as they reached its parameters, where it was looked at."""
     backwards_per_step: dict[int, int] = field(default_factory=dict)
+    num_discarded: int = 0
+    """Backwards, of those, whose gradients were cleared before any step used them."""
     is_due: bool = True
     """Whether its next step is one whose gradients and update are looked at."""
     is_taken: bool = False
@@ -105,6 +107,12 @@ class WatchedOptimizer:
     """For each backward since its last step that reached them, the norms of its gradients from
     before; none where they were gone."""
     _candidates: list[Tensor] = field(default_factory=list)
+    _has_gradients: bool = False
+    """Before the backward that runs."""
+    _discarded: int = 0
+    """Since its last step."""
+    _left: tuple[Tensor, int] | None = None
+    """A parameter, and which gradient the last backward left it."""
     _before: list[tuple[Tensor, Tensor, float]] = field(default_factory=list)
 
     def groups(self) -> list[dict[str, Any]]:
@@ -127,6 +135,7 @@ class WatchedOptimizer:
         """Of an update that is looked at, as is `after_backward`."""
         for probe in self._probes:
             probe.look()
+        self._has_gradients = any(p.gradient is not None for p in self._probes)
         if all(self._leftovers):
             there = [p.gradient for p in self._probes if p.gradient is not None]
             self._candidates = _norms(there)
@@ -134,18 +143,25 @@ class WatchedOptimizer:
     def after_backward(self) -> None:
         touched = [probe.is_touched() for probe in self._probes]
         if any(touched):
+            parameter = self._probes[touched.index(True)].parameter
+            self._left = (parameter, id(parameter.grad))
+            self._discarded += self.num_backwards > 0 and not self._has_gradients
             self.num_backwards += 1
             self._leftovers.append(self._candidates)
         self._candidates = []
 
-    def count_step(self) -> None:
+    def count_step(self, with_closure: bool = False) -> None:
+        """What a closure computes for the step to look at has been used."""
         self.num_steps += 1
         if self.is_taken:
             self._leftovers = []
             if self._probes:
                 count = self.num_backwards
                 self.backwards_per_step[count] = self.backwards_per_step.get(count, 0) + 1
-            self.num_backwards = 0
+            if not with_closure and self._steps_by_the_last():
+                self.num_discarded += self._discarded
+            self.num_backwards = self._discarded = 0
+            self._left = None
             self.is_taken = False
         self.is_due = self.num_steps >= self.schedule.next
         if self.num_steps <= 2 or self.num_steps & (self.num_steps - 1) == 0:
@@ -207,6 +223,11 @@ class WatchedOptimizer:
             torch._foreach_sub_(old, [now for now, _, _ in entries])
             squares = torch.stack([norms_of(old), lengths]).square() * shares
             pack.add(squares.sum(1), _silently(totals.add_update))
+
+    def _steps_by_the_last(self) -> bool:
+        """Whether it used what the last backward left, not gradients that were gathered elsewhere
+        and put in place, as where each task's or each sample's are taken apart."""
+        return self._left is not None and id(self._left[0].grad) == self._left[1]
 
     def _choose_probes(self) -> None:
         having = [p for p in self.parameters() if p.grad is not None]

@@ -69,15 +69,22 @@ class Updates:
             self._before.remove()
             self._before = None
 
-    def _before_backward(self, *_: Any, **__: Any) -> None:
+    def _before_backward(self, *losses: Any, **__: Any) -> None:
         if self._running.facts is not None:
             self._facts.see_backward()
+            if self._facts.wants_graph:
+                self._read_graph(losses)
             if self._is_any_due:
                 self._look_before_backward()
 
     def _after_backward(self, *_: Any, **__: Any) -> None:
         if self._is_any_due:
             self._look_after_backward()
+
+    @guarded
+    def _read_graph(self, losses: tuple[Any, ...]) -> None:
+        if losses:
+            self._facts.see_graph(losses[0])
 
     @guarded
     def _look_before_backward(self) -> None:
@@ -128,11 +135,11 @@ class Updates:
             watched.take_update(taken.pack, taken.totals)
             watched.schedule.spend(watched.spent + time.perf_counter() - began)
             watched.schedule.take(watched.num_steps)
-        self._count(watched)
+        self._count(watched, with_closure)
 
     @guarded
-    def _count(self, watched: WatchedOptimizer) -> None:
-        watched.count_step()
+    def _count(self, watched: WatchedOptimizer, with_closure: bool = False) -> None:
+        watched.count_step(with_closure)
         if watched.is_due != self._is_any_due:
             self._is_any_due = any(each.is_due for each in self._optimizers.values())
             self._look_out(self._is_any_due)
@@ -159,7 +166,8 @@ class Updates:
             watched = WatchedOptimizer(self._num_optimizers, weakref.ref(optimizer))
             self._num_optimizers += 1
             self._optimizers[id(optimizer)] = watched
-            self._is_any_due = self._facts.is_changed = True
+            self._facts.see_optimizer(next(iter(watched.parameters()), None))
+            self._is_any_due = True
             self._look_out(True)
         return watched
 

@@ -46,6 +46,7 @@ from trackside.rules.checkup.model_design import (
     DropoutTooStrong,
     FrozenByMistake,
 )
+from trackside.rules.checkup.model_outputs import ConstantOutput
 from trackside.rules.checkup.modes_use import (
     BatchNormOfOneSample,
     EvaluationInTrainingMode,
@@ -60,8 +61,13 @@ from trackside.rules.checkup.optimizing import (
     ParametersNotOptimized,
 )
 from trackside.rules.checkup.outcomes import LossNotFinite, LossRising, NothingLearnt, Overfitting
+from trackside.rules.checkup.remaking import OptimizerMadeAnew
 from trackside.rules.checkup.signs_rule import FIGURES, SignsRule, missing_vitals
-from trackside.rules.checkup.targets_use import ClassesAsAmounts, UnnormalizedTarget
+from trackside.rules.checkup.targets_use import (
+    ClassesAsAmounts,
+    LabelsOutOfRange,
+    UnnormalizedTarget,
+)
 from trackside.rules.saved.evidence import Evidence
 
 logger = logging.getLogger(__name__)
@@ -73,6 +79,7 @@ PARTS: tuple[type[SignsRule], ...] = (
     GradientMissing,
     ForgottenZeroGrad,
     OptimizerSettings,
+    OptimizerMadeAnew,
     LearningRateZero,
     LearningRateTooHigh,
     LearningRateTooLow,
@@ -82,6 +89,8 @@ PARTS: tuple[type[SignsRule], ...] = (
     LossInputNotLogProbabilities,
     LossShapeMismatch,
     OutputRangeTooNarrow,
+    ConstantOutput,
+    LabelsOutOfRange,
     UnnormalizedTarget,
     ClassesAsAmounts,
     InputNotFinite,

@@ -152,6 +152,8 @@ class ConstantLabels(SignsRule):
         seen = signs.vital("batch_size").median * len(low)
         if not len(low) or seen < self.num_samples or len(signs.anatomy.models) > 1:
             return  # a discriminator may be given real and made-up samples apart
+        if any(loss.num_classes == 1 for loss in signs.anatomy.losses):
+            return  # with one score there is one class, whatever the labels are
         if low.values.min() == high.values.max():
             yield Sign(
                 int(low.steps[0]),

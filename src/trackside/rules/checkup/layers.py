@@ -1,6 +1,7 @@
 """Rules about layers: dead, saturated, or out of the gradient's reach."""
 
 import math
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -12,6 +13,8 @@ from trackside.rules.parameters import parameter
 from trackside.rules.saved.vital_signs import Signs
 
 _LAYERS = ("Linear", "Conv1d", "Conv2d", "Conv3d")
+_RECURRENT = re.compile(r"_l\d+(_reverse)?$")
+"""Names of a recurrent module's weights: over one step those of its state have no gradient."""
 
 
 @dataclass
@@ -54,12 +57,11 @@ class DeadLayer(SignsRule):
 
     def _without_gradient(self, signs: Signs) -> Iterator[Sign]:
         """One dead layer takes the gradient from all before it; its own bias has none either."""
-        tables = signs.anatomy.tables
-        names = [
-            name
-            for name in signs.tensors("l2", gradients=True)
-            if name.endswith(".weight") and name.removeprefix("gradient/") not in tables
-        ]
+        shapes = {p.name: p.shape for p in signs.anatomy.parameters}
+        left_out = {n for n in shapes if n in signs.anatomy.tables or _RECURRENT.search(n)}
+        known = signs.tensors("l2", gradients=True)
+        saved = [name for name in known if name.removeprefix("gradient/") not in left_out]
+        names = [n for n in saved if len(shapes.get(n.removeprefix("gradient/"), ())) > 1]
         if len(names) < 2:
             return
         dead = {
@@ -68,10 +70,9 @@ class DeadLayer(SignsRule):
             if (place := _lasting(signs.figure(name, "l2").values == 0, self.num_batches))
             is not None
         }
-        biases = [n for n in signs.tensors("l2", gradients=True) if n.endswith(".bias")]
-        alive = any(signs.figure(name, "l2").last(3).median > 0 for name in (*names, *biases))
+        alive = any(signs.figure(name, "l2").last(3).median > 0 for name in saved)
         if dead and alive and not signs.late_loss < 0.01 * abs(signs.early_loss):
-            name = list(dead)[-1]
+            name = _behind_which(signs, list(dead), saved)
             yield Sign(
                 int(signs.figure(name, "l2").steps[dead[name]]),
                 f"The gradients of {len(dead)} of {len(names)} weights, up to this one, are "
@@ -87,7 +88,7 @@ class SaturatedLayer(SignsRule):
     """Most units of a hidden tanh or sigmoid layer are at the flat ends of their curve.
 
     Fires when `share` of the values of a layer with layers behind it lie within 1 % of either end
-    over `num_batches` batches in a row.
+    over `num_batches` batches in a row, up to the end, and the loss has not come down to a tenth.
     """
 
     advice = (
@@ -99,6 +100,8 @@ class SaturatedLayer(SignsRule):
     share: float = parameter(0.7, "Of the layer's values.", at_least=0, at_most=1)
 
     def judge(self, signs: Signs) -> Iterable[Sign]:
+        if not signs.is_settled or signs.fall > 0.9:
+            return
         order = [m.name for m in signs.anatomy.modules]
         layers = [m.name for m in signs.anatomy.modules if m.type in _LAYERS]
         for name, series in signs.vitals("activation/", "/saturated_share").items():
@@ -200,6 +203,18 @@ class ExplodingGradient(SignsRule):
 def _goes_wrong(signs: Signs) -> bool:
     rises = signs.late_loss > 3 * abs(signs.early_loss)
     return math.isfinite(signs.ends_at) or (rises and signs.is_settled)
+
+
+def _behind_which(signs: Signs, dead: list[str], saved: list[str]) -> str:
+    """The last weight in front of dead ReLUs. One that only gets zeros from them has no gradient
+    either, but its bias has."""
+
+    def has_live_bias(name: str) -> bool:
+        module = f"{name.rpartition('.')[0]}."
+        others = [n for n in saved if n.startswith(module) and n not in dead]
+        return any(signs.figure(each, "l2").last(3).median > 0 for each in others)
+
+    return next((name for name in reversed(dead) if not has_live_bias(name)), dead[-1])
 
 
 def _lasting(holds: "np.ndarray[tuple[int], np.dtype[np.bool_]]", count: int) -> int | None:

@@ -63,12 +63,16 @@ class LearningRateTooLow(SignsRule):
     """Updates are so small that the whole training hardly changes the weights.
 
     Fires when all updates together moved the weights by less than `moved` of their length in 100
-    steps or more, and the loss is about where it was: at the level of chance for classes.
+    steps or more, and the loss is about where it was: at the level of chance for classes. With
+    less than `slow` in 200 steps it may have fallen by a sixth, if it is still within a sixth of
+    chance, or four fifths of what the mean of amounts alone would do: trainings that get anywhere
+    move their weights by more than half of their length.
     """
 
     advice = "Make the learning rate ten times larger, and again, until the loss falls."
 
     moved: float = parameter(0.02, "Of the weights' length, in all.", at_least=0)
+    slow: float = parameter(0.1, "The same, where the loss falls a little.", at_least=0)
 
     def judge(self, signs: Signs) -> Iterable[Sign]:
         rate = _highest_rate(signs)
@@ -76,11 +80,13 @@ class LearningRateTooLow(SignsRule):
         limit = self.moved if signs.chance is not None else self.moved / 5
         luck = 0.1 if signs.moved > limit / 10 else 0.5
         is_luck = signs.chance is None and signs.is_settled and signs.fall < luck
-        if not (signs.is_stuck or (is_luck and signs.last_step >= 100)):
+        if _is_hardly_trained(signs):
+            limit = self.slow
+        elif not (signs.is_stuck or (is_luck and signs.last_step >= 100)):
             return
         if not len(rate) or rate.values.max() == 0:
             return
-        if 0 < signs.moved < limit and not _is_clipped(signs.vital("gradient_norm")):
+        if 0 < signs.moved < limit and not _is_clipped(signs):
             yield Sign(
                 0,
                 f"In {signs.num_updates} updates at a learning rate of {rate.median:.3g} the "
@@ -106,7 +112,7 @@ class GradientClippedAway(SignsRule):
 
     def judge(self, signs: Signs) -> Iterable[Sign]:
         norm = signs.vital("gradient_norm")
-        if signs.is_stuck and _is_clipped(norm) and signs.moved < self.moved:
+        if signs.is_stuck and _is_clipped(signs) and signs.moved < self.moved:
             yield Sign(
                 int(norm.steps[0]),
                 f"The gradient norm is {norm.median:.3g} at every step: it is clipped to that, "
@@ -211,6 +217,17 @@ class WeightDecayTooStrong(SignsRule):
             )
 
 
+def _is_hardly_trained(signs: Signs) -> bool:
+    """The loss began where a model is that knows nothing, and has not come far."""
+    if not signs.is_settled or signs.last_step < 200 or signs.fall > 1 / 6:
+        return False
+    if len(signs.anatomy.models) > 1:
+        return False  # of a generator and its critic neither is to win
+    if signs.chance is None:
+        return signs.unexplained > 0.8
+    return signs.late_loss > 5 / 6 * signs.chance
+
+
 def _highest_rate(signs: Signs) -> Series:
     """Of all groups, at each step."""
     rates = list(signs.vitals("learning_rate/").values())
@@ -224,8 +241,12 @@ def _highest_rate(signs: Signs) -> Series:
     return Series(steps, highest)
 
 
-def _is_clipped(norm: Series) -> bool:
-    """Always nearly the same: from batch to batch a norm that nobody clips differs by far more."""
+def _is_clipped(signs: Signs) -> bool:
+    """Always nearly the same: from batch to batch a norm that nobody clips differs by far more.
+    Of one batch again and again it does not; nobody's clipping leaves it as large as the loss."""
+    norm, prints = signs.vital("gradient_norm"), signs.vital("input/fingerprint")
     if len(norm) < 20 or not norm.median > 0:
         return False
-    return float(np.ptp(norm.values)) < 0.03 * norm.median
+    is_one_batch = len(prints) > 0 and np.ptp(prints.values) == 0
+    is_tiny = norm.median < 0.01 * abs(signs.late_loss)
+    return float(np.ptp(norm.values)) < 0.03 * norm.median and (is_tiny or not is_one_batch)

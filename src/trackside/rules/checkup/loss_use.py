@@ -1,6 +1,6 @@
 """Rules about how a loss is used: whether it is given what it was made for."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,7 +21,8 @@ class LossInputAlreadySoftmax(SignsRule):
     Fires for cross_entropy when in each of `num_batches` batches and more all its inputs are in
     [0, 1] and each row's sum is 1; and for it and binary_cross_entropy_with_logits when all are in
     [0, 1] and the model's last module is a sigmoid, or they reach from below 0.4 to above 0.6
-    (unless most batches hold an exact 0, as after a ReLU). Scores may well begin in [0, 1].
+    (unless most batches hold an exact 0, as after a ReLU). Scores may well begin in [0, 1]. And at
+    once for both, when a softmax or sigmoid was the last before the loss.
     """
 
     advice = (
@@ -35,6 +36,17 @@ class LossInputAlreadySoftmax(SignsRule):
     def judge(self, signs: Signs) -> Iterable[Sign]:
         loss = _used(signs, _OF_LOGITS)
         low, high = signs.vital("loss_input/min"), signs.vital("loss_input/max")
+        for output in signs.anatomy.outputs:
+            if output.loss in _OF_LOGITS and output.activation in ("softmax", "sigmoid"):
+                name = loss.name if loss is not None else output.loss
+                along = "" if output.axis in (None, 1, -1) else f" along axis {output.axis}"
+                yield Sign(
+                    0,
+                    f"{name} applies {_own(output.loss)} itself, and the last before it is a "
+                    f"{output.activation}{along}.",
+                    tensor=f"{name}_input_0",
+                )
+                return
         if loss is None or len(low) < self.num_batches:
             return
         if not (low.values.min() >= 0 and high.values.max() <= 1 + _CLOSE):
@@ -45,9 +57,9 @@ class LossInputAlreadySoftmax(SignsRule):
             kind = "softmax" if is_softmax else "sigmoid"
             yield Sign(
                 int(low.steps[0]),
-                f"{loss.name} applies {_own(loss)} itself and is given the output of a {kind}: in "
-                f"{len(low)} batches every value lies between {low.values.min():.2g} and "
-                f"{high.values.max():.2g}{', and every row sums to 1' if is_softmax else ''}.",
+                f"{loss.name} applies {_own(loss.function)} itself and is given the output of a "
+                f"{kind}: in {len(low)} batches every value lies between {low.values.min():.2g} "
+                f"and {high.values.max():.2g}{', and every row sums to 1' if is_softmax else ''}.",
                 tensor=f"{loss.name}_input_0",
                 value=float(high.values.max()),
                 threshold=1.0,
@@ -63,18 +75,23 @@ class LossInputAlreadySoftmax(SignsRule):
 
 @dataclass
 class LossInputNotLogProbabilities(SignsRule):
-    """nll_loss is given something else than logarithms of probabilities.
+    """nll_loss or kl_div is given something else than logarithms of probabilities.
 
-    Fires when over `num_batches` batches and more the exponentials of its inputs' rows do not sum
-    to about 1.
+    Fires when over `num_batches` batches and more the exponentials of nll_loss's inputs' rows do
+    not sum to about 1; or when kl_div's inputs lie between 0 and 1, as probabilities do, where
+    their logarithms are below 0.
     """
 
-    advice = "Use CrossEntropyLoss on raw scores, or give NLLLoss the output of log_softmax."
+    advice = (
+        "Use CrossEntropyLoss on raw scores, or give NLLLoss and KLDivLoss the output of "
+        "log_softmax."
+    )
 
     num_batches: int = parameter(5, "Batches that must have been looked at.", at_least=1)
     error: float = parameter(0.1, "Distance of a row's sum from 1.", at_least=0)
 
     def judge(self, signs: Signs) -> Iterable[Sign]:
+        yield from self._of_divergence(signs)
         loss = _used(signs, ("nll_loss",))
         sums = signs.vital("loss_input/row_sum_error")
         if loss is None or len(sums) < self.num_batches or not sums.median > self.error:
@@ -88,13 +105,30 @@ class LossInputNotLogProbabilities(SignsRule):
             threshold=self.error,
         )
 
+    def _of_divergence(self, signs: Signs) -> Iterator[Sign]:
+        loss = _used(signs, ("kl_div",))
+        low, high = signs.vital("loss_input/min"), signs.vital("loss_input/max")
+        if loss is None or len(low) < self.num_batches:
+            return
+        if low.values.min() >= 0 and high.values.max() <= 1 + _CLOSE and high.median > 0:
+            yield Sign(
+                int(low.steps[0]),
+                f"{loss.name} wants logarithms of probabilities, which are below 0, and is given "
+                f"values between {low.values.min():.2g} and {high.values.max():.2g}.",
+                tensor=f"{loss.name}_input_0",
+                value=float(high.values.max()),
+                threshold=0.0,
+            )
+
 
 @dataclass
 class LossShapeMismatch(SignsRule):
     """A loss compares each prediction with each target, since their shapes only broadcast.
 
     Fires when a loss over pairs (MSELoss and its like) is given two shapes that broadcast to more
-    elements than either has, or a loss over classes gets a single score.
+    elements than either has; when arithmetic of the script's own makes N times N values of N
+    predictions and a target; or when a loss over classes gets a single score, which is always 1
+    after its softmax.
     """
 
     advice = (
@@ -103,6 +137,13 @@ class LossShapeMismatch(SignsRule):
     )
 
     def judge(self, signs: Signs) -> Iterable[Sign]:
+        broadcast = signs.anatomy.broadcast
+        if broadcast is not None and not signs.anatomy.losses:
+            yield Sign(
+                0,
+                f"The loss takes a prediction of shape {list(broadcast[0])} and a target that make "
+                f"{list(broadcast[1])} together: each is compared with each.",
+            )
         for loss in signs.anatomy.losses:
             if len(loss.shapes) != 2:
                 continue
@@ -114,10 +155,11 @@ class LossShapeMismatch(SignsRule):
                     f"of shape {list(target)}: each is compared with each.",
                     tensor=f"{loss.name}_input_0",
                 )
-            if loss.num_classes == 1 and (loss.label_max or 0) > 0:
+            if loss.num_classes == 1:
                 yield Sign(
                     0,
-                    f"{loss.name} is given one score for labels up to {loss.label_max}.",
+                    f"{loss.name} is given one score a sample, of shape {list(prediction)}: the "
+                    "only class always has the probability 1.",
                     tensor=f"{loss.name}_input_0",
                 )
 
@@ -129,7 +171,7 @@ class OutputRangeTooNarrow(SignsRule):
     Fires over `num_batches` batches and more when all predictions lie in [0, 1] or [-1, 1] and
     press against an end of it, in most of the second half, while targets lie beyond; when none is
     below 0 and many are exactly 0 while targets are below; and when a loss of logits gets such
-    values.
+    values, or a tanh or ReLU was the last before it.
     """
 
     advice = (
@@ -143,13 +185,15 @@ class OutputRangeTooNarrow(SignsRule):
         low, high = signs.vital("loss_input/min"), signs.vital("loss_input/max")
         if len(low) < self.num_batches:
             return
+        bounded = [o for o in signs.anatomy.outputs if o.activation in ("tanh", "relu")]
         lowest, highest = float(low.values.min()), float(high.values.max())
         if not np.isfinite([lowest, highest]).all():
             return  # no range at all; others tell of it
         clipped = float(np.mean(low.values == 0))
         loss = _used(signs, _OF_LOGITS)
         if loss is not None:
-            if lowest == 0 and clipped > 0.8 and highest > 0:
+            is_bounded = any(output.loss == loss.function for output in bounded)
+            if is_bounded or (lowest == 0 and clipped > 0.8 and highest > 0):
                 yield self._sign(loss, low.steps[0], lowest, highest, "raw scores, of either sign")
             return
         wanted_low = signs.vital("target/min").median
@@ -187,8 +231,8 @@ def _used(signs: Signs, functions: tuple[str, ...]) -> LossFacts | None:
     return first if first is not None and first.function in functions else None
 
 
-def _own(loss: LossFacts) -> str:
-    return "a sigmoid" if "binary" in loss.function else "a softmax"
+def _own(function: str) -> str:
+    return "a sigmoid" if "binary" in function else "a softmax"
 
 
 def _grows(one: tuple[int, ...], other: tuple[int, ...]) -> bool:

@@ -17,8 +17,9 @@ class ActivationMissing(SignsRule):
     """Two linear layers follow each other with no activation between: together they are one.
 
     Fires when in an nn.Sequential a Linear is followed by a Linear, with nothing but dropout or
-    flattening between, and what lies between them is not narrower than both ends. A narrow one is
-    a factorisation, which somebody wants.
+    flattening between, or the loss was computed so by two layers of the same module; and what lies
+    between them is not narrower than both ends. A narrow one is a factorisation, which somebody
+    wants.
     """
 
     advice = "Put an activation, such as nn.ReLU() or nn.GELU(), between the two layers."
@@ -26,12 +27,7 @@ class ActivationMissing(SignsRule):
     def judge(self, signs: Signs) -> Iterable[Sign]:
         if not signs.anatomy.num_backwards:
             return
-        shapes = {p.name: p.shape for p in signs.anatomy.parameters}
-        for first, second in _adjacent(signs.anatomy):
-            before, after = (_shape(signs.anatomy, shapes, each) for each in (first, second))
-            if before is None or after is None:
-                continue
-            (middle, given), made = before, after[0]
+        for first, second, (given, middle, made) in _pairs(signs.anatomy):
             if middle >= min(given, made):
                 yield Sign(
                     0,
@@ -106,6 +102,21 @@ class FrozenByMistake(SignsRule):
             )
 
 
+def _pairs(anatomy: Anatomy) -> Iterator[tuple[str, str, tuple[int, int, int]]]:
+    """Names of linear layers that follow each other, and the widths before, between and behind."""
+    shapes = {p.name: p.shape for p in anatomy.parameters}
+    for first, second in _adjacent(anatomy):
+        before, after = (_shape(anatomy, shapes, each) for each in (first, second))
+        if before is not None and after is not None:
+            yield first, second, (before[1], before[0], after[0])
+    order = {name: place for place, name in enumerate(shapes)}
+    for pair in sorted(anatomy.pairs, key=lambda pair: order.get(pair.first, 0)):
+        first, second = (_module(anatomy, each) for each in (pair.first, pair.second))
+        # What one module returns and another takes may be wanted in between.
+        if first != second and first.rpartition(".")[0] == second.rpartition(".")[0]:
+            yield first, second, pair.widths
+
+
 def _adjacent(anatomy: Anatomy) -> Iterator[tuple[str, str]]:
     """Names of linear layers that follow each other in a Sequential."""
     for sequential in (m for m in anatomy.modules if m.type == "Sequential"):
@@ -129,6 +140,13 @@ def _children(anatomy: Anatomy, parent: ModuleFacts) -> list[ModuleFacts]:
         and m.name.startswith(prefix)
         and "." not in m.name[len(prefix) :]
     ]
+
+
+def _module(anatomy: Anatomy, parameter: str) -> str:
+    """The names of parameters begin with their model's, those of modules do not."""
+    path = parameter.rpartition(".")[0] or parameter
+    root = next((root for root in anatomy.models if path.startswith(f"{root}_")), None)
+    return path if root is None else path[len(root) + 1 :]
 
 
 def _shape(

@@ -1,6 +1,6 @@
 """Rules about the training loop: whether gradients reach the weights, and what comes of them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,17 +16,24 @@ _WITH_ACTIVATION = ("Linear", "Conv1d", "Conv2d", "Conv3d")
 
 @dataclass
 class OptimizerNotStepping(SignsRule):
-    """Gradients are computed, and no optimizer ever uses them.
+    """Gradients are computed, and no optimizer uses them, or hardly ever.
 
     Fires after `num_backwards` calls of backward without one of an optimizer's step, while the
-    saved weights stay as they were.
+    saved weights stay as they were; and when the gradients of `share` of them are cleared before
+    the one optimizer's step, as where step() stands behind the loop over batches. Gradients that
+    add up until the step, and those that are taken for an input's sake, are another matter.
     """
 
-    advice = "Call optimizer.step() after loss.backward(), in each pass of the loop."
+    advice = (
+        "Call optimizer.step() after loss.backward(), in each pass of the loop: in the same block, "
+        "as far indented."
+    )
 
     num_backwards: int = parameter(20, "Backwards without any step.", at_least=1)
+    share: float = parameter(0.6, "Of backwards that no step used.", at_least=0, at_most=1)
 
     def judge(self, signs: Signs) -> Iterable[Sign]:
+        yield from self._discarding(signs.anatomy)
         anatomy = signs.anatomy
         if anatomy.num_backwards < self.num_backwards or anatomy.num_optimizer_steps:
             return
@@ -39,6 +46,22 @@ class OptimizerNotStepping(SignsRule):
                 "ever: the weights are still those of the start.",
                 value=float(anatomy.num_backwards),
                 threshold=self.num_backwards,
+            )
+
+    def _discarding(self, anatomy: Anatomy) -> Iterator[Sign]:
+        if len(anatomy.optimizers) != 1 or anatomy.asks_for_others:
+            return
+        (optimizer,) = anatomy.optimizers
+        per_step = optimizer.backwards_per_step or {}
+        seen = sum(int(number) * times for number, times in per_step.items())
+        if seen >= self.num_backwards and optimizer.num_discarded >= self.share * seen:
+            yield Sign(
+                0,
+                f"Of {seen} backwards that were looked at, {optimizer.num_discarded} had their "
+                f"gradients cleared before any step used them; {optimizer.type} made "
+                f"{optimizer.num_steps} steps for {anatomy.num_backwards} backwards.",
+                value=optimizer.num_discarded / seen,
+                threshold=self.share,
             )
 
 

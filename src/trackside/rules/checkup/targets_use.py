@@ -51,6 +51,37 @@ class UnnormalizedTarget(SignsRule):
 
 
 @dataclass
+class LabelsOutOfRange(SignsRule):
+    """A binary loss is given labels other than 0, 1 and what lies between.
+
+    Fires when over `num_batches` batches and more a target is below 0 or above 1: then the loss
+    falls without end as scores grow.
+    """
+
+    advice = (
+        "Turn the labels into 0 and 1 before the loss: (y + 1) / 2 for -1 and 1, y - 1 for 1 and "
+        "2. For more than two classes use CrossEntropyLoss with an output for each."
+    )
+
+    num_batches: int = parameter(3, "Batches that must have been looked at.", at_least=1)
+
+    def judge(self, signs: Signs) -> Iterable[Sign]:
+        loss = next(iter(signs.anatomy.losses), None)
+        low, high = signs.vital("target/min"), signs.vital("target/max")
+        if loss is None or not loss.function.startswith("binary") or len(low) < self.num_batches:
+            return
+        lowest, highest = float(low.values.min()), float(high.values.max())
+        if lowest < 0 or highest > 1:
+            yield Sign(
+                int(low.steps[0]),
+                f"{loss.name} wants labels between 0 and 1 and is given {lowest:g} to {highest:g}.",
+                tensor=f"{loss.name}_input_1",
+                value=lowest if lowest < 0 else highest,
+                threshold=0.0 if lowest < 0 else 1.0,
+            )
+
+
+@dataclass
 class ClassesAsAmounts(SignsRule):
     """Classes are predicted as if their numbers were amounts.
 

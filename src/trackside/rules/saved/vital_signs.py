@@ -232,7 +232,8 @@ class Signs:
     def _is_all_of_the_loss(self, name: str) -> bool:
         part = self.vital(name)
         steps, here, there = np.intersect1d(self.loss.steps, part.steps, return_indices=True)
-        difference = np.abs(self.loss.values[here] - part.values[there])
+        with np.errstate(invalid="ignore"):  # infinite ones have no difference
+            difference = np.abs(self.loss.values[here] - part.values[there])
         size = np.abs(part.values[there])
         return len(steps) > 0 and bool(np.median(difference) <= 0.02 * np.median(size))
 

@@ -1,0 +1,42 @@
+"""Rules about what the model returns, whatever the loss makes of it."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from trackside.rules.checkup.signs_rule import Sign, SignsRule
+from trackside.rules.parameters import parameter
+from trackside.rules.saved.vital_signs import Signs
+
+
+@dataclass
+class ConstantOutput(SignsRule):
+    """The model returns one and the same number, whatever it is given and however it is trained.
+
+    Fires when right before the loss a softmax goes along an axis of length 1, which makes 1 of
+    everything; or when all predictions of `num_batches` batches and more are one number while
+    weights are updated.
+    """
+
+    advice = (
+        "Leave out the last activation. A softmax needs two outputs and more: with one for yes or "
+        "no use a sigmoid (or BCEWithLogitsLoss on the raw score). A ReLU may be 0 for ever."
+    )
+
+    num_batches: int = parameter(20, "Batches that must have been looked at.", at_least=2)
+
+    def judge(self, signs: Signs) -> Iterable[Sign]:
+        for output in signs.anatomy.outputs:
+            if output.activation == "softmax" and output.size == 1:
+                yield Sign(0, "A softmax over a single output is 1 for every input.", value=1.0)
+                return
+        low, high = signs.vital("loss_input/min"), signs.vital("loss_input/max")
+        if len(low) < self.num_batches or signs.num_updates < self.num_batches:
+            return
+        if np.ptp(low.values) == np.ptp(high.values) == 0 and low.values[0] == high.values[0]:
+            yield Sign(
+                int(low.steps[0]),
+                f"Every prediction is {low.values[0]:g}, in {len(low)} batches.",
+                value=float(low.values[0]),
+            )
