@@ -71,9 +71,20 @@ WRONG: dict[str, dict[str, Any]] = {
         "anatomy": model(parameters=parameters(a={"ever_had_gradient": False})),
         "vitals": {"gradient_missing": 1},
     },
+    "SampleCutsGraph": {"anatomy": model(num_cut_samples=STEPS)},
     "ForgottenZeroGrad": {"vitals": {"leftover_gradients": lambda step: step > 0}},
+    "AccumulationCleared": {"vitals": {"cleared_backwards": 7, "input/is_trained": 0}},
     "OptimizerSettings": {"anatomy": model(optimizers=optimizer(betas=[0.999, 0.9]))},
+    "LowPrecisionWeights": {
+        "anatomy": model(parameters=parameters(a={"dtype": "float16"})),
+        "loss": lambda step: 2.3 if step < 5 else float("nan"),
+    },
     "LearningRateZero": {"vitals": {"learning_rate/0": 0, "update_ratio": 0}, "loss": flat},
+    "WarmUpNeverEnds": {
+        "anatomy": model(optimizers=optimizer(initial_lr=0.1), schedulers=[{"name": "LambdaLR"}]),
+        "vitals": {"learning_rate/0": lambda step: 1e-5 * step, "update_ratio": 1e-6},
+        "loss": flat,
+    },
     "LearningRateTooHigh": {
         "vitals": {"update_ratio": 0.6},
         "loss": lambda step: 2.3 if step < 3 else 30.0 + step % 7,
@@ -92,6 +103,13 @@ WRONG: dict[str, dict[str, Any]] = {
     },
     "LossShapeMismatch": {
         "anatomy": model(losses=loss_facts("mse_loss", shapes=[[32, 1], [32]], broadcasts=True))
+    },
+    "LossTermDominates": {
+        "vitals": {
+            "loss_term/0.cross_entropy": flat,
+            "loss_term/1.mse_loss": lambda step: 9000.0 - step,
+        },
+        "loss": lambda step: 9002.3 - step,
     },
     "OutputRangeTooNarrow": {
         "anatomy": model(losses=loss_facts("mse_loss")),
@@ -136,6 +154,32 @@ WRONG: dict[str, dict[str, Any]] = {
             loaders=[{"num_samples": 999, "batch_size": 32, "num_batches": 300, "wait_seconds": 30}]
         ),
         "vitals": {"step_seconds": 0.11},
+    },
+    "FutureVisible": {
+        "vitals": {
+            "tokens/shifted_share": 1.0,
+            "tokens/last_accuracy": 0.6,
+            "tokens/other_accuracy": 0.99,
+        }
+    },
+    "TargetIsInput": {
+        "vitals": {"tokens/same_share": 1.0},
+        "loss": lambda step: 0.01 + 2.2 * 0.98**step,
+    },
+    "BatchTakenForTime": {
+        "anatomy": model(
+            modules=[
+                {"name": "rnn", "type": "LSTM", "given": [32, 20, 8], "batch_first": False},
+                *MODEL["modules"],
+            ]
+        )
+    },
+    "PaddingInLoss": {
+        "anatomy": model(
+            modules=[{"name": "a", "type": "Embedding", "padding": 0}],
+            losses=[{**MODEL["losses"][0], "num_classes": 16}],
+        ),
+        "vitals": {"labels/most_common": 0, "labels/largest_share": 0.8},
     },
     "TrainingInEvaluationMode": {
         "anatomy": model(
@@ -194,6 +238,11 @@ WRONG: dict[str, dict[str, Any]] = {
         "vitals": {"gradient_norm": 1e6},
         "weights": moving,
         "loss": lambda step: 2.3 if step < 2 else float("nan"),
+    },
+    "OutputIgnoresInput": {
+        "anatomy": model(losses=loss_facts("mse_loss")),
+        "vitals": {**AMOUNTS, "loss_input/sample_std": 1e-4, "target/sample_std": 1.0},
+        "loss": lambda step: 1.0 + 3 * 0.97**step,
     },
     "LossNotFinite": {"loss": lambda step: 0.3 if step < 50 else float("nan")},
     "LossRising": {"loss": lambda step: 2.3 + 0.1 * step},

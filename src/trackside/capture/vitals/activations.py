@@ -5,6 +5,7 @@ a microsecond a call, and a large model calls hundreds of modules.
 """
 
 import time
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -31,6 +32,7 @@ _KINDS: dict[type[nn.Module], Activation] = {
     nn.Conv2d: "linear",
     nn.Conv3d: "linear",
 }
+_OVER_TIME = (nn.RNNBase, nn.MultiheadAttention)
 _MOST_MODULES = 128
 """Of a model: more are thinned out evenly."""
 
@@ -38,8 +40,14 @@ _MOST_MODULES = 128
 class Activations:
     """The modules of one model that are worth a look."""
 
-    def __init__(self, names: Names, failures: Failures) -> None:
+    def __init__(
+        self,
+        names: Names,
+        failures: Failures,
+        see_given: Callable[[nn.Module, tuple[int, ...]], None],
+    ) -> None:
         self.failures = failures
+        self._see_given = see_given
         self.spent = 0.0
         """Seconds, since `watch`."""
         self._modules = _chosen(names)
@@ -57,7 +65,7 @@ class Activations:
         self._tensors.clear()
         for index, (name, module, kind) in enumerate(self._modules):
             if index not in self._handles:
-                tap = _Tap(module, name, kind, self.take)
+                tap = _Tap(module, name, kind, self.take, self._see_given)
                 self._handles[index] = (tap, module.register_forward_hook(tap))
 
     def rest(self, *, for_good: bool = False) -> None:
@@ -92,17 +100,25 @@ class Activations:
 
 
 class _Tap:
-    def __init__(self, module: nn.Module, name: str, kind: Activation, take: Any) -> None:
+    def __init__(
+        self, module: nn.Module, name: str, kind: Activation, take: Any, see_given: Any
+    ) -> None:
         self._module = module
         self._arguments = (name, module, kind)
         self._take = take
+        self._see_given = see_given
         self.key = next_key()
 
     def __call__(self, module: nn.Module, args: Any, output: Any) -> None:
         if torch.compiler.is_compiling():
             note_traced(self.key)
             return
-        if module is self._module and isinstance(output, Tensor) and output.is_floating_point():
+        if module is not self._module:
+            return
+        if isinstance(module, _OVER_TIME):
+            if args and isinstance(args[0], Tensor):
+                self._see_given(module, tuple(args[0].shape))
+        elif isinstance(output, Tensor) and output.is_floating_point():
             self._take(*self._arguments, output)
 
     def __reduce__(self) -> Any:
@@ -121,7 +137,8 @@ def _chosen(names: Names) -> list[tuple[str, nn.Module, Activation]]:
     found: list[tuple[str, nn.Module, Activation]] = []
     for name, module in names.modules():
         kind = _KINDS.get(type(module))
-        if kind is None and _is_block(module) and module is not names.module:
+        is_over_time = isinstance(module, _OVER_TIME)
+        if kind is None and (is_over_time or (_is_block(module) and module is not names.module)):
             kind = "unknown"
         if kind is not None and _takes_hooks(module):
             found.append((name, module, kind))

@@ -28,6 +28,7 @@ class AnatomyFacts:
     def __init__(self, worker: str, world_size: int) -> None:
         self.is_changed = True
         self.loaders = LoaderWatch()
+        self.num_cut_samples = self.num_scored_samples = 0
         self._worker, self._world_size = worker, world_size
         self._models: list[Names] = []
         self._trained: list[Tensor] = []
@@ -43,6 +44,7 @@ class AnatomyFacts:
         self._since_backward = 0
         self._forwards_per_backward: Counter[int] = Counter()
         self._trains: dict[int, bool] = {}
+        self._given: dict[int, tuple[int, ...]] = {}
         self._last_gradient: dict[int, int] = {}
         self._in_optimizer: set[int] = set()
         self._autocast: str | None = None
@@ -87,6 +89,12 @@ class AnatomyFacts:
         for names in self._models:
             self._trains |= {id(part): part.training for part in names.module.modules()}
 
+    def see_given(self, module: nn.Module, shape: tuple[int, ...]) -> None:
+        """To a layer that goes along time: the shape of its first input."""
+        if id(module) not in self._given:
+            self._given[id(module)] = shape
+            self.is_changed = True
+
     def see_backward(self) -> None:
         self._forwards_per_backward[self._since_backward] += 1
         self._since_backward = 0
@@ -120,6 +128,8 @@ class AnatomyFacts:
             "num_classes": call.prediction.shape[axis] if has_classes else None,
             "label_min": None,
             "label_max": None,
+            "ignored": call.ignored if has_classes else None,
+            "is_target_trained": call.is_target_trained,
         }
         if known is None or (described["broadcasts"] and not known["broadcasts"]):
             self._losses[key] = described  # a last, smaller batch is no news
@@ -188,6 +198,8 @@ class AnatomyFacts:
             ],
             "forwards_per_backward": {str(k): n for k, n in self._forwards_per_backward.items()},
             "forwards_since_backward": self._since_backward,
+            "num_cut_samples": self.num_cut_samples,
+            "num_scored_samples": self.num_scored_samples,
             "autocast": self._autocast,
             "grad_scaler": self._scaler,
             "grad_scale": self._scale,
@@ -199,10 +211,19 @@ class AnatomyFacts:
                 "name": name,
                 "type": type(module).__name__,
                 "training": self._trains.get(id(module), module.training),
-                **({"dropped": module.p} if isinstance(module, _DropoutNd) else {}),
+                **self._peculiar(module),
             }
             for name, module in modules
         ]
+
+    def _peculiar(self, module: nn.Module) -> dict[str, Any]:
+        if isinstance(module, _DropoutNd):
+            return {"dropped": module.p}
+        if isinstance(module, nn.Embedding) and module.padding_idx is not None:
+            return {"padding": module.padding_idx}
+        if id(module) in self._given:
+            return {"given": list(self._given[id(module)]), "batch_first": module.batch_first}
+        return {}
 
     def _describe_strangers(self) -> list[dict[str, Any]]:
         held = {each for _, places in self._optimizers.values() for each in places}

@@ -37,6 +37,8 @@ class UpdateTotals:
     num_missing: int | None = None
     leftovers: dict[int, dict[int, bool]] = field(default_factory=dict)
     """By optimizer, by backward since its last step: whether gradients were there before it."""
+    num_cleared: int | None = None
+    """Backwards whose gradients were cleared before anybody used them."""
 
     def figures(self) -> Figures:
         found: Figures = {}
@@ -51,6 +53,8 @@ class UpdateTotals:
             # discriminator gets some from the generator's loss, and is cleared before its own.
             forgotten = any(all(each.values()) for each in self.leftovers.values())
             found["leftover_gradients"] = float(forgotten)
+        if self.num_cleared is not None:
+            found["cleared_backwards"] = float(self.num_cleared)
         return found
 
     def add_gradients(self, norms: Any) -> None:
@@ -92,6 +96,8 @@ class WatchedOptimizer:
     num_steps: int = 0
     num_backwards: int = 0
     """Since its last step, as far as they reached its parameters, where it was looked at."""
+    num_cleared: int = 0
+    """Of these, those whose gradients were gone before the next."""
     backwards_per_step: dict[int, int] = field(default_factory=dict)
     is_due: bool = True
     """Whether its next step is one whose gradients and update are looked at."""
@@ -105,6 +111,8 @@ class WatchedOptimizer:
     """For each backward since its last step that reached them, the norms of its gradients from
     before; none where they were gone."""
     _candidates: list[Tensor] = field(default_factory=list)
+    _last_gradients: list[int] = field(default_factory=list)
+    """Which tensors they were after the last backward."""
     _before: list[tuple[Tensor, Tensor, float]] = field(default_factory=list)
 
     def groups(self) -> list[dict[str, Any]]:
@@ -132,9 +140,12 @@ class WatchedOptimizer:
             self._candidates = _norms(there)
 
     def after_backward(self) -> None:
+        was_there = any(probe.gradient is not None for probe in self._probes)
         touched = [probe.is_touched() for probe in self._probes]
         if any(touched):
+            self.num_cleared += self.num_backwards > 0 and not was_there
             self.num_backwards += 1
+            self._last_gradients = self._gradients()
             self._leftovers.append(self._candidates)
         self._candidates = []
 
@@ -145,7 +156,7 @@ class WatchedOptimizer:
             if self._probes:
                 count = self.num_backwards
                 self.backwards_per_step[count] = self.backwards_per_step.get(count, 0) + 1
-            self.num_backwards = 0
+            self.num_backwards = self.num_cleared = 0
             self.is_taken = False
         self.is_due = self.num_steps >= self.schedule.next
         if self.num_steps <= 2 or self.num_steps & (self.num_steps - 1) == 0:
@@ -169,6 +180,10 @@ class WatchedOptimizer:
             pack.add(final, finish)
 
     def take_leftover(self, pack: Pack, totals: UpdateTotals) -> None:
+        if self.num_backwards:
+            # Who sums the gradients of samples himself puts other tensors in their place.
+            is_own = self._last_gradients != self._gradients()
+            totals.num_cleared = (totals.num_cleared or 0) + (0 if is_own else self.num_cleared)
         for number, norms in enumerate(self._leftovers):
             if not norms:
                 totals.leftovers[self.index] = {number: False}
@@ -207,6 +222,9 @@ class WatchedOptimizer:
             torch._foreach_sub_(old, [now for now, _, _ in entries])
             squares = torch.stack([norms_of(old), lengths]).square() * shares
             pack.add(squares.sum(1), _silently(totals.add_update))
+
+    def _gradients(self) -> list[int]:
+        return [id(probe.parameter.grad) for probe in self._probes]
 
     def _choose_probes(self) -> None:
         having = [p for p in self.parameters() if p.grad is not None]

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from trackside.finding import Finding
 from trackside.rules.builtin import Need, TensorRule
+from trackside.rules.checkup.collapse import OutputIgnoresInput
 from trackside.rules.checkup.data_use import (
     ConstantInput,
     ConstantLabels,
@@ -35,6 +36,7 @@ from trackside.rules.checkup.learning_rates import (
     LearningRateZero,
     WeightDecayTooStrong,
 )
+from trackside.rules.checkup.loss_terms import LossTermDominates
 from trackside.rules.checkup.loss_use import (
     LossInputAlreadySoftmax,
     LossInputNotLogProbabilities,
@@ -60,8 +62,20 @@ from trackside.rules.checkup.optimizing import (
     ParametersNotOptimized,
 )
 from trackside.rules.checkup.outcomes import LossNotFinite, LossRising, NothingLearnt, Overfitting
+from trackside.rules.checkup.sequence_use import (
+    BatchTakenForTime,
+    FutureVisible,
+    PaddingInLoss,
+    TargetIsInput,
+)
 from trackside.rules.checkup.signs_rule import FIGURES, SignsRule, missing_vitals
 from trackside.rules.checkup.targets_use import ClassesAsAmounts, UnnormalizedTarget
+from trackside.rules.checkup.update_use import (
+    AccumulationCleared,
+    LowPrecisionWeights,
+    SampleCutsGraph,
+    WarmUpNeverEnds,
+)
 from trackside.rules.saved.evidence import Evidence
 
 logger = logging.getLogger(__name__)
@@ -71,9 +85,13 @@ PARTS: tuple[type[SignsRule], ...] = (
     OptimizerOfAnotherModel,
     ParametersNotOptimized,
     GradientMissing,
+    SampleCutsGraph,
     ForgottenZeroGrad,
+    AccumulationCleared,
     OptimizerSettings,
+    LowPrecisionWeights,
     LearningRateZero,
+    WarmUpNeverEnds,
     LearningRateTooHigh,
     LearningRateTooLow,
     GradientClippedAway,
@@ -81,6 +99,7 @@ PARTS: tuple[type[SignsRule], ...] = (
     LossInputAlreadySoftmax,
     LossInputNotLogProbabilities,
     LossShapeMismatch,
+    LossTermDominates,
     OutputRangeTooNarrow,
     UnnormalizedTarget,
     ClassesAsAmounts,
@@ -93,6 +112,10 @@ PARTS: tuple[type[SignsRule], ...] = (
     OneClassPredicted,
     EvaluationInputDiffers,
     SlowDataLoading,
+    FutureVisible,
+    TargetIsInput,
+    BatchTakenForTime,
+    PaddingInLoss,
     TrainingInEvaluationMode,
     EvaluationInTrainingMode,
     BatchNormOfOneSample,
@@ -106,6 +129,7 @@ PARTS: tuple[type[SignsRule], ...] = (
     SaturatedLayer,
     FadingGradient,
     ExplodingGradient,
+    OutputIgnoresInput,
     LossNotFinite,
     LossRising,
     Overfitting,

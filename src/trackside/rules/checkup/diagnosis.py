@@ -21,11 +21,18 @@ _MISTAKES = (
     "ConstantLabels",
     "SymmetricWeights",
     "LossShapeMismatch",
+    "BatchTakenForTime",
     "LossInputNotLogProbabilities",
     "LossInputAlreadySoftmax",
+    "SampleCutsGraph",
     "ForgottenZeroGrad",
+    "AccumulationCleared",
     "ParametersNotOptimized",
     "OptimizerSettings",
+    "WarmUpNeverEnds",
+    "FutureVisible",
+    "TargetIsInput",
+    "PaddingInLoss",
     "UnshuffledLabels",
     "OutputRangeTooNarrow",
     "SameBatch",
@@ -36,6 +43,8 @@ _MISTAKES = (
 )
 """What the code does, seen as such: hardly anything else looks like it."""
 _CAUSES = (
+    "LowPrecisionWeights",
+    "LossTermDominates",
     "UnnormalizedInput",
     "UnnormalizedTarget",
     "FrozenByMistake",
@@ -57,7 +66,7 @@ _CAUSES = (
     "Overfitting",
 )
 """Inferred from figures."""
-_OUTCOMES = ("LossNotFinite", "LossRising", "NothingLearnt")
+_OUTCOMES = ("LossNotFinite", "LossRising", "NothingLearnt", "OutputIgnoresInput")
 """What comes of them. Alone, they are all that is known."""
 _MACHINE = (
     "IOBottleneck",
@@ -98,7 +107,10 @@ _ASIDE = frozenset(
         "OneClassPredicted",
         "Overfitting",
         "ActivationMissing",
+        "AccumulationCleared",
         "ClassesAsAmounts",
+        "FutureVisible",
+        "TargetIsInput",
     )
 )
 """They leave the loss of training as it is: of what goes wrong with that they explain nothing."""
@@ -109,6 +121,8 @@ _ALSO = {
     "SameBatch": {"Overfitting"},
     "UnshuffledLabels": {"OneClassPredicted", "Overfitting"},
     "ConstantLabels": {"OneClassPredicted", "Overfitting"},
+    "PaddingInLoss": {"OneClassPredicted"},
+    "FutureVisible": {"Overfitting"},
     "BatchNormOfOneSample": {"NothingLearnt"},
     "ClassesAsAmounts": {"NothingLearnt"},
     "Overfitting": {"Overfit", "Overtraining"},

@@ -63,13 +63,16 @@ class LossInputAlreadySoftmax(SignsRule):
 
 @dataclass
 class LossInputNotLogProbabilities(SignsRule):
-    """nll_loss is given something else than logarithms of probabilities.
+    """nll_loss or kl_div is given something else than logarithms of probabilities.
 
     Fires when over `num_batches` batches and more the exponentials of its inputs' rows do not sum
     to about 1.
     """
 
-    advice = "Use CrossEntropyLoss on raw scores, or give NLLLoss the output of log_softmax."
+    advice = (
+        "Use CrossEntropyLoss on raw scores, or give NLLLoss and KLDivLoss the output of "
+        "log_softmax: KLDivLoss wants logarithms of the student's probabilities as its input."
+    )
 
     num_batches: int = parameter(5, "Batches that must have been looked at.", at_least=1)
     error: float = parameter(0.1, "Distance of a row's sum from 1.", at_least=0)
@@ -77,6 +80,9 @@ class LossInputNotLogProbabilities(SignsRule):
     def judge(self, signs: Signs) -> Iterable[Sign]:
         loss = _used(signs, ("nll_loss",))
         sums = signs.vital("loss_input/row_sum_error")
+        if loss is None:
+            loss = next((e for e in signs.anatomy.losses if e.function == "kl_div"), None)
+            sums = signs.vital("log_probabilities/row_sum_error")
         if loss is None or len(sums) < self.num_batches or not sums.median > self.error:
             return
         yield Sign(
