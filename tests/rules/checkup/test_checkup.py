@@ -63,6 +63,16 @@ WRONG: dict[str, dict[str, Any]] = {
         "loss": flat,
         "weights": still,
     },
+    "ModelMadeAnew": {
+        "anatomy": model(
+            models=["Net"] * 10,
+            optimizers=optimizer() * 10,
+            loaders=[{"num_samples": 960, "num_batches": STEPS, "num_passes": 10}],
+        )
+    },
+    "OptimizerMadeAnew": {
+        "anatomy": model(optimizers=[{**optimizer(momentum=0.9)[0], "num_steps": 1}] * STEPS)
+    },
     "ParametersNotOptimized": {
         "anatomy": model(parameters=parameters(a={"optimizer": None})),
         "weights": lambda name, step: (still if name == "a.weight" else moving)(name, step),

@@ -135,3 +135,22 @@ def test_two_views_that_are_pulled_together_collapse_or_not(tmp_path):
     assert names(tmp_path / "all", anatomy=anatomy, vitals=vitals) == ["OutputIgnoresInput"]
     vitals["loss_input/sample_std"] = lambda step: 0.3 + 0.001 * step
     assert names(tmp_path / "apart", anatomy=anatomy, vitals=vitals) == []
+
+
+@pytest.mark.parametrize("difference", ["rates", "passes", "classes"])
+def test_folds_searches_and_ensembles_make_many_models_for_a_reason(difference, tmp_path):
+    one = MODEL["optimizers"][0]
+    rates = [0.1 / (1 + i) if difference == "rates" else 0.1 for i in range(8)]
+    passes = 40 if difference == "passes" else 8
+    kinds = ["Net", "Other"] if difference == "classes" else ["Net", "Net"]
+    facts = model(
+        models=kinds * 4,
+        optimizers=[{**one, "index": i, "groups": [{"lr": rate}]} for i, rate in enumerate(rates)],
+        loaders=[{"num_samples": 960, "num_batches": 30 * passes, "num_passes": passes}],
+    )
+    assert names(tmp_path, anatomy=facts) == []
+
+
+def test_an_optimizer_that_remembers_nothing_may_be_made_again(tmp_path):
+    plain = {"index": 0, "type": "SGD", "num_steps": 1, "groups": [{"lr": 0.1, "momentum": 0}]}
+    assert names(tmp_path, anatomy=model(optimizers=[plain] * STEPS)) == []

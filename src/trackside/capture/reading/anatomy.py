@@ -29,6 +29,8 @@ class ModuleFacts:
     """Shape of what a layer that goes along time was first given."""
     batch_first: bool | None = None
     """Of such a layer: whether it takes the first axis for the batch, or else for time."""
+    looks_ahead: bool = False
+    """Of such a layer: bidirectional, or attention of all to all without a mask."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +91,8 @@ class LossFacts:
     """The class that does not count."""
     is_target_trained: bool = False
     """The target, too, is a model's work, and gradients go back through it."""
+    is_target_input: bool = False
+    """The target is what the model was given, as for an autoencoder."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,6 @@ a microsecond a call, and a large model calls hundreds of modules.
 """
 
 import time
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -16,6 +15,7 @@ from trackside.capture.failures import Failures, guarded
 from trackside.capture.model.names import Names
 from trackside.capture.model.taps import NOTHING, next_key, note_traced, was_traced
 from trackside.capture.model.values import in_backward, readable
+from trackside.capture.vitals.anatomy_facts import AnatomyFacts
 from trackside.capture.vitals.measures import Activation, judge_activation, sample_activation
 from trackside.capture.vitals.pack import Figures, Pack
 
@@ -44,10 +44,10 @@ class Activations:
         self,
         names: Names,
         failures: Failures,
-        see_given: Callable[[nn.Module, tuple[int, ...]], None],
+        facts: AnatomyFacts,
     ) -> None:
         self.failures = failures
-        self._see_given = see_given
+        self._facts = facts
         self.spent = 0.0
         """Seconds, since `watch`."""
         self._modules = _chosen(names)
@@ -65,8 +65,9 @@ class Activations:
         self._tensors.clear()
         for index, (name, module, kind) in enumerate(self._modules):
             if index not in self._handles:
-                tap = _Tap(module, name, kind, self.take, self._see_given)
-                self._handles[index] = (tap, module.register_forward_hook(tap))
+                tap = _Tap(module, name, kind, self.take, self._facts)
+                handle = module.register_forward_hook(tap, with_kwargs=True)
+                self._handles[index] = (tap, handle)
 
     def rest(self, *, for_good: bool = False) -> None:
         """Take the hooks away, but for those in a compiled graph, where they cost nothing:
@@ -101,28 +102,37 @@ class Activations:
 
 class _Tap:
     def __init__(
-        self, module: nn.Module, name: str, kind: Activation, take: Any, see_given: Any
+        self, module: nn.Module, name: str, kind: Activation, take: Any, facts: AnatomyFacts
     ) -> None:
         self._module = module
         self._arguments = (name, module, kind)
         self._take = take
-        self._see_given = see_given
+        self._facts = facts
         self.key = next_key()
 
-    def __call__(self, module: nn.Module, args: Any, output: Any) -> None:
+    def __call__(self, module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
         if torch.compiler.is_compiling():
             note_traced(self.key)
             return
         if module is not self._module:
             return
         if isinstance(module, _OVER_TIME):
-            if args and isinstance(args[0], Tensor):
-                self._see_given(module, tuple(args[0].shape))
+            _note_time(self._facts, module, args, kwargs)
         elif isinstance(output, Tensor) and output.is_floating_point():
             self._take(*self._arguments, output)
 
     def __reduce__(self) -> Any:
         return NOTHING.__reduce__()
+
+
+def _note_time(
+    facts: AnatomyFacts, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> None:
+    if args and isinstance(args[0], Tensor):
+        facts.see_given(module, tuple(args[0].shape))
+    if isinstance(module, nn.MultiheadAttention) and len(args) > 1 and args[0] is args[1]:
+        mask = args[5] if len(args) > 5 else kwargs.get("attn_mask")
+        facts.see_attention(module, mask is not None or bool(kwargs.get("is_causal")))
 
 
 def _figures(

@@ -81,7 +81,7 @@ def measure_binary(pack: Pack, scores: Tensor, target: Tensor, *, threshold: flo
         pairs = torch.stack([(spread > threshold).float(), labels.float()])
         pack.add(pairs, lambda values: _judge_binary(values.reshape(2, -1)))
     if scores.numel() > scores.shape[0] and scores.shape == target.shape:
-        measure_spread(pack, scores, target)
+        measure_spread(pack, scores.sigmoid() if threshold == 0 else scores, target)
 
 
 def measure_amounts(

@@ -5,9 +5,9 @@ whose target is not among its tokens, tells whether it looks ahead at the others
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -31,16 +31,18 @@ def measure_sequence(
 ) -> None:
     if target.is_floating_point():
         return
+    pack.add_named(["tokens/num_inputs"], [torch.tensor(float(len(tokens)))])
     for given in tokens:
         if given.numel() == target.numel() <= _MOST_TOKENS and scores.dim() > 1:
             shape = tuple(given.shape)
             parts = [given.reshape(-1), target.reshape(-1)]
             if scores.numel() <= _MOST_SCORES:
                 parts.append(scores.argmax(1).reshape(-1))
-            pack.add(torch.stack(parts), lambda v, s=shape: _judge(v.reshape(-1, *s), ignored))
+            pack.add(torch.stack(parts), partial(_judge, shape, ignored))
 
 
-def _judge(values: Any, ignored: int) -> Figures:
+def _judge(shape: tuple[int, ...], ignored: int, numbers: Any) -> Figures:
+    values = numbers.reshape(-1, *shape)
     tokens, target = values[0], values[1]
     counts = target != ignored
     if not counts.any():
@@ -50,8 +52,9 @@ def _judge(values: Any, ignored: int) -> Figures:
     figures = {"tokens/same_share": _share(target == tokens, counts)}
     figures["tokens/shifted_share"] = shifted = max(shifts)
     if len(values) > 2 and shifted > 0.99:
-        by_time = (lambda each: each) if shifts[0] == shifted else np.transpose
-        right, counts = by_time(values[2] == target), by_time(counts)
+        right = values[2] == target
+        if shifts[0] < shifted:
+            right, counts = right.T, counts.T
         if counts[:, -1].any() and counts[:, :-1].any():
             figures["tokens/last_accuracy"] = _share(right[:, -1], counts[:, -1])
             figures["tokens/other_accuracy"] = _share(right[:, :-1], counts[:, :-1])

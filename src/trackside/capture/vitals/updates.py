@@ -133,6 +133,8 @@ class Updates:
     @guarded
     def _count(self, watched: WatchedOptimizer) -> None:
         watched.count_step()
+        if watched.num_steps == 1:  # it may be gone before anybody looks again
+            self._facts.remember([watched])
         if watched.is_due != self._is_any_due:
             self._is_any_due = any(each.is_due for each in self._optimizers.values())
             self._look_out(self._is_any_due)

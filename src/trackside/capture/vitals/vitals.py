@@ -65,7 +65,8 @@ class Vitals:
         self._running = RunningStep()
         self._landing: list[VitalsStep] = []
         self._tokens: list[Tensor] = []
-        """What the model was given in the step that is looked at."""
+        self._memory: set[int] = set()
+        """Tokens that the model was given in the step that is looked at, and where all of it is."""
         self._schedules: dict[ModeKeys, Schedule] = {}
         self._times = _StepTimes()
         self._switch = Switch()
@@ -82,7 +83,7 @@ class Vitals:
 
     def add_model(self, names: Names) -> None:
         self._facts.add_model(names)
-        self._activations.append(Activations(names, self.failures, self._facts.see_given))
+        self._activations.append(Activations(names, self.failures, self._facts))
 
     @guarded
     def begin(
@@ -154,6 +155,7 @@ class Vitals:
         dense = [t for each in tensors_in(*given) if (t := readable(each.detach())) is not None]
         filled = [tensor for tensor in dense if tensor.numel()]
         self._tokens = tokens_in(filled)
+        self._memory = {tensor.data_ptr() for tensor in filled}
         if filled:
             measure_fingerprint(taken.pack, filled[0])
         amounts = next((tensor for tensor in filled if _is_amount(tensor)), None)
@@ -173,7 +175,7 @@ class Vitals:
     def _file(self, step: VitalsStep, now: float) -> None:
         if step.schedule is not None:
             self._switch.on = False
-            self._tokens = []
+            self._tokens, self._memory = [], set()
             for activations in self._activations:
                 activations.rest()
                 step.spent += activations.spent
@@ -200,7 +202,8 @@ class Vitals:
         if step is None or in_backward():
             return
         began = time.perf_counter()
-        self._facts.see_loss(call)
+        is_input = call.target.data_ptr() in self._memory
+        self._facts.see_loss(call, is_target_input=is_input)
         taken = step.take()
         taken.see_term(call)
         if call.function == "kl_div":

@@ -43,6 +43,7 @@ from trackside.rules.checkup.loss_use import (
     LossShapeMismatch,
     OutputRangeTooNarrow,
 )
+from trackside.rules.checkup.made_anew import ModelMadeAnew, OptimizerMadeAnew
 from trackside.rules.checkup.model_design import (
     ActivationMissing,
     DropoutTooStrong,
@@ -83,6 +84,8 @@ logger = logging.getLogger(__name__)
 PARTS: tuple[type[SignsRule], ...] = (
     OptimizerNotStepping,
     OptimizerOfAnotherModel,
+    ModelMadeAnew,
+    OptimizerMadeAnew,
     ParametersNotOptimized,
     GradientMissing,
     SampleCutsGraph,

@@ -13,9 +13,9 @@ class OutputIgnoresInput(SignsRule):
     """The model answers every sample alike.
 
     Fires when at the end of 100 steps and more predictions differ from sample to sample by less
-    than `share` of what targets do, in all of the second half; or, where both sides of a loss are
-    the model's own, as for two views of a picture, when both differ by less than `left` of what
-    they did at the start.
+    than `share` of what targets do, in all of the second half, or, where the targets are the
+    inputs, by less than `copied`; and, where both sides of a loss are the model's own, as for two
+    views of a picture, when both differ by less than `left` of what they did at the start.
     """
 
     advice = (
@@ -26,6 +26,7 @@ class OutputIgnoresInput(SignsRule):
     )
 
     share: float = parameter(0.02, "Of the targets' spread over samples.", at_least=0, at_most=1)
+    copied: float = parameter(0.2, "The same, of an autoencoder.", at_least=0, at_most=1)
     left: float = parameter(0.1, "Of the spread at the start.", at_least=0, at_most=1)
 
     def judge(self, signs: Signs) -> Iterable[Sign]:
@@ -42,7 +43,8 @@ class OutputIgnoresInput(SignsRule):
         if loss.is_target_trained:
             limit, of_what = self.left * first, f"{self.left:g} of what it did at the start"
         else:
-            limit, of_what = self.share * wanted.median, f"{self.share:g} of what the targets do"
+            share = self.copied if loss.is_target_input else self.share
+            limit, of_what = share * wanted.median, f"{share:g} of what the targets do"
         if 0 <= now < limit:
             yield Sign(
                 int(late.steps[0]),

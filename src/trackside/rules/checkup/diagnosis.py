@@ -14,6 +14,7 @@ from trackside.finding import Finding
 _MISTAKES = (
     "OptimizerNotStepping",
     "OptimizerOfAnotherModel",
+    "ModelMadeAnew",
     "InputNotFinite",
     "GradientMissing",
     "LearningRateZero",
@@ -29,6 +30,7 @@ _MISTAKES = (
     "AccumulationCleared",
     "ParametersNotOptimized",
     "OptimizerSettings",
+    "OptimizerMadeAnew",
     "WarmUpNeverEnds",
     "FutureVisible",
     "TargetIsInput",

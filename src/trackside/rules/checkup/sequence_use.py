@@ -15,10 +15,11 @@ _ALL = 0.999
 class FutureVisible(SignsRule):
     """A model of sequences sees the tokens that it has to predict.
 
-    Fires when targets are the tokens that the model is given, one place further on, and in the
-    last half of training it is right nearly everywhere but at the last place, whose target it is
-    not given: there it is wrong `times` as often, over `num_samples` samples and more. A model
-    that looks back only is best there.
+    Fires when targets are the tokens that the model is given, one place further on, and all its
+    attention is without a mask, or a recurrent layer is bidirectional; or when in the last half of
+    training it is right nearly everywhere but at the last place, whose target it is not given:
+    there it is wrong `times` as often, over `num_samples` samples and more. A model that looks
+    back only is best there.
     """
 
     advice = (
@@ -35,7 +36,17 @@ class FutureVisible(SignsRule):
         half = signs.last_step / 2
         last = signs.vital("tokens/last_accuracy").since(half)
         other = signs.vital("tokens/other_accuracy").since(half)
-        if signs.last_step < 100 or not len(last) or shifted.median < _ALL:
+        if len(shifted) < 10 or shifted.median < _ALL:
+            return
+        if ahead := _looking_ahead(signs):
+            yield Sign(
+                int(shifted.steps[0]),
+                f"{ahead} sees all of the sequence at once, and the targets are its next tokens: "
+                "the model reads what it is to predict.",
+                tensor=ahead,
+            )
+            return
+        if signs.last_step < 100 or not len(last):
             return
         count = signs.vital("batch_size").median * len(last)
         wrong, usual = 1 - float(last.values.mean()), 1 - float(other.values.mean())
@@ -152,6 +163,18 @@ class PaddingInLoss(SignsRule):
                 value=share,
                 threshold=self.share,
             )
+
+
+def _looking_ahead(signs: Signs) -> str:
+    """The first layer that does, of a model with one input of tokens; "" where one is masked, or
+    the tokens are two, of which one may well be seen whole."""
+    layers = [module for module in signs.anatomy.modules if module.given]
+    attention = [module for module in layers if "Attention" in module.type]
+    if signs.vital("tokens/num_inputs").median != 1 or len(signs.anatomy.models) != 1:
+        return ""
+    if attention and not all(module.looks_ahead for module in attention):
+        return ""
+    return next((module.name for module in layers if module.looks_ahead), "")
 
 
 def _paddings(signs: Signs, num_tokens: int | None) -> set[int]:
