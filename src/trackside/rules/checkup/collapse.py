@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import numpy as np
+
 from trackside.rules.checkup.signs_rule import Sign, SignsRule
 from trackside.rules.parameters import parameter
 from trackside.rules.saved.vital_signs import Signs
@@ -46,8 +48,9 @@ class OutputIgnoresInput(SignsRule):
             share = self.copied if loss.is_target_input else self.share
             limit, of_what = share * wanted.median, f"{share:g} of what the targets do"
         if 0 <= now < limit:
+            above = np.flatnonzero(predicted.values >= limit)
             yield Sign(
-                int(late.steps[0]),
+                int(predicted.steps[int(above[-1]) + 1 if len(above) else 0]),
                 f"What {loss.name} is given differs from sample to sample by {now:.2g}, less than "
                 f"{limit:.2g}, {of_what}: every input gets the same answer.",
                 tensor=f"{loss.name}_input_0",
