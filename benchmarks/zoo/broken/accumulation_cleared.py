@@ -1,6 +1,6 @@
 """Gradient accumulation with zero_grad in each small batch: seven of eight are thrown away.
 
-cause: AccumulationCleared
+cause: AccumulationCleared, OptimizerNotStepping
 where: .*
 step: 0-60
 """

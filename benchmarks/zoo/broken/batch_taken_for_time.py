@@ -1,6 +1,6 @@
 """An LSTM without batch_first gets (batch, time, feature): the batch is its time.
 
-cause: BatchTakenForTime, NothingLearnt
+cause: BatchTakenForTime
 where: .*
 step: 0-20
 """

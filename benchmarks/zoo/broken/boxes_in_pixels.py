@@ -1,6 +1,6 @@
 """A detector: squared errors of boxes in pixels drown the classes' cross-entropy.
 
-cause: LossTermDominates, UnnormalizedTarget
+cause: LossTermDominates
 where: .*
 step: 0-40
 """

@@ -2,7 +2,7 @@
 
 cause: LossInputNotLogProbabilities
 where: .*
-step: 0-20
+step: 150-200
 """
 
 import torch

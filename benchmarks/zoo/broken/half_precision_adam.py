@@ -1,6 +1,6 @@
 """All of the model in float16, with Adam, whose eps is then 0: NaN at the first updates.
 
-cause: LowPrecisionWeights, LossNotFinite
+cause: LowPrecisionWeights
 where: .*
 step: 0-60
 """

@@ -1,6 +1,6 @@
 """Sequence to sequence with teacher forcing: nine of ten targets are padding, and count.
 
-cause: PaddingInLoss, OneClassPredicted
+cause: PaddingInLoss
 where: .*
 step: 0-20
 """

@@ -2,7 +2,7 @@
 
 cause: OutputIgnoresInput
 where: .*
-step: 0-60
+step: 0-160
 """
 
 import torch

@@ -1,6 +1,6 @@
 """A variational autoencoder that calls sample() instead of rsample(): the encoder gets only KL.
 
-cause: SampleCutsGraph, GradientMissing
+cause: SampleCutsGraph
 where: .*
 step: 0-20
 """

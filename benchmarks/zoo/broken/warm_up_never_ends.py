@@ -1,6 +1,6 @@
 """A warm-up over ten thousand steps in a training of three hundred.
 
-cause: WarmUpNeverEnds, LearningRateTooLow
+cause: WarmUpNeverEnds
 where: .*
 step: 0-40
 """

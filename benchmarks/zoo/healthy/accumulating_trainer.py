@@ -1,4 +1,4 @@
-"""Accumulation over four batches with a remainder, Adafactor-like groups, no decay on norms."""
+"""Accumulation over four batches with a remainder, no weight decay on norms."""
 
 import torch
 from sklearn.datasets import load_breast_cancer

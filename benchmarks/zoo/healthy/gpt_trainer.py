@@ -1,4 +1,4 @@
-"""transformers' Trainer on a small GPT-2: the model shifts the labels itself, so they are inputs."""
+"""transformers' Trainer on a small GPT-2: labels are the inputs, and the model shifts them."""
 
 import tempfile
 

@@ -1,4 +1,4 @@
-"""A character GRU with tied weights; its state is carried on, detached, and batches are in order."""
+"""A character GRU with tied weights and batches in order; its state is carried on, detached."""
 
 import torch
 from torch import nn
