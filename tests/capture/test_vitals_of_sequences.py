@@ -138,6 +138,24 @@ def test_gradients_that_are_cleared_between_backwards_are_counted(clears, tmp_pa
     assert vital(tmp_path / "t", "cleared_backwards")[-3:] == [3.0 * clears] * 3
 
 
+def test_what_a_closure_computes_has_been_used(tmp_path):
+    model = nn.Linear(6, 2)
+    optimizer = torch.optim.LBFGS(model.parameters(), max_iter=5)
+    x = torch.randn(8, 6)
+
+    def closure() -> Tensor:
+        optimizer.zero_grad()
+        loss: Tensor = (model(x) - 1).square().mean()
+        loss.backward()
+        return loss
+
+    with tc.watch(model, out_dir=tmp_path / "t") as hook:
+        for _ in range(6):
+            optimizer.step(closure)
+    assert_no_failure(hook)
+    assert max(vital(tmp_path / "t", "cleared_backwards")) == 0
+
+
 def test_samples_without_a_way_back_are_counted(tmp_path):
     model = nn.Linear(6, 2)
 

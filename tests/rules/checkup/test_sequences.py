@@ -90,6 +90,8 @@ def test_terms_of_unlike_size_that_are_both_learnt_are_left_alone(tmp_path):
     }
     told = names(tmp_path / "learnt", vitals=terms, loss=lambda step: 9000 * 0.99**step)
     assert told == []
+    beside = {"loss_term/0.cross_entropy": flat, "loss_term/1.mse_loss": 0.001}
+    assert names(tmp_path / "beside", vitals=beside) == []
     terms["loss_term/0.cross_entropy"] = flat
     weighed = names(tmp_path / "weighed", vitals=terms, loss=lambda step: 5 * 0.99**step)
     assert weighed == []

@@ -123,6 +123,7 @@ class Updates:
         step = self._running.get()
         if watched.is_taken and step is not None:
             if with_closure:
+                watched.num_cleared = 0  # what a closure computes has been used
                 self._take_gradients(step, watched)
             taken = step.take()
             watched.take_update(taken.pack, taken.totals)

@@ -1,5 +1,6 @@
 """Rules about losses that are the sum of several."""
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -15,7 +16,8 @@ class LossTermDominates(SignsRule):
     """One term of the loss is so large that the other is not learnt.
 
     Fires when of two losses that are added as they are one is more than `times` the other from
-    start to end, and the smaller one has not come down by a tenth.
+    start to end, and the smaller one, over classes, is still at chance. A small term of another
+    kind may be all that is wanted of it.
     """
 
     advice = (
@@ -32,7 +34,8 @@ class LossTermDominates(SignsRule):
             name, other = (each.partition(".")[2] for each in (large[0], small[0]))
             above = float(np.min(large[1].values)) / max(small[1].median, 1e-12)
             early, late = small[1].first(10).median, small[1].last(10).median
-            if above > self.times and late > 0.9 * early > 0 and _is_sum(signs, large[1]):
+            is_learnt = late < 0.9 * _chance(signs, other)
+            if above > self.times and not is_learnt and _is_sum(signs, large[1]):
                 yield Sign(
                     int(large[1].steps[0]),
                     f"{name} is {large[1].median:.3g} and {other} {small[1].median:.3g}, and only "
@@ -54,6 +57,14 @@ def _pairs(
         for small in steady:
             if large[0].partition(".")[2] != small[0].partition(".")[2]:
                 yield large, small
+
+
+def _chance(signs: Signs, function: str) -> float:
+    """Infinite where there is none: then any value is below it."""
+    if function.startswith("binary_cross_entropy"):
+        return math.log(2)
+    sizes = [loss.num_classes for loss in signs.anatomy.losses if loss.function == function]
+    return math.log(sizes[0]) if sizes and sizes[0] and sizes[0] > 1 else math.inf
 
 
 def _is_sum(signs: Signs, large: Series) -> bool:
