@@ -369,7 +369,8 @@ def test_a_model_that_trains_later_is_found_and_its_teacher_does_not_change_its_
     anatomy = trackside.capture.read_anatomy(tmp_path / "t")
     assert anatomy is not None
     assert anatomy.models == ("Net", "Student")
-    assert all(each.training for each in anatomy.backwards)
+    # Its first update is what tells of the student.
+    assert [(each.training, each.count) for each in anatomy.backwards] == [(True, 59), (False, 1)]
     assert [each.num_steps for each in anatomy.optimizers] == [30, 30]
 
 
