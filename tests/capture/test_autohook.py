@@ -344,3 +344,48 @@ def test_modules_in_a_plain_list_and_training_in_evaluation_mode_are_facts(tmp_p
     assert not any(each.is_optimized for each in anatomy.strangers)
     # The first step is what tells a model in evaluation mode from one that is only asked.
     assert [(each.training, each.count) for each in anatomy.backwards] == [(False, 3)]
+
+
+def test_a_model_that_trains_later_is_found_and_its_teacher_does_not_change_its_mode(tmp_path):
+    body = """
+    for _ in range(30):
+        optimizer.zero_grad()
+        F.cross_entropy(model(x), y).backward()
+        optimizer.step()
+    model.eval()
+
+    class Student(Net):
+        pass
+
+    student = Student()
+    later = torch.optim.SGD(student.parameters(), lr=0.1)
+    for _ in range(30):
+        later.zero_grad()
+        loss = F.mse_loss(student(x), model(x).detach())
+        loss.backward()
+        later.step()
+    """
+    run_script(tmp_path, body)
+    anatomy = trackside.capture.read_anatomy(tmp_path / "t")
+    assert anatomy is not None
+    assert anatomy.models == ("Net", "Student")
+    # Its first update is what tells of the student.
+    assert [(each.training, each.count) for each in anatomy.backwards] == [(True, 59), (False, 1)]
+    assert [each.num_steps for each in anatomy.optimizers] == [30, 30]
+
+
+def test_an_optimizer_that_is_gone_after_its_step_is_known(tmp_path):
+    body = """
+    def update():
+        short = torch.optim.Adam(model.parameters(), lr=0.1)
+        F.cross_entropy(model(x), y).backward()
+        short.step()
+
+    for _ in range(30):
+        update()
+    """
+    run_script(tmp_path, body)
+    anatomy = trackside.capture.read_anatomy(tmp_path / "t")
+    assert anatomy is not None
+    assert len(anatomy.optimizers) == 30
+    assert {each.num_steps for each in anatomy.optimizers} == {1}

@@ -7,6 +7,7 @@ made when a model is first called for training. docs/capture.md tells how to swi
 import logging
 import sys
 import warnings
+import weakref
 from collections.abc import Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
@@ -17,7 +18,8 @@ from trackside.capture.environment import CaptureEnvironment
 from trackside.capture.model import functional_losses
 
 _QUIET_STEPS = 20
-"""Training steps without a new model after which nobody looks for further ones."""
+"""Training steps without a new model after which nobody looks for further ones, until an optimizer
+makes its first step."""
 
 logger = logging.getLogger(__name__)
 
@@ -54,21 +56,32 @@ class Discovery:
         """Called with gradients enabled, in evaluation mode: models by their identity."""
         self._trained: set[int] = set()
         """Those of them that an optimizer has changed."""
+        self._optimizers: dict[int, Any] = {}
+        """Those that have made a step, weakly, by their identity."""
         self._quiet_since = -1
         self._handles: list[Any] = []
+        self._updates: Any = None
 
     def install(self) -> None:
-        module = sys.modules["torch"].nn.modules.module
         optimizer = sys.modules["torch.optim.optimizer"]
-        self._handles = [
-            module.register_module_forward_pre_hook(self._on_call),
-            module.register_module_forward_hook(self._on_return, always_call=True),
-            optimizer.register_optimizer_step_post_hook(self._on_update),
-        ]
+        self._updates = optimizer.register_optimizer_step_post_hook(self._on_update)
+        self._look_out()
         # torch.compile says so whenever there are global hooks; ours are gone in a few steps.
         warnings.filterwarnings("ignore", message="Using `torch.compile.module.` when there are")
 
     def remove(self) -> None:
+        self._rest()
+        self._updates.remove()
+
+    def _look_out(self) -> None:
+        module = sys.modules["torch"].nn.modules.module
+        self._depth = 0
+        self._handles = [
+            module.register_module_forward_pre_hook(self._on_call),
+            module.register_module_forward_hook(self._on_return, always_call=True),
+        ]
+
+    def _rest(self) -> None:
         for handle in self._handles:
             handle.remove()
         self._handles = []
@@ -90,6 +103,12 @@ class Discovery:
         self._depth = max(0, self._depth - 1)
 
     def _on_update(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        known = self._optimizers.get(id(optimizer))
+        if known is None or known() is not optimizer:
+            self._optimizers[id(optimizer)] = weakref.ref(optimizer)
+            if self._hook is not None and not self._handles:  # one for another model, perhaps
+                self._quiet_since = self._hook.step
+                self._look_out()
         if not self._evaluated:
             return
         changed = {
@@ -130,7 +149,7 @@ class Discovery:
 
     def _give_up_when_quiet(self) -> None:
         if self._hook.step - self._quiet_since > _QUIET_STEPS:
-            self.remove()
+            self._rest()
 
 
 def _is_of_torch(loss: Any) -> bool:

@@ -68,6 +68,13 @@ WRONG: dict[str, dict[str, Any]] = {
         "loss": flat,
         "weights": still,
     },
+    "ModelMadeAnew": {
+        "anatomy": model(
+            models=["Net"] * 10,
+            optimizers=optimizer() * 10,
+            loaders=[{"num_samples": 960, "num_batches": STEPS, "num_passes": 10}],
+        )
+    },
     "ParametersNotOptimized": {
         "anatomy": model(parameters=parameters(a={"optimizer": None})),
         "weights": lambda name, step: (still if name == "a.weight" else moving)(name, step),
@@ -76,10 +83,21 @@ WRONG: dict[str, dict[str, Any]] = {
         "anatomy": model(parameters=parameters(a={"ever_had_gradient": False})),
         "vitals": {"gradient_missing": 1},
     },
+    "SampleCutsGraph": {"anatomy": model(num_cut_samples=STEPS)},
     "ForgottenZeroGrad": {"vitals": {"leftover_gradients": lambda step: step > 0}},
+    "AccumulationCleared": {"vitals": {"cleared_backwards": 7, "input/is_trained": 0}},
     "OptimizerSettings": {"anatomy": model(optimizers=optimizer(betas=[0.999, 0.9]))},
     "OptimizerMadeAnew": {"anatomy": model(optimizers=optimizer(momentum=0.9), num_remade=299)},
+    "LowPrecisionWeights": {
+        "anatomy": model(parameters=parameters(a={"dtype": "float16"})),
+        "loss": lambda step: 2.3 if step < 5 else float("nan"),
+    },
     "LearningRateZero": {"vitals": {"learning_rate/0": 0, "update_ratio": 0}, "loss": flat},
+    "WarmUpNeverEnds": {
+        "anatomy": model(optimizers=optimizer(initial_lr=0.1), schedulers=[{"name": "LambdaLR"}]),
+        "vitals": {"learning_rate/0": lambda step: 1e-5 * step, "update_ratio": 1e-6},
+        "loss": flat,
+    },
     "LearningRateTooHigh": {
         "vitals": {"update_ratio": 0.6},
         "loss": lambda step: 2.3 if step < 3 else 30.0 + step % 7,
@@ -98,6 +116,13 @@ WRONG: dict[str, dict[str, Any]] = {
     },
     "LossShapeMismatch": {
         "anatomy": model(losses=loss_facts("mse_loss", shapes=[[32, 1], [32]], broadcasts=True))
+    },
+    "LossTermDominates": {
+        "vitals": {
+            "loss_term/0.cross_entropy": flat,
+            "loss_term/1.mse_loss": lambda step: 9000.0 - step,
+        },
+        "loss": lambda step: 9002.3 - step,
     },
     "OutputRangeTooNarrow": {
         "anatomy": model(losses=loss_facts("mse_loss")),
@@ -152,6 +177,32 @@ WRONG: dict[str, dict[str, Any]] = {
             loaders=[{"num_samples": 999, "batch_size": 32, "num_batches": 300, "wait_seconds": 30}]
         ),
         "vitals": {"step_seconds": 0.11},
+    },
+    "FutureVisible": {
+        "vitals": {
+            "tokens/shifted_share": 1.0,
+            "tokens/last_accuracy": 0.6,
+            "tokens/other_accuracy": 0.99,
+        }
+    },
+    "TargetIsInput": {
+        "vitals": {"tokens/same_share": 1.0},
+        "loss": lambda step: 0.01 + 2.2 * 0.98**step,
+    },
+    "BatchTakenForTime": {
+        "anatomy": model(
+            modules=[
+                {"name": "rnn", "type": "LSTM", "given": [32, 20, 8], "batch_first": False},
+                *MODEL["modules"],
+            ]
+        )
+    },
+    "PaddingInLoss": {
+        "anatomy": model(
+            modules=[{"name": "a", "type": "Embedding", "padding": 0}],
+            losses=[{**MODEL["losses"][0], "num_classes": 16}],
+        ),
+        "vitals": {"labels/most_common": 0, "labels/largest_share": 0.8},
     },
     "TrainingInEvaluationMode": {
         "anatomy": model(
@@ -213,6 +264,11 @@ WRONG: dict[str, dict[str, Any]] = {
         "vitals": {"gradient_norm": 1e6},
         "weights": moving,
         "loss": lambda step: 2.3 if step < 2 else float("nan"),
+    },
+    "OutputIgnoresInput": {
+        "anatomy": model(losses=loss_facts("mse_loss")),
+        "vitals": {**AMOUNTS, "loss_input/sample_std": 1e-4, "target/sample_std": 1.0},
+        "loss": lambda step: 1.0 + 3 * 0.97**step,
     },
     "LossNotFinite": {"loss": lambda step: 0.3 if step < 50 else float("nan")},
     "LossRising": {"loss": lambda step: 2.3 + 0.1 * step},
@@ -278,7 +334,7 @@ GUISES: dict[str, tuple[str, dict[str, Any]]] = {
         "LossInputNotLogProbabilities",
         {
             "anatomy": model(losses=loss_facts("kl_div")),
-            "vitals": {"loss_input/min": 0.01, "loss_input/max": 0.8},
+            "vitals": {"log_probabilities/row_sum_error": 4.2},
         },
     ),
     "a rate too low for the one batch there is": (

@@ -23,6 +23,14 @@ class ModuleFacts:
     """As of the last training step."""
     dropped: float | None = None
     """The share that a dropout takes away."""
+    padding: int | None = None
+    """The token that stands for nothing, of an embedding that has one."""
+    given: tuple[int, ...] = ()
+    """Shape of what a layer that goes along time was first given."""
+    batch_first: bool | None = None
+    """Of such a layer: whether it takes the first axis for the batch, or else for time."""
+    looks_ahead: bool = False
+    """Of such a layer: bidirectional, or attention of all to all without a mask."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +89,12 @@ class LossFacts:
     num_classes: int | None = None
     label_min: int | None = None
     label_max: int | None = None
+    ignored: int | None = None
+    """The class that does not count."""
+    is_target_trained: bool = False
+    """The target, too, is a model's work, and gradients go back through it."""
+    is_target_input: bool = False
+    """The target is what the model was given, as for an autoencoder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +194,10 @@ class Anatomy:
     often that was so."""
     forwards_since_backward: int = 0
     """Such forwards after the last backward."""
+    num_cut_samples: int = 0
+    """Draws from distributions by which gradients were to go back, and did not."""
+    num_scored_samples: int = 0
+    """How often such a distribution was asked for a logarithm of probability."""
     autocast: str | None = None
     """The type that autocast chose at a call of the model."""
     grad_scaler: str | None = None

@@ -143,12 +143,14 @@ class StepCourse:
     def _belongs_to_this_step(self, root: nn.Module) -> bool:
         """Where models are found, not registered, those called before one backward share a step.
 
-        Without a backward, as in evaluation, a model that is called again starts the next.
+        Without a backward, as in evaluation, a model that is called again starts the next. One
+        that only helps in a training step, as a teacher does, is part of it in any mode.
         """
         trains = root.training and torch.is_grad_enabled()
         mode = ModeKeys.TRAIN if trains else ModeKeys.EVAL
         is_known = id(root) in self._roots
-        goes_on = mode is self.mode and not self._loss_finder.is_step_over
+        helps = self.mode is ModeKeys.TRAIN and not trains and not is_known
+        goes_on = (mode is self.mode or helps) and not self._loss_finder.is_step_over
         if self._roots and goes_on and (trains or not is_known):
             self._roots.add(id(root))
             return True

@@ -15,6 +15,7 @@ from trackside.capture.failures import Failures, guarded
 from trackside.capture.model.names import Names
 from trackside.capture.model.taps import NOTHING, next_key, note_traced, was_traced
 from trackside.capture.model.values import in_backward, readable
+from trackside.capture.vitals.anatomy_facts import AnatomyFacts
 from trackside.capture.vitals.measures import Activation, judge_activation, sample_activation
 from trackside.capture.vitals.pack import Figures, Pack
 
@@ -31,6 +32,7 @@ _KINDS: dict[type[nn.Module], Activation] = {
     nn.Conv2d: "linear",
     nn.Conv3d: "linear",
 }
+_OVER_TIME = (nn.RNNBase, nn.MultiheadAttention)
 _MOST_MODULES = 128
 """Of a model: more are thinned out evenly."""
 
@@ -38,8 +40,14 @@ _MOST_MODULES = 128
 class Activations:
     """The modules of one model that are worth a look."""
 
-    def __init__(self, names: Names, failures: Failures) -> None:
+    def __init__(
+        self,
+        names: Names,
+        failures: Failures,
+        facts: AnatomyFacts,
+    ) -> None:
         self.failures = failures
+        self._facts = facts
         self.spent = 0.0
         """Seconds, since `watch`."""
         self._modules = _chosen(names)
@@ -57,8 +65,9 @@ class Activations:
         self._tensors.clear()
         for index, (name, module, kind) in enumerate(self._modules):
             if index not in self._handles:
-                tap = _Tap(module, name, kind, self.take)
-                self._handles[index] = (tap, module.register_forward_hook(tap))
+                tap = _Tap(module, name, kind, self.take, self._facts)
+                handle = module.register_forward_hook(tap, with_kwargs=True)
+                self._handles[index] = (tap, handle)
 
     def rest(self, *, for_good: bool = False) -> None:
         """Take the hooks away, but for those in a compiled graph, where they cost nothing:
@@ -92,21 +101,38 @@ class Activations:
 
 
 class _Tap:
-    def __init__(self, module: nn.Module, name: str, kind: Activation, take: Any) -> None:
+    def __init__(
+        self, module: nn.Module, name: str, kind: Activation, take: Any, facts: AnatomyFacts
+    ) -> None:
         self._module = module
         self._arguments = (name, module, kind)
         self._take = take
+        self._facts = facts
         self.key = next_key()
 
-    def __call__(self, module: nn.Module, args: Any, output: Any) -> None:
+    def __call__(self, module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
         if torch.compiler.is_compiling():
             note_traced(self.key)
             return
-        if module is self._module and isinstance(output, Tensor) and output.is_floating_point():
+        if module is not self._module:
+            return
+        if isinstance(module, _OVER_TIME):
+            _note_time(self._facts, module, args, kwargs)
+        elif isinstance(output, Tensor) and output.is_floating_point():
             self._take(*self._arguments, output)
 
     def __reduce__(self) -> Any:
         return NOTHING.__reduce__()
+
+
+def _note_time(
+    facts: AnatomyFacts, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> None:
+    if args and isinstance(args[0], Tensor):
+        facts.see_given(module, tuple(args[0].shape))
+    if isinstance(module, nn.MultiheadAttention) and len(args) > 1 and args[0] is args[1]:
+        mask = args[5] if len(args) > 5 else kwargs.get("attn_mask")
+        facts.see_attention(module, mask is not None or bool(kwargs.get("is_causal")))
 
 
 def _figures(
@@ -121,7 +147,8 @@ def _chosen(names: Names) -> list[tuple[str, nn.Module, Activation]]:
     found: list[tuple[str, nn.Module, Activation]] = []
     for name, module in names.modules():
         kind = _KINDS.get(type(module))
-        if kind is None and _is_block(module) and module is not names.module:
+        is_over_time = isinstance(module, _OVER_TIME)
+        if kind is None and (is_over_time or (_is_block(module) and module is not names.module)):
             kind = "unknown"
         if kind is not None and _takes_hooks(module):
             found.append((name, module, kind))

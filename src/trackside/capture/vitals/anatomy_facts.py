@@ -23,6 +23,7 @@ from trackside.capture.vitals.optimizers import WatchedOptimizer
 _MOST_STRANGERS = 64
 _NUM_GRAPHS = 3
 """Backwards, from the first on, whose graph is read: models that take turns have one each."""
+_MOST_OPTIMIZERS = 256
 _SECONDS = 30.0
 """Between two looks at counts that only grow; what is new is told at once."""
 
@@ -31,6 +32,7 @@ class AnatomyFacts:
     def __init__(self, worker: str, world_size: int) -> None:
         self.is_changed = True
         self.loaders = LoaderWatch()
+        self.num_cut_samples = self.num_scored_samples = 0
         self._worker, self._world_size = worker, world_size
         self._models: list[Names] = []
         self._trained: list[Tensor] = []
@@ -55,6 +57,8 @@ class AnatomyFacts:
         self._since_backward = 0
         self._forwards_per_backward: Counter[int] = Counter()
         self._trains: dict[int, bool] = {}
+        self._given: dict[int, tuple[int, ...]] = {}
+        self._masked: dict[int, bool] = {}
         self._last_gradient: dict[int, int] = {}
         self._in_optimizer: set[int] = set()
         self._autocast: str | None = None
@@ -69,8 +73,9 @@ class AnatomyFacts:
         self.is_changed = True
 
     def count_forward(self, training: bool, grad: bool) -> None:
-        self._is_training = training
         self._since_backward += training and grad
+        if grad:  # a teacher in evaluation mode beside it leaves a student in training
+            self._is_training = training or self._since_backward > 0
         count = self._forwards[training, grad] = self._forwards[training, grad] + 1
         if count == 1:
             self.is_changed = True
@@ -98,6 +103,17 @@ class AnatomyFacts:
         """In a training step: what evaluation switches says nothing of them."""
         for names in self._models:
             self._trains |= {id(part): part.training for part in names.module.modules()}
+
+    def see_given(self, module: nn.Module, shape: tuple[int, ...]) -> None:
+        """To a layer that goes along time: the shape of its first input."""
+        if id(module) not in self._given:
+            self._given[id(module)] = shape
+            self.is_changed = True
+
+    def see_attention(self, module: nn.Module, is_masked: bool) -> None:
+        """Of tokens to one another: whether some of them are hidden from others."""
+        self.is_changed |= id(module) not in self._masked
+        self._masked[id(module)] = is_masked or self._masked.get(id(module), False)
 
     def see_backward(self) -> None:
         self._forwards_per_backward[self._since_backward] += 1
@@ -135,7 +151,7 @@ class AnatomyFacts:
         self.is_changed |= kind not in self._schedulers
         self._schedulers[kind] += 1
 
-    def see_loss(self, call: LossCall) -> None:
+    def see_loss(self, call: LossCall, *, is_target_input: bool = False) -> None:
         key = (call.function, call.module)
         known = self._losses.get(key)
         shapes = [tuple(call.prediction.shape), tuple(call.target.shape)]
@@ -154,6 +170,9 @@ class AnatomyFacts:
             "num_classes": call.prediction.shape[axis] if has_classes else None,
             "label_min": None,
             "label_max": None,
+            "ignored": call.ignored if has_classes else None,
+            "is_target_trained": call.is_target_trained,
+            "is_target_input": is_target_input,
         }
         if known is None or (described["broadcasts"] and not known["broadcasts"]):
             self._losses[key] = described  # a last, smaller batch is no news
@@ -195,7 +214,7 @@ class AnatomyFacts:
     def to_json_dict(self, optimizers: Iterable[WatchedOptimizer]) -> dict[str, Any]:
         self.is_changed = False
         self._written_at = time.perf_counter()
-        self._remember(optimizers)
+        self.remember(optimizers)
         modules = [found for names in self._models for found in names.modules()]
         return {
             "worker": self._worker,
@@ -224,6 +243,8 @@ class AnatomyFacts:
             ],
             "forwards_per_backward": {str(k): n for k, n in self._forwards_per_backward.items()},
             "forwards_since_backward": self._since_backward,
+            "num_cut_samples": self.num_cut_samples,
+            "num_scored_samples": self.num_scored_samples,
             "autocast": self._autocast,
             "grad_scaler": self._scaler,
             "grad_scale": self._scale,
@@ -235,10 +256,24 @@ class AnatomyFacts:
                 "name": name,
                 "type": type(module).__name__,
                 "training": self._trains.get(id(module), module.training),
-                **({"dropped": module.p} if isinstance(module, _DropoutNd) else {}),
+                **self._peculiar(module),
             }
             for name, module in modules
         ]
+
+    def _peculiar(self, module: nn.Module) -> dict[str, Any]:
+        if isinstance(module, _DropoutNd):
+            return {"dropped": module.p}
+        if isinstance(module, nn.Embedding) and module.padding_idx is not None:
+            return {"padding": module.padding_idx}
+        if id(module) in self._given:
+            return {
+                "given": list(self._given[id(module)]),
+                "batch_first": module.batch_first,
+                "looks_ahead": not self._masked.get(id(module), True)
+                or getattr(module, "bidirectional", False),
+            }
+        return {}
 
     def _describe_strangers(self) -> list[dict[str, Any]]:
         held = {each for _, places in self._optimizers.values() for each in places}
@@ -252,10 +287,12 @@ class AnatomyFacts:
             for kind, parameters in self._strangers.values()
         ]
 
-    def _remember(self, optimizers: Iterable[WatchedOptimizer]) -> None:
+    def remember(self, optimizers: Iterable[WatchedOptimizer]) -> None:
         """One that is gone, as when the function that made it has returned, is told of as it was
         last seen."""
         for each in optimizers:
+            if each.index >= _MOST_OPTIMIZERS:
+                continue
             if each.optimizer() is not None:
                 places = {
                     id(parameter): (each.index, number)

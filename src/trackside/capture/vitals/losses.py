@@ -33,6 +33,8 @@ class LossCall:
     reduction: str
     value: Tensor | None
     """The loss itself; None when it is no single number."""
+    is_target_trained: bool = False
+    """Whether the target, too, is a model's work that gradients go back to."""
 
 
 class LossCalls:
@@ -65,6 +67,7 @@ class LossCalls:
                 ignored=int(given.get("ignore_index", -100)),
                 reduction=str(given.get("reduction", "mean")),
                 value=_tensor(result) if getattr(result, "ndim", -1) == 0 else None,
+                is_target_trained=bool(given["target"].requires_grad),
             )
         )
 

@@ -73,13 +73,16 @@ def measure_classes(
 
 
 def measure_binary(pack: Pack, scores: Tensor, target: Tensor, *, threshold: float) -> None:
-    """Of a binary loss; with one score a sample there are labels and predictions, too."""
+    """Of a binary loss; with one score a sample, or a pixel, there are labels and predictions."""
     spread, labels = (every_nth(each.reshape(-1), _MOST_ELEMENTS) for each in (scores, target))
     pack.add_named(("loss_input/min", "loss_input/max"), torch.aminmax(spread))
     pack.add_named(("target/min", "target/max"), torch.aminmax(labels))
-    if scores.numel() == scores.shape[0] == labels.numel():
-        pairs = torch.stack([spread > threshold, labels > 0.5])
-        pack.add(pairs, lambda values: _judge_classes(values.reshape(2, -1), ignored=-1))
+    is_picture = scores.dim() > 3 and scores.shape == target.shape
+    if is_picture or scores.numel() == scores.shape[0] == labels.numel():
+        pairs = torch.stack([(spread > threshold).float(), labels.float()])
+        pack.add(pairs, lambda values: _judge_binary(values.reshape(2, -1)))
+    if scores.numel() > scores.shape[0] and scores.shape == target.shape:
+        measure_spread(pack, scores.sigmoid() if threshold == 0 else scores, target)
 
 
 def measure_amounts(
@@ -98,6 +101,25 @@ def measure_amounts(
         width = rows.shape[1]
         few = every_nth(rows, max(1, _MOST_OF_TARGET // width)).float()
         pack.add(few, lambda values: _judge_amounts(values.reshape(-1, width)))
+    measure_spread(pack, prediction, target)
+
+
+def measure_spread(pack: Pack, prediction: Tensor, target: Tensor) -> None:
+    """By how much the samples of a batch differ."""
+    for name, values in (("loss_input", prediction), ("target", target)):
+        if values.dim() and values.shape[0] > 1 and values.numel():
+            few = _some_of(values.reshape(values.shape[0], -1)).float()
+            spread = (few - few.mean(0)).square().mean().sqrt()
+            pack.add_named([f"{name}/sample_std"], [spread])
+
+
+def measure_log_probabilities(pack: Pack, values: Tensor) -> None:
+    """How far the exponentials of what should be logarithms of probabilities miss a sum of 1."""
+    few = every_nth(values, _FEWEST_ROWS).float().exp() if values.dim() else values
+    axes = range(1, few.dim()) if few.dim() > 1 else range(few.dim())
+    errors = [(few.sum(axis) - 1).abs().mean() for axis in axes]  # any may be that of classes
+    if errors:
+        pack.add_named(["log_probabilities/row_sum_error"], [torch.stack(errors).min()])
 
 
 def sample_activation(output: Tensor, units_axis: int) -> Tensor:
@@ -156,20 +178,33 @@ def every_nth(tensor: Tensor, most: int) -> Tensor:
     return tensor[::step] if step > 1 else tensor
 
 
+def _some_of(rows: Tensor) -> Tensor:
+    """Samples, and of each sample some values."""
+    rows = every_nth(rows, _FEWEST_ROWS)
+    return rows[:, :: math.ceil(rows.shape[1] / _MOST_OF_TARGET)]
+
+
 def _judge_classes(pairs: Any, ignored: int) -> Figures:
     predicted, labels = pairs[:, pairs[1] != ignored].astype(np.int64)
     if not labels.size:
         return {}
-    _, seen = np.unique(labels, return_counts=True)
+    known, seen = np.unique(labels, return_counts=True)
     _, chosen = np.unique(predicted, return_counts=True)
     return {
         "labels/num_classes_seen": float(seen.size),
         "labels/largest_share": seen.max() / labels.size,
         "labels/min": float(labels.min()),
         "labels/max": float(labels.max()),
+        "labels/most_common": float(known[seen.argmax()]),
         "predictions/largest_share": chosen.max() / labels.size,
         "accuracy": np.count_nonzero(predicted == labels) / labels.size,
     }
+
+
+def _judge_binary(pairs: Any) -> Figures:
+    """None where targets are something between the two, as of a heat map."""
+    is_sure = np.mean((pairs[1] == 0) | (pairs[1] == 1)) > 0.99
+    return _judge_classes(pairs > 0.5, ignored=-1) if is_sure else {}
 
 
 def _judge_amounts(values: Any) -> Figures:

@@ -37,6 +37,8 @@ class UpdateTotals:
     num_missing: int | None = None
     leftovers: dict[int, dict[int, bool]] = field(default_factory=dict)
     """By optimizer, by backward since its last step: whether gradients were there before it."""
+    num_cleared: int | None = None
+    """Backwards whose gradients were cleared before anybody used them."""
 
     def figures(self) -> Figures:
         found: Figures = {}
@@ -51,6 +53,8 @@ class UpdateTotals:
             # discriminator gets some from the generator's loss, and is cleared before its own.
             forgotten = any(all(each.values()) for each in self.leftovers.values())
             found["leftover_gradients"] = float(forgotten)
+        if self.num_cleared is not None:
+            found["cleared_backwards"] = float(self.num_cleared)
         return found
 
     def add_gradients(self, norms: Any) -> None:
@@ -92,6 +96,8 @@ class WatchedOptimizer:
     num_steps: int = 0
     num_backwards: int = 0
     """Since its last step, as far as they reached its parameters, where it was looked at."""
+    num_cleared: int = 0
+    """Of these, those whose gradients were gone before the next."""
     backwards_per_step: dict[int, int] = field(default_factory=dict)
     num_discarded: int = 0
     """Backwards, of those, whose gradients were cleared before any step used them."""
@@ -107,12 +113,8 @@ class WatchedOptimizer:
     """For each backward since its last step that reached them, the norms of its gradients from
     before; none where they were gone."""
     _candidates: list[Tensor] = field(default_factory=list)
-    _has_gradients: bool = False
-    """Before the backward that runs."""
-    _discarded: int = 0
-    """Since its last step."""
-    _left: tuple[Tensor, int] | None = None
-    """A parameter, and which gradient the last backward left it."""
+    _last_gradients: list[int] = field(default_factory=list)
+    """Which tensors they were after the last backward."""
     _before: list[tuple[Tensor, Tensor, float]] = field(default_factory=list)
 
     def groups(self) -> list[dict[str, Any]]:
@@ -135,33 +137,29 @@ class WatchedOptimizer:
         """Of an update that is looked at, as is `after_backward`."""
         for probe in self._probes:
             probe.look()
-        self._has_gradients = any(p.gradient is not None for p in self._probes)
         if all(self._leftovers):
             there = [p.gradient for p in self._probes if p.gradient is not None]
             self._candidates = _norms(there)
 
     def after_backward(self) -> None:
+        was_there = any(probe.gradient is not None for probe in self._probes)
         touched = [probe.is_touched() for probe in self._probes]
         if any(touched):
-            parameter = self._probes[touched.index(True)].parameter
-            self._left = (parameter, id(parameter.grad))
-            self._discarded += self.num_backwards > 0 and not self._has_gradients
+            self.num_cleared += self.num_backwards > 0 and not was_there
             self.num_backwards += 1
+            self._last_gradients = self._gradients()
             self._leftovers.append(self._candidates)
         self._candidates = []
 
-    def count_step(self, with_closure: bool = False) -> None:
-        """What a closure computes for the step to look at has been used."""
+    def count_step(self) -> None:
         self.num_steps += 1
         if self.is_taken:
             self._leftovers = []
             if self._probes:
                 count = self.num_backwards
                 self.backwards_per_step[count] = self.backwards_per_step.get(count, 0) + 1
-            if not with_closure and self._steps_by_the_last():
-                self.num_discarded += self._discarded
-            self.num_backwards = self._discarded = 0
-            self._left = None
+            self.num_discarded += self.num_cleared if self._uses_the_last() else 0
+            self.num_backwards = self.num_cleared = 0
             self.is_taken = False
         self.is_due = self.num_steps >= self.schedule.next
         if self.num_steps <= 2 or self.num_steps & (self.num_steps - 1) == 0:
@@ -185,6 +183,9 @@ class WatchedOptimizer:
             pack.add(final, finish)
 
     def take_leftover(self, pack: Pack, totals: UpdateTotals) -> None:
+        if self.num_backwards:
+            cleared = self.num_cleared if self._uses_the_last() else 0
+            totals.num_cleared = (totals.num_cleared or 0) + cleared
         for number, norms in enumerate(self._leftovers):
             if not norms:
                 totals.leftovers[self.index] = {number: False}
@@ -224,10 +225,13 @@ class WatchedOptimizer:
             squares = torch.stack([norms_of(old), lengths]).square() * shares
             pack.add(squares.sum(1), _silently(totals.add_update))
 
-    def _steps_by_the_last(self) -> bool:
-        """Whether it used what the last backward left, not gradients that were gathered elsewhere
-        and put in place, as where each task's or each sample's are taken apart."""
-        return self._left is not None and id(self._left[0].grad) == self._left[1]
+    def _uses_the_last(self) -> bool:
+        """Whether it steps by what the last backward left, not by gradients that were gathered
+        elsewhere and put in place, as where each task's or each sample's are taken apart."""
+        return self._last_gradients == self._gradients()
+
+    def _gradients(self) -> list[int]:
+        return [id(probe.parameter.grad) for probe in self._probes]
 
     def _choose_probes(self) -> None:
         having = [p for p in self.parameters() if p.grad is not None]

@@ -5,11 +5,13 @@ from dataclasses import dataclass, field
 
 from trackside.capture.modes import ModeKeys
 from trackside.capture.trial_layout import VITALS
+from trackside.capture.vitals.losses import LossCall
 from trackside.capture.vitals.optimizers import UpdateTotals
 from trackside.capture.vitals.pack import Figures, Pack
 from trackside.capture.vitals.schedule import Schedule
 from trackside.capture.writing.segments import StepRecord
 
+_MOST_TERMS = 4
 _CURVES = ("learning_rate/", "gradient_norm", "step_seconds", "samples_per_second", "batch_size")
 
 
@@ -19,7 +21,15 @@ class Taken:
     pack: Pack = field(default_factory=Pack)
     totals: UpdateTotals = field(default_factory=UpdateTotals)
     has_loss: bool = False
-    """A loss was seen; further ones of the step are not looked at."""
+    """A loss was seen; of further ones of the step only the value is looked at."""
+    num_terms: int = 0
+
+    def see_term(self, call: LossCall) -> None:
+        """What each loss comes to: their sum may be what is trained on."""
+        if call.value is not None and self.num_terms < _MOST_TERMS:
+            name = f"loss_term/{self.num_terms}.{call.function}"
+            self.pack.add_named([name], [call.value.clone()])
+            self.num_terms += 1
 
     def read(self) -> Figures:
         """Once the pack has landed: everything, by name."""

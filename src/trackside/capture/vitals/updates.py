@@ -128,6 +128,8 @@ class Updates:
         began = time.perf_counter()
         watched = self._watched(optimizer)
         step = self._running.get()
+        if with_closure:
+            watched.num_cleared = 0  # what a closure computes has been used
         if watched.is_taken and step is not None:
             if with_closure:
                 self._take_gradients(step, watched)
@@ -135,11 +137,13 @@ class Updates:
             watched.take_update(taken.pack, taken.totals)
             watched.schedule.spend(watched.spent + time.perf_counter() - began)
             watched.schedule.take(watched.num_steps)
-        self._count(watched, with_closure)
+        self._count(watched)
 
     @guarded
-    def _count(self, watched: WatchedOptimizer, with_closure: bool = False) -> None:
-        watched.count_step(with_closure)
+    def _count(self, watched: WatchedOptimizer) -> None:
+        watched.count_step()
+        if watched.num_steps == 1:  # it may be gone before anybody looks again
+            self._facts.remember([watched])
         if watched.is_due != self._is_any_due:
             self._is_any_due = any(each.is_due for each in self._optimizers.values())
             self._look_out(self._is_any_due)

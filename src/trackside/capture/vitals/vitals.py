@@ -32,8 +32,11 @@ from trackside.capture.vitals.measures import (
     measure_classes,
     measure_fingerprint,
     measure_input,
+    measure_log_probabilities,
 )
+from trackside.capture.vitals.sampling import Sampling
 from trackside.capture.vitals.schedule import Schedule
+from trackside.capture.vitals.sequences import measure_sequence, tokens_in
 from trackside.capture.vitals.step import RunningStep, VitalsStep, curves_of
 from trackside.capture.vitals.updates import Updates
 from trackside.capture.writing.segments import StepRecord
@@ -61,21 +64,26 @@ class Vitals:
         self._write, self._show, self._put_anatomy = write, show, put_anatomy
         self._running = RunningStep()
         self._landing: list[VitalsStep] = []
+        self._tokens: list[Tensor] = []
+        self._memory: set[int] = set()
+        """Tokens that the model was given in the step that is looked at, and where all of it is."""
         self._schedules: dict[ModeKeys, Schedule] = {}
         self._times = _StepTimes()
         self._switch = Switch()
         self._losses = LossCalls(self._switch, self._on_loss)
         self._activations: list[Activations] = []
         self._updates = Updates(failures, facts, self._running)
+        self._sampling = Sampling(facts)
 
     def install(self) -> None:
         self._losses.install()
         self._facts.loaders.install()
         self._updates.install()
+        self._sampling.install()
 
     def add_model(self, names: Names) -> None:
         self._facts.add_model(names)
-        self._activations.append(Activations(names, self.failures))
+        self._activations.append(Activations(names, self.failures, self._facts))
 
     @guarded
     def begin(
@@ -120,6 +128,7 @@ class Vitals:
     def close(self) -> None:
         self._end_step(time.perf_counter())
         self._updates.remove()
+        self._sampling.remove()
         self._losses.remove()
         self._facts.loaders.remove()
         for activations in self._activations:
@@ -142,8 +151,11 @@ class Vitals:
             self._facts.see_modes_of_modules()
         if batch is not None:
             self._facts.see_device(batch.device)
+            taken.figures["input/is_trained"] = float(batch.requires_grad)
         dense = [t for each in tensors_in(*given) if (t := readable(each.detach())) is not None]
         filled = [tensor for tensor in dense if tensor.numel()]
+        self._tokens = tokens_in(filled)
+        self._memory = {tensor.data_ptr() for tensor in filled}
         if filled:
             measure_fingerprint(taken.pack, filled[0])
         amounts = next((tensor for tensor in filled if _is_amount(tensor)), None)
@@ -163,6 +175,7 @@ class Vitals:
     def _file(self, step: VitalsStep, now: float) -> None:
         if step.schedule is not None:
             self._switch.on = False
+            self._tokens, self._memory = [], set()
             for activations in self._activations:
                 activations.rest()
                 step.spent += activations.spent
@@ -189,11 +202,18 @@ class Vitals:
         if step is None or in_backward():
             return
         began = time.perf_counter()
-        self._facts.see_loss(call)
+        is_input = call.target.data_ptr() in self._memory
+        self._facts.see_loss(call, is_target_input=is_input)
         taken = step.take()
+        taken.see_term(call)
+        if call.function == "kl_div":
+            measure_log_probabilities(taken.pack, call.prediction)
         if taken.has_loss:
             return
         if call.function in OVER_CLASSES:
+            measure_sequence(
+                taken.pack, self._tokens, call.prediction, call.target, ignored=call.ignored
+            )
             measure_classes(
                 taken.pack,
                 call.prediction,

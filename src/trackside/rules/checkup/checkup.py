@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from trackside.finding import Finding
 from trackside.rules.builtin import Need, TensorRule
+from trackside.rules.checkup.collapse import OutputIgnoresInput
 from trackside.rules.checkup.data_use import (
     ConstantInput,
     ConstantLabels,
@@ -35,12 +36,14 @@ from trackside.rules.checkup.learning_rates import (
     LearningRateZero,
     WeightDecayTooStrong,
 )
+from trackside.rules.checkup.loss_terms import LossTermDominates
 from trackside.rules.checkup.loss_use import (
     LossInputAlreadySoftmax,
     LossInputNotLogProbabilities,
     LossShapeMismatch,
     OutputRangeTooNarrow,
 )
+from trackside.rules.checkup.made_anew import ModelMadeAnew, OptimizerMadeAnew
 from trackside.rules.checkup.model_design import (
     ActivationMissing,
     DropoutTooStrong,
@@ -61,12 +64,23 @@ from trackside.rules.checkup.optimizing import (
     ParametersNotOptimized,
 )
 from trackside.rules.checkup.outcomes import LossNotFinite, LossRising, NothingLearnt, Overfitting
-from trackside.rules.checkup.remaking import OptimizerMadeAnew
+from trackside.rules.checkup.sequence_use import (
+    BatchTakenForTime,
+    FutureVisible,
+    PaddingInLoss,
+    TargetIsInput,
+)
 from trackside.rules.checkup.signs_rule import FIGURES, SignsRule, missing_vitals
 from trackside.rules.checkup.targets_use import (
     ClassesAsAmounts,
     LabelsOutOfRange,
     UnnormalizedTarget,
+)
+from trackside.rules.checkup.update_use import (
+    AccumulationCleared,
+    LowPrecisionWeights,
+    SampleCutsGraph,
+    WarmUpNeverEnds,
 )
 from trackside.rules.saved.evidence import Evidence
 
@@ -75,12 +89,17 @@ logger = logging.getLogger(__name__)
 PARTS: tuple[type[SignsRule], ...] = (
     OptimizerNotStepping,
     OptimizerOfAnotherModel,
+    ModelMadeAnew,
+    OptimizerMadeAnew,
     ParametersNotOptimized,
     GradientMissing,
+    SampleCutsGraph,
     ForgottenZeroGrad,
+    AccumulationCleared,
     OptimizerSettings,
-    OptimizerMadeAnew,
+    LowPrecisionWeights,
     LearningRateZero,
+    WarmUpNeverEnds,
     LearningRateTooHigh,
     LearningRateTooLow,
     GradientClippedAway,
@@ -88,6 +107,7 @@ PARTS: tuple[type[SignsRule], ...] = (
     LossInputAlreadySoftmax,
     LossInputNotLogProbabilities,
     LossShapeMismatch,
+    LossTermDominates,
     OutputRangeTooNarrow,
     ConstantOutput,
     LabelsOutOfRange,
@@ -102,6 +122,10 @@ PARTS: tuple[type[SignsRule], ...] = (
     OneClassPredicted,
     EvaluationInputDiffers,
     SlowDataLoading,
+    FutureVisible,
+    TargetIsInput,
+    BatchTakenForTime,
+    PaddingInLoss,
     TrainingInEvaluationMode,
     EvaluationInTrainingMode,
     BatchNormOfOneSample,
@@ -115,6 +139,7 @@ PARTS: tuple[type[SignsRule], ...] = (
     SaturatedLayer,
     FadingGradient,
     ExplodingGradient,
+    OutputIgnoresInput,
     LossNotFinite,
     LossRising,
     Overfitting,

@@ -199,7 +199,8 @@ class OneClassPredicted(SignsRule):
     """Nearly all samples are of one class, and the model predicts no other.
 
     Fires when over the second half of training the largest class has `share` of the labels and
-    the model gives `predicted` of its predictions to one class.
+    the model gives `predicted` of its predictions to one class, so that it tells of less than a
+    fifth of the others.
     """
 
     advice = (
@@ -223,7 +224,9 @@ class OneClassPredicted(SignsRule):
         if not len(several) or several.values.max() < 2 or len(signs.anatomy.models) > 1:
             return
         mean = float(labels.values.mean())
-        if mean > self.share and size > 4 and float(late.values.mean()) > self.predicted:
+        others = 1 - float(late.values.mean())
+        is_one = others < min(1 - self.predicted, 0.2 * (1 - mean))
+        if mean > self.share and size > 4 and is_one:
             yield Sign(
                 int(labels.steps[0]),
                 f"{mean:.0%} of the labels are of one class, and {late.values.mean():.1%} of the "

@@ -14,6 +14,7 @@ from trackside.finding import Finding
 _MISTAKES = (
     "OptimizerNotStepping",
     "OptimizerOfAnotherModel",
+    "ModelMadeAnew",
     "InputNotFinite",
     "GradientMissing",
     "LearningRateZero",
@@ -21,14 +22,21 @@ _MISTAKES = (
     "ConstantLabels",
     "SymmetricWeights",
     "LossShapeMismatch",
+    "BatchTakenForTime",
     "LossInputNotLogProbabilities",
     "ConstantOutput",
     "LabelsOutOfRange",
     "LossInputAlreadySoftmax",
+    "SampleCutsGraph",
     "ForgottenZeroGrad",
+    "AccumulationCleared",
     "ParametersNotOptimized",
     "OptimizerSettings",
     "OptimizerMadeAnew",
+    "WarmUpNeverEnds",
+    "FutureVisible",
+    "TargetIsInput",
+    "PaddingInLoss",
     "UnshuffledLabels",
     "OutputRangeTooNarrow",
     "SameBatch",
@@ -39,6 +47,8 @@ _MISTAKES = (
 )
 """What the code does, seen as such: hardly anything else looks like it."""
 _CAUSES = (
+    "LowPrecisionWeights",
+    "LossTermDominates",
     "UnnormalizedInput",
     "UnnormalizedTarget",
     "FrozenByMistake",
@@ -60,7 +70,7 @@ _CAUSES = (
     "Overfitting",
 )
 """Inferred from figures."""
-_OUTCOMES = ("LossNotFinite", "LossRising", "NothingLearnt")
+_OUTCOMES = ("LossNotFinite", "LossRising", "NothingLearnt", "OutputIgnoresInput")
 """What comes of them. Alone, they are all that is known."""
 _MACHINE = (
     "IOBottleneck",
@@ -101,7 +111,10 @@ _ASIDE = frozenset(
         "OneClassPredicted",
         "Overfitting",
         "ActivationMissing",
+        "AccumulationCleared",
         "ClassesAsAmounts",
+        "FutureVisible",
+        "TargetIsInput",
     )
 )
 """They leave the loss of training as it is: of what goes wrong with that they explain nothing."""
@@ -112,6 +125,8 @@ _ALSO = {
     "SameBatch": {"Overfitting"},
     "UnshuffledLabels": {"OneClassPredicted", "Overfitting"},
     "ConstantLabels": {"OneClassPredicted", "Overfitting"},
+    "PaddingInLoss": {"OneClassPredicted"},
+    "FutureVisible": {"Overfitting"},
     "BatchNormOfOneSample": {"NothingLearnt"},
     "ClassesAsAmounts": {"NothingLearnt"},
     "Overfitting": {"Overfit", "Overtraining"},

@@ -1,6 +1,6 @@
 """Rules about how a loss is used: whether it is given what it was made for."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -77,23 +77,24 @@ class LossInputAlreadySoftmax(SignsRule):
 class LossInputNotLogProbabilities(SignsRule):
     """nll_loss or kl_div is given something else than logarithms of probabilities.
 
-    Fires when over `num_batches` batches and more the exponentials of nll_loss's inputs' rows do
-    not sum to about 1; or when kl_div's inputs lie between 0 and 1, as probabilities do, where
-    their logarithms are below 0.
+    Fires when over `num_batches` batches and more the exponentials of its inputs' rows do not sum
+    to about 1.
     """
 
     advice = (
         "Use CrossEntropyLoss on raw scores, or give NLLLoss and KLDivLoss the output of "
-        "log_softmax."
+        "log_softmax: KLDivLoss wants logarithms of the student's probabilities as its input."
     )
 
     num_batches: int = parameter(5, "Batches that must have been looked at.", at_least=1)
     error: float = parameter(0.1, "Distance of a row's sum from 1.", at_least=0)
 
     def judge(self, signs: Signs) -> Iterable[Sign]:
-        yield from self._of_divergence(signs)
         loss = _used(signs, ("nll_loss",))
         sums = signs.vital("loss_input/row_sum_error")
+        if loss is None:
+            loss = next((e for e in signs.anatomy.losses if e.function == "kl_div"), None)
+            sums = signs.vital("log_probabilities/row_sum_error")
         if loss is None or len(sums) < self.num_batches or not sums.median > self.error:
             return
         yield Sign(
@@ -104,21 +105,6 @@ class LossInputNotLogProbabilities(SignsRule):
             value=sums.median,
             threshold=self.error,
         )
-
-    def _of_divergence(self, signs: Signs) -> Iterator[Sign]:
-        loss = _used(signs, ("kl_div",))
-        low, high = signs.vital("loss_input/min"), signs.vital("loss_input/max")
-        if loss is None or len(low) < self.num_batches:
-            return
-        if low.values.min() >= 0 and high.values.max() <= 1 + _CLOSE and high.median > 0:
-            yield Sign(
-                int(low.steps[0]),
-                f"{loss.name} wants logarithms of probabilities, which are below 0, and is given "
-                f"values between {low.values.min():.2g} and {high.values.max():.2g}.",
-                tensor=f"{loss.name}_input_0",
-                value=float(high.values.max()),
-                threshold=0.0,
-            )
 
 
 @dataclass

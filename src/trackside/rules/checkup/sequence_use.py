@@ -1,0 +1,189 @@
+"""Rules about sequences: what a model sees of what it is to predict, and which axis is time."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from trackside.rules.checkup.signs_rule import Sign, SignsRule
+from trackside.rules.parameters import parameter
+from trackside.rules.saved.vital_signs import Signs
+
+_ALL = 0.999
+
+
+@dataclass
+class FutureVisible(SignsRule):
+    """A model of sequences sees the tokens that it has to predict.
+
+    Fires when targets are the tokens that the model is given, one place further on, and all its
+    attention is without a mask, or a recurrent layer is bidirectional; or when in the last half of
+    training it is right nearly everywhere but at the last place, whose target it is not given:
+    there it is wrong `times` as often, over `num_samples` samples and more. A model that looks
+    back only is best there.
+    """
+
+    advice = (
+        "Give self-attention a causal mask (nn.Transformer.generate_square_subsequent_mask, "
+        "is_causal=True), and let no layer look ahead: no bidirectional RNN, no convolution padded "
+        "on both sides."
+    )
+
+    times: float = parameter(4.0, "Errors at the last place over errors elsewhere.", at_least=1)
+    num_samples: int = parameter(200, "Last places that were looked at.", at_least=1)
+
+    def judge(self, signs: Signs) -> Iterable[Sign]:
+        shifted = signs.vital("tokens/shifted_share")
+        half = signs.last_step / 2
+        last = signs.vital("tokens/last_accuracy").since(half)
+        other = signs.vital("tokens/other_accuracy").since(half)
+        if len(shifted) < 10 or shifted.median < _ALL:
+            return
+        if ahead := _looking_ahead(signs):
+            yield Sign(
+                int(shifted.steps[0]),
+                f"{ahead} sees all of the sequence at once, and the targets are its next tokens: "
+                "the model reads what it is to predict.",
+                tensor=ahead,
+            )
+            return
+        if signs.last_step < 100 or not len(last):
+            return
+        count = signs.vital("batch_size").median * len(last)
+        wrong, usual = 1 - float(last.values.mean()), 1 - float(other.values.mean())
+        noise = math.sqrt(max(wrong, 1 / count) / count)
+        if count < self.num_samples or usual > 0.1:
+            return
+        if wrong > self.times * usual and wrong - usual > max(0.03, 5 * noise):
+            yield Sign(
+                0,
+                f"It predicts the next token rightly at {1 - usual:.1%} of all places, and at "
+                f"{1 - wrong:.1%} of the last ones, where the next token is not among its inputs: "
+                "elsewhere it reads what it is to predict.",
+                value=wrong / max(usual, 1 / count),
+                threshold=self.times,
+            )
+
+
+@dataclass
+class TargetIsInput(SignsRule):
+    """A model of sequences has to predict the very tokens that it is given.
+
+    Fires when over `num_batches` batches and more the targets of a loss over classes equal the
+    tokens of the model's only input place by place, and the loss comes to less than `share` of
+    chance: copying is soon learnt.
+    """
+
+    advice = (
+        "Shift the targets by one: inputs tokens[:, :-1], targets tokens[:, 1:]. (Models of "
+        "transformers do so themselves when they are given labels.)"
+    )
+
+    num_batches: int = parameter(10, "Batches that must have been looked at.", at_least=1)
+    share: float = parameter(0.1, "Of the loss of chance.", at_least=0, at_most=1)
+
+    def judge(self, signs: Signs) -> Iterable[Sign]:
+        same = signs.vital("tokens/same_share")
+        chance = signs.chance
+        if len(same) < self.num_batches or same.values.min() < 1 or chance is None:
+            return
+        if signs.is_settled and signs.late_loss < self.share * chance:
+            yield Sign(
+                int(same.steps[0]),
+                f"In all {len(same)} batches the targets are the model's own input, token by "
+                f"token; the loss is {signs.late_loss:.3g}, as after copying.",
+                value=1.0,
+                threshold=1.0,
+            )
+
+
+@dataclass
+class BatchTakenForTime(SignsRule):
+    """A recurrent or attention layer goes along the batch instead of along time.
+
+    Fires when such a layer without batch_first is given [batch, time, features], and the loss has
+    one target for each of the batch; or when it is given [batch, features] and nothing is learnt.
+    """
+
+    advice = (
+        "Make the layer with batch_first=True, or give it [time, batch, features] "
+        "(x.transpose(0, 1)); a single step needs an axis of time of its own."
+    )
+
+    def judge(self, signs: Signs) -> Iterable[Sign]:
+        loss = next(iter(signs.anatomy.losses), None)
+        if loss is None or len(loss.shapes) != 2 or len(signs.anatomy.models) != 1:
+            return
+        target = loss.shapes[1]
+        if not target or math.prod(target[1:]) not in (1, loss.shapes[0][-1]) or len(target) > 2:
+            return
+        for module in signs.anatomy.modules:
+            given = module.given
+            if not given or given[0] != target[0] or target[0] < 2:
+                continue
+            if len(given) == 2:
+                is_wrong = signs.is_stuck  # or one long sequence, with a target at each place
+            else:
+                is_wrong = not module.batch_first and given[1] not in (1, target[0])
+            if is_wrong:
+                yield Sign(
+                    0,
+                    f"{module.name} ({module.type}) was given {list(given)} and takes the first "
+                    f"axis for time, and the loss has {target[0]} targets: that axis is the batch.",
+                    tensor=module.name,
+                )
+                return
+
+
+@dataclass
+class PaddingInLoss(SignsRule):
+    """Padding counts in the loss as if it were something to predict.
+
+    Fires when the commonest target of a loss over tokens is the padding_idx of an embedding of
+    as many tokens, `share` of all targets and more, and the loss's ignore_index is another.
+    """
+
+    advice = "Leave padding out: CrossEntropyLoss(ignore_index=...), with the padding's number."
+
+    share: float = parameter(0.3, "Of all targets.", at_least=0, at_most=1)
+
+    def judge(self, signs: Signs) -> Iterable[Sign]:
+        loss = next((each for each in signs.anatomy.losses if each.num_classes), None)
+        paddings = _paddings(signs, None if loss is None else loss.num_classes)
+        common = signs.vital("labels/most_common")
+        share = signs.vital("labels/largest_share").median
+        if not paddings or loss is None or len(common) < 10 or share < self.share:
+            return
+        padding = int(common.median)
+        if padding in paddings and padding != loss.ignored:
+            yield Sign(
+                int(common.steps[0]),
+                f"{share:.0%} of the targets of {loss.name} are {padding}, the padding of an "
+                f"embedding, and ignore_index is {loss.ignored}.",
+                tensor=f"{loss.name}_input_0",
+                value=share,
+                threshold=self.share,
+            )
+
+
+def _looking_ahead(signs: Signs) -> str:
+    """The first layer that does, of a model with one input of tokens; "" where one is masked, or
+    the tokens are two, of which one may well be seen whole."""
+    layers = [module for module in signs.anatomy.modules if module.given]
+    attention = [module for module in layers if "Attention" in module.type]
+    if signs.vital("tokens/num_inputs").median != 1 or len(signs.anatomy.models) != 1:
+        return ""
+    if attention and not all(module.looks_ahead for module in attention):
+        return ""
+    return next((module.name for module in layers if module.looks_ahead), "")
+
+
+def _paddings(signs: Signs, num_tokens: int | None) -> set[int]:
+    """Of embeddings of that many tokens."""
+    anatomy = signs.anatomy
+    sizes = {p.name: p.shape[0] for p in anatomy.parameters if p.shape}
+    return {
+        module.padding
+        for module in anatomy.modules
+        if module.padding is not None
+        and any(sizes.get(f"{m}_{module.name}.weight") == num_tokens for m in anatomy.models)
+    }

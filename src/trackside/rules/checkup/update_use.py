@@ -1,0 +1,137 @@
+"""Rules about gradients and updates that come to nothing: cleared, kept small, or rounded away."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from trackside.rules.checkup.signs_rule import Sign, SignsRule
+from trackside.rules.parameters import parameter
+from trackside.rules.saved.vital_signs import Signs
+
+_SHORT = ("float16", "bfloat16")
+
+
+@dataclass
+class AccumulationCleared(SignsRule):
+    """Gradients of several batches are computed for one update, and all but the last thrown away.
+
+    Fires when in most of `num_updates` updates and more of the one optimizer gradients were
+    cleared between its backwards, `cleared` times and more. Adversarial examples, for which inputs
+    get gradients, are made in that way, too, and are left alone.
+    """
+
+    advice = "Call optimizer.zero_grad() after optimizer.step() only, not with each small batch."
+
+    num_updates: int = parameter(5, "Updates that must have been looked at.", at_least=1)
+    cleared: int = parameter(2, "Times that gradients were cleared before one update.", at_least=1)
+
+    def judge(self, signs: Signs) -> Iterable[Sign]:
+        cleared = signs.vital("cleared_backwards")
+        if len(cleared) < self.num_updates or len(signs.anatomy.optimizers) != 1:
+            return
+        if np.any(signs.vital("input/is_trained").values > 0):
+            return
+        if float(np.mean(cleared.values >= self.cleared)) > 0.8:
+            yield Sign(
+                int(cleared.steps[0]),
+                f"For one update gradients are computed {cleared.median + 1:.0f} times and cleared "
+                f"{cleared.median:.0f} times: only those of the last batch are used.",
+                value=cleared.median,
+                threshold=self.cleared,
+            )
+
+
+@dataclass
+class WarmUpNeverEnds(SignsRule):
+    """The learning rate is still warming up when training ends.
+
+    Fires when at the end of 100 steps and more a scheduler has raised the rate from step to step,
+    and it has come to less than `share` of what the optimizer was made with, or of OneCycleLR's
+    max_lr.
+    """
+
+    advice = (
+        "Warm up over a few per cent of the steps that there are, counted in the unit in which "
+        "scheduler.step() is called: batches, or epochs."
+    )
+
+    share: float = parameter(0.3, "Of the rate that is to be reached.", at_least=0, at_most=1)
+
+    def judge(self, signs: Signs) -> Iterable[Sign]:
+        if not signs.is_all or signs.last_step < 100 or len(signs.anatomy.optimizers) != 1:
+            return
+        rate = signs.vital("learning_rate/0")
+        group = next(iter(signs.anatomy.optimizers[0].groups), {})
+        wanted = float(group.get("max_lr") or group.get("initial_lr") or 0.0)
+        if len(rate) < 10 or not signs.anatomy.schedulers:
+            return
+        rises = bool(np.all(np.diff(rate.values) >= 0)) and rate.values[-1] > rate.values[0]
+        reached = float(rate.values[-1])
+        if rises and reached < self.share * wanted:
+            yield Sign(
+                int(rate.steps[0]),
+                f"The learning rate has risen to {reached:.3g} at the end, {reached / wanted:.1%} "
+                f"of {wanted:.3g}: the warm-up is longer than the training.",
+                value=reached,
+                threshold=self.share * wanted,
+            )
+
+
+@dataclass
+class LowPrecisionWeights(SignsRule):
+    """Weights are kept in 16 bits, too few for their updates.
+
+    Fires when parameters that an optimizer holds are float16 and the loss stops being a number, or
+    are float16 or bfloat16 and nothing is learnt while the updates that were looked at changed
+    less than `moved` of them.
+    """
+
+    advice = (
+        "Keep the weights in float32 and compute in 16 bits by torch.autocast, with a GradScaler "
+        "for float16: model.half() is for inference. Adam's eps of 1e-8 is 0 in float16."
+    )
+
+    moved: float = parameter(1e-4, "Of the weights' length, in all.", at_least=0)
+
+    def judge(self, signs: Signs) -> Iterable[Sign]:
+        short = [p for p in signs.anatomy.parameters if p.is_trained and p.dtype in _SHORT]
+        if not short:
+            return
+        is_lost = math.isfinite(signs.ends_at) and any(p.dtype == "float16" for p in short)
+        if is_lost or (signs.is_stuck and signs.moved < self.moved):
+            what = "the loss is no number any more" if is_lost else "updates are rounded away"
+            yield Sign(
+                int(signs.ends_at) if is_lost else 0,
+                f"{len(short)} parameters are trained in {short[0].dtype}, and {what}.",
+                tensor=short[0].name,
+                value=float(len(short)),
+            )
+
+
+@dataclass
+class SampleCutsGraph(SignsRule):
+    """A sample is drawn where gradients cannot pass, and nothing else brings them back.
+
+    Fires when distributions whose parameters the model computes were asked for sample()
+    `num_samples` times and more, and hardly ever for log_prob, as a policy would.
+    """
+
+    advice = (
+        "Use rsample() instead of sample(), or mu + sigma * torch.randn_like(sigma): then "
+        "gradients reach what made mu and sigma."
+    )
+
+    num_samples: int = parameter(20, "Samples.", at_least=1)
+
+    def judge(self, signs: Signs) -> Iterable[Sign]:
+        cut, scored = signs.anatomy.num_cut_samples, signs.anatomy.num_scored_samples
+        if cut >= self.num_samples and scored < 0.1 * cut and signs.num_updates:
+            yield Sign(
+                0,
+                f"sample() was called {cut} times on distributions that the model computes: no "
+                "gradient of what is made of the samples reaches their parameters.",
+                value=float(cut),
+                threshold=self.num_samples,
+            )
