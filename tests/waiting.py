@@ -7,11 +7,16 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def until(condition: Callable[[], T], *, seconds: float = 20.0) -> T:
+def until(condition: Callable[[], T], *, seconds: float = 30.0) -> T:
     """The first truthy answer of `condition`; a test that waits in vain fails with its name."""
     deadline = time.monotonic() + seconds
-    while not (answer := condition()):
+    while True:
+        last: T | FileNotFoundError
+        try:
+            if last := condition():
+                return last
+        except FileNotFoundError as error:  # files come and go while one looks at them
+            last = error
         if time.monotonic() > deadline:
-            raise AssertionError(f"still {answer!r} after {seconds} s")
+            raise AssertionError(f"still {last!r} after {seconds} s")
         time.sleep(0.005)
-    return answer
