@@ -11,6 +11,7 @@ from trackside.rules.checkup.checkup import PARTS, Checkup
 from trackside.rules.checkup.diagnosis import diagnose
 from trackside.rules.checkup.layers import FadingGradient
 from trackside.rules.checkup.loss_use import OutputRangeTooNarrow
+from trackside.rules.checkup.outcomes import LossRising
 
 
 def model(**changes: Any) -> dict[str, Any]:
@@ -479,6 +480,17 @@ def test_amounts_that_happen_to_be_whole_are_left_alone(tmp_path):
     learnt = {**told, "loss": lambda step: 0.1 + 20 * 0.97**step}
     vitals = {**AMOUNTS, **TEN_CLASSES}
     assert found(Checkup(), tmp_path / "learnt", vitals=vitals, **learnt) == []
+
+
+def test_a_loss_that_also_goes_below_zero_tells_nothing_by_its_height(tmp_path):
+    def rising(step: int) -> float:
+        return 0.5 + 0.1 * step
+
+    def policy(step: int) -> float:
+        return -0.5 if step == 40 else rising(step)
+
+    assert found(LossRising(), tmp_path / "rising", loss=rising) != []
+    assert found(LossRising(), tmp_path / "policy", loss=policy) == []
 
 
 def test_large_targets_that_are_reached_are_left_alone(tmp_path):

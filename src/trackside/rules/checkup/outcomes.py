@@ -39,7 +39,7 @@ class LossRising(SignsRule):
     """Training makes the loss larger.
 
     Fires when after 50 steps and more the loss is above `times` its start and still as high as
-    it has been.
+    it has been. One that also goes below zero, as a policy's does, tells nothing by its height.
     """
 
     advice = (
@@ -56,6 +56,8 @@ class LossRising(SignsRule):
         if not signs.is_settled:
             return
         known = signs.loss.values[np.isfinite(signs.loss.values)]
+        if len(known) and known.min() < 0:
+            return
         if early > 0 and late > self.times * early and late > 0.5 * float(known.max()):
             above = np.flatnonzero(signs.loss.values > self.times * early)
             yield Sign(
