@@ -13,8 +13,11 @@ check: $(VENV)/.dev
 	$(BIN)/mypy
 
 # One worker more than the machines of CI have cores: tests wait for half of their time.
+# A machine that stalls is no defect: five tests may have a second try, and their first is shown.
+SECOND_TRY = --reruns 1 --max-suite-reruns 5 --rerun-show-tracebacks
+
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 3 --dist loadgroup $(ARGS)
+	$(BIN)/python -m pytest -n 3 --dist loadgroup $(SECOND_TRY) $(ARGS)
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks $(ARGS)
