@@ -12,6 +12,8 @@ import pytest
 
 from tests.cli.test_waiting import Terminal
 from tests.server_process import TRACKSIDE, ServerProcess
+from trackside.api.keys import AccessKeys, Rights
+from trackside.layout import Home
 from trackside.settings import Settings
 
 pytestmark = pytest.mark.timeout(180)
@@ -215,3 +217,19 @@ def test_a_server_does_not_ask_itself(command: Command, server: ServerProcess, w
         done = command("run", "train.py", "--name", "own", "--wait", **environment)
         assert done.returncode == 0, done.stderr
     assert (home / "buckets" / "trackside" / "own" / "output" / "model.tar.gz").is_file()
+
+
+def test_who_may_submit_runs_the_first_job_of_a_new_server(command: Command, workplace: Path):
+    (workplace / "train.py").write_text("print('hello from there')")
+    with ServerProcess(workplace / "new home") as new:
+        key, secret = AccessKeys(Home(new.home).server.root).create("ci", Rights.SUBMIT)
+        done = command(
+            "run",
+            "train.py",
+            "--wait",
+            TRACKSIDE_URL=new.url,
+            TRACKSIDE_ACCESS_KEY_ID=key.id,
+            TRACKSIDE_SECRET_ACCESS_KEY=secret,
+        )
+    assert done.returncode == 0, done.stderr
+    assert "hello from there" in done.stdout

@@ -437,6 +437,8 @@ def test_a_relay_needs_the_rights_that_embedded_buckets_need(tmp_path):
     for (method, level, name), (_, rights) in operations(Buckets(str(tmp_path)), Threads()).items():
         if name == "acl" and method == "PUT":
             continue  # embedded buckets take only what opens nothing
+        if (method, level, name) == ("PUT", "bucket", ""):
+            rights = Rights.ADMIN  # a new bucket at the store is its owner's affair
         headers = {"x-amz-copy-source": "b1x/k"} if method == "COPY" else {}
         sent = "PUT" if method == "COPY" else method
         call = call_of(sent, paths[level], f"{name}=" if name else "", headers)

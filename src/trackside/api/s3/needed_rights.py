@@ -1,5 +1,5 @@
-"""Which rights a request to another store needs: as for embedded buckets, and more for what opens
-a store to others or changes its rules."""
+"""Which rights a request to another store needs: as for embedded buckets, and more for what makes
+buckets there, opens a store to others or changes its rules."""
 
 from collections.abc import Mapping
 

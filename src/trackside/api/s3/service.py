@@ -102,6 +102,8 @@ def operations(buckets: Buckets, threads: Threads) -> _Table:
         ("GET", _OBJECT, "uploadId"): uploads.parts,
     }
     writing: dict[tuple[str, str, str], Operation] = {
+        # A job makes buckets by writing into them, so who may submit one may make them too.
+        ("PUT", _BUCKET, ""): bucket.create,
         ("POST", _BUCKET, "delete"): bucket.delete_objects,
         ("PUT", _OBJECT, ""): one.put,
         ("COPY", _OBJECT, ""): CopyCalls(buckets, threads).copy,
@@ -116,7 +118,6 @@ def operations(buckets: Buckets, threads: Threads) -> _Table:
         ("DELETE", _OBJECT, "uploadId"): uploads.abort,
     }
     governing: dict[tuple[str, str, str], Operation] = {
-        ("PUT", _BUCKET, ""): bucket.create,
         ("DELETE", _BUCKET, ""): bucket.delete,
         ("PUT", _BUCKET, "acl"): bucket.put_acl,
     }
