@@ -1,9 +1,12 @@
 """What somebody at a terminal is spared of the toolkit's lines, and nothing of the script's."""
 
+import builtins
+import io
 from collections.abc import Sequence
+from typing import Any
 
-from trackside.cli.toolkit_lines import ToolkitLines
 from trackside.jobs.logs import LogLine
+from trackside.sdk.toolkit_lines import ToolkitLines, shown_on
 
 START = "2026-11-16 09:25:35,758 trackside-toolkit INFO     Invoking user script\n"
 FAILURE = "2026-11-16 09:25:40,867 trackside-toolkit ERROR    Reporting training FAILURE\n"
@@ -46,3 +49,34 @@ def test_hosts_are_told_apart():
     assert shown([START], "algo-1", folding) == START
     assert shown(["  SM_X=1\n"], "algo-2", folding) == "  SM_X=1\n"
     assert shown(["  SM_X=1\n"], "algo-1", folding) == ""
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+class Tee:
+    """As scripts put it in place of `sys.stdout`: nothing but what `print` needs."""
+
+    def write(self, text: str) -> None: ...
+
+
+def printed_on(out: Any) -> str:
+    log = [START, "  SM_HOSTS=[]\n", "  python -- train.py\n"]
+    items = [LogLine("algo-1", 1, 0, 0.0, part.encode()) for part in log]
+    return "".join(item.data.decode() for item in shown_on(out, items))
+
+
+def test_a_person_at_a_terminal_is_spared_the_variables():
+    assert printed_on(Terminal()) == f"{START}  python -- train.py\n"
+
+
+def test_a_person_at_a_notebook_is_spared_them_too(monkeypatch):
+    monkeypatch.setattr(builtins, "__IPYTHON__", True, raising=False)
+    assert printed_on(io.StringIO()) == f"{START}  python -- train.py\n"
+
+
+def test_a_file_gets_every_line():
+    assert "SM_HOSTS" in printed_on(io.StringIO())
+    assert "SM_HOSTS" in printed_on(Tee())
