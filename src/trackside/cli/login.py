@@ -1,7 +1,10 @@
 """`trackside login`: from now on the jobs of a server."""
 
+from contextlib import suppress
+
 import click
 
+from trackside.errors import KeyRefused
 from trackside.profiles import (
     DEFAULT_PROFILE,
     Key,
@@ -12,6 +15,9 @@ from trackside.profiles import (
     write_profiles,
 )
 from trackside.settings import Settings, environment
+
+_NOBODY = Key("nobody", "nobody")
+"""To see whether a server answers at all: it refuses this one."""
 
 
 @click.command(short_help="Work with the jobs of a server from now on.")
@@ -42,6 +48,8 @@ def _key(url: str, settings: Settings) -> Key:
     found = chosen_server(known, settings.home)
     if found is not None and found.key is not None:
         return found.key
+    with suppress(KeyRefused):
+        _try(Server(url, _NOBODY), settings)
     key_id = click.prompt("Access key")
     return Key(key_id, click.prompt("Secret", hide_input=True))
 

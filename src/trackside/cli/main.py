@@ -5,15 +5,14 @@ Each command is a file of its own, imported only when it is called or listed.
 
 import difflib
 import logging
-import sys
 from importlib import import_module
 from pathlib import Path
-from shutil import get_terminal_size
 
 import click
 
 import trackside
-from trackside.cli.failures import EXPECTED, INTERRUPTED, exit_code, explain, wrapped
+from trackside.cli.failures import EXPECTED, INTERRUPTED, exit_code, explain
+from trackside.cli.notices import tell, tell_warnings
 from trackside.errors import JobNotFound
 from trackside.settings import Settings, choose_profile
 
@@ -102,7 +101,7 @@ class Commands(click.Group):
         except EXPECTED as failure:
             if ctx.params["debug"]:
                 raise
-            _tell(explain(failure) + _way_out(failure))
+            tell(explain(failure) + _way_out(failure))
             if type(failure) is JobNotFound:
                 _suggest_jobs(failure.name)
             ctx.exit(exit_code(failure))
@@ -124,6 +123,7 @@ def main(debug: bool, profile: str | None) -> None:
     Exit codes: 0 done, 1 the job failed, 2 wrong usage or input, 3 storage or server not
     reachable, 4 a check found something, 130 the wait was interrupted (the job goes on).
     """
+    tell_warnings()
     if debug:
         logging.basicConfig(level=logging.DEBUG)
     if profile:
@@ -152,9 +152,4 @@ def _suggest_jobs(name: str) -> None:
     from trackside.cli.job_names import meant
 
     if found := meant(name):
-        _tell(f"Did you mean {' or '.join(map(repr, found))}?")
-
-
-def _tell(text: str) -> None:
-    is_terminal = sys.stderr.isatty()
-    print(wrapped(text, get_terminal_size().columns) if is_terminal else text, file=sys.stderr)
+        tell(f"Did you mean {' or '.join(map(repr, found))}?")
