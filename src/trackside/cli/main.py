@@ -11,9 +11,10 @@ from pathlib import Path
 import click
 
 import trackside
-from trackside.cli.failures import EXPECTED, INTERRUPTED, exit_code, explain
+from trackside.cli.failures import EXPECTED, INTERRUPTED, USAGE, exit_code, explain
 from trackside.cli.notices import tell, tell_warnings
 from trackside.errors import JobNotFound
+from trackside.harmless import visible
 from trackside.settings import Settings, choose_profile
 
 GROUPS = {
@@ -98,6 +99,9 @@ class Commands(click.Group):
             raise  # the reader of our output has seen enough
         except KeyboardInterrupt:
             ctx.exit(INTERRUPTED)
+        except click.UsageError as wrong:
+            _tell_usage(wrong)
+            ctx.exit(USAGE)
         except EXPECTED as failure:
             if ctx.params["debug"]:
                 raise
@@ -138,6 +142,13 @@ def _unknown_command(given: str) -> str:
     if given.endswith(".py"):
         return f"No command is called {given!r}. To run a script: `trackside run {given}`."
     return f"No command is called {given!r}. `trackside --help` lists them."
+
+
+def _tell_usage(wrong: click.UsageError) -> None:
+    """As click does, and wrapped."""
+    if wrong.ctx is not None:
+        tell(f"{wrong.ctx.get_usage()}\nTry '{wrong.ctx.command_path} --help' for help.\n")
+    tell(f"Error: {visible(wrong.format_message())}")
 
 
 def _way_out(failure: BaseException) -> str:

@@ -1,4 +1,4 @@
-"""What is told beside a command's output, on standard error: errors, and warnings of the program."""
+"""What is told beside a command's output, on standard error: errors, and warnings of ours."""
 
 import logging
 import sys
