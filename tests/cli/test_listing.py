@@ -98,9 +98,9 @@ def test_show_is_loud_about_a_folder_that_lags(command: Command, jobs: Jobs):
     (checkpoints,) = [line for line in lines if "/opt/ml/checkpoints" in line]
     assert "LAGGING" in checkpoints
     assert "3 files, 5.0 kB" in checkpoints
-    (tensorboard,) = [line for line in lines if "/opt/ml/output/tensorboard" in line]
+    tensorboard, trouble = (line for line in lines if "/opt/ml/output/tensorboard" in line)
     assert "never, LAGGING" in tensorboard
-    assert r"refused \x1b[2J" in tensorboard
+    assert trouble == r"/opt/ml/output/tensorboard: refused \x1b[2J"
     assert any("training: 1 of 4 files, 0 B of 4.2 MB" in line for line in lines)
 
 

@@ -14,6 +14,8 @@ from trackside.status import Status
 
 STATUSES = [status.value for status in Status]
 COLUMNS = ("NAME", "STATUS", "AGE", "TRAINED", "OUTPUT")
+SPARE = ("OUTPUT", "TRAINED", "AGE")
+"""`trackside show` has them."""
 
 
 @click.command
@@ -42,7 +44,7 @@ def jobs(status: str | None, name_contains: str | None, limit: int, json: bool) 
         print("No jobs. `trackside run SCRIPT` starts one.")
     else:
         now = time.time()
-        print_table(COLUMNS, [_row(job, now) for job in found])
+        print_table(COLUMNS, [_row(job, now) for job in found], spare=SPARE)
         if is_cut:
             print(f"These are the newest {limit}; --limit {5 * limit} shows more.", file=sys.stderr)
 
