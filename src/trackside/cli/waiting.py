@@ -15,7 +15,7 @@ from rich.text import Text
 from trackside.cli.failures import INTERRUPTED, in_short
 from trackside.cli.tables import new_console
 from trackside.cli.text import size
-from trackside.errors import JobFailed, TracksideError
+from trackside.errors import JobFailed, ServerUnreachable, TracksideError
 from trackside.finding import Finding
 from trackside.harmless import one_line
 from trackside.jobs.logs import LogLine
@@ -56,14 +56,21 @@ def wait_for(job: TrainingJob, *, quiet: bool = False, findings: BinaryIO | None
             raise
         where = f"  trackside logs {job.name}\n  trackside show {job.name}"
         raise JobFailed(job.name, in_short(failure.reason), where) from None
+    except ServerUnreachable:
+        _tell_that_it_goes_on(job.name)
+        raise
     except KeyboardInterrupt:
-        print(
-            f"\nNo longer waiting; {job.name} goes on.\n"
-            f"  trackside logs -f {job.name}\n"
-            f"  trackside stop {job.name}",
-            file=sys.stderr,
-        )
+        _tell_that_it_goes_on(job.name)
         sys.exit(INTERRUPTED)
+
+
+def _tell_that_it_goes_on(name: str) -> None:
+    print(
+        f"\nNo longer waiting; {name} goes on.\n"
+        f"  trackside logs -f {name}\n"
+        f"  trackside stop {name}",
+        file=sys.stderr,
+    )
 
 
 def diagnosis_text(found: Sequence[Finding], teller: Teller) -> str:
