@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from trackside.cli.failures import INTERRUPTED, in_short
+from trackside.cli.first_aid import advice
 from trackside.cli.tables import new_console
 from trackside.cli.text import size
 from trackside.errors import JobFailed, ServerUnreachable, TracksideError
@@ -54,8 +55,10 @@ def wait_for(job: TrainingJob, *, quiet: bool = False, findings: BinaryIO | None
     except JobFailed as failure:
         if quiet:
             raise
+        cause = in_short(failure.reason)
         where = f"  trackside logs {job.name}\n  trackside show {job.name}"
-        raise JobFailed(job.name, in_short(failure.reason), where) from None
+        evidence = "\n".join(filter(None, (advice(cause), where)))
+        raise JobFailed(job.name, cause, evidence) from None
     except ServerUnreachable:
         _tell_that_it_goes_on(job.name)
         raise
