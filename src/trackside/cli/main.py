@@ -99,6 +99,8 @@ class Commands(click.Group):
             raise  # the reader of our output has seen enough
         except KeyboardInterrupt:
             ctx.exit(INTERRUPTED)
+        except click.exceptions.NoArgsIsHelpError:
+            raise  # it shows itself
         except click.UsageError as wrong:
             _tell_usage(wrong)
             ctx.exit(USAGE)
@@ -148,7 +150,21 @@ def _tell_usage(wrong: click.UsageError) -> None:
     """As click does, and wrapped."""
     if wrong.ctx is not None:
         tell(f"{wrong.ctx.get_usage()}\nTry '{wrong.ctx.command_path} --help' for help.\n")
-    tell(f"Error: {visible(wrong.format_message())}")
+    tell(f"Error: {visible(wrong.format_message())}{_newest_job(wrong)}")
+
+
+def _newest_job(wrong: click.UsageError) -> str:
+    """For who has left out the job: mostly it is the one just started."""
+    if not isinstance(wrong, click.MissingParameter):
+        return ""
+    from trackside.cli.job_names import is_job, newest
+
+    if wrong.param is None or not is_job(wrong.param):
+        return ""
+    name = newest()
+    if not name:
+        return " There is none yet: `trackside run SCRIPT` starts one."
+    return f" The newest is {name!r}; `trackside jobs` lists all."
 
 
 def _way_out(failure: BaseException) -> str:

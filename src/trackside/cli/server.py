@@ -28,7 +28,7 @@ DEFAULT_DRAIN_SECONDS = 30.0
 _STORES = ("s3://", "gs://", "az://")
 
 
-@click.command
+@click.command(short_help="Run and show jobs for a team, over AWS's own API.")
 @click.option(
     "--listen",
     default=DEFAULT_LISTEN,
@@ -79,7 +79,7 @@ def server(
       trackside server
       eval "$(trackside env)" && aws sagemaker list-training-jobs
       trackside server --listen 0.0.0.0:7007 --log-format json
-      trackside server --database postgresql://trackside@db/trackside --storage s3://bucket
+      trackside server --database postgresql://db/trackside --storage s3://bucket
     """
     host, port = parsed(listen)
     run_embedded()
