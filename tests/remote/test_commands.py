@@ -176,6 +176,13 @@ def test_a_key_that_does_not_work_is_not_kept(command: Command, server: ServerPr
     assert not Settings.load().layout.profiles.exists()
 
 
+def test_without_anybody_to_type_a_key_the_way_out_is_told(command: Command, server: ServerProcess):
+    done = command("login", server.url)
+    assert done.returncode == 3
+    assert f"no access key for the server at {server.url}" in done.stderr
+    assert "TRACKSIDE_ACCESS_KEY_ID" in done.stderr
+
+
 def test_nobody_is_asked_for_the_key_to_a_server_that_is_away(command: Command):
     done = command("login", "http://127.0.0.1:9", typed="TSNOBODY\nx\n")
     assert done.returncode == 3

@@ -1,5 +1,6 @@
 """`trackside login`: from now on the jobs of a server."""
 
+import sys
 from contextlib import suppress
 
 import click
@@ -11,6 +12,7 @@ from trackside.profiles import (
     Server,
     checked_url,
     chosen_server,
+    no_key,
     read_profiles,
     write_profiles,
 )
@@ -50,8 +52,13 @@ def _key(url: str, settings: Settings) -> Key:
         return found.key
     with suppress(KeyRefused):
         _try(Server(url, _NOBODY), settings)
-    key_id = click.prompt("Access key")
-    return Key(key_id, click.prompt("Secret", hide_input=True))
+    print(f"{url} answers. `trackside keys create LABEL` on its machine makes a key.")
+    try:
+        return Key(click.prompt("Access key"), click.prompt("Secret", hide_input=True))
+    except click.Abort:
+        if sys.stdin.isatty():
+            raise KeyboardInterrupt from None
+        raise KeyRefused(no_key(url)) from None  # nobody is there to type one
 
 
 def _try(server: Server, settings: Settings) -> None:
