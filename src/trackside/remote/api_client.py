@@ -130,16 +130,16 @@ class _News:
         self._is_told = False
 
     def tell_silence(self) -> None:
-        if self._patience.away_seconds:  # else nobody waits for it
-            self.tell("it does not answer", self._patience.away_seconds)
+        self.tell("it does not answer", self._patience.away_seconds)
 
     def tell(self, cause: str, most_seconds: float) -> None:
         if self._is_told:
             return
         self._is_told = True
         most = f"{most_seconds:.0f} s" if most_seconds < 120 else f"{most_seconds / 60:.0f} min"
+        limit = f", {most} at most" if most_seconds else ""
         way_out = f" {self._patience.way_out}".rstrip()
-        logger.warning("waiting for %s, %s at most: %s.%s", self._url, most, cause, way_out)
+        logger.warning("waiting for %s%s: %s.%s", self._url, limit, cause, way_out)
 
 
 @dataclass(frozen=True, slots=True)
