@@ -25,8 +25,7 @@ from trackside.journal import History
 from trackside.rule_status import Evaluation, RuleStatus
 from trackside.sdk.finding_lines import Teller
 from trackside.sdk.job import TrainingJob
-from trackside.sdk.print_events import LinePrinter
-from trackside.sdk.toolkit_lines import shown_on
+from trackside.sdk.print_events import LinePrinter, shown_on
 from trackside.status import Secondary
 
 _MOVING = (Secondary.DOWNLOADING, Secondary.UPLOADING)

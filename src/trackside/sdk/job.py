@@ -13,8 +13,7 @@ from trackside.journal import History
 from trackside.layout import JobKeys
 from trackside.rule_status import Evaluation
 from trackside.sdk.known_jobs import AnyJobs, known_jobs
-from trackside.sdk.print_events import LinePrinter
-from trackside.sdk.toolkit_lines import shown_on
+from trackside.sdk.print_events import LinePrinter, shown_on
 from trackside.status import Status
 
 Logs = bool | str | Sequence[str]

@@ -1,14 +1,11 @@
 """What the toolkit writes into a log around the script's own lines, and how much of it a person
-who waits for the job is shown. `trackside logs` has all of it."""
+who waits for the job, or is told why it failed, is shown. `trackside logs` has all of it."""
 
-import builtins
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from enum import Enum, auto
-from typing import TextIO, TypeVar
+from itertools import dropwhile
 
 from trackside.jobs.logs import LogLine
-
-Item = TypeVar("Item")
 
 _STARTS = b" trackside-toolkit INFO     Invoking user script\n"
 _FAILS = b" trackside-toolkit ERROR    Reporting training FAILURE\n"
@@ -27,12 +24,14 @@ class _After(Enum):
     REPORT = auto()
 
 
-def shown_on(out: TextIO, items: Iterable[Item]) -> Iterator[Item]:
-    """What is printed there of a job that is followed: everything, unless a person reads it."""
-    folding = ToolkitLines() if _is_read_by_a_person(out) else None
-    for item in items:
-        if folding is None or not isinstance(item, LogLine) or folding.is_shown(item):
-            yield item
+def of_script(last: Iterable[str]) -> list[str]:
+    """The end of one host's log, without what the toolkit wrote around the script's own lines."""
+    folding = ToolkitLines()
+    return [
+        line
+        for line in dropwhile(lambda line: line.startswith(_VARIABLE.decode()), last)
+        if folding.is_shown(LogLine("", 1, 0, 0.0, f"{line}\n".encode(errors="replace")))
+    ]
 
 
 class ToolkitLines:
@@ -55,12 +54,6 @@ class ToolkitLines:
         else:
             self._open.add(line.host)
         return self._is_shown[line.host]
-
-
-def _is_read_by_a_person(out: TextIO) -> bool:
-    """At a terminal, or in a notebook, whose output is none."""
-    is_terminal = getattr(out, "isatty", bool)  # what scripts put in its place may not know
-    return is_terminal() or hasattr(builtins, "__IPYTHON__")
 
 
 def _seen(line: bytes, after: _After) -> tuple[bool, _After]:

@@ -1,12 +1,9 @@
 """What somebody at a terminal is spared of the toolkit's lines, and nothing of the script's."""
 
-import builtins
-import io
 from collections.abc import Sequence
-from typing import Any
 
 from trackside.jobs.logs import LogLine
-from trackside.sdk.toolkit_lines import ToolkitLines, shown_on
+from trackside.jobs.toolkit_lines import ToolkitLines, of_script
 
 START = "2026-11-16 09:25:35,758 trackside-toolkit INFO     Invoking user script\n"
 FAILURE = "2026-11-16 09:25:40,867 trackside-toolkit ERROR    Reporting training FAILURE\n"
@@ -51,32 +48,15 @@ def test_hosts_are_told_apart():
     assert shown(["  SM_X=1\n"], "algo-1", folding) == ""
 
 
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
-class Tee:
-    """As scripts put it in place of `sys.stdout`: nothing but what `print` needs."""
-
-    def write(self, text: str) -> None: ...
-
-
-def printed_on(out: Any) -> str:
-    log = [START, "  SM_HOSTS=[]\n", "  python -- train.py\n"]
-    items = [LogLine("algo-1", 1, 0, 0.0, part.encode()) for part in log]
-    return "".join(item.data.decode() for item in shown_on(out, items))
-
-
-def test_a_person_at_a_terminal_is_spared_the_variables():
-    assert printed_on(Terminal()) == f"{START}  python -- train.py\n"
-
-
-def test_a_person_at_a_notebook_is_spared_them_too(monkeypatch):
-    monkeypatch.setattr(builtins, "__IPYTHON__", True, raising=False)
-    assert printed_on(io.StringIO()) == f"{START}  python -- train.py\n"
-
-
-def test_a_file_gets_every_line():
-    assert "SM_HOSTS" in printed_on(io.StringIO())
-    assert "SM_HOSTS" in printed_on(Tee())
+def test_the_end_of_a_log_is_the_script_s():
+    start = [START[:-1], "  SM_HOSTS=[]", "  python -- train.py"]
+    report = [FAILURE[:-1], "ExecuteUserScriptError:", "ExitCode 1", 'Command "python -- train.py"']
+    whole = [*start, "epoch 0", "ValueError: no", *report]
+    assert of_script(whole) == [
+        START[:-1],
+        "  python -- train.py",
+        "epoch 0",
+        "ValueError: no",
+        FAILURE[:-1],
+    ]
+    assert of_script(whole[1:]) == of_script(whole)[1:]  # cut off among the variables
