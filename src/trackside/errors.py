@@ -40,8 +40,8 @@ TracksideError
     └── MoveRefused         a status may not follow the present one
 """
 
-from collections.abc import Sequence
-from typing import ClassVar
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 ERROR_HEADER = "x-trackside-error"
 """The server tells the `code` of an error in it, beside the words of AWS."""
@@ -51,6 +51,10 @@ class TracksideError(Exception):
     """Base of all. The message says what is wrong with which value, and what to do."""
 
     code: ClassVar[str] = "error"
+
+    def __reduce__(self) -> Any:
+        """Its constructor takes other things than `Exception` keeps; so it is rebuilt, not made."""
+        return _rebuilt, (type(self), self.args, vars(self))
 
     @property
     def message(self) -> str:
@@ -324,3 +328,10 @@ class JobFailed(JobError):
 
 class MoveRefused(JobError):
     code = "move_refused"
+
+
+def _rebuilt(kind: type[TracksideError], args: tuple[Any, ...], values: Mapping[str, Any]) -> Any:
+    error = kind.__new__(kind)
+    error.args = args
+    vars(error).update(values)
+    return error

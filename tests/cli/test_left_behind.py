@@ -40,7 +40,7 @@ def test_the_way_out_is_told_before_the_job_starts(command: Command, workplace: 
     (workplace / "src/model.py").write_text("")
     (workplace / "src/requirements.txt").write_text("")
     assert command("run", "src/train.py").stderr == (
-        "Only train.py itself is packed; model.py and requirements.txt beside it stay behind. "
-        "`trackside run train.py --source-dir src …` takes the whole folder.\n"
+        "Warning: Only train.py itself is packed; model.py and requirements.txt beside it stay "
+        "behind. `trackside run train.py --source-dir src …` takes the whole folder.\n"
     )
     assert command("run", "train.py", "--source-dir", "src").stderr == ""

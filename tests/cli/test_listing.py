@@ -58,7 +58,7 @@ def test_jobs_can_be_narrowed(command: Command, jobs: Jobs):
     assert names("--name", "oo") == ["good"]
     assert names("--limit", "1") == ["bad"]
     cut = command("jobs", "--limit", "1").stderr
-    assert cut == "These are the newest 1; --limit 5 shows more.\n"
+    assert cut == "This is the newest; --limit 5 shows more.\n"
     assert command("jobs", "--limit", "2").stderr == ""
 
 
@@ -98,9 +98,9 @@ def test_show_is_loud_about_a_folder_that_lags(command: Command, jobs: Jobs):
     (checkpoints,) = [line for line in lines if "/opt/ml/checkpoints" in line]
     assert "LAGGING" in checkpoints
     assert "3 files, 5.0 kB" in checkpoints
-    (tensorboard,) = [line for line in lines if "/opt/ml/output/tensorboard" in line]
+    tensorboard, trouble = (line for line in lines if "/opt/ml/output/tensorboard" in line)
     assert "never, LAGGING" in tensorboard
-    assert r"refused \x1b[2J" in tensorboard
+    assert trouble == r"/opt/ml/output/tensorboard: refused \x1b[2J"
     assert any("training: 1 of 4 files, 0 B of 4.2 MB" in line for line in lines)
 
 
@@ -183,3 +183,31 @@ def test_an_unknown_job_is_wrong_input(command: Command, name: str):
     done = command(name, "no-such-job")
     assert done.returncode == 2
     assert "No job is called 'no-such-job'" in done.stderr
+
+
+def test_who_leaves_out_the_job_is_told_the_newest(command: Command, jobs: Jobs):
+    assert "There is none yet: `trackside run SCRIPT` starts one." in command("show").stderr
+    run_to_end(jobs, "job-1")
+    done = command("show")
+    assert done.returncode == 2
+    assert "Missing argument 'JOB'. The newest is 'job-1'" in done.stderr
+
+
+def test_a_list_that_is_empty_says_what_was_looked_for(command: Command, jobs: Jobs):
+    assert command("jobs").stdout == "No jobs. `trackside run SCRIPT` starts one.\n"
+    run_to_end(jobs, "job-1")
+    assert command("jobs", "--name", "zz").stdout == "There is no job with 'zz' in its name.\n"
+    told = command("jobs", "--status", "failed", "--name", "job").stdout
+    assert told == "No job with 'job' in its name is Failed.\n"
+
+
+def test_a_place_without_jobs_is_no_place_to_look(command: Command):
+    done = command("reindex", "nowhere")
+    assert done.returncode == 2
+    assert "There is no 'nowhere' on this machine" in done.stderr
+
+
+def test_a_group_of_commands_alone_shows_its_help(command: Command):
+    told = command("keys").stderr
+    assert told.startswith("Usage: trackside keys")
+    assert "Error" not in told

@@ -121,6 +121,11 @@ REASON = (
             "ValueError: no (exit code 1)",
         ),
         ({"said": "one line"}, "one line (exit code 1)"),
+        (
+            {"said": "usage: train.py [-h]\ntrain.py: error: the following arguments are required"},
+            "train.py: error: the following arguments are required (exit code 1)",
+        ),
+        ({"said": 'step 9\nno such "thing"'}, 'no such "thing" (exit code 1)'),
         ({"said": "", "code": "3"}, "the script said nothing (exit code 3)"),
         ({"said": "x", "host": "algo-2: "}, "algo-2: x (exit code 1)"),
         (
@@ -131,6 +136,12 @@ REASON = (
 )
 def test_a_failure_in_short_is_what_went_wrong_and_the_exit_code(parts: dict[str, str], short: str):
     assert in_short(REASON.format(**{"code": "1", "host": "", "extra": "", **parts})) == short
+
+
+def test_a_reason_whose_end_is_cut_off_is_told_in_short_too():
+    said = "ValueError: no\n" + '  File "train.py", line 3\n' * 9
+    whole = REASON.format(code="1", host="", extra="", said=said)
+    assert in_short(f"{whole[:200]}, exit code: 1") == "ValueError: no (exit code 1)"
 
 
 def test_other_reasons_are_told_as_they_are():

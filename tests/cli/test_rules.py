@@ -187,7 +187,8 @@ def test_the_machine_s_figures_are_judged_as_far_as_they_go(
     ("arguments", "said"),
     [
         (["--rule", "VanishingGradient:treshold=1,threshold=x"], "Did you mean 'threshold'?"),
-        (["--rule", "NoSuch"], "No rule is called 'NoSuch'"),
+        (["--rule", "NoSuch"], "Error: No rule is called 'NoSuch'. `trackside rules` lists"),
+        (["--rule", "A", "--rule", "B"], "2 problems with the rules:\n  No rule is called 'A'"),
         (["--rule", "mine.py:Mine"], "There is no file 'mine.py'"),
         ([], "--rule"),
     ],
@@ -198,6 +199,13 @@ def test_what_cannot_be_checked_is_said(
     done = command("rules", "check", str(sick), *arguments)
     assert done.returncode == 2
     assert said in done.stderr
+
+
+def test_two_words_are_not_one_rule(command: Command):
+    slip = command("rules", "chek", "job-1")
+    assert slip.returncode == 2
+    assert "Did you mean `trackside rules check job-1`?" in slip.stderr
+    assert "One rule at a time" in command("rules", "DeadRelu", "Overfit").stderr
 
 
 def test_a_job_that_captures_nothing_says_how_to(command: Command, jobs: Jobs):

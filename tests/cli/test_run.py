@@ -115,7 +115,9 @@ def test_a_collection_that_nobody_knows_is_told(command: Command):
     assert done.returncode == 0
     near, odd = done.stderr.splitlines()[:2]
     assert near.endswith("'gradiants' unless the script makes it. Did you mean 'gradients'?")
-    assert odd.startswith("No collection is called 'odd' unless the script makes it. There are ")
+    assert odd.startswith(
+        "Warning: No collection is called 'odd' unless the script makes it. There are "
+    )
 
 
 def test_the_source_is_stored_with_the_job(command: Command):
@@ -166,10 +168,28 @@ def test_a_name_is_never_used_twice(command: Command, source: Path):
         (["src/train.py", "--channel", "training"], "'training' is not of the form NAME=VALUE"),
         (["src/train.py", "-p", "a=1", "-p", "a=2"], "'a' is given twice"),
         (["src/train.py", "--processes-per-host", "2"], "needs --distribution"),
-        (["src/train.py", "--name", "-x-"], "TrainingJobName = '-x-'"),
-        (["src/train.py", "--output", "ftp://x/y"], "output_path = 'ftp://x/y'"),
+        (["src/train.py", "--name", "-x-"], "--name = '-x-'"),
+        (["src/train.py", "--output", "ftp://x/y"], "--output = 'ftp://x/y'"),
+        (["src/train.py", "--channel", "a b=src"], "--channel = 'a b'"),
+        (["src/train.py", "--metric", "loss=("], "--metric = '('"),
+        (["src/train.py", "--environment", "A B=1"], "--environment A B = 'A B'"),
+        (["src/train.py", "--source-dir", "src"], "named relative to --source-dir: write"),
+        (["src"], "SCRIPT = 'src': is a folder"),
+        (
+            ["src/train.py", "--epochs", "3"],
+            "An argument of the script is given as -p epochs=VALUE.",
+        ),
+        (["src/train.py", "epochs=3"], "An argument of the script is given as -p epochs=3."),
+        (["src/train.py", "--", "--lr", "3"], "An argument of the script is given as -p lr=VALUE."),
+        (["src/train.py", "--wiat"], "Did you mean '--wait'?"),
         (["src/train.py", "--channel", "training=nowhere"], "nowhere"),
-        (["src/train.py", "--rule", "DeadReluu:x=1"], "rule_to_invoke = 'DeadReluu'"),
+        (["src/train.py", "--rule", "DeadReluu:x=1"], "--rule = 'DeadReluu': No rule is"),
+        (
+            ["src/train.py", "--stop-on", "DeadRelu:threshold_layer=x"],
+            "DeadRelu:threshold_layer = 'x'",
+        ),
+        (["src/train.py", "--rule", "all:x=1"], "'all' takes no parameters"),
+        (["src/train.py", "--rule", ""], "'' names no rule"),
         (["src/train.py", "--rule", "VanishingGradient:x=1"], "It has: threshold"),
         (["src/train.py", "--rule", "no.py:X"], "there is no"),
         (["src/train.py", "--rule", "no.py"], "names no rule of the file"),

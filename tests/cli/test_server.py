@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import urllib.request
 from collections.abc import Iterator
@@ -105,6 +106,15 @@ def test_an_address_that_is_none_is_wrong_usage(command: Command, listen: str):
     done = command("server", "--listen", listen)
     assert done.returncode == 2
     assert "HOST:PORT" in done.stderr
+
+
+def test_an_address_that_is_taken_is_named_with_the_way_out(command: Command):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = command("server", "--listen", f"127.0.0.1:{port}")
+    assert done.returncode == 2
+    assert f"at '127.0.0.1:{port}': Address already in use" in done.stderr
+    assert "--listen HOST:PORT" in done.stderr
 
 
 def test_keys_are_made_listed_rotated_and_revoked(command: Command):

@@ -17,7 +17,7 @@ from trackside.errors import JobNotFound, KeyRefused, ServerError, ServerUnreach
 from trackside.profiles import Key, Server
 from trackside.remote.api_client import ApiClient
 from trackside.remote.connections import Connections
-from trackside.remote.patience import Patience
+from trackside.remote.patience import FOR_A_JOB, Patience
 
 LIST = "SageMaker.ListTrainingJobs"
 Answering = Callable[[int], tuple[int, dict[str, str], bytes]]
@@ -118,6 +118,20 @@ def test_a_long_wait_is_told_once(free_url: str, caplog):
     told = [record.getMessage() for record in caplog.records]
     assert len(told) == 1
     assert told[0].startswith(f"waiting for {free_url}, 5 s at most")
+
+
+def test_who_follows_a_job_is_told_of_a_server_that_hangs_and_how_to_leave(caplog):
+    caplog.set_level(logging.WARNING)
+    with socket.create_server(("127.0.0.1", 0)) as listener:  # takes requests, answers none
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        client = ApiClient(
+            Server(url, Key("TSKEY", "secret")), connections=Connections(url, silence_seconds=0.1)
+        )
+        with pytest.raises(ServerUnreachable):
+            client.call(LIST, {}, patience=Patience(0.1, 900, FOR_A_JOB.way_out))
+    (told,) = (record.getMessage() for record in caplog.records)
+    assert told.startswith(f"waiting for {url}, ")
+    assert told.endswith("it does not answer. The job goes on by itself: Ctrl-C leaves it running.")
 
 
 def test_a_busy_server_is_asked_again_when_it_says(scripted):

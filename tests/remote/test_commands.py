@@ -176,6 +176,20 @@ def test_a_key_that_does_not_work_is_not_kept(command: Command, server: ServerPr
     assert not Settings.load().layout.profiles.exists()
 
 
+def test_without_anybody_to_type_a_key_the_way_out_is_told(command: Command, server: ServerProcess):
+    done = command("login", server.url)
+    assert done.returncode == 3
+    assert f"no access key for the server at {server.url}" in done.stderr
+    assert "TRACKSIDE_ACCESS_KEY_ID" in done.stderr
+
+
+def test_nobody_is_asked_for_the_key_to_a_server_that_is_away(command: Command):
+    done = command("login", "http://127.0.0.1:9", typed="TSNOBODY\nx\n")
+    assert done.returncode == 3
+    assert "cannot be reached" in done.stderr
+    assert "Access key" not in done.stdout + done.stderr
+
+
 def test_several_servers_have_a_profile_each(command: Command, server: ServerProcess):
     keys = {name: value for name, value in server.environment().items() if name != "TRACKSIDE_URL"}
     done = command("--profile", "ci", "login", server.url, **keys)

@@ -1,10 +1,14 @@
 """What `fit` prints: statuses between whole lines of the log."""
 
+import builtins
 import io
+from typing import Any
 
 from trackside.jobs.logs import LogLine
 from trackside.journal import History, fold
-from trackside.sdk.print_events import LinePrinter
+from trackside.sdk.print_events import LinePrinter, shown_on
+
+START = "2026-11-16 09:25:35,758 trackside-toolkit INFO     Invoking user script\n"
 
 
 def history(*moves: str, message: str = "") -> History:
@@ -72,3 +76,34 @@ def test_with_several_hosts_each_line_says_whose_it_is():
         "algo-1 | c",
         "algo-2 | y",
     ]
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+class Tee:
+    """As scripts put it in place of `sys.stdout`: nothing but what `print` needs."""
+
+    def write(self, text: str) -> None: ...
+
+
+def printed_on(out: Any) -> str:
+    log = [START, "  SM_HOSTS=[]\n", "  python -- train.py\n"]
+    items = [LogLine("algo-1", 1, 0, 0.0, part.encode()) for part in log]
+    return "".join(item.data.decode() for item in shown_on(out, items))
+
+
+def test_a_person_at_a_terminal_is_spared_the_variables():
+    assert printed_on(Terminal()) == f"{START}  python -- train.py\n"
+
+
+def test_a_person_at_a_notebook_is_spared_them_too(monkeypatch):
+    monkeypatch.setattr(builtins, "__IPYTHON__", True, raising=False)
+    assert printed_on(io.StringIO()) == f"{START}  python -- train.py\n"
+
+
+def test_a_file_gets_every_line():
+    assert "SM_HOSTS" in printed_on(io.StringIO())
+    assert "SM_HOSTS" in printed_on(Tee())

@@ -113,6 +113,19 @@ def test_a_script_named_from_here_instead_of_from_the_folder_is_explained(
     assert "relative to source_dir: write 'train.py'" in complaint("src/train.py", "src")
 
 
+def test_a_folder_in_place_of_a_script_names_the_scripts_in_it(folder: Path):
+    said = complaint(folder)
+    assert "is a folder. Name the script in it" in said
+    assert "Scripts there: train.py" in said
+
+
+def test_a_notebook_is_no_script(folder: Path):
+    (folder / "explore.ipynb").write_text("{}")
+    said = complaint(folder / "explore.ipynb")
+    assert "is a notebook, and jobs run scripts" in said
+    assert said.endswith("makes one of it: explore.py")
+
+
 def test_a_missing_folder_is_named(tmp_path: Path):
     assert "source_dir = " in complaint("train.py", tmp_path / "nowhere")
 

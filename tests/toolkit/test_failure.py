@@ -44,6 +44,10 @@ def test_the_exception_comes_first_then_where_it_was_raised():
     ]
 
 
+def test_a_traceback_behind_a_progress_bar_is_found():
+    assert essence(f" 25%|#   |\r 50%|##  | {TRACEBACK}") == essence(TRACEBACK)
+
+
 def test_without_a_traceback_the_last_lines_are_the_message():
     assert essence("usage: train.py\ntrain.py: error: unknown option --x\n") == (
         "usage: train.py\ntrain.py: error: unknown option --x"

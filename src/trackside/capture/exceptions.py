@@ -19,8 +19,7 @@ SMDebugError
 └── InsufficientInformationForRuleInvocation
 """
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from trackside.capture.modes import ModeKeys
 from trackside.errors import TracksideError
@@ -50,10 +49,6 @@ __all__ = [
 
 class SMDebugError(TracksideError):
     code: ClassVar[str] = "trial"
-
-    def __reduce__(self) -> Any:
-        """Its constructor takes other things than `Exception` keeps; so it is rebuilt, not made."""
-        return _rebuilt, (type(self), self.args, vars(self))
 
 
 class SMDebugTypeError(SMDebugError, TypeError):
@@ -181,10 +176,3 @@ class InvalidCollectionConfiguration(SMDebugError):
 
 class InsufficientInformationForRuleInvocation(SMDebugError):
     pass
-
-
-def _rebuilt(kind: type[SMDebugError], args: tuple[Any, ...], values: Mapping[str, Any]) -> Any:
-    error = kind.__new__(kind)
-    error.args = args
-    vars(error).update(values)
-    return error

@@ -17,7 +17,11 @@ _MODEL = "/output/model.tar.gz"
 @click.command(short_help="List or download what a job has stored: model, output, …")
 @job_argument()
 @click.option(
-    "--download", "to", type=click.Path(path_type=Path), metavar="DIR", help="Copy everything here."
+    "--download",
+    "to",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Copy everything here.",
 )
 @click.option("--json", is_flag=True, help="Print JSON.")
 def artifacts(job: str, to: Path | None, json: bool) -> None:
@@ -30,14 +34,14 @@ def artifacts(job: str, to: Path | None, json: bool) -> None:
     """
     known = known_jobs()
     found = known.artifacts(job)
-    if to is not None:
-        for artifact in found:
-            for path in download(artifact, to, known.settings.home):
-                print(path)
-    elif json:
+    if json and to is None:
         print(as_json([asdict(artifact) for artifact in found]))
     elif not found:
         print(f"{job} has stored nothing yet.")
+    elif to is not None:
+        for artifact in found:
+            for path in download(artifact, to, known.settings.home):
+                print(path)
     else:
         rows = [
             [

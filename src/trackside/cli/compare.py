@@ -10,7 +10,7 @@ import numpy
 from trackside.cli.job_names import job_argument
 from trackside.cli.machine_use import machine_use, with_unit
 from trackside.cli.metrics import chosen, metric_name
-from trackside.cli.tables import Cell, print_table, status_style
+from trackside.cli.tables import Cell, print_side_by_side, status_style, together
 from trackside.cli.text import as_json, duration
 from trackside.curves.event_reader import Series, read
 from trackside.sdk.job import TrainingJob
@@ -55,7 +55,7 @@ def compare(jobs: tuple[str, ...], tag: str, system: bool, json: bool) -> None:
         if section:
             empty = [Cell("")] * len(columns)
             rows += [[Cell(""), *empty], [Cell(title, "bold"), *empty], *section]
-    print_table(("", *found), rows)
+    print_side_by_side(("", *found), rows)
 
 
 def best(series: Series) -> tuple[float, int] | None:
@@ -128,7 +128,8 @@ def _machine(jobs: list[dict[str, Any]]) -> list[list[Cell]]:
     def shown(use: dict[str, Any] | None) -> str:
         if use is None:
             return ""
-        return f"{with_unit(use['tag'], use['mean'])} ({with_unit(use['tag'], use['peak'])})"
+        mean, peak = (together(with_unit(use["tag"], use[each])) for each in ("mean", "peak"))
+        return f"{mean} ({peak})"
 
     labels = list(dict.fromkeys(label for job in jobs for label in job["machine"]))
     rows = [(label, [job["machine"].get(label) for job in jobs]) for label in labels]

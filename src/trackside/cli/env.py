@@ -21,7 +21,7 @@ DEFAULT_BUCKET = "trackside"
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 
 
-@click.command
+@click.command(short_help="Print what sets up AWS's own clients in a shell.")
 @click.option(
     "--region",
     default=DEFAULT_REGION,

@@ -24,6 +24,15 @@ def job_argument(name: str = "job", **options: Any) -> Callable[[Decorated], Dec
     return click.argument(name, shell_complete=_complete, **options)
 
 
+def is_job(parameter: click.Parameter) -> bool:
+    return parameter.name in ("job", "jobs")
+
+
+def newest() -> str:
+    """ "" when there is none, or none can be listed."""
+    return next(iter(_known(limit=1)), "")
+
+
 def meant(name: str) -> list[str]:
     """Names of jobs that look like it, the likeliest first; none where none can be listed."""
     known = _known()
@@ -37,8 +46,8 @@ def _complete(ctx: click.Context, parameter: click.Parameter, begun: str) -> lis
     return [name for name in _known() if name.startswith(begun)]
 
 
-def _known() -> list[str]:
+def _known(*, limit: int = MOST_KNOWN) -> list[str]:
     """Empty when the jobs cannot be listed: this only helps with an error, or with typing."""
     with suppress(*EXPECTED):
-        return [job.name for job in known_jobs().list(limit=MOST_KNOWN)]
+        return [job.name for job in known_jobs().list(limit=limit)]
     return []

@@ -14,12 +14,14 @@ from trackside.status import Status
 
 STATUSES = [status.value for status in Status]
 COLUMNS = ("NAME", "STATUS", "AGE", "TRAINED", "OUTPUT")
+SPARE = ("OUTPUT", "TRAINED", "AGE")
+"""`trackside show` has them."""
 
 
 @click.command
 @click.option(
     "--status",
-    type=click.Choice([status.value for status in Status]),
+    type=click.Choice([status.value for status in Status], case_sensitive=False),
     help="Only jobs with this status.",
 )
 @click.option("--name", "name_contains", metavar="TEXT", help="Only names with this in them.")
@@ -39,12 +41,20 @@ def jobs(status: str | None, name_contains: str | None, limit: int, json: bool) 
     if json:
         print(as_json([asdict(job) for job in found]))
     elif not found:
-        print("No jobs. `trackside run SCRIPT` starts one.")
+        print(_none(status, name_contains))
     else:
         now = time.time()
-        print_table(COLUMNS, [_row(job, now) for job in found])
+        print_table(COLUMNS, [_row(job, now) for job in found], spare=SPARE)
         if is_cut:
-            print(f"These are the newest {limit}; --limit {5 * limit} shows more.", file=sys.stderr)
+            shown = "This is the newest" if limit == 1 else f"These are the newest {limit}"
+            print(f"{shown}; --limit {5 * limit} shows more.", file=sys.stderr)
+
+
+def _none(status: str | None, name_contains: str | None) -> str:
+    if not (status or name_contains):
+        return "No jobs. `trackside run SCRIPT` starts one."
+    named = f" with {name_contains!r} in its name" if name_contains else ""
+    return f"No job{named} is {status}." if status else f"There is no job{named}."
 
 
 def _row(job: JobSummary, now: float) -> list[Cell]:

@@ -44,6 +44,10 @@ def create(label: str, rights: str, limit: int | None, json: bool) -> None:
 
     read looks at everything, submit also runs and stops jobs and writes to buckets, admin also
     deletes jobs.
+
+    \b
+    Example:
+      trackside keys create ci --rights submit --limit 2
     """
     found = access_keys(Settings.load())
     from trackside.api.keys import Rights  # there, now that the extra is known to be installed
@@ -55,7 +59,12 @@ def create(label: str, rights: str, limit: int | None, json: bool) -> None:
 @keys.command(name="list")
 @click.option("--json", is_flag=True, help="Print JSON.")
 def list_keys(json: bool) -> None:
-    """List keys, oldest first. Secrets are never shown."""
+    """List keys, oldest first. Secrets are never shown.
+
+    \b
+    Example:
+      trackside keys list --json
+    """
     found = access_keys(Settings.load()).all()
     records = [{k: v for k, v in asdict(key).items() if k != "sealed"} for key in found]
     if json:
@@ -66,7 +75,7 @@ def list_keys(json: bool) -> None:
         print_table(COLUMNS, [_row(record, time.time()) for record in records])
 
 
-@keys.command
+@keys.command(short_help="Make a successor of a key.")
 @click.argument("key")
 @click.option(
     "--overlap",
@@ -78,7 +87,12 @@ def list_keys(json: bool) -> None:
 )
 @click.option("--json", is_flag=True, help="Print JSON.")
 def rotate(key: str, overlap: float, json: bool) -> None:
-    """Make a successor with the same rights; the old key ends after the overlap."""
+    """Make a successor with the same rights; the old key ends after the overlap.
+
+    \b
+    Example:
+      trackside keys rotate TSABC --overlap 48
+    """
     made, secret = access_keys(Settings.load()).rotate(key, overlap * 3600)
     _print_secret(made.id, secret, json)
 
@@ -86,7 +100,12 @@ def rotate(key: str, overlap: float, json: bool) -> None:
 @keys.command
 @click.argument("key")
 def revoke(key: str) -> None:
-    """End a key at once."""
+    """End a key at once.
+
+    \b
+    Example:
+      trackside keys revoke TSABC
+    """
     access_keys(Settings.load()).revoke(key)
     print(f"Revoked {key}")
 

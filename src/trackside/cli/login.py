@@ -1,17 +1,25 @@
 """`trackside login`: from now on the jobs of a server."""
 
+import sys
+from contextlib import suppress
+
 import click
 
+from trackside.errors import KeyRefused
 from trackside.profiles import (
     DEFAULT_PROFILE,
     Key,
     Server,
     checked_url,
     chosen_server,
+    no_key,
     read_profiles,
     write_profiles,
 )
 from trackside.settings import Settings, environment
+
+_NOBODY = Key("nobody", "nobody")
+"""To see whether a server answers at all: it refuses this one."""
 
 
 @click.command(short_help="Work with the jobs of a server from now on.")
@@ -42,8 +50,15 @@ def _key(url: str, settings: Settings) -> Key:
     found = chosen_server(known, settings.home)
     if found is not None and found.key is not None:
         return found.key
-    key_id = click.prompt("Access key")
-    return Key(key_id, click.prompt("Secret", hide_input=True))
+    with suppress(KeyRefused):
+        _try(Server(url, _NOBODY), settings)
+    print(f"{url} answers. `trackside keys create LABEL` on its machine makes a key.")
+    try:
+        return Key(click.prompt("Access key"), click.prompt("Secret", hide_input=True))
+    except click.Abort:
+        if sys.stdin.isatty():
+            raise KeyboardInterrupt from None
+        raise KeyRefused(no_key(url)) from None  # nobody is there to type one
 
 
 def _try(server: Server, settings: Settings) -> None:

@@ -5,16 +5,16 @@ Each command is a file of its own, imported only when it is called or listed.
 
 import difflib
 import logging
-import sys
 from importlib import import_module
 from pathlib import Path
-from shutil import get_terminal_size
 
 import click
 
 import trackside
-from trackside.cli.failures import EXPECTED, INTERRUPTED, exit_code, explain, wrapped
+from trackside.cli.failures import EXPECTED, INTERRUPTED, USAGE, exit_code, explain
+from trackside.cli.notices import tell, tell_warnings
 from trackside.errors import JobNotFound
+from trackside.harmless import visible
 from trackside.settings import Settings, choose_profile
 
 GROUPS = {
@@ -99,10 +99,15 @@ class Commands(click.Group):
             raise  # the reader of our output has seen enough
         except KeyboardInterrupt:
             ctx.exit(INTERRUPTED)
+        except click.exceptions.NoArgsIsHelpError:
+            raise  # it shows itself
+        except click.UsageError as wrong:
+            _tell_usage(wrong)
+            ctx.exit(USAGE)
         except EXPECTED as failure:
             if ctx.params["debug"]:
                 raise
-            _tell(explain(failure) + _way_out(failure))
+            tell(explain(failure) + _way_out(failure))
             if type(failure) is JobNotFound:
                 _suggest_jobs(failure.name)
             ctx.exit(exit_code(failure))
@@ -124,6 +129,7 @@ def main(debug: bool, profile: str | None) -> None:
     Exit codes: 0 done, 1 the job failed, 2 wrong usage or input, 3 storage or server not
     reachable, 4 a check found something, 130 the wait was interrupted (the job goes on).
     """
+    tell_warnings()
     if debug:
         logging.basicConfig(level=logging.DEBUG)
     if profile:
@@ -140,6 +146,27 @@ def _unknown_command(given: str) -> str:
     return f"No command is called {given!r}. `trackside --help` lists them."
 
 
+def _tell_usage(wrong: click.UsageError) -> None:
+    """As click does, and wrapped."""
+    if wrong.ctx is not None:
+        tell(f"{wrong.ctx.get_usage()}\nTry '{wrong.ctx.command_path} --help' for help.\n")
+    tell(f"Error: {visible(wrong.format_message())}{_newest_job(wrong)}")
+
+
+def _newest_job(wrong: click.UsageError) -> str:
+    """For who has left out the job: mostly it is the one just started."""
+    if not isinstance(wrong, click.MissingParameter):
+        return ""
+    from trackside.cli.job_names import is_job, newest
+
+    if wrong.param is None or not is_job(wrong.param):
+        return ""
+    name = newest()
+    if not name:
+        return " There is none yet: `trackside run SCRIPT` starts one."
+    return f" The newest is {name!r}; `trackside jobs` lists all."
+
+
 def _way_out(failure: BaseException) -> str:
     """Of a home in which nothing can be written."""
     if not isinstance(failure, OSError) or not isinstance(failure.filename, str):
@@ -152,9 +179,4 @@ def _suggest_jobs(name: str) -> None:
     from trackside.cli.job_names import meant
 
     if found := meant(name):
-        _tell(f"Did you mean {' or '.join(map(repr, found))}?")
-
-
-def _tell(text: str) -> None:
-    is_terminal = sys.stderr.isatty()
-    print(wrapped(text, get_terminal_size().columns) if is_terminal else text, file=sys.stderr)
+        tell(f"Did you mean {' or '.join(map(repr, found))}?")

@@ -3,6 +3,7 @@
 import sys
 import time
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import click
@@ -11,7 +12,7 @@ import numpy
 from trackside.cli.job_names import job_argument
 from trackside.cli.machine_use import is_machine, with_unit
 from trackside.cli.sparkline import sparkline
-from trackside.cli.tables import Cell, print_table, print_text
+from trackside.cli.tables import Cell, print_table, print_text, together
 from trackside.cli.text import as_json
 from trackside.curves.event_reader import TOP, Curves, Follower, Series
 from trackside.harmless import visible
@@ -21,6 +22,7 @@ from trackside.sdk.known_jobs import known_jobs
 FOLLOW_SECONDS = 1.0
 NUMBERS = ("LAST", "STEP", "MIN", "MAX", "POINTS")
 COLUMNS = ("METRIC", *NUMBERS, "CURVE")
+SPARE = ("POINTS", "STEP")
 _CLEAR = "\x1b[H\x1b[2J"
 
 
@@ -49,7 +51,7 @@ def metrics(job: str, tag: str, system: bool, follow: bool, json: bool) -> None:
         if json:
             print(as_json([_summary(series) for series in shown]), flush=True)
         elif shown:
-            print_table(COLUMNS, [_row(series) for series in shown], numbers=NUMBERS)
+            print_table(COLUMNS, [*_rows(shown)], numbers=NUMBERS, spare=SPARE)
         else:
             print_text(_nothing(tag, hidden=len(chosen(curves, tag, system=True))))
         for path, num_bytes in curves.lost_bytes.items():
@@ -95,16 +97,29 @@ def _readings(job: TrainingJob, follower: Follower, *, follow: bool) -> Iterator
         time.sleep(FOLLOW_SECONDS)
 
 
-def _row(series: Series) -> list[Cell]:
+def _rows(shown: list[Series]) -> Iterator[list[Cell]]:
+    """On a terminal the machine's long names stand below what they have in common."""
+    above = ""
+    for series in shown:
+        if not (is_machine(series) and sys.stdout.isatty()):
+            yield _row(series, metric_name(series))
+            continue
+        if series.run != above:
+            above = series.run
+            yield [Cell(above), *(Cell("") for _ in COLUMNS[1:])]
+        yield _row(series, together(f"  {series.tag}"))
+
+
+def _row(series: Series, name: str) -> list[Cell]:
     told = _summary(series)
     return [
-        Cell(metric_name(series)),
+        Cell(name),
         Cell(shown_value(series, told["last"]), "bold"),
         Cell(str(told["step"])),
         Cell(shown_value(series, told["min"])),
         Cell(shown_value(series, told["max"])),
         Cell(str(told["points"])),
-        Cell(sparkline(series.values), "cyan"),
+        Cell(sparkline(series.values), "cyan", at_width=partial(sparkline, series.values)),
     ]
 
 

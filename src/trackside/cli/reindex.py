@@ -1,9 +1,12 @@
 """`trackside reindex`: finds every job again from what is stored."""
 
+from pathlib import Path
+
 import click
 
+from trackside.errors import InputError
 from trackside.sdk.known_jobs import jobs_of_this_machine
-from trackside.sdk.locations import location
+from trackside.sdk.locations import is_remote, location
 
 
 @click.command(short_help="Make the list of jobs anew from all that is stored.")
@@ -18,6 +21,9 @@ def reindex(locations: tuple[str, ...]) -> None:
       trackside reindex
       trackside reindex s3://bucket/out ./results
     """
+    for each in locations:
+        if not is_remote(each) and not Path(each).expanduser().exists():
+            raise InputError(f"There is no {each!r} on this machine to look for jobs in.")
     known = jobs_of_this_machine("Making the list of jobs anew")
     count = known.reindex([location(each) for each in locations])
     print("1 job is known" if count == 1 else f"{count} jobs are known")

@@ -11,6 +11,7 @@ import click
 from trackside import durable
 from trackside.capture.exceptions import SMDebugError
 from trackside.capture.trial import Trial
+from trackside.cli.failures import in_short
 from trackside.cli.job_names import job_argument
 from trackside.cli.text import duration, size
 from trackside.curves.event_reader import Curves, read
@@ -111,6 +112,7 @@ def _head(described: Mapping[str, Any]) -> Head:
         status,
         facts,
         phases=list(_phases(described)),
+        cause=in_short(described.get("FailureReason", "")),
         failure=described.get("FailureReason", ""),
         hyperparameters={
             key: value

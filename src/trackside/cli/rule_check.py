@@ -15,7 +15,7 @@ from trackside.cli.tables import print_text
 from trackside.cli.text import as_json
 from trackside.cli.trial_of import is_location, trial_of
 from trackside.cli.waiting import diagnosis_text, new_teller
-from trackside.errors import InputError, InvalidSpec, Violation
+from trackside.errors import InputError, Violation
 from trackside.harmless import one_line
 from trackside.rules import catalog
 from trackside.rules.custom import rule_source
@@ -76,24 +76,30 @@ def check(ctx: click.Context, job: str, named: list[rule_options.Named], json: b
 
 
 def _ready(rules: Sequence[AnyRule]) -> list[Ask]:
-    """`InvalidSpec` with all that is wrong with the built-in ones."""
+    """`InputError` with all that is wrong with the built-in ones."""
     asks: list[Ask] = []
-    violations: list[Violation] = []
+    problems: list[str] = []
     for rule in rules:
         asked = RuleConfiguration(name=rule.name, parameters=texts(rule.rule_parameters))
         if rule.source is not None:
             asks.append(_custom(asked, _loaded(rule.source, rule.invokes)))
         elif wrong := [*parameter_violations(asked)]:
-            violations += [
-                Violation(f"{rule.name}{each.field}", each.value, each.advice) for each in wrong
-            ]
+            problems += [_problem(rule, each) for each in wrong]
         elif rule.invokes in rule_source.installed():
             asks.append(_custom(asked, rule_source.installed()[rule.invokes].load()))
         else:
             asks.append(_built_in(asked))
-    if violations:
-        raise InvalidSpec(violations)
+    if problems:
+        head = f"{len(problems)} problems with the rules:\n  " if len(problems) > 1 else ""
+        raise InputError(head + "\n  ".join(problems))
     return asks
+
+
+def _problem(rule: AnyRule, wrong: Violation) -> str:
+    """Of a rule that is unknown, the sentence that names it says all."""
+    if wrong.field == ".rule_to_invoke":
+        return wrong.advice
+    return str(Violation(f"{rule.name}{wrong.field}", wrong.value, wrong.advice))
 
 
 def _built_in(asked: RuleConfiguration) -> Ask:

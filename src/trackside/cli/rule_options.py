@@ -10,6 +10,7 @@ from trackside.sdk.actions import ActionList, StopTraining
 from trackside.sdk.rule import AnyRule, Rule, built_in, built_in_profiler
 
 FORM = "NAME[:PARAMETER=VALUE,…]"
+KNOWN = "`trackside rules` lists them."
 ALL = "all"
 
 _IN_FILE = re.compile(r"(?P<file>.+?\.py):(?P<name>\w+)(?::(?P<rest>.*))?")
@@ -49,8 +50,15 @@ def _parse_one(ctx: click.Context, option: click.Parameter, text: str) -> Named:
         rest = in_file["rest"] or ""
         return Named(in_file["name"], _parameters(ctx, option, text, rest), in_file["file"])
     name, _, rest = text.partition(":")
+    if not name:
+        raise click.BadParameter(f"{text!r} names no rule. {KNOWN}", ctx, option)
     if name.endswith(".py"):
         raise click.BadParameter(f"{text!r} names no rule of the file: {name}:MyRule.", ctx, option)
+    if name.lower() == ALL:
+        if rest:
+            way_out = "Name the rule that you want another way: --rule all --rule NAME:…"
+            raise click.BadParameter(f"{ALL!r} takes no parameters. {way_out}", ctx, option)
+        return Named(ALL)
     return Named(name, _parameters(ctx, option, text, rest))
 
 

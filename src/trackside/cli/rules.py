@@ -1,5 +1,6 @@
 """`trackside rules`: which built-in rules there are, what one of them does, and one tried out."""
 
+import difflib
 import inspect
 import textwrap
 from collections.abc import Iterator
@@ -35,6 +36,9 @@ class Rules(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] in self.commands:
             return super().resolve_command(ctx, args)
+        names = [arg for arg in args if not arg.startswith("-")]
+        if len(names) > 1:
+            raise click.UsageError(_two_words(*names[:2]), ctx)
         return "show", show, args
 
 
@@ -99,6 +103,12 @@ def show(name: str, json: bool) -> None:
 
 
 rules.add_command(check)
+
+
+def _two_words(first: str, second: str) -> str:
+    if difflib.get_close_matches(first, ["check"]):
+        return f"No rule is called {first!r}. Did you mean `trackside rules check {second}`?"
+    return f"One rule at a time: {first!r} or {second!r}. Without a name all are listed."
 
 
 def _list() -> None:

@@ -3,6 +3,7 @@
 Options carry the names of the estimator's arguments, and are handed on as they are.
 """
 
+import re
 import sys
 from typing import Any, BinaryIO
 
@@ -10,14 +11,19 @@ import click
 
 from trackside.cli import capture_options, left_behind, rule_options
 from trackside.cli.bringing import bringing_shown
+from trackside.cli.notices import tell
+from trackside.cli.option_names import in_options
 from trackside.cli.pairs import FORM, as_mapping
 from trackside.cli.text import as_json
+from trackside.errors import InvalidSpec
 from trackside.harmless import visible
 from trackside.sdk.debugger import TensorBoardOutputConfig
 from trackside.sdk.estimator import Estimator
 from trackside.sdk.job import TrainingJob
 
 _LAUNCHERS = {"torchrun": "torch_distributed", "mpi": "mpi"}
+_EXTRA = re.compile(r"unexpected extra arguments? \((\S+?)[ )]")
+"""The first of those that click does not know what to do with."""
 
 
 def _tensorboard(
@@ -33,7 +39,23 @@ def _metrics(
     return [{"Name": name, "Regex": regex} for name, regex in named.items()]
 
 
-@click.command
+class Run(click.Command):
+    """Whoever types the script's own arguments behind it is told how they are given."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as unknown:
+            if unknown.possibilities:
+                raise
+            raise _meant_for_script(unknown, unknown.option_name) from None
+        except click.UsageError as wrong:
+            if extra := _EXTRA.search(wrong.message):
+                raise _meant_for_script(wrong, extra[1]) from None
+            raise
+
+
+@click.command(cls=Run)
 @click.argument("entry_point", metavar="SCRIPT")
 @click.option(
     "--source-dir", metavar="DIR", help="The folder that is packed and run in; or an s3://….tar.gz."
@@ -175,7 +197,10 @@ def _metrics(
 )
 @click.option("-w", "--wait", is_flag=True, help="Show the log as it comes, until the job ends.")
 @click.option("--json", is_flag=True, help="Print the job as JSON instead.")
+@click.pass_context
 def run(
+    ctx: click.Context,
+    /,
     inputs: dict[str, str],
     job_name: str | None,
     distribution: str | None,
@@ -208,7 +233,7 @@ def run(
     if arguments["source_dir"] is None:
         warnings += left_behind.warnings(arguments["entry_point"])
     for told in warnings:
-        print(visible(told), file=sys.stderr)
+        tell(f"Warning: {visible(told)}")
     watching = rule_options.rules_of(rules, stop_on)
     estimator = Estimator(
         **arguments,
@@ -216,10 +241,21 @@ def run(
         debugger_hook_config=capture_options.hook_config(capture, every, ring, watching),
         rules=watching or None,
     )
-    with bringing_shown():
-        estimator.fit(inputs or None, wait=False, job_name=job_name)
+    try:
+        with bringing_shown():
+            estimator.fit(inputs or None, wait=False, job_name=job_name)
+    except InvalidSpec as failure:
+        raise in_options(failure, ctx.command, watching) from None
     assert estimator.latest_training_job is not None
     _after_start(estimator.latest_training_job, wait=wait, json=json, findings=findings)
+
+
+def _meant_for_script(wrong: click.UsageError, given: str) -> click.UsageError:
+    """`--epochs` and `epochs=3` alike."""
+    name, _, value = given.lstrip("-").partition("=")
+    told = wrong.format_message().rstrip(".")
+    way_out = f"An argument of the script is given as -p {name}={value or 'VALUE'}."
+    return click.UsageError(f"{told}. {way_out}", wrong.ctx)
 
 
 def _distribution(launcher: str | None, processes: int | None) -> dict[str, Any]:

@@ -2,7 +2,9 @@
 
 import ipaddress
 import logging
+from collections.abc import Callable
 from contextlib import closing
+from socket import socket
 
 import click
 
@@ -28,7 +30,7 @@ DEFAULT_DRAIN_SECONDS = 30.0
 _STORES = ("s3://", "gs://", "az://")
 
 
-@click.command
+@click.command(short_help="Run and show jobs for a team, over AWS's own API.")
 @click.option(
     "--listen",
     default=DEFAULT_LISTEN,
@@ -79,7 +81,7 @@ def server(
       trackside server
       eval "$(trackside env)" && aws sagemaker list-training-jobs
       trackside server --listen 0.0.0.0:7007 --log-format json
-      trackside server --database postgresql://trackside@db/trackside --storage s3://bucket
+      trackside server --database postgresql://db/trackside --storage s3://bucket
     """
     host, port = parsed(listen)
     run_embedded()
@@ -97,7 +99,7 @@ def server(
     if settings.database:
         with closing(open_database(settings)) as shared:
             shared.wait_until_there()
-    with bind(host, port) as listener:
+    with _listening(bind, host, port) as listener:
         url = url_for(host, listener.getsockname()[1])
         _settle_storage(settings, url)
         settings.layout.server.root.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -107,6 +109,16 @@ def server(
         print('  eval "$(trackside env)"   sets up AWS clients in a shell', flush=True)
         with Services(settings, access_keys(settings), environment(), url=url) as services:
             make_server(services.app, drain_seconds=drain_seconds).run(sockets=[listener])
+
+
+def _listening(bind: Callable[[str, int], socket], host: str, port: int) -> socket:
+    try:
+        return bind(host, port)
+    except OSError as error:
+        raise ServerRefused(
+            f"Nobody can listen at '{host}:{port}': {error.strerror or error}. Another server may "
+            "be there already; --listen HOST:PORT takes another address, port 0 any free one."
+        ) from error
 
 
 def parsed(listen: str) -> tuple[str, int]:

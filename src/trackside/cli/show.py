@@ -8,8 +8,9 @@ from typing import Any
 import click
 from rich.text import Text
 
+from trackside.cli.failures import in_short as failure_in_short
 from trackside.cli.job_names import job_argument
-from trackside.cli.tables import Cell, new_console, print_table, status_style
+from trackside.cli.tables import Cell, new_console, print_table, print_text, status_style
 from trackside.cli.text import as_json, duration, size
 from trackside.harmless import one_line, visible
 from trackside.rule_status import in_short
@@ -48,7 +49,9 @@ def show(job: str, json: bool) -> None:
         print_table(("RULE", "STATUS", "DETAILS"), rules)
     if syncs := [*_syncs(described, time.time())]:
         print()
-        print_table(("FOLDER", "LAST SYNCED", "WAITING", "TO"), syncs)
+        print_table(("FOLDER", "LAST SYNCED", "WAITING", "TO"), syncs, spare=("TO",))
+        for trouble in _sync_troubles(described):
+            print_text(trouble)
     print()
     for label, value in _places(described):
         console.print(f"{label:<12}{visible(value)}", soft_wrap=True)
@@ -84,7 +87,7 @@ def _hosts(described: Mapping[str, Any]) -> list[list[Cell]]:
         code = host["exit_code"]
         style = "red" if code or host["failure"] or host["lost"] else ""
         exit_text = "" if code is None else str(code)
-        note = shortened(one_line(host["failure"] or host["lost"]))
+        note = shortened(one_line(failure_in_short(host["failure"] or host["lost"])))
         note = note or progress_text(host["progress"])
         if host["capture"]:
             note = f"{note} CAPTURE: {shortened(one_line(host['capture']))}".strip()
@@ -130,16 +133,27 @@ def _syncs(described: Mapping[str, Any], now: float) -> Iterator[list[Cell]]:
                 not is_over and sync["pending_files"] and (age is None or age > LAGGING_SECONDS)
             )
             when = "never" if age is None else f"{duration(age)} ago"
-            waiting = f"{sync['pending_files']} files, {size(sync['pending_bytes'])}"
-            if sync["error"]:
-                waiting += f": {one_line(sync['error'])}"
+            files = "1 file" if sync["pending_files"] == 1 else f"{sync['pending_files']} files"
+            waiting = f"{files}, {size(sync['pending_bytes'])}"
             style = "bold red" if is_lagging else ""
             yield [
-                Cell(f"{host} {folder}" if len(of_hosts) > 1 else folder),
+                Cell(_folder(host, folder, of_hosts)),
                 Cell(f"{when}, LAGGING" if is_lagging else when, style),
                 Cell(waiting if sync["pending_files"] or sync["error"] else "", style),
                 Cell(sync["to"]),
             ]
+
+
+def _sync_troubles(described: Mapping[str, Any]) -> Iterator[str]:
+    of_hosts = described["Trackside"]["syncs"]
+    for host, folders in of_hosts.items():
+        for folder, sync in folders.items():
+            if sync["error"]:
+                yield f"{_folder(host, folder, of_hosts)}: {one_line(sync['error'])}"
+
+
+def _folder(host: str, folder: str, of_hosts: Mapping[str, Any]) -> str:
+    return f"{host} {folder}" if len(of_hosts) > 1 else folder
 
 
 def _places(described: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

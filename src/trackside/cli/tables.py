@@ -1,15 +1,25 @@
-"""Tables on a terminal; the same columns, uncoloured and uncut, where the output goes elsewhere."""
+"""Tables on a terminal; the same columns, uncoloured and unbroken, where output goes elsewhere."""
 
-from collections.abc import Collection, Sequence
+import re
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import zip_longest
 
 from rich.cells import cell_len
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
-from trackside.harmless import one_line, visible
+from trackside.cli.table_layout import (
+    GAP,
+    INDENT,
+    LEAST_CURVE,
+    LEAST_TEXT,
+    Layout,
+    broken,
+    even,
+    fitting,
+)
+from trackside.harmless import visible
 
 _STYLES = {
     "Completed": "green",
@@ -19,11 +29,10 @@ _STYLES = {
     "InProgress": "cyan",
 }
 _UNCUT = 10_000
-"""Columns of a terminal that is none: no cell is shortened for it."""
-_GAP = 2
-_LEAST_LAST = 20
-"""Columns that the last one keeps, even if lines then run over the terminal's edge."""
-_IN_ONE_LINE: dict[str, Any] = {"no_wrap": True, "overflow": "ellipsis"}
+"""Columns of a terminal that is none: no cell is broken for it."""
+_HARD_SPACE = "\xa0"
+_SPACES = re.compile(r"[ \t\n\r\f\v]+")
+"""Without the hard one, which holds a figure and its unit together until the cell is drawn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +41,20 @@ class Cell:
 
     text: str
     style: str = ""
+    at_width: Callable[[int], str] | None = None
+    """For what is drawn anew to fit, such as a curve, instead of being broken over lines."""
+
+    @property
+    def shown(self) -> str:
+        return visible(_SPACES.sub(" ", self.text).strip(" "))
+
+
+Row = Sequence[Cell]
+
+
+def together(text: str) -> str:
+    """The text, not to be broken inside."""
+    return text.replace(" ", _HARD_SPACE)
 
 
 def status_style(status: str) -> str:
@@ -39,23 +62,34 @@ def status_style(status: str) -> str:
 
 
 def print_table(
-    columns: Sequence[str], rows: Sequence[Sequence[Cell]], *, numbers: Collection[str] = ()
+    columns: Sequence[str],
+    rows: Sequence[Row],
+    *,
+    numbers: Collection[str] = (),
+    spare: Sequence[str] = (),
 ) -> None:
-    """On a narrow terminal the last column gives way; names and statuses are never cut.
+    """Columns of `numbers` stand one below the other by their last digits.
 
-    Columns of `numbers` stand one below the other by their last digits.
+    On a narrow terminal those with nothing in them and those of `spare` are left out in turn;
+    all others are shown whole, the last one over several lines, the first above the others if
+    need be.
     """
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in columns[:-1]:
-        table.add_column(column, justify="right" if column in numbers else "left", no_wrap=True)
-    table.add_column(columns[-1], justify="right" if columns[-1] in numbers else "left")
-    for row in rows:
-        table.add_row(*(Text(one_line(cell.text), cell.style, **_IN_ONE_LINE) for cell in row))
     console = new_console()
-    console.width = max(console.width, _least_width(columns, rows))
-    with console.capture() as drawn:
-        console.print(table)
-    print("\n".join(line.rstrip() for line in drawn.get().splitlines()))
+    least = LEAST_CURVE if any(row[-1].at_width for row in rows) else LEAST_TEXT
+    widths = _widths(columns, rows)
+    empty = [name for index, name in enumerate(columns) if not any(row[index].text for row in rows)]
+    given_up = tuple(dict.fromkeys([*empty, *spare]))
+    layout = fitting(columns, widths, console.width, spare=given_up, least=least)
+    _print(console, _lines(layout, columns, rows, numbers))
+
+
+def print_side_by_side(columns: Sequence[str], rows: Sequence[Row]) -> None:
+    """The first column says what the others are to be compared by. Nothing is left out."""
+    console = new_console()
+    for number, layout in enumerate(even(_widths(columns, rows), console.width)):
+        if number:
+            print()
+        _print(console, _lines(layout, columns, rows, ()))
 
 
 def print_text(text: str, *, stderr: bool = False) -> None:
@@ -64,14 +98,58 @@ def print_text(text: str, *, stderr: bool = False) -> None:
     console.print(visible(text), soft_wrap=not console.is_terminal)
 
 
-def _least_width(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> int:
-    texts = [[one_line(cell.text) for cell in row] for row in rows]
-    widths = [max(map(cell_len, column)) for column in zip(columns, *texts, strict=True)]
-    return sum(width + _GAP for width in widths[:-1]) + min(widths[-1], _LEAST_LAST)
-
-
 def new_console(*, stderr: bool = False) -> Console:
     console = Console(stderr=stderr, highlight=False, markup=False, emoji=False)
     if not console.is_terminal:
         console.width = _UNCUT
     return console
+
+
+def _widths(columns: Sequence[str], rows: Sequence[Row]) -> list[int]:
+    texts = [[cell.shown for cell in row] for row in rows]
+    return [max(map(cell_len, column)) for column in zip(columns, *texts, strict=True)]
+
+
+def _lines(
+    layout: Layout, columns: Sequence[str], rows: Sequence[Row], numbers: Collection[str]
+) -> Iterator[Text]:
+    is_right = [columns[index] in numbers for index in layout.kept]
+    header = [Cell(column, "bold") for column in columns]
+    for row in (header, *rows):
+        cells = [
+            _drawn(row[index], width, in_words=layout.is_even)
+            for index, width in zip(layout.kept, layout.widths, strict=True)
+        ]
+        if layout.is_stacked:
+            yield from cells[0]
+            beside = _beside(cells[1:], layout.widths[1:], is_right[1:])
+            yield from (Text(" " * INDENT) + line for line in beside if line.plain)
+        else:
+            yield from _beside(cells, layout.widths, is_right)
+
+
+def _drawn(cell: Cell, width: int, *, in_words: bool) -> list[Text]:
+    text = cell.shown
+    if cell.at_width is not None and cell_len(text) > width:
+        text = cell.at_width(width)
+    lines = broken(text, width, in_words=in_words)
+    return [Text(line.replace(_HARD_SPACE, " "), cell.style) for line in lines]
+
+
+def _beside(
+    cells: Sequence[Sequence[Text]], widths: Sequence[int], is_right: Sequence[bool]
+) -> Iterator[Text]:
+    """The lines of one row: a cell that is broken goes on below itself."""
+    for parts in zip_longest(*cells, fillvalue=Text("")):
+        line = Text("")
+        for part, width, right in zip(parts, widths, is_right, strict=True):
+            padding = " " * (width - cell_len(part.plain))
+            line.append(padding if right else "").append_text(part)
+            line.append("" if right else padding).append(" " * GAP)
+        line.rstrip()
+        yield line
+
+
+def _print(console: Console, lines: Iterator[Text]) -> None:
+    for line in lines:
+        console.print(line, soft_wrap=True)

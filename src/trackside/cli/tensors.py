@@ -37,7 +37,8 @@ def tensors(job: str, collection: str | None, step: int | None, json: bool) -> N
         print_text(_none(trial, job, collection, step))
     else:
         numbers = ("STEPS", "STEP", *(figure.upper() for figure in FIGURES))
-        print_table(("TENSOR", "SHAPE", *numbers), [_cells(row) for row in rows], numbers=numbers)
+        columns = ("TENSOR", "SHAPE", *numbers)
+        print_table(columns, [_cells(row) for row in rows], numbers=numbers, spare=("STEP",))
 
 
 def _none(trial: Trial, job: str, collection: str | None, step: int | None) -> str:

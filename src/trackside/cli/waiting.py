@@ -13,10 +13,10 @@ from rich.table import Table
 from rich.text import Text
 
 from trackside.cli.failures import INTERRUPTED, in_short
+from trackside.cli.first_aid import advice
 from trackside.cli.tables import new_console
 from trackside.cli.text import size
-from trackside.cli.toolkit_lines import ToolkitLines
-from trackside.errors import JobFailed, TracksideError
+from trackside.errors import JobFailed, ServerUnreachable, TracksideError
 from trackside.finding import Finding
 from trackside.harmless import one_line
 from trackside.jobs.logs import LogLine
@@ -25,7 +25,7 @@ from trackside.journal import History
 from trackside.rule_status import Evaluation, RuleStatus
 from trackside.sdk.finding_lines import Teller
 from trackside.sdk.job import TrainingJob
-from trackside.sdk.print_events import LinePrinter
+from trackside.sdk.print_events import LinePrinter, shown_on
 from trackside.status import Secondary
 
 _MOVING = (Secondary.DOWNLOADING, Secondary.UPLOADING)
@@ -41,7 +41,7 @@ def wait_for(job: TrainingJob, *, quiet: bool = False, findings: BinaryIO | None
     found: list[Finding] = []
     try:
         with _Screen(job) if not quiet else nullcontext() as screen:
-            for item in job.follow_all():
+            for item in shown_on(sys.stdout, job.follow_all()):
                 if isinstance(item, tuple):
                     found += item
                     if findings is not None:
@@ -54,16 +54,25 @@ def wait_for(job: TrainingJob, *, quiet: bool = False, findings: BinaryIO | None
     except JobFailed as failure:
         if quiet:
             raise
+        cause = in_short(failure.reason)
         where = f"  trackside logs {job.name}\n  trackside show {job.name}"
-        raise JobFailed(job.name, in_short(failure.reason), where) from None
+        evidence = "\n".join(filter(None, (advice(cause), where)))
+        raise JobFailed(job.name, cause, evidence) from None
+    except ServerUnreachable:
+        _tell_that_it_goes_on(job.name)
+        raise
     except KeyboardInterrupt:
-        print(
-            f"\nNo longer waiting; {job.name} goes on.\n"
-            f"  trackside logs -f {job.name}\n"
-            f"  trackside stop {job.name}",
-            file=sys.stderr,
-        )
+        _tell_that_it_goes_on(job.name)
         sys.exit(INTERRUPTED)
+
+
+def _tell_that_it_goes_on(name: str) -> None:
+    print(
+        f"\nNo longer waiting; {name} goes on.\n"
+        f"  trackside logs -f {name}\n"
+        f"  trackside stop {name}",
+        file=sys.stderr,
+    )
 
 
 def diagnosis_text(found: Sequence[Finding], teller: Teller) -> str:
@@ -116,7 +125,6 @@ class _Screen:
         self._job = job
         self._printer = LinePrinter(sys.stdout, num_hosts=job.num_hosts, teller=new_teller())
         self._console = new_console()
-        self._toolkit = ToolkitLines() if self._console.is_terminal else None
         self._live: Live | None = None
         self._is_moving = False
 
@@ -132,8 +140,6 @@ class _Screen:
         self._hide()
 
     def show(self, item: History | LogLine | Findings | Evaluation) -> None:
-        if isinstance(item, LogLine) and self._toolkit and not self._toolkit.is_shown(item):
-            return
         self._hide()
         self._printer.show(item)
         if isinstance(item, History):

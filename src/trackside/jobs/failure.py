@@ -7,10 +7,13 @@ from trackside.errors import JobFailed
 from trackside.hosts import HostRecord
 from trackside.jobs.logs import LogReader
 from trackside.jobs.records import Record
+from trackside.jobs.toolkit_lines import of_script
 from trackside.layout import Home
 from trackside.status import Status
 
-TAIL_LINES = 20
+SHOWN_LINES = 20
+TAIL_LINES = 100
+"""Enough for a short log's beginning and the toolkit's report at its end, which are left out."""
 
 
 def failure_of(record: Record, home: Home) -> JobFailed | None:
@@ -33,7 +36,7 @@ def explained(
     name = record.spec.name
     host, also = _first_wrong(record.spec.hosts, of_hosts)
     lines = [_exit(of_hosts.get(host), host, also)]
-    if last := tail(host):
+    if last := of_script(tail(host))[-SHOWN_LINES:]:
         rest = f"Its whole log is {_log_place(record, host)}; `trackside logs {name}` prints it."
         lines += [f"The last lines of {host}:", *(f"  | {line}" for line in last), rest]
     reason = record.history.failure_reason or "no reason was recorded"

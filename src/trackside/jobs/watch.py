@@ -1,5 +1,7 @@
 """Where a job stands, looked at cheaply and often, and its log as it comes."""
 
+import logging
+import os
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,10 +12,14 @@ from trackside.jobs.rule_news import Findings, RuleNews
 from trackside.journal import History, Journal
 from trackside.rule_status import Evaluation
 
+logger = logging.getLogger(__name__)
+
 POLL_SECONDS = 0.05
 FAR_SECONDS = 1.0
 """Between looks at a job of another home: each asks a database and a store."""
 RECONCILE_SECONDS = 1.0
+_LITTLE_BYTES = 64 * 1024
+"""Free on a disk on which a job cannot go on."""
 
 Look = Callable[[], History]
 
@@ -27,11 +33,13 @@ class Watch:
         self._reconciled_at = -RECONCILE_SECONDS
         self._look: tuple[int, int] | None = None
         self._history: History | None = None
+        self._is_full = False
 
     def history(self) -> History:
         now = time.monotonic()
         if now - self._reconciled_at >= RECONCILE_SECONDS:
             self._reconcile()
+            self._tell_of_full_disk()
             self._reconciled_at = now
         try:
             status = self._journal.path.stat()
@@ -41,6 +49,18 @@ class Watch:
         if self._history is None or look != self._look:
             self._look, self._history = look, self._journal.read()
         return self._history
+
+    def _tell_of_full_disk(self) -> None:
+        """Once, each time it is: the job's own words about it find no room there."""
+        folder = self._journal.path.parent
+        try:
+            space = os.statvfs(folder)
+        except OSError:
+            return
+        is_full = space.f_bavail * space.f_frsize < _LITTLE_BYTES
+        if is_full and not self._is_full:
+            logger.warning("no space left in %s: the job waits there until there is some", folder)
+        self._is_full = is_full
 
 
 def changes(look: Look, pause: float, timeout_seconds: float | None = None) -> Iterator[History]:

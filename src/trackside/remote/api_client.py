@@ -16,7 +16,7 @@ from typing import Any
 from trackside.errors import KeyRefused, ServerError
 from trackside.jobs.describe import REGION
 from trackside.profiles import Key, Server, no_key
-from trackside.remote.connections import Answer, Connections
+from trackside.remote.connections import SLOW_SECONDS, Answer, Connections
 from trackside.remote.patience import (
     FOR_A_PERSON,
     Patience,
@@ -30,8 +30,6 @@ logger = logging.getLogger(__name__)
 
 _SERVICES = {"SageMaker": "sagemaker", "Logs_20140328": "logs"}
 _CONTENT_TYPE = "application/x-amz-json-1.1"
-_NEWS_SECONDS = 3.0
-"""Whoever waits longer than this is told why."""
 
 
 class ApiClient:
@@ -82,9 +80,9 @@ class ApiClient:
         self, request: Request, body: bytes, service: str, patience: Patience
     ) -> tuple[Answer, int]:
         """The answer, and how many times it took to ask."""
-        began, is_told = time.monotonic(), False
+        began, news = time.monotonic(), _News(self.url, patience)
         for tries in itertools.count(1):
-            answer, trouble = self._tried(request, body, service, patience)
+            answer, trouble = self._tried(request, body, service, patience, news)
             elapsed = time.monotonic() - began
             pause = pause_before(tries, elapsed, trouble.limit_seconds, trouble.retry_seconds)
             if answer is not None and (
@@ -93,18 +91,17 @@ class ApiClient:
                 return answer, tries
             if pause is None:
                 raise unreachable(self.url, trouble.cause) from trouble.error
-            if elapsed + pause >= _NEWS_SECONDS and not is_told:
-                is_told, most = True, trouble.limit_seconds
-                logger.warning("waiting for %s, %.0f s at most: %s", self.url, most, trouble.cause)
+            if elapsed + pause >= SLOW_SECONDS:
+                news.tell(trouble.cause, trouble.limit_seconds)
             time.sleep(pause)
         raise AssertionError("counting has no end")
 
     def _tried(
-        self, request: Request, body: bytes, service: str, patience: Patience
+        self, request: Request, body: bytes, service: str, patience: Patience, news: "_News"
     ) -> "tuple[Answer | None, _Trouble]":
         """Once; the trouble counts where there is no answer, or one that is worth nothing."""
         try:
-            answer = self._ask(request, body, service)
+            answer = self._ask(request, body, service, news)
         except SSLCertVerificationError as error:
             raise unreachable(self.url, f"its certificate is refused ({error})") from error
         except (OSError, HTTPException) as error:
@@ -112,14 +109,37 @@ class ApiClient:
         cause = f"it answers {answer.status}"
         return answer, _Trouble(cause, patience.busy_seconds, _retry_seconds(answer))
 
-    def _ask(self, request: Request, body: bytes, service: str) -> Answer:
+    def _ask(self, request: Request, body: bytes, service: str, news: "_News") -> Answer:
         now = self._clock()
         scope = Scope(self._key.id, f"{now:%Y%m%d}", REGION, service)
         named = {**request.headers, "host": self._connections.host}
         whole = Request(request.method, request.path, request.query, named)
         digest = hashlib.sha256(body).hexdigest()
         headers = signed_headers(whole, digest, scope, now, self._key.secret)
-        return self._connections.ask(request.method, request.path, headers, body)
+        return self._connections.ask(
+            request.method, request.path, headers, body, slow=news.tell_silence
+        )
+
+
+class _News:
+    """Why an answer takes so long, told once."""
+
+    def __init__(self, url: str, patience: Patience) -> None:
+        self._url = url
+        self._patience = patience
+        self._is_told = False
+
+    def tell_silence(self) -> None:
+        self.tell("it does not answer", self._patience.away_seconds)
+
+    def tell(self, cause: str, most_seconds: float) -> None:
+        if self._is_told:
+            return
+        self._is_told = True
+        most = f"{most_seconds:.0f} s" if most_seconds < 120 else f"{most_seconds / 60:.0f} min"
+        limit = f", {most} at most" if most_seconds else ""
+        way_out = f" {self._patience.way_out}".rstrip()
+        logger.warning("waiting for %s%s: %s.%s", self._url, limit, cause, way_out)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,11 @@
 """Connections to one server that are kept open, for any number of threads. Asks nothing twice."""
 
+import select
 import ssl
 import time
 import weakref
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPSConnection
 from threading import Lock
@@ -14,6 +15,8 @@ from urllib.request import getproxies, proxy_bypass
 _CONNECT_SECONDS = 5.0
 _SILENCE_SECONDS = 60.0
 """A connection without a byte for so long counts as broken."""
+SLOW_SECONDS = 3.0
+"""Whoever waits longer than this is told why."""
 _IDLE_SECONDS = 30.0
 """Less than a server keeps one that nobody uses."""
 _IDLE_MOST = 8
@@ -42,8 +45,17 @@ class Connections:
         # Its users are many and nobody's last: a client of jobs is not closed by hand.
         weakref.finalize(self, _close_all, self._idle)
 
-    def ask(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> Answer:
-        """`OSError` or `HTTPException` when there is no whole answer to be had."""
+    def ask(
+        self,
+        method: str,
+        path: str,
+        headers: Mapping[str, str],
+        body: bytes,
+        *,
+        slow: Callable[[], None] | None = None,
+    ) -> Answer:
+        """`OSError` or `HTTPException` when there is no whole answer to be had; `slow` is called
+        when none has begun to come for a while."""
         line = self._kept() or self._opened()
         try:
             if self._proxy is None or self._tls is not None:
@@ -51,6 +63,8 @@ class Connections:
             else:
                 address = f"http://{self.host}{path}"
                 line.request(method, address, body, {**headers, **self._proxy.headers})
+            if slow is not None and not _has_begun(line, SLOW_SECONDS):
+                slow()
             response = line.getresponse()
             content = response.read()
         except BaseException:
@@ -89,6 +103,12 @@ class Connections:
                 self._idle.append((time.monotonic(), line))
             else:
                 line.close()
+
+
+def _has_begun(line: HTTPConnection, most_seconds: float) -> bool:
+    poll = select.poll()
+    poll.register(line.sock, select.POLLIN)
+    return bool(poll.poll(1000 * most_seconds))
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,13 +15,15 @@ class Patience:
     """With one that does not answer."""
     busy_seconds: float
     """With one that says it cannot answer now."""
+    way_out: str = ""
+    """For whoever does not want to wait so long."""
 
 
 FOR_NOBODY = Patience(0.0, 0.0)
 """Who can do without the answer."""
 FOR_A_PERSON = Patience(5.0, 60.0)
 """Who sits and waits for the answer."""
-FOR_A_JOB = Patience(900.0, 900.0)
+FOR_A_JOB = Patience(900.0, 900.0, "The job goes on by itself: Ctrl-C leaves it running.")
 """Which goes on by itself: a server that is updated is back before its jobs have ended."""
 
 

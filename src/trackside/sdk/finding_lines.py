@@ -60,27 +60,32 @@ class Teller:
         since = "" if each.step is None else f", from step {each.step} on"
         where = f", at {each.tensor}" if each.tensor else ""
         self._advised |= {one_line(each.message), one_line(each.advice)}
-        yield self._paint(one_line(f"Diagnosis: {each.cause}{since}{where} ({each.confidence})"))
+        yield from self._head(
+            one_line(f"Diagnosis: {each.cause}{since}{where} ({each.confidence})")
+        )
         yield from self._wrapped(one_line(each.message))
         yield from self._wrapped(one_line(f"Try: {each.advice}"))
         if each.explains:
             yield from self._wrapped(f"It explains: {', '.join(each.explains)}")
 
     def _lines(self, notice: Notice) -> Iterator[str]:
-        yield self._paint(f"Finding: {notice.head}")
+        yield from self._head(f"Finding: {notice.head}")
         if notice.message not in self._advised:
             yield from self._wrapped(notice.message)
         if notice.advice and notice.advice not in self._advised:
             self._advised.add(notice.advice)
             yield from self._wrapped(f"Try: {notice.advice}")
 
-    def _wrapped(self, text: str) -> Sequence[str]:
+    def _head(self, text: str) -> Iterator[str]:
+        return map(self._paint, self._wrapped(text, indent=""))
+
+    def _wrapped(self, text: str, *, indent: str = _INDENT) -> Sequence[str]:
         if self._columns is None:
-            return [_INDENT + text]
+            return [indent + text]
         return textwrap.wrap(
             text,
             max(self._columns, 40),
-            initial_indent=_INDENT,
+            initial_indent=indent,
             subsequent_indent=_INDENT,
             break_long_words=False,
             break_on_hyphens=False,

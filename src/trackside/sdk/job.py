@@ -13,7 +13,7 @@ from trackside.journal import History
 from trackside.layout import JobKeys
 from trackside.rule_status import Evaluation
 from trackside.sdk.known_jobs import AnyJobs, known_jobs
-from trackside.sdk.print_events import LinePrinter
+from trackside.sdk.print_events import LinePrinter, shown_on
 from trackside.status import Status
 
 Logs = bool | str | Sequence[str]
@@ -74,6 +74,7 @@ class TrainingJob:
     def wait(self, logs: Logs = "All") -> None:
         """Return when the job has ended, printing its log as it comes. `JobFailed` if it failed.
 
+        A person is spared the script's thirty variables at its beginning; a file gets every line.
         Where rules are printed, they are waited for too.
         """
         shown = _shown(logs)
@@ -81,7 +82,8 @@ class TrainingJob:
             self._jobs.wait(self.name)
         else:
             printer = LinePrinter(sys.stdout, num_hosts=self.num_hosts)
-            for item in self.follow_all() if _RULES & shown else self.follow():
+            items = self.follow_all() if _RULES & shown else self.follow()
+            for item in shown_on(sys.stdout, items):
                 if isinstance(item, tuple(shown)):
                     printer.show(item)
         self.raise_failure()

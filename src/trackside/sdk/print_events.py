@@ -1,16 +1,20 @@
 """A followed job as plain lines: what `fit` shows, and the command line where nobody watches."""
 
+import builtins
 from codecs import IncrementalDecoder, getincrementaldecoder
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
-from typing import TextIO
+from typing import TextIO, TypeVar
 
 from trackside.jobs.logs import LogLine
 from trackside.jobs.rule_news import Findings
+from trackside.jobs.toolkit_lines import ToolkitLines
 from trackside.journal import History, Transition
 from trackside.rule_status import Evaluation
 from trackside.sdk.finding_lines import Teller
+
+Item = TypeVar("Item")
 
 
 class LinePrinter:
@@ -54,6 +58,14 @@ class LinePrinter:
         self._open_host = "" if text.endswith("\n") else host
 
 
+def shown_on(out: TextIO, items: Iterable[Item]) -> Iterator[Item]:
+    """What is printed there of a job that is followed: everything, unless a person reads it."""
+    folding = ToolkitLines() if _is_read_by_a_person(out) else None
+    for item in items:
+        if folding is None or not isinstance(item, LogLine) or folding.is_shown(item):
+            yield item
+
+
 def changes(before: History | None, after: History) -> Iterator[Transition]:
     """The statuses that are new, or whose message is."""
     known = before.transitions if before else ()
@@ -65,6 +77,12 @@ def changes(before: History | None, after: History) -> Iterator[Transition]:
 def status_line(transition: Transition) -> str:
     moment = datetime.fromtimestamp(transition.start)
     return f"{moment:%Y-%m-%d %H:%M:%S} {transition.secondary} - {transition.message}"
+
+
+def _is_read_by_a_person(out: TextIO) -> bool:
+    """At a terminal, or in a notebook, whose output is none."""
+    is_terminal = getattr(out, "isatty", bool)  # what scripts put in its place may not know
+    return is_terminal() or hasattr(builtins, "__IPYTHON__")
 
 
 def _replacing() -> IncrementalDecoder:

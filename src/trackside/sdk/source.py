@@ -119,10 +119,14 @@ def _inside(program: str, folder: Path) -> str:
 
 def _problems(program: str, script: Path, *, given: str, check_syntax: bool) -> Iterator[Violation]:
     names = [*_name_problems(program)]
-    if names:
+    if names and not script.is_dir():
         yield from names
+    elif script.is_dir():
+        yield Violation("entry_point", given, _folder(script))
     elif not script.is_file():
         yield Violation("entry_point", given, _missing(script, given))
+    elif script.suffix == ".ipynb":
+        yield Violation("entry_point", given, _notebook(script))
     elif check_syntax and script.suffix == ".py":
         yield from _syntax_problems(script, given)
 
@@ -141,14 +145,31 @@ def _name_problems(program: str) -> Iterator[Violation]:
         )
 
 
+def _folder(folder: Path) -> str:
+    scripts = _scripts(folder)
+    named = f". Scripts there: {', '.join(scripts)}" if scripts else ""
+    return f"is a folder. Name the script in it, and the folder as source_dir{named}"
+
+
+def _notebook(script: Path) -> str:
+    return (
+        "is a notebook, and jobs run scripts. `jupyter nbconvert --to script` makes one of it:"
+        f" {script.with_suffix('.py').name}"
+    )
+
+
 def _missing(script: Path, given: str) -> str:
     folder = script.parent
     advice = f"does not exist: there is no {str(script)!r}"
     # The commonest slip: the path is given from here, although source_dir is given too.
     if os.path.isfile(given) and not os.path.isabs(given):
         return f"{advice}. It is named relative to source_dir: write {os.path.basename(given)!r}"
-    scripts = sorted(path.name for path in folder.glob("*.py"))[:5] if folder.is_dir() else []
+    scripts = _scripts(folder)
     return advice + (f". Scripts there: {', '.join(scripts)}" if scripts else "")
+
+
+def _scripts(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.glob("*.py"))[:5] if folder.is_dir() else []
 
 
 def _syntax_problems(script: Path, given: str) -> Iterator[Violation]:

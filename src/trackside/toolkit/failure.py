@@ -46,14 +46,16 @@ def essence(said: str) -> str:
     """The exception first, then where it was raised; without a traceback the last lines."""
     found = [match for line in said.splitlines() if (match := _RANK.match(line))]
     split = [(match[1] or match[2] or "", match[3]) for match in found]
-    starts = [i for i, (_, text) in enumerate(split) if text.startswith(_TRACEBACK)]
+    # Behind a prompt or a progress bar it begins in the middle of a line.
+    starts = [i for i, (_, text) in enumerate(split) if text.endswith(_TRACEBACK)]
     for start in reversed(starts):
         rank = split[start][0]
         block = [text for other, text in split[start:] if other == rank]
         at = next((i for i, text in enumerate(block[1:], 1) if text and not text[0].isspace()), 0)
         if not at or block[at].startswith(_LAUNCHER):
             continue
-        return "\n".join([block[at], *_message_lines(block[at + 1 :]), *block[:at]])
+        message = [block[at], *_message_lines(block[at + 1 :])]
+        return "\n".join([*message, _TRACEBACK, *block[1:at]])
     return "\n".join(text for _, text in split if text.strip())
 
 

@@ -196,6 +196,22 @@ def test_a_job_with_nothing_captured_still_has_a_page():
     assert anchors == {"#diagnosis", "#gaps"}
 
 
+def test_a_long_failure_shows_its_cause_and_its_last_lines():
+    said = "\n".join(f"frame {number}" for number in range(30))
+    head = Head("bare", "Failed", cause="ValueError: no (exit code 1)", failure=said)
+    page = report_page(Material(head)).decode()
+    folded = page[page.index("<details>") : page.index("</details>")]
+    assert "22 lines before" in folded
+    assert folded.endswith("frame 0\n" + said[8 : said.index("\nframe 22")] + "</pre>")
+    assert page.index("ValueError: no (exit code 1)") < page.index("<details>")
+    assert page.index("</details>") < page.index("frame 22\n") < page.index("frame 29</pre>")
+
+
+def test_a_failure_of_one_sentence_is_told_once():
+    head = Head("bare", "Failed", cause="The machine is gone.", failure="The machine is gone.")
+    assert report_page(Material(head)).decode().count("The machine is gone.") == 1
+
+
 def test_rules_are_listed_with_their_statuses(tmp_path):
     evaluations = [
         Evaluation(configuration="mine", rule="Overfit", status=RuleStatus.ISSUES_FOUND),

@@ -22,7 +22,10 @@ class Head:
     """Label and text of each tile."""
     phases: Sequence[tuple[str, float]] = ()
     """Statuses and how many seconds each lasted."""
+    cause: str = ""
+    """Why it failed, in a sentence."""
     failure: str = ""
+    """All that is said about it, often with a trace."""
     hyperparameters: Mapping[str, str] = field(default_factory=dict)
     is_running: bool = False
 

@@ -20,6 +20,9 @@ STYLES = {
     "InProgress": "busy",
 }
 
+_LAST_LINES = 8
+"""Of a failure's text, shown without being asked for."""
+
 
 def section(anchor: str, title: str, about: str, *parts: Html | None) -> Html:
     return element("section", element("h2", title, id=anchor), element("p", about), *parts)
@@ -55,7 +58,6 @@ def table(
 def head_section(head: Head, made: str) -> Html:
     pill = element("span", head.status, class_=f"pill {STYLES.get(head.status, 'quiet')}")
     when = f"As of {made}; the job goes on." if head.is_running else f"Report of {made}."
-    failure = element("pre", head.failure, class_="bad") if head.failure else None
     phases = None
     if head.phases:
         labels = [span(seconds) for _, seconds in head.phases]
@@ -65,13 +67,29 @@ def head_section(head: Head, made: str) -> Html:
         rows = [(key, element("code", value)) for key, value in head.hyperparameters.items()]
         settings = element(
             "details",
-            element("summary", f"{len(rows)} hyperparameters"),
+            element("summary", counted(len(rows), "hyperparameter")),
             table(("name", "value"), rows),
         )
     title = element("h1", head.name, pill)
     return element(
-        "header", title, element("p", when), tiles(head.facts), phases, failure, settings
+        "header", title, element("p", when), tiles(head.facts), phases, _failure(head), settings
     )
+
+
+def _failure(head: Head) -> Html | None:
+    """The cause, and the last lines; what is before those can be opened."""
+    if not head.failure:
+        return None
+    lines = head.failure.splitlines()
+    before, last = "\n".join(lines[:-_LAST_LINES]), "\n".join(lines[-_LAST_LINES:])
+    cause = element("p", element("b", head.cause), class_="bad") if head.cause else None
+    if head.cause == head.failure:
+        return cause
+    folded = None
+    if before:
+        told = f"{counted(len(lines) - _LAST_LINES, 'line')} before"
+        folded = element("details", element("summary", told), element("pre", before))
+    return joined([cause, folded, element("pre", last, class_="bad")])
 
 
 def gaps_section(gaps: Sequence[str]) -> Html | None:
@@ -80,6 +98,10 @@ def gaps_section(gaps: Sequence[str]) -> Html | None:
     items = element("ul", *[element("li", gap) for gap in gaps], class_="gaps")
     about = "What this page could not show, and how to get it next time."
     return section("gaps", "Not captured", about, element("div", items, class_="card"))
+
+
+def counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def span(seconds: float) -> str:

@@ -26,8 +26,8 @@ IDLE_SECONDS = 5.0
 
 NO_TENSORS = (
     "ClientError: No debugging data was saved by the training job. Check that the debugger hook "
-    "was configured correctly: name the collections to save in DebuggerHookConfig, and let the "
-    "script train long enough to reach a step that is saved."
+    "was configured correctly: the script must train a PyTorch model, long enough to reach a step "
+    "that is saved, and DebuggerHookConfig, where given, must name the collections."
 )
 NO_FIGURES = (
     "ClientError: No profiling data was saved by the training job. Give the job a ProfilerConfig, "

@@ -1,7 +1,9 @@
 """What the toolkit writes into a log around the script's own lines, and how much of it a person
-who waits at a terminal is shown. `trackside logs` has all of it."""
+who waits for the job, or is told why it failed, is shown. `trackside logs` has all of it."""
 
+from collections.abc import Iterable
 from enum import Enum, auto
+from itertools import dropwhile
 
 from trackside.jobs.logs import LogLine
 
@@ -20,6 +22,16 @@ class _After(Enum):
     START = auto()
     FAILURE = auto()
     REPORT = auto()
+
+
+def of_script(last: Iterable[str]) -> list[str]:
+    """The end of one host's log, without what the toolkit wrote around the script's own lines."""
+    folding = ToolkitLines()
+    return [
+        line
+        for line in dropwhile(lambda line: line.startswith(_VARIABLE.decode()), last)
+        if folding.is_shown(LogLine("", 1, 0, 0.0, f"{line}\n".encode(errors="replace")))
+    ]
 
 
 class ToolkitLines:

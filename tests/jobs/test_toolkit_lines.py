@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from trackside.cli.toolkit_lines import ToolkitLines
 from trackside.jobs.logs import LogLine
+from trackside.jobs.toolkit_lines import ToolkitLines, of_script
 
 START = "2026-11-16 09:25:35,758 trackside-toolkit INFO     Invoking user script\n"
 FAILURE = "2026-11-16 09:25:40,867 trackside-toolkit ERROR    Reporting training FAILURE\n"
@@ -46,3 +46,17 @@ def test_hosts_are_told_apart():
     assert shown([START], "algo-1", folding) == START
     assert shown(["  SM_X=1\n"], "algo-2", folding) == "  SM_X=1\n"
     assert shown(["  SM_X=1\n"], "algo-1", folding) == ""
+
+
+def test_the_end_of_a_log_is_the_script_s():
+    start = [START[:-1], "  SM_HOSTS=[]", "  python -- train.py"]
+    report = [FAILURE[:-1], "ExecuteUserScriptError:", "ExitCode 1", 'Command "python -- train.py"']
+    whole = [*start, "epoch 0", "ValueError: no", *report]
+    assert of_script(whole) == [
+        START[:-1],
+        "  python -- train.py",
+        "epoch 0",
+        "ValueError: no",
+        FAILURE[:-1],
+    ]
+    assert of_script(whole[1:]) == of_script(whole)[1:]  # cut off among the variables

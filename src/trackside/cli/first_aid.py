@@ -1,0 +1,34 @@
+"""What to do about the commonest first failures of a script, each known by what it said."""
+
+import re
+from collections.abc import Callable
+
+_KNOWN: tuple[tuple[str, Callable[[re.Match[str]], str]], ...] = (
+    (
+        r"error: the following arguments are required: (?:-\w/)?-*(?P<one>[\w-]+)",
+        lambda found: f"Arguments of the script are given as -p {found['one']}=VALUE.",
+    ),
+    (
+        r"ModuleNotFoundError: No module named '(?P<name>[\w.]+)'",
+        lambda found: (
+            f"If {found['name'].partition('.')[0]!r} is a package, install it here, or name it in "
+            "a requirements.txt in the folder that --source-dir names; if it is a file of yours, "
+            "--source-dir takes its folder along."
+        ),
+    ),
+    (
+        r"EOFError: EOF when reading a line",
+        lambda found: (
+            "A job has nobody to ask: what the script reads with input() it can take as an "
+            "argument, given as -p NAME=VALUE."
+        ),
+    ),
+)
+
+
+def advice(cause: str) -> str:
+    """A sentence, or "" for what is only the script's own affair."""
+    for pattern, say in _KNOWN:
+        if found := re.search(pattern, cause):
+            return say(found)
+    return ""

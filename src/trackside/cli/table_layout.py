@@ -1,0 +1,87 @@
+"""How a table fits a terminal: which columns it keeps, how wide each is, and where a cell breaks.
+Pure; `tables` draws."""
+
+import textwrap
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from rich.cells import cell_len, chop_cells
+
+GAP = 2
+INDENT = 4
+"""Of a row whose first cell stands on a line of its own."""
+LEAST_TEXT = 20
+"""Columns that the last one needs, to be read as text and not letter by letter."""
+LEAST_CURVE = 6
+LEAST_EVEN = 11
+"""What a figure with its unit takes: `652.7 kB/s`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    kept: tuple[int, ...]
+    """Which columns are shown."""
+    widths: tuple[int, ...]
+    """Of those; what is longer goes on below."""
+    is_stacked: bool = False
+    """The first is above the others instead of beside them."""
+    is_even: bool = False
+    """All are to be seen at once, so that not even a long word may reach into the next."""
+
+
+def fitting(
+    names: Sequence[str],
+    natural: Sequence[int],
+    room: int,
+    *,
+    spare: Collection[str] = (),
+    least: int = LEAST_TEXT,
+) -> Layout:
+    """Columns of `spare` are left out one after the other until the rest has room. Then the last
+    one gives way down to `least`; and if that does not do, the first gets a line of its own."""
+    kept = list(range(len(names)))
+    for name in (None, *spare):
+        if name is not None and _total(natural, kept) > room:
+            kept.remove(names.index(name))
+    widths = [natural[index] for index in kept]
+    is_stacked = len(kept) > 1 and _total(natural, kept, most_of_last=least) > room
+    beside = widths[1:-1] if is_stacked else widths[:-1]
+    taken = sum(width + GAP for width in beside) + (INDENT if is_stacked else 0)
+    widths[-1] = min(widths[-1], max(room - taken, least))
+    return Layout(tuple(kept), tuple(widths), is_stacked)
+
+
+def even(natural: Sequence[int], room: int) -> list[Layout]:
+    """Columns that are to be compared: as many as fit stand beside the first, each as wide as it
+    wants or, where that is too much, as the others; more of them in tables below."""
+    label, wanted = natural[0], natural[1:]
+    if not wanted or _total(natural, range(len(natural))) <= room:
+        return [Layout(tuple(range(len(natural))), tuple(natural))]
+    most = max(1, (room - label) // (LEAST_EVEN + GAP))
+    num_tables = -(-len(wanted) // most)
+    each = -(-len(wanted) // num_tables)
+    share = max(LEAST_EVEN, (room - label) // each - GAP)
+    groups = [range(1, len(natural))[start : start + each] for start in range(0, len(wanted), each)]
+    return [
+        Layout((0, *group), (label, *(min(natural[i], share) for i in group)), is_even=True)
+        for group in groups
+    ]
+
+
+def broken(text: str, width: int, *, in_words: bool) -> list[str]:
+    """At spaces; nothing is left out. A word that is too long runs over the edge, so that a
+    location can still be copied, unless `in_words`."""
+    if cell_len(text) <= width:
+        return [text]
+    lines = textwrap.wrap(text, width, break_long_words=in_words, break_on_hyphens=in_words)
+    if not in_words:
+        return lines
+    # It counts letters, some of which take two columns.
+    return [part for line in lines for part in chop_cells(line, width)]
+
+
+def _total(natural: Sequence[int], kept: Sequence[int], most_of_last: int | None = None) -> int:
+    *others, last = (natural[index] for index in kept)
+    return sum(width + GAP for width in others) + (
+        last if most_of_last is None else min(last, most_of_last)
+    )

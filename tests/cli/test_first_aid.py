@@ -1,0 +1,23 @@
+"""The commonest first failures come with what to do about them."""
+
+import pytest
+
+from trackside.cli.first_aid import advice
+
+
+@pytest.mark.parametrize(
+    ("cause", "way_out"),
+    [
+        ("train.py: error: the following arguments are required: --data-dir, --lr", "-p data-dir="),
+        ("train.py: error: the following arguments are required: -d/--data", "-p data="),
+        ("train.py: error: the following arguments are required: epochs", "-p epochs="),
+        ("ModuleNotFoundError: No module named 'timm.models'", "'timm' is a package"),
+        ("EOFError: EOF when reading a line (exit code 1)", "-p NAME=VALUE"),
+    ],
+)
+def test_the_way_out_is_told(cause: str, way_out: str):
+    assert way_out in advice(cause)
+
+
+def test_of_other_failures_nothing_is_guessed():
+    assert advice("ValueError: no (exit code 1)") == ""

@@ -1,0 +1,30 @@
+"""Whoever follows a job is told why nothing comes."""
+
+import logging
+from pathlib import Path
+
+from tests.small_disk import fill, small_disk
+from trackside.jobs import watch
+from trackside.journal import Journal
+
+
+def test_a_disk_that_is_full_is_told_once_each_time(tmp_path: Path, monkeypatch, caplog):
+    monkeypatch.setattr(watch, "RECONCILE_SECONDS", 0.0)  # looks at every call
+    caplog.set_level(logging.WARNING)
+    with small_disk(tmp_path / "disk") as disk:
+        journal = disk / "journal.jsonl"
+        Journal(journal).open()
+        watching = watch.Watch(journal, lambda: None)
+        watching.history()
+        assert not caplog.records
+        for times in (1, 2):
+            fill(disk)
+            watching.history()
+            watching.history()
+            told = [record.getMessage() for record in caplog.records]
+            assert (
+                told
+                == [f"no space left in {disk}: the job waits there until there is some"] * times
+            )
+            (disk / "filler").unlink()
+            watching.history()
