@@ -55,6 +55,12 @@ class ActionTaker:
         self._wake = Condition()
         self._thread: Thread | None = None
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a rule may still fire that something is to be done for."""
+        armed = ((name, action.key) for name, actions in self._armed.items() for action in actions)
+        return any(key not in self._log.taken for key in armed)
+
     def arm(self, name: RuleKey, rule: RuleConfiguration) -> None:
         """Know what to do when this rule fires; `ValueError` when that cannot be read.
 

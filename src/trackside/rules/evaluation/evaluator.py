@@ -82,10 +82,11 @@ class Evaluator:
         if self._job.was_stopped:
             for case in self._cases:
                 case.stopping()
+        pace = feeds.EAGER if self._actions.is_waiting else feeds.PATIENT
         for feed in (self._tensors, self._figures):
             began = time.process_time()
             self._follow(feed, is_last=is_last)
-            feed.rest_after(time.process_time() - began)
+            feed.rest_after(time.process_time() - began, pace)
             if feed.is_gone:
                 logger.info("the job has given its folder back: going on with what is stored")
                 return self._begin()
