@@ -7,6 +7,7 @@ import faulthandler
 import fcntl
 import json
 import logging
+import math
 import os
 import sys
 import time
@@ -29,8 +30,6 @@ SPARE_CORES = 4
 """From so many on the evaluator stays on the last one, and off the caches of the others."""
 HANG_SECONDS = 1800.0
 """One that has not come round for so long hangs: to read a long trial anew takes minutes."""
-ALARM_SECONDS = 60.0
-"""Between two settings of the alarm: each starts a thread, and there are five turns a second."""
 
 
 def main(arguments: list[str]) -> int:
@@ -72,13 +71,13 @@ class Alarm:
     """Ends the process, with a trace in its log, unless it is put off in time."""
 
     def __init__(self) -> None:
-        self._set_at = -ALARM_SECONDS
+        self._set_at = -math.inf
 
     def put_off(self) -> None:
-        now = time.monotonic()
-        if now - self._set_at >= ALARM_SECONDS:
-            self._set_at = now
+        # Not at each of five turns a second: it starts a thread.
+        if time.monotonic() - self._set_at >= HANG_SECONDS / 30:
             faulthandler.dump_traceback_later(HANG_SECONDS, exit=True)
+            self._set_at = time.monotonic()
 
 
 def step_back() -> None:
