@@ -70,9 +70,8 @@ class Evaluator:
 
     def _turn(self) -> None:
         """Look at the job, at what it has saved, and at what rules of users say."""
-        self._job.look()
+        is_more = self._job.look() and self._take_in_rules()
         is_last = self._job.is_over
-        is_more = self._take_in_rules()
         if self._attempt != self._job.attempt:
             self._leave_attempt()
             self._begin()

@@ -72,6 +72,7 @@ class Feed:
         self.nothing = nothing
         """Told when the job has ended and nothing was ever there."""
         self._place = place
+        self._local = None if place is None else place.local
         self._opened = opened
         self._has_news = has_news
         self._seconds = seconds
@@ -124,8 +125,7 @@ class Feed:
         self._due = max(self._due, now - min(self._credit, 0.0) / pace.share)
 
     def _is_there(self) -> bool:
-        local = None if self._place is None else self._place.local
-        return local is not None and local.exists()
+        return self._local is not None and self._local.exists()
 
 
 def tensors(place: Location | None, home: Path) -> Feed:
