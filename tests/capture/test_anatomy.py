@@ -13,7 +13,7 @@ from torch import Tensor, nn
 import trackside.capture as tc
 from tests.capture.networks import assert_no_failure
 from trackside.capture.hook import Hook
-from trackside.capture.reading.anatomy import parse_anatomy
+from trackside.capture.reading.anatomy import AnatomyFile, parse_anatomy
 
 
 class Tied(nn.Module):
@@ -199,6 +199,21 @@ def test_unknown_keys_are_left_out_and_missing_ones_have_defaults():
     assert anatomy.world_size == 4
     assert anatomy.modules[0].name == "a"
     assert anatomy.parameters == ()
+
+
+def test_who_reads_it_again_gets_the_same_until_it_changes(tmp_path):
+    file = AnatomyFile(tmp_path)
+    assert file.read() is None
+    (tmp_path / "anatomy").mkdir()
+    written = tmp_path / "anatomy" / "worker_0.json"
+    written.write_text(json.dumps({"world_size": 2}))
+    first = file.read()
+    assert first is not None
+    assert file.read() is first
+    written.write_text(json.dumps({"world_size": 3}))
+    again = file.read()
+    assert again is not None
+    assert again.world_size == 3
 
 
 def test_reading_needs_no_torch(tmp_path):

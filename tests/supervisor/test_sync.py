@@ -379,6 +379,13 @@ class Panic(BaseException):
     """As native code raises it."""
 
 
+@pytest.mark.parametrize(
+    ("cpu_seconds", "pause"), [(0.0, 1.0), (0.01, 1.0), (0.1, 5.0), (3.0, 10.0)]
+)
+def test_passes_that_cost_much_come_the_less_often(cpu_seconds: float, pause: float):
+    assert sync.pause_after(cpu_seconds) == pytest.approx(pause)
+
+
 def test_the_thread_survives_whatever_a_store_raises(monkeypatch):
     monkeypatch.setattr(sync, "SCAN_SECONDS", 0.01)
     part = Failing(ValueError("odd"), Panic("at the disco"), MemoryError(), GeneratorExit())

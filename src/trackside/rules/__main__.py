@@ -7,8 +7,10 @@ import faulthandler
 import fcntl
 import json
 import logging
+import math
 import os
 import sys
+import time
 from pathlib import Path
 
 from trackside import rule_evaluator
@@ -26,8 +28,6 @@ NICENESS = 10
 """A tenth of a core's time where training wants all of it; all it needs where there is some."""
 SPARE_CORES = 4
 """From so many on the evaluator stays on the last one, and off the caches of the others."""
-
-
 HANG_SECONDS = 1800.0
 """One that has not come round for so long hangs: to read a long trial anew takes minutes."""
 
@@ -59,13 +59,25 @@ def evaluate(folder: JobFolder, settings: Settings) -> None:
     publisher.start()
     evaluator = Evaluator(job, actions)
     try:
-        # Ends the process, with a trace in its log, unless it is called again in time.
-        evaluator.run(lambda: faulthandler.dump_traceback_later(HANG_SECONDS, exit=True))
+        evaluator.run(Alarm().put_off)
     finally:
         faulthandler.cancel_dump_traceback_later()
         evaluator.close()
     actions.close()
     publisher.close(settings.upload_deadline_seconds)
+
+
+class Alarm:
+    """Ends the process, with a trace in its log, unless it is put off in time."""
+
+    def __init__(self) -> None:
+        self._set_at = -math.inf
+
+    def put_off(self) -> None:
+        # Not at each of five turns a second: it starts a thread.
+        if time.monotonic() - self._set_at >= HANG_SECONDS / 30:
+            faulthandler.dump_traceback_later(HANG_SECONDS, exit=True)
+            self._set_at = time.monotonic()
 
 
 def step_back() -> None:

@@ -24,17 +24,20 @@ class WatchedJob:
         self._asked = spec
         self.settings = settings
         self.keys = JobKeys.of(spec)
-        self.journal = Journal(folder.journal)
+        self._journal_path = folder.journal
+        self.journal = Journal(self._journal_path)
         self._seen: tuple[int, int] | None = None
         self._take(self.journal.read())
 
-    def look(self) -> None:
-        """Read the journal again if it has changed."""
-        status = self.folder.journal.stat()
+    def look(self) -> bool:
+        """Read the journal again if it has changed, and say so."""
+        status = self._journal_path.stat()
         seen = (status.st_size, status.st_mtime_ns)
-        if seen != self._seen:
-            self._take(self.journal.read())
-            self._seen = seen
+        if seen == self._seen:
+            return False
+        self._take(self.journal.read())
+        self._seen = seen
+        return True
 
     def _take(self, history: History) -> None:
         now = amended(self._asked, history)

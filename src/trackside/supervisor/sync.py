@@ -29,6 +29,10 @@ from trackside.supervisor.logs import LogUploader
 logger = logging.getLogger(__name__)
 
 SCAN_SECONDS = 1.0
+SCAN_SHARE = 0.02
+"""Of a core's time, that passes may take where each is long: a watched training of hours leaves
+ten thousand segments, and a look at all of them every second would cost it a tenth of a core."""
+LONGEST_PAUSE_SECONDS = 10.0
 SETTLED_SECONDS = 1.0
 """A file that has not changed for this long is taken to be whole."""
 WEDGED_SECONDS = 180.0
@@ -241,8 +245,11 @@ class Syncer:
         return self._error()
 
     def _run(self, parts: Sequence[Part]) -> None:
-        while not self._stop.wait(SCAN_SECONDS):
+        pause = SCAN_SECONDS
+        while not self._stop.wait(pause):
+            began = time.thread_time()
             self._pass(parts, last=False)
+            pause = pause_after(time.thread_time() - began)
         pause, num_hopeless = 0.5, 0
         while True:
             self._pass(parts, last=True)
@@ -280,6 +287,11 @@ class Syncer:
 
     def _error(self) -> str:
         return next((part.state.error for part in self.parts if part.state.error), "")
+
+
+def pause_after(cpu_seconds: float) -> float:
+    """Until the next pass, by what the last one cost."""
+    return min(max(SCAN_SECONDS, cpu_seconds / SCAN_SHARE), LONGEST_PAUSE_SECONDS)
 
 
 def make_syncer(

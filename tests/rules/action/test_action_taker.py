@@ -68,6 +68,17 @@ def outcome(job: WatchedJob, *actions: dict[str, Any], times: int = 1) -> tuple[
 # Jobs
 
 
+def test_it_waits_until_what_is_to_be_done_has_been_done(make_job: MakeJob):
+    job = make_job()
+    taker = ActionTaker(job)
+    assert not taker.is_waiting
+    taker.arm(FINDING.key, armed({"name": "stoptraining"}))
+    assert taker.is_waiting
+    taker.take(FINDING)
+    assert not taker.is_waiting
+    taker.close()
+
+
 @pytest.mark.parametrize("prefix", [None, "job-", "JOB-1"])
 def test_a_job_stops_itself_by_any_prefix_that_fits(make_job: MakeJob, prefix: str | None):
     job = make_job()

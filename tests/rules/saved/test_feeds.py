@@ -30,12 +30,11 @@ def test_each_look_has_what_is_new_since_the_last(feed: feeds.Feed, recording: R
 
 
 def test_after_a_look_that_cost_much_it_rests_unless_it_is_the_last(
-    feed: feeds.Feed, recording: Recording, monkeypatch: pytest.MonkeyPatch
+    feed: feeds.Feed, recording: Recording
 ):
-    monkeypatch.setattr(feeds, "LONGEST_REST_SECONDS", 600.0)
     recording.step(0, {"a": [1.0]})
     until(lambda: feed.advance() and feed.evidence.steps == (0,))
-    feed.rest_after(10.0)
+    feed.rest_after(10.0, feeds.Pace(0.001, longest_rest_seconds=600.0))
     recording.step(1, {"a": [1.0]})
     recording.end()
     assert not feed.advance()
@@ -43,9 +42,23 @@ def test_after_a_look_that_cost_much_it_rests_unless_it_is_the_last(
     assert feed.evidence.steps == (1,)
 
 
+def test_the_first_looks_need_no_rest(feed: feeds.Feed, recording: Recording):
+    hardly_ever = feeds.Pace(1e-9, longest_rest_seconds=600.0)
+    recording.step(0, {"a": [1.0]})
+    until(lambda: feed.advance() and feed.evidence.steps == (0,))
+    feed.rest_after(feeds.ALLOWANCE_SECONDS / 2, hardly_ever)
+    recording.step(1, {"a": [1.0]})
+    until(lambda: feed.advance() and feed.evidence.steps == (1,))
+    feed.rest_after(feeds.ALLOWANCE_SECONDS, hardly_ever)
+    recording.step(2, {"a": [1.0]})
+    recording.end()
+    assert not feed.advance()
+
+
 def test_it_never_rests_for_longer_than_a_person_would_wait(feed: feeds.Feed, recording: Recording):
     recording.step(0, {"a": [1.0]})
     until(lambda: feed.advance() and feed.evidence.steps == (0,))
-    feed.rest_after(10.0)
+    for _ in range(100):
+        feed.rest_after(10.0, feeds.EAGER)
     recording.step(1, {"a": [1.0]})
     until(lambda: feed.advance() and feed.evidence.steps == (1,))

@@ -6,6 +6,7 @@ Needs no torch. `anatomy_facts.py` gathers the facts; docs/capture.md explains t
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -162,7 +163,7 @@ class StrangerFacts:
     is_optimized: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots: it has a cached property
 class Anatomy:
     worker: str = ""
     world_size: int = 1
@@ -203,7 +204,7 @@ class Anatomy:
     grad_scaler: str | None = None
     grad_scale: float | None = None
 
-    @property
+    @cached_property
     def tables(self) -> frozenset[str]:
         """The parameters that are looked up, of which a batch uses only some rows."""
         tables = [module.name for module in self.modules if module.type.startswith("Embedding")]
@@ -221,19 +222,37 @@ class Anatomy:
         return sum(f.count for f in self.forwards if (f.training, f.grad) == (training, grad))
 
 
-def read_anatomy(
-    location: str | Path, worker: str | None = None, *, home: Path | None = None
-) -> Anatomy | None:
-    """Of the trial in this folder or object store, as written last; None before it is there.
+class AnatomyFile:
+    """Of one trial, for who reads it again and again: it is parsed only when it has changed.
 
     The worker is the first one that has written, unless one is named.
     """
-    folder = TrialFolder(locate(str(location), home=home or Settings.load().home))
-    wanted = None if worker is None else anatomy_file(worker)
-    for file in folder.list(ANATOMY):
-        if wanted is None or file.name == wanted:
-            return parse_anatomy(json.loads(folder.read(file.name)))
-    return None
+
+    def __init__(
+        self, location: str | Path, worker: str | None = None, *, home: Path | None = None
+    ) -> None:
+        self._folder = TrialFolder(locate(str(location), home=home or Settings.load().home))
+        self._wanted = None if worker is None else anatomy_file(worker)
+        self._content = b""
+        self._anatomy: Anatomy | None = None
+
+    def read(self) -> Anatomy | None:
+        """As written last; None before it is there."""
+        for file in self._folder.list(ANATOMY):
+            if self._wanted is None or file.name == self._wanted:
+                content = self._folder.read(file.name)
+                if content != self._content:
+                    self._anatomy = parse_anatomy(json.loads(content))
+                    self._content = content
+                return self._anatomy
+        return None
+
+
+def read_anatomy(
+    location: str | Path, worker: str | None = None, *, home: Path | None = None
+) -> Anatomy | None:
+    """Of the trial in this folder or object store, once. See `AnatomyFile`."""
+    return AnatomyFile(location, worker, home=home).read()
 
 
 def parse_anatomy(content: Mapping[str, Any]) -> Anatomy:
@@ -262,8 +281,13 @@ def parse_anatomy(content: Mapping[str, Any]) -> Anatomy:
 
 
 def _known(kind: Any, content: Mapping[str, Any]) -> dict[str, Any]:
-    names = {field.name for field in fields(kind)}
+    names = _names(kind)
     return {key: value for key, value in content.items() if key in names}
+
+
+@cache
+def _names(kind: Any) -> frozenset[str]:
+    return frozenset(field.name for field in fields(kind))
 
 
 def _tuples(value: Any) -> Any:

@@ -22,20 +22,13 @@ from urllib.parse import urlsplit
 
 from trackside.finding import Finding
 from trackside.rules.action.actions import Command, Email, Notify
+from trackside.rules.action.setbacks import Passing, Refused
 from trackside.settings import Settings, environment
 
 TRY_SECONDS = 10.0
 COMMAND_SECONDS = 60.0
 _TAIL = 500
 _PORTS = {"none": 25, "starttls": 587, "tls": 465}
-
-
-class Passing(Exception):
-    """It did not work now."""
-
-
-class Refused(Exception):
-    """It will not work, however often it is tried."""
 
 
 def send_mail(action: Email, job: str, finding: Finding, settings: Settings, delivery: str) -> str:

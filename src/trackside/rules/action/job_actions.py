@@ -8,7 +8,7 @@ from trackside.finding import Finding
 from trackside.journal import Journal
 from trackside.layout import Home
 from trackside.rules.action.actions import StopTraining
-from trackside.rules.action.deliveries import Refused
+from trackside.rules.action.setbacks import Refused
 from trackside.rules.watched_job import WatchedJob
 from trackside.spec import JOB_NAME
 from trackside.status import Secondary, Status

@@ -43,8 +43,10 @@ class WeightsTooLarge(SignsRule):
             if series.steps[0] > 5 or size > self.times:
                 continue
             value = float(series.values[0]) / max(size, 1.0)
+            if value <= self.times:
+                continue
             gain = max(_gains(signs), default=math.inf)
-            if value > self.times and gain > self.gain:
+            if gain > self.gain:
                 yield Sign(
                     int(series.steps[0]),
                     f"At the start the output of {module.name} has a standard deviation of "

@@ -5,12 +5,14 @@ import importlib.util
 import inspect
 import sys
 from collections.abc import Callable, Mapping
-from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import trackside
 from trackside.storage.locate import locate_object
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 GROUP = "trackside.rules"
 """The entry points by which packages offer rules."""
@@ -32,7 +34,9 @@ def is_custom(parameters: Mapping[str, str]) -> bool:
     return bool(parameters.get(SOURCE))
 
 
-def installed() -> dict[str, EntryPoint]:
+def installed() -> "dict[str, EntryPoint]":
+    from importlib.metadata import entry_points  # 10 ms
+
     return {entry.name: entry for entry in entry_points(group=GROUP)}
 
 

@@ -70,9 +70,8 @@ class Evaluator:
 
     def _turn(self) -> None:
         """Look at the job, at what it has saved, and at what rules of users say."""
-        self._job.look()
+        is_more = self._job.look() and self._take_in_rules()
         is_last = self._job.is_over
-        is_more = self._take_in_rules()
         if self._attempt != self._job.attempt:
             self._leave_attempt()
             self._begin()
@@ -82,10 +81,11 @@ class Evaluator:
         if self._job.was_stopped:
             for case in self._cases:
                 case.stopping()
+        pace = feeds.EAGER if self._actions.is_waiting else feeds.PATIENT
         for feed in (self._tensors, self._figures):
             began = time.process_time()
             self._follow(feed, is_last=is_last)
-            feed.rest_after(time.process_time() - began)
+            feed.rest_after(time.process_time() - began, pace)
             if feed.is_gone:
                 logger.info("the job has given its folder back: going on with what is stored")
                 return self._begin()

@@ -6,6 +6,7 @@ One feed serves all rules that look at the same, from one read.
 import os
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,8 @@ from trackside.storage.locate import Location
 LOCAL_SECONDS = 0.2
 """Between two looks at a folder of this machine."""
 STORE_SECONDS = 2.0
-SHARE = 0.02
-"""Of a core's time, that looking may take where each look is long."""
-LONGEST_REST_SECONDS = 2.0
+ALLOWANCE_SECONDS = 0.05
+"""Of a core's time, that looking may take before it has to rest: most goes wrong at the start."""
 IDLE_SECONDS = 5.0
 """Rules that go by the clock are asked as often, also when nothing new has come."""
 
@@ -36,6 +36,21 @@ NO_FIGURES = (
 
 _TICK_NS = 50_000_000
 """A folder's time moves in steps; a change within one of them may hide behind another."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How often to look, by what looking costs: a training that uses all cores pays for it."""
+
+    share: float
+    """Of a core's time, in the long run."""
+    longest_rest_seconds: float
+
+
+EAGER = Pace(0.02, 2.0)
+"""Where something waits to be done as soon as a rule fires."""
+PATIENT = Pace(0.003, 10.0)
+"""Where it is only told."""
 
 
 class Feed:
@@ -57,11 +72,13 @@ class Feed:
         self.nothing = nothing
         """Told when the job has ended and nothing was ever there."""
         self._place = place
+        self._local = None if place is None else place.local
         self._opened = opened
         self._has_news = has_news
         self._seconds = seconds
         self._due = self._asked = 0.0
-        self._read_at = time.monotonic()
+        self._read_at = self._rested_at = time.monotonic()
+        self._credit = ALLOWANCE_SECONDS
         self._was_there = self._is_there()
 
     @property
@@ -98,14 +115,17 @@ class Feed:
         self._asked = now
         return True
 
-    def rest_after(self, seconds: float) -> None:
-        """Looks that cost this much come the less often: they take the time from training."""
-        rest = min(seconds / SHARE, LONGEST_REST_SECONDS)
-        self._due = max(self._due, time.monotonic() + rest)
+    def rest_after(self, seconds: float, pace: Pace) -> None:
+        """Looking took this much of a core's time: rest until the pace allows for it."""
+        now = time.monotonic()
+        earned = pace.share * (now - self._rested_at)
+        credit = min(self._credit + earned, ALLOWANCE_SECONDS) - seconds
+        self._credit = max(credit, -pace.share * pace.longest_rest_seconds)
+        self._rested_at = now
+        self._due = max(self._due, now - min(self._credit, 0.0) / pace.share)
 
     def _is_there(self) -> bool:
-        local = None if self._place is None else self._place.local
-        return local is not None and local.exists()
+        return self._local is not None and self._local.exists()
 
 
 def tensors(place: Location | None, home: Path) -> Feed:

@@ -5,6 +5,7 @@ own past.
 """
 
 import math
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -13,7 +14,7 @@ import numpy as np
 
 from trackside.capture.dtypes import Array
 from trackside.capture.modes import ModeKeys
-from trackside.capture.reading.anatomy import Anatomy, read_anatomy
+from trackside.capture.reading.anatomy import Anatomy, AnatomyFile
 from trackside.capture.reading.tensor_index import TensorRecord
 from trackside.capture.trial import Trial
 from trackside.capture.trial_layout import VITALS
@@ -24,6 +25,16 @@ _LONG = 1000
 _SQUARED = ("mse_loss",)
 _ABSOLUTE = ("l1_loss", "smooth_l1_loss", "huber_loss")
 _TRAINING = (ModeKeys.TRAIN.value, ModeKeys.GLOBAL.value)
+_FIGURES = (
+    ("vitals", "mean"),
+    ("losses", "mean"),
+    ("gradients", "l2"),
+    ("gradients", "abs_mean"),
+    ("weights", "l2"),
+    ("weights", "min"),
+    ("weights", "max"),
+)
+"""Of which collections which reductions are read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,33 +71,59 @@ class Series:
         return Series(self.steps[chosen], self.values[chosen])
 
 
+@dataclass(slots=True)
+class _Column:
+    """One figure of one tensor as it grows."""
+
+    steps: Array
+    values: Array
+    trains: Array
+    """Whether each step is one in which weights are updated."""
+
+    def append(self, steps: Array, values: Array, trains: Array) -> None:
+        self.steps = np.concatenate((self.steps, steps))
+        self.values = np.concatenate((self.values, values))
+        self.trains = np.concatenate((self.trains, trains))
+
+
 class Signs:
     """Grows with the trial: `refresh` reads what is new. Steps are global. Of several workers it
-    is about the one named, or about the first."""
+    is about the one named, or about the first.
+
+    Most figures are the same from one look to the next: what was made of them is kept until more
+    of them come.
+    """
 
     def __init__(self, trial: Trial, worker: str | None = None) -> None:
         self.is_all = False
         self.anatomy = Anatomy()
         self._trial = trial
         self._worker = worker
-        self._columns: dict[tuple[str, str], tuple[list[Array], list[Array]]] = {}
+        self._anatomy_file = AnatomyFile(trial.path, worker)
+        self._columns: dict[tuple[str, str], _Column] = {}
         self._read_up_to: dict[tuple[str, str], int] = {}
+        self._names: dict[tuple[str, str], list[str]] = {}
+        self._known = (0, 0)
         self._loss_names: list[str] = []
         self._made: dict[tuple[str, str, bool | None], Series] = {}
+        self._found: dict[tuple[str, str], list[tuple[str, str]]] = {}
 
     def refresh(self, *, is_all: bool) -> None:
         self.is_all = is_all
-        self._made.clear()
-        self.__dict__.pop("loss", None)
-        self.__dict__.pop("evaluation_loss", None)
+        for cached in ("loss", "evaluation_loss", "ends_at"):
+            self.__dict__.pop(cached, None)
+        was_evaluated = self._is_all_evaluation
         with suppress(TracksideError, ValueError, TypeError):  # the next look may find it whole
-            self.anatomy = read_anatomy(self._trial.path, self._worker) or self.anatomy
-        self._read("vitals", "mean")
-        self._read("losses", "mean")
-        for reduction in ("l2", "abs_mean"):
-            self._read("gradients", reduction)
-        for reduction in ("l2", "min", "max"):
-            self._read("weights", reduction)
+            self.anatomy = self._anatomy_file.read() or self.anatomy
+        if self._is_all_evaluation != was_evaluated:
+            self._made.clear()
+        records = dict(self._trial.tensor_records())
+        known = len(records), self._trial.collections_revision
+        if known != self._known or is_all:
+            self._names.clear()
+            self._known = known
+        for collection, reduction in _FIGURES:
+            self._read(collection, reduction, records)
 
     def vital(self, name: str, *, training: bool = True) -> Series:
         """In training steps, or in those of evaluation."""
@@ -95,10 +132,15 @@ class Signs:
     def vitals(self, prefix: str, suffix: str = "") -> dict[str, Series]:
         """By what stands between the two, in training, as long as the loss is a number."""
         start = VITALS + prefix
+        if (start, suffix) not in self._found:
+            self._found[start, suffix] = [
+                (name, reduction)
+                for name, reduction in self._columns
+                if name.startswith(start) and name.endswith(suffix)
+            ]
         return {
             name[len(start) : len(name) - len(suffix)]: self._sound(name, reduction)
-            for name, reduction in list(self._columns)
-            if name.startswith(start) and name.endswith(suffix)
+            for name, reduction in self._found[start, suffix]
         }
 
     def figure(self, tensor: str, reduction: str) -> Series:
@@ -124,7 +166,7 @@ class Signs:
     def evaluation_loss(self) -> Series:
         return self._loss(training=False)
 
-    @property
+    @cached_property
     def ends_at(self) -> float:
         """The step from which the loss is no number: what is seen later says nothing."""
         bad = np.flatnonzero(~np.isfinite(self.loss.values))
@@ -252,6 +294,8 @@ class Signs:
 
     def _sound(self, name: str, reduction: str) -> Series:
         series = self._series(name, reduction, True)
+        if math.isinf(self.ends_at):
+            return series
         return series.where(series.steps < self.ends_at)
 
     def _loss(self, *, training: bool) -> Series:
@@ -262,28 +306,49 @@ class Signs:
     def _losses(self) -> list[str]:
         return [name for name in self._loss_names if (name, "mean") in self._columns]
 
-    def _read(self, collection: str, reduction: str) -> None:
-        names = self._trial.tensor_names(collection=collection)
-        if collection == "losses":
-            names = [name for name in names if "_input" not in name]
-            self._loss_names = names
-        records = dict(self._trial.tensor_records())
-        known = [name for name in names if _has(records[name], reduction)]
-        if not known:
-            return
+    def _read(self, collection: str, reduction: str, records: Mapping[str, TensorRecord]) -> None:
         key = (collection, reduction)
+        names = self._names.get(key)
+        if names is None:
+            names = self._with_figure(collection, reduction, records)
+        if not names:
+            return
         after = self._read_up_to.get(key)
-        cube = self._trial.cube(known, reduction, worker=self._worker, after_step=after)
+        cube = self._trial.cube(names, reduction, worker=self._worker, after_step=after)
         if not cube.steps:
             return
         self._read_up_to[key] = cube.steps[-1]
         steps = np.array(cube.steps)
+        trains = np.isin(self._trial.step_table.modes_at(steps), _TRAINING)
         for column, name in enumerate(cube.names):
             saved = cube.saved[:, column]
             if saved.any():
-                lists = self._columns.setdefault((name, reduction), ([], []))
-                lists[0].append(steps[saved])
-                lists[1].append(cube.values[saved, column].astype(float))
+                self._append(
+                    name, reduction, steps[saved], cube.values[saved, column], trains[saved]
+                )
+
+    def _with_figure(
+        self, collection: str, reduction: str, records: Mapping[str, TensorRecord]
+    ) -> list[str]:
+        names = self._trial.tensor_names(collection=collection)
+        if collection == "losses":
+            names = self._loss_names = [name for name in names if "_input" not in name]
+        found = [name for name in names if _has(records[name], reduction)]
+        if found == names:  # else some may yet get it
+            self._names[collection, reduction] = found
+        return found
+
+    def _append(
+        self, name: str, reduction: str, steps: Array, values: Array, trains: Array
+    ) -> None:
+        key = (name, reduction)
+        if key in self._columns:
+            self._columns[key].append(steps, values, trains)
+        else:
+            self._columns[key] = _Column(steps, values, trains)
+            self._found.clear()
+        for training in (None, True, False):
+            self._made.pop((*key, training), None)
 
     def _series(self, name: str, reduction: str, training: bool | None) -> Series:
         key = (name, reduction, training)
@@ -292,18 +357,21 @@ class Signs:
         return self._made[key]
 
     def _make(self, name: str, reduction: str, training: bool | None) -> Series:
-        lists = self._columns.get((name, reduction))
-        if lists is None:
+        column = self._columns.get((name, reduction))
+        if column is None:
             return Series()
-        whole = Series(np.concatenate(lists[0]), np.concatenate(lists[1]))
+        whole = Series(column.steps, column.values)
         if training is None:
             return whole
-        return whole.where(self._trains(whole.steps) == training)
+        if self._is_all_evaluation:
+            return whole if training else Series()
+        return whole.where(column.trains == training)
 
-    def _trains(self, steps: Array) -> Array:
-        if self.anatomy.backwards and not any(each.training for each in self.anatomy.backwards):
-            return np.ones(len(steps), bool)  # all of it in evaluation mode
-        return np.isin(self._trial.step_table.modes_at(steps), _TRAINING)
+    @property
+    def _is_all_evaluation(self) -> bool:
+        """A model that is trained in evaluation mode: then its modes tell no step from another."""
+        backwards = self.anatomy.backwards
+        return bool(backwards) and not any(each.training for each in backwards)
 
 
 def _has(record: TensorRecord, reduction: str) -> bool:
