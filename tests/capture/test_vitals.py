@@ -371,14 +371,14 @@ def test_large_activations_are_looked_at_in_part_and_come_out_about_right():
     assert figures["std"] == pytest.approx(float(output.std()), rel=0.03)
 
 
-def taken(cost: float, duration: float, num_steps: int) -> list[int]:
-    """The steps that are looked at, where each look costs so many seconds."""
+def taken(cost: float, duration: float, num_steps: int, *, pause_at: int = -1) -> list[int]:
+    """The steps that are looked at, where each look costs so many seconds, and one of them ten."""
     schedule = Schedule(share=0.01)
     steps = []
     for count in range(num_steps):
         if schedule.is_due(count):
             schedule.pass_time(duration)
-            schedule.spend(cost)
+            schedule.spend(10.0 if count == pause_at else cost)
             schedule.take(count)
             steps.append(count)
     return steps
@@ -394,6 +394,10 @@ def test_what_is_taken_gets_sparser_as_its_cost_demands():
     assert steps[:DENSE] == [*range(DENSE)]
     assert np.diff(steps)[-1] == 20
     assert len(steps) < DENSE + 5000 / 20 + 20
+
+
+def test_a_pause_of_the_machine_does_not_end_the_dense_start():
+    assert taken(0.001, 0.01, 5000, pause_at=5) == taken(0.001, 0.01, 5000)
 
 
 def test_a_dear_start_is_short_and_a_short_training_is_seen_all_the_same():

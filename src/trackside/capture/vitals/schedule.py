@@ -27,7 +27,6 @@ class Schedule:
         self.next = 0
         """The step that is taken next."""
         self._share = share
-        self._spent = 0.0
         self._costs: deque[float] = deque(maxlen=_REMEMBERED)
         self._durations: deque[float] = deque(maxlen=_REMEMBERED)
 
@@ -36,11 +35,10 @@ class Schedule:
 
     def take(self, count: int) -> None:
         """The step is taken; says when the next one is."""
-        is_start = count + 1 < FIRST or (count + 1 < DENSE and self._spent < ALLOWANCE)
+        is_start = count + 1 < FIRST or (count + 1 < DENSE and self._is_affordable(count + 1))
         self.next = count + (1 if is_start else min(self.interval, max(1, count // _GROWTH)))
 
     def spend(self, seconds: float) -> None:
-        self._spent += seconds
         self._costs.append(seconds)
 
     def pass_time(self, seconds: float) -> None:
@@ -54,3 +52,6 @@ class Schedule:
             return DENSE
         affordable = median(self._durations) * self._share
         return max(1, -int(-median(self._costs) // max(affordable, 1e-9)))
+
+    def _is_affordable(self, num_steps: int) -> bool:
+        return not self._costs or num_steps * median(self._costs) < ALLOWANCE
