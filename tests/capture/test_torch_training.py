@@ -234,6 +234,24 @@ def test_a_tensor_changed_in_place_is_saved_as_it_was_and_as_it_is(tmp_path):
     np.testing.assert_array_equal(trial.tensor("2_input_0").value(0), after)
 
 
+@pytest.mark.parametrize("kind", [torch.float32, torch.bfloat16])
+def test_a_large_transposed_output_is_saved_as_it_is_seen(tmp_path, kind):
+    class Turned(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return x.transpose(1, 2)
+
+    given = torch.randn(2, 256, 300).to(kind)
+    model = Turned()
+    hook = Hook(tmp_path / "t", save_config=EVERY_STEP, include_regex=["output"])
+    hook.register_module(model)
+    model(given)
+    hook.close()
+
+    assert_no_failure(hook)
+    value = read(tmp_path / "t").tensor("Turned_output_0").value(0)
+    np.testing.assert_array_equal(value, given.transpose(1, 2).float().numpy())
+
+
 @pytest.mark.filterwarnings("ignore:.torch.jit")
 @pytest.mark.parametrize(
     "compiled", [torch.jit.script, lambda m: torch.jit.trace(m, torch.ones(1, 2))]
