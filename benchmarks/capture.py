@@ -1,4 +1,4 @@
-"""What watching costs: step time with a hook over step time without, in four modes.
+"""What watching costs: step time with a hook over step time without, in several modes.
 
 Trainings of the same kind in one process take turns, block by block, in an order that is reversed
 each round, so that all meet the same machine: its speed drifts by several per cent within seconds,
@@ -15,6 +15,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,11 @@ MODES = {
     "five": Mode(
         "five reductions of every weight and gradient, every step",
         {"include_collections": WATCHED, "every": 1, "five": True},
+        1.05,
+    ),
+    "five alone": Mode(
+        "the same five reductions with vitals off: smdebug has nothing like them",
+        {"include_collections": WATCHED, "every": 1, "five": True, "vitals": "off"},
         1.05,
         peer_factor=20,
     ),
@@ -157,7 +163,8 @@ def _floor(mode: str, plain: Training, out_dir: Path) -> Reduce | CopyAndWrite:
 def trackside_hook(out_dir: str, settings: dict[str, Any]) -> Any:
     from trackside.capture import Hook, ReductionConfig, SaveConfig
 
-    return _make(Hook, ReductionConfig, SaveConfig, out_dir, settings)
+    hook = partial(Hook, vitals=settings.get("vitals", "on"))
+    return _make(hook, ReductionConfig, SaveConfig, out_dir, settings)
 
 
 def smdebug_hook(out_dir: str, settings: dict[str, Any]) -> Any:

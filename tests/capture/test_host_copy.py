@@ -1,5 +1,6 @@
 import gc
 
+import pytest
 import torch
 
 from trackside.capture.taking import host_copy
@@ -36,3 +37,28 @@ def test_sizes_that_are_no_longer_asked_for_make_room_for_those_that_are(monkeyp
     last = address_of_a_dropped_copy(copies, 2 * LARGE)
     assert address_of_a_dropped_copy(copies, 2 * LARGE) == last
     assert sum(len(m) for free in copies._free.values() for m in free) <= 4 * LARGE
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        torch.arange(LARGE).reshape(4, 8, -1).transpose(1, 2),
+        torch.arange(LARGE).reshape(4, 8, -1).permute(2, 0, 1),
+        torch.arange(LARGE).reshape(4, 8, -1)[:, ::2],
+        torch.arange(LARGE).reshape(4, 1, -1).expand(4, 3, -1),
+        torch.arange(LARGE, dtype=torch.float32)
+        .reshape(2, 2, 512, 512)
+        .to(memory_format=torch.channels_last),
+    ],
+    ids=["transposed", "turned", "part", "expanded", "channels last"],
+)
+def test_a_copy_is_equal_however_its_source_lies_in_memory(source):
+    copy = HostCopies().copy(source)
+    assert torch.equal(copy, source)
+    assert copy.shape == source.shape
+    assert copy.untyped_storage().data_ptr() != source.untyped_storage().data_ptr()
+
+
+def test_a_large_transposed_tensor_is_not_turned():
+    source = torch.zeros(512, 1024).t()
+    assert HostCopies().copy(source).stride() == source.stride()

@@ -1,5 +1,6 @@
 import ctypes
 import math
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from tests.native_build import build
 from trackside.capture.selection.reduction_config import NORMS, REDUCTIONS
 from trackside.capture.taking import compiled_reductions
+from trackside.capture.taking.compiled_reductions import reduce_ordinary
 from trackside.capture.taking.reductions import reduce_on_device, reduce_on_host
 
 COLUMNS = [*REDUCTIONS, *NORMS, *(f"abs_{name}" for name in (*REDUCTIONS, *NORMS))]
@@ -151,3 +153,54 @@ def test_any_mixture_of_sizes_and_types_keeps_its_order(library, sizes):
 
     assert found[:, 0].tolist() == [float(row) for row in range(len(sizes))]
     assert all(s == 0.0 or size == 1 for s, size in zip(found[:, 1], sizes, strict=True))
+
+
+FIVE = ("l2", "max", "mean", "min", "std")
+ODD: dict[str, Callable[[], torch.Tensor]] = {
+    "float64": lambda: torch.randn(3, dtype=torch.float64),
+    "bfloat16": lambda: torch.randn(3).to(torch.bfloat16),
+    "transposed": lambda: torch.randn(3, 4).t(),
+    "negated": lambda: torch.randn(1, dtype=torch.complex64).conj().imag,
+    "empty": lambda: torch.empty(0),
+    "meta": lambda: torch.empty(3, device="meta"),
+    "sparse": lambda: torch.eye(3).to_sparse(),
+    "subclass": lambda: torch.nn.Buffer(torch.randn(3)).as_subclass(Wrapper),
+    "uninitialized": torch.nn.UninitializedParameter,
+}
+
+
+class Wrapper(torch.Tensor):
+    """What it holds may be something else than what it shows."""
+
+
+def test_the_short_way_gives_the_very_same_figures(compiled):
+    given = [torch.nn.Parameter(torch.randn(300, 40)), torch.randn(7), torch.tensor(3.0)]
+
+    found = reduce_ordinary(compiled, given, FIVE)
+
+    assert found is not None
+    np.testing.assert_array_equal(found, reduce_on_host(given, FIVE, compiled))
+
+
+@pytest.mark.parametrize("kind", ODD)
+def test_the_short_way_takes_no_tensor_that_is_not_what_it_seems(compiled, kind):
+    assert reduce_ordinary(compiled, [torch.randn(3), ODD[kind]()], FIVE) is None
+
+
+def test_the_short_way_takes_nothing_where_a_function_is_transformed(compiled):
+    found, kept = [], []
+
+    def look(row: torch.Tensor) -> torch.Tensor:
+        found.append(reduce_ordinary(compiled, [row], FIVE))
+        kept.append(row)
+        return row
+
+    torch.vmap(look)(torch.randn(2, 3))
+
+    assert found == [None]
+    assert reduce_ordinary(compiled, kept, FIVE) is None
+
+
+def test_the_short_way_needs_the_library_and_columns_that_it_knows(compiled):
+    assert reduce_ordinary(None, [torch.randn(3)], FIVE) is None
+    assert reduce_ordinary(compiled, [torch.randn(3)], ("median", "min")) is None

@@ -178,6 +178,33 @@ def test_two_backwards_in_one_step_keep_the_later_gradient(tmp_path):
     assert read(tmp_path / "t").tensor("gradient/Linear_weight").reduction_value(0, "max") == 7.0
 
 
+def test_a_parameter_that_gets_other_memory_is_reduced_as_it_is_now(tmp_path):
+    model = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3))
+    hook = Hook(
+        tmp_path / "t",
+        save_config=EVERY_STEP,
+        include_collections=["weights"],
+        reduction_config=ReductionConfig(["max"]),
+    )
+    hook.register_module(model)
+    model(torch.ones(1, 3))
+    model[1].weight.data = torch.full((2, 3), 5.0)
+    model[1].bias.data = torch.zeros(2)
+    model(torch.ones(1, 3))
+    for parameter in model.parameters():
+        parameter.data = torch.full_like(parameter, 7.0, dtype=torch.float64)
+    model(torch.ones(1, 3).double())
+    model[1].weight.data = torch.full((3, 3), 9.0)
+    model[1].bias.data = torch.zeros(3)
+    model[0].to(torch.float32)
+    model(torch.ones(1, 3))
+    hook.close()
+
+    assert_no_failure(hook)
+    weight = read(tmp_path / "t").tensor("Sequential_1.weight")
+    assert [weight.reduction_value(step, "max") for step in (1, 2, 3)] == [5.0, 7.0, 9.0]
+
+
 def test_gradients_asked_for_directly_do_no_harm(tmp_path):
     model = nn.Linear(3, 1)
     hook = Hook(
@@ -205,6 +232,24 @@ def test_a_tensor_changed_in_place_is_saved_as_it_was_and_as_it_is(tmp_path):
     assert before.min() < 0
     np.testing.assert_array_equal(after, np.maximum(before, 0))
     np.testing.assert_array_equal(trial.tensor("2_input_0").value(0), after)
+
+
+@pytest.mark.parametrize("kind", [torch.float32, torch.bfloat16])
+def test_a_large_transposed_output_is_saved_as_it_is_seen(tmp_path, kind):
+    class Turned(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return x.transpose(1, 2)
+
+    given = torch.randn(2, 256, 300).to(kind)
+    model = Turned()
+    hook = Hook(tmp_path / "t", save_config=EVERY_STEP, include_regex=["output"])
+    hook.register_module(model)
+    model(given)
+    hook.close()
+
+    assert_no_failure(hook)
+    value = read(tmp_path / "t").tensor("Turned_output_0").value(0)
+    np.testing.assert_array_equal(value, given.transpose(1, 2).float().numpy())
 
 
 @pytest.mark.filterwarnings("ignore:.torch.jit")

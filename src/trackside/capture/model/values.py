@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.parameter import is_lazy
+from torch.nn.parameter import Parameter, is_lazy
 from torch.nn.utils.rnn import PackedSequence
 
 
@@ -15,20 +15,22 @@ def tensors_in(*values: Any) -> list[Tensor]:
 
     Those of dicts, dataclasses and packed sequences, which smdebug left out, come after.
     """
+    if all(isinstance(value, Tensor) for value in values):
+        return [*values]
     return [*_plain(values), *(t for part in _parts(values) for t in tensors_in(*part))]
 
 
 def readable(tensor: Tensor) -> Tensor | None:
     """The dense tensor behind it (of a distributed one, this rank's shard), or None."""
-    local = getattr(tensor, "_local_tensor", None)
-    if local is not None:
-        tensor = local
+    if type(tensor) is not Tensor and type(tensor) is not Parameter:
+        if is_lazy(tensor):
+            return None
+        tensor = getattr(tensor, "_local_tensor", tensor)
     if (
         tensor.is_meta
         or tensor.layout is not torch.strided
         or tensor.is_quantized
         or tensor.is_nested
-        or is_lazy(tensor)
         or torch._C._functorch.maybe_current_level() is not None  # in `torch.func`, what we
         or torch._C._functorch.is_functorch_wrapped_tensor(tensor)  # make would be wrapped too
     ):

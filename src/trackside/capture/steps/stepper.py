@@ -132,7 +132,8 @@ class Stepper:
         output: Any,
     ) -> None:
         if not in_backward():  # else it is recomputed for a checkpoint, and was taken before
-            self.take_all(f"{name}_input", origin, tensors_in(args, kwargs))
+            given = tensors_in(args, kwargs) if kwargs else tensors_in(*args)
+            self.take_all(f"{name}_input", origin, given)
             self.take_all(f"{name}_output", origin, tensors_in(output))
 
     def take_all(self, stem: str, origin: Origin, tensors: Iterable[Tensor]) -> None:
@@ -187,7 +188,7 @@ class Stepper:
         self._gradients.begin()
         for key, watched in self.models.items():
             is_wanted = not watched.has_flat_gradients and watched.wants_gradients(plan, mask)
-            self._gradients.switch(key, [p for _, p in watched.gradients] if is_wanted else [])
+            self._gradients.switch(key, watched.gradients if is_wanted else ())
 
     def _resolve_modules(self, collections: Iterable[Collection]) -> None:
         paths = {id(m): name for w in self.models.values() for name, m in w.names.modules()}

@@ -21,7 +21,7 @@ class Sorted:
     """The tensors a set of collections wants, by what is done with them."""
 
     copied: list[tuple[str, Tensor, Treatment]] = field(default_factory=list)
-    reduced: dict[Columns, tuple[list[str], list[Tensor]]] = field(default_factory=dict)
+    reduced: dict[Columns, tuple[tuple[str, ...], list[Tensor]]] = field(default_factory=dict)
     treatments: dict[str, Treatment] = field(default_factory=dict)
 
 
@@ -98,20 +98,32 @@ def _sort(plan: CapturePlan, tensors: Named, origin: Origin, mask: int) -> Sorte
         if treatment.raw or treatment.shape:
             found.copied.append((name, tensor, treatment))
         if treatment.columns:
-            names, chosen = found.reduced.setdefault(treatment.columns, ([], []))
-            names.append(name)
-            chosen.append(tensor)
+            names, chosen = found.reduced.get(treatment.columns, ((), []))
+            found.reduced[treatment.columns] = ((*names, name), [*chosen, tensor])
     return found
 
 
 def _take(
-    wanted: Sorted, step: OpenStep, value: Callable[[Tensor], Tensor | None] = lambda t: t
+    wanted: Sorted, step: OpenStep, value: Callable[[Tensor], Tensor | None] | None = None
 ) -> None:
+    """The tensors themselves, or what `value` gives for each that has it."""
     step.treatments.update(wanted.treatments)
     for name, tensor, treatment in wanted.copied:
-        if (current := value(tensor)) is not None:
+        current = tensor if value is None else value(tensor)
+        if current is not None:
             step.copy(name, current, treatment)
     for columns, (names, tensors) in wanted.reduced.items():
-        pairs = [(n, v) for n, t in zip(names, tensors, strict=True) if (v := value(t)) is not None]
-        if pairs:
-            step.reduce([name for name, _ in pairs], [v for _, v in pairs], columns)
+        if value is None:
+            step.reduce(names, tensors, columns)
+        else:
+            _reduce_found(names, [value(tensor) for tensor in tensors], columns, step)
+
+
+def _reduce_found(
+    names: tuple[str, ...], values: list[Tensor | None], columns: Columns, step: OpenStep
+) -> None:
+    there = [value for value in values if value is not None]
+    if len(there) < len(values):
+        names = tuple(n for n, value in zip(names, values, strict=True) if value is not None)
+    if there:
+        step.reduce(names, there, columns)

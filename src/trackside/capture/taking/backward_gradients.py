@@ -4,12 +4,13 @@ The note costs a microsecond a parameter. Where `.grad` will be something else b
 backward (accumulated, averaged over ranks, used up), a copy is kept at once.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch._C import _current_graph_task_id
 
 from trackside.capture.failures import Failures, guarded
 from trackside.capture.taking.open_step import OpenStep
@@ -45,13 +46,13 @@ class BackwardGradients:
         """A step begins: what a backward left that was broken off is nobody's."""
         self._came.clear()
 
-    def switch(self, key: int, parameters: list[Tensor]) -> None:
+    def switch(self, key: int, parameters: Sequence[tuple[str, Tensor]]) -> None:
         """Tap these of the model called `key`; none takes the taps away."""
         if bool(parameters) == bool(self._handles.get(key)):
             return
         for handle in self._handles.pop(key, []):
             handle.remove()
-        self._handles[key] = [self._tap(each) for each in parameters if each.requires_grad]
+        self._handles[key] = [self._tap(each) for _, each in parameters if each.requires_grad]
 
     def remove(self) -> None:
         for key in list(self._handles):
@@ -63,28 +64,40 @@ class BackwardGradients:
             return parameter.register_post_accumulate_grad_hook(
                 lambda sharded: self._note(sharded, sharded.grad)
             )
-        return parameter.register_hook(lambda gradient: self._note(parameter, gradient))
+        return parameter.register_hook(partial(self._note, parameter))
 
-    @guarded
     def _note(self, parameter: Tensor, gradient: Tensor | None) -> None:
         """Must hold no gradient but a copy: autograd moves one that nobody else holds into `.grad`
-        and copies any other."""
-        backward = torch._C._current_graph_task_id()
+        and copies any other. Called for each parameter: what can go wrong is guarded, not this."""
+        backward = _current_graph_task_id()
+        if backward not in self._came:
+            self._expect_end(backward)
         came = self._came.get(backward)
         if came is None:
-            came = self._came[backward] = {}
-            engine = torch.autograd.Variable._execution_engine
-            engine.queue_callback(partial(self._finish, backward))
-        came[id(parameter)] = None
+            return
         if (
             self._keep_all
             or parameter.grad is not None
             or parameter._post_accumulate_grad_hooks
             or len(parameter._backward_hooks or ()) > 1
         ):
-            step = self._current()
-            if step is not None and gradient is not None:
-                came[id(parameter)] = step.keep(gradient)
+            self._keep(came, parameter, gradient)
+        else:
+            came[id(parameter)] = None
+
+    @guarded
+    def _expect_end(self, backward: int) -> None:
+        engine = torch.autograd.Variable._execution_engine
+        engine.queue_callback(partial(self._finish, backward))
+        self._came[backward] = {}
+
+    @guarded
+    def _keep(
+        self, came: dict[int, Tensor | None], parameter: Tensor, gradient: Tensor | None
+    ) -> None:
+        step = self._current()
+        if step is not None and gradient is not None:
+            came[id(parameter)] = step.keep(gradient)
 
     @guarded
     def _finish(self, backward: int) -> None:

@@ -31,13 +31,19 @@ class HostCopies:
         self._kept_bytes = 0
 
     def copy(self, tensor: Tensor) -> Tensor:
-        """A contiguous copy of a dense CPU tensor."""
+        """A copy of a dense CPU tensor, a large one in the order of its memory: to turn a
+        transposed one takes many times as long, and whoever writes it has that time."""
         source = tensor.detach()
         size = source.numel() * source.element_size()
         if size < _POOLED_BYTES:
             return source.clone(memory_format=torch.contiguous_format)
-        buffer = torch.from_numpy(self._lease(size)).view(source.dtype).view(source.shape)
-        return buffer.copy_(source)
+        strides = source.stride()
+        order = sorted(range(source.dim()), key=lambda axis: -strides[axis])
+        ordered = source.permute(order)
+        if not ordered.is_contiguous():  # a part of something larger, or expanded
+            order, ordered = list(range(source.dim())), source
+        buffer = torch.from_numpy(self._lease(size)).view(source.dtype).view(ordered.shape)
+        return buffer.copy_(ordered).permute([order.index(axis) for axis in range(source.dim())])
 
     def _lease(self, size: int) -> Memory:
         self._collect()

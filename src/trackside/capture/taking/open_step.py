@@ -1,8 +1,9 @@
 """Gathers what is saved of one step, and turns it into records when the step is over."""
 
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -10,12 +11,14 @@ from torch import Tensor
 
 from trackside.capture.model.values import readable
 from trackside.capture.selection.plan import Treatment
+from trackside.capture.taking.compiled_reductions import library, reduce_ordinary
 from trackside.capture.taking.device_copy import DeviceCopies
 from trackside.capture.taking.host_copy import HostCopies
 from trackside.capture.taking.reductions import reduce_on_device, reduce_on_host
 from trackside.capture.writing.segments import StepRecord
 
 Columns = tuple[str, ...]
+Names = tuple[str, ...]
 
 
 @dataclass(slots=True)
@@ -32,7 +35,7 @@ class OpenStep:
     tensors: dict[str, Tensor] = field(default_factory=dict)
     shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
     treatments: dict[str, Treatment] = field(default_factory=dict)
-    _matrices: dict[Columns, tuple[list[str], list[Any]]] = field(default_factory=dict)
+    _matrices: dict[Columns, tuple[list[Names], list[Any]]] = field(default_factory=dict)
     _seen: dict[int, tuple[weakref.ref[Tensor], int, Tensor]] = field(default_factory=dict)
     _indices: dict[str, int] = field(default_factory=dict)
     _device_copies: DeviceCopies | None = None
@@ -49,7 +52,7 @@ class OpenStep:
         self.treatments[name] = treatment
         self.copy(name, tensor, treatment)
         if treatment.columns:
-            self.reduce([name], [tensor], treatment.columns)
+            self.reduce((name,), [tensor], treatment.columns)
 
     def copy(self, name: str, tensor: Tensor, treatment: Treatment) -> None:
         if not (treatment.raw or treatment.shape):
@@ -60,26 +63,17 @@ class OpenStep:
         if treatment.raw and source is not None and source.numel():
             self.tensors[name] = self._copied(source)
 
-    def reduce(self, names: Sequence[str], tensors: Iterable[Tensor], columns: Columns) -> None:
-        host: list[tuple[str, Tensor]] = []
-        device: list[tuple[str, Tensor]] = []
-        for name, tensor in zip(names, tensors, strict=True):
-            source = readable(tensor)
-            if source is None or source.numel() == 0 or source.is_complex():
-                self.shapes[name] = tuple(tensor.shape)
-            else:
-                (host if source.device.type == "cpu" else device).append((name, source))
-        if host:
-            matrix = reduce_on_host([tensor for _, tensor in host], columns)
-            self._add_rows([name for name, _ in host], columns, matrix)
-        if device:
-            packed = reduce_on_device([tensor for _, tensor in device], columns)
-            self._add_rows([name for name, _ in device], columns, self._copied(packed))
+    def reduce(self, names: Names, tensors: Sequence[Tensor], columns: Columns) -> None:
+        matrix = reduce_ordinary(library, tensors, columns)
+        if matrix is not None:
+            self._add_rows(names, columns, matrix)
+        else:
+            self._reduce_any(names, tensors, columns)
 
     def keep(self, tensor: Tensor) -> Tensor:
         """A copy of something that will not last, to be taken later in the step."""
         source = readable(tensor)
-        if source is None or source.device.type != "cpu":
+        if source is None or not source.is_cpu:
             return tensor.detach().clone()
         copy = self._fresh_copy(source)
         self._seen[id(copy)] = (weakref.ref(copy), copy._version, copy)  # once is enough
@@ -96,25 +90,40 @@ class OpenStep:
     def records(self) -> list[StepRecord]:
         """One record, and one more for every further set of reductions."""
         records = [
-            StepRecord(self.step, self.mode, self.mode_step, self.time, shapes=self.shapes)
+            StepRecord(self.step, self.mode, self.mode_step, self.time, size_bytes=0)
             for _ in range(max(1, len(self._matrices)))
         ]
         records[0].tensors = dict(self.tensors)
+        records[0].shapes = self.shapes
         records[0].size_bytes = self._num_bytes
         for record, (columns, (names, blocks)) in zip(
             records, self._matrices.items(), strict=False
         ):
-            record.reductions = columns
-            record.reduced, record.matrix = _latest_rows(
-                names, np.concatenate([np.asarray(block) for block in blocks])
-            )
-        for record in records[1:]:
-            record.shapes, record.size_bytes = {}, 0
+            rows = _rows(tuple(names))
+            matrix = np.concatenate([np.asarray(block) for block in blocks])
+            record.reductions, record.reduced = columns, rows.names
+            record.matrix = matrix if rows.latest is None else matrix[rows.latest]
         return records
 
-    def _add_rows(self, names: list[str], columns: Columns, matrix: Any) -> None:
+    def _reduce_any(self, names: Names, tensors: Sequence[Tensor], columns: Columns) -> None:
+        host: list[tuple[str, Tensor]] = []
+        device: list[tuple[str, Tensor]] = []
+        for name, tensor in zip(names, tensors, strict=True):
+            source = readable(tensor)
+            if source is None or source.numel() == 0 or source.is_complex():
+                self.shapes[name] = tuple(tensor.shape)
+            else:
+                (host if source.is_cpu else device).append((name, source))
+        if host:
+            matrix = reduce_on_host([tensor for _, tensor in host], columns)
+            self._add_rows(tuple(name for name, _ in host), columns, matrix)
+        if device:
+            packed = reduce_on_device([tensor for _, tensor in device], columns)
+            self._add_rows(tuple(name for name, _ in device), columns, self._copied(packed))
+
+    def _add_rows(self, names: Names, columns: Columns, matrix: Any) -> None:
         known, blocks = self._matrices.setdefault(columns, ([], []))
-        known.extend(names)
+        known.append(names)
         blocks.append(matrix)
 
     def _copied(self, source: Tensor) -> Tensor:
@@ -130,18 +139,28 @@ class OpenStep:
 
     def _fresh_copy(self, source: Tensor) -> Tensor:
         self._num_bytes += source.nbytes
-        if source.device.type == "cpu":
+        if source.is_cpu:
             return self.copies.copy(source)
-        if source.device.type != "cuda":
+        if not source.is_cuda:
             return source.detach().to("cpu", copy=True)
         if self._device_copies is None:
             self._device_copies = DeviceCopies(source.device)
         return self._device_copies.copy(source)
 
 
-def _latest_rows(names: list[str], matrix: Any) -> tuple[Columns, Any]:
-    """A second backward in one step brings its gradients again; the later ones count."""
-    rows = {name: row for row, name in enumerate(names)}
-    if len(rows) == len(names):
-        return tuple(names), matrix
-    return tuple(rows), matrix[list(rows.values())]
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    names: Names
+    latest: list[int] | None
+    """Rows of the blocks that count; None when all of them do."""
+
+
+@lru_cache(maxsize=64)
+def _rows(blocks: tuple[Names, ...]) -> _Rows:
+    """A second backward in one step brings its gradients again; the later ones count.
+
+    Remembered, as most steps have the same blocks, so that all their records share the names.
+    """
+    names = [name for block in blocks for name in block]
+    latest = {name: row for row, name in enumerate(names)}
+    return _Rows(tuple(latest), None if len(latest) == len(names) else [*latest.values()])

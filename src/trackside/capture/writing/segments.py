@@ -32,7 +32,7 @@ _PARTS_PER_WRITE = 1024  # IOV_MAX on Linux and macOS
 class StepRecord:
     """What one worker saved of one step. A step may come in several records; readers merge them.
 
-    Tensors are on the CPU, contiguous and owned by the record: nobody changes them afterwards.
+    Tensors are on the CPU and owned by the record: nobody changes them afterwards.
     One that stands under several names (the output of one module is the next one's input) is
     written once.
     """
