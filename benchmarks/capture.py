@@ -65,6 +65,7 @@ MODES = {
         "five reductions of every weight and gradient, every step",
         {"include_collections": WATCHED, "every": 1, "five": True},
         1.05,
+        peer_factor=20,
     ),
     "five alone": Mode(
         "the same five reductions with vitals off: smdebug has nothing like them",
