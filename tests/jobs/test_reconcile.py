@@ -19,7 +19,7 @@ from tests.jobs.conftest import (
     run_to_end,
 )
 from tests.waiting import until
-from trackside import durable, hosts, processes
+from trackside import durable, hosts, processes, rule_evaluator
 from trackside.hosts import HostRecord, Phase
 from trackside.jobs.jobs import Jobs
 from trackside.jobs.placing import Placed, locked
@@ -246,6 +246,25 @@ def test_a_damaged_record_of_one_job_does_not_keep_the_others_from_being_healed(
     home.job("a-broken").host("algo-1", 1).placed.write_text("{")
     jobs.reconcile()
     until(lambda: num_starts(home.job("b-sound")) == 2)
+
+
+def test_an_evaluator_that_takes_long_to_start_is_not_started_again(jobs: Jobs, home: Home):
+    rule = {"RuleConfigurationName": "r", "RuleParameters": {"rule_to_invoke": "Overfit"}}
+    jobs.submit(make_spec(hyper={"hold": "yes"}, DebugRuleConfigurations=[rule]))
+    folder = home.job("job-1")
+    rule_evaluator.intend(folder.rules)
+    with subprocess.Popen(["sleep", "600"]) as starting:  # an hour ago, by its record
+        rule_evaluator.note_started(folder.rules, starting.pid)
+        record: Any = durable.read_json(folder.rules.placed)
+        durable.write_json(folder.rules.placed, {**record, "time": record["time"] - 3600})
+        (folder.root / "release").touch()
+        run_to_end(jobs)
+        jobs.reconcile("job-1")
+        assert durable.read_json(folder.rules.placed)["nonce"] == record["nonce"]
+        starting.kill()
+        starting.wait()
+    jobs.reconcile("job-1")
+    assert durable.read_json(folder.rules.placed)["nonce"] != record["nonce"]
 
 
 @pytest.mark.parametrize("phase", ["starting", "training"])

@@ -1,6 +1,7 @@
 """What rules find reaches whoever follows the job: live, after its end, and from storage."""
 
 import shutil
+import subprocess
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -14,6 +15,7 @@ from trackside import durable, processes, rule_evaluator
 from trackside.finding import Finding
 from trackside.jobs import rule_news
 from trackside.jobs.jobs import Jobs
+from trackside.jobs.placing import locked
 from trackside.jobs.records import read_folder
 from trackside.jobs.rule_news import RuleNews
 from trackside.journal import History
@@ -133,11 +135,25 @@ def test_rules_that_still_read_are_waited_for(jobs: Jobs, held: RulesFolder):
 
 def test_nobody_waits_for_ever(jobs: Jobs, held: RulesFolder, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(rule_news, "_START_SECONDS", 0.1)
-    monkeypatch.setattr(rule_evaluator, "STARTING_SECONDS", 600.0)
     conclude(held, RuleStatus.IN_PROGRESS, is_over=False)
-    rule_evaluator.intend(held)  # somebody was about to start one, and nobody will
     release(jobs)
-    assert len([*news(jobs.follow_all("job-1"))]) == 1  # nothing evaluates, nothing comes
+    with locked(jobs.settings.layout.job("job-1")):  # so that nobody starts an evaluator
+        assert len([*news(jobs.follow_all("job-1"))]) == 1
+
+
+def test_an_evaluator_that_takes_long_to_start_is_waited_for(
+    jobs: Jobs, held: RulesFolder, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(rule_news, "_START_SECONDS", 0.0)
+    news_of = RuleNews(read_folder(jobs.settings.layout.job("job-1")), jobs.settings.layout)
+    conclude(held, RuleStatus.IN_PROGRESS, is_over=False)
+    rule_evaluator.intend(held)
+    with subprocess.Popen(["sleep", "600"]) as starting:
+        rule_evaluator.note_started(held, starting.pid)
+        assert not news_of.is_over()
+        starting.kill()
+        starting.wait()
+        until(news_of.is_over)
 
 
 def test_a_job_without_rules_is_asked_for_nothing(jobs: Jobs):
