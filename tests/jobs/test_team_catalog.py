@@ -245,6 +245,26 @@ def test_a_job_of_another_home_is_followed_to_its_end(here, there, shared):
     assert there.wait("job-1", timeout_seconds=60) == end
 
 
+def test_a_follower_of_a_job_of_another_home_outlives_the_database(
+    join, mortal: PostgresServer, shared, caplog
+):
+    url = mortal.url_of(mortal.make_database())
+    here, there = join("here", url), join("there", url)
+    submit(here, spec(shared, hyper={"hold": "yes"}))
+    items = there.follow("job-1")
+    assert not next(items).state.is_final
+    with ThreadPoolExecutor(1) as thread:
+        followed = thread.submit(list, items)
+        mortal.kill()
+        until(lambda: "cannot be used" in caplog.text)
+        (folder(here, "job-1") / "release").touch()
+        run_to_end(here)
+        mortal.start()
+        until(lambda: refreshed(here))
+        *_, end = followed.result(120)
+    assert end.state.status == "Completed"
+
+
 def test_a_wait_for_a_job_of_another_home_ends_in_time(here, there, shared):
     submit(here, spec(shared, hyper={"hold": "yes"}))
     with pytest.raises(JobNotFinished, match="after 0.1 s"):
