@@ -80,11 +80,11 @@ def kill_all(job: Job) -> None:
 
 
 def test_death_while_uploading_is_made_good_by_the_next_look(away, faulty, bucket):
-    """The store takes nothing until the one who would give it has died."""
+    """The store takes no model until the one who would give it has died."""
     output = {"S3OutputPath": f"s3://{bucket}/out"}
     job = away.submit(HELD, OutputDataConfig=output)
     job.wait_for_line("line 9")
-    faulty.inject(Fault(pattern="^PUT|^POST", times=10_000, status=503))
+    faulty.inject(Fault(pattern=r"model\.tar\.gz", times=10_000, status=503))
     away.go.touch()
     until(lambda: job.history().state.secondary is Secondary.UPLOADING)
     os.kill(job.supervisor_pid(), signal.SIGKILL)
