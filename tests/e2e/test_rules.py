@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -35,7 +36,7 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 for step in range(STEPS):
     if TOLD and step < SICK_AT and os.path.exists(os.environ["GO"]):
         SICK_AT = step
-        print("SICK", step, flush=True)
+        print("ILL", step, flush=True)
     if step >= SICK_AT + AFTER:
         break
     optimizer.zero_grad()
@@ -208,9 +209,9 @@ def test_an_evaluator_that_is_killed_is_revived_and_repeats_nothing(submit, mach
     kill_evaluator(watched)
     watched.wait()
     assert watched.job.history().state.status is Status.STOPPED
-    sick_at = int(watched.job.said("SICK"))
+    sick_at, *_ = re.findall(r"^ILL (\d+)$", watched.job.log(), re.M)  # and at its end again
     assert {(each.tensor, each.step) for each in watched.findings()} == {
-        (name, sick_at) for name in TENSORS
+        (name, int(sick_at)) for name in TENSORS
     }
     assert len(watched.findings()) == len(TENSORS)
     assert watched.actions() == [("stoptraining", "intended"), ("stoptraining", "done")]
