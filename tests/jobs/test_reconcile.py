@@ -25,7 +25,7 @@ from trackside.jobs.jobs import Jobs
 from trackside.jobs.placing import Placed, locked
 from trackside.jobs.reconcile import MAX_REVIVALS, GiveUp, Revive, SeenHost, Start, decide
 from trackside.journal import Journal
-from trackside.layout import Home
+from trackside.layout import Home, JobFolder
 from trackside.placement.placement import Exited, Poll, Running, Unknown
 from trackside.settings import Settings
 from trackside.status import FIRST, Secondary, State, Status
@@ -260,11 +260,16 @@ def test_an_evaluator_that_takes_long_to_start_is_not_started_again(jobs: Jobs, 
         (folder.root / "release").touch()
         run_to_end(jobs)
         jobs.reconcile("job-1")
-        assert durable.read_json(folder.rules.placed)["nonce"] == record["nonce"]
+        assert nonce_of_evaluator(folder) == record["nonce"]
         starting.kill()
         starting.wait()
     jobs.reconcile("job-1")
-    assert durable.read_json(folder.rules.placed)["nonce"] != record["nonce"]
+    assert nonce_of_evaluator(folder) != record["nonce"]
+
+
+def nonce_of_evaluator(folder: JobFolder) -> str:
+    record: Any = durable.read_json(folder.rules.placed)
+    return str(record["nonce"])
 
 
 @pytest.mark.parametrize("phase", ["starting", "training"])
