@@ -18,7 +18,7 @@ from trackside.settings import Settings
 
 TRACKSIDE = (sys.executable, "-m", "trackside.cli")
 SOURCE = str(Path(__file__).parents[1] / "src")
-_STOP_SECONDS = 30
+_STOP_SECONDS = 60
 _CONNECT = re.compile(r"(?:connect|sendto|sendmsg)\(.*?sin6?_port=htons\((\d+)\).*?\"([^\"]+)\"")
 
 
@@ -40,7 +40,7 @@ class ClientShell:
         kept = {name: v for name, v in self.environment.items() if not name.startswith(prefixes)}
         return replace(self, environment=kept)
 
-    def run(self, *command: str, seconds: float = 200) -> subprocess.CompletedProcess[str]:
+    def run(self, *command: str, seconds: float = 350) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [*self.prefix, *command],
             cwd=self.folder,
@@ -51,7 +51,7 @@ class ClientShell:
         )
 
     def aws(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return self.run(program("aws"), *arguments, seconds=60)
+        return self.run(program("aws"), *arguments)
 
     @contextmanager
     def running(self, *command: str) -> Iterator[Path]:

@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import time
 import urllib.request
 import uuid
 from collections.abc import Iterator
@@ -13,12 +12,19 @@ from typing import Any
 
 import boto3
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.fault_proxy import FaultProxy
 from tests.postgres_server import PostgresServer, postgres_server
+from tests.waiting import until
+from trackside.jobs import postgres_index
 
 OURS = ("AWS_", "S3_", "TRACKSIDE_", "SM_", "SAGEMAKER_", "GOOGLE_", "AZURE_")
 KEPT = {"TRACKSIDE_REQUIRE"}
+
+# How long an example takes says how busy the machine is, not whether the code is right.
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("patient")
 
 
 @pytest.fixture(autouse=True)
@@ -88,7 +94,7 @@ def s3_server() -> Iterator[S3Server]:
         port = process.stdout.readline().strip()
         assert port, "moto's server ended before it listened"
         url = f"http://127.0.0.1:{port}"
-        _wait_until_answering(f"{url}/moto-api/data.json")
+        until(lambda: _answers(f"{url}/moto-api/data.json"))
         yield S3Server(url)
         process.kill()
 
@@ -113,7 +119,14 @@ def shared_postgres() -> Iterator[PostgresServer]:
 
 
 @pytest.fixture
-def database(shared_postgres: PostgresServer) -> str:
+def patient_with_databases(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A database that is slow is not gone, for those who ask from this process."""
+    monkeypatch.setattr(postgres_index, "ANSWER_SECONDS", 60.0)
+    monkeypatch.setattr(postgres_index, "CONNECT_SECONDS", 60)
+
+
+@pytest.fixture
+def database(shared_postgres: PostgresServer, patient_with_databases: None) -> str:
     """Where an empty database is."""
     shared_postgres.empty()
     return shared_postgres.url
@@ -126,13 +139,6 @@ def mortal_postgres() -> Iterator[PostgresServer]:
         yield server
 
 
-def _wait_until_answering(url: str, seconds: float = 20) -> None:
-    deadline = time.monotonic() + seconds
-    while True:
-        try:
-            with urllib.request.urlopen(url, timeout=5):
-                return
-        except OSError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.02)
+def _answers(url: str) -> bool:
+    with urllib.request.urlopen(url, timeout=60):
+        return True

@@ -5,17 +5,17 @@ import importlib.util
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import psycopg
 import pytest
 
+from tests.kept_port import kept_port, port_of
 from tests.waiting import until
 
 USER = "trackside"
@@ -30,9 +30,8 @@ class PostgresServer:
         self._programs = programs
         self._data = folder / "data"
         self._user = user
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = int(free.getsockname()[1])
+        self._holder = kept_port()  # also between a death and the next start
+        self.port = port_of(self._holder)
         self._process: subprocess.Popen[bytes] | None = None
         secret = folder / "password"
         secret.write_text(PASSWORD)
@@ -76,16 +75,23 @@ class PostgresServer:
         """As a crash does it: nobody is told."""
         assert self._process is not None
         self._process.send_signal(signal.SIGQUIT)  # SIGKILL would leave its children
-        self._process.wait(20)
+        self._process.wait(60)
         self._process = None
 
     def is_running(self) -> bool:
         return self._process is not None
 
+    def close(self) -> None:
+        if self.is_running():
+            self.kill()
+        self._holder.close()
+
     def _answers(self) -> bool:
         try:
-            psycopg.connect(self.url, connect_timeout=2).close()
+            psycopg.connect(self.url, connect_timeout=10).close()
         except psycopg.OperationalError:
+            assert self._process is not None
+            assert self._process.poll() is None, "Postgres ended instead of listening"
             return False
         return True
 
@@ -106,11 +112,9 @@ def postgres_server() -> Iterator[PostgresServer]:
         if user is not None:
             shutil.chown(folder, user)
             programs = _reachable(programs, folder, user)
-        server = PostgresServer(programs, folder, user)
-        server.start()
-        yield server
-        if server.is_running():
-            server.kill()
+        with closing(PostgresServer(programs, folder, user)) as server:
+            server.start()
+            yield server
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -9,6 +9,7 @@ from typing import Self
 
 import pytest
 
+from tests.kept_port import kept_port, port_of
 from trackside.api.keys import AccessKeys, Rights
 from trackside.layout import Home
 
@@ -21,7 +22,8 @@ class ServerProcess:
     def __init__(self, home: Path, **variables: str) -> None:
         self.home = home
         self._variables = variables
-        self.port = 0
+        self._holder = kept_port()  # also while the server is dead
+        self.port = port_of(self._holder)
         self.key, self.secret = AccessKeys(Home(home).server.root).create("tests", Rights.ADMIN)
         self._process: subprocess.Popen[str] | None = None
 
@@ -53,7 +55,7 @@ class ServerProcess:
         )
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
-        self.port = int(line.rpartition(":")[2])
+        assert line.rstrip().endswith(f":{self.port}"), "the server ended before it listened"
 
     def kill(self) -> None:
         assert self._process is not None
@@ -71,3 +73,4 @@ class ServerProcess:
         trace: TracebackType | None,
     ) -> None:
         self.kill()
+        self._holder.close()

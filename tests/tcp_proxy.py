@@ -16,6 +16,7 @@ class TcpProxy:
         self._passing.set()
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._sockets: list[socket.socket] = []
+        self.num_connections = 0
         self._thread = threading.Thread(target=self._accept, daemon=True)
 
     @property
@@ -47,12 +48,13 @@ class TcpProxy:
             with suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)
             each.close()
-        self._thread.join(10)
+        self._thread.join(60)
 
     def _accept(self) -> None:
         with suppress(OSError):
             while True:
                 client, _ = self._listener.accept()
+                self.num_connections += 1
                 self._sockets.append(client)
                 try:
                     server = socket.create_connection(self._upstream)

@@ -7,8 +7,9 @@ Supervisors start it while the job runs, `jobs` when one was lost after the end.
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 from trackside import durable, processes
 from trackside.layout import JobFolder, RulesFolder
@@ -18,7 +19,7 @@ from trackside.spec import JobSpec, RuleConfiguration
 MAX_STARTS = 6
 """How often one that keeps dying is started before its rules end in `Error`."""
 STARTING_SECONDS = 5.0
-"""Within these one that was started has said who it is."""
+"""Within these whoever was about to start one has noted which process it is."""
 SOUND_SECONDS = 600.0
 """One that lived as long has earned all its starts again."""
 
@@ -31,6 +32,8 @@ class Intent:
     starts: int
     time: float
     """Seconds since the epoch."""
+    process: Mapping[str, Any] | None = None
+    """The one that was started; it says so itself only when it has loaded all that it needs."""
 
 
 def is_wanted(spec: JobSpec) -> bool:
@@ -73,11 +76,16 @@ def is_alive(rules: RulesFolder) -> bool:
 
 
 def may_live(rules: RulesFolder) -> bool:
-    """Whether it lives, or was started so recently that it may not have said so yet."""
+    """Whether it lives, has been started and not said so yet, or is just being started."""
     if is_alive(rules):
         return True
     record = durable.read_json(rules.placed)
-    return record is not None and 0 <= time.time() - record["time"] < STARTING_SECONDS
+    if record is None:
+        return False
+    intent = Intent(**record)
+    if intent.process is not None:
+        return processes.is_alive(processes.Identity.from_record(intent.process))
+    return 0 <= time.time() - intent.time < STARTING_SECONDS
 
 
 def has_judged(rules: RulesFolder, spec: JobSpec) -> bool:
@@ -103,6 +111,14 @@ def intend(rules: RulesFolder) -> str | None:
     intent = Intent(os.urandom(16).hex(), starts + 1, time.time())
     durable.write_json(rules.placed, asdict(intent))
     return intent.nonce
+
+
+def note_started(rules: RulesFolder, pid: int) -> None:
+    """That the intent has become this process; nothing if it has ended already."""
+    identity = processes.identify(pid)
+    record = durable.read_json(rules.placed)
+    if identity is not None and record is not None:
+        durable.write_json(rules.placed, {**record, "process": asdict(identity)})
 
 
 def give_up(rules: RulesFolder, spec: JobSpec) -> None:

@@ -1,6 +1,5 @@
 """A real server in a thread, and real clients."""
 
-import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,9 +12,10 @@ import pytest
 import uvicorn
 from botocore.config import Config
 
-from tests.jobs.conftest import ENVIRON, STAND_IN, identity_at
+from tests.job_processes import end_processes_of
+from tests.jobs.conftest import ENVIRON, STAND_IN
 from tests.waiting import until
-from trackside import processes
+from trackside.api import health
 from trackside.api.app import App
 from trackside.api.identity import Iam, Sts
 from trackside.api.keys import AccessKeys, Rights
@@ -45,6 +45,12 @@ class Server:
         return boto3.client(service, **{**given, **changed})
 
 
+@pytest.fixture(autouse=True)
+def patient_health(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A look that takes long says that the machine is busy, not that the server is ill."""
+    monkeypatch.setattr(health, "LOOK_SECONDS", 60.0)
+
+
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Server]:
     keys = AccessKeys(tmp_path / "server")
@@ -63,10 +69,7 @@ def jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Jobs]:
     settings = Settings.load(variables)
     environ = {**ENVIRON, "TRACKSIDE_S3": "embedded"}
     yield Jobs(settings, environ, supervisor_command=STAND_IN)
-    for folder in settings.home.glob("jobs/*"):
-        (folder / "release").touch()  # for one that has not even said who it is
-    for path in settings.home.glob("jobs/*/hosts/*/*/supervisor.json"):
-        processes.send_signal(identity_at(path), signal.SIGKILL)
+    end_processes_of(settings.home)
 
 
 @pytest.fixture
@@ -81,7 +84,8 @@ def service(jobs: Jobs) -> Iterator[Server]:
 @contextmanager
 def running(app: App, keys: AccessKeys) -> Iterator[Server]:
     key, secret = keys.create("tests", Rights.ADMIN)
-    config = uvicorn.Config(app, port=0, log_config=None, lifespan="off")
+    options: Any = {"log_config": None, "lifespan": "off", "timeout_keep_alive": 600}
+    config = uvicorn.Config(app, port=0, **options)
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
@@ -89,4 +93,4 @@ def running(app: App, keys: AccessKeys) -> Iterator[Server]:
     port = server.servers[0].sockets[0].getsockname()[1]
     yield Server(f"http://127.0.0.1:{port}", keys, key.id, secret)
     server.should_exit = True
-    thread.join(10)
+    thread.join(60)

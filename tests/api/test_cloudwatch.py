@@ -23,8 +23,8 @@ from trackside.jobs.jobs import Jobs
 from trackside.metric_totals import started, to_json
 
 NAMESPACE = "/aws/sagemaker/TrainingJobs"
-MINUTE = 1_794_800_040.0
-"""The beginning of one."""
+MINUTE = 1_700_000_040.0
+"""The beginning of one, long ago."""
 
 
 @pytest.fixture

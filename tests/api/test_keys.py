@@ -70,7 +70,7 @@ def test_no_key_is_lost_when_processes_change_them_at_once(keys, tmp_path):
         racer.start()
     start.set()
     for racer in racers:
-        racer.join(60)
+        racer.join(120)
     labels = [key.label for key in keys.all()]
     assert sorted(labels) == sorted(f"{who}-{n}" for who in "abc" for n in range(10) for _ in "12")
     assert sum(key.expires is None for key in keys.all()) == 30

@@ -9,10 +9,10 @@ from botocore.exceptions import ClientError
 
 from tests.api.conftest import REGION, Server
 from tests.api.training import ended, refused, request
+from tests.job_processes import until_they_have_left
 from tests.waiting import until
 from trackside.finding import Finding
 from trackside.jobs.jobs import Jobs
-from trackside.jobs.reconcile import is_supervised
 
 GROUP = "/aws/sagemaker/TrainingJobs"
 RULES = "/aws/sagemaker/ProcessingJobs"
@@ -204,10 +204,10 @@ def test_a_log_is_read_from_storage_when_the_folder_is_gone(client, jobs: Jobs, 
     training.create_training_job(**request(hyper={"lines": "4"}))
     ended(training)
     name = stream_of(client)
-    folder = jobs.settings.layout.job("job-1")
-    until(lambda: not is_supervised(folder))
+    folder = jobs.settings.layout.job("job-1").root
+    until_they_have_left(folder)
     assert training.list_training_jobs()["TrainingJobSummaries"]  # it is in the index by now
-    shutil.rmtree(folder.root)
+    shutil.rmtree(folder)
     assert stream_of(client) == name
     events = client.get_log_events(logGroupName=GROUP, logStreamName=name)["events"]
     assert [event["message"] for event in events] == [f"line {n}" for n in range(4)]

@@ -10,6 +10,7 @@ from botocore.exceptions import ClientError
 
 from tests.api.conftest import REGION, Server
 from tests.api.training import IMAGE, ROLE, ended, refused, request
+from tests.job_processes import until_they_have_left
 from tests.waiting import until
 from trackside import durable
 from trackside.api.keys import Rights
@@ -62,7 +63,7 @@ def test_times_are_numbers_on_the_wire_and_nothing_is_null(client):
     client.list_training_jobs()
     described, listed = map(json.loads, seen[1:])
     assert isinstance(described["CreationTime"], float)
-    assert abs(described["CreationTime"] - time.time()) < 60
+    assert abs(described["CreationTime"] - time.time()) < 3600
     assert isinstance(listed["TrainingJobSummaries"][0]["LastModifiedTime"], float)
     assert "null" not in json.dumps(described)
 
@@ -192,9 +193,10 @@ def test_a_failed_job_says_why(client):
     assert ended(client)["FailureReason"] == "AlgorithmError: , exit code: 1"
 
 
-def test_a_deleted_job_is_gone_and_its_name_free(client):
+def test_a_deleted_job_is_gone_and_its_name_free(client, jobs: Jobs):
     client.create_training_job(**request())
     ended(client)
+    until_they_have_left(jobs.settings.layout.job("job-1").root)
     client.delete_training_job(TrainingJobName="job-1")
     assert refused(client.describe_training_job, TrainingJobName="job-1")[0] == (
         "ValidationException"

@@ -1,5 +1,6 @@
 """Listings, searches, tags and rule evaluations, asked by the real boto3."""
 
+import shutil
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -8,6 +9,7 @@ from botocore.exceptions import ClientError
 
 from tests.api.conftest import REGION, Server
 from tests.api.training import ended, refused, request
+from tests.job_processes import until_they_have_left
 from trackside.jobs.index import JobSummary
 from trackside.jobs.jobs import Jobs
 from trackside.jobs.sqlite_index import opened
@@ -136,14 +138,9 @@ def test_tags_changed_after_the_end_outlast_the_job_s_folder(client, jobs: Jobs)
     arn = client.create_training_job(**request())["TrainingJobArn"]
     ended(client)
     client.add_tags(ResourceArn=arn, Tags=[{"Key": "kept", "Value": "yes"}])
-    from shutil import rmtree
-
-    from tests.waiting import until
-    from trackside.jobs.reconcile import is_supervised
-
-    folder = jobs.settings.layout.job("job-1")
-    until(lambda: not is_supervised(folder))
-    rmtree(folder.root)
+    folder = jobs.settings.layout.job("job-1").root
+    until_they_have_left(folder)
+    shutil.rmtree(folder)
     assert client.list_tags(ResourceArn=arn)["Tags"] == [{"Key": "kept", "Value": "yes"}]
     client.add_tags(ResourceArn=arn, Tags=[{"Key": "more", "Value": "too"}])
     assert len(client.list_tags(ResourceArn=arn)["Tags"]) == 2

@@ -1,6 +1,7 @@
 """Requests signed by botocore, the code every client uses, and then tampered with."""
 
 import hashlib
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -152,7 +153,7 @@ def test_s3_allows_a_quarter_of_an_hour():
 
 def test_a_presigned_address_ends():
     request = signed(S3SigV4QueryAuth, "GET", "http://h/b/k", service="s3")
-    check(request, after=timedelta(seconds=50))
+    check(request, after=timedelta(seconds=20))
     assert refusal(request, after=timedelta(seconds=70)) is Refusal.EXPIRED
 
 
@@ -167,7 +168,6 @@ def test_an_unsigned_request_is_told_apart_from_a_garbled_one():
 
 def test_yesterdays_scope_is_refused_though_the_time_stamp_is_fresh():
     request = json_call(b"")
-    today = f"{datetime.now(UTC):%Y%m%d}"
-    forged = request.headers["authorization"].replace(f"/{today}/", "/20200101/")
+    forged = re.sub(r"/\d{8}/", "/20200101/", request.headers["authorization"])
     request = replace(request, headers={**request.headers, "authorization": forged})
     assert refusal(request) is Refusal.MISMATCH

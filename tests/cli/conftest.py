@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.jobs.conftest import STAND_IN, identity_at
-from trackside import processes
+from tests.job_processes import end_processes_of
+from tests.jobs.conftest import STAND_IN
 from trackside.jobs.jobs import Jobs
 from trackside.settings import Settings, environment
 
@@ -30,8 +30,7 @@ def jobs() -> Iterator[Jobs]:
     """Jobs whose supervisors are stand-ins, on the home that the commands see."""
     settings = Settings.load()
     yield Jobs(settings, environment(), supervisor_command=STAND_IN)
-    for path in settings.home.glob("jobs/*/hosts/*/*/supervisor.json"):
-        processes.send_signal(identity_at(path), 9)
+    end_processes_of(settings.home)
 
 
 @pytest.fixture

@@ -9,8 +9,9 @@ import pytest
 
 from tests.cli.conftest import TRACKSIDE, Command
 from tests.cli.test_waiting import WAIT, Terminal, release
-from tests.jobs.conftest import eventually, is_training, make_spec
+from tests.jobs.conftest import is_training, make_spec
 from tests.jobs.test_rule_news import RULES, conclude
+from tests.waiting import until
 from trackside.finding import Finding, read_findings
 from trackside.jobs.jobs import Jobs
 from trackside.layout import RulesFolder
@@ -46,14 +47,14 @@ def file_findings(rules: RulesFolder, step: int, *tensors: str) -> None:
 @pytest.fixture
 def held(jobs: Jobs) -> RulesFolder:
     jobs.submit(make_spec("job-1", hyper={"hold": "1"}, DebugRuleConfigurations=RULES))
-    eventually(lambda: is_training(jobs, "job-1"))
+    until(lambda: is_training(jobs, "job-1"))
     return jobs.settings.layout.job("job-1").rules
 
 
 @pytest.fixture
 def terminal(held: RulesFolder) -> Iterator[Terminal]:
     shown = Terminal(*WAIT, "job-1")
-    eventually(lambda: shown.shows("line 2"))
+    until(lambda: shown.shows("line 2"))
     yield shown
     shown.close()
 
@@ -62,11 +63,11 @@ def test_a_terminal_shows_findings_as_they_come(jobs: Jobs, held: RulesFolder, t
     conclude(held, RuleStatus.IN_PROGRESS, is_over=False)
     file_findings(held, 120, "gradient/a", "gradient/b")
     head = "Finding: VanishingGradient (grads) at step 120: 2 tensors, first gradient/a"
-    eventually(lambda: terminal.shows(f"\x1b[1;33m{head}\x1b[0m\r\n"))
-    eventually(lambda: terminal.shows("    The mean is 3e-09, below 1e-07.\r\n    Try: Use"))
+    until(lambda: terminal.shows(f"\x1b[1;33m{head}\x1b[0m\r\n"))
+    until(lambda: terminal.shows("    The mean is 3e-09, below 1e-07.\r\n    Try: Use"))
     file_findings(held, 130, "gradient/c")
     conclude(held, RuleStatus.ISSUES_FOUND)
-    eventually(lambda: terminal.shows("grads: IssuesFound"))
+    until(lambda: terminal.shows("grads: IssuesFound"))
     release(jobs)
     assert terminal.end() == 0
     assert terminal.shown.count("Try:") == 1
@@ -113,11 +114,11 @@ def test_a_real_job_is_watched_and_its_findings_are_copied(workplace: Path):
         text=True,
     ) as process:
         folder = Settings.load().layout.job("real")
-        eventually(lambda: b"half a line" in log(folder.host("algo-1", 1).log))
+        until(lambda: b"half a line" in log(folder.host("algo-1", 1).log))
         file_findings(folder.rules, 0, "gradient/a", "gradient/b")
-        eventually(lambda: copy.exists() and copy.read_bytes().count(b"\n") == 2)
+        until(lambda: copy.exists() and copy.read_bytes().count(b"\n") == 2)
         go.touch()
-        shown, _ = process.communicate(timeout=60)
+        shown, _ = process.communicate(timeout=200)
     assert process.returncode == 0, shown
     lines = shown.splitlines()
     assert "Finding: VanishingGradient (grads) at step 0: 2 tensors, first gradient/a" in lines
@@ -132,7 +133,7 @@ torch.set_num_threads(1)
 layers = [part for _ in range(14) for part in (nn.Linear(16, 16), nn.Sigmoid())]
 model = nn.Sequential(*layers, nn.Linear(16, 2))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-for step in range(3000):
+for step in range(10**6):
     x = torch.randn(8, 16)
     optimizer.zero_grad()
     nn.functional.cross_entropy(model(x), (x.sum(1) > 0).long()).backward()

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Command
-from tests.jobs.conftest import eventually, is_training, make_spec
+from tests.jobs.conftest import is_training, make_spec
+from tests.waiting import until
 from trackside import hosts
 from trackside.hosts import HostRecord, Phase, Progress, SyncState
 from trackside.jobs.jobs import Jobs
@@ -20,7 +21,7 @@ def run_to_end(jobs: Jobs, name: str, **hyper: str) -> None:
 
 def hold(jobs: Jobs, name: str, *, num_hosts: int = 1) -> None:
     jobs.submit(make_spec(name, num_hosts=num_hosts, hyper={"hold": "1"}))
-    eventually(lambda: is_training(jobs, name))
+    until(lambda: is_training(jobs, name))
 
 
 def test_no_jobs_are_no_error(command: Command):
@@ -82,7 +83,6 @@ def test_show_gives_the_reason_of_a_failure_without_its_escapes(command: Command
 def test_show_is_loud_about_a_folder_that_lags(command: Command, jobs: Jobs):
     hold(jobs, "job-1")
     place = jobs.settings.layout.job("job-1").host("algo-1", 1)
-    eventually(lambda: hosts.read(place.record))  # the stand-in writes it once, then waits
     record = HostRecord(
         phase=Phase.RUNNING,
         progress=Progress(what="training", done_files=1, num_files=4, size_bytes=4_200_000),
@@ -130,7 +130,6 @@ def test_logs_are_the_bytes_the_script_wrote(command: Command, jobs: Jobs):
 
 def test_with_several_hosts_each_line_says_whose_it_is(command: Command, jobs: Jobs):
     hold(jobs, "job-1", num_hosts=2)  # or the lead's stand-in may end it before the other began
-    eventually(lambda: "algo-2 | line 1" in command("logs", "job-1").stdout)
     lines = command("logs", "job-1").stdout.splitlines()
     assert sorted(line for line in lines if line.startswith("algo-2 | ")) == [
         "algo-2 | line 0",

@@ -6,7 +6,8 @@ import subprocess
 import pytest
 
 from tests.cli.conftest import Command
-from tests.jobs.conftest import eventually, make_spec
+from tests.jobs.conftest import make_spec
+from tests.waiting import until
 from trackside.jobs.jobs import Jobs
 from trackside.jobs.queue import no_limit
 
@@ -37,7 +38,7 @@ def test_nothing_to_show_says_so_and_that_no_server_runs(command: Command):
 def test_those_that_run_come_first_and_each_that_waits_says_why(jobs: Jobs, command: Command):
     with jobs.scheduler(no_limit):
         enqueue(jobs, "runs")
-        eventually(lambda: jobs.record("runs").history.state.secondary == "Training")
+        until(lambda: jobs.record("runs").history.state.secondary == "Training")
         enqueue(jobs, "large", cores=2)
         enqueue(jobs, "small")
         lines = shown(command("queue")).splitlines()

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from tests.cli.conftest import Command
-from tests.jobs.conftest import make_spec
+from tests.jobs.conftest import make_spec, run_to_end
 from trackside.finding import Finding
 from trackside.jobs.jobs import Jobs
 from trackside.rule_status import Evaluation, RuleStatus, write_evaluations
@@ -20,16 +20,21 @@ def test_the_page_is_written_beside_the_caller(command: Command, jobs: Jobs, wor
 
 def test_what_the_rules_filed_is_in_it(command: Command, jobs: Jobs, workplace: Path):
     rule = {"RuleConfigurationName": "dead", "RuleParameters": {"rule_to_invoke": "DeadRelu"}}
-    jobs.submit(make_spec("watched", DebugRuleConfigurations=[rule]))
-    jobs.wait("watched")
+    jobs.submit(make_spec("watched", hyper={"hold": "1"}, DebugRuleConfigurations=[rule]))
     folder = jobs.settings.layout.job("watched").rules
     folder.root.mkdir(exist_ok=True)
     finding = Finding(rule="DeadRelu", step=40, tensor="relu_output", message="Half is dead.")
     folder.findings.write_bytes(finding.to_line())
     evaluation = Evaluation(
-        configuration="dead", rule="DeadRelu", status=RuleStatus.ISSUES_FOUND, num_findings=1
+        configuration="dead",
+        rule="DeadRelu",
+        status=RuleStatus.ISSUES_FOUND,
+        num_findings=1,
+        is_over=True,
     )
     write_evaluations(folder.statuses, [evaluation])
+    (jobs.settings.layout.job("watched").root / "release").touch()
+    run_to_end(jobs, "watched")
     assert command("report", "watched", "-o", "page.html").returncode == 0
     page = (workplace / "page.html").read_text()
     assert "Half is dead." in page

@@ -85,13 +85,13 @@ def test_env_leads_to_the_server_that_our_own_clients_use(command: Command, monk
 
 def test_sigterm_ends_it_after_the_requests_at_hand(server):
     url = address(server)
-    with urllib.request.urlopen(f"{url}/health") as answer:
+    with urllib.request.urlopen(f"{url}/health/live") as answer:
         assert answer.status == 200
     server.send_signal(signal.SIGTERM)
-    assert server.wait(20) == 0
+    assert server.wait(60) == 0
     assert server.stderr is not None
     log = server.stderr.read()
-    assert "GET /health" in log
+    assert "GET /health/live" in log
     assert "Traceback" not in log
 
 

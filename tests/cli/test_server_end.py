@@ -6,7 +6,6 @@ import os
 import signal
 import socket
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -44,7 +43,7 @@ class Process:
         )
 
     def connect(self) -> http.client.HTTPConnection:
-        self.opened.append(http.client.HTTPConnection(self.address, timeout=20))
+        self.opened.append(http.client.HTTPConnection(self.address, timeout=60))
         return self.opened[-1]
 
     def close(self) -> None:
@@ -55,12 +54,15 @@ class Process:
 
     def end(self) -> tuple[int, list[str]]:
         """Its exit code, and the lines of its log."""
-        code = self.process.wait(30)
+        code = self.process.wait(120)
         assert self.process.stderr is not None
         return code, self.process.stderr.read().splitlines()
 
 
 Start = Callable[..., Process]
+
+FOR_EVER = ("--drain-seconds", "3600")
+"""Whoever is waited for so long was not cut short."""
 
 
 @pytest.fixture
@@ -104,17 +106,17 @@ def half_read(server: Process) -> Iterator[tuple[http.client.HTTPResponse, bytes
 def is_refused(server: Process) -> bool:
     host, _, port = server.address.rpartition(":")
     try:
-        socket.create_connection((host, int(port)), timeout=5).close()
+        socket.create_connection((host, int(port)), timeout=60).close()
     except ConnectionRefusedError:
         return True
     return False
 
 
 def test_a_download_that_was_begun_is_finished_and_nobody_else_comes_in(start: Start):
-    server = start()
+    server = start(*FOR_EVER)
     waiting = server.connect()
     with half_read(server) as (answer, first):
-        waiting.request("GET", "/health")
+        waiting.request("GET", "/health/live")
         assert waiting.getresponse().read() == b'{"status": "ok"}'
 
         server.process.send_signal(signal.SIGTERM)
@@ -131,14 +133,12 @@ def test_a_download_that_was_begun_is_finished_and_nobody_else_comes_in(start: S
 
 
 def test_a_second_signal_ends_it_at_once(start: Start):
-    server = start()
+    server = start(*FOR_EVER)
     with half_read(server):
         server.process.send_signal(signal.SIGTERM)
         until(lambda: is_refused(server))
-        began = time.monotonic()
         server.process.send_signal(signal.SIGTERM)
-        assert server.process.wait(20) == 0
-        assert time.monotonic() - began < 10
+        assert server.process.wait(60) == 0
 
 
 def test_who_takes_too_long_is_cut_short(start: Start):
@@ -155,14 +155,12 @@ def test_who_takes_too_long_is_cut_short(start: Start):
 
 def test_an_idle_server_ends_at_once_by_either_signal(start: Start):
     for number in (signal.SIGTERM, signal.SIGINT):
-        server = start()
+        server = start(*FOR_EVER)
         idle = server.connect()
-        idle.request("GET", "/health")
+        idle.request("GET", "/health/live")
         idle.getresponse().read()
-        began = time.monotonic()
         server.process.send_signal(number)
         assert server.end()[0] == 0
-        assert time.monotonic() - began < 20
 
 
 def test_the_log_has_a_json_object_on_each_line_with_the_client_s_request_id(start: Start):

@@ -59,7 +59,7 @@ class Board:
             found = re.search(r"TensorBoard is at (\S+)", self.said)
             return found[1] if found else ""
 
-        return until(shown, seconds=50)
+        return until(shown, seconds=120)
 
     def get(self, path: str, *, experiment: str = "", **query: str) -> Any:
         below = f"experiment/{experiment}/data" if experiment else "data"
@@ -77,8 +77,8 @@ class Board:
     def end(self) -> int:
         children = psutil.Process(self.process.pid).children(recursive=True)
         self.process.send_signal(signal.SIGINT)
-        code = self.process.wait(20)
-        psutil.wait_procs(children, timeout=20)
+        code = self.process.wait(60)
+        psutil.wait_procs(children, timeout=60)
         assert not any(child.is_running() for child in children)
         self._reader.join()
         return code
@@ -122,10 +122,10 @@ def test_folders_are_shown_side_by_side_as_they_grow(board: Callable[..., Board]
         assert [*tags["a"], *tags["b/eval"]] == ["loss", "acc"]
         writer.add_scalar("loss", 0.125, 2)
         writer.flush()
-        until(lambda: shown.values("a", "loss") == [0.5, 0.125], seconds=5)
+        until(lambda: shown.values("a", "loss") == [0.5, 0.125])
     assert shown.get("environment")["data_location"].startswith(str(tmp_path))
     [alone] = re.findall(r"b alone: (\S+)", shown.said)
-    with urllib.request.urlopen(f"{alone}data/runs", timeout=30) as answer:
+    with urllib.request.urlopen(f"{alone}data/runs", timeout=60) as answer:
         assert json.load(answer) == ["b/eval"]
     assert shown.end() == 0
 
@@ -160,7 +160,7 @@ def test_a_job_is_followed_from_its_folder_into_storage(
     ml = Settings.load().layout.job("live").host("algo-1", 1).ml
     (ml / "output" / "go-on").touch()
     jobs = Jobs(Settings.load(), environment())
-    assert jobs.wait("live", timeout_seconds=40).state.secondary == "Completed"
+    assert jobs.wait("live", timeout_seconds=120).state.secondary == "Completed"
     until(lambda: shown.get("environment")["data_location"].startswith("s3://bucket/tb/live"))
     until(lambda: shown.values("live/train", "loss") == [1.0, 0.5, pytest.approx(1 / 3), 0.0])
     assert shown.get("runs", experiment="live") == shown.get("runs")
@@ -179,7 +179,7 @@ def test_tensorboard_ends_with_us_however_we_end(board: Callable[..., Board], wo
     assert shown.url
     [child] = psutil.Process(shown.process.pid).children()
     shown.process.kill()
-    child.wait(20)
+    child.wait(60)
 
 
 def test_an_unknown_job_is_told_before_anything_starts(command: Command):

@@ -11,7 +11,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.cli.conftest import TRACKSIDE
-from tests.jobs.conftest import eventually, make_spec
+from tests.jobs.conftest import is_training, make_spec
+from tests.waiting import until
 from trackside import hosts
 from trackside.cli.waiting import bars
 from trackside.hosts import HostRecord, Phase, Progress
@@ -40,7 +41,7 @@ class Terminal:
         return text in self.shown
 
     def end(self) -> int:
-        eventually(self._has_ended)
+        until(self._has_ended)
         self._read()
         return self.process.wait()
 
@@ -68,7 +69,7 @@ class Terminal:
 def waiting(jobs: Jobs) -> Iterator[Terminal]:
     jobs.submit(make_spec("job-1", hyper={"hold": "1"}))
     terminal = Terminal(*WAIT, "job-1")
-    eventually(lambda: terminal.shows("line 2"))
+    until(lambda: terminal.shows("line 2"))
     yield terminal
     terminal.close()
 
@@ -80,11 +81,10 @@ def release(jobs: Jobs) -> None:
 def test_a_terminal_shows_statuses_and_log_until_the_end(waiting: Terminal, jobs: Jobs):
     release(jobs)
     assert waiting.end() == 0
-    places = [
-        waiting.shown.index(text)
-        for text in ("Starting - ", "Training - ", "line 0", "Completed - Training job completed")
-    ]
+    shown = ("Starting - ", "Training - ", "Completed - Training job completed")
+    places = [waiting.shown.index(text) for text in shown]
     assert places == sorted(places)
+    assert places[0] < waiting.shown.index("line 0") < places[-1]
 
 
 def test_interrupting_the_wait_leaves_the_job_alone(waiting: Terminal, jobs: Jobs):
@@ -119,7 +119,7 @@ def test_elsewhere_than_at_a_terminal_there_are_only_plain_lines(jobs: Jobs):
 def test_a_bar_shows_how_far_a_download_is(jobs: Jobs):
     jobs.submit(make_spec("job-1", hyper={"hold": "1"}))
     folder = jobs.settings.layout.job("job-1")
-    eventually(lambda: hosts.read(folder.host("algo-1", 1).record))
+    until(lambda: is_training(jobs, "job-1"))
     progress = Progress(
         what="training", done_files=3, num_files=7, done_bytes=1_200_000, size_bytes=4_000_000
     )
@@ -127,11 +127,11 @@ def test_a_bar_shows_how_far_a_download_is(jobs: Jobs):
     hosts.write(folder.host("algo-1", 1).record, record)
     terminal = Terminal(*WAIT, "job-1")
     try:
-        eventually(lambda: terminal.shows("line 2"))
+        until(lambda: terminal.shows("line 2"))
         Journal(folder.journal).move(Secondary.UPLOADING)
-        eventually(lambda: terminal.shows("algo-1 training"))
-        eventually(lambda: terminal.shows("1.2 MB of 4.0 MB"))
-        eventually(lambda: terminal.shows("3 of 7 files"))
+        until(lambda: terminal.shows("algo-1 training"))
+        until(lambda: terminal.shows("1.2 MB of 4.0 MB"))
+        until(lambda: terminal.shows("3 of 7 files"))
     finally:
         terminal.close()
 
@@ -144,7 +144,7 @@ def test_interrupting_a_followed_log_is_exit_code_130(jobs: Jobs):
     jobs.submit(make_spec("job-1", hyper={"hold": "1"}))
     terminal = Terminal(*TRACKSIDE, "logs", "-f", "job-1")
     try:
-        eventually(lambda: terminal.shows("line 2"))
+        until(lambda: terminal.shows("line 2"))
         terminal.process.send_signal(signal.SIGINT)
         assert terminal.end() == 130
         assert "Traceback" not in terminal.shown
@@ -164,4 +164,4 @@ def test_a_reader_that_has_seen_enough_is_no_error(jobs: Jobs):
     pipe.stdout.close()
     assert pipe.stderr.read() == b""
     pipe.stderr.close()
-    assert pipe.wait(timeout=20) != 0
+    assert pipe.wait(timeout=60) != 0

@@ -5,13 +5,17 @@ import json
 import os
 import tarfile
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.conftest import environment_for
+from tests.fault_proxy import FaultProxy
+from tests.job_processes import end_processes_of
 from tests.waiting import until
-from trackside import hosts, processes
+from trackside import durable, hosts, processes
 from trackside.hosts import HostRecord
 from trackside.jobs.jobs import Jobs
 from trackside.journal import History, Journal
@@ -29,6 +33,9 @@ class Machine:
         self.folder = folder
         self.settings = Settings.load(environ)
         self.jobs = Jobs(self.settings, environ)
+        self.go = folder / "go"
+        """A script that waits for it finds its path in the variable GO: so it neither ends before
+        it was looked at nor has to be slow."""
         self._num_jobs = 0
 
     def submit(self, script: str | Mapping[str, str], **request: Any) -> "Job":
@@ -45,7 +52,8 @@ class Machine:
             "TrainingJobName": name,
             "HyperParameters": hyperparameters,
             "OutputDataConfig": {"S3OutputPath": "s3://bucket/out"},
-            "Trackside": {"GraceSeconds": 20},
+            "Environment": {"GO": str(self.go), **request.pop("Environment", {})},
+            "Trackside": {"GraceSeconds": 60},
         }
         self.jobs.submit(JobSpec.from_request({**base, **request}))
         return Job(self, name)
@@ -76,21 +84,21 @@ class Job:
     def history(self) -> History:
         return Journal(self.folder.journal).read()
 
-    def wait(self, seconds: float = 50.0) -> History:
+    def wait(self, seconds: float = 150.0) -> History:
         def is_over() -> bool:
             self.machine.jobs.reconcile(self.name)
             return self.history().state.is_final
 
         until(is_over, seconds=seconds)
         # The journal's copy in storage and the freed disk follow the final status.
-        until(lambda: not any(map(is_supervised, self._host_folders())))
+        until(lambda: not any(map(is_supervised, self._host_folders())), seconds=seconds)
         return self.history()
 
     def _host_folders(self) -> list[HostFolder]:
         return [HostFolder(path.parent) for path in self.folder.hosts.glob("*/*/supervisor.json")]
 
-    def wait_for_line(self, text: str, seconds: float = 30.0) -> None:
-        until(lambda: text in self.log(), seconds=seconds)
+    def wait_for_line(self, text: str) -> None:
+        until(lambda: text in self.log(), seconds=120)
 
     def describe(self) -> dict[str, Any]:
         return self.machine.jobs.describe(self.name)
@@ -146,21 +154,39 @@ def unpacked(archive: bytes) -> dict[str, bytes]:
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Iterator[Machine]:
-    machine = Machine(tmp_path, dict(os.environ))
-    yield machine
-    machine.settings.layout.jobs.mkdir(parents=True, exist_ok=True)
-    for folder in machine.settings.layout.jobs.iterdir():
-        end(JobFolder(folder))
+    with made_machine(tmp_path) as machine:
+        yield machine
+
+
+@pytest.fixture
+def away(faulty: FaultProxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
+    """A machine whose store is behind a proxy."""
+    for name, value in environment_for(faulty.url).items():
+        monkeypatch.setenv(name, value)
+    with made_machine(tmp_path) as machine:
+        yield machine
+
+
+@contextmanager
+def made_machine(folder: Path) -> Iterator[Machine]:
+    """In this environment; nothing of it runs afterwards."""
+    machine = Machine(folder, dict(os.environ))
+    try:
+        yield machine
+    finally:
+        for job in machine.settings.layout.jobs.glob("*"):
+            end(JobFolder(job))
+        end_processes_of(machine.settings.home)
 
 
 def end(folder: JobFolder) -> None:
-    """Leave nothing running: supervisors first, then what they started."""
-    for record in folder.root.glob("hosts/*/*/supervisor.json"):
-        identity = processes.Identity.from_record(json.loads(record.read_text()))
-        processes.send_signal(identity, 9)
-    for record in folder.root.glob("hosts/*/*/sandbox/process.json"):
-        data = json.loads(record.read_text())
-        for which in ("init", "command"):
-            identity = processes.Identity.from_record({**data[which], "boot_id": data["boot_id"]})
-            processes.send_signal(identity, 9)
-        processes.sweep(data["mark"])
+    """Supervisors first, then what they started."""
+    for path in folder.root.glob("hosts/*/*/supervisor.json"):
+        if record := durable.read_json(path):
+            processes.send_signal(processes.Identity.from_record(record), 9)
+    for path in folder.root.glob("hosts/*/*/sandbox/process.json"):
+        if record := durable.read_json(path):
+            for which in ("init", "command"):
+                told = {**record[which], "boot_id": record["boot_id"]}
+                processes.send_signal(processes.Identity.from_record(told), 9)
+            processes.sweep(record["mark"])

@@ -70,8 +70,10 @@ def test_a_disk_that_fills_up_while_training_is_told_by_the_script_and_the_end_i
 
 
 @needs_root
-def test_a_disk_that_is_full_for_a_while_ends_no_training(on_small_disk, tmp_path):
+def test_a_disk_that_is_full_for_a_while_ends_no_training(on_small_disk, tmp_path, monkeypatch):
     """Nothing can be recorded meanwhile, not even with the ballast given up."""
+    monkeypatch.delenv("TRACKSIDE_UPLOAD_DEADLINE")
+    machine = Machine(tmp_path, dict(os.environ))
     script = """
 import os, time
 end = time.monotonic() + 4
@@ -84,9 +86,8 @@ while time.monotonic() < end:
 os.remove("/opt/ml/output/data/filler")
 open("/opt/ml/model/m", "w").write("trained")
 """
-    job = on_small_disk.submit(script, OutputDataConfig={"S3OutputPath": str(tmp_path / "out")})
-    until(lambda: (job.host().ml / "output/data/filler").exists())
-    supervisor = job.supervisor_pid()
+    job = machine.submit(script, OutputDataConfig={"S3OutputPath": str(tmp_path / "out")})
+    supervisor = until(job.supervisor_pid)
     history = job.wait()
     assert history.state.status is Status.COMPLETED, history.failure_reason
     assert job.model() == {"m": b"trained"}

@@ -75,8 +75,8 @@ RAW = {**HOOK, "CollectionConfigurations": [{"CollectionName": "gradients"}]}
 
 
 @pytest.fixture(autouse=True)
-def limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TRACKSIDE_RULE_STEP_SECONDS", "4")
+def limits(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRACKSIDE_RULE_STEP_SECONDS", getattr(request, "param", "120"))
     monkeypatch.setenv("TRACKSIDE_RULE_MEMORY_GB", "0.5")
 
 
@@ -138,6 +138,7 @@ def test_a_function_is_a_rule_too(submit, custom):
     assert found.value == 0.0
 
 
+@pytest.mark.parametrize("limits", ["15"], indirect=True)
 def test_rules_that_raise_hang_or_eat_memory_end_alone(submit, custom):
     watched = submit(
         custom("Raises", RAISES),
@@ -156,7 +157,7 @@ def test_rules_that_raise_hang_or_eat_memory_end_alone(submit, custom):
     assert watched.status().last_step == 39
     for name, parts in {
         "Raises": ["KeyError: 'no such key'", 'Raises.py", line 4, in check'],
-        "Hangs": ["longer than 4 s at step 5", "TRACKSIDE_RULE_STEP_SECONDS"],
+        "Hangs": ["longer than 15 s at step 5", "TRACKSIDE_RULE_STEP_SECONDS"],
         "Eats": ["more than 0.5 GB of memory", "MemoryError", "TRACKSIDE_RULE_MEMORY_GB"],
         "Dies": ["ended by SIGABRT"],
         "Unfinished": ["SyntaxError"],
@@ -177,7 +178,7 @@ def test_a_custom_rule_goes_with_its_evaluator(submit, custom):
         custom("Function", FUNCTION, threshold="1e-9"),
         Environment={"PAUSE": "0.05", "STEPS": "80"},
     )
-    until(watched.findings, seconds=45)
+    until(watched.findings, seconds=120)
     kill_evaluator(watched)
     watched.wait()
     assert [each.step for each in watched.findings()] == [20]

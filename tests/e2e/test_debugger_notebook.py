@@ -60,10 +60,9 @@ def test_its_rules_are_summed_up(estimator: PyTorch, capsys: pytest.CaptureFixtu
     (status,) = job.rule_job_summary()
     assert status["RuleConfigurationName"] == "VanishingGradient"
     assert status["RuleEvaluationStatus"] == "NoIssuesFound"
-    assert capsys.readouterr().out.splitlines() == [
-        "VanishingGradient: InProgress",
-        "VanishingGradient: NoIssuesFound",
-    ]
+    *before, last = capsys.readouterr().out.splitlines()
+    assert last == "VanishingGradient: NoIssuesFound"
+    assert before in ([], ["VanishingGradient: InProgress"])  # which may pass unseen
     assert rule_job_names(job) == {
         "VanishingGradient": f"{job.name[:26]}-VanishingGradient-{arn_end(status)}"
     }

@@ -1,16 +1,19 @@
 """A job's machine is watched from its first second, and its files are where readers look."""
 
 import json
+from collections.abc import Sequence
 
 import pytest
 
 from tests.e2e.conftest import Job, Machine
+from tests.e2e.test_updates import samples
 from tests.waiting import until
-from trackside.curves import read
+from trackside.curves import Curves, read
 from trackside.layout import curves_of
 from trackside.storage.locate import locate
 
-WORK = "import time\nend = time.monotonic() + 1.2\nwhile time.monotonic() < end: sum(range(1000))\n"
+WORK = "import os\nwhile not os.path.exists(os.environ['GO']): sum(range(1000))\n"
+CPU = ("system/algo-1", "script/cpu_percent")
 TENSORBOARD = {"S3OutputPath": "s3://bucket/tb"}
 PROFILER = {"S3OutputPath": "s3://bucket/prof/", "ProfilingIntervalInMilliseconds": 100}
 
@@ -27,17 +30,27 @@ def stored(job: Job, prefix: str) -> list[str]:
 
 @pytest.mark.parametrize("config", [{}, {"TensorBoardOutputConfig": TENSORBOARD}])
 def test_curves_of_the_machine_are_beside_the_script_s(machine: Machine, config: dict[str, object]):
-    job = machine.run(WORK, **config)
-    assert job.history().state.secondary == "Completed"
+    job = machine.submit(WORK, **config)
+    until(lambda: any(value > 0 for value in cpu(read(job.host().curves))))
+    machine.go.touch()
+    assert job.wait().state.secondary == "Completed"
     curves = read(curves_of(job.spec), home=machine.settings.home)
     assert curves.runs == ["system/algo-1"]
-    assert max(curves.scalars["system/algo-1", "script/cpu_percent"].values) > 5
+    assert max(cpu(curves)) > 0
     assert curves.scalars["system/algo-1", "script/processes"].values[-1] >= 1
+
+
+def cpu(curves: Curves) -> Sequence[float]:
+    series = curves.scalars.get(CPU)
+    return [] if series is None else series.values.tolist()
 
 
 @pytest.mark.parametrize("folder", [{}, {"LocalPath": "/opt/ml/output/elsewhere"}])
 def test_profiles_and_their_end_are_in_storage(machine: Machine, folder: dict[str, str]):
-    job = machine.run(WORK, ProfilerConfig={**PROFILER, "ProfilingParameters": folder})
+    job = machine.submit(WORK, ProfilerConfig={**PROFILER, "ProfilingParameters": folder})
+    until(lambda: samples(job))
+    machine.go.touch()
+    job.wait()
     keys = stored(job, f"s3://bucket/prof/{job.name}/profiler-output/")
     below = f"prof/{job.name}/profiler-output"
     assert f"{below}/system/training_job_end.ts" in keys

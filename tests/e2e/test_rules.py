@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -25,12 +26,19 @@ import torch.nn as nn
 
 torch.manual_seed(0)
 torch.set_num_threads(1)
-SICK_AT = int(os.environ.get("SICK_AT", "20"))
+TOLD = os.environ.get("SICK_AT") == "told"
+SICK_AT = 10**9 if TOLD else int(os.environ.get("SICK_AT", "20"))
+AFTER = int(os.environ.get("AFTER", "1000000"))
 STEPS = int(os.environ.get("STEPS", "40"))
 PAUSE = float(os.environ.get("PAUSE", "0.01"))
 model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 for step in range(STEPS):
+    if TOLD and step < SICK_AT and os.path.exists(os.environ["GO"]):
+        SICK_AT = step
+        print("ILL", step, flush=True)
+    if step >= SICK_AT + AFTER:
+        break
     optimizer.zero_grad()
     out = model(torch.randn(16, 4))
     loss = nn.functional.mse_loss(out, torch.ones(16, 1))
@@ -42,7 +50,10 @@ for step in range(STEPS):
     time.sleep(PAUSE)
 print("END", flush=True)
 """
-"""From step SICK_AT on, no gradient reaches any layer."""
+"""From step SICK_AT on, or the one at which it is told to, no gradient reaches any layer."""
+
+TOLD = {"SICK_AT": "told", "STEPS": "1000000", "PAUSE": "0.05"}
+"""A training that is well until the test has seen enough of that."""
 
 HOOK = {
     "S3OutputPath": "s3://bucket/debug",
@@ -73,7 +84,7 @@ class Watched:
 
     def wait(self) -> None:
         self.job.wait()
-        until(self._is_done, seconds=30)
+        until(self._is_done, seconds=150)
 
     def wait_for_a_look(self) -> None:
         """Until the first steps were saved and judged."""
@@ -81,7 +92,7 @@ class Watched:
         def has_looked() -> bool:
             return self.rules.statuses.exists() and self.status().last_step is not None
 
-        until(has_looked, seconds=45)
+        until(has_looked, seconds=120)
 
     def _is_done(self) -> bool:
         self.job.machine.jobs.reconcile(self.job.name)
@@ -130,7 +141,7 @@ def kill_evaluator(watched: Watched) -> None:
 
 
 def test_a_sick_training_is_stopped_by_its_rule(submit, machine):
-    watched = submit(rule(**STOP), Environment={"STEPS": "5000", "PAUSE": "0.02"})
+    watched = submit(rule(**STOP), Environment={"STEPS": "1000000", "PAUSE": "0.02"})
     job = watched.job
     described = job.describe()["DebugRuleEvaluationStatuses"]
     assert [item["RuleEvaluationStatus"] for item in described] == ["InProgress"]
@@ -186,26 +197,28 @@ def texts_in(uri: str, home: Path) -> list[tuple[int, str]]:
     ]
 
 
-def test_an_evaluator_that_is_killed_is_revived_and_repeats_nothing(submit):
-    watched = submit(rule(**STOP), Environment={"STEPS": "5000", "PAUSE": "0.05", "SICK_AT": "60"})
+def test_an_evaluator_that_is_killed_is_revived_and_repeats_nothing(submit, machine):
+    watched = submit(rule(**STOP), Environment=TOLD)
     watched.wait_for_a_look()
     first = watched.evaluator_pid()
     os.kill(first, signal.SIGKILL)
     until(lambda: watched.rules.evaluator.exists() and watched.evaluator_pid() != first)
     assert watched.findings() == []
-    until(watched.findings, seconds=45)
+    machine.go.touch()
+    until(watched.findings, seconds=120)
     kill_evaluator(watched)
     watched.wait()
     assert watched.job.history().state.status is Status.STOPPED
+    sick_at, *_ = re.findall(r"^ILL (\d+)$", watched.job.log(), re.M)  # and at its end again
     assert {(each.tensor, each.step) for each in watched.findings()} == {
-        (name, 60) for name in TENSORS
+        (name, int(sick_at)) for name in TENSORS
     }
     assert len(watched.findings()) == len(TENSORS)
     assert watched.actions() == [("stoptraining", "intended"), ("stoptraining", "done")]
 
 
-def test_the_evaluator_outlives_the_supervisor_and_is_kept_by_the_next(submit):
-    watched = submit(rule(), Environment={"STEPS": "150", "PAUSE": "0.05", "SICK_AT": "100"})
+def test_the_evaluator_outlives_the_supervisor_and_is_kept_by_the_next(submit, machine):
+    watched = submit(rule(), Environment={**TOLD, "AFTER": "20"})
     job = watched.job
     watched.wait_for_a_look()
     evaluator, supervisor = watched.evaluator_pid(), job.supervisor_pid()
@@ -214,6 +227,7 @@ def test_the_evaluator_outlives_the_supervisor_and_is_kept_by_the_next(submit):
     assert rule_evaluator.is_alive(watched.rules)
     assert watched.evaluator_pid() == evaluator
     os.kill(evaluator, signal.SIGKILL)
+    machine.go.touch()
     watched.wait()
     assert job.history().state.status is Status.COMPLETED
     assert len(watched.findings()) == len(TENSORS)
@@ -248,11 +262,12 @@ def test_rules_of_a_job_that_saves_nothing_say_so(submit):
     assert status.details.startswith("ClientError: No debugging data was saved by the training job")
 
 
-def test_a_rule_whose_tensors_are_not_saved_names_the_way_to_save_them(submit):
+def test_a_rule_whose_tensors_are_not_saved_names_the_way_to_save_them(submit, machine):
     hook = {**HOOK, "CollectionConfigurations": [{"CollectionName": "losses"}]}
-    watched = submit(rule(), DebugHookConfig=hook, Environment={"PAUSE": "0.05"})
-    until(lambda: watched.rules.statuses.exists() and watched.status().details, seconds=45)
+    watched = submit(rule(), DebugHookConfig=hook, Environment={**TOLD, "AFTER": "5"})
+    until(lambda: watched.rules.statuses.exists() and watched.status().details, seconds=120)
     assert watched.status().status is RuleStatus.IN_PROGRESS
+    machine.go.touch()
     watched.wait()
     status = watched.status()
     assert status.status is RuleStatus.NO_ISSUES_FOUND
@@ -261,7 +276,7 @@ def test_a_rule_whose_tensors_are_not_saved_names_the_way_to_save_them(submit):
 
 
 def test_rules_of_a_job_that_is_stopped_have_no_verdict(submit, machine):
-    watched = submit(rule(), Environment={"STEPS": "5000", "PAUSE": "0.02", "SICK_AT": "5000"})
+    watched = submit(rule(), Environment=TOLD)
     watched.wait_for_a_look()
     machine.jobs.stop(watched.job.name)
     watched.wait()

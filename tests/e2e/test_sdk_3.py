@@ -8,8 +8,6 @@ import pytest
 
 from tests.client_shell import ClientShell, client_shell, loopback_alone
 
-pytestmark = pytest.mark.timeout(240)
-
 TRAIN = """
 import argparse, importlib.util, os, sys, time
 parser = argparse.ArgumentParser()

@@ -32,7 +32,7 @@ from trackside.journal import History, Journal
 from trackside.settings import Settings
 from trackside.status import Secondary, Status
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(900)
 
 CORES = 2
 TRAIN = """
@@ -150,7 +150,7 @@ class ServerMachine(RuleBasedStateMachine):
         asking.start()
         time.sleep(milliseconds / 1000)
         self.die()
-        asking.join(20)
+        asking.join(60)
         self.start()
         if self.settings.layout.job(name).root.exists():
             self.accepted.append(name)
@@ -186,7 +186,7 @@ class ServerMachine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         try:
-            until(self.is_quiet, seconds=90)
+            until(self.is_quiet, seconds=300)
             self.look()
             for name in self.accepted:
                 self.check_end(name)
@@ -195,7 +195,7 @@ class ServerMachine(RuleBasedStateMachine):
             assert {each["TrainingJobName"] for each in listed} == set(self.accepted)
         finally:
             self.server.terminate()
-            self.server.communicate(timeout=30)
+            self.server.communicate(timeout=120)
         shutil.rmtree(self.root, ignore_errors=True)
 
     def is_quiet(self) -> bool:

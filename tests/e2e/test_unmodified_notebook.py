@@ -10,8 +10,6 @@ from tests.aws_clients import program
 from tests.client_shell import SOURCE, ClientShell, client_shell, loopback_alone
 from tests.e2e.test_capture import NAMES, SMDEBUG
 
-pytestmark = pytest.mark.timeout(240)
-
 NOTEBOOK = """
 import boto3
 import pytest

@@ -3,16 +3,16 @@
 import os
 import signal
 import sys
-import time
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import trackside
-from trackside import durable, processes
+from tests.job_processes import end_processes_of, until_they_have_left
+from tests.waiting import until
+from trackside import durable, hosts, processes
 from trackside.jobs.jobs import Jobs
 from trackside.journal import History
 from trackside.layout import Home, JobFolder
@@ -45,8 +45,7 @@ def settings(tmp_path: Path) -> Settings:
 @pytest.fixture
 def home(settings: Settings) -> Iterator[Home]:
     yield settings.layout
-    for path in settings.home.glob("jobs/*/hosts/*/*/supervisor.json"):
-        processes.send_signal(identity_at(path), signal.SIGKILL)
+    end_processes_of(settings.home)
 
 
 @pytest.fixture
@@ -81,20 +80,15 @@ def kill_supervisor(folder: JobFolder, host: str = "algo-1", attempt: int = 1) -
     """SIGKILL, and wait until it is gone."""
     identity = identity_at(folder.host(host, attempt).supervisor)
     processes.send_signal(identity, signal.SIGKILL)
-    eventually(lambda: not processes.is_alive(identity))
+    until(lambda: not processes.is_alive(identity))
     return identity
 
 
 def run_to_end(jobs: Jobs, name: str = "job-1") -> History:
-    """Wait for the job, and until its supervisors have stored the last of it and left."""
-    history = jobs.wait(name, timeout_seconds=30)
-    for path in jobs.settings.layout.job(name).hosts.glob("*/*/supervisor.json"):
-        eventually(partial(_is_gone, identity_at(path)))
+    """Wait for the job, and until its processes have stored the last of it and left."""
+    history = jobs.wait(name, timeout_seconds=120)
+    until_they_have_left(jobs.settings.layout.job(name).root)
     return history
-
-
-def _is_gone(identity: Identity) -> bool:
-    return not processes.is_alive(identity)
 
 
 def num_starts(folder: JobFolder, host: str = "algo-1", attempt: int = 1) -> int:
@@ -102,13 +96,9 @@ def num_starts(folder: JobFolder, host: str = "algo-1", attempt: int = 1) -> int
     return len(path.read_text().splitlines()) if path.exists() else 0
 
 
-def eventually(condition: Callable[[], Any], seconds: float = 20.0) -> Any:
-    deadline = time.monotonic() + seconds
-    while not (answer := condition()):
-        assert time.monotonic() < deadline, "it did not come true in time"
-        time.sleep(0.01)
-    return answer
-
-
 def is_training(jobs: Jobs, name: str) -> bool:
-    return bool(jobs.describe(name)["SecondaryStatus"] == "Training")
+    """Of a job that is held: its stand-ins have written all that they will until it is released."""
+    record = jobs.record(name)
+    places = [jobs.settings.layout.job(name).host(host, 1) for host in record.spec.hosts]
+    has_written = all(hosts.read(place.record) for place in places)
+    return has_written and record.history.state.secondary == "Training"

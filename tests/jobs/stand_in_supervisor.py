@@ -18,8 +18,8 @@ from trackside.spec import JobSpec
 from trackside.status import Secondary, Status
 from trackside.storage.locate import locate_object
 
-DEADLINE = time.monotonic() + 90
-"""Later than any test's; no test leaves a process behind for longer."""
+DEADLINE = time.monotonic() + 400
+"""As long as a test may take; none leaves a process behind for longer."""
 
 
 def main(root: str, host: str, nonce: str) -> None:
@@ -50,8 +50,9 @@ def main(root: str, host: str, nonce: str) -> None:
 def lead(spec: JobSpec, folder: JobFolder, place: HostFolder, journal: Journal) -> None:
     journal.try_move(Secondary.DOWNLOADING)
     journal.try_move(Secondary.TRAINING)
-    hosts.write(place.record, HostRecord(phase=Phase.RUNNING, isolation="none"))
     write_log(place, int(spec.hyperparameters.get("lines", "3")))
+    # The last thing before it waits: from then on a test may write in its place.
+    hosts.write(place.record, HostRecord(phase=Phase.RUNNING, isolation="none"))
     hold = spec.hyperparameters.get("hold")
     while hold and not (folder.root / "release").exists() and in_progress(journal):
         time.sleep(0.01)
@@ -59,8 +60,8 @@ def lead(spec: JobSpec, folder: JobFolder, place: HostFolder, journal: Journal) 
 
 
 def follow(place: HostFolder, journal: Journal) -> None:
-    hosts.write(place.record, HostRecord(phase=Phase.RUNNING))
     write_log(place, 2)
+    hosts.write(place.record, HostRecord(phase=Phase.RUNNING))
     while in_progress(journal):
         time.sleep(0.01)
     hosts.write(place.record, HostRecord(phase=Phase.ENDED, exit_code=0))

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from tests.job_processes import end_processes_of
 from tests.jobs.conftest import (
-    eventually,
     identity_at,
     is_training,
     kill_supervisor,
@@ -18,7 +18,7 @@ from tests.jobs.conftest import (
     make_spec,
     run_to_end,
 )
-from trackside import processes
+from tests.waiting import until
 from trackside.errors import AccessRefused, CurvesTaken, StorageError
 from trackside.jobs import curve_claims
 from trackside.jobs.jobs import Jobs
@@ -39,8 +39,7 @@ def other(tmp_path: Path) -> Iterator[Jobs]:
     """Another home, as of another person or machine: the same words, other embedded buckets."""
     settings = Settings.load({"TRACKSIDE_HOME": str(tmp_path / "other")})
     yield make_jobs(settings)
-    for path in settings.home.glob("jobs/*/hosts/*/*/supervisor.json"):
-        processes.send_signal(identity_at(path), 9)
+    end_processes_of(settings.home)
 
 
 def a_spec(place: Path | str, name: str = "job-1", **changes: Any) -> JobSpec:
@@ -95,13 +94,13 @@ def test_a_revival_is_the_same_job_s_even_when_it_has_written_already(
 ):
     jobs.submit(a_spec(shared, hyper={"hold": "yes"}))
     folder = home.job("job-1")
-    eventually(lambda: is_training(jobs, "job-1"))
+    until(lambda: is_training(jobs, "job-1"))
     place = shared / "job-1" / "tensorboard-output"
     place.mkdir()
     (place / "1.tfevents.1").write_bytes(b"")
     killed = kill_supervisor(folder)
     jobs.reconcile("job-1")
-    eventually(lambda: identity_at(folder.host("algo-1", 1).supervisor) != killed)
+    until(lambda: identity_at(folder.host("algo-1", 1).supervisor) != killed)
     (folder.root / "release").touch()
     assert run_to_end(jobs).state.status is Status.COMPLETED
     assert len(claims(shared)) == 1

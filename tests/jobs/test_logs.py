@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.jobs.conftest import ENVIRON, eventually, is_training, make_spec, run_to_end
+from tests.jobs.conftest import ENVIRON, is_training, make_spec, run_to_end
+from tests.waiting import until
 from trackside.errors import JobError
 from trackside.jobs.jobs import Jobs
 from trackside.jobs.logs import PART_BYTES, LogLine, LogPosition
@@ -28,7 +29,7 @@ def joined(lines: Sequence[LogLine]) -> bytes:
 
 def held_job(jobs: Jobs, home: Home, num_hosts: int = 1) -> HostFolder:
     jobs.submit(make_spec(num_hosts=num_hosts, hyper={"hold": "yes", "lines": "0"}))
-    eventually(lambda: is_training(jobs, "job-1"))
+    until(lambda: is_training(jobs, "job-1"))
     return home.job("job-1").host("algo-1", 1)
 
 
@@ -108,12 +109,12 @@ def test_a_follower_killed_again_and_again_has_the_log_byte_for_byte(
             follower = start_follower(settings, copy)
             log.write(b"".join(b"%d: line %d\n" % (number, line) for line in range(400)))
             log.write(b"\r %d %%" % number)
-            eventually(lambda: copy.exists() and copy.stat().st_size > log.tell() - 5000)
+            until(lambda: copy.exists() and copy.stat().st_size > log.tell() - 5000)
             follower.send_signal(signal.SIGKILL)
-            follower.wait(10)
+            follower.wait(60)
     follower = start_follower(settings, copy)
     release(jobs, home)
-    assert follower.wait(30) == 0
+    assert follower.wait(120) == 0
     assert copy.read_bytes() == place.log.read_bytes()
 
 
@@ -146,7 +147,7 @@ def test_a_line_being_written_is_not_given_in_pieces(jobs: Jobs, home: Home):
 
 def test_the_lines_of_all_hosts_come_in_the_order_of_their_times(jobs: Jobs, home: Home):
     held_job(jobs, home, num_hosts=2)
-    eventually(home.job("job-1").host("algo-2", 1).record.exists)
+    until(home.job("job-1").host("algo-2", 1).record.exists)
     for host, texts, times in (
         ("algo-1", [b"1 a\n", b"1 b\n"], [10.0, 30.0]),
         ("algo-2", [b"2 a\n", b"2 b\n"], [20.0, 40.0]),

@@ -14,7 +14,7 @@ from tests.postgres_server import PASSWORD, PostgresServer
 from tests.tcp_proxy import TcpProxy
 from tests.waiting import until
 from trackside.errors import DatabaseError, DatabaseRefused, DatabaseUnreachable, InvalidSetting
-from trackside.jobs import postgres_schema, sqlite_index
+from trackside.jobs import postgres_index, postgres_schema, sqlite_index
 from trackside.jobs.index import Index, JobSummary, Page
 from trackside.jobs.postgres_index import ANSWER_SECONDS, Postgres, address_of
 from trackside.jobs.postgres_schema import MIGRATIONS
@@ -23,8 +23,14 @@ from trackside.jobs.sqlite_index import opened
 ROW = JobSummary("x", "s3://out", "InProgress", "Starting", 1.0, 1.0)
 
 
+IN_TIME = 60.0
+"""Seconds: who has not been told by then waits for ever."""
+
+
 @pytest.fixture
-def mortal(mortal_postgres: PostgresServer) -> Iterator[PostgresServer]:
+def mortal(
+    mortal_postgres: PostgresServer, patient_with_databases: None
+) -> Iterator[PostgresServer]:
     yield mortal_postgres
     if not mortal_postgres.is_running():
         mortal_postgres.start()
@@ -61,11 +67,11 @@ def test_a_database_that_is_gone_is_named_at_once_and_found_again_when_it_is_bac
     index = Index(database := Postgres(mortal.url_of(mortal.make_database())))
     index.put([ROW])
     mortal.kill()
+    began = time.monotonic()
     for _ in range(50):
-        began = time.monotonic()
         with pytest.raises(DatabaseUnreachable, match=f"127.0.0.1:{mortal.port}"):
             index.find("x")
-        assert time.monotonic() - began < 10
+    assert time.monotonic() - began < IN_TIME
     assert caplog.text.count("cannot be used") == 1
     mortal.start()
     until(lambda: answers(index))
@@ -76,29 +82,38 @@ def test_a_database_that_is_gone_is_named_at_once_and_found_again_when_it_is_bac
 
 def answers(index: Index) -> bool:
     try:
-        index.find("x")
+        return index.find("x") == ROW
+    except DatabaseError:
+        return False
+
+
+def has_put(index: Index) -> bool:
+    try:
+        index.put([ROW])
     except DatabaseError:
         return False
     return True
 
 
 def test_a_connection_on_which_nothing_comes_back_is_given_up_in_time(
-    behind: Postgres, proxy: TcpProxy
+    behind: Postgres, proxy: TcpProxy, monkeypatch: pytest.MonkeyPatch
 ):
     index = Index(behind)
-    index.put([ROW])
+    until(lambda: has_put(index))
     proxy.hang()
     began = time.monotonic()
-    with pytest.raises(DatabaseUnreachable, match="no answer within 3 s"):
-        index.put([ROW], forget=["y"])
-    assert ANSWER_SECONDS <= time.monotonic() - began < 3 * ANSWER_SECONDS
-    began = time.monotonic()
-    with pytest.raises(DatabaseUnreachable):
+    with monkeypatch.context() as patch:
+        patch.setattr(postgres_index, "_RETRY_SECONDS", 600.0)
+        with pytest.raises(DatabaseUnreachable, match="no answer within 3 s"):
+            index.put([ROW], forget=["y"])
+        assert ANSWER_SECONDS <= time.monotonic() - began < IN_TIME
+    known = proxy.num_connections
+    with pytest.raises(DatabaseUnreachable):  # at once: it is left alone for a while
         index.find("x")
-    assert time.monotonic() - began < ANSWER_SECONDS
+    assert proxy.num_connections == known
     proxy.resume()
+    behind._retry_at = 0.0
     until(lambda: answers(index))
-    assert index.find("x") == ROW
 
 
 def test_a_server_that_accepts_and_says_nothing_is_given_up_in_time(
@@ -108,28 +123,31 @@ def test_a_server_that_accepts_and_says_nothing_is_given_up_in_time(
     began = time.monotonic()
     with pytest.raises(DatabaseUnreachable, match="timeout"):
         behind.read("SELECT 1")
-    assert time.monotonic() - began < 20
+    assert time.monotonic() - began < IN_TIME
 
 
 def test_twenty_that_ask_a_half_dead_database_do_not_wait_one_after_the_other(
     behind: Postgres, proxy: TcpProxy
 ):
-    behind.read("SELECT 1")
+    until(lambda: has_put(Index(behind)))
     proxy.hang()
+    began = time.monotonic()
 
-    def ask(_: int) -> float:
-        began = time.monotonic()
+    def ask(_: int) -> None:
         with pytest.raises(DatabaseUnreachable):
             behind.read("SELECT 1")
-        return time.monotonic() - began
 
     with ThreadPoolExecutor(20) as threads:
-        assert max(threads.map(ask, range(20))) < 2 * ANSWER_SECONDS + 1
+        list(threads.map(ask, range(20)))
+    assert time.monotonic() - began < 15 * ANSWER_SECONDS  # of twenty
 
 
-def test_a_table_that_somebody_locks_does_not_hold_a_question_for_ever(database: str):
+def test_a_table_that_somebody_locks_does_not_hold_a_question_for_ever(
+    database: str, monkeypatch: pytest.MonkeyPatch
+):
     postgres = Postgres(database)
     Index(postgres).put([ROW])
+    monkeypatch.setattr(postgres_index, "ANSWER_SECONDS", 3.0)
     with psycopg.connect(database) as other:
         other.execute("LOCK TABLE trackside.jobs")
         with pytest.raises(DatabaseUnreachable):
@@ -147,7 +165,7 @@ def test_the_database_of_a_server_that_starts_early_is_waited_for(
     waiting.start()
     until(lambda: "waiting for the database" in caplog.text)
     mortal.start()
-    waiting.join(20)
+    waiting.join(60)
     assert not waiting.is_alive()
     database.close()
 
@@ -213,9 +231,9 @@ def test_a_database_that_comes_back_empty_is_made_anew(database: str):
         other.execute("DROP SCHEMA trackside CASCADE")
     with pytest.raises(DatabaseRefused, match="jobs"):
         index.find("x")
-    until(lambda: answers(index))
+    until(lambda: has_put(index))
     assert postgres.num_outages > 0
-    assert index.page(Page()) == []
+    assert index.page(Page()) == [ROW]
     postgres.close()
 
 

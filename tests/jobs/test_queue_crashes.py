@@ -1,7 +1,6 @@
 """SIGKILL at each line: of who accepts a job, and of who begins one that waits."""
 
 import os
-import shutil
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -14,7 +13,8 @@ from typing import Any
 import pytest
 
 import trackside
-from tests.jobs.conftest import eventually, make_jobs, make_spec, num_starts, run_to_end
+from tests.jobs.conftest import make_jobs, make_spec, num_starts, run_to_end
+from tests.waiting import until
 from trackside.jobs import waiting
 from trackside.jobs.jobs import Jobs
 from trackside.jobs.queue import no_limit
@@ -67,37 +67,39 @@ def jobs_of(home: Home) -> list[str]:
     return [name for name in os.listdir(home.jobs) if name[0] != "."] if home.jobs.exists() else []
 
 
-@pytest.fixture
-def quick(settings: Settings) -> Jobs:
-    """Whose supervisors leave at once: only that they are started is of interest."""
-    return Jobs(settings, {"PATH": os.environ["PATH"]}, supervisor_command=["true"])
-
-
-@pytest.mark.timeout(120)
-def test_a_kill_while_accepting_leaves_nothing_or_a_job_that_starts(quick: Jobs, home: Home):
+def test_a_kill_while_accepting_leaves_nothing_or_a_job_that_starts(settings: Settings):
     curves = {"S3OutputPath": "s3://out/curves"}
     spec = make_spec(TensorBoardOutputConfig=curves)
+    jobs = jobs_that_leave_at_once(settings, "first")
 
     def accept() -> None:
-        quick.enqueue(spec, key="K", who="team")
+        jobs.enqueue(spec, key="K", who="team")
 
     seen = set()
     for number in kill_points(ACCEPTING, accept):
+        home = jobs.settings.layout
         found = jobs_of(home)
         seen.add(bool(found))
         if not found:
             accept()  # the name is free, and so are its places
         folder = home.job("job-1")
-        begun = waiting.begin(folder, home, quick._launcher)
+        begun = waiting.begin(folder, home, jobs._launcher)
         assert begun is waiting.Begun.YES, f"killed at line {number}"
         stored = home.buckets / "out/runs/job-1/trackside/job.json"
         assert stored.read_bytes() == folder.spec.read_bytes()
-        shutil.rmtree(home.root)
+        jobs = jobs_that_leave_at_once(settings, f"after line {number}")
     assert seen == {False, True}
-    assert jobs_of(home) == ["job-1"]
+    assert jobs_of(jobs.settings.layout) == ["job-1"]
 
 
-@pytest.mark.timeout(240)
+def jobs_that_leave_at_once(settings: Settings, home: str) -> Jobs:
+    """Whose supervisors do: only that they are started is of interest."""
+    environ = {"PATH": os.environ["PATH"]}
+    changed = replace(settings, home=settings.home / home)
+    return Jobs(changed, environ, supervisor_command=["true"])
+
+
+@pytest.mark.usefixtures("home")
 def test_a_kill_while_beginning_costs_a_job_nothing(settings: Settings):
     """A home for each line: a supervisor that came second may still look around in the last."""
     jobs = jobs_with_one_that_waits(settings, "whole")
@@ -109,7 +111,7 @@ def test_a_kill_while_beginning_costs_a_job_nothing(settings: Settings):
     for number in kill_points(BEGINNING, begin):
         with jobs.scheduler(no_limit):
             jobs.reconcile()
-            eventually(partial(has_begun, jobs))
+            until(partial(has_begun, jobs))
             assert run_to_end(jobs).state.status is Status.COMPLETED, f"killed at line {number}"
         assert num_starts(jobs.settings.layout.job("job-1")) == 1, f"killed at line {number}"
         jobs = jobs_with_one_that_waits(settings, f"killed at {number}")

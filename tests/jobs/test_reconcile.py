@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import subprocess
 from dataclasses import replace
 from typing import Any
@@ -9,7 +10,6 @@ from typing import Any
 import pytest
 
 from tests.jobs.conftest import (
-    eventually,
     identity_at,
     is_training,
     kill_supervisor,
@@ -18,13 +18,14 @@ from tests.jobs.conftest import (
     num_starts,
     run_to_end,
 )
-from trackside import durable, hosts, processes
+from tests.waiting import until
+from trackside import durable, hosts, processes, rule_evaluator
 from trackside.hosts import HostRecord, Phase
 from trackside.jobs.jobs import Jobs
 from trackside.jobs.placing import Placed, locked
 from trackside.jobs.reconcile import MAX_REVIVALS, GiveUp, Revive, SeenHost, Start, decide
 from trackside.journal import Journal
-from trackside.layout import Home
+from trackside.layout import Home, JobFolder
 from trackside.placement.placement import Exited, Poll, Running, Unknown
 from trackside.settings import Settings
 from trackside.status import FIRST, Secondary, State, Status
@@ -77,10 +78,10 @@ def test_what_is_done_follows_from_what_is_known(
 def test_a_killed_supervisor_is_revived_and_the_job_completes(jobs: Jobs, home: Home):
     jobs.submit(make_spec(hyper={"hold": "yes"}))
     folder = home.job("job-1")
-    eventually(lambda: is_training(jobs, "job-1"))
+    until(lambda: is_training(jobs, "job-1"))
     killed = kill_supervisor(folder)
     jobs.reconcile("job-1")
-    eventually(lambda: identity_at(folder.host("algo-1", 1).supervisor) != killed)
+    until(lambda: identity_at(folder.host("algo-1", 1).supervisor) != killed)
     (folder.root / "release").touch()
     assert run_to_end(jobs).state.status is Status.COMPLETED
     assert num_starts(folder) == 2
@@ -94,7 +95,7 @@ def test_a_supervisor_that_lives_is_left_alone(jobs: Jobs, home: Home):
     folder = home.job("job-1")
     for _ in range(20):  # from before it has written its own word until after
         jobs.reconcile("job-1")
-    eventually(lambda: is_training(jobs, "job-1"))
+    until(lambda: is_training(jobs, "job-1"))
     jobs.reconcile()
     (folder.root / "release").touch()
     run_to_end(jobs)
@@ -103,7 +104,7 @@ def test_a_supervisor_that_lives_is_left_alone(jobs: Jobs, home: Home):
 
 def test_a_supervisor_that_keeps_dying_is_given_up_with_its_log_named(jobs: Jobs, home: Home):
     jobs.submit(make_spec(hyper={"dies": "always"}))
-    history = jobs.wait("job-1", timeout_seconds=40)
+    history = jobs.wait("job-1", timeout_seconds=120)
     assert history.state.status is Status.FAILED
     log = home.job("job-1").host("algo-1", 1).supervisor_log
     assert history.failure_reason == (
@@ -118,7 +119,7 @@ def test_a_supervisor_that_keeps_dying_is_given_up_with_its_log_named(jobs: Jobs
 def test_a_job_given_up_leaves_no_process_of_its_script(jobs: Jobs, home: Home):
     jobs.submit(make_spec(hyper={"hold": "yes"}))
     folder = home.job("job-1")
-    eventually(lambda: is_training(jobs, "job-1"))
+    until(lambda: is_training(jobs, "job-1"))
     placed = Placed.read(folder.host("algo-1", 1).placed)
     assert placed is not None
     mark = f"{placed.nonce}.1.0badcafe"  # as a sandbox marks its processes, and says so
@@ -129,14 +130,14 @@ def test_a_job_given_up_leaves_no_process_of_its_script(jobs: Jobs, home: Home):
     kill_supervisor(folder)
     replace(placed, revivals=MAX_REVIVALS).write(folder.host("algo-1", 1).placed)
     jobs.reconcile("job-1")
-    assert script.wait(10) == -9
+    assert script.wait(60) == -9
     assert jobs.describe("job-1")["TrainingJobStatus"] == "Failed"
 
 
 def test_a_recycled_pid_is_not_taken_for_the_supervisor(jobs: Jobs, home: Home):
     jobs.submit(make_spec(hyper={"hold": "yes"}))
     folder = home.job("job-1")
-    eventually(lambda: is_training(jobs, "job-1"))
+    until(lambda: is_training(jobs, "job-1"))
     kill_supervisor(folder)
     place = folder.host("algo-1", 1)
     me = processes.myself()
@@ -146,13 +147,13 @@ def test_a_recycled_pid_is_not_taken_for_the_supervisor(jobs: Jobs, home: Home):
     assert placed is not None
     replace(placed, handle=recycled).write(place.placed)
     jobs.reconcile("job-1")
-    eventually(lambda: num_starts(folder) == 2)
+    until(lambda: num_starts(folder) == 2)
 
 
 def test_after_a_reboot_the_job_is_taken_up_again(jobs: Jobs, home: Home):
     jobs.submit(make_spec(hyper={"hold": "yes"}))
     folder = home.job("job-1")
-    eventually(lambda: is_training(jobs, "job-1"))
+    until(lambda: is_training(jobs, "job-1"))
     kill_supervisor(folder)
     place = folder.host("algo-1", 1)
     me = processes.myself()
@@ -167,10 +168,10 @@ def test_all_hosts_of_a_job_are_looked_after(jobs: Jobs, home: Home):
     jobs.submit(make_spec(num_hosts=3, hyper={"hold": "yes"}))
     folder = home.job("job-1")
     for host in ("algo-1", "algo-2", "algo-3"):
-        eventually(folder.host(host, 1).record.exists)
+        until(folder.host(host, 1).record.exists)
         kill_supervisor(folder, host)
     jobs.reconcile("job-1")
-    eventually(lambda: [num_starts(folder, f"algo-{n}") for n in (1, 2, 3)] == [2, 2, 2])
+    until(lambda: [num_starts(folder, f"algo-{n}") for n in (1, 2, 3)] == [2, 2, 2])
     (folder.root / "release").touch()
     assert run_to_end(jobs).state.status is Status.COMPLETED
 
@@ -178,7 +179,7 @@ def test_all_hosts_of_a_job_are_looked_after(jobs: Jobs, home: Home):
 def test_a_host_whose_part_is_over_is_not_started_again(jobs: Jobs, home: Home):
     jobs.submit(make_spec(num_hosts=2, hyper={"hold": "yes"}))
     folder = home.job("job-1")
-    eventually(folder.host("algo-2", 1).record.exists)
+    until(folder.host("algo-2", 1).record.exists)
     kill_supervisor(folder, "algo-2")
     hosts.write(folder.host("algo-2", 1).record, HostRecord(phase=Phase.ENDED, exit_code=0))
     jobs.reconcile("job-1")
@@ -192,20 +193,20 @@ def test_a_supervisor_that_died_going_into_the_next_attempt_is_started_in_that_a
 ):
     jobs.submit(make_spec(hyper={"hold": "yes"}))
     folder = home.job("job-1")
-    eventually(lambda: is_training(jobs, "job-1"))
+    until(lambda: is_training(jobs, "job-1"))
     kill_supervisor(folder)
     journal = Journal(folder.journal)
     journal.move(Secondary.RESTARTING, attempt=2)
     journal.move(Secondary.STARTING)
     jobs.reconcile("job-1")
-    eventually(lambda: num_starts(folder, attempt=2) == 1)
+    until(lambda: num_starts(folder, attempt=2) == 1)
     assert num_starts(folder, attempt=1) == 1
 
 
 def test_while_somebody_else_is_starting_supervisors_nothing_is_done(jobs: Jobs, home: Home):
     jobs.submit(make_spec(hyper={"hold": "yes"}))
     folder = home.job("job-1")
-    eventually(lambda: is_training(jobs, "job-1"))
+    until(lambda: is_training(jobs, "job-1"))
     kill_supervisor(folder)
     with locked(folder) as mine:
         assert mine
@@ -218,19 +219,21 @@ def test_while_somebody_else_is_starting_supervisors_nothing_is_done(jobs: Jobs,
 def test_racing_reconcilers_revive_once(settings: Settings, jobs: Jobs, home: Home):
     jobs.submit(make_spec(hyper={"hold": "yes"}))
     folder = home.job("job-1")
-    eventually(lambda: is_training(jobs, "job-1"))
+    until(lambda: is_training(jobs, "job-1"))
     kill_supervisor(folder)
     racers = []
     for _ in range(6):
         pid = os.fork()
         if pid == 0:
-            make_jobs(settings).reconcile("job-1")
-            os._exit(0)
+            try:
+                make_jobs(settings).reconcile("job-1")
+                os._exit(0)
+            finally:
+                os._exit(1)
         racers.append(pid)
-    for pid in racers:
-        os.waitpid(pid, 0)
+    assert [os.waitpid(pid, 0)[1] for pid in racers] == [0] * 6
     assert Placed.read(folder.host("algo-1", 1).placed).revivals == 1  # type: ignore[union-attr]
-    eventually(lambda: num_starts(folder) == 2)
+    until(lambda: num_starts(folder) == 2)
 
 
 def test_a_damaged_record_of_one_job_does_not_keep_the_others_from_being_healed(
@@ -238,11 +241,35 @@ def test_a_damaged_record_of_one_job_does_not_keep_the_others_from_being_healed(
 ):
     for name in ("a-broken", "b-sound"):
         jobs.submit(make_spec(name, hyper={"hold": "yes"}))
-        eventually(home.job(name).host("algo-1", 1).record.exists)
+        until(home.job(name).host("algo-1", 1).record.exists)
         kill_supervisor(home.job(name))
     home.job("a-broken").host("algo-1", 1).placed.write_text("{")
     jobs.reconcile()
-    eventually(lambda: num_starts(home.job("b-sound")) == 2)
+    until(lambda: num_starts(home.job("b-sound")) == 2)
+
+
+def test_an_evaluator_that_takes_long_to_start_is_not_started_again(jobs: Jobs, home: Home):
+    rule = {"RuleConfigurationName": "r", "RuleParameters": {"rule_to_invoke": "Overfit"}}
+    jobs.submit(make_spec(hyper={"hold": "yes"}, DebugRuleConfigurations=[rule]))
+    folder = home.job("job-1")
+    rule_evaluator.intend(folder.rules)
+    with subprocess.Popen(["sleep", "600"]) as starting:  # an hour ago, by its record
+        rule_evaluator.note_started(folder.rules, starting.pid)
+        record: Any = durable.read_json(folder.rules.placed)
+        durable.write_json(folder.rules.placed, {**record, "time": record["time"] - 3600})
+        (folder.root / "release").touch()
+        run_to_end(jobs)
+        jobs.reconcile("job-1")
+        assert nonce_of_evaluator(folder) == record["nonce"]
+        starting.kill()
+        starting.wait()
+    jobs.reconcile("job-1")
+    assert nonce_of_evaluator(folder) != record["nonce"]
+
+
+def nonce_of_evaluator(folder: JobFolder) -> str:
+    record: Any = durable.read_json(folder.rules.placed)
+    return str(record["nonce"])
 
 
 @pytest.mark.parametrize("phase", ["starting", "training"])
@@ -252,9 +279,9 @@ def test_a_stop_is_carried_out_even_when_every_supervisor_is_dead(
     jobs.submit(make_spec(hyper={"hold": "yes"}))
     folder = home.job("job-1")
     if phase == "training":
-        eventually(lambda: is_training(jobs, "job-1"))
+        until(lambda: is_training(jobs, "job-1"))
     else:
-        eventually(folder.host("algo-1", 1).supervisor.exists)
+        until(folder.host("algo-1", 1).supervisor.exists)
     kill_supervisor(folder)
     assert jobs.stop("job-1").state.status is Status.STOPPING
     assert run_to_end(jobs).state.status is Status.STOPPED
@@ -262,7 +289,11 @@ def test_a_stop_is_carried_out_even_when_every_supervisor_is_dead(
 
 def test_stopping_is_silent_when_repeated_and_when_the_job_has_ended(jobs: Jobs, home: Home):
     jobs.submit(make_spec(hyper={"hold": "yes"}))
+    until(lambda: is_training(jobs, "job-1"))
+    supervisor = identity_at(home.job("job-1").host("algo-1", 1).supervisor)
+    processes.send_signal(supervisor, signal.SIGSTOP)  # or it might carry out the first at once
     assert [jobs.stop("job-1").state.status for _ in range(2)] == [Status.STOPPING] * 2
+    processes.send_signal(supervisor, signal.SIGCONT)
     assert run_to_end(jobs).state.status is Status.STOPPED
     assert jobs.stop("job-1").state.status is Status.STOPPED
     assert len(jobs.list()) == 1

@@ -1,6 +1,7 @@
 """What rules find reaches whoever follows the job: live, after its end, and from storage."""
 
 import shutil
+import subprocess
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -8,11 +9,13 @@ from typing import Any
 
 import pytest
 
-from tests.jobs.conftest import eventually, is_training, make_spec, run_to_end
-from trackside import durable, processes
+from tests.jobs.conftest import is_training, make_spec, run_to_end
+from tests.waiting import until
+from trackside import durable, processes, rule_evaluator
 from trackside.finding import Finding
 from trackside.jobs import rule_news
 from trackside.jobs.jobs import Jobs
+from trackside.jobs.placing import locked
 from trackside.jobs.records import read_folder
 from trackside.jobs.rule_news import RuleNews
 from trackside.journal import History
@@ -48,7 +51,7 @@ def conclude(rules: RulesFolder, status: RuleStatus, *, is_over: bool = True) ->
 @pytest.fixture
 def held(jobs: Jobs) -> RulesFolder:
     jobs.submit(make_spec("job-1", hyper={"hold": "1"}, DebugRuleConfigurations=RULES))
-    eventually(lambda: is_training(jobs, "job-1"))
+    until(lambda: is_training(jobs, "job-1"))
     return jobs.settings.layout.job("job-1").rules
 
 
@@ -94,8 +97,11 @@ def test_half_a_line_waits_for_its_other_half(jobs: Jobs, held: RulesFolder):
     assert steps(next(items)) == [7]
 
 
-def test_findings_of_one_look_come_together(jobs: Jobs, held: RulesFolder):
+def test_findings_of_one_look_come_together(
+    jobs: Jobs, held: RulesFolder, monkeypatch: pytest.MonkeyPatch
+):
     """They are filed one by one, and a reader may look at any moment."""
+    monkeypatch.setattr(rule_news, "_HOLD_SECONDS", 600.0)
     news_of = RuleNews(read_folder(jobs.settings.layout.job("job-1")), jobs.settings.layout)
     file_findings(held, 1)
     assert [*news_of.new(at_rest=True)] == []
@@ -131,7 +137,23 @@ def test_nobody_waits_for_ever(jobs: Jobs, held: RulesFolder, monkeypatch: pytes
     monkeypatch.setattr(rule_news, "_START_SECONDS", 0.1)
     conclude(held, RuleStatus.IN_PROGRESS, is_over=False)
     release(jobs)
-    assert len([*news(jobs.follow_all("job-1"))]) == 1  # nothing evaluates, nothing comes
+    with locked(jobs.settings.layout.job("job-1")):  # so that nobody starts an evaluator
+        assert len([*news(jobs.follow_all("job-1"))]) == 1
+
+
+def test_an_evaluator_that_takes_long_to_start_is_waited_for(
+    jobs: Jobs, held: RulesFolder, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(rule_news, "_START_SECONDS", 0.0)
+    news_of = RuleNews(read_folder(jobs.settings.layout.job("job-1")), jobs.settings.layout)
+    conclude(held, RuleStatus.IN_PROGRESS, is_over=False)
+    rule_evaluator.intend(held)
+    with subprocess.Popen(["sleep", "600"]) as starting:
+        rule_evaluator.note_started(held, starting.pid)
+        assert not news_of.is_over()
+        starting.kill()
+        starting.wait()
+        until(news_of.is_over)
 
 
 def test_a_job_without_rules_is_asked_for_nothing(jobs: Jobs):
@@ -143,10 +165,10 @@ def test_a_job_without_rules_is_asked_for_nothing(jobs: Jobs):
 def test_findings_are_read_from_storage_when_the_folder_is_gone(
     jobs: Jobs, held: RulesFolder, tmp_path: Path
 ):
+    conclude(held, RuleStatus.ISSUES_FOUND)
     release(jobs)
     run_to_end(jobs)
     keys = JobKeys("s3://out/runs", "job-1")
-    conclude(held, RuleStatus.ISSUES_FOUND)
     for name, data in (
         ("findings.jsonl", found(3).to_line() + found(4).to_line()),
         ("statuses.json", held.statuses.read_bytes()),

@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from tests.jobs.conftest import ENVIRON, eventually, make_jobs, make_spec, num_starts, run_to_end
+from tests.jobs.conftest import ENVIRON, make_jobs, make_spec, num_starts, run_to_end
+from tests.waiting import until
 from trackside import durable
 from trackside.errors import (
     AccessRefused,
@@ -105,9 +106,9 @@ def test_of_racing_submitters_one_wins_and_the_others_are_told(settings: Setting
     for racer in racers:
         racer.start()
     start.set()
-    answers = [won.get(timeout=30) for _ in racers]
+    answers = [won.get(timeout=120) for _ in racers]
     for racer in racers:
-        racer.join(30)
+        racer.join(120)
     assert len([answer for answer in answers if answer]) == 1
     run_to_end(make_jobs(settings))
     assert num_starts(home.job("job-1")) == 1
@@ -211,7 +212,7 @@ def test_a_supervisor_that_is_not_there_fails_the_job_and_its_log_says_so(
 ):
     jobs = Jobs(settings, {}, supervisor_command=["/nonexistent/supervisor"])
     jobs.submit(make_spec())
-    eventually(lambda: jobs.describe("job-1")["TrainingJobStatus"] == "Failed")
+    until(lambda: jobs.describe("job-1")["TrainingJobStatus"] == "Failed")
     reason = jobs.describe("job-1")["FailureReason"]
     assert reason.startswith(
         "InternalServerError: the supervisor of algo-1 died 4 times; its log is"

@@ -18,10 +18,10 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.jobs.conftest import ENVIRON, STAND_IN, identity_at, make_spec, run_to_end
+from tests.job_processes import end_processes_of
+from tests.jobs.conftest import ENVIRON, STAND_IN, make_spec, run_to_end
 from tests.postgres_server import PostgresServer
 from tests.waiting import until
-from trackside import processes
 from trackside.errors import (
     DatabaseError,
     DatabaseUnreachable,
@@ -55,8 +55,7 @@ def join(tmp_path: Path) -> Iterator[Callable[[str, str], Jobs]]:
 
     with ExitStack() as open_jobs:
         yield make
-    for path in tmp_path.glob("*/jobs/*/hosts/*/*/supervisor.json"):
-        processes.send_signal(identity_at(path), signal.SIGKILL)
+    end_processes_of(tmp_path)
 
 
 @pytest.fixture
@@ -76,7 +75,9 @@ def shared(tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def mortal(mortal_postgres: PostgresServer) -> Iterator[PostgresServer]:
+def mortal(
+    mortal_postgres: PostgresServer, patient_with_databases: None
+) -> Iterator[PostgresServer]:
     yield mortal_postgres
     if not mortal_postgres.is_running():
         mortal_postgres.start()
@@ -241,7 +242,27 @@ def test_a_job_of_another_home_is_followed_to_its_end(here, there, shared):
     lines = [item.data for item in rest if isinstance(item, LogLine)]
     assert lines == [b"line %d\n" % number for number in range(4)]
     assert end.state.status == "Completed"
-    assert there.wait("job-1", timeout_seconds=20) == end
+    assert there.wait("job-1", timeout_seconds=60) == end
+
+
+def test_a_follower_of_a_job_of_another_home_outlives_the_database(
+    join, mortal: PostgresServer, shared, caplog
+):
+    url = mortal.url_of(mortal.make_database())
+    here, there = join("here", url), join("there", url)
+    submit(here, spec(shared, hyper={"hold": "yes"}))
+    items = there.follow("job-1")
+    assert not next(items).state.is_final
+    with ThreadPoolExecutor(1) as thread:
+        followed = thread.submit(list, items)
+        mortal.kill()
+        until(lambda: "cannot be used" in caplog.text)
+        (folder(here, "job-1") / "release").touch()
+        run_to_end(here)
+        mortal.start()
+        until(lambda: refreshed(here))
+        *_, end = followed.result(120)
+    assert end.state.status == "Completed"
 
 
 def test_a_wait_for_a_job_of_another_home_ends_in_time(here, there, shared):
@@ -454,7 +475,7 @@ def test_names_and_rows_are_right_after_a_database_that_died_again_and_again(
         wait_for_more(created)
         done.set()
         for each in running:
-            each.result(60)
+            each.result(120)
     for jobs in homes:
         until(partial(refreshed, jobs))
     rows = homes[0].page(Page(order=Order.NAME, descending=False, limit=None))

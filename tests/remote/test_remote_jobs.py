@@ -31,13 +31,12 @@ from trackside.settings import Settings
 from trackside.status import Status
 from trackside.storage.locate import locate_object
 
-pytestmark = pytest.mark.timeout(120)
-
 TRAIN = """
 import os, time
-for number in range(int(os.environ.get("LINES", "3"))):
+for number in range(int(os.environ.get("NUM_LINES", "3"))):
     print("line", number, flush=True)
-    time.sleep(float(os.environ.get("PAUSE", "0")))
+    while number == 3 and not os.path.exists(os.environ["GO"]):
+        time.sleep(0.05)
 """
 
 
@@ -54,12 +53,18 @@ def start(name: str = "", **arguments) -> TrainingJob:
     return estimator.latest_training_job
 
 
+def run_to_end(job: TrainingJob) -> None:
+    history = known_jobs().wait(job.name)
+    assert history.state.status is Status.COMPLETED, history.failure_reason
+
+
 def test_a_follower_goes_on_when_the_server_was_killed_and_started_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     with ServerProcess(tmp_path / "server home") as server:
         server.use(monkeypatch)
-        job = start(environment={"LINES": "40", "PAUSE": "0.1"})
+        go = tmp_path / "go"
+        job = start(environment={"NUM_LINES": "40", "GO": str(go)})
         seen: list[History | LogLine] = []
         collected: list[bytes] = []
 
@@ -71,12 +76,13 @@ def test_a_follower_goes_on_when_the_server_was_killed_and_started_again(
 
         follower = threading.Thread(target=collect)
         follower.start()
-        until(lambda: b"line 3\n" in collected, seconds=30)
+        until(lambda: b"line 3\n" in collected)
         server.kill()
-        until(lambda: _has_written(server.home, job.name, b"line 20\n"), seconds=30)
+        go.touch()
+        until(lambda: _has_written(server.home, job.name, b"line 20\n"))
         assert b"line 20\n" not in collected
         server.start()
-        follower.join(60)
+        follower.join(200)
         assert not follower.is_alive()
     lines = [data for data in collected if data.startswith(b"line ")]
     assert lines == [f"line {number}\n".encode() for number in range(40)]
@@ -96,7 +102,7 @@ def test_a_create_whose_answer_was_lost_is_no_failure(
     rule = Rule.sagemaker(rule_configs.loss_not_decreasing())
     job = start(tags={"a": "b"}, rules=[rule], debugger_hook_config=None)
     assert faulty_server.count("CreateTrainingJob") == 3
-    assert known_jobs().wait(job.name).state.status is Status.COMPLETED
+    run_to_end(job)
 
 
 def test_another_s_job_of_the_name_is_not_taken_for_ours(
@@ -108,7 +114,9 @@ def test_another_s_job_of_the_name_is_not_taken_for_ours(
 
     def come_between() -> None:
         other = RemoteJobs(Server(server.url, Key(server.key.id, server.secret)), Settings.load())
-        theirs = Estimator(entry_point="train.py", environment={"LINES": "1"}).spec(job_name=name)
+        theirs = Estimator(entry_point="train.py", environment={"NUM_LINES": "1"}).spec(
+            job_name=name
+        )
         other.submit(theirs, source=[b"not ours"])
 
     faulty_server.inject(Fault("CreateTrainingJob", status=503, meanwhile=come_between))
@@ -173,7 +181,7 @@ def test_output_goes_where_the_server_s_own_does_unless_it_is_set_here(
 def test_a_bucket_is_made_by_whoever_writes_first(server: ServerProcess, monkeypatch):
     server.use(monkeypatch)
     job = start(output_path="s3://a-new-bucket/out")
-    known_jobs().wait(job.name)
+    run_to_end(job)
     assert (server.home / "buckets" / "a-new-bucket" / "out" / job.name / "output").is_dir()
 
 
@@ -181,7 +189,7 @@ def test_nothing_of_a_job_is_left_where_it_was_sent_from(
     server: ServerProcess, monkeypatch, tmp_path: Path
 ):
     server.use(monkeypatch)
-    known_jobs().wait(start().name)
+    run_to_end(start())
     assert not Settings.load().home.exists()
 
 
@@ -189,7 +197,7 @@ def test_the_server_s_interpreter_runs_the_script(server: ServerProcess, monkeyp
     server.use(monkeypatch)
     monkeypatch.setenv("TRACKSIDE_PYTHON", "/not/on/the/server")
     job = start()
-    assert known_jobs().wait(job.name).state.status is Status.COMPLETED
+    run_to_end(job)
 
 
 def test_a_key_that_may_only_read_may_not_submit(server: ServerProcess, monkeypatch):
@@ -227,7 +235,7 @@ def test_a_job_of_this_machine_stays_here_whatever_its_user_logs_in_to(
     home = Settings.load().home
     write_profiles(home, {"default": Server(server.url, Key(server.key.id, server.secret))})
     monkeypatch.setenv("TRACKSIDE_URL", "embedded")
-    assert known_jobs().wait(job.name).state.status is Status.COMPLETED
+    run_to_end(job)
     assert any(line.data == b"FolderStore\n" for line in job.logs())
     place = locate_object(job.model_data, home=home)
     assert place.store.stat(place.key).size_bytes > 0
@@ -252,9 +260,18 @@ def test_a_client_loads_neither_boto3_nor_an_object_store_to_look(
 def test_an_interrupted_wait_leaves_the_job_alone(server: ServerProcess, monkeypatch):
     server.use(monkeypatch)
     name = f"interrupted-{time.time_ns()}"
-    command = [*TRACKSIDE, "run", "train.py", "--wait", "--name", name, "--environment", "LINES=90"]
+    command = [
+        *TRACKSIDE,
+        "run",
+        "train.py",
+        "--wait",
+        "--name",
+        name,
+        "--environment",
+        "NUM_LINES=90",
+    ]
     with subprocess.Popen(
-        [*command, "--environment", "PAUSE=0.1", "--grace", "1"],
+        [*command, "--environment", "GO=/never", "--grace", "1"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -266,7 +283,7 @@ def test_an_interrupted_wait_leaves_the_job_alone(server: ServerProcess, monkeyp
             if line == "line 3\n":
                 break
         process.send_signal(2)
-        assert process.wait(20) == 130
+        assert process.wait(60) == 130
         assert f"No longer waiting; {name} goes on." in process.stderr.read()
     known = known_jobs()
     assert known.stop(name).state.status is Status.STOPPING

@@ -15,8 +15,9 @@ from trackside.jobs.submit import withdraw
 from trackside.layout import Home, JobFolder, JobKeys
 from trackside.storage.locate import locate
 
-_LAST_WORDS_SECONDS = 5.0
-"""A supervisor stores the journal after the end has been told, and leaves."""
+_LAST_WORDS_SECONDS = 30.0
+"""A supervisor stores the journal after the end has been told, and leaves; where the machine or the
+store is busy, that takes a while."""
 _LOOK_SECONDS = 0.05
 
 

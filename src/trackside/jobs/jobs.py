@@ -447,8 +447,8 @@ class Jobs:
         if self._is_here(name):
             near = watch.Watch(self._home.job(name).journal, partial(self._heal, name))
             return near.history, watch.POLL_SECONDS
-        self._record(name)
-        return (lambda: self._record(name).history), watch.FAR_SECONDS
+        far = watch.FarWatch(lambda: self._record(name).history)
+        return far.history, watch.FAR_SECONDS
 
 
 def _default_locations(settings: Settings) -> list[str]:

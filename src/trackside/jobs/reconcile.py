@@ -133,7 +133,8 @@ class Reconciler:
             logger.warning("job %s: starting the evaluator of its rules", spec.name)
             command = rule_evaluator.command(folder, nonce)
             environment = self.launcher.environment
-            self.launcher.placement.start(command, environment, nonce=nonce, log=rules.log)
+            handle = self.launcher.placement.start(command, environment, nonce=nonce, log=rules.log)
+            rule_evaluator.note_started(rules, handle["pid"])
 
     def _look(self, folder: JobFolder) -> tuple[State, list[SeenHost]]:
         history = Journal(folder.journal).read()

@@ -18,7 +18,7 @@ from trackside.storage.locate import locate_object
 AFTER_END_SECONDS = 120.0
 """How long whoever waits for a job also waits for rules that still read its data."""
 _START_SECONDS = 10.0
-"""An evaluator that was just started has not said so yet."""
+"""In which somebody starts an evaluator, if any is to come."""
 _HOLD_SECONDS = 0.5
 """How long findings are held back while more of them are being filed."""
 
@@ -69,7 +69,7 @@ class RuleNews:
         now = time.monotonic()
         self._ended_at = self._ended_at or now
         waited = now - self._ended_at
-        if rule_evaluator.is_alive(folder.rules):
+        if rule_evaluator.may_live(folder.rules):
             return waited > AFTER_END_SECONDS
         return waited > _START_SECONDS or not folder.rules.root.exists()
 

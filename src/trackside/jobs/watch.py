@@ -4,9 +4,10 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
-from trackside.errors import JobNotFound
+from trackside.errors import DatabaseUnreachable, JobNotFound, StoreUnreachable
 from trackside.jobs.logs import LogLine, LogReader
 from trackside.jobs.rule_news import Findings, RuleNews
 from trackside.journal import History, Journal
@@ -61,6 +62,21 @@ class Watch:
         if is_full and not self._is_full:
             logger.warning("no space left in %s: the job waits there until there is some", folder)
         self._is_full = is_full
+
+
+class FarWatch:
+    """Of a job of another home. While nobody can say where it stands, it stands where it stood: the
+    job goes on, and whoever waits for it does."""
+
+    def __init__(self, look: Look) -> None:
+        """`JobNotFound` when there is none."""
+        self._look = look
+        self._history = look()
+
+    def history(self) -> History:
+        with suppress(DatabaseUnreachable, StoreUnreachable):
+            self._history = self._look()
+        return self._history
 
 
 def changes(look: Look, pause: float, timeout_seconds: float | None = None) -> Iterator[History]:

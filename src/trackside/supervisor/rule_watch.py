@@ -95,3 +95,4 @@ class RuleWatch:
                 stderr=log,
                 start_new_session=True,
             )
+        rule_evaluator.note_started(self._rules, self._process.pid)

@@ -15,6 +15,7 @@ from tests.waiting import until
 from trackside.api.app import App
 from trackside.api.call import Service
 from trackside.api.keys import AccessKeys, Rights
+from trackside.api.s3 import store_client
 from trackside.api.s3.relay import S3Relay
 from trackside.api.s3.service import S3
 from trackside.api.server import listen, make_server
@@ -65,6 +66,13 @@ class S3Place:
         return FolderStore(self.buckets / bucket)
 
 
+@pytest.fixture(autouse=True)
+def patient_relays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A store of this machine that is slow is not away."""
+    monkeypatch.setattr(store_client, "_CONNECT_SECONDS", 60.0)
+    monkeypatch.setattr(store_client, "_IDLE_SECONDS", 60.0)
+
+
 @contextmanager
 def listening(app: App, *, port: int = 0) -> Iterator[str]:
     """The address at which it answers."""
@@ -75,7 +83,7 @@ def listening(app: App, *, port: int = 0) -> Iterator[str]:
     until(lambda: server.started)
     yield f"http://127.0.0.1:{listener.getsockname()[1]}"
     server.should_exit = True
-    thread.join(10)
+    thread.join(60)
 
 
 @contextmanager

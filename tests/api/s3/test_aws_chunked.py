@@ -118,7 +118,7 @@ def put_signed(
     body = bytearray(encoded(chunks, trailers, signature))
     if flipped is not None:
         body[flipped] ^= 1
-    with closing(http.client.HTTPConnection(url.netloc, timeout=20)) as connection:
+    with closing(http.client.HTTPConnection(url.netloc, timeout=60)) as connection:
         connection.request("PUT", request.path, bytes(body), headers)
         return connection.getresponse().status
 

@@ -18,7 +18,7 @@ from tests.aws_clients import program
 
 def run(place: S3Place, *command: str) -> str:
     environment = {"PATH": os.environ["PATH"], "HOME": os.environ["HOME"], **place.environment}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=50)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=150)
     assert done.returncode == 0, done.stderr[-2000:]
     return done.stdout
 

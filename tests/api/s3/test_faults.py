@@ -30,7 +30,7 @@ def half_put(s3, key: str, sent: int, announced: int, **part: object) -> socket.
     operation = "upload_part" if part else "put_object"
     given = {"Bucket": BUCKET, "Key": key, **part}
     address = urlsplit(s3.generate_presigned_url(operation, given))
-    connection = socket.create_connection((address.hostname, address.port), 10)
+    connection = socket.create_connection((address.hostname, address.port), 60)
     connection.sendall(
         f"PUT {address.path}?{address.query} HTTP/1.1\r\nHost: {address.netloc}\r\n"
         f"Content-Length: {announced}\r\n\r\n".encode()
@@ -165,7 +165,7 @@ def test_a_full_disk_is_named_and_loses_nothing(full, place, s3, size):
     given = {"Bucket": BUCKET, "Key": "k", "Body": os.urandom(size)}
     assert refused(s3.put_object, **given) == ("InsufficientStorage", 507)
     assert content(s3, "k") == b"old"
-    assert files(place) == ["k"]
+    until(lambda: files(place) == ["k"])
     (full / "filler").unlink()
     s3.put_object(**given)
     assert content(s3, "k") == given["Body"]

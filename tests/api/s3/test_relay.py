@@ -28,11 +28,13 @@ from cryptography.x509.oid import NameOID
 from tests.api.s3.conftest import REGION, S3Place, listening, serving
 from tests.api.s3.test_object_calls import refused
 from tests.conftest import S3Server
+from tests.kept_port import kept_port, port_of
 from tests.storage.test_given_keys import KeyGiver, given
 from tests.waiting import until
 from trackside.api.app import App
 from trackside.api.call import Call
 from trackside.api.keys import AccessKey, AccessKeys, Rights
+from trackside.api.s3 import store_connection
 from trackside.api.s3.buckets import Buckets
 from trackside.api.s3.needed_rights import needed_rights
 from trackside.api.s3.relay import S3Relay
@@ -153,7 +155,7 @@ def test_a_presigned_address_of_ours_is_good_for_the_store(moto):
     address = front.client().generate_presigned_url("put_object", given)
     put(address, b"1" * 100_000)
     address = front.client().generate_presigned_url("get_object", given)
-    with urllib.request.urlopen(address, timeout=20) as got:
+    with urllib.request.urlopen(address, timeout=60) as got:
         assert got.read() == b"1" * 100_000
 
 
@@ -178,22 +180,20 @@ def test_a_stores_error_comes_back_as_it_is(tmp_path):
     with before(tmp_path, say(answer % (len(body), body))) as (_, front):
         address = front.client().generate_presigned_url("get_object", {"Bucket": "b1x", "Key": "k"})
         with pytest.raises(urllib.error.HTTPError) as caught:
-            urllib.request.urlopen(address, timeout=20)
+            urllib.request.urlopen(address, timeout=60)
         assert (caught.value.status, caught.value.read()) == (418, body)
         assert caught.value.headers["x-amz-request-id"] == "theirs"
         caught.value.close()
 
 
 def test_a_store_that_is_away_is_told_with_when_to_come_again(tmp_path):
-    with serving(S3(tmp_path / "buckets"), tmp_path) as store:
-        access = S3Access(store.url, "us-east-1", store.key_id, store.secret)
-    with serving(S3Relay(access), tmp_path / "front") as front:
+    with kept_port() as nobody, serving(S3Relay(access_at(nobody)), tmp_path) as front:
         s3 = front.client()
         for call in (s3.list_buckets, lambda: s3.put_object(Bucket="b1x", Key="k", Body=b"1")):
             assert refused(call) == ("ServiceUnavailable", 503)
         address = s3.generate_presigned_url("get_object", {"Bucket": "b1x", "Key": "k"})
         with pytest.raises(urllib.error.HTTPError) as caught:
-            urllib.request.urlopen(address, timeout=20)
+            urllib.request.urlopen(address, timeout=60)
         assert caught.value.headers["retry-after"] == "2"
         caught.value.close()
 
@@ -223,12 +223,13 @@ def test_an_answer_that_breaks_off_does_not_look_whole(tmp_path):
             )
             with (
                 pytest.raises(http.client.IncompleteRead),
-                urllib.request.urlopen(address, timeout=20) as answer,
+                urllib.request.urlopen(address, timeout=60) as answer,
             ):
                 answer.read()
 
 
-def test_a_body_that_the_store_refuses_at_once_is_not_asked_for(tmp_path):
+def test_a_body_that_the_store_refuses_at_once_is_not_asked_for(tmp_path, monkeypatch):
+    monkeypatch.setattr(store_connection, "_CONTINUE_SECONDS", 60.0)
     refusal = b"HTTP/1.1 403 No\r\nContent-Length: 0\r\n\r\n"
     with before(tmp_path, say(refusal)) as (store, front):
         with put_begun(front, 10 * MIB, expects=True) as connection:
@@ -243,7 +244,7 @@ def test_neither_side_is_sent_more_than_it_takes(tmp_path):
     def answer(connection: socket.socket, head: bytes) -> bool:
         nonlocal sent
         if head.startswith(b"PUT"):
-            return not done.wait(30)
+            return not done.wait(120)
         connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % (256 * MIB))
         sent = until_stuck(connection, 256 * MIB)
         return False
@@ -255,7 +256,7 @@ def test_neither_side_is_sent_more_than_it_takes(tmp_path):
         done.set()
         given = {"Bucket": "b1x", "Key": "k"}
         address = urlsplit(front.client().generate_presigned_url("get_object", given))
-        with socket.create_connection((address.hostname, address.port), 10) as connection:
+        with socket.create_connection((address.hostname, address.port), 60) as connection:
             line = f"GET {address.path}?{address.query} HTTP/1.1"
             connection.sendall(f"{line}\r\nHost: {address.netloc}\r\n\r\n".encode())
             assert 0 < until(lambda: sent) < 64 * MIB
@@ -276,7 +277,7 @@ def until_stuck(connection: socket.socket, most: int) -> int:
 def put_begun(front: S3Place, size: int, *, expects: bool = False) -> socket.socket:
     given = {"Bucket": "b1x", "Key": "k"}
     address = urlsplit(front.client().generate_presigned_url("put_object", given))
-    connection = socket.create_connection((address.hostname, address.port), 10)
+    connection = socket.create_connection((address.hostname, address.port), 60)
     lines = [
         f"PUT {address.path}?{address.query} HTTP/1.1",
         f"Host: {address.netloc}",
@@ -300,17 +301,15 @@ def test_what_is_about_us_does_not_reach_the_store(tmp_path):
 
 
 def test_a_store_that_leads_back_to_the_server_is_named(tmp_path):
-    with serving(S3(tmp_path / "buckets"), tmp_path) as first:
-        pass
-    port = urlsplit(first.url).port
-    relay = S3Relay(S3Access(first.url, "us-east-1", first.key_id, first.secret))
-    with serving(relay, tmp_path, port=port or 0) as front:
-        assert refused(
-            replace(front, key_id=first.key_id, secret=first.secret).client().list_buckets
-        ) == (
-            "InvalidRequest",
-            400,
-        )
+    key, secret = AccessKeys(tmp_path / "server").create("the store's", Rights.ADMIN)
+    with kept_port() as itself:
+        access = replace(access_at(itself), access_key_id=key.id, secret_access_key=secret)
+        with serving(S3Relay(access), tmp_path, port=port_of(itself)) as front:
+            assert refused(front.client().list_buckets) == ("InvalidRequest", 400)
+
+
+def access_at(holder: socket.socket) -> S3Access:
+    return S3Access(f"http://127.0.0.1:{port_of(holder)}", "us-east-1", "key", "secret")
 
 
 def test_a_server_with_a_configured_store_passes_requests_on_to_it(tmp_path):
@@ -341,7 +340,7 @@ def put(address: str, data: bytes) -> int:
     headers = {"Content-Type": "a/b"}
     request = urllib.request.Request(address, data=data, method="PUT", headers=headers)
     try:
-        with urllib.request.urlopen(request, timeout=20) as answer:
+        with urllib.request.urlopen(request, timeout=60) as answer:
             return int(answer.status)
     except urllib.error.HTTPError as error:
         error.close()
@@ -392,7 +391,7 @@ def with_tls(server: uvicorn.Server) -> Iterator[str]:
     until(lambda: server.started)
     yield f"https://127.0.0.1:{listener.getsockname()[1]}"
     server.should_exit = True
-    thread.join(10)
+    thread.join(60)
 
 
 def test_a_store_behind_tls_is_reached_and_its_certificate_checked(
@@ -467,14 +466,14 @@ def test_what_changes_a_stores_rules_or_opens_it_needs_an_admin(method, path, qu
 
 def test_keys_that_the_surroundings_give_are_renewed_and_kept_while_they_are_good(tmp_path):
     with serving(S3(tmp_path / "buckets"), tmp_path) as store:
-        giver = KeyGiver(given(store.key_id, store.secret, seconds=60))
+        giver = KeyGiver(given(store.key_id, store.secret, seconds=200))
         access = S3Access(store.url, "us-east-1", source="surroundings")
         with giver, serving(S3Relay(access, giver.environ), tmp_path / "front") as front:
             front.client().create_bucket(Bucket="first")
             assert len(giver.asked) == 2  # the first are old already
             key, secret = store.keys.create("next", Rights.ADMIN)
             store.keys.revoke(store.key_id)
-            giver.answer = given(key.id, secret, seconds=60)
+            giver.answer = given(key.id, secret, seconds=200)
             front.client().create_bucket(Bucket="second")
             giver.answer = b"broken"
             front.client().create_bucket(Bucket="third")

@@ -20,7 +20,7 @@ from trackside.storage.partial_file import PartialFile
 with PartialFile(sys.argv[1]) as file:
     file.write_at(b"half", 0)
     print("begun", flush=True)
-    time.sleep(60)
+    time.sleep(600)
 """
 
 
@@ -52,7 +52,7 @@ def test_what_a_killed_server_left_is_swept_at_the_next_start(tmp_path):
     try:
         until(lambda: len(hidden(folder)) == 1)
     finally:
-        tidying.close(timeout=10)
+        tidying.close(timeout=60)
         kill(alive)
     assert len(hidden(folder)) == 1  # that of the writer who was alive
 
