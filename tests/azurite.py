@@ -6,7 +6,6 @@ import hmac
 import os
 import shutil
 import subprocess
-import time
 import urllib.request
 import uuid
 from collections.abc import Iterator
@@ -45,7 +44,7 @@ class Azurite:
         request = urllib.request.Request(
             f"{self.url}/{name}?restype=container", method="PUT", headers=headers
         )
-        urllib.request.urlopen(request, timeout=10).close()
+        urllib.request.urlopen(request, timeout=60).close()
         return name
 
 
@@ -75,11 +74,8 @@ def azurite(folder: Path) -> Iterator[Azurite]:
 def _address(process: subprocess.Popen[str]) -> str:
     assert process.stdout is not None
     said = []
-    deadline = time.monotonic() + 30
     for line in process.stdout:
         said.append(line)
-        if "successfully listen" in line.lower() or time.monotonic() > deadline:
-            break
-    found = [word for word in said[-1].split() if word.startswith("http://")] if said else []
-    assert found, f"Azurite does not listen: {''.join(said)}"
-    return found[0]
+        if "successfully listen" in line.lower():
+            return next(word for word in line.split() if word.startswith("http://"))
+    raise AssertionError(f"Azurite does not listen: {''.join(said)}")

@@ -37,7 +37,7 @@ def show(page: Path, profile: Path) -> Shown:
         "--dump-dom",
     ]
     done = subprocess.run(
-        [_program(), *options, page.absolute().as_uri()], capture_output=True, text=True, timeout=50
+        [_program(), *options, page.absolute().as_uri()], capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr[-2000:]
     return Shown(done.stdout, re.findall(r":CONSOLE.*", done.stderr))

@@ -21,7 +21,8 @@ def small_disk(mountpoint: Path, size: str = "1m") -> Iterator[Path]:
     try:
         yield mountpoint
     finally:
-        subprocess.run(["umount", str(mountpoint)], check=True)
+        # Lazily: a thread that was left behind may still have a file open there.
+        subprocess.run(["umount", "--lazy", str(mountpoint)], check=True)
 
 
 def fill(disk: Path) -> None:

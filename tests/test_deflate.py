@@ -24,7 +24,7 @@ pieces_of_any_size = st.lists(
 )
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(pieces_of_any_size)
 def test_any_reader_gets_back_what_went_in(pieces: list[Piece]) -> None:
     packed = b"".join(gzipped(pieces, threads=2))

@@ -28,7 +28,7 @@ def test_links_to_files_resolve(page: Path):
     assert missing == []
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("page", WITH_CODE, ids=lambda page: page.name)
 def test_the_code_of_a_page_runs(page: Path, tmp_path: Path):
     environment = {

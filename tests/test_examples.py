@@ -15,7 +15,7 @@ from tests.waiting import until
 
 EXAMPLES = Path(trackside.__file__).parents[2] / "examples"
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(900)
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def test_the_digits_script_saves_when_it_is_stopped(examples: Path):
     )
     assert process.stdout is not None
     with process:
-        until(lambda: (script.parent / "checkpoints" / "last.pt").exists(), seconds=120)
+        until(lambda: (script.parent / "checkpoints" / "last.pt").exists(), seconds=300)
         process.send_signal(signal.SIGTERM)
         assert "Asked to stop" in process.stdout.read()
     assert process.returncode == 0

@@ -107,7 +107,7 @@ def test_racing_processes_agree_on_one_end(journal: Journal):
         racer.start()
     start.set()
     for racer in racers:
-        racer.join(20)
+        racer.join()
     events = [json.loads(line) for line in journal.path.read_text().splitlines()]
     assert [event["seq"] for event in events] == [1, 2]
     assert journal.read().state.is_final

@@ -30,7 +30,7 @@ def test_systemd_takes_the_unit(tmp_path: Path):
     unit = tmp_path / "trackside.service"
     unit.write_text(block("ini").replace("/opt/trackside/bin/trackside", sys.executable))
     done = subprocess.run(
-        [program, "verify", "--man=no", str(unit)], capture_output=True, text=True, timeout=30
+        [program, "verify", "--man=no", str(unit)], capture_output=True, text=True
     )
     about_ours = [line for line in done.stderr.splitlines() if "trackside" in line]
     assert about_ours == []

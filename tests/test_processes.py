@@ -96,7 +96,7 @@ def test_whoever_has_the_pid_today_is_not_signalled(
 @pytest.mark.parametrize("group", [False, True])
 def test_the_right_process_is_signalled(sleeper: subprocess.Popen[bytes], group: bool) -> None:
     assert send_signal(known(sleeper.pid), signal.SIGTERM, group=group)
-    assert sleeper.wait(10) == -signal.SIGTERM
+    assert sleeper.wait() == -signal.SIGTERM
 
 
 @pytest.mark.parametrize("group", [False, True])
@@ -107,7 +107,7 @@ def test_signals_arrive_without_pidfds_too(
     identity = known(sleeper.pid)
     assert not send_signal(replace(identity, started=1), signal.SIGKILL, group=group)
     assert send_signal(identity, signal.SIGTERM, group=group)
-    assert sleeper.wait(10) == -signal.SIGTERM
+    assert sleeper.wait() == -signal.SIGTERM
 
 
 def test_signalling_one_that_is_gone_is_no_error(sleeper: subprocess.Popen[bytes]) -> None:
@@ -125,9 +125,9 @@ def test_carriers_are_known_by_the_whole_nonce(sleeper: subprocess.Popen[bytes])
 
 
 def test_a_sweep_outruns_a_process_that_forks_away() -> None:
-    """Each generation starts the next in a session of its own and leaves, for 20 s at most."""
+    """Each generation starts the next in a session of its own and leaves, for 150 s at most."""
     hop = "    if os.fork(): os._exit(0)\n    os.setsid(); time.sleep(0.001)"
-    program = f"import os, time\nend = time.monotonic() + 20\nwhile time.monotonic() < end:\n{hop}"
+    program = f"import os, time\nend = time.monotonic() + 150\nwhile time.monotonic() < end:\n{hop}"
     environment = {NONCE_VARIABLE: NONCE, "PATH": os.defpath}
     subprocess.Popen([sys.executable, "-S", "-c", program], env=environment).wait()
     assert processes.sweep(NONCE) >= 1

@@ -9,7 +9,7 @@ from benchmarks.zoo.specimen import HERE, specimens
 from trackside.rules.checkup.checkup import PARTS
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(1200)
 def test_a_handful_of_trainings_is_diagnosed_and_a_healthy_one_left_alone():
     chosen = [each for each in specimens() if each.key in QUICK]
     assert len(chosen) == len(QUICK)

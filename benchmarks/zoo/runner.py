@@ -25,7 +25,7 @@ QUICK = (
     "healthy/frozen_backbone",
 )
 _AT_ONCE = 2
-_SECONDS = 180
+_SECONDS = 600
 
 
 @dataclass(frozen=True, slots=True)

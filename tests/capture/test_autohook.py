@@ -59,14 +59,13 @@ def run_script(tmp_path: Path, body: str, *, switch: str = "auto", hook=None, si
         },
         capture_output=True,
         text=True,
-        timeout=100,
         check=False,
     )
     assert ended.returncode == 0, ended.stderr
     return ended.stdout
 
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(400)
 
 
 def test_a_plain_loop_with_a_loss_module_and_validation(tmp_path):

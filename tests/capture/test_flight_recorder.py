@@ -151,7 +151,6 @@ def test_a_script_that_dies_leaves_its_last_steps(tmp_path):
         [sys.executable, "-c", script, str(tmp_path / "t")],
         capture_output=True,
         text=True,
-        timeout=60,
     )
 
     assert "the script's own mistake" in ended.stderr

@@ -16,6 +16,7 @@ from torch.utils.checkpoint import checkpoint
 from tests.capture.networks import Net, assert_no_failure, batch, read
 from tests.capture.test_writer import point_at
 from tests.small_disk import fill, small_disk
+from tests.waiting import until
 from trackside.capture.hook import Hook
 from trackside.capture.selection.reduction_config import ReductionConfig
 from trackside.capture.selection.save_config import SaveConfig
@@ -197,7 +198,7 @@ def test_a_store_that_is_away_costs_nothing_but_disk(tmp_path, monkeypatch):
     hook.close()
 
     assert watched == trained(plain, None)
-    assert [*tmp_path.glob("capture/*/segments/worker_0/*.safetensors")]
+    assert until(lambda: [*tmp_path.glob("capture/*/segments/worker_0/*.safetensors")])
 
 
 def test_nothing_is_on_the_modules_between_saved_steps(tmp_path):

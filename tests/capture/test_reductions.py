@@ -141,8 +141,7 @@ def test_odd_strides_and_negated_views_are_read_as_they_are_seen(compiled):
 
 @settings(
     max_examples=30,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(st.lists(st.integers(1, 9000), min_size=1, max_size=12))
 def test_any_mixture_of_sizes_and_types_keeps_its_order(library, sizes):

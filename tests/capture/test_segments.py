@@ -164,7 +164,7 @@ def test_every_element_type_comes_back_with_its_values(tmp_path, name):
     np.testing.assert_array_equal(run.entry.view(data)[0], known.numpy())
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st_numpy.arrays(
         st.sampled_from([np.dtype(kind) for kind in ("f4", "f8", "i8", "c16", "?", ">f4")]),
@@ -278,7 +278,7 @@ def test_a_segment_cut_anywhere_is_known_to_be_torn(tmp_path):
             contents_of(data[:length])
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.data())
 def test_a_damaged_header_is_torn_or_still_within_the_file(tmp_path_factory, data):
     folder = tmp_path_factory.getbasetemp()

@@ -47,7 +47,7 @@ def run_script(code: str, *, first_on_path: Path | None = None) -> str:
     path = [str(part) for part in (first_on_path, source, smdebug_alias.FOLDER) if part]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(path)}
     done = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=50
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -66,19 +66,20 @@ def test_a_reader_sees_the_first_steps_while_the_loop_goes_on(tmp_path: Path):
 KILLED = """
 import os, sys, time
 from pathlib import Path
-from trackside.capture.steps.step_events import StepEvents
-events = StepEvents(Path(sys.argv[1]), "0-algo-1")
+from trackside.capture.steps import step_events
+step_events.FIRST_FILE_SECONDS = 3600.0
+events = step_events.StepEvents(Path(sys.argv[1]), "0-algo-1")
 for step in range(3):
     events.add("TRAIN", step, 1591160699400000 + step, 1)
 parts = Path(sys.argv[1]) / "framework" / "pevents"
-while not any(b"step_num" in part.read_bytes() for part in parts.glob("*.tmp")):
+while not any(part.read_bytes().count(b"step_num") == 3 for part in parts.glob("*.tmp")):
     time.sleep(0.005)
 os.kill(os.getpid(), 9)
 """
 
 
 def test_what_a_killed_script_left_half_written_its_supervisor_finishes(tmp_path: Path):
-    subprocess.run([sys.executable, "-c", KILLED, str(tmp_path)], timeout=30, check=False)
+    subprocess.run([sys.executable, "-c", KILLED, str(tmp_path)], check=False)
     [part] = tmp_path.rglob("*.tmp")
     part.write_bytes(part.read_bytes()[:-9])  # as a full disk would leave it
     MinuteFiles(tmp_path, tmp_path / "part", "algo-1").close()

@@ -1,14 +1,15 @@
 """Two real processes over gloo: replicated (DDP) and sharded (`fully_shard`, FSDP) training."""
 
 import os
-import socket
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
 from tests.capture.networks import read
 
@@ -158,31 +159,31 @@ def launch(how: str, out_dir: Path, workers: str, names: str = "clean") -> None:
 
 
 def run_twice(script: str, *arguments: str) -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    ranks = [
-        subprocess.Popen(
-            [sys.executable, "-c", script, *arguments],
-            env={
+    """The ranks meet where this process listens, as torchrun's do: no port is chosen twice."""
+    meeting = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    with ExitStack() as stack:
+        ranks = []
+        for rank in range(2):
+            environment = {
                 **os.environ,
                 "RANK": str(rank),
                 "WORLD_SIZE": "2",
                 "MASTER_ADDR": "127.0.0.1",
-                "MASTER_PORT": str(port),
+                "MASTER_PORT": str(meeting.port),
+                "TORCHELASTIC_USE_AGENT_STORE": "True",
+                "TORCHELASTIC_RESTART_COUNT": "0",
                 "OMP_NUM_THREADS": "1",
-            },
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for rank in range(2)
-    ]
-    for rank in ranks:
-        _, errors = rank.communicate(timeout=100)
-        assert rank.returncode == 0, errors
+            }
+            command = [sys.executable, "-c", script, *arguments]
+            process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
+            ranks.append(stack.enter_context(process))
+            stack.callback(process.kill)
+        for each in ranks:
+            _, errors = each.communicate()
+            assert each.returncode == 0, errors
 
 
-pytestmark = [pytest.mark.timeout(150), pytest.mark.xdist_group("gloo")]
+pytestmark = [pytest.mark.timeout(400), pytest.mark.xdist_group("gloo")]
 
 
 def test_ddp_saves_the_local_gradients_of_every_rank(tmp_path):

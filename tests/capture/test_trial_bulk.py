@@ -47,7 +47,7 @@ def test_a_cube_holds_what_reading_one_by_one_gives(trial):
                     assert np.isnan(cube.values[i, j])
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.data())
 def test_a_cube_of_any_mixture_is_what_reading_one_by_one_gives(data):
     names = ("a", "b", "c", "d")

@@ -286,9 +286,9 @@ CHANGES = st.one_of(
 
 @settings(
     max_examples=60,
-    deadline=None,
     derandomize=True,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],  # each example empties them
+    # Each example empties them.
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(changes=st.lists(CHANGES, max_size=12))
 def test_after_any_changes_all_databases_agree(changes, both: list[Index]):

@@ -26,7 +26,7 @@ from trackside.sdk.known_jobs import AnyJobs, known_jobs
 from trackside.status import Secondary, Status
 from trackside.storage.locate import locate_object
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(400)
 
 TRAIN = r"""
 import os, sys, time
@@ -71,7 +71,7 @@ def start(*, inputs=None, job_name: str = "", **arguments) -> TrainingJob:
 
 
 def until_training(job: TrainingJob) -> None:
-    until(lambda: job.describe()["SecondaryStatus"] == "Training", seconds=30)
+    until(lambda: job.describe()["SecondaryStatus"] == "Training")
 
 
 def test_a_folder_of_this_machine_is_the_job_s_channel_and_the_model_comes_back(
@@ -127,7 +127,7 @@ def test_who_has_seen_a_part_of_the_log_goes_on_after_it(jobs: AnyJobs):
 
 
 def test_a_line_that_has_not_ended_is_shown_while_the_job_runs(jobs: AnyJobs):
-    job = start(environment={"PAUSE": "60"})
+    job = start(environment={"PAUSE": "900"})
     data = b""
     for line in job.logs(follow=True):
         data += line.data
@@ -160,15 +160,15 @@ def test_a_failure_says_the_exit_code_and_the_last_lines(jobs: AnyJobs):
 
 
 def test_a_stopped_job_keeps_what_it_made(jobs: AnyJobs):
-    job = start(environment={"PAUSE": "60"}, grace_seconds=1)
+    job = start(environment={"PAUSE": "900"}, grace_seconds=1)
     until_training(job)
-    assert jobs.stop(job.name).state.status is Status.STOPPING
-    assert jobs.wait(job.name, timeout_seconds=60).state.status is Status.STOPPED
+    assert jobs.stop(job.name).state.status in (Status.STOPPING, Status.STOPPED)
+    assert jobs.wait(job.name).state.status is Status.STOPPED
     assert jobs.stop(job.name).state.status is Status.STOPPED  # again changes nothing
 
 
 def test_a_wait_that_takes_too_long_says_where_the_job_is(jobs: AnyJobs):
-    job = start(environment={"PAUSE": "60"}, grace_seconds=1)
+    job = start(environment={"PAUSE": "900"}, grace_seconds=1)
     with pytest.raises(JobNotFinished, match=r"still \w+ after 0.3 s"):
         jobs.wait(job.name, timeout_seconds=0.3)
     job.stop()
@@ -230,14 +230,14 @@ def test_jobs_are_listed_newest_first_and_chosen_by_name_and_status(jobs: AnyJob
 
 
 def test_tags_are_changed_and_a_job_is_forgotten(jobs: AnyJobs):
-    job = start(tags={"team": "vision"}, environment={"PAUSE": "60"}, grace_seconds=1)
+    job = start(tags={"team": "vision"}, environment={"PAUSE": "900"}, grace_seconds=1)
     put = jobs.change_tags(job.name, put={"a": "1"}, remove=["team"])
     assert put == jobs.tags(job.name) == {"a": "1"}
     with pytest.raises(JobNotFinished):
         jobs.delete(job.name)
     job.stop()
     jobs.wait(job.name)
-    until(lambda: _is_deleted(jobs, job.name), seconds=20)
+    until(lambda: _is_deleted(jobs, job.name))
     with pytest.raises(JobNotFound):
         attach(job.name)
 

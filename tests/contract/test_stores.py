@@ -272,6 +272,7 @@ def test_readers_see_one_version_or_the_other_while_writers_race(store: Store) -
     seen: list[Any] = []
 
     def read() -> None:
+        seen.append(store.get("k"))
         while not done.is_set():
             seen.append(store.get("k"))
 

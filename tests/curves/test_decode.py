@@ -40,7 +40,7 @@ def by_tag(rows: list[tuple[str, int, float, float]]) -> dict[str, list[bytes]]:
     return found
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.tuples(TAGS, STEPS, st.floats(allow_nan=False), REALS), max_size=40))
 def test_scalars_come_out_as_protobuf_wrote_them(rows: list[tuple[str, int, float, float]]):
     data = b"".join(
@@ -142,7 +142,7 @@ def test_rubbish_of_every_kind_neither_crashes_nor_ends_the_reading(library):
         assert len(points(decoded)) == 1
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.data())
 def test_one_flipped_byte_never_yields_a_wrong_point(data: st.DataObject):
     rows = [("loss", step, 1.5, step / 2) for step in range(20)]

@@ -195,7 +195,7 @@ def test_points_are_there_as_soon_as_they_are_flushed(
 
 
 def until_there(provider: DataProvider, run: str, num_points: int) -> None:
-    until(lambda: len(points(provider, run, "loss")) == num_points, seconds=5)
+    until(lambda: len(points(provider, run, "loss")) == num_points)
 
 
 def test_a_spike_in_a_long_curve_is_not_lost(

@@ -5,7 +5,6 @@ import os
 import shlex
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -16,12 +15,12 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import S3Server
+from tests.waiting import until
 from trackside.curves.event_file import EventFile
 from trackside.storage.locate import locate
 from trackside.supervisor.event_sync import EventSync
 
-pytestmark = pytest.mark.timeout(180)
-SECONDS = 60.0
+pytestmark = pytest.mark.timeout(600)
 EAGER = ("--reload_interval", "1", "--samples_per_plugin", "scalars=100000")
 
 
@@ -31,17 +30,14 @@ class TensorBoard:
 
     def steps(self, run: str, tag: str) -> list[int]:
         query = urllib.parse.urlencode({"run": run, "tag": tag})
-        with suppress(urllib.error.HTTPError):  # not loaded yet
+        with suppress(urllib.error.URLError, TimeoutError):  # not loaded yet
             url = f"{self._url}data/plugin/scalars/scalars?{query}"
             with urllib.request.urlopen(url, timeout=30) as answer:
                 return [step for _, step, _ in json.load(answer)]
         return []
 
     def wait_for(self, run: str, steps: list[int]) -> None:
-        deadline = time.monotonic() + SECONDS
-        while (seen := self.steps(run, "loss")) != steps:
-            assert time.monotonic() < deadline, f"{run}: {len(seen)} of {len(steps)} points"
-            time.sleep(0.2)
+        until(lambda: self.steps(run, "loss") == steps, seconds=120)
 
 
 @contextmanager

@@ -99,7 +99,7 @@ dist.destroy_process_group()
 """
 
 
-@pytest.mark.timeout(150)
+@pytest.mark.timeout(400)
 @pytest.mark.xdist_group("gloo")
 def test_of_two_real_processes_the_one_whose_data_is_broken_is_named(tmp_path):
     run_twice(SCRIPT, str(tmp_path))

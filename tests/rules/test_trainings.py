@@ -178,10 +178,10 @@ def test_a_loop_that_stalls_is_found_while_it_runs(tmp_path: Path):
     hook.dump()  # the writer's own age limit would do, in a second or two
     evidence = Evidence(create_trial(str(tmp_path)))
     rule = StalledTrainingRule(threshold=0.2)
-    until(evidence.advance)
     start = time.monotonic()
+    until(evidence.advance)
     until(lambda: [*rule.look(evidence)])
     assert time.monotonic() - start >= 0.2
     hook.close()
-    until(evidence.advance)
+    until(lambda: evidence.advance() and evidence.is_all)
     assert [*rule.look(evidence)] == []

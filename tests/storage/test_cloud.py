@@ -23,7 +23,7 @@ from trackside.storage.connect import Retry, open_azure, open_s3
 from trackside.storage.credentials import s3_access
 
 MIB = 1 << 20
-QUICK = Retry(max_retries=3, limit_seconds=5, first_wait_seconds=0.01, longest_wait_seconds=0.05)
+QUICK = Retry(max_retries=3, first_wait_seconds=0.01, longest_wait_seconds=0.05)
 
 
 def connect(url: str, bucket: str, retry: Retry = QUICK) -> CloudStore:

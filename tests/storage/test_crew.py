@@ -1,6 +1,7 @@
 """How many threads a crew makes of what it may."""
 
 import threading
+import time
 
 from trackside.storage.crew import Crew
 
@@ -9,7 +10,7 @@ def test_threads_that_only_wait_become_as_many_as_allowed() -> None:
     barrier = threading.Barrier(16)
 
     def task() -> None:
-        barrier.wait(20)  # none gets through before sixteen have come
+        barrier.wait(100)  # none gets through before sixteen have come
 
     with Crew((task for _ in range(32)), 16) as crew:
         crew.wait(None)
@@ -18,11 +19,12 @@ def test_threads_that_only_wait_become_as_many_as_allowed() -> None:
 
 def test_no_more_threads_are_made_than_allowed() -> None:
     seen: set[str] = set()
-    turn = threading.Event()
+    barrier = threading.Barrier(2)
 
     def task() -> None:
         seen.add(threading.current_thread().name)
-        turn.wait(0.2)
+        time.sleep(0.2)  # long enough to look idle
+        barrier.wait(100)
 
     with Crew((task for _ in range(12)), 2) as crew:
         crew.wait(None)

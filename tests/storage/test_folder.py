@@ -261,7 +261,8 @@ def test_a_name_that_is_not_unicode_is_listed_and_read(tmp_path: Path) -> None:
 
 
 @settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    max_examples=60,
 )
 @given(
     names=st.sets(KEYS, min_size=2, max_size=8), prefix=KEYS | st.just(""), after=KEYS | st.just("")

@@ -12,12 +12,19 @@ from urllib.parse import parse_qs
 import pytest
 
 from trackside.errors import InvalidSetting, StoreUnreachable
+from trackside.storage import given_keys
 from trackside.storage.credentials import S3Access
 from trackside.storage.given_keys import Keys, keys_for
 
 END = datetime(2031, 5, 6, 7, 8, 9, tzinfo=UTC)
 EXPECTED = Keys("ID", "hush", "token", END.timestamp())
 SURROUNDED = S3Access(None, "eu-central-1", source="surroundings", advice="Set AWS_PROFILE.")
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who gives keys here may stand still for a while."""
+    monkeypatch.setattr(given_keys, "_SECONDS", 100.0)
 
 
 def given(key_id: str, secret: str, *, seconds: float | None = None) -> bytes:

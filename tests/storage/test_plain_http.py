@@ -22,6 +22,13 @@ SIGNED = "GET .*X-Amz-Signature"  # in the address: no request of obstore's look
 CONTENT = os.urandom(3 * PART_BYTES)
 
 
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine that stands still for a while is nothing out of the ordinary here."""
+    monkeypatch.setattr(plain_http, "_CONNECT_SECONDS", 100.0)
+    monkeypatch.setattr(plain_http, "_SILENCE_SECONDS", 100)
+
+
 @pytest.fixture
 def store(faulty: FaultProxy, bucket: str) -> Store:
     access = s3_access(environment_for(faulty.url))

@@ -1,7 +1,6 @@
 """One host through one attempt, in this process, with a real script in a real sandbox."""
 
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from tests.supervisor.running import NONCE, attempt, context
 from tests.waiting import until
 from trackside.hosts import HostRecord, Phase
 from trackside.status import Secondary, Status
+from trackside.supervisor import sync
 from trackside.supervisor.__main__ import supervise
 from trackside.supervisor.attempt import Attempt
 from trackside.supervisor.lead import conclude
@@ -34,35 +34,41 @@ def test_a_lag_is_said_in_the_journal_and_so_is_its_end(
 ):
     for name, value in environment_for(faulty.url).items():
         monkeypatch.setenv(name, value)
+    monkeypatch.setattr(sync, "SCAN_SECONDS", 0.1)
     job = context(
         tmp_path,
         AlgorithmSpecification=script("echo x > /opt/ml/checkpoints/1.pt; exec sleep 300"),
         OutputDataConfig={"S3OutputPath": f"s3://{bucket}/out"},
         CheckpointConfig={"S3Uri": f"s3://{bucket}/c"},
     )
-    faulty.inject(Fault(pattern="^PUT", times=10_000, status=403))
-    thread, ran = in_thread(Attempt(job, 1, lag_seconds=1.0))
+    faulty.inject(Fault(pattern=r"^PUT .*/1\.pt", times=10_000, status=403))
+    thread, ran = in_thread(Attempt(job, 1, lag_seconds=2.0))
     try:
-        until(lambda: "refused" in job.journal.read().message)
-        message = job.journal.read().message
-        assert message.startswith("Training goes on; /opt/ml/checkpoints was last synced at 20")
-        version = job.journal.read().version
-        lagging = until(lambda: _lag(tmp_path) > 3.0 and _lag(tmp_path))
-        assert lagging > 3.0
-        assert job.journal.read().version == version, "said once, not every second"
+        # On a slow machine others lag too; from here on this one always lags most.
+        until(lambda: _lead(tmp_path) > 1.0)
+        lag = "Training goes on; /opt/ml/checkpoints was last synced at 20"
+        until(lambda: job.journal.read().message.startswith(lag))
+        said = job.journal.read()
+        assert "refused" in said.message
+        lead = _lead(tmp_path)
+        until(lambda: _lead(tmp_path) > lead + 2.0)
+        assert job.journal.read().version == said.version, "said once, not every second"
         faulty.clear()
         until(lambda: job.journal.read().message.endswith("Sync has caught up."))
     finally:
+        faulty.clear()
         job.journal.try_move(Secondary.STOPPING)
-        thread.join(30)
+        thread.join()
     assert ran[0].unsent == ""
     keys = [entry["Key"] for entry in s3_server.client().list_objects_v2(Bucket=bucket)["Contents"]]
     assert "c/1.pt" in keys
 
 
-def _lag(home: Path) -> float:
+def _lead(home: Path) -> float:
+    """By how much the checkpoints lag more than whatever else lags most."""
     syncs = attempt(home).gang.records()["algo-1"].syncs
-    return syncs["/opt/ml/checkpoints"].lag_seconds
+    lags = {name: state.lag_seconds for name, state in syncs.items()}
+    return lags.pop("/opt/ml/checkpoints", 0.0) - max(lags.values(), default=0.0)
 
 
 def test_a_supervisor_that_comes_back_to_a_job_that_ended_ends_its_script(tmp_path):
@@ -150,7 +156,5 @@ def test_a_failing_watch_leaves_no_script_behind(tmp_path, monkeypatch):
         raise OSError(5, "Input/output error")
 
     monkeypatch.setattr(mine, "_watch", breaks)
-    began = time.monotonic()
     assert "Input/output error" in mine.run().failure
-    assert time.monotonic() - began < 20
     until(lambda: not isinstance(mine._sandbox.poll(mine._plan()), Running))

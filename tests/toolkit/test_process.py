@@ -3,12 +3,12 @@
 import os
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
 
-from tests.toolkit.conftest import TRAIN, Host, needs, needs_root, wait_until
+from tests.toolkit.conftest import TRAIN, Host, needs, needs_root
+from tests.waiting import until
 
 SAVES_ON_SIGTERM = """
 import os, pathlib, signal, sys, time
@@ -22,7 +22,7 @@ def save(number, frame):
 signal.signal(signal.SIGTERM, save)
 signal.signal(signal.SIGINT, save)
 (folder / "ready").touch()
-time.sleep(60)
+time.sleep(600)
 """
 
 
@@ -30,9 +30,9 @@ time.sleep(60)
 def test_a_stop_signal_reaches_the_script_which_ends_in_peace(host: Host, number: signal.Signals):
     host.script(SAVES_ON_SIGTERM)
     process = host.start(stderr=subprocess.DEVNULL)
-    wait_until((host.base / "model" / "ready").exists)
+    until((host.base / "model" / "ready").exists)
     process.send_signal(number)
-    assert process.wait(timeout=20) == 0
+    assert process.wait() == 0
     assert (host.base / "model" / "saved").read_text() == str(int(number))
     assert (host.output / "success").exists()
 
@@ -41,30 +41,30 @@ def test_a_script_below_a_shell_is_waited_for_when_the_shell_dies_first(host: Ho
     host.script(SAVES_ON_SIGTERM)
     host.script(f"{TRAIN[0]} train.py\nexit $?\n", "train.sh")
     process = host.start(stderr=subprocess.DEVNULL, SAGEMAKER_PROGRAM="train.sh")
-    wait_until((host.base / "model" / "ready").exists)
+    until((host.base / "model" / "ready").exists)
     process.terminate()
-    process.wait(timeout=20)
+    process.wait()
     assert (host.base / "model" / "saved").exists()
     assert (host.base / "model" / "signals").read_text() == "15\n", "told once, then left in peace"
 
 
 def test_a_script_without_a_handler_is_reported_with_its_signal(host: Host):
-    host.script("import os, time; open(os.environ['SM_MODEL_DIR'] + '/ready', 'w'); time.sleep(60)")
+    host.script(
+        "import os, time\nopen(os.environ['SM_MODEL_DIR'] + '/ready', 'w')\ntime.sleep(600)\n"
+    )
     process = host.start(stderr=subprocess.DEVNULL)
-    wait_until((host.base / "model" / "ready").exists)
+    until((host.base / "model" / "ready").exists)
     process.terminate()
-    assert process.wait(timeout=20) == 1
+    assert process.wait() == 1
     assert host.failure.startswith("ExecuteUserScriptError:\nExitCode -15\n")
 
 
 def test_processes_left_behind_are_ended_after_the_script(host: Host):
     host.script("sleep 300 &\necho $! > $SM_MODEL_DIR/pid\n", "train.sh")
-    started = time.monotonic()
     finished = host.train(SAGEMAKER_PROGRAM="train.sh")
     assert finished.code == 0
-    assert time.monotonic() - started < 120
     left = int((host.base / "model" / "pid").read_text())
-    wait_until(lambda: not is_running(left))
+    until(lambda: not is_running(left))
     assert "left processes running" in finished.log
 
 
@@ -73,7 +73,7 @@ def test_a_stop_during_an_installation_ends_the_job_before_the_script(host: Host
     (host.code / "setup.py").write_text(
         "import pathlib, time\n"
         f"pathlib.Path({str(host.base / 'installing')!r}).touch()\n"
-        "time.sleep(60)\n"
+        "time.sleep(600)\n"
     )
     process = host.start(
         stderr=subprocess.DEVNULL,
@@ -81,9 +81,9 @@ def test_a_stop_during_an_installation_ends_the_job_before_the_script(host: Host
         PIP_NO_BUILD_ISOLATION="0",
         TRACKSIDE_OVERLAYS=str(host.base / "overlays"),
     )
-    wait_until((host.base / "installing").exists, seconds=40)
+    until((host.base / "installing").exists)
     process.terminate()
-    assert process.wait(timeout=20) == 1
+    assert process.wait() == 1
     assert "Stopped by SIGTERM before the script was started" in host.failure
 
 
@@ -94,20 +94,17 @@ def test_as_process_1_it_collects_orphans_and_passes_signals_on(host: Host):
         "import os, subprocess, sys\n"
         # Its child ends, the grandchild outlives it and becomes an orphan of process 1.
         "subprocess.run(['sh', '-c', 'setsid sh -c \"exit 0\" & setsid sleep 0.2 & exit 0'])\n"
-        + SAVES_ON_SIGTERM.replace("time.sleep(60)", "time.sleep(1)", 1)
-        + "\nstates = [open(f'/proc/{p}/stat').read().rpartition(')')[2].split()[0]"
-        " for p in os.listdir('/proc') if p.isdigit()]\n"
-        "(folder / 'zombies').write_text(str(states.count('Z')))\n"
-        "(folder / 'parent').write_text(str(os.getppid()))\n"
-        "time.sleep(60)\n"
+        + SAVES_ON_SIGTERM.replace("time.sleep(600)", "")
+        + "\nwhile {int(p) for p in os.listdir('/proc') if p.isdigit()} != {1, os.getpid()}:\n"
+        "    time.sleep(0.01)\n"
+        "(folder / 'alone').touch()\n"
+        "time.sleep(600)\n"
     )
     unshare = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child", *TRAIN)
     process = host.start(unshare, stderr=subprocess.DEVNULL)
-    wait_until((host.base / "model" / "parent").exists)
-    assert (host.base / "model" / "parent").read_text() == "1"
-    assert (host.base / "model" / "zombies").read_text() == "0"
+    until((host.base / "model" / "alone").exists)
     subprocess.run(["pkill", "-TERM", "-P", str(process.pid)], check=True)
-    assert process.wait(timeout=20) == 0
+    assert process.wait() == 0
     assert (host.base / "model" / "saved").exists()
 
 
@@ -135,7 +132,7 @@ def test_both_streams_share_one_log_file_in_order(host: Host, tmp_path: Path):
     log = tmp_path / "log"
     log.write_text("earlier job: Traceback (most recent call last):\nKeyError: 'not mine'\n")
     with log.open("ab") as file:
-        assert host.start(stdout=file, stderr=file).wait(timeout=20) == 1
+        assert host.start(stdout=file, stderr=file).wait() == 1
     lines = [line for line in log.read_text().splitlines() if line.startswith(("out ", "err "))]
     assert lines == [f"{name} {number}" for number in range(200) for name in ("out", "err")]
     assert "ValueError: at the end" in host.failure
@@ -154,7 +151,7 @@ def test_standard_error_is_passed_on_at_once(host: Host):
     while b"half a line" not in read:
         read += os.read(process.stderr.fileno(), 4096)
     (host.base / "model" / "seen").touch()
-    assert process.wait(timeout=20) == 0
+    assert process.wait() == 0
     process.stderr.close()
 
 
@@ -167,7 +164,7 @@ def test_a_log_reader_that_went_away_does_not_stop_the_script(host: Host):
     process = host.start(stderr=subprocess.PIPE)
     assert process.stderr is not None
     process.stderr.close()
-    assert process.wait(timeout=20) == 0
+    assert process.wait() == 0
     assert (host.base / "model" / "done").exists()
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.toolkit.conftest import Host, needs_root, wait_until
+from tests.toolkit.conftest import Host, needs_root
+from tests.waiting import until
 
 
 def pack(path: Path, **files: str) -> Path:
@@ -103,7 +104,7 @@ def test_a_full_disk_is_named(host: Host, tmp_path: Path):
         assert host.failure.startswith(f"No space left in '{host.code}")
         assert list(host.code.iterdir()) == []
     finally:
-        subprocess.run(["umount", host.code], check=True)
+        subprocess.run(["umount", "--lazy", host.code], check=True)
 
 
 @pytest.fixture(scope="module")
@@ -117,7 +118,7 @@ def s3_endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             env={**os.environ, "PYTHONUNBUFFERED": "1"},
         )
     try:
-        wait_until(lambda: b"Running on http" in log.read_bytes(), seconds=40)
+        until(lambda: b"Running on http" in log.read_bytes())
         line = next(line for line in log.read_text().splitlines() if "Running on http" in line)
         yield line.split("Running on ")[1].split()[0]
     finally:

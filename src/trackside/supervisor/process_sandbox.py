@@ -31,7 +31,7 @@ AUTO = "auto"
 
 _SIGKILL = 9
 _NONCE = re.compile(r"[A-Za-z0-9._-]{8,128}")
-_START_SECONDS = 10.0
+_START_SECONDS = 60.0  # somebody else may be starting it, on a machine that hardly moves
 _PACKAGE = Path(__file__).resolve().parent.parent
 _INIT_LOG = "init.log"
 

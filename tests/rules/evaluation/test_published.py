@@ -31,7 +31,7 @@ def test_files_are_sent_while_the_job_runs_and_again_when_they_change(make_job: 
     until(lambda: where.exists() and where.read_bytes() == finding(1).to_line())
     findings.add([finding(2)])
     until(lambda: where.read_bytes().count(b"\n") == 2)
-    publisher.close(5)
+    publisher.close(600)
 
 
 def test_a_store_that_is_away_gets_it_all_when_it_is_back(
@@ -47,7 +47,7 @@ def test_a_store_that_is_away_gets_it_all_when_it_is_back(
     publisher.start()
     until(lambda: "rules wait to be published" in caplog.text)
     in_the_way.unlink()
-    publisher.close(10)
+    publisher.close(600)
     assert stored(job, "trackside/rules/findings.jsonl") == finding(1).to_line()
     assert stored(job, "trackside/rules/statuses.json")
 
