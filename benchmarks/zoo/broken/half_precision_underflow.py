@@ -1,6 +1,6 @@
 """Autocast to float16 without a GradScaler, and a loss over the number of samples: no gradients.
 
-cause: GradientUnderflow, LearningRateTooLow, NothingLearnt, FadingGradient
+cause: GradientUnderflow
 where: .*
 step: 0-200
 """

@@ -1,6 +1,6 @@
 """An RNN's last output is taken after eighty places of padding: the words are forgotten.
 
-cause: PaddingReadLast, NothingLearnt
+cause: PaddingReadLast
 where: .*
 step: 0-400
 """

@@ -1,6 +1,6 @@
 """h_n of a bidirectional LSTM is [2, batch, hidden]; view(batch, -1) mixes the samples.
 
-cause: ViewForTranspose, NothingLearnt
+cause: ViewForTranspose
 where: .*
 step: 0-400
 """

@@ -1,6 +1,6 @@
 """src_key_padding_mask is True for the words instead of for the padding: only padding is read.
 
-cause: PaddingMaskInverted, NothingLearnt
+cause: PaddingMaskInverted
 where: .*
 step: 0-300
 """

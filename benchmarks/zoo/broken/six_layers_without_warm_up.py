@@ -1,6 +1,6 @@
 """Six post-norm transformer layers at a rate of 0.03 from the first step on.
 
-cause: LearningRateTooHigh, NothingLearnt
+cause: LearningRateTooHigh
 where: .*
 step: 0-300
 """

@@ -1,6 +1,6 @@
 """The tagger's scores are [time, batch, tags], its targets [batch, time]; both are flattened.
 
-cause: NothingLearnt, TargetOrderDiffers
+cause: TargetOrderDiffers
 where: .*
 step: 0-400
 """

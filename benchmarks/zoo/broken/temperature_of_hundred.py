@@ -1,6 +1,6 @@
 """InfoNCE of normalised views divided by a temperature of 100: all scores are alike.
 
-cause: TemperatureTooHigh, NothingLearnt
+cause: TemperatureTooHigh
 where: .*
 step: 0-300
 """

@@ -1,6 +1,6 @@
 """The hardest triplets at a high rate: all embeddings fall onto one point, the loss is the margin.
 
-cause: LearningRateTooHigh, DeadLayer, OutputIgnoresInput
+cause: LearningRateTooHigh, OutputIgnoresInput
 where: .*
 step: 0-300
 """
