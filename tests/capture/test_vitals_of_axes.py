@@ -143,12 +143,13 @@ class Reader(nn.Module):
     def __init__(self, *, keeps: bool) -> None:
         super().__init__()
         self.rnn = nn.LSTM(3, 5, batch_first=True)
-        self.keeps, self.state = keeps, None
+        self.keeps = keeps
+        self.state: Any = None
 
     def forward(self, x: Tensor) -> Tensor:
         start = self.state if self.keeps else (torch.zeros(1, len(x), 5),) * 2
         out, state = self.rnn(x, start)
-        self.state: Any = tuple(each.detach() for each in state)
+        self.state = tuple(each.detach() for each in state)
         return out[:, -1].sum(1)
 
 
