@@ -190,6 +190,46 @@ WRONG: dict[str, dict[str, Any]] = {
         "vitals": {"tokens/same_share": 1.0},
         "loss": lambda step: 0.01 + 2.2 * 0.98**step,
     },
+    "StateOfOtherSamples": {
+        "anatomy": model(
+            modules=[{"name": "rnn", "type": "LSTM", "carries_state": True}, *MODEL["modules"]],
+            loaders=[{"num_samples": 640, "sampler": "RandomSampler"}],
+        )
+    },
+    "AttentionAxisWrong": {
+        "anatomy": model(attention=[{"axis": 2, "shape": [8, 4, 16, 16]}]),
+    },
+    "ViewForTranspose": {
+        "anatomy": model(reshaped=[{"given": [32, 20, 8], "made": [32, 8, 20]}]),
+    },
+    "TargetOrderDiffers": {
+        "anatomy": model(
+            losses=[{**MODEL["losses"][0], "flattened": [[20, 32, 10], [640, 20]]}],
+        ),
+    },
+    "PaddingReadLast": {
+        "anatomy": model(
+            modules=[{"name": "rnn", "type": "RNN", "given": [32, 90, 8], "batch_first": True}]
+        ),
+        "vitals": {"tokens/last": 0, "tokens/end_share": 0.8},
+        "loss": flat,
+    },
+    "PaddingMaskInverted": {
+        "vitals": {"tokens/end_masked": 0.0, "tokens/other_masked": 1.0},
+    },
+    "GradientUnderflow": {
+        "anatomy": model(autocast="float16"),
+        "gradients": lambda name, step: (0.0, 0.0) if name == "a.weight" else (1.0, 0.01),
+    },
+    "LossWithoutBound": {
+        "vitals": {"loss_term/0.cross_entropy": lambda step: 2.3 + 0.1 * step},
+        "loss": lambda step: 2.3 - 0.1 * step,
+    },
+    "TemperatureTooHigh": {
+        "anatomy": model(is_likeness_scaled=True),
+        "vitals": {"loss_input/min": -0.01, "loss_input/max": 0.01},
+        "loss": flat,
+    },
     "BatchTakenForTime": {
         "anatomy": model(
             modules=[

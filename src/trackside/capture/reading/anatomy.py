@@ -32,6 +32,8 @@ class ModuleFacts:
     """Of such a layer: whether it takes the first axis for the batch, or else for time."""
     looks_ahead: bool = False
     """Of such a layer: bidirectional, or attention of all to all without a mask."""
+    carries_state: bool = False
+    """Of a recurrent one: it begins with the state that it ended with the time before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +98,8 @@ class LossFacts:
     """The target, too, is a model's work, and gradients go back through it."""
     is_target_input: bool = False
     """The target is what the model was given, as for an autoencoder."""
+    flattened: tuple[tuple[int, ...], tuple[int, ...]] | None = None
+    """Shapes from which rows of scores and the row of targets were made; None where not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +124,22 @@ class PairFacts:
     """Names of their weights."""
     widths: tuple[int, int, int]
     """What goes in, what is between, what comes out."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionFacts:
+    """A softmax of scores of queries and keys that does not go along the keys."""
+
+    axis: int
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReshapeFacts:
+    """A view whose sizes stand as after a swap of axes."""
+
+    given: tuple[int, ...]
+    made: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,12 +200,16 @@ class Anatomy:
     schedulers: tuple[SchedulerFacts, ...] = ()
     losses: tuple[LossFacts, ...] = ()
     outputs: tuple[OutputFacts, ...] = ()
-    """This and the next three are of the first backwards, by the graph of the loss."""
+    """This and the next six are of the first backwards, by the graph of the loss."""
     pairs: tuple[PairFacts, ...] = ()
+    attention: tuple[AttentionFacts, ...] = ()
+    reshaped: tuple[ReshapeFacts, ...] = ()
     broadcast: tuple[tuple[int, ...], tuple[int, ...]] | None = None
     """Shapes of a prediction and of what became of it, where its target made it larger."""
     asks_for_others: bool = False
     """Whether gradients go to tensors that are no parameters of a model, as to an input."""
+    is_likeness_scaled: bool = False
+    """Whether a loss is over products of two outputs, times or over a number that is not learnt."""
     loaders: tuple[LoaderFacts, ...] = ()
     strangers: tuple[StrangerFacts, ...] = ()
     forwards: tuple[ForwardCount, ...] = ()
@@ -265,6 +289,8 @@ def parse_anatomy(content: Mapping[str, Any]) -> Anatomy:
         "losses": LossFacts,
         "outputs": OutputFacts,
         "pairs": PairFacts,
+        "attention": AttentionFacts,
+        "reshaped": ReshapeFacts,
         "loaders": LoaderFacts,
         "strangers": StrangerFacts,
         "forwards": ForwardCount,

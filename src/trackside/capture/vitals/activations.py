@@ -118,6 +118,8 @@ class _Tap:
             return
         if isinstance(module, _OVER_TIME):
             _note_time(self._facts, module, args, kwargs)
+            if isinstance(module, nn.RNNBase) and isinstance(output, tuple):
+                _note_state(self._facts, module, args, kwargs, output[1])
         elif isinstance(output, Tensor) and output.is_floating_point():
             self._take(*self._arguments, output)
 
@@ -131,8 +133,24 @@ def _note_time(
     if args and isinstance(args[0], Tensor):
         facts.see_given(module, tuple(args[0].shape))
     if isinstance(module, nn.MultiheadAttention) and len(args) > 1 and args[0] is args[1]:
+        padding = args[3] if len(args) > 3 else kwargs.get("key_padding_mask")
+        if isinstance(padding, Tensor):
+            facts.padding_mask = padding.detach()
         mask = args[5] if len(args) > 5 else kwargs.get("attn_mask")
         facts.see_attention(module, mask is not None or bool(kwargs.get("is_causal")))
+
+
+def _note_state(
+    facts: AnatomyFacts,
+    module: nn.Module,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    returned: Any,
+) -> None:
+    given = args[1] if len(args) > 1 else kwargs.get("hx")
+    given, returned = (each[0] if isinstance(each, tuple) else each for each in (given, returned))
+    if isinstance(returned, Tensor):
+        facts.see_state(module, given, returned)
 
 
 def _figures(

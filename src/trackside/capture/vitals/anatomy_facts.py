@@ -17,7 +17,7 @@ from torch.nn.modules.dropout import _DropoutNd
 from trackside.capture.model.loader_watch import LoaderWatch
 from trackside.capture.model.names import Names
 from trackside.capture.vitals.loss_graph import read_graph
-from trackside.capture.vitals.losses import OVER_CLASSES, LossCall
+from trackside.capture.vitals.losses import BINARY, ELEMENTWISE, OVER_CLASSES, LossCall
 from trackside.capture.vitals.optimizers import WatchedOptimizer
 
 _MOST_STRANGERS = 64
@@ -33,6 +33,8 @@ class AnatomyFacts:
         self.is_changed = True
         self.loaders = LoaderWatch()
         self.num_cut_samples = self.num_scored_samples = 0
+        self.padding_mask: Tensor | None = None
+        """That attention was given in the step that is looked at."""
         self._worker, self._world_size = worker, world_size
         self._models: list[Names] = []
         self._trained: list[Tensor] = []
@@ -40,8 +42,11 @@ class AnatomyFacts:
         self._graph: dict[str, Any] = {
             "outputs": [],
             "pairs": [],
+            "attention": [],
+            "reshaped": [],
             "broadcast": None,
             "asks_for_others": False,
+            "is_likeness_scaled": False,
         }
         self._num_graphs = 0
         self._first_optimized: int | None = None
@@ -59,6 +64,8 @@ class AnatomyFacts:
         self._trains: dict[int, bool] = {}
         self._given: dict[int, tuple[int, ...]] = {}
         self._masked: dict[int, bool] = {}
+        self._states: dict[int, Tensor] = {}
+        self._carrying: set[int] = set()
         self._last_gradient: dict[int, int] = {}
         self._in_optimizer: set[int] = set()
         self._autocast: str | None = None
@@ -115,6 +122,16 @@ class AnatomyFacts:
         self.is_changed |= id(module) not in self._masked
         self._masked[id(module)] = is_masked or self._masked.get(id(module), False)
 
+    def see_state(self, module: nn.Module, given: Any, returned: Tensor) -> None:
+        """Of a recurrent layer: the state it begins with, and the one it ends with. The last one is
+        kept, so that what has its address is no other."""
+        last = self._states.get(id(module))
+        is_kept = isinstance(given, Tensor) and not given.requires_grad
+        if is_kept and last is not None and given.data_ptr() == last.data_ptr():
+            self.is_changed |= id(module) not in self._carrying
+            self._carrying.add(id(module))
+        self._states[id(module)] = returned.detach()
+
     def see_backward(self) -> None:
         self._forwards_per_backward[self._since_backward] += 1
         self._since_backward = 0
@@ -132,9 +149,9 @@ class AnatomyFacts:
         first = loss if isinstance(loss, Tensor) else next(iter(loss))
         names = {id(p): name for names in self._models for name, p in names.parameters()}
         graph = read_graph(first, names)
-        for kind in ("outputs", "pairs"):
+        for kind in ("outputs", "pairs", "attention", "reshaped"):
             self._graph[kind] += [each for each in graph[kind] if each not in self._graph[kind]]
-        for kind in ("broadcast", "asks_for_others"):
+        for kind in ("broadcast", "asks_for_others", "is_likeness_scaled"):
             self._graph[kind] = self._graph[kind] or graph[kind]
         self.is_changed = True
 
@@ -166,11 +183,12 @@ class AnatomyFacts:
             "reduction": call.reduction,
             "shapes": shapes,
             "dtypes": [_name(call.prediction.dtype), _name(call.target.dtype)],
-            "broadcasts": not has_classes and shapes[0] != shapes[1],
+            "broadcasts": call.function in (*BINARY, *ELEMENTWISE) and shapes[0] != shapes[1],
             "num_classes": call.prediction.shape[axis] if has_classes else None,
             "label_min": None,
             "label_max": None,
             "ignored": call.ignored if has_classes else None,
+            "flattened": call.flattened,
             "is_target_trained": call.is_target_trained,
             "is_target_input": is_target_input,
         }
@@ -272,6 +290,7 @@ class AnatomyFacts:
                 "batch_first": module.batch_first,
                 "looks_ahead": not self._masked.get(id(module), True)
                 or getattr(module, "bidirectional", False),
+                "carries_state": id(module) in self._carrying,
             }
         return {}
 

@@ -34,23 +34,37 @@ _TURNING = ("T", "Transpose", "Permute", "ToCopy")
 _SHAPING = (*_TURNING, "View", "UnsafeView", "ReshapeAlias", "Squeeze", "Unsqueeze", "Alias")
 """Values stay what they are."""
 _PICKING = ("Slice", "Select", "Index", "Narrow", "Clone")
+_VIEWING = ("View", "UnsafeView", "ReshapeAlias")
+_KEEPING = (*_VIEWING, "Squeeze", "Unsqueeze", "Expand", "Alias", "Clone")
+"""The last axis stays the last."""
+_SCORING = (*_KEEPING, "Div", "Mul", "Add", "Sub", "MaskedFill", "Where")
+_PRODUCTS = ("Mm", "Bmm")
+_MOST_VIEWS = 8
 
 
 def read_graph(loss: Tensor, names: Mapping[int, str]) -> dict[str, Any]:
     """`outputs` are activations right before a loss, `pairs` linear layers right behind each other,
-    `broadcast` shapes of what was predicted and of what became of it beside a target, and
-    `asks_for_others` is whether gradients go to tensors without a name.
+    `broadcast` shapes of what was predicted and of what became of it beside a target, `attention`
+    softmaxes of attention that go along another axis than the keys', `reshaped` shapes before and
+    after a view that looks as if axes were to be swapped, `is_likeness_scaled` whether a loss is
+    over likenesses that were divided by a number, and `asks_for_others` whether gradients go to
+    tensors without a name.
 
     `names` has those of the parameters, by their identity.
     """
-    found: dict[str, Any] = {"outputs": [], "pairs": [], "broadcast": None}
-    found["asks_for_others"] = False
+    found: dict[str, Any] = {"outputs": [], "pairs": [], "attention": [], "reshaped": []}
+    found |= {"broadcast": None, "asks_for_others": False, "is_likeness_scaled": False}
     for node, is_plain in _nodes(loss.grad_fn):
         kind = _kind(node)
         if kind in _LOSSES:
             found["outputs"] += _outputs(node, _LOSSES[kind])
+            found["is_likeness_scaled"] |= _is_likeness_scaled(node)
         elif kind in _LINEAR:
             found["pairs"] += _pairs(node, names)
+        elif kind == "Bmm":
+            found["attention"] += _attention(node)
+        elif kind in _VIEWING and len(found["reshaped"]) < _MOST_VIEWS:
+            found["reshaped"] += _reshaped(node)
         elif _is_leaf(node):
             found["asks_for_others"] |= id(node.variable) not in names
         if is_plain and kind in _ELEMENTWISE and found["broadcast"] is None:
@@ -97,6 +111,52 @@ def _pairs(node: Any, names: Mapping[int, str]) -> Iterator[dict[str, Any]]:
             "second": names[id(second[0])],
             "widths": [first[1], first[2], second[2]],
         }
+
+
+def _attention(node: Any) -> Iterator[dict[str, Any]]:
+    """Weights made of a product's scores, which sum to 1 elsewhere than over what they weigh."""
+    first = node.next_functions[0][0]
+    weights = _follow(first, (*_KEEPING, "Mul", "NativeDropout"))
+    if weights is None or _kind(weights) != "Softmax":
+        return
+    scores = _follow(next(iter(_arms(weights)), None), _SCORING)
+    shape, axis = _shape(weights), _axis(weights)
+    if scores is None or _kind(scores) != "Bmm" or axis is None or len(shape) < 2:
+        return
+    if axis % len(shape) != len(shape) - 1 and _shape(first)[-1:] == shape[-1:]:
+        yield {"axis": axis % len(shape), "shape": list(shape)}
+
+
+def _reshaped(node: Any) -> Iterator[dict[str, Any]]:
+    given, made = (_shape(each) for each in (next(iter(_arms(node)), node), node))
+    if takes_places(given, made):
+        yield {"given": list(given), "made": list(made)}
+
+
+def takes_places(given: tuple[int, ...], made: tuple[int, ...]) -> bool:
+    """Whether sizes stand as after a swap of axes, though a view leaves all values in their order:
+    the same ones in another order, [layers, batch, n] as [batch, all], heads as if before time, or
+    time as if before heads."""
+    if sorted(given) == sorted(made):
+        return [size for size in given if size > 1] != [size for size in made if size > 1]
+    if len(given) < 3 or len(made) < 2 or min(given[:2]) < 2:
+        return False
+    if len(made) == 2 and made[0] == given[1] != given[0]:
+        return True
+    if len(given) == 4 and len(made) == 3 and given[0] == made[0]:
+        return made[1] == given[2] != given[1] and made[2] == given[1] * given[3]
+    if len(given) == 3 and len(made) == 4 and given[0] == made[0] and made[1] > 1:
+        return made[2] == given[1] != made[1] and made[1] * made[3] == given[2]
+    return False
+
+
+def _is_likeness_scaled(node: Any) -> bool:
+    """Whether scores are products of two outputs, times or over a number that is not learnt."""
+    scaled = _follow(next(iter(_arms(node)), None), _SHAPING)
+    if scaled is None or _kind(scaled) not in ("Div", "Mul") or len(_arms(scaled)) != 1:
+        return False
+    product = _follow(_arms(scaled)[0], _SHAPING)
+    return product is not None and _kind(product) in _PRODUCTS and _weight(product) is None
 
 
 def _broadcast(node: Any) -> list[list[int]] | None:

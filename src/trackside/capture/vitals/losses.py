@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from inspect import signature
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 from torch import Tensor
@@ -17,9 +17,12 @@ from trackside.capture.model.values import readable
 OVER_CLASSES = ("cross_entropy", "nll_loss")
 BINARY = ("binary_cross_entropy", "binary_cross_entropy_with_logits")
 ELEMENTWISE = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "kl_div")
+ALIGNING = "ctc_loss"
 _ARGUMENTS = {
-    name: signature(getattr(functional, name)) for name in (*OVER_CLASSES, *BINARY, *ELEMENTWISE)
+    name: signature(getattr(functional, name))
+    for name in (*OVER_CLASSES, *BINARY, *ELEMENTWISE, ALIGNING)
 }
+_VIEWS = ("ViewBackward0", "UnsafeViewBackward0", "ReshapeAliasBackward0")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +38,18 @@ class LossCall:
     """The loss itself; None when it is no single number."""
     is_target_trained: bool = False
     """Whether the target, too, is a model's work that gradients go back to."""
+    is_inside: bool = False
+    """Whether the model that began the step computes it, which is given the targets, then."""
+    flattened: tuple[tuple[int, ...], tuple[int, ...]] | None = None
+    """Shapes from which rows of scores and the row of targets were made; None where not known."""
 
 
 class LossCalls:
     """Listens while installed, and looks at arguments while the switch is on."""
 
     def __init__(self, switch: Switch, take: Callable[[LossCall], None]) -> None:
+        self.forward: CodeType | None = None
+        """That of the model that began the step."""
         self._switch = switch
         self._take = take
 
@@ -54,7 +63,8 @@ class LossCalls:
         if not self._switch.on or name not in _ARGUMENTS:
             return
         given = _ARGUMENTS[name].bind(*args, **kwargs).arguments
-        prediction, target = _tensor(given["input"]), _tensor(given["target"])
+        first, second = list(given.values())[:2]  # however the function calls them
+        prediction, target = _tensor(first), _tensor(second)
         if prediction is None or target is None or not prediction.numel():
             return
         caller = caller_in(frame)
@@ -67,9 +77,28 @@ class LossCalls:
                 ignored=int(given.get("ignore_index", -100)),
                 reduction=str(given.get("reduction", "mean")),
                 value=_tensor(result) if getattr(result, "ndim", -1) == 0 else None,
-                is_target_trained=bool(given["target"].requires_grad),
+                is_target_trained=bool(second.requires_grad),
+                is_inside=_is_below(frame, self.forward),
+                flattened=_flattened(first, second),
             )
         )
+
+
+def _is_below(frame: FrameType | None, code: CodeType | None) -> bool:
+    while frame is not None and code is not None:
+        if frame.f_code is code:
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _flattened(scores: Tensor, target: Tensor) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    node, base = scores.grad_fn, target._base
+    if scores.dim() != 2 or target.dim() != 1 or node is None or base is None:
+        return None
+    below = node.next_functions[0][0] if node.name() in _VIEWS else None
+    metadata: Any = getattr(below, "_input_metadata", ())
+    return (tuple(metadata[0].shape), tuple(base.shape)) if metadata else None
 
 
 def _tensor(value: Any) -> Tensor | None:

@@ -43,6 +43,15 @@ def measure_input(pack: Pack, values: Tensor) -> None:
     pack.add_named(names, (low, high, mean, std))
 
 
+def measure_leak(pack: Pack, values: Tensor, target: Tensor) -> None:
+    """Whether one of several input values is the very target, in each sample of the batch."""
+    size = values.shape[0] if values.dim() > 1 else 0
+    if target.numel() != size or size < _FEWEST_SAMPLES or not size < values.numel() <= _MOST_ROWS:
+        return
+    same = values.reshape(size, -1) == target.reshape(-1, 1)
+    pack.add_named(["input/holds_target"], [same.all(0).any().float()])
+
+
 def measure_fingerprint(pack: Pack, batch: Tensor) -> None:
     """The bits, multiplied by odd numbers and summed: exact, so equal wherever it is computed."""
     spread = every_nth(batch.reshape(-1), _HASHED).contiguous()

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -27,23 +28,84 @@ def tokens_in(tensors: Sequence[Tensor]) -> list[Tensor]:
 
 
 def measure_sequence(
-    pack: Pack, tokens: Sequence[Tensor], scores: Tensor, target: Tensor, *, ignored: int
+    pack: Pack,
+    tokens: Sequence[Tensor],
+    scores: Tensor,
+    target: Tensor,
+    *,
+    ignored: int,
+    is_inside: bool = False,
 ) -> None:
+    """`is_inside` is whether the model itself computes the loss: it is given the targets, too."""
     if target.is_floating_point():
         return
-    pack.add_named(["tokens/num_inputs"], [torch.tensor(float(len(tokens)))])
-    for given in tokens:
-        if given.numel() == target.numel() <= _MOST_TOKENS and scores.dim() > 1:
-            shape = tuple(given.shape)
-            parts = [given.reshape(-1), target.reshape(-1)]
-            if scores.numel() <= _MOST_SCORES:
-                parts.append(scores.argmax(1).reshape(-1))
-            pack.add(torch.stack(parts), partial(_judge, shape, ignored))
+    alike = [t for t in tokens if t.numel() == target.numel() <= _MOST_TOKENS]
+    alike = [t for t in alike if t.shape == alike[0].shape and scores.dim() > 1]
+    if not alike:
+        pack.add_named(["tokens/num_inputs"], [torch.tensor(float(len(tokens)))])
+        return
+    parts = [each.reshape(-1) for each in (target, *alike)]
+    if scores.numel() <= _MOST_SCORES:
+        parts.insert(1, scores.argmax(1).reshape(-1))
+    shape, num_others = tuple(alike[0].shape), len(tokens) - len(alike)
+    has_scores = len(parts) > 1 + len(alike)
+
+    def judge(numbers: Any) -> Figures:
+        values = numbers.reshape(-1, *shape)
+        inputs = _without_masks(list(values[1 + has_scores :]))
+        if is_inside and num_others + len(inputs) > 1:
+            inputs = _without_labels(inputs, values[0])
+        figures = {"tokens/num_inputs": float(num_others + len(inputs))}
+        for given in inputs:
+            predicted = values[1] if has_scores else None
+            figures |= _compare(given, values[0], predicted, ignored)
+        return figures
+
+    pack.add(torch.stack(parts), judge)
 
 
-def _judge(shape: tuple[int, ...], ignored: int, numbers: Any) -> Figures:
+def measure_padding(
+    pack: Pack, tokens: Sequence[Tensor], mask: Tensor | None, num_targets: int
+) -> None:
+    """How much of each sequence is what most of them end with, and whether attention leaves that
+    out. `mask` is True, or minus infinity, where it does."""
+    for given in tokens[:1]:
+        rows = given if given.shape[0] == num_targets else given.T
+        if rows.shape[0] != num_targets or rows.numel() > _MOST_TOKENS:
+            continue
+        parts, shape = [rows.reshape(-1)], tuple(rows.shape)
+        if mask is not None and mask.shape == rows.shape:
+            parts.append((mask if mask.dtype == torch.bool else mask < 0).reshape(-1).to(rows))
+        pack.add(torch.stack(parts), partial(_judge_end, shape))
+
+
+def _judge_end(shape: tuple[int, ...], numbers: Any) -> Figures:
     values = numbers.reshape(-1, *shape)
-    tokens, target = values[0], values[1]
+    rows = values[0]
+    known, counts = np.unique(rows[:, -1], return_counts=True)
+    last = known[counts.argmax()]
+    differs = rows[:, ::-1] != last
+    length = np.where(differs.any(axis=1), differs.argmax(axis=1), rows.shape[1])
+    figures = {"tokens/last": float(last)}
+    figures["tokens/end_share"] = float(length.mean() / rows.shape[1])
+    if len(values) > 1 and (rows == last).any() and (rows != last).any():
+        figures["tokens/end_masked"] = float((values[1] > 0)[rows == last].mean())
+        figures["tokens/other_masked"] = float((values[1] > 0)[rows != last].mean())
+    return figures
+
+
+def _without_masks(inputs: list[Any]) -> list[Any]:
+    """Those of nothing but 0 and 1 say which tokens count."""
+    return [each for each in inputs if each.max() > 1 or each.min() < 0] or inputs
+
+
+def _without_labels(inputs: list[Any], target: Any) -> list[Any]:
+    """The last one that is the target itself was given to compute the loss by."""
+    labels = [number for number, each in enumerate(inputs) if (each == target).all()]
+    return inputs[: labels[-1]] + inputs[labels[-1] + 1 :] if labels else inputs
+
+
+def _compare(tokens: Any, target: Any, predicted: Any, ignored: int) -> Figures:
     counts = target != ignored
     if not counts.any():
         return {}
@@ -51,8 +113,8 @@ def _judge(shape: tuple[int, ...], ignored: int, numbers: Any) -> Figures:
     shifts.append(_share(target[:-1] == tokens[1:], counts[:-1]))
     figures = {"tokens/same_share": _share(target == tokens, counts)}
     figures["tokens/shifted_share"] = shifted = max(shifts)
-    if len(values) > 2 and shifted > 0.99:
-        right = values[2] == target
+    if predicted is not None and shifted > 0.99:
+        right = predicted == target
         if shifts[0] < shifted:
             right, counts = right.T, counts.T
         if counts[:, -1].any() and counts[:, :-1].any():

@@ -20,6 +20,7 @@ from trackside.capture.trial_layout import VITALS
 from trackside.capture.vitals.activations import Activations
 from trackside.capture.vitals.anatomy_facts import AnatomyFacts
 from trackside.capture.vitals.losses import (
+    ALIGNING,
     BINARY,
     ELEMENTWISE,
     OVER_CLASSES,
@@ -32,11 +33,12 @@ from trackside.capture.vitals.measures import (
     measure_classes,
     measure_fingerprint,
     measure_input,
+    measure_leak,
     measure_log_probabilities,
 )
 from trackside.capture.vitals.sampling import Sampling
 from trackside.capture.vitals.schedule import Schedule
-from trackside.capture.vitals.sequences import measure_sequence, tokens_in
+from trackside.capture.vitals.sequences import measure_padding, measure_sequence, tokens_in
 from trackside.capture.vitals.step import RunningStep, VitalsStep, curves_of
 from trackside.capture.vitals.updates import Updates
 from trackside.capture.writing.segments import StepRecord
@@ -67,6 +69,8 @@ class Vitals:
         self._tokens: list[Tensor] = []
         self._memory: set[int] = set()
         """Tokens that the model was given in the step that is looked at, and where all of it is."""
+        self._amounts: Tensor | None = None
+        """The same of the amounts that it was given, if any."""
         self._schedules: dict[ModeKeys, Schedule] = {}
         self._times = _StepTimes()
         self._switch = Switch()
@@ -111,6 +115,7 @@ class Vitals:
         current = self._running.get() if count >= schedule.next else None
         if current is not None:
             current.schedule = schedule
+            self._losses.forward = getattr(type(root).forward, "__code__", None)
             self._look_at(current, batch, given)
             schedule.take(count)
             current.spent = time.perf_counter() - now
@@ -158,9 +163,9 @@ class Vitals:
         self._memory = {tensor.data_ptr() for tensor in filled}
         if filled:
             measure_fingerprint(taken.pack, filled[0])
-        amounts = next((tensor for tensor in filled if _is_amount(tensor)), None)
-        if amounts is not None:
-            measure_input(taken.pack, amounts)
+        self._amounts = next((tensor for tensor in filled if _is_amount(tensor)), None)
+        if self._amounts is not None:
+            measure_input(taken.pack, self._amounts)
 
     def _end_step(self, now: float) -> None:
         facts = self._running.facts
@@ -175,7 +180,8 @@ class Vitals:
     def _file(self, step: VitalsStep, now: float) -> None:
         if step.schedule is not None:
             self._switch.on = False
-            self._tokens, self._memory = [], set()
+            self._tokens, self._memory, self._amounts = [], set(), None
+            self._facts.padding_mask = None
             for activations in self._activations:
                 activations.rest()
                 step.spent += activations.spent
@@ -206,13 +212,23 @@ class Vitals:
         self._facts.see_loss(call, is_target_input=is_input)
         taken = step.take()
         taken.see_term(call)
-        if call.function == "kl_div":
+        if call.function in ("kl_div", ALIGNING):
             measure_log_probabilities(taken.pack, call.prediction)
         if taken.has_loss:
             return
+        if call.target.dim():
+            mask = self._facts.padding_mask
+            measure_padding(taken.pack, self._tokens, mask, call.target.shape[0])
+            if self._amounts is not None:
+                measure_leak(taken.pack, self._amounts, call.target)
         if call.function in OVER_CLASSES:
             measure_sequence(
-                taken.pack, self._tokens, call.prediction, call.target, ignored=call.ignored
+                taken.pack,
+                self._tokens,
+                call.prediction,
+                call.target,
+                ignored=call.ignored,
+                is_inside=call.is_inside,
             )
             measure_classes(
                 taken.pack,

@@ -6,6 +6,11 @@ from dataclasses import dataclass, field
 
 from trackside.finding import Finding
 from trackside.rules.builtin import Need, TensorRule
+from trackside.rules.checkup.axis_use import (
+    AttentionAxisWrong,
+    TargetOrderDiffers,
+    ViewForTranspose,
+)
 from trackside.rules.checkup.collapse import OutputIgnoresInput
 from trackside.rules.checkup.data_use import (
     ConstantInput,
@@ -36,7 +41,7 @@ from trackside.rules.checkup.learning_rates import (
     LearningRateZero,
     WeightDecayTooStrong,
 )
-from trackside.rules.checkup.loss_terms import LossTermDominates
+from trackside.rules.checkup.loss_terms import LossTermDominates, LossWithoutBound
 from trackside.rules.checkup.loss_use import (
     LossInputAlreadySoftmax,
     LossInputNotLogProbabilities,
@@ -49,7 +54,7 @@ from trackside.rules.checkup.model_design import (
     DropoutTooStrong,
     FrozenByMistake,
 )
-from trackside.rules.checkup.model_outputs import ConstantOutput
+from trackside.rules.checkup.model_outputs import ConstantOutput, TemperatureTooHigh
 from trackside.rules.checkup.modes_use import (
     BatchNormOfOneSample,
     EvaluationInTrainingMode,
@@ -64,10 +69,12 @@ from trackside.rules.checkup.optimizing import (
     ParametersNotOptimized,
 )
 from trackside.rules.checkup.outcomes import LossNotFinite, LossRising, NothingLearnt, Overfitting
+from trackside.rules.checkup.padding_use import PaddingMaskInverted, PaddingReadLast
 from trackside.rules.checkup.sequence_use import (
     BatchTakenForTime,
     FutureVisible,
     PaddingInLoss,
+    StateOfOtherSamples,
     TargetIsInput,
 )
 from trackside.rules.checkup.signs_rule import FIGURES, SignsRule, missing_vitals
@@ -78,6 +85,7 @@ from trackside.rules.checkup.targets_use import (
 )
 from trackside.rules.checkup.update_use import (
     AccumulationCleared,
+    GradientUnderflow,
     LowPrecisionWeights,
     SampleCutsGraph,
     WarmUpNeverEnds,
@@ -98,6 +106,7 @@ PARTS: tuple[type[SignsRule], ...] = (
     AccumulationCleared,
     OptimizerSettings,
     LowPrecisionWeights,
+    GradientUnderflow,
     LearningRateZero,
     WarmUpNeverEnds,
     LearningRateTooHigh,
@@ -108,8 +117,10 @@ PARTS: tuple[type[SignsRule], ...] = (
     LossInputNotLogProbabilities,
     LossShapeMismatch,
     LossTermDominates,
+    LossWithoutBound,
     OutputRangeTooNarrow,
     ConstantOutput,
+    TemperatureTooHigh,
     LabelsOutOfRange,
     UnnormalizedTarget,
     ClassesAsAmounts,
@@ -124,8 +135,14 @@ PARTS: tuple[type[SignsRule], ...] = (
     SlowDataLoading,
     FutureVisible,
     TargetIsInput,
+    StateOfOtherSamples,
     BatchTakenForTime,
+    AttentionAxisWrong,
+    ViewForTranspose,
+    TargetOrderDiffers,
     PaddingInLoss,
+    PaddingReadLast,
+    PaddingMaskInverted,
     TrainingInEvaluationMode,
     EvaluationInTrainingMode,
     BatchNormOfOneSample,

@@ -19,7 +19,8 @@ class UnnormalizedInput(SignsRule):
 
     Fires when over the first batches the root mean square of the inputs is above `size` and the
     first layer's output as large (so not where the model scales them itself), or when no input is
-    above `nothing`.
+    above `nothing`; and, of a model without embeddings, when the first layer's output is `size`
+    times what its weights make of inputs like these, as where a whole number is put in beside them.
     """
 
     advice = (
@@ -37,7 +38,8 @@ class UnnormalizedInput(SignsRule):
         size = math.hypot(mean.median, std.median)
         low, high = signs.vital("input/min").median, signs.vital("input/max").median
         step = int(mean.steps[0])
-        if size > self.size and _first_output(signs) > self.size / 3:
+        is_large = _first_output(signs) > self.size / 3
+        if size > self.size and is_large:
             yield Sign(
                 step,
                 f"Inputs lie between {low:.3g} and {high:.3g} with a root mean square of "
@@ -52,6 +54,14 @@ class UnnormalizedInput(SignsRule):
                 "scaled twice.",
                 value=max(abs(low), abs(high)),
                 threshold=self.nothing,
+            )
+        elif is_large and (arrived := _size_at_first_layer(signs)) > self.size * max(1.0, size):
+            yield Sign(
+                step,
+                f"Inputs have a root mean square of {size:.3g}, and the first layer's output is as "
+                f"of inputs of {arrived:.3g}: something far larger is put in beside them.",
+                value=arrived,
+                threshold=self.size * max(1.0, size),
             )
 
 
@@ -310,10 +320,30 @@ class SlowDataLoading(SignsRule):
             yield between.median, "From an update to the next forward, where batches are made, pass"
 
 
+def _size_at_first_layer(signs: Signs) -> float:
+    """What the first layer must have been given, by its output and its weights' size; 0 where that
+    cannot be told, as behind embeddings, which many a model makes larger on purpose."""
+    layer = _first_layer(signs)
+    if signs.anatomy.tables or layer is None or len(signs.anatomy.models) != 1:
+        return 0.0
+    name = f"{signs.anatomy.models[0]}_{layer[0]}.weight"
+    weight = signs.figure(name, "l2").first(1).median
+    shape = next((p.shape for p in signs.anatomy.parameters if p.name == name), ())
+    if not shape or not weight > 0:
+        return 0.0
+    return layer[1] / (weight / math.sqrt(shape[0]))  # rms times the root of the fan-in
+
+
 def _first_output(signs: Signs) -> float:
     """How far the first layer's output spreads at the start; infinite where none is known."""
+    layer = _first_layer(signs)
+    return math.inf if layer is None else layer[1]
+
+
+def _first_layer(signs: Signs) -> tuple[str, float] | None:
+    """Its name, and how far its output spreads at the start."""
     spreads = signs.vitals("activation/", "/std")
     for module in signs.anatomy.modules:
         if module.type in _LAYERS and len(spreads.get(module.name, ())):
-            return spreads[module.name].first(3).median
-    return math.inf
+            return module.name, spreads[module.name].first(3).median
+    return None

@@ -23,6 +23,10 @@ _MISTAKES = (
     "SymmetricWeights",
     "LossShapeMismatch",
     "BatchTakenForTime",
+    "TargetOrderDiffers",
+    "AttentionAxisWrong",
+    "ViewForTranspose",
+    "PaddingMaskInverted",
     "LossInputNotLogProbabilities",
     "ConstantOutput",
     "LabelsOutOfRange",
@@ -37,6 +41,7 @@ _MISTAKES = (
     "FutureVisible",
     "TargetIsInput",
     "PaddingInLoss",
+    "StateOfOtherSamples",
     "UnshuffledLabels",
     "OutputRangeTooNarrow",
     "SameBatch",
@@ -48,11 +53,15 @@ _MISTAKES = (
 """What the code does, seen as such: hardly anything else looks like it."""
 _CAUSES = (
     "LowPrecisionWeights",
+    "GradientUnderflow",
+    "LossWithoutBound",
     "LossTermDominates",
     "UnnormalizedInput",
     "UnnormalizedTarget",
     "FrozenByMistake",
     "DropoutTooStrong",
+    "TemperatureTooHigh",
+    "PaddingReadLast",
     "GradientClippedAway",
     "WeightsTooLarge",
     "WeightsTooSmall",
@@ -115,6 +124,7 @@ _ASIDE = frozenset(
         "ClassesAsAmounts",
         "FutureVisible",
         "TargetIsInput",
+        "StateOfOtherSamples",
     )
 )
 """They leave the loss of training as it is: of what goes wrong with that they explain nothing."""

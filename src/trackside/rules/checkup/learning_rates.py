@@ -40,7 +40,11 @@ class LearningRateZero(SignsRule):
                 threshold=0.0,
             )
             return
-        falls_by_plan = any(s.name == "ReduceLROnPlateau" for s in signs.anatomy.schedulers)
+        # Stepped with each batch, it takes the loss's noise for a plateau.
+        falls_by_plan = any(
+            each.name == "ReduceLROnPlateau" and each.num_steps < signs.num_updates / 2
+            for each in signs.anatomy.schedulers
+        )
         enough = np.flatnonzero(rate.values >= self.share * peak)
         place = int(enough[-1]) + 1
         if falls_by_plan or place >= len(rate):
@@ -130,7 +134,8 @@ class LearningRateTooHigh(SignsRule):
     Fires when updates of more than `ratio` of the weights' length were made and the loss went up
     to `growth` times its start and ends there, as no number, or where it began. An update of half
     the weights' length that makes the loss ten times larger is enough if little is learnt later,
-    and one that makes it half as large again if next to nothing is.
+    and one that makes it half as large again if next to nothing is. So are such updates among the
+    first five after which gradients are a fifth of what they were and nothing is learnt.
     """
 
     advice = (
@@ -165,6 +170,10 @@ class LearningRateTooHigh(SignsRule):
         blown = worst > 0.5 and signs.is_settled and signs.last_step >= 100
         wasted = blown and peak > 10 * start and signs.late_loss > 0.2 * start
         wasted |= blown and peak > 1.5 * first and signs.late_loss > 0.85 * first
+        # What the first updates have broken, as a transformer without warm-up, learns no more.
+        norm = signs.vital("gradient_norm")
+        is_numb = norm.since(signs.last_step / 2).median < 0.2 * norm.first(3).median
+        never |= signs.is_stuck and not lost and bool(large[:5].any()) and is_numb
         if rises or stays or never or wasted:
             rate = _highest_rate(signs)
             yield Sign(

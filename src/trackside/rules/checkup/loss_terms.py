@@ -47,6 +47,44 @@ class LossTermDominates(SignsRule):
                 return
 
 
+@dataclass
+class LossWithoutBound(SignsRule):
+    """The loss falls below zero without end, while what it is made of grows.
+
+    Fires when at the end of 100 steps and more the loss is below zero and as low as it has been,
+    and the losses of which it is made, which are never below zero themselves, sum to more than
+    `times` what they did at the start.
+    """
+
+    advice = (
+        "Nothing holds a weight of a loss that is learnt as it is, nor a term with a minus sign: "
+        "take the sign out, or learn log-variances, exp(-s) * loss + s."
+    )
+
+    times: float = parameter(3.0, "The terms' sum at the end over that at the start.", at_least=1)
+
+    def judge(self, signs: Signs) -> Iterable[Sign]:
+        if not signs.is_settled or signs.last_step < 100 or len(signs.anatomy.models) != 1:
+            return
+        terms = signs.vitals("loss_term/")
+        if not terms or len(signs.anatomy.optimizers) != 1 or not signs.late_loss < 0:
+            return
+        if any(each.values.min() < 0 for each in terms.values() if len(each)):
+            return
+        early = sum(each.first(10).median for each in terms.values())
+        late = sum(each.last(10).median for each in terms.values())
+        known = signs.loss.values[np.isfinite(signs.loss.values)]
+        if late > self.times * early and signs.late_loss < 0.1 * float(known.min()):
+            below = np.flatnonzero(signs.loss.values < 0)
+            yield Sign(
+                int(signs.loss.steps[below[0]]),
+                f"The loss fell from {signs.early_loss:.4g} to {signs.late_loss:.4g}, and what it "
+                f"is made of grew from {early:.4g} to {late:.4g}.",
+                value=late / max(early, 1e-12),
+                threshold=self.times,
+            )
+
+
 def _pairs(
     terms: dict[str, Series],
 ) -> Iterator[tuple[tuple[str, Series], tuple[str, Series]]]:

@@ -75,14 +75,14 @@ class LossInputAlreadySoftmax(SignsRule):
 
 @dataclass
 class LossInputNotLogProbabilities(SignsRule):
-    """nll_loss or kl_div is given something else than logarithms of probabilities.
+    """nll_loss, kl_div or ctc_loss is given something else than logarithms of probabilities.
 
     Fires when over `num_batches` batches and more the exponentials of its inputs' rows do not sum
     to about 1.
     """
 
     advice = (
-        "Use CrossEntropyLoss on raw scores, or give NLLLoss and KLDivLoss the output of "
+        "Use CrossEntropyLoss on raw scores, or give NLLLoss, KLDivLoss and CTCLoss the output of "
         "log_softmax: KLDivLoss wants logarithms of the student's probabilities as its input."
     )
 
@@ -93,7 +93,8 @@ class LossInputNotLogProbabilities(SignsRule):
         loss = _used(signs, ("nll_loss",))
         sums = signs.vital("loss_input/row_sum_error")
         if loss is None:
-            loss = next((e for e in signs.anatomy.losses if e.function == "kl_div"), None)
+            others = ("kl_div", "ctc_loss")
+            loss = next((e for e in signs.anatomy.losses if e.function in others), None)
             sums = signs.vital("log_probabilities/row_sum_error")
         if loss is None or len(sums) < self.num_batches or not sums.median > self.error:
             return

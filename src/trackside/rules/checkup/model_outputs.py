@@ -40,3 +40,33 @@ class ConstantOutput(SignsRule):
                 f"Every prediction is {low.values[0]:g}, in {len(low)} batches.",
                 value=float(low.values[0]),
             )
+
+
+@dataclass
+class TemperatureTooHigh(SignsRule):
+    """Likenesses are divided by so large a number that they are all the same to the loss.
+
+    Fires when a loss over classes is given products of two outputs, times or over a number that is
+    not learnt, these never differ by more than `range` in a whole batch, and nothing is learnt.
+    """
+
+    advice = (
+        "Divide cosine likenesses by a temperature of 0.05 to 0.5, or learn it: between -1 and 1 "
+        "as they are, they hardly change a softmax."
+    )
+
+    range: float = parameter(0.1, "Between the largest score of a batch and the smallest.")
+
+    def judge(self, signs: Signs) -> Iterable[Sign]:
+        low, high = signs.vital("loss_input/min"), signs.vital("loss_input/max")
+        if not signs.anatomy.is_likeness_scaled or len(low) < 10 or not signs.is_stuck:
+            return
+        widest = float((high.values - low.values).max())
+        if widest < self.range:
+            yield Sign(
+                int(low.steps[0]),
+                f"Scores are products over a number and differ by {widest:.2g} at most: to a "
+                "softmax they are all alike.",
+                value=widest,
+                threshold=self.range,
+            )

@@ -1,7 +1,7 @@
 """Rules about sequences: what a model sees of what it is to predict, and which axis is time."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from trackside.rules.checkup.signs_rule import Sign, SignsRule
@@ -29,7 +29,7 @@ class FutureVisible(SignsRule):
     )
 
     times: float = parameter(4.0, "Errors at the last place over errors elsewhere.", at_least=1)
-    num_samples: int = parameter(200, "Last places that were looked at.", at_least=1)
+    num_samples: int = parameter(50, "Last places that were looked at.", at_least=1)
 
     def judge(self, signs: Signs) -> Iterable[Sign]:
         shifted = signs.vital("tokens/shifted_share")
@@ -50,7 +50,7 @@ class FutureVisible(SignsRule):
             return
         count = signs.vital("batch_size").median * len(last)
         wrong, usual = 1 - float(last.values.mean()), 1 - float(other.values.mean())
-        noise = math.sqrt(max(wrong, 1 / count) / count)
+        noise = math.sqrt(max(usual, 1 / count) / count)  # if the last were as any other
         if count < self.num_samples or usual > 0.1:
             return
         if wrong > self.times * usual and wrong - usual > max(0.03, 5 * noise):
@@ -66,22 +66,25 @@ class FutureVisible(SignsRule):
 
 @dataclass
 class TargetIsInput(SignsRule):
-    """A model of sequences has to predict the very tokens that it is given.
+    """A model has to predict what it is given.
 
     Fires when over `num_batches` batches and more the targets of a loss over classes equal the
-    tokens of the model's only input place by place, and the loss comes to less than `share` of
-    chance: copying is soon learnt.
+    tokens that the model is given place by place, and the loss comes to less than `share` of
+    chance: copying is soon learnt; or when one of several input values is the target itself, in
+    every sample. Targets that the model is given to compute the loss by are no input.
     """
 
     advice = (
         "Shift the targets by one: inputs tokens[:, :-1], targets tokens[:, 1:]. (Models of "
-        "transformers do so themselves when they are given labels.)"
+        "transformers do so themselves when they are given labels.) End windows of a series before "
+        "the value that is to be foretold, and leave the target's column out of a table."
     )
 
     num_batches: int = parameter(10, "Batches that must have been looked at.", at_least=1)
     share: float = parameter(0.1, "Of the loss of chance.", at_least=0, at_most=1)
 
     def judge(self, signs: Signs) -> Iterable[Sign]:
+        yield from self._leaks(signs)
         same = signs.vital("tokens/same_share")
         chance = signs.chance
         if len(same) < self.num_batches or same.values.min() < 1 or chance is None:
@@ -93,6 +96,44 @@ class TargetIsInput(SignsRule):
                 f"token; the loss is {signs.late_loss:.3g}, as after copying.",
                 value=1.0,
                 threshold=1.0,
+            )
+
+    def _leaks(self, signs: Signs) -> Iterator[Sign]:
+        held = signs.vital("input/holds_target")
+        kinds = signs.vital("target/num_values"), signs.vital("labels/num_classes_seen")
+        num_values = max((each.median for each in kinds if len(each)), default=0.0)
+        if len(held) < self.num_batches or held.values.min() < 1 or num_values < 3:
+            return  # a feature may well agree with yes or no
+        yield Sign(
+            int(held.steps[0]),
+            f"In all {len(held)} batches one of the input values is the target, in every sample.",
+            value=1.0,
+            threshold=1.0,
+        )
+
+
+@dataclass
+class StateOfOtherSamples(SignsRule):
+    """A recurrent layer begins with the state that other, unrelated samples left behind.
+
+    Fires when a layer is given the state that it returned the time before, without gradients, and
+    batches come from a loader that shuffles. Pieces of one text in their order are another matter.
+    """
+
+    advice = (
+        "Begin each batch without a state (lstm(x), or zeros); or keep the order of the data, "
+        "shuffle=False, where a state is meant to be carried on."
+    )
+
+    def judge(self, signs: Signs) -> Iterable[Sign]:
+        shuffled = [each for each in signs.anatomy.loaders if each.sampler == "RandomSampler"]
+        carrying = [module for module in signs.anatomy.modules if module.carries_state]
+        if shuffled and carrying and len(signs.anatomy.models) == 1:
+            yield Sign(
+                0,
+                f"{carrying[0].name} ({carrying[0].type}) begins with the state of the batch "
+                "before, and the loader draws its samples at random.",
+                tensor=carrying[0].name,
             )
 
 

@@ -111,6 +111,43 @@ class LowPrecisionWeights(SignsRule):
 
 
 @dataclass
+class GradientUnderflow(SignsRule):
+    """Gradients are computed in float16 without a scale, and become zero.
+
+    Fires when autocast chose float16, there is no GradScaler, and at `num_steps` saved steps and
+    more, half of all, a weight's gradient was exactly zero, though it had one at other steps or
+    others have one.
+    """
+
+    advice = (
+        "Use torch.amp.GradScaler with float16: scaler.scale(loss).backward(), scaler.step, "
+        "scaler.update; or autocast to bfloat16, which needs none."
+    )
+
+    num_steps: int = parameter(5, "Saved steps.", at_least=1)
+
+    def judge(self, signs: Signs) -> Iterable[Sign]:
+        if signs.anatomy.autocast != "float16" or signs.anatomy.grad_scaler is not None:
+            return
+        saved = {name: signs.figure(name, "l2") for name in signs.tensors("l2", gradients=True)}
+        for name, norm in saved.items():
+            parameter_name = name.removeprefix("gradient/")
+            zeros = int(np.count_nonzero(norm.values == 0))
+            if zeros >= max(self.num_steps, len(norm) / 2) and (
+                parameter_name not in signs.anatomy.tables
+            ):
+                yield Sign(
+                    int(norm.steps[0]),
+                    f"The gradient of {parameter_name} is exactly zero at {zeros} of {len(norm)} "
+                    "steps: in float16 what is below 6e-8 is zero.",
+                    tensor=parameter_name,
+                    value=0.0,
+                    threshold=6e-8,
+                )
+                return
+
+
+@dataclass
 class SampleCutsGraph(SignsRule):
     """A sample is drawn where gradients cannot pass, and nothing else brings them back.
 

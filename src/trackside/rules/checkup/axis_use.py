@@ -1,0 +1,83 @@
+"""Rules about axes that are mixed up: of attention, of what a layer is given, of targets."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from trackside.rules.checkup.signs_rule import Sign, SignsRule
+from trackside.rules.saved.vital_signs import Signs
+
+
+@dataclass
+class AttentionAxisWrong(SignsRule):
+    """Attention's weights sum to 1 over another axis than the keys'.
+
+    Fires when the softmax of scores that a product of queries and keys made goes along another
+    axis than the one over which values are then summed.
+    """
+
+    advice = (
+        "Use softmax(scores, dim=-1) where scores are queries times transposed keys: the weights "
+        "of each query are to sum to 1."
+    )
+
+    def judge(self, signs: Signs) -> Iterable[Sign]:
+        for each in signs.anatomy.attention[:1]:
+            last = len(each.shape) - 1
+            yield Sign(
+                0,
+                f"The softmax of attention scores of shape {list(each.shape)} goes along axis "
+                f"{each.axis}, and values are summed along axis {last}.",
+                value=float(each.axis),
+                threshold=float(last),
+            )
+
+
+@dataclass
+class ViewForTranspose(SignsRule):
+    """view or reshape is called where axes are to be swapped, and mixes samples or places.
+
+    Fires when a shape is made of another that differs by the order of two axes, as after a
+    transpose, though values stay in their order: [batch, time, n] as [batch, n, time], h_n as
+    [batch, all of it], heads before time without a transpose, or the other way round.
+    """
+
+    advice = (
+        "Use transpose(1, 2) or permute(...) first, and reshape only to merge or split axes that "
+        "stand side by side; for a bidirectional RNN, torch.cat((h_n[-2], h_n[-1]), dim=1)."
+    )
+
+    def judge(self, signs: Signs) -> Iterable[Sign]:
+        for each in signs.anatomy.reshaped[:1]:
+            yield Sign(
+                0,
+                f"A view makes {list(each.made)} of {list(each.given)}: sizes as after a swap of "
+                "axes, and values in their old order.",
+            )
+
+
+@dataclass
+class TargetOrderDiffers(SignsRule):
+    """Scores and targets are flattened in different orders, so that they do not belong together.
+
+    Fires when a loss is given rows that were [time, batch, classes] and targets that were [batch,
+    time], or the other way round, both flattened by view or reshape.
+    """
+
+    advice = (
+        "Bring both to one order before flattening: scores.transpose(0, 1).reshape(-1, classes) "
+        "beside targets.reshape(-1)."
+    )
+
+    def judge(self, signs: Signs) -> Iterable[Sign]:
+        for loss in signs.anatomy.losses:
+            scores, targets = loss.flattened or ((), ())
+            if len(scores) != 3 or len(targets) != 2 or scores[0] == scores[1]:
+                continue
+            if targets[1] == scores[0]:
+                yield Sign(
+                    0,
+                    f"{loss.name} is given scores that were {list(scores)} and targets of which "
+                    f"{targets[1]} stood in a row: one goes along the batch first, the other along "
+                    "time.",
+                    tensor=f"{loss.name}_input_0",
+                )
