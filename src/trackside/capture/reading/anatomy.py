@@ -140,7 +140,8 @@ class BackwardCount:
 
 @dataclass(frozen=True, slots=True)
 class LoaderFacts:
-    """One data set that batches were taken of."""
+    """One data set that batches were taken of; or, of a script that is watched unchanged, that a
+    loader was made for: then there are none."""
 
     num_samples: int | None = None
     """None when it is a stream."""
@@ -149,8 +150,14 @@ class LoaderFacts:
     """Class: "SequentialSampler" goes through the data in their order."""
     num_passes: int = 0
     num_batches: int = 0
+    num_trained: int = 0
+    """Batches that a training step began with."""
+    num_evaluated: int = 0
+    """Batches that a step of evaluation began with."""
     wait_seconds: float = 0.0
     """That the script has waited for its batches."""
+    median_wait_seconds: float | None = None
+    """For one of the last few hundred."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,6 +72,8 @@ class Vitals:
         self._switch = Switch()
         self._losses = LossCalls(self._switch, self._on_loss)
         self._activations: list[Activations] = []
+        self._added: dict[tuple[int, str], int] = {}
+        """Models by the step in which they came and their class."""
         self._updates = Updates(failures, facts, self._running)
         self._sampling = Sampling(facts)
 
@@ -82,6 +84,13 @@ class Vitals:
         self._sampling.install()
 
     def add_model(self, names: Names) -> None:
+        """Of several that are called in one step, as an ensemble's are, each is looked at apart;
+        of those that follow one another, as folds do, one is as good as the other."""
+        step = 0 if self._running.facts is None else self._running.facts[0]
+        key = (step, names.root)
+        number = self._added[key] = self._added.get(key, 0) + 1
+        if number > 1:
+            names = names.apart(number)
         self._facts.add_model(names)
         self._activations.append(Activations(names, self.failures, self._facts))
 
@@ -101,6 +110,7 @@ class Vitals:
         batch = _first_tensor(given)
         size = 0 if batch is None else batch.shape[0] if batch.dim() else 1
         self._running.facts = (step, mode, mode_step, trains, size)
+        self._facts.loaders.see_step(trains)
         self._times.begin(trains, now, size, self._running.updated_at)
         kind = ModeKeys.TRAIN if trains else mode
         schedule = self._schedules.get(kind)

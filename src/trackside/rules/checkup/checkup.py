@@ -36,6 +36,7 @@ from trackside.rules.checkup.learning_rates import (
     LearningRateZero,
     WeightDecayTooStrong,
 )
+from trackside.rules.checkup.loader_use import EpochCutShort, EvaluationOnTrainingData
 from trackside.rules.checkup.loss_terms import LossTermDominates
 from trackside.rules.checkup.loss_use import (
     LossInputAlreadySoftmax,
@@ -117,10 +118,12 @@ PARTS: tuple[type[SignsRule], ...] = (
     ConstantInput,
     UnnormalizedInput,
     SameBatch,
+    EpochCutShort,
     ConstantLabels,
     UnshuffledLabels,
     OneClassPredicted,
     EvaluationInputDiffers,
+    EvaluationOnTrainingData,
     SlowDataLoading,
     FutureVisible,
     TargetIsInput,

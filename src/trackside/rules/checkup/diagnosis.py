@@ -40,8 +40,10 @@ _MISTAKES = (
     "UnshuffledLabels",
     "OutputRangeTooNarrow",
     "SameBatch",
+    "EpochCutShort",
     "TrainingInEvaluationMode",
     "EvaluationInTrainingMode",
+    "EvaluationOnTrainingData",
     "BatchNormOfOneSample",
     "ActivationMissing",
 )
@@ -106,6 +108,7 @@ _ASIDE = frozenset(
         "TrainingInEvaluationMode",
         "EvaluationInTrainingMode",
         "EvaluationInputDiffers",
+        "EvaluationOnTrainingData",
         "SlowDataLoading",
         "BatchNormOfOneSample",
         "OneClassPredicted",
