@@ -148,3 +148,22 @@ def test_an_image_that_is_optimized_through_a_frozen_model_is_what_is_trained(tm
     )
     (image,) = anatomy_of(tmp_path / "t").parameters
     assert image.name == "BareTensors_optimizer.group0.param0"
+
+
+def test_a_model_that_is_called_first_is_what_is_watched_and_later_ones_too(tmp_path):
+    run_script(
+        tmp_path,
+        """
+        def fit(model):
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for _ in range(30):
+                optimizer.zero_grad()
+                F.cross_entropy(model(x), y).backward()
+                optimizer.step()
+
+        fit(torch.nn.Linear(4, 2))
+        fit(torch.nn.Sequential(torch.nn.Linear(4, 2)))
+        """,
+        head=BARE,
+    )
+    assert anatomy_of(tmp_path / "t").models == ("Linear", "Sequential")

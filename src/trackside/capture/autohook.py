@@ -148,11 +148,11 @@ class Discovery:
             return
         self._evaluated.pop(id(module), None)
         self._seen.add(id(module))
-        if self._hook is None and self._make_hook() is None:  # the script brought its own
-            self.remove()
-            return
-        if not self._bare.is_watching:
-            self._bare.remove()
+        if self._hook is None:
+            self._bare.remove()  # before the hook wraps the same functions
+            if self._make_hook() is None:  # the script brought its own
+                self.remove()
+                return
         self._quiet_since = self._hook.step
         self._hook.register_module(module)
         self._hook.begin(module, (args, {}))  # its call is under way already

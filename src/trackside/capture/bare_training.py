@@ -35,12 +35,9 @@ class BareTraining:
         self._kept: list[tuple[weakref.ref[Any], Any]] = []
         """Tensors that the last backward went to, and what was in them."""
         self._is_begun = False
+        self._is_over = False
         self._wrapping: Any = None
         self._in_front: Any = None
-
-    @property
-    def is_watching(self) -> bool:
-        return self._tensors is not None
 
     def install(self) -> None:
         # Imports torch, which is there by now.
@@ -53,7 +50,8 @@ class BareTraining:
         functional_losses.listen(self._on_loss)
 
     def remove(self) -> None:
-        """To be called when somebody else listens to losses, or nobody is to."""
+        """For good: where somebody has wrapped the same since, calls still come here."""
+        self._is_over = True
         self._in_front.undo()
         self._wrapping.undo()
         functional_losses.stop_listening(self._on_loss)
@@ -68,16 +66,16 @@ class BareTraining:
         self._optimizers.append(weakref.ref(optimizer))
 
     def _on_loss(self, name: str, args: Any, kwargs: Any, frame: FrameType, result: Any) -> None:
-        if not self._is_begun and getattr(result, "requires_grad", False):
+        if not (self._is_begun or self._is_over) and getattr(result, "requires_grad", False):
             self._begin(result)
 
     def _on_first_backward(self, loss: Any, *_: Any, **__: Any) -> None:
         """And on each later one until something is trained."""
-        if self._tensors is None:
+        if self._tensors is None and not self._is_over:
             self._begin(loss, is_backward=True)
 
     def _on_backward(self, loss: Any, *_: Any, **__: Any) -> None:
-        if not self._is_begun:
+        if not (self._is_begun or self._is_over):
             self._begin(loss)
         self._is_begun = False
 

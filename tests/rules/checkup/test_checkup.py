@@ -103,6 +103,9 @@ WRONG: dict[str, dict[str, Any]] = {
             forwards=[*MODEL["forwards"], {"training": False, "grad": False, "count": 300}],
         ),
     },
+    "PolicyGradientReversed": {
+        "anatomy": model(policy={"weight": "returns", "num_discouraged": 40})
+    },
     "SampleCutsGraph": {"anatomy": model(num_cut_samples=STEPS)},
     "ForgottenZeroGrad": {"vitals": {"leftover_gradients": lambda step: step > 0}},
     "AccumulationCleared": {"vitals": {"cleared_backwards": 7, "input/is_trained": 0}},
@@ -449,6 +452,15 @@ HEALTHY: dict[str, dict[str, Any]] = {
                 {**BOTH, "num_evaluated": 0, "wait_seconds": 60.0, "median_wait_seconds": 1e-3}
             ]
         ),
+    },
+    "a policy gradient of the right sign": {
+        "anatomy": model(policy={"weight": "adv", "num_encouraged": 39, "num_discouraged": 1})
+    },
+    "one whose optimizer climbs": {
+        "anatomy": model(
+            optimizers=optimizer(maximize=True),
+            policy={"weight": "returns", "num_discouraged": 40},
+        )
     },
     "an optimizer for each epoch": {
         "anatomy": model(optimizers=optimizer(momentum=0.9), num_remade=25)

@@ -170,6 +170,18 @@ class StrangerFacts:
     is_optimized: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class PolicyFacts:
+    """Gradients of logarithms of probability, beside what the script weighs them by."""
+
+    weight: str = ""
+    """What the script calls that: a reward, a return, an advantage."""
+    num_encouraged: int = 0
+    """Backwards that make actions likelier the more they weigh, and …"""
+    num_discouraged: int = 0
+    """… those that make them rarer."""
+
+
 @dataclass(frozen=True)  # without slots: it has a cached property
 class Anatomy:
     worker: str = ""
@@ -206,6 +218,7 @@ class Anatomy:
     """Draws from distributions by which gradients were to go back, and did not."""
     num_scored_samples: int = 0
     """How often such a distribution was asked for a logarithm of probability."""
+    policy: PolicyFacts | None = None
     autocast: str | None = None
     """The type that autocast chose at a call of the model."""
     grad_scaler: str | None = None
@@ -284,6 +297,8 @@ def parse_anatomy(content: Mapping[str, Any]) -> Anatomy:
             kind(**{key: _tuples(value) for key, value in _known(kind, each).items()})
             for each in listed
         )
+    if content.get("policy"):
+        values["policy"] = PolicyFacts(**_known(PolicyFacts, content["policy"]))
     return Anatomy(**values)
 
 

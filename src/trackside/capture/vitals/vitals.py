@@ -34,6 +34,7 @@ from trackside.capture.vitals.measures import (
     measure_input,
     measure_log_probabilities,
 )
+from trackside.capture.vitals.policies import Policies
 from trackside.capture.vitals.sampling import Sampling
 from trackside.capture.vitals.schedule import Schedule
 from trackside.capture.vitals.sequences import measure_sequence, tokens_in
@@ -76,12 +77,14 @@ class Vitals:
         """Models by the step in which they came and their class."""
         self._updates = Updates(failures, facts, self._running)
         self._sampling = Sampling(facts)
+        self._policies = Policies(facts)
 
     def install(self) -> None:
         self._losses.install()
         self._facts.loaders.install()
         self._updates.install()
         self._sampling.install()
+        self._policies.install()
 
     def add_model(self, names: Names) -> None:
         """Of several that are called in one step, as an ensemble's are, each is looked at apart;
@@ -137,6 +140,7 @@ class Vitals:
     @guarded
     def close(self) -> None:
         self._end_step(time.perf_counter())
+        self._policies.remove()
         self._updates.remove()
         self._sampling.remove()
         self._losses.remove()

@@ -80,6 +80,7 @@ from trackside.rules.checkup.targets_use import (
 from trackside.rules.checkup.update_use import (
     AccumulationCleared,
     LowPrecisionWeights,
+    PolicyGradientReversed,
     SampleCutsGraph,
     WarmUpNeverEnds,
 )
@@ -95,6 +96,7 @@ PARTS: tuple[type[SignsRule], ...] = (
     ParametersNotOptimized,
     GradientMissing,
     SampleCutsGraph,
+    PolicyGradientReversed,
     ForgottenZeroGrad,
     AccumulationCleared,
     OptimizerSettings,

@@ -28,6 +28,7 @@ _MISTAKES = (
     "LabelsOutOfRange",
     "LossInputAlreadySoftmax",
     "SampleCutsGraph",
+    "PolicyGradientReversed",
     "ForgottenZeroGrad",
     "AccumulationCleared",
     "ParametersNotOptimized",
