@@ -63,7 +63,8 @@ class BareTraining:
         self._modules.add(module)
 
     def _on_optimizer(self, _: None, optimizer: Any, *__: Any, **___: Any) -> None:
-        self._optimizers.append(weakref.ref(optimizer))
+        if self._tensors is None and not self._is_over:
+            self._optimizers.append(weakref.ref(optimizer))
 
     def _on_loss(self, name: str, args: Any, kwargs: Any, frame: FrameType, result: Any) -> None:
         if not (self._is_begun or self._is_over) and getattr(result, "requires_grad", False):

@@ -105,9 +105,14 @@ def note_made() -> None:
 
 
 def _on_made(_: None, loader: Any, *__: Any, **___: Any) -> None:
-    if len(_made) < _MOST_LOADERS:
-        key = (id(loader.dataset), loader.batch_size)
-        _made[key] = (_length(loader.dataset), _sampler(getattr(loader, "batch_sampler", None)))
+    if len(_made) >= _MOST_LOADERS:
+        return
+    try:
+        num_samples = _length(loader.dataset)
+    except Exception:  # noqa: BLE001 the script's own, which it may never ask for its length
+        return
+    sampler = _sampler(getattr(loader, "batch_sampler", None))
+    _made[id(loader.dataset), loader.batch_size] = (num_samples, sampler)
 
 
 def _sampler(indices: Any) -> str:

@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.distributions import Bernoulli, Categorical, Normal
 
 from trackside.capture.dtypes import Array
+from trackside.capture.failures import Failures, guarded
 from trackside.capture.model.wrapping import Wrapping
 from trackside.capture.vitals.anatomy_facts import AnatomyFacts
 
@@ -26,14 +27,15 @@ _WEIGHTS = [re.compile(rf"(\w+_)?({name})(_\w+)?") for name in _NAMES]
 """Those that come first are nearest to what is multiplied."""
 _COSTS = re.compile(r"neg|cost|penalt|regret|minus", re.IGNORECASE)
 _NUM_BACKWARDS = 40
-"""From the first on, that are looked at."""
+"""From the first on, that are looked at: whoever reads a frame's variables keeps them alive."""
 _MOST_SCORES = 4096
 _LEAST = 0.3
 """A correlation that is none by chance, over as many backwards."""
 
 
 class Policies:
-    def __init__(self, facts: AnatomyFacts) -> None:
+    def __init__(self, failures: Failures, facts: AnatomyFacts) -> None:
+        self.failures = failures
         self._facts = facts
         self._wrapping = Wrapping()
         self._gradients: list[Tensor | None] = []
@@ -48,6 +50,7 @@ class Policies:
     def remove(self) -> None:
         self._wrapping.undo()
 
+    @guarded
     def _on_score(self, result: Any, *_: Any, **__: Any) -> None:
         is_wanted = self._num_backwards < _NUM_BACKWARDS and len(self._gradients) < _MOST_SCORES
         if is_wanted and isinstance(result, Tensor) and result.requires_grad:
@@ -58,6 +61,7 @@ class Policies:
         if place < len(self._gradients):
             self._gradients[place] = gradient.detach()
 
+    @guarded
     def _after_backward(self, *_: Any, **__: Any) -> None:
         if not self._gradients:
             return

@@ -77,7 +77,7 @@ class Vitals:
         """Models by the step in which they came and their class."""
         self._updates = Updates(failures, facts, self._running)
         self._sampling = Sampling(facts)
-        self._policies = Policies(facts)
+        self._policies = Policies(failures, facts)
 
     def install(self) -> None:
         self._losses.install()
