@@ -245,6 +245,44 @@ def test_loaders_are_known_by_their_data_and_how_often_they_began(tmp_path):
     assert (known.num_samples, known.batch_size, known.sampler) == (40, 8, "SequentialSampler")
     assert (known.num_passes, known.num_batches) == (4, 8)
     assert known.wait_seconds > 0
+    assert known.median_wait_seconds is not None
+
+
+def test_what_batches_of_a_loader_are_used_for_is_counted(tmp_path):
+    model = nn.Linear(4, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    data = torch.utils.data.TensorDataset(torch.randn(40, 4), torch.randn(40, 2))
+    loader = torch.utils.data.DataLoader(data, batch_size=8)
+    with tc.watch(model, out_dir=tmp_path / "t"):
+        for x, y in loader:
+            optimizer.zero_grad()
+            F.mse_loss(model(x), y).backward()
+            optimizer.step()
+        model.eval()
+        for x, _ in list(loader)[:3]:
+            model(x)
+        for x, _ in loader:
+            with torch.no_grad():
+                model(x)
+    (known,) = read(tmp_path / "t").loaders
+    assert (known.num_trained, known.num_evaluated) == (5, 6)
+
+
+def test_models_of_one_class_that_share_a_step_are_told_apart(tmp_path):
+    members = [nn.Sequential(nn.Linear(4, 2), nn.ReLU()) for _ in range(3)]
+    hook = tc.Hook(out_dir=tmp_path / "t")
+    for member in members:
+        hook.register_module(member)
+    x = torch.randn(8, 4)
+    for _ in range(3):
+        sum(member(x).sum() for member in members).backward()
+    hook.close()
+    modules = [each.name for each in read(tmp_path / "t").modules]
+    assert modules == [
+        *("Sequential", "0", "1"),
+        *("Sequential2", "Sequential2.0", "Sequential2.1"),
+        *("Sequential3", "Sequential3.0", "Sequential3.1"),
+    ]
 
 
 def test_an_optimizer_that_is_gone_by_the_end_is_still_told_of(tmp_path):

@@ -35,7 +35,9 @@ x, y = torch.randn(8, 4), torch.randint(0, 2, (8,))
 """
 
 
-def run_script(tmp_path: Path, body: str, *, switch: str = "auto", hook=None, site=()) -> str:
+def run_script(
+    tmp_path: Path, body: str, *, switch: str = "auto", hook=None, site=(), head: str = HEAD
+) -> str:
     config = tmp_path / "debughookconfig.json"
     config.write_text(
         json.dumps(
@@ -47,7 +49,7 @@ def run_script(tmp_path: Path, body: str, *, switch: str = "auto", hook=None, si
         )
     )
     script = tmp_path / "train.py"
-    script.write_text(HEAD + textwrap.dedent(body))
+    script.write_text(head + textwrap.dedent(body))
     paths = [str(SITE), *map(str, site), str(SOURCE)]
     ended = subprocess.run(
         [sys.executable, str(script)],

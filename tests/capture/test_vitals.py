@@ -208,6 +208,16 @@ def test_a_forgotten_zero_grad_is_seen(tmp_path):
     assert vital(tmp_path / "t", "leftover_gradients") == [1.0, 1.0, 1.0]
 
 
+def test_gradients_that_are_no_numbers_any_more_are_left_over_all_the_same(tmp_path):
+    def forgotten(model, optimizer, x, y, step):
+        (F.cross_entropy(model(x), y) * math.nan).backward()
+        optimizer.step()
+
+    run_loop(tmp_path / "t", forgotten)
+
+    assert vital(tmp_path / "t", "leftover_gradients") == [1.0, 1.0, 1.0]
+
+
 @pytest.mark.parametrize("order", ["after step", "before backward", "in place", "accumulated"])
 def test_every_right_place_of_zero_grad_is_right(tmp_path, order):
     def body(model, optimizer, x, y, step):

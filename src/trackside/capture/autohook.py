@@ -14,6 +14,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
+from trackside.capture.bare_training import BareTraining
 from trackside.capture.environment import CaptureEnvironment
 from trackside.capture.model import functional_losses
 
@@ -37,7 +38,10 @@ def arm() -> None:
 
 def discover() -> None:
     """Look at every module call until the models are known, then only at those."""
+    from trackside.capture.model.loader_watch import note_made  # imports torch
+
     functional_losses.install()
+    note_made()
     Discovery().install()
 
 
@@ -61,17 +65,20 @@ class Discovery:
         self._quiet_since = -1
         self._handles: list[Any] = []
         self._updates: Any = None
+        self._bare = BareTraining(self._make_hook)
 
     def install(self) -> None:
         optimizer = sys.modules["torch.optim.optimizer"]
         self._updates = optimizer.register_optimizer_step_post_hook(self._on_update)
         self._look_out()
+        self._bare.install()
         # torch.compile says so whenever there are global hooks; ours are gone in a few steps.
         warnings.filterwarnings("ignore", message="Using `torch.compile.module.` when there are")
 
     def remove(self) -> None:
         self._rest()
         self._updates.remove()
+        self._bare.remove()
 
     def _look_out(self) -> None:
         module = sys.modules["torch"].nn.modules.module
@@ -132,20 +139,27 @@ class Discovery:
         if self._depth != 1 or not torch.is_grad_enabled() or not _may_train(module):
             if self._depth > 1 and self._hook is not None:
                 self._hook.note_part(module)
+            elif self._depth == 1 and any(True for _ in module.parameters()):
+                self._bare.see_module(module)
             return
         if not module.training and id(module) not in self._trained:
             self._evaluated[id(module)] = module
+            self._bare.see_module(module)
             return
         self._evaluated.pop(id(module), None)
         self._seen.add(id(module))
         if self._hook is None:
-            self._hook = _make_hook()
-        if self._hook is None:  # the script brought its own
-            self.remove()
-            return
+            self._bare.remove()  # before the hook wraps the same functions
+            if self._make_hook() is None:  # the script brought its own
+                self.remove()
+                return
         self._quiet_since = self._hook.step
         self._hook.register_module(module)
         self._hook.begin(module, (args, {}))  # its call is under way already
+
+    def _make_hook(self) -> Any:
+        self._hook = _make_hook()
+        return self._hook
 
     def _give_up_when_quiet(self) -> None:
         if self._hook.step - self._quiet_since > _QUIET_STEPS:

@@ -254,6 +254,10 @@ class Hook:
         """
         self._begin_step(module, given)
 
+    def note_loss(self, loss: Tensor) -> None:
+        """What `backward` is being called on, for a hook that came too late to see the call."""
+        self._loss_finder.on_backward(loss)
+
     def note_part(self, module: nn.Module) -> None:
         """A module that is called inside of a model; it may not be one of the model's own."""
         if self._course.vitals is not None:

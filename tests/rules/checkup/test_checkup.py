@@ -62,6 +62,14 @@ OUTPUT = {"loss": "cross_entropy", "activation": "softmax", "axis": 0, "size": 3
 PAIR = {"first": "Net_a.weight", "second": "Net_b.weight", "widths": [16, 16, 16]}
 """By the graph of the loss."""
 
+ONE_OF_FORTY = {"num_samples": 1280, "batch_size": 32, "num_passes": 30}
+ONE_OF_FORTY |= {"num_batches": 30, "num_trained": 30}
+"""A loader of which each epoch takes the first batch only."""
+BOTH = {"num_samples": 960, "batch_size": 32, "num_passes": 20, "num_batches": 600}
+BOTH |= {"num_trained": 300, "num_evaluated": 300}
+SAME = {"num_samples": 960, "batch_size": 32, "num_passes": STEPS, "num_batches": STEPS}
+UNUSED = {"num_samples": 240, "batch_size": 32}
+
 WRONG: dict[str, dict[str, Any]] = {
     "OptimizerNotStepping": {"anatomy": model(optimizers=[]), "loss": flat, "weights": still},
     "OptimizerOfAnotherModel": {
@@ -83,6 +91,20 @@ WRONG: dict[str, dict[str, Any]] = {
     "GradientMissing": {
         "anatomy": model(parameters=parameters(a={"ever_had_gradient": False})),
         "vitals": {"gradient_missing": 1},
+    },
+    "EpochCutShort": {
+        "anatomy": model(loaders=[ONE_OF_FORTY]),
+        "loss": lambda step: 2.3 - 0.01 * step,
+        "num_steps": 30,
+    },
+    "EvaluationOnTrainingData": {
+        "anatomy": model(
+            loaders=[BOTH, UNUSED],
+            forwards=[*MODEL["forwards"], {"training": False, "grad": False, "count": 300}],
+        ),
+    },
+    "PolicyGradientReversed": {
+        "anatomy": model(policy={"weight": "returns", "num_discouraged": 40})
     },
     "SampleCutsGraph": {"anatomy": model(num_cut_samples=STEPS)},
     "ForgottenZeroGrad": {"vitals": {"leftover_gradients": lambda step: step > 0}},
@@ -159,7 +181,7 @@ WRONG: dict[str, dict[str, Any]] = {
     "UnnormalizedInput": {
         "vitals": {"input/mean": 33.0, "input/std": 78.0, "input/max": 255, "activation/a/std": 50}
     },
-    "SameBatch": {"vitals": {"input/fingerprint": 7}},
+    "SameBatch": {"vitals": {"input/fingerprint": 7}, "anatomy": model(loaders=[SAME])},
     "ConstantLabels": {"vitals": {"labels/min": 3, "labels/max": 3, "labels/num_classes_seen": 1}},
     "UnshuffledLabels": {
         "vitals": {
@@ -390,6 +412,21 @@ GUISES: dict[str, tuple[str, dict[str, Any]]] = {
         "LearningRateTooLow",
         {"vitals": {"update_ratio": 2e-4}, "loss": lambda step: 2.3 - 8e-4 * step},
     ),
+    "a rate of zero for one of two optimizers": (
+        "LearningRateZero",
+        {
+            "anatomy": model(optimizers=[*optimizer(), {**optimizer()[0], "index": 1}]),
+            "vitals": {"learning_rate/1.0": 1e-30},
+        },
+    ),
+    "a plateau that was none": (
+        "LearningRateZero",
+        {
+            "anatomy": model(schedulers=[{"name": "ReduceLROnPlateau", "num_steps": 30}]),
+            "vitals": {"learning_rate/0": lambda step: 0.1 if step < 40 else 1e-9},
+            "loss": flat,
+        },
+    ),
     "no activation in forward": ("ActivationMissing", {"anatomy": model(pairs=[PAIR])}),
 }
 
@@ -425,6 +462,45 @@ HEALTHY: dict[str, dict[str, Any]] = {
     "units at their ends that do no harm": {
         "vitals": {"activation/relu/saturated_share": 0.95},
         "loss": lambda step: 0.01 + 2.3 * 0.97**step,
+    },
+    "a batch that is learnt by heart to test the model": {
+        "vitals": {"input/fingerprint": 7},
+        "loss": lambda step: 2.3 * 0.95**step,
+    },
+    "a few shots, and more to try them on": {
+        "vitals": {"input/fingerprint": 7, "batch_size": 20},
+        "evaluation": {"batch_size": 60},
+    },
+    "a rate that a plateau lowers at the end": {
+        "anatomy": model(schedulers=[{"name": "ReduceLROnPlateau", "num_steps": 30}]),
+        "vitals": {"learning_rate/0": lambda step: 0.1 if step < 140 else 1e-9},
+    },
+    "batches that are drawn by next(iter(loader))": {
+        "anatomy": model(loaders=[{**ONE_OF_FORTY, "num_passes": 300, "num_batches": 300}])
+    },
+    "an evaluation on both": {
+        "anatomy": model(loaders=[BOTH, {**UNUSED, "num_batches": 80, "num_evaluated": 80}])
+    },
+    "targets that grow with what is learnt": {
+        "anatomy": model(losses=loss_facts("mse_loss")),
+        "vitals": {**AMOUNTS, "target/std": 3.0},
+        "loss": lambda step: 0.1 + 0.001 * step,
+    },
+    "a wait for workers that start": {
+        "anatomy": model(
+            loaders=[
+                {**BOTH, "num_evaluated": 0, "wait_seconds": 60.0, "median_wait_seconds": 1e-3}
+            ]
+        ),
+    },
+    "a policy gradient of the right sign": {
+        "anatomy": model(policy={"weight": "adv", "num_encouraged": 39, "num_discouraged": 1})
+    },
+    "one whose optimizer climbs": {
+        "anatomy": model(
+            optimizers=optimizer(maximize=True),
+            policy={"weight": "returns", "num_discouraged": 40},
+        )
     },
     "an optimizer for each epoch": {
         "anatomy": model(optimizers=optimizer(momentum=0.9), num_remade=25)

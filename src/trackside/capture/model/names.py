@@ -1,6 +1,7 @@
 """What a tensor is called: smdebug's names, seen through the wrappers of today's PyTorch."""
 
 from collections.abc import Iterator
+from copy import copy
 from typing import Any
 
 _ROOT_WRAPPERS = {
@@ -19,6 +20,7 @@ class Names:
 
     def __init__(self, root: Any, *, literal: bool = False) -> None:
         self._literal = literal
+        self._number: int | None = None
         self.module = root if literal else _unwrap(root)
         self.root = type(root).__name__ if literal else _class_name(self.module)
 
@@ -34,7 +36,19 @@ class Names:
             name = self._path(path) or self.root
             if name not in seen:
                 seen.add(name)
-                yield name, module
+                yield self._numbered(name), module
+
+    def apart(self, number: int) -> "Names":
+        """The same, with names of modules that tell it from other models of its class."""
+        names = copy(self)
+        names._number = number
+        return names
+
+    def _numbered(self, name: str) -> str:
+        if self._number is None:
+            return name
+        model = f"{self.root}{self._number}"
+        return model if name == self.root else f"{model}.{name}"
 
     def _path(self, path: str) -> str:
         if self._literal:

@@ -160,7 +160,8 @@ class BackwardCount:
 
 @dataclass(frozen=True, slots=True)
 class LoaderFacts:
-    """One data set that batches were taken of."""
+    """One data set that batches were taken of; or, of a script that is watched unchanged, that a
+    loader was made for: then there are none."""
 
     num_samples: int | None = None
     """None when it is a stream."""
@@ -169,8 +170,14 @@ class LoaderFacts:
     """Class: "SequentialSampler" goes through the data in their order."""
     num_passes: int = 0
     num_batches: int = 0
+    num_trained: int = 0
+    """Batches that a training step began with."""
+    num_evaluated: int = 0
+    """Batches that a step of evaluation began with."""
     wait_seconds: float = 0.0
     """That the script has waited for its batches."""
+    median_wait_seconds: float | None = None
+    """For one of the last few hundred."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +188,18 @@ class StrangerFacts:
     numel: int = 0
     has_gradient: bool = False
     is_optimized: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyFacts:
+    """Gradients of logarithms of probability, beside what the script weighs them by."""
+
+    weight: str = ""
+    """What the script calls that: a reward, a return, an advantage."""
+    num_encouraged: int = 0
+    """Backwards that make actions likelier the more they weigh, and …"""
+    num_discouraged: int = 0
+    """… those that make them rarer."""
 
 
 @dataclass(frozen=True)  # without slots: it has a cached property
@@ -223,6 +242,7 @@ class Anatomy:
     """Draws from distributions by which gradients were to go back, and did not."""
     num_scored_samples: int = 0
     """How often such a distribution was asked for a logarithm of probability."""
+    policy: PolicyFacts | None = None
     autocast: str | None = None
     """The type that autocast chose at a call of the model."""
     grad_scaler: str | None = None
@@ -303,6 +323,8 @@ def parse_anatomy(content: Mapping[str, Any]) -> Anatomy:
             kind(**{key: _tuples(value) for key, value in _known(kind, each).items()})
             for each in listed
         )
+    if content.get("policy"):
+        values["policy"] = PolicyFacts(**_known(PolicyFacts, content["policy"]))
     return Anatomy(**values)
 
 

@@ -40,7 +40,7 @@ class LossFinder:
         self._wrapping = Wrapping()
 
     def install(self, *, loss_modules: bool = False) -> None:
-        self._wrapping.wrap(Tensor, "backward", before=self._on_backward)
+        self._wrapping.wrap(Tensor, "backward", before=self.on_backward)
         self._wrapping.wrap(GradScaler, "scale", after=self._on_scaled)
         if loss_modules:
             listen(self._on_function)
@@ -71,7 +71,7 @@ class LossFinder:
             self._stepper.take_module(loss_name(caller), Origin.LOSS, inputs, {}, result)
 
     @guarded
-    def _on_backward(self, tensor: Tensor, *_: Any, **__: Any) -> None:
+    def on_backward(self, tensor: Tensor, *_: Any, **__: Any) -> None:
         if type(tensor) is not Tensor:
             return
         self.is_step_over = True

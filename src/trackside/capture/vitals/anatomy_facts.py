@@ -35,6 +35,11 @@ class AnatomyFacts:
         self.num_cut_samples = self.num_scored_samples = 0
         self.padding_mask: Tensor | None = None
         """That attention was given in the step that is looked at."""
+        self._policy: dict[str, Any] = {
+            "weight": "",
+            "num_encouraged": 0,
+            "num_discouraged": 0,
+        }
         self._worker, self._world_size = worker, world_size
         self._models: list[Names] = []
         self._trained: list[Tensor] = []
@@ -161,6 +166,13 @@ class AnatomyFacts:
         self._first_optimized = None if first is None else id(first)
         self.is_changed = True
 
+    def see_policy(self, weight: str, sign: int) -> None:
+        """By a gradient that makes more (1) or less (-1) of what weighs more."""
+        self.is_changed |= self._policy["weight"] != weight
+        self._policy["weight"] = weight
+        self._policy["num_encouraged"] += sign > 0
+        self._policy["num_discouraged"] += sign < 0
+
     def see_scaler(self, kind: str) -> None:
         self._scaler, self.is_changed = kind, True
 
@@ -263,6 +275,7 @@ class AnatomyFacts:
             "forwards_since_backward": self._since_backward,
             "num_cut_samples": self.num_cut_samples,
             "num_scored_samples": self.num_scored_samples,
+            "policy": self._policy if self._policy["weight"] else None,
             "autocast": self._autocast,
             "grad_scaler": self._scaler,
             "grad_scale": self._scale,

@@ -66,7 +66,7 @@ class UpdateTotals:
 
     def add_leftover(self, optimizer: int, backward: int, norms: Any) -> None:
         known = self.leftovers.setdefault(optimizer, {})
-        known[backward] = known.get(backward, False) or bool((norms > 0).any())
+        known[backward] = known.get(backward, False) or bool((norms != 0).any())
 
 
 @dataclass(slots=True)

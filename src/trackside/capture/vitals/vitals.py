@@ -36,6 +36,7 @@ from trackside.capture.vitals.measures import (
     measure_leak,
     measure_log_probabilities,
 )
+from trackside.capture.vitals.policies import Policies
 from trackside.capture.vitals.sampling import Sampling
 from trackside.capture.vitals.schedule import Schedule
 from trackside.capture.vitals.sequences import measure_padding, measure_sequence, tokens_in
@@ -76,16 +77,27 @@ class Vitals:
         self._switch = Switch()
         self._losses = LossCalls(self._switch, self._on_loss)
         self._activations: list[Activations] = []
+        self._added: dict[tuple[int, str], int] = {}
+        """Models by the step in which they came and their class."""
         self._updates = Updates(failures, facts, self._running)
         self._sampling = Sampling(facts)
+        self._policies = Policies(failures, facts)
 
     def install(self) -> None:
         self._losses.install()
         self._facts.loaders.install()
         self._updates.install()
         self._sampling.install()
+        self._policies.install()
 
     def add_model(self, names: Names) -> None:
+        """Of several that are called in one step, as an ensemble's are, each is looked at apart;
+        of those that follow one another, as folds do, one is as good as the other."""
+        step = 0 if self._running.facts is None else self._running.facts[0]
+        key = (step, names.root)
+        number = self._added[key] = self._added.get(key, 0) + 1
+        if number > 1:
+            names = names.apart(number)
         self._facts.add_model(names)
         self._activations.append(Activations(names, self.failures, self._facts))
 
@@ -105,6 +117,7 @@ class Vitals:
         batch = _first_tensor(given)
         size = 0 if batch is None else batch.shape[0] if batch.dim() else 1
         self._running.facts = (step, mode, mode_step, trains, size)
+        self._facts.loaders.see_step(trains)
         self._times.begin(trains, now, size, self._running.updated_at)
         kind = ModeKeys.TRAIN if trains else mode
         schedule = self._schedules.get(kind)
@@ -132,6 +145,7 @@ class Vitals:
     @guarded
     def close(self) -> None:
         self._end_step(time.perf_counter())
+        self._policies.remove()
         self._updates.remove()
         self._sampling.remove()
         self._losses.remove()

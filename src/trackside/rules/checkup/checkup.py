@@ -41,6 +41,7 @@ from trackside.rules.checkup.learning_rates import (
     LearningRateZero,
     WeightDecayTooStrong,
 )
+from trackside.rules.checkup.loader_use import EpochCutShort, EvaluationOnTrainingData
 from trackside.rules.checkup.loss_terms import LossTermDominates, LossWithoutBound
 from trackside.rules.checkup.loss_use import (
     LossInputAlreadySoftmax,
@@ -87,6 +88,7 @@ from trackside.rules.checkup.update_use import (
     AccumulationCleared,
     GradientUnderflow,
     LowPrecisionWeights,
+    PolicyGradientReversed,
     SampleCutsGraph,
     WarmUpNeverEnds,
 )
@@ -102,6 +104,7 @@ PARTS: tuple[type[SignsRule], ...] = (
     ParametersNotOptimized,
     GradientMissing,
     SampleCutsGraph,
+    PolicyGradientReversed,
     ForgottenZeroGrad,
     AccumulationCleared,
     OptimizerSettings,
@@ -128,10 +131,12 @@ PARTS: tuple[type[SignsRule], ...] = (
     ConstantInput,
     UnnormalizedInput,
     SameBatch,
+    EpochCutShort,
     ConstantLabels,
     UnshuffledLabels,
     OneClassPredicted,
     EvaluationInputDiffers,
+    EvaluationOnTrainingData,
     SlowDataLoading,
     FutureVisible,
     TargetIsInput,

@@ -116,8 +116,10 @@ class SameBatch(SignsRule):
     """The model is given one and the same batch again and again, and there is more data.
 
     Fires when `num_batches` batches and more are equal, and a loader has more samples than that,
-    or evaluation uses more than that; without either, when the batch is as small as a part of data
-    usually is (16, 32, 64, up to 128).
+    or evaluation uses more than that, 32 at least: fewer are all that a few shots are. Without
+    either, when the batch is as small as a part of data usually is (16, 32, 64, up to 128). A batch
+    that was taken once, is learnt by heart and not followed by any evaluation is a test of the
+    model, which somebody wants.
     """
 
     advice = (
@@ -134,8 +136,11 @@ class SameBatch(SignsRule):
         size = signs.vital("batch_size").median
         others = signs.vital("batch_size", training=False)
         more = [each.num_samples or 0 for each in signs.anatomy.loaders]
-        has_more = max(more, default=0) > size or (len(others) > 0 and others.median > size)
+        has_more = max(more, default=0) > size or (len(others) > 0 and others.median > size >= 32)
         if signs.vital("input/std").median == 0:
+            return
+        is_taken_once = all(each.num_batches <= 1 for each in signs.anatomy.loaders)
+        if is_taken_once and not len(others) and signs.fall > 0.9:
             return
         if has_more or (not more and size in (16, 32, 64, 128)):
             yield Sign(
@@ -314,7 +319,9 @@ class SlowDataLoading(SignsRule):
     def _waits(self, signs: Signs) -> Iterator[tuple[float, str]]:
         for loader in signs.anatomy.loaders:
             if loader.num_batches >= self.num_batches:
-                yield loader.wait_seconds / loader.num_batches, "To load a batch takes"
+                mean = loader.wait_seconds / loader.num_batches
+                # A few long waits, as for workers that start, are not what training waits for.
+                yield min(mean, loader.median_wait_seconds or mean), "To load a batch takes"
         between = signs.vital("between_seconds")
         if len(between) >= self.num_batches:
             yield between.median, "From an update to the next forward, where batches are made, pass"

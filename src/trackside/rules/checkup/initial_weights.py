@@ -105,17 +105,19 @@ class SymmetricWeights(SignsRule):
         if signs.num_updates < 3:
             return
         flat = []
-        matrices = [p for p in signs.anatomy.parameters if is_matrix(p.shape)]
-        for each in matrices:
+        weights = [p for p in signs.anatomy.parameters if len(p.shape) > 1]
+        for each in weights:
             low, high = signs.figure(each.name, "min"), signs.figure(each.name, "max")
             if len(low) and low.steps[0] <= 1 and low.values[0] == high.values[0]:
                 still = signs.num_updates >= 20 and np.ptp(low.values) == np.ptp(high.values) == 0
                 flat.append((each, float(low.values[0]), still))
-        all_zero = 1 < len(flat) == len(matrices)
+        all_zero = 1 < len(flat) == len(weights)
         wrong = [
             (each, value)
             for each, value, still in flat
-            if each.requires_grad and (value != 0 or all_zero or (still and each.is_trained))
+            if is_matrix(each.shape)
+            and each.requires_grad
+            and (value != 0 or all_zero or (still and each.is_trained))
         ]
         if wrong and signs.num_updates >= 20:
             names = ", ".join(each.name for each, _ in wrong[:3])

@@ -1,7 +1,7 @@
 """Rules about how far each update goes: too far, not far enough, or nowhere."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,11 +17,14 @@ class LearningRateZero(SignsRule):
 
     Fires when it was 0 in all of the first `num_updates` updates that were looked at; and when it
     has been below `share` of its highest value for as many steps as came before, 50 at least.
+    ReduceLROnPlateau may do so at the end of a training, but not before anything is learnt. Of
+    several optimizers that take turns, also when one's is 0, or a millionth of the others'.
     """
 
     advice = (
         "Print optimizer.param_groups[0]['lr'] in the loop, and check the scheduler: its factor "
-        "at the start, whole-number division, and whether step() belongs to the epoch or the batch."
+        "at the start, whole-number division, whether step() belongs to the epoch or the batch, "
+        "and, for ReduceLROnPlateau, whether `mode` fits what it is given."
     )
 
     num_updates: int = parameter(10, "Updates with a rate of 0.", at_least=1)
@@ -32,6 +35,7 @@ class LearningRateZero(SignsRule):
         if len(rate) < self.num_updates:
             return
         peak = float(rate.values.max())
+        yield from self._beside_others(signs)
         if peak == 0:
             yield Sign(
                 int(rate.steps[0]),
@@ -41,10 +45,11 @@ class LearningRateZero(SignsRule):
             )
             return
         # Stepped with each batch, it takes the loss's noise for a plateau.
-        falls_by_plan = any(
+        waits = any(
             each.name == "ReduceLROnPlateau" and each.num_steps < signs.num_updates / 2
             for each in signs.anatomy.schedulers
         )
+        falls_by_plan = waits and not signs.is_stuck
         enough = np.flatnonzero(rate.values >= self.share * peak)
         place = int(enough[-1]) + 1
         if falls_by_plan or place >= len(rate):
@@ -60,6 +65,31 @@ class LearningRateZero(SignsRule):
                 value=value,
                 threshold=self.share * peak,
             )
+
+    def _beside_others(self, signs: Signs) -> Iterator[Sign]:
+        kinds = {each.index: each.type for each in signs.anatomy.optimizers}
+        rates = {index: _highest_rate(signs, index) for index in kinds}
+        for index, rate in rates.items():
+            if len(rate) < self.num_updates:
+                continue
+            others = [
+                float(each.values.max())
+                for other, each in rates.items()
+                if other != index
+                and kinds[other] == kinds[index]
+                and len(each) >= self.num_updates
+                and each.steps[0] < rate.steps[-1]
+                and rate.steps[0] < each.steps[-1]
+            ]
+            highest = float(rate.values.max())
+            if others and highest < 1e-6 * max(others):
+                yield Sign(
+                    int(rate.steps[0]),
+                    f"Optimizer {index} ({kinds[index]}) has a learning rate of {highest:.3g}, and "
+                    f"another {max(others):.3g}: what the first one holds does not change.",
+                    value=highest,
+                    threshold=1e-6 * max(others),
+                )
 
 
 @dataclass
@@ -237,9 +267,13 @@ def _is_hardly_trained(signs: Signs) -> bool:
     return signs.late_loss > 5 / 6 * signs.chance
 
 
-def _highest_rate(signs: Signs) -> Series:
-    """Of all groups, at each step."""
-    rates = list(signs.vitals("learning_rate/").values())
+def _highest_rate(signs: Signs, optimizer: int | None = None) -> Series:
+    """Of all groups, or of those of one optimizer, at each step."""
+    rates = [
+        rate
+        for name, rate in signs.vitals("learning_rate/").items()
+        if optimizer is None or int(name.partition(".")[0] if "." in name else 0) == optimizer
+    ]
     if not rates:
         return Series()
     steps = np.unique(np.concatenate([each.steps for each in rates]))

@@ -39,7 +39,8 @@ class LossRising(SignsRule):
     """Training makes the loss larger.
 
     Fires when after 50 steps and more the loss is above `times` its start and still as high as
-    it has been. One that also goes below zero, as a policy's does, tells nothing by its height.
+    it has been. One that also goes below zero, as a policy's does, tells nothing by its height;
+    nor does one that grows with its targets and explains them, as that of Q-learning.
     """
 
     advice = (
@@ -53,10 +54,12 @@ class LossRising(SignsRule):
         early, late = signs.early_loss, signs.late_loss
         if signs.last_step < 50 or len(signs.loss) < 20 or len(signs.anatomy.models) > 1:
             return
+        if len(signs.anatomy.optimizers) > 1:
+            return  # stages of their own, each with another task
         if not signs.is_settled:
             return
         known = signs.loss.values[np.isfinite(signs.loss.values)]
-        if len(known) and known.min() < 0:
+        if (len(known) and known.min() < 0) or signs.unexplained < 0.3:
             return
         if early > 0 and late > self.times * early and late > 0.5 * float(known.max()):
             above = np.flatnonzero(signs.loss.values > self.times * early)

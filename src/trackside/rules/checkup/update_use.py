@@ -172,3 +172,35 @@ class SampleCutsGraph(SignsRule):
                 value=float(cut),
                 threshold=self.num_samples,
             )
+
+
+@dataclass
+class PolicyGradientReversed(SignsRule):
+    """A policy gradient makes actions rarer the better they were.
+
+    Fires when in most of `num_backwards` backwards and more the gradient of the actions' logarithms
+    of probability rises with what the script calls their reward, return or advantage, and the
+    optimizer descends. What has another name, as a cost, is left alone.
+    """
+
+    advice = (
+        "Put a minus before it: loss = -(log_prob * advantage).mean(), since optimizers descend. "
+        "If less is better, call it a cost."
+    )
+
+    num_backwards: int = parameter(10, "Backwards that were looked at.", at_least=1)
+
+    def judge(self, signs: Signs) -> Iterable[Sign]:
+        policy = signs.anatomy.policy
+        groups = [group for each in signs.anatomy.optimizers for group in each.groups]
+        if policy is None or any(group.get("maximize") for group in groups):
+            return
+        known = policy.num_encouraged + policy.num_discouraged
+        if known >= self.num_backwards and policy.num_discouraged > 0.9 * known:
+            yield Sign(
+                0,
+                f"In {policy.num_discouraged} of {known} backwards a step down makes actions rarer "
+                f"the higher `{policy.weight}` is.",
+                value=policy.num_discouraged / known,
+                threshold=0.9,
+            )

@@ -243,12 +243,15 @@ class Signs:
     def is_stuck(self) -> bool:
         """After a fair number of steps the loss is about where it began: at the level of chance
         for classes; for amounts less than a fiftieth lower, or less than a fifth and no better
-        than their mean."""
+        than their mean. Amounts that are explained well are learnt, wherever the loss began: those
+        of Q-learning grow with what is learnt."""
         if not self.is_settled or self.last_step < 100 or len(self.loss) < 20:
             return False
         if not math.isfinite(self.late_loss):
             return True
         if self.chance is None:
+            if self.unexplained < 0.3:
+                return False
             return self.fall < 0.02 or (self.fall < 0.2 and self.unexplained > 0.97)
         is_level = self.fall < 0.1 or self.late_loss < 1.2 * self.chance
         least = 0.95 if self.is_falling else 0.9

@@ -1,0 +1,129 @@
+"""Whether a policy gradient goes the way its author means: by what is called a reward, a return or
+an advantage there, and by the gradients of the logarithms of probability that it weighs.
+
+A sign has no meaning of its own: costs are weighed with the other one. Names tell which it is.
+"""
+
+import re
+import sys
+from collections.abc import Iterator
+from functools import partial
+from types import FrameType
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.distributions import Bernoulli, Categorical, Normal
+
+from trackside.capture.dtypes import Array
+from trackside.capture.failures import Failures, guarded
+from trackside.capture.model.wrapping import Wrapping
+from trackside.capture.vitals.anatomy_facts import AnatomyFacts
+
+_KINDS = (Bernoulli, Categorical, Normal)
+_NAMES = (r"advantages?|advs?", r"returns?|rets?|[RG]s?", r"rewards?")
+_WEIGHTS = [re.compile(rf"(\w+_)?({name})(_\w+)?") for name in _NAMES]
+"""Those that come first are nearest to what is multiplied."""
+_COSTS = re.compile(r"neg|cost|penalt|regret|minus", re.IGNORECASE)
+_NUM_BACKWARDS = 40
+"""From the first on, that are looked at: whoever reads a frame's variables keeps them alive."""
+_MOST_SCORES = 4096
+_LEAST = 0.3
+"""A correlation that is none by chance, over as many backwards."""
+
+
+class Policies:
+    def __init__(self, failures: Failures, facts: AnatomyFacts) -> None:
+        self.failures = failures
+        self._facts = facts
+        self._wrapping = Wrapping()
+        self._gradients: list[Tensor | None] = []
+        """Of each score since the last backward."""
+        self._num_backwards = 0
+
+    def install(self) -> None:
+        for kind in _KINDS:
+            self._wrapping.wrap(kind, "log_prob", after=self._on_score)
+        self._wrapping.wrap(torch.autograd, "backward", after=self._after_backward)
+
+    def remove(self) -> None:
+        self._wrapping.undo()
+
+    @guarded
+    def _on_score(self, result: Any, *_: Any, **__: Any) -> None:
+        is_wanted = self._num_backwards < _NUM_BACKWARDS and len(self._gradients) < _MOST_SCORES
+        if is_wanted and isinstance(result, Tensor) and result.requires_grad:
+            result.register_hook(partial(self._keep, len(self._gradients)))
+            self._gradients.append(None)
+
+    def _keep(self, place: int, gradient: Tensor) -> None:
+        if place < len(self._gradients):
+            self._gradients[place] = gradient.detach()
+
+    @guarded
+    def _after_backward(self, *_: Any, **__: Any) -> None:
+        if not self._gradients:
+            return
+        gradients = [each for each in self._gradients if each is not None]
+        self._gradients = []
+        self._num_backwards += 1
+        try:
+            self._compare(gradients)
+        except (RuntimeError, TypeError, ValueError):
+            self._num_backwards = _NUM_BACKWARDS  # what has such a name is something else
+
+    def _compare(self, gradients: list[Tensor]) -> None:
+        if not gradients:
+            return
+        asked = torch.cat([_of_samples(each) for each in gradients]).double().cpu().numpy()
+        for name, value in _weights_in(_frame_of_script()):
+            weight = _numbers(value)
+            if weight is None or len(weight) != len(asked) or len(asked) < 3:
+                continue
+            if np.ptp(asked) > 0 and np.ptp(weight) > 0:
+                self._facts.see_policy(name, _sign(asked, weight))
+                return
+
+
+def _of_samples(gradient: Tensor) -> Tensor:
+    """One number for each: an action of several numbers is one sample."""
+    return gradient.flatten(1).mean(1) if gradient.dim() == 2 else gradient.flatten()
+
+
+def _sign(asked: Array, weight: Array) -> int:
+    """1 where descent makes more of what weighs more, -1 where it makes less, 0 where it is not
+    clear."""
+    correlation = float(np.corrcoef(asked, weight)[0, 1])
+    return 0 if abs(correlation) < _LEAST else -1 if correlation > 0 else 1
+
+
+def _frame_of_script() -> FrameType | None:
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and _is_of_library(str(frame.f_globals.get("__name__", ""))):
+        frame = frame.f_back
+    return frame
+
+
+def _is_of_library(module: str) -> bool:
+    return module.partition(".")[0] in ("torch", "trackside", "lightning", "accelerate")
+
+
+def _weights_in(frame: FrameType | None) -> Iterator[tuple[str, Any]]:
+    if frame is None:
+        return
+    known = dict(frame.f_locals)
+    known |= vars(known["self"]) if hasattr(known.get("self"), "__dict__") else {}
+    for pattern in _WEIGHTS:
+        for name, value in known.items():
+            if pattern.fullmatch(name) and not _COSTS.search(name):
+                yield name, value
+
+
+def _numbers(value: Any) -> Array | None:
+    if isinstance(value, list | tuple) and value and all(isinstance(v, Tensor) for v in value):
+        value = torch.cat([each.detach().flatten() for each in value])
+    if not isinstance(value, Tensor | np.ndarray | list | tuple):
+        return None
+    found: Array = torch.as_tensor(value).detach().double().flatten().cpu().numpy()
+    return found

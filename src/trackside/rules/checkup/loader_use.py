@@ -1,0 +1,87 @@
+"""Rules about which of the data that there are training and evaluation get to see."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from trackside.capture.reading.anatomy import LoaderFacts
+from trackside.rules.checkup.signs_rule import Sign, SignsRule
+from trackside.rules.parameters import parameter
+from trackside.rules.saved.vital_signs import Signs
+
+
+@dataclass
+class EpochCutShort(SignsRule):
+    """Each epoch ends after its first batches.
+
+    Fires when the loader of training was begun `num_passes` times and more, each time left after a
+    quarter of its batches at most, so that all of training saw less than `num_epochs` whole passes
+    would have, and the loss has not come down to half. Who draws batches by next(iter(loader)) for
+    as long as it takes is left alone.
+    """
+
+    advice = (
+        "Look for a break or a return inside of the loop over batches that belongs behind it, and "
+        "for what was left there after debugging."
+    )
+
+    num_passes: int = parameter(5, "Passes that were begun.", at_least=2)
+    num_epochs: float = parameter(3.0, "Whole passes, in all.", at_least=0)
+
+    def judge(self, signs: Signs) -> Iterable[Sign]:
+        for loader in signs.anatomy.loaders:
+            whole = _num_batches(loader)
+            if loader.num_passes < self.num_passes or 2 * loader.num_trained < loader.num_batches:
+                continue
+            each = loader.num_batches / loader.num_passes
+            is_little = each <= whole / 4 and loader.num_batches < self.num_epochs * whole
+            if signs.is_settled and is_little and signs.fall < 0.5:
+                yield Sign(
+                    0,
+                    f"The loader has {whole} batches, and each of {loader.num_passes} passes ended "
+                    f"after {each:.3g}: training saw {loader.num_batches} batches in all.",
+                    value=each,
+                    threshold=whole / 4,
+                )
+
+
+@dataclass
+class EvaluationOnTrainingData(SignsRule):
+    """The model is evaluated on what it is trained on, and other data are there, unused.
+
+    Fires at the end when `num_batches` batches and more of evaluation came from the loader of
+    training, none from any other, and a loader of other data was made and never used.
+    """
+
+    advice = (
+        "Give the loop of training the loader of the training set, and evaluation the other one: "
+        "one of the two has the wrong name."
+    )
+
+    num_batches: int = parameter(10, "Batches of evaluation.", at_least=1)
+
+    def judge(self, signs: Signs) -> Iterable[Sign]:
+        loaders = signs.anatomy.loaders
+        evaluated = [each for each in loaders if each.num_evaluated]
+        unused = [each for each in loaders if not each.num_batches and each.num_samples]
+        if not signs.is_all or len(evaluated) != 1 or not unused:
+            return
+        (both,) = evaluated
+        # More of them than came from it are of data without a loader.
+        others = signs.anatomy.num_forwards(training=False, grad=False) > 1.5 * both.num_evaluated
+        is_other = unused[0].num_samples != both.num_samples
+        if both.num_trained and both.num_evaluated >= self.num_batches and is_other and not others:
+            yield Sign(
+                0,
+                f"All {both.num_evaluated} batches of evaluation are of the {both.num_samples} "
+                f"samples of training; the loader of {unused[0].num_samples} others is never used.",
+                value=float(both.num_evaluated),
+                threshold=self.num_batches,
+            )
+
+
+def _num_batches(loader: LoaderFacts) -> float:
+    """Of a whole pass; infinite where it has no end, none where it is not known."""
+    if loader.num_samples is None or not loader.batch_size:
+        return 0
+    return math.ceil(loader.num_samples / loader.batch_size)
