@@ -295,6 +295,11 @@ def test_a_mistake_is_found_and_is_the_first_cause_that_is_named(name, tmp_path)
     assert diagnosed[0].cause == name, [each.cause for each in diagnosed]
 
 
+def _of_the_mean(step: int) -> float:
+    """The smooth loss of 0 for everything, where targets have a deviation of 1."""
+    return 0.425 + 0.08 * math.sin(step)
+
+
 def optimizer_with(**changes: Any) -> list[dict[str, Any]]:
     return [{**MODEL["optimizers"][0], "num_steps": 20, **changes}]
 
@@ -351,6 +356,68 @@ GUISES: dict[str, tuple[str, dict[str, Any]]] = {
         {"vitals": {"update_ratio": 2e-4}, "loss": lambda step: 2.3 - 8e-4 * step},
     ),
     "no activation in forward": ("ActivationMissing", {"anatomy": model(pairs=[PAIR])}),
+    "one number for every sample of a regression": (
+        "ConstantLabels",
+        {
+            "anatomy": model(losses=loss_facts("mse_loss")),
+            "vitals": {**AMOUNTS, "target/min": 0.0, "target/max": 0.0, "target/std": 0.0},
+            "loss": lambda step: 0.5 * 0.97**step,
+        },
+    ),
+    "tanh before amounts that lie beyond it, long before it presses": (
+        "OutputRangeTooNarrow",
+        {
+            "anatomy": model(
+                losses=loss_facts("mse_loss"),
+                outputs=[{"loss": "mse_loss", "activation": "tanh"}],
+            ),
+            "vitals": {**AMOUNTS, "target/min": -7.0, "target/max": 7.0},
+        },
+    ),
+    "targets a thousand times beyond all predictions after 60 steps": (
+        "UnnormalizedTarget",
+        {
+            "anatomy": model(losses=loss_facts("mse_loss")),
+            "vitals": {**AMOUNTS, "target/std": 5000.0},
+            "loss": lambda step: 2.4e7 + 1e6 * (step % 3),
+            "num_steps": 60,
+        },
+    ),
+    "targets of other rows, by a smooth loss": (
+        "NothingLearnt",
+        {
+            "anatomy": model(losses=loss_facts("smooth_l1_loss")),
+            "vitals": {**AMOUNTS, "loss_value": _of_the_mean},
+            "loss": _of_the_mean,
+        },
+    ),
+    "an update longer than the weights, after which all is learnt by heart": (
+        "LearningRateTooHigh",
+        {
+            "vitals": {"update_ratio": lambda step: 40.0 if step == 0 else 1e-3},
+            "loss": lambda step: 2.3 if step == 0 else 5000.0 * 0.9**step,
+        },
+    ),
+    "gradients without a bound once an update has blown up the loss": (
+        "LearningRateTooHigh",
+        {
+            "vitals": {
+                "update_ratio": 20.0,
+                "gradient_norm": lambda step: 1.0 if step < 2 else float("inf"),
+            },
+            "weights": moving,
+            "loss": lambda step: (2.3, 40.0, 1e29)[step] if step < 3 else float("nan"),
+        },
+    ),
+    "AdamW's own decay at a rate far too high": (
+        "LearningRateTooHigh",
+        {
+            "anatomy": model(optimizers=optimizer(weight_decay=0.01)),
+            "vitals": {"update_ratio": 0.6, "learning_rate/0": 1.0},
+            "weights": lambda name, step: (9.0 + step, 0.2 + step, -0.2),
+            "loss": lambda step: 2.3 if step < 3 else 30.0 + step % 7,
+        },
+    ),
 }
 
 
@@ -394,6 +461,26 @@ HEALTHY: dict[str, dict[str, Any]] = {
         "anatomy": model(losses=loss_facts("binary_cross_entropy_with_logits")),
         "vitals": {"target/min": 0.05, "target/max": 0.95},
         "loss": lambda step: 0.2 + 0.5 * 0.985**step,
+    },
+    "a residual that is to be 0, with its inputs' gradients": {
+        "anatomy": model(losses=loss_facts("mse_loss"), asks_for_others=True),
+        "vitals": {**AMOUNTS, "target/min": 0.0, "target/max": 0.0, "target/std": 0.0},
+    },
+    "answers that are still alike because it has hardly begun": {
+        "anatomy": model(losses=loss_facts("mse_loss")),
+        "vitals": {
+            **AMOUNTS,
+            "update_ratio": 2e-3,
+            "loss_input/sample_std": 1e-3,
+            "target/sample_std": 1.0,
+        },
+        "loss": lambda step: 1.0 + 3 * 0.97**step,
+    },
+    "a tanh whose targets it reaches": {
+        "anatomy": model(
+            losses=loss_facts("mse_loss"), outputs=[{"loss": "mse_loss", "activation": "tanh"}]
+        ),
+        "vitals": {**AMOUNTS, "target/min": -1.0, "target/max": 1.0},
     },
 }
 

@@ -96,6 +96,8 @@ class LossFacts:
     """The target, too, is a model's work, and gradients go back through it."""
     is_target_input: bool = False
     """The target is what the model was given, as for an autoencoder."""
+    bend: float = 1.0
+    """Of a smooth loss: the error at which it turns from squared to absolute."""
 
 
 @dataclass(frozen=True, slots=True)

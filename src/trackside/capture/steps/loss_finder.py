@@ -1,7 +1,8 @@
 """Finds the loss of a step where the script registers none, and records it once.
 
 In order: a loss module that is called, the `loss` of what the model returns, and the tensor on
-which `backward` is called. The last two are saved as `loss_output_0`.
+which `backward` is called; in evaluation, where there is none, what a loss function returned. All
+but the first are saved as `loss_output_0`.
 """
 
 import weakref
@@ -20,8 +21,10 @@ from trackside.capture.model.functional_losses import caller_in, listen, stop_li
 from trackside.capture.model.names import loss_name
 from trackside.capture.model.taps import NOTHING
 from trackside.capture.model.wrapping import Wrapping
+from trackside.capture.modes import ModeKeys
 from trackside.capture.selection.plan import Origin
 from trackside.capture.steps.stepper import Stepper
+from trackside.capture.taking.open_step import OpenStep
 
 _STEM = "loss_output"
 
@@ -63,12 +66,22 @@ class LossFinder:
         self, name: str, args: Any, kwargs: Any, frame: FrameType, result: Any
     ) -> None:
         """A loss module of torch's, recognised in its function: it may be a new one each step."""
-        if self._stepper.open is None or self.is_in_model:
+        step = self._stepper.open
+        if step is None or self.is_in_model:
             return
         caller = caller_in(frame)
-        if isinstance(caller, _Loss) and not self._stepper.has_loss(caller):
+        if not isinstance(caller, _Loss):
+            self._record_evaluated(step, kwargs, result)
+        elif not self._stepper.has_loss(caller):
             inputs = args[:2]
             self._stepper.take_module(loss_name(caller), Origin.LOSS, inputs, {}, result)
+
+    @guarded
+    def _record_evaluated(self, step: OpenStep, kwargs: Any, result: Any) -> None:
+        """No backward will show it. A sum is of another size than what training is judged by."""
+        is_mean = kwargs.get("reduction", "mean") == "mean"
+        if step.mode == ModeKeys.EVAL.name and is_mean and not result.requires_grad:
+            self._record(result)
 
     @guarded
     def _on_backward(self, tensor: Tensor, *_: Any, **__: Any) -> None:

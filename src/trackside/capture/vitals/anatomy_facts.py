@@ -173,6 +173,7 @@ class AnatomyFacts:
             "ignored": call.ignored if has_classes else None,
             "is_target_trained": call.is_target_trained,
             "is_target_input": is_target_input,
+            "bend": call.bend,
         }
         if known is None or (described["broadcasts"] and not known["broadcasts"]):
             self._losses[key] = described  # a last, smaller batch is no news

@@ -35,6 +35,8 @@ class LossCall:
     """The loss itself; None when it is no single number."""
     is_target_trained: bool = False
     """Whether the target, too, is a model's work that gradients go back to."""
+    bend: float = 1.0
+    """The error at which a smooth loss turns from squared to absolute: its beta or delta."""
 
 
 class LossCalls:
@@ -68,6 +70,7 @@ class LossCalls:
                 reduction=str(given.get("reduction", "mean")),
                 value=_tensor(result) if getattr(result, "ndim", -1) == 0 else None,
                 is_target_trained=bool(given["target"].requires_grad),
+                bend=float(given.get("beta", given.get("delta", 1.0))),
             )
         )
 

@@ -140,7 +140,9 @@ class SameBatch(SignsRule):
 class ConstantLabels(SignsRule):
     """All labels are the same.
 
-    Fires when over `num_samples` samples and more a loss over classes saw one label only.
+    Fires when over `num_samples` samples and more a loss over classes saw one label only, or the
+    only loss, over amounts, one number. What a model is held to by its inputs' gradients, as by a
+    differential equation, may well be 0 everywhere.
     """
 
     advice = "Print a batch of labels as the loss gets them, and follow them back to the file."
@@ -149,6 +151,8 @@ class ConstantLabels(SignsRule):
 
     def judge(self, signs: Signs) -> Iterable[Sign]:
         low, high = signs.vital("labels/min"), signs.vital("labels/max")
+        if not len(low) and _has_one_target(signs):
+            low, high = signs.vital("target/min"), signs.vital("target/max")
         seen = signs.vital("batch_size").median * len(low)
         if not len(low) or seen < self.num_samples or len(signs.anatomy.models) > 1:
             return  # a discriminator may be given real and made-up samples apart
@@ -308,6 +312,16 @@ class SlowDataLoading(SignsRule):
         between = signs.vital("between_seconds")
         if len(between) >= self.num_batches:
             yield between.median, "From an update to the next forward, where batches are made, pass"
+
+
+def _has_one_target(signs: Signs) -> bool:
+    """Whether all that is learnt is a number for each sample, which the data give."""
+    losses = signs.anatomy.losses
+    if len(losses) != 1 or len(signs.anatomy.optimizers) != 1 or losses[0].is_target_trained:
+        return False
+    return not signs.anatomy.asks_for_others and not np.any(
+        signs.vital("input/is_trained").values > 0
+    )
 
 
 def _first_output(signs: Signs) -> float:

@@ -167,8 +167,8 @@ class ExplodingGradient(SignsRule):
     """Gradients are so large that a small change of the weights changes the loss manyfold.
 
     Fires when |gradient| x |weights| / |loss|, which is about 1 to 10 in ordinary trainings, is
-    above `elasticity` at one of the first updates, and the loss then stops being a number or
-    ends at three times its start.
+    above `elasticity` at one of the first updates, before an update has made the loss three times
+    larger, and the loss then stops being a number or ends at three times its start.
     """
 
     advice = (
@@ -187,6 +187,8 @@ class ExplodingGradient(SignsRule):
         losses = dict(zip(signs.loss.steps.tolist(), signs.loss.values.tolist(), strict=True))
         for step, value in zip(norm.steps.tolist(), norm.values.tolist(), strict=True):
             loss = abs(losses.get(step, math.nan))
+            if loss > 3 * abs(signs.first_loss):
+                return  # by now it is the updates' work
             elasticity = value * length / loss if loss > 0 else math.nan
             if elasticity > self.elasticity and _goes_wrong(signs):
                 yield Sign(

@@ -130,7 +130,9 @@ class LearningRateTooHigh(SignsRule):
     Fires when updates of more than `ratio` of the weights' length were made and the loss went up
     to `growth` times its start and ends there, as no number, or where it began. An update of half
     the weights' length that makes the loss ten times larger is enough if little is learnt later,
-    and one that makes it half as large again if next to nothing is.
+    and one that makes it half as large again if next to nothing is. One that is longer than the
+    weights and makes the loss a hundred times larger is, whatever comes later: nothing is left of
+    what the weights began with.
     """
 
     advice = (
@@ -165,7 +167,8 @@ class LearningRateTooHigh(SignsRule):
         blown = worst > 0.5 and signs.is_settled and signs.last_step >= 100
         wasted = blown and peak > 10 * start and signs.late_loss > 0.2 * start
         wasted |= blown and peak > 1.5 * first and signs.late_loss > 0.85 * first
-        if rises or stays or never or wasted:
+        replaced = worst > 1 and peak > 100 * start
+        if rises or stays or never or wasted or replaced:
             rate = _highest_rate(signs)
             yield Sign(
                 step,
@@ -183,7 +186,7 @@ class WeightDecayTooStrong(SignsRule):
 
     Fires when an optimizer has a weight decay and the length of all its weights is below `share`
     of what it was at the start; or when decay alone takes `pull` of them at each update (learning
-    rate times weight decay) and the loss has not come down to half.
+    rate times weight decay), they have not grown, and the loss has not come down to half.
     """
 
     advice = "Lower weight_decay to a hundredth: 1e-4 (SGD) and 1e-2 (AdamW) are usual."
@@ -206,7 +209,7 @@ class WeightDecayTooStrong(SignsRule):
         first = math.sqrt(sum(float(each.values[0]) ** 2 for each in lengths))
         now = math.sqrt(sum(float(each.values[-1]) ** 2 for each in lengths))
         pull = _highest_rate(signs).median * max(decays)
-        pulls = pull > self.pull and signs.is_settled and signs.fall < 0.5
+        pulls = pull > self.pull and now < first and signs.is_settled and signs.fall < 0.5
         if now < self.share * first or pulls:
             yield Sign(
                 int(lengths[0].steps[0]),
