@@ -62,6 +62,12 @@ OUTPUT = {"loss": "cross_entropy", "activation": "softmax", "axis": 0, "size": 3
 PAIR = {"first": "Net_a.weight", "second": "Net_b.weight", "widths": [16, 16, 16]}
 """By the graph of the loss."""
 
+FADING: dict[str, Any] = {
+    "anatomy": model(parameters=[{**parameters()[0], "name": f"Net_{n}.weight"} for n in "abc"]),
+    "weights": moving,
+    "gradients": lambda name, step: (10.0 ** (3 * ord(name[0]) - 300), 1e-9),
+}
+
 WRONG: dict[str, dict[str, Any]] = {
     "OptimizerNotStepping": {"anatomy": model(optimizers=[]), "loss": flat, "weights": still},
     "OptimizerOfAnotherModel": {
@@ -253,14 +259,7 @@ WRONG: dict[str, dict[str, Any]] = {
         "vitals": {"activation/relu/saturated_share": 0.95},
         "loss": lambda step: 1.0 + 1.3 * 0.985**step,
     },
-    "FadingGradient": {
-        "anatomy": model(
-            parameters=[{**parameters()[0], "name": f"Net_{n}.weight"} for n in "abc"]
-        ),
-        "loss": flat,
-        "weights": moving,
-        "gradients": lambda name, step: (10.0 ** (3 * ord(name[0]) - 300), 1e-9),
-    },
+    "FadingGradient": {**FADING, "loss": flat},
     "ExplodingGradient": {
         "vitals": {"gradient_norm": 1e6},
         "weights": moving,
@@ -409,6 +408,27 @@ GUISES: dict[str, tuple[str, dict[str, Any]]] = {
             "loss": lambda step: (2.3, 40.0, 1e29)[step] if step < 3 else float("nan"),
         },
     ),
+    "weights of next to nothing, from which Adam finds its way": (
+        "WeightsTooSmall",
+        {
+            "anatomy": model(
+                parameters=[{**parameters()[0], "name": f"Net_{n}.weight"} for n in "abc"]
+            ),
+            "weights": lambda name, step: (0.016 + 0.01 * step, 0.003, -0.003),
+            "loss": lambda step: 2.3 if step < 40 else 0.3,
+        },
+    ),
+    "a gradient that fades, and a loss that falls late": (
+        "FadingGradient",
+        {**FADING, "loss": lambda step: 2.3 if step < 150 else 0.5},
+    ),
+    "a first loss far above chance": (
+        "WeightsTooLarge",
+        {
+            "weights": lambda name, step: (64.0 + step, 12.0, -12.0),
+            "loss": lambda step: 0.2 + 15 * 0.9**step,
+        },
+    ),
     "AdamW's own decay at a rate far too high": (
         "LearningRateTooHigh",
         {
@@ -461,6 +481,13 @@ HEALTHY: dict[str, dict[str, Any]] = {
         "anatomy": model(losses=loss_facts("binary_cross_entropy_with_logits")),
         "vitals": {"target/min": 0.05, "target/max": 0.95},
         "loss": lambda step: 0.2 + 0.5 * 0.985**step,
+    },
+    "a gradient that fades and does no harm": {**FADING},
+    "a head that has hardly begun, on a frozen backbone": {
+        "anatomy": model(parameters=parameters(a={"optimizer": None, "requires_grad": False})),
+        "vitals": {"update_ratio": 2e-3},
+        "loss": flat,
+        "num_steps": 120,
     },
     "a residual that is to be 0, with its inputs' gradients": {
         "anatomy": model(losses=loss_facts("mse_loss"), asks_for_others=True),
@@ -582,7 +609,7 @@ def test_a_loss_that_also_goes_below_zero_tells_nothing_by_its_height(tmp_path):
 
 def test_large_targets_that_are_reached_are_left_alone(tmp_path):
     facts = model(losses=loss_facts("mse_loss"))
-    vitals = {**AMOUNTS, "target/mean": 900.0, "target/std": 300.0}
+    vitals = {**AMOUNTS, "target/mean": 900.0, "target/std": 300.0, "loss_input/max": 1500.0}
     told = found(
         Checkup(), tmp_path, anatomy=facts, vitals=vitals, loss=lambda step: 9e5 * 0.97**step
     )

@@ -126,7 +126,7 @@ class FadingGradient(SignsRule):
 
     Fires when over `num_steps` saved steps, from the first on, the gradient of the first matrix of
     weights, over the weights' own length, is below `share` of the last one's, and the loss has not
-    come down by a third.
+    come down by a third, or has lingered for a quarter of the training before it did.
     """
 
     advice = (
@@ -146,7 +146,9 @@ class FadingGradient(SignsRule):
         ]
         relative = {name: _relative(signs, name, self.num_steps) for name in chain}
         known = {name: value for name, value in relative.items() if math.isfinite(value)}
-        if len(known) < 3 or not signs.is_settled or signs.last_step < 50 or signs.fall > 1 / 3:
+        if len(known) < 3 or not signs.is_settled or signs.last_step < 50:
+            return
+        if signs.fall > 1 / 3 and not signs.lingers(max(100, signs.last_step // 4)):
             return
         last = list(known.values())[-1]
         faded = [name for name, value in known.items() if 0 < value < self.share * last]

@@ -229,6 +229,12 @@ class Signs:
         """NaN when none of the last is a number."""
         return self.loss.last(max(5, len(self.loss) // 10)).median
 
+    def lingers(self, num_steps: int) -> bool:
+        """Whether the loss had not come down by a sixth after so many steps."""
+        steps = self.loss.steps
+        then = self.loss.where((steps >= num_steps / 2) & (steps <= num_steps)).median
+        return then > 5 / 6 * self.early_loss > 0
+
     @property
     def is_settled(self) -> bool:
         """Whether it is time to judge what comes of it: many a loss lingers before it falls."""
