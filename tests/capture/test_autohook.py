@@ -113,7 +113,7 @@ def test_a_functional_loss_is_recorded_in_evaluation_though_no_backward_shows_it
             loss.backward()
             optimizer.step()
             model.eval()
-            with torch.no_grad():
+            with torch.set_grad_enabled(epoch == 2):  # which some forget to turn off
                 out = model(x)
                 F.cross_entropy(out, y, reduction="sum")
                 print(F.cross_entropy(out, y).item())

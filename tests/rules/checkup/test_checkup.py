@@ -420,7 +420,7 @@ GUISES: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "a gradient that fades, and a loss that falls late": (
         "FadingGradient",
-        {**FADING, "loss": lambda step: 2.3 if step < 150 else 0.5},
+        {**FADING, "loss": lambda step: 2.3 if step < 50 else 0.5},
     ),
     "a first loss far above chance": (
         "WeightsTooLarge",

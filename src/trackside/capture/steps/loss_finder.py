@@ -40,6 +40,8 @@ class LossFinder:
         """A model has been called and has not returned yet: what it calls is its own."""
         self._stepper = stepper
         self._unscaled: tuple[weakref.ref[Tensor], Tensor] | None = None
+        self._backward_modes: set[str] = set()
+        """Of saved steps: what is computed in others is not trained on."""
         self._wrapping = Wrapping()
 
     def install(self, *, loss_modules: bool = False) -> None:
@@ -78,9 +80,11 @@ class LossFinder:
 
     @guarded
     def _record_evaluated(self, step: OpenStep, kwargs: Any, result: Any) -> None:
-        """No backward will show it. A sum is of another size than what training is judged by."""
+        """No backward will show it, unless the model is trained in evaluation mode. A sum is of
+        another size than what training is judged by."""
         is_mean = kwargs.get("reduction", "mean") == "mean"
-        if step.mode == ModeKeys.EVAL.name and is_mean and not result.requires_grad:
+        is_final = not result.requires_grad or self._backward_modes == {ModeKeys.TRAIN.name}
+        if step.mode == ModeKeys.EVAL.name and is_mean and is_final:
             self._record(result)
 
     @guarded
@@ -88,6 +92,8 @@ class LossFinder:
         if type(tensor) is not Tensor:
             return
         self.is_step_over = True
+        if self._stepper.open is not None:
+            self._backward_modes.add(self._stepper.open.mode)
         scaled = self._unscaled
         self._record(scaled[1] if scaled is not None and scaled[0]() is tensor else tensor)
 

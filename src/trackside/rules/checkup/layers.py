@@ -126,7 +126,8 @@ class FadingGradient(SignsRule):
 
     Fires when over `num_steps` saved steps, from the first on, the gradient of the first matrix of
     weights, over the weights' own length, is below `share` of the last one's, and the loss has not
-    come down by a third, or has lingered for a quarter of the training before it did.
+    come down by a third, or only from where the first updates had driven it, or has lingered for a
+    tenth of the training before it did.
     """
 
     advice = (
@@ -148,7 +149,8 @@ class FadingGradient(SignsRule):
         known = {name: value for name, value in relative.items() if math.isfinite(value)}
         if len(known) < 3 or not signs.is_settled or signs.last_step < 50:
             return
-        if signs.fall > 1 / 3 and not signs.lingers(max(100, signs.last_step // 4)):
+        is_better = signs.fall > 1 / 3 and not signs.unexplained > 0.97
+        if is_better and not signs.lingers(max(20, signs.last_step // 10)):
             return
         last = list(known.values())[-1]
         faded = [name for name, value in known.items() if 0 < value < self.share * last]

@@ -230,10 +230,12 @@ class Signs:
         return self.loss.last(max(5, len(self.loss) // 10)).median
 
     def lingers(self, num_steps: int) -> bool:
-        """Whether the loss had not come down by a sixth after so many steps."""
+        """Whether the loss had hardly come down after so many steps: by less than a sixth in their
+        second half, and by less than a third in all, since the first few are noisy."""
         steps = self.loss.steps
+        before = self.loss.where(steps < num_steps / 2).median
         then = self.loss.where((steps >= num_steps / 2) & (steps <= num_steps)).median
-        return then > 5 / 6 * self.early_loss > 0
+        return then > 5 / 6 * before and then > 2 / 3 * self.early_loss > 0
 
     @property
     def is_settled(self) -> bool:
