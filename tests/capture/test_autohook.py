@@ -99,6 +99,41 @@ def test_a_plain_loop_with_a_loss_module_and_validation(tmp_path):
     assert trial.tensor("gradient/Net_fc.weight").steps(ModeKeys.TRAIN) == [0, 2, 4]
 
 
+def test_a_functional_loss_is_recorded_in_evaluation_though_no_backward_shows_it(tmp_path):
+    printed = run_script(
+        tmp_path,
+        """
+        for epoch in range(3):
+            model.train()
+            out = model(x)
+            with torch.no_grad():
+                F.l1_loss(out, torch.zeros(8, 2))  # a figure of the script's own
+            optimizer.zero_grad()
+            loss = F.cross_entropy(out, y)
+            print(loss.item())
+            loss.backward()
+            optimizer.step()
+            model.eval()
+            with torch.set_grad_enabled(epoch == 2):  # which some forget to turn off
+                out = model(x)
+                F.cross_entropy(out, y, reduction="sum")
+                print(F.cross_entropy(out, y).item())
+                F.cross_entropy(out, 1 - y)
+        """,
+        hook={"save_interval": "1"},
+    )
+
+    trial = read(tmp_path / "t")
+    assert trial.tensor_names(collection="losses") == ["loss_output_0"]
+    loss = trial.tensor("loss_output_0")
+    seen = [
+        float(loss.value(step, mode))
+        for step in loss.steps(ModeKeys.EVAL)
+        for mode in (ModeKeys.TRAIN, ModeKeys.EVAL)
+    ]
+    assert seen == pytest.approx([float(line) for line in printed.split()])
+
+
 def test_a_functional_loss_with_accumulation_and_a_second_model(tmp_path):
     run_script(
         tmp_path,

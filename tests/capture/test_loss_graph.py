@@ -39,6 +39,15 @@ def test_an_activation_before_a_loss_of_logits_is_told(activation, told):
     assert graph_of(loss)["outputs"] == [{"loss": "cross_entropy", **told}]
 
 
+@pytest.mark.parametrize("function", [F.mse_loss, F.smooth_l1_loss, F.huber_loss])
+def test_an_activation_before_a_loss_over_amounts_is_told(function):
+    loss = function(torch.tanh(nn.Linear(4, 1)(INPUTS)), torch.ones(6, 1))
+    (output,) = graph_of(loss)["outputs"]
+    assert (output["loss"], output["activation"]) == (function.__name__, "tanh")
+    scaled = function(3 * torch.tanh(nn.Linear(4, 1)(INPUTS)), torch.ones(6, 1))
+    assert graph_of(scaled)["outputs"] == []
+
+
 def test_a_change_of_shape_does_not_hide_the_activation():
     scores = torch.sigmoid(nn.Linear(4, 1)(INPUTS)).squeeze(1)
     loss = F.binary_cross_entropy_with_logits(scores, torch.ones(6)) + 0.1 * scores.mean()

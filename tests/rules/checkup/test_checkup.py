@@ -69,6 +69,11 @@ BOTH = {"num_samples": 960, "batch_size": 32, "num_passes": 20, "num_batches": 6
 BOTH |= {"num_trained": 300, "num_evaluated": 300}
 SAME = {"num_samples": 960, "batch_size": 32, "num_passes": STEPS, "num_batches": STEPS}
 UNUSED = {"num_samples": 240, "batch_size": 32}
+FADING: dict[str, Any] = {
+    "anatomy": model(parameters=[{**parameters()[0], "name": f"Net_{n}.weight"} for n in "abc"]),
+    "weights": moving,
+    "gradients": lambda name, step: (10.0 ** (3 * ord(name[0]) - 300), 1e-9),
+}
 
 WRONG: dict[str, dict[str, Any]] = {
     "OptimizerNotStepping": {"anatomy": model(optimizers=[]), "loss": flat, "weights": still},
@@ -315,14 +320,7 @@ WRONG: dict[str, dict[str, Any]] = {
         "vitals": {"activation/relu/saturated_share": 0.95},
         "loss": lambda step: 1.0 + 1.3 * 0.985**step,
     },
-    "FadingGradient": {
-        "anatomy": model(
-            parameters=[{**parameters()[0], "name": f"Net_{n}.weight"} for n in "abc"]
-        ),
-        "loss": flat,
-        "weights": moving,
-        "gradients": lambda name, step: (10.0 ** (3 * ord(name[0]) - 300), 1e-9),
-    },
+    "FadingGradient": {**FADING, "loss": flat},
     "ExplodingGradient": {
         "vitals": {"gradient_norm": 1e6},
         "weights": moving,
@@ -355,6 +353,11 @@ def test_a_mistake_is_found_and_is_the_first_cause_that_is_named(name, tmp_path)
     assert [each.rule for each in judge(part(), trial)][:1] == [name]
     diagnosed = diagnose(judge(Checkup(), trial))
     assert diagnosed[0].cause == name, [each.cause for each in diagnosed]
+
+
+def _of_the_mean(step: int) -> float:
+    """The smooth loss of 0 for everything, where targets have a deviation of 1."""
+    return 0.425 + 0.08 * math.sin(step)
 
 
 def optimizer_with(**changes: Any) -> list[dict[str, Any]]:
@@ -428,6 +431,89 @@ GUISES: dict[str, tuple[str, dict[str, Any]]] = {
         },
     ),
     "no activation in forward": ("ActivationMissing", {"anatomy": model(pairs=[PAIR])}),
+    "one number for every sample of a regression": (
+        "ConstantLabels",
+        {
+            "anatomy": model(losses=loss_facts("mse_loss")),
+            "vitals": {**AMOUNTS, "target/min": 0.0, "target/max": 0.0, "target/std": 0.0},
+            "loss": lambda step: 0.5 * 0.97**step,
+        },
+    ),
+    "tanh before amounts that lie beyond it, long before it presses": (
+        "OutputRangeTooNarrow",
+        {
+            "anatomy": model(
+                losses=loss_facts("mse_loss"),
+                outputs=[{"loss": "mse_loss", "activation": "tanh"}],
+            ),
+            "vitals": {**AMOUNTS, "target/min": -7.0, "target/max": 7.0},
+        },
+    ),
+    "targets a thousand times beyond all predictions after 60 steps": (
+        "UnnormalizedTarget",
+        {
+            "anatomy": model(losses=loss_facts("mse_loss")),
+            "vitals": {**AMOUNTS, "target/std": 5000.0},
+            "loss": lambda step: 2.4e7 + 1e6 * (step % 3),
+            "num_steps": 60,
+        },
+    ),
+    "targets of other rows, by a smooth loss": (
+        "NothingLearnt",
+        {
+            "anatomy": model(losses=loss_facts("smooth_l1_loss")),
+            "vitals": {**AMOUNTS, "loss_value": _of_the_mean},
+            "loss": _of_the_mean,
+        },
+    ),
+    "an update longer than the weights, after which all is learnt by heart": (
+        "LearningRateTooHigh",
+        {
+            "vitals": {"update_ratio": lambda step: 40.0 if step == 0 else 1e-3},
+            "loss": lambda step: 2.3 if step == 0 else 5000.0 * 0.9**step,
+        },
+    ),
+    "gradients without a bound once an update has blown up the loss": (
+        "LearningRateTooHigh",
+        {
+            "vitals": {
+                "update_ratio": 20.0,
+                "gradient_norm": lambda step: 1.0 if step < 2 else float("inf"),
+            },
+            "weights": moving,
+            "loss": lambda step: (2.3, 40.0, 1e29)[step] if step < 3 else float("nan"),
+        },
+    ),
+    "weights of next to nothing, from which Adam finds its way": (
+        "WeightsTooSmall",
+        {
+            "anatomy": model(
+                parameters=[{**parameters()[0], "name": f"Net_{n}.weight"} for n in "abc"]
+            ),
+            "weights": lambda name, step: (0.016 + 0.01 * step, 0.003, -0.003),
+            "loss": lambda step: 2.3 if step < 40 else 0.3,
+        },
+    ),
+    "a gradient that fades, and a loss that falls late": (
+        "FadingGradient",
+        {**FADING, "loss": lambda step: 2.3 if step < 50 else 0.5},
+    ),
+    "a first loss far above chance": (
+        "WeightsTooLarge",
+        {
+            "weights": lambda name, step: (64.0 + step, 12.0, -12.0),
+            "loss": lambda step: 0.2 + 15 * 0.9**step,
+        },
+    ),
+    "AdamW's own decay at a rate far too high": (
+        "LearningRateTooHigh",
+        {
+            "anatomy": model(optimizers=optimizer(weight_decay=0.01)),
+            "vitals": {"update_ratio": 0.6, "learning_rate/0": 1.0},
+            "weights": lambda name, step: (9.0 + step, 0.2 + step, -0.2),
+            "loss": lambda step: 2.3 if step < 3 else 30.0 + step % 7,
+        },
+    ),
 }
 
 
@@ -510,6 +596,33 @@ HEALTHY: dict[str, dict[str, Any]] = {
         "anatomy": model(losses=loss_facts("binary_cross_entropy_with_logits")),
         "vitals": {"target/min": 0.05, "target/max": 0.95},
         "loss": lambda step: 0.2 + 0.5 * 0.985**step,
+    },
+    "a gradient that fades and does no harm": {**FADING},
+    "a head that has hardly begun, on a frozen backbone": {
+        "anatomy": model(parameters=parameters(a={"optimizer": None, "requires_grad": False})),
+        "vitals": {"update_ratio": 2e-3},
+        "loss": flat,
+        "num_steps": 120,
+    },
+    "a residual that is to be 0, with its inputs' gradients": {
+        "anatomy": model(losses=loss_facts("mse_loss"), asks_for_others=True),
+        "vitals": {**AMOUNTS, "target/min": 0.0, "target/max": 0.0, "target/std": 0.0},
+    },
+    "answers that are still alike because it has hardly begun": {
+        "anatomy": model(losses=loss_facts("mse_loss")),
+        "vitals": {
+            **AMOUNTS,
+            "update_ratio": 2e-3,
+            "loss_input/sample_std": 1e-3,
+            "target/sample_std": 1.0,
+        },
+        "loss": lambda step: 1.0 + 3 * 0.97**step,
+    },
+    "a tanh whose targets it reaches": {
+        "anatomy": model(
+            losses=loss_facts("mse_loss"), outputs=[{"loss": "mse_loss", "activation": "tanh"}]
+        ),
+        "vitals": {**AMOUNTS, "target/min": -1.0, "target/max": 1.0},
     },
 }
 
@@ -611,7 +724,7 @@ def test_a_loss_that_also_goes_below_zero_tells_nothing_by_its_height(tmp_path):
 
 def test_large_targets_that_are_reached_are_left_alone(tmp_path):
     facts = model(losses=loss_facts("mse_loss"))
-    vitals = {**AMOUNTS, "target/mean": 900.0, "target/std": 300.0}
+    vitals = {**AMOUNTS, "target/mean": 900.0, "target/std": 300.0, "loss_input/max": 1500.0}
     told = found(
         Checkup(), tmp_path, anatomy=facts, vitals=vitals, loss=lambda step: 9e5 * 0.97**step
     )

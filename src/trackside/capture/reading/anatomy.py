@@ -100,6 +100,8 @@ class LossFacts:
     """The target is what the model was given, as for an autoencoder."""
     flattened: tuple[tuple[int, ...], tuple[int, ...]] | None = None
     """Shapes from which rows of scores and the row of targets were made; None where not known."""
+    bend: float = 1.0
+    """Of a smooth loss: the error at which it turns from squared to absolute."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
 """Finds the loss of a step where the script registers none, and records it once.
 
 In order: a loss module that is called, the `loss` of what the model returns, and the tensor on
-which `backward` is called. The last two are saved as `loss_output_0`.
+which `backward` is called; in evaluation, where there is none, what a loss function returned. All
+but the first are saved as `loss_output_0`.
 """
 
 import weakref
@@ -20,8 +21,10 @@ from trackside.capture.model.functional_losses import caller_in, listen, stop_li
 from trackside.capture.model.names import loss_name
 from trackside.capture.model.taps import NOTHING
 from trackside.capture.model.wrapping import Wrapping
+from trackside.capture.modes import ModeKeys
 from trackside.capture.selection.plan import Origin
 from trackside.capture.steps.stepper import Stepper
+from trackside.capture.taking.open_step import OpenStep
 
 _STEM = "loss_output"
 
@@ -37,6 +40,8 @@ class LossFinder:
         """A model has been called and has not returned yet: what it calls is its own."""
         self._stepper = stepper
         self._unscaled: tuple[weakref.ref[Tensor], Tensor] | None = None
+        self._backward_modes: set[str] = set()
+        """Of saved steps: what is computed in others is not trained on."""
         self._wrapping = Wrapping()
 
     def install(self, *, loss_modules: bool = False) -> None:
@@ -63,18 +68,32 @@ class LossFinder:
         self, name: str, args: Any, kwargs: Any, frame: FrameType, result: Any
     ) -> None:
         """A loss module of torch's, recognised in its function: it may be a new one each step."""
-        if self._stepper.open is None or self.is_in_model:
+        step = self._stepper.open
+        if step is None or self.is_in_model:
             return
         caller = caller_in(frame)
-        if isinstance(caller, _Loss) and not self._stepper.has_loss(caller):
+        if not isinstance(caller, _Loss):
+            self._record_evaluated(step, kwargs, result)
+        elif not self._stepper.has_loss(caller):
             inputs = args[:2]
             self._stepper.take_module(loss_name(caller), Origin.LOSS, inputs, {}, result)
+
+    @guarded
+    def _record_evaluated(self, step: OpenStep, kwargs: Any, result: Any) -> None:
+        """No backward will show it, unless the model is trained in evaluation mode. A sum is of
+        another size than what training is judged by."""
+        is_mean = kwargs.get("reduction", "mean") == "mean"
+        is_final = not result.requires_grad or self._backward_modes == {ModeKeys.TRAIN.name}
+        if step.mode == ModeKeys.EVAL.name and is_mean and is_final:
+            self._record(result)
 
     @guarded
     def on_backward(self, tensor: Tensor, *_: Any, **__: Any) -> None:
         if type(tensor) is not Tensor:
             return
         self.is_step_over = True
+        if self._stepper.open is not None:
+            self._backward_modes.add(self._stepper.open.mode)
         scaled = self._unscaled
         self._record(scaled[1] if scaled is not None and scaled[0]() is tensor else tensor)
 

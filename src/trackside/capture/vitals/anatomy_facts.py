@@ -203,6 +203,7 @@ class AnatomyFacts:
             "flattened": call.flattened,
             "is_target_trained": call.is_target_trained,
             "is_target_input": is_target_input,
+            "bend": call.bend,
         }
         if known is None or (described["broadcasts"] and not known["broadcasts"]):
             self._losses[key] = described  # a last, smaller batch is no news

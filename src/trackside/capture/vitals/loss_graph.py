@@ -18,6 +18,9 @@ _LOSSES = {
     "LogSoftmax": "cross_entropy",
     "BinaryCrossEntropyWithLogits": "binary_cross_entropy_with_logits",
     "BinaryCrossEntropy": "binary_cross_entropy",
+    "MseLoss": "mse_loss",
+    "SmoothL1Loss": "smooth_l1_loss",
+    "HuberLoss": "huber_loss",
 }
 _ACTIVATIONS = {
     "Softmax": "softmax",

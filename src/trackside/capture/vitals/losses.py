@@ -42,6 +42,8 @@ class LossCall:
     """Whether the model that began the step computes it, which is given the targets, then."""
     flattened: tuple[tuple[int, ...], tuple[int, ...]] | None = None
     """Shapes from which rows of scores and the row of targets were made; None where not known."""
+    bend: float = 1.0
+    """The error at which a smooth loss turns from squared to absolute: its beta or delta."""
 
 
 class LossCalls:
@@ -80,6 +82,7 @@ class LossCalls:
                 is_target_trained=bool(second.requires_grad),
                 is_inside=_is_below(frame, self.forward),
                 flattened=_flattened(first, second),
+                bend=float(given.get("beta", given.get("delta", 1.0))),
             )
         )
 

@@ -14,10 +14,11 @@ from trackside.rules.saved.vital_signs import Signs
 class OutputIgnoresInput(SignsRule):
     """The model answers every sample alike.
 
-    Fires when at the end of 100 steps and more predictions differ from sample to sample by less
-    than `share` of what targets do, in all of the second half, or, where the targets are the
-    inputs, by less than `copied`; and, where both sides of a loss are the model's own, as for two
-    views of a picture, when both differ by less than `left` of what they did at the start.
+    Fires when at the end of 100 steps and more, by which the weights have gone further than they
+    are long, predictions differ from sample to sample by less than `share` of what targets do, in
+    all of the second half, or, where the targets are the inputs, by less than `copied`; and, where
+    both sides of a loss are the model's own, as for two views of a picture, when both differ by
+    less than `left` of what they did at the start.
     """
 
     advice = (
@@ -45,6 +46,8 @@ class OutputIgnoresInput(SignsRule):
         if loss.is_target_trained:
             limit, of_what = self.left * first, f"{self.left:g} of what it did at the start"
         else:
+            if signs.moved < 1:
+                return  # it has hardly begun
             share = self.copied if loss.is_target_input else self.share
             limit, of_what = share * wanted.median, f"{share:g} of what the targets do"
         if 0 <= now < limit:

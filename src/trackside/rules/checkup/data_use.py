@@ -155,7 +155,9 @@ class SameBatch(SignsRule):
 class ConstantLabels(SignsRule):
     """All labels are the same.
 
-    Fires when over `num_samples` samples and more a loss over classes saw one label only.
+    Fires when over `num_samples` samples and more a loss over classes saw one label only, or the
+    only loss, over amounts, one number. What a model is held to by its inputs' gradients, as by a
+    differential equation, may well be 0 everywhere.
     """
 
     advice = "Print a batch of labels as the loss gets them, and follow them back to the file."
@@ -164,6 +166,8 @@ class ConstantLabels(SignsRule):
 
     def judge(self, signs: Signs) -> Iterable[Sign]:
         low, high = signs.vital("labels/min"), signs.vital("labels/max")
+        if not len(low) and _has_one_target(signs):
+            low, high = signs.vital("target/min"), signs.vital("target/max")
         seen = signs.vital("batch_size").median * len(low)
         if not len(low) or seen < self.num_samples or len(signs.anatomy.models) > 1:
             return  # a discriminator may be given real and made-up samples apart
@@ -339,6 +343,16 @@ def _size_at_first_layer(signs: Signs) -> float:
     if not shape or not weight > 0:
         return 0.0
     return layer[1] / (weight / math.sqrt(shape[0]))  # rms times the root of the fan-in
+
+
+def _has_one_target(signs: Signs) -> bool:
+    """Whether all that is learnt is a number for each sample, which the data give."""
+    losses = signs.anatomy.losses
+    if len(losses) != 1 or len(signs.anatomy.optimizers) != 1 or losses[0].is_target_trained:
+        return False
+    return not signs.anatomy.asks_for_others and not np.any(
+        signs.vital("input/is_trained").values > 0
+    )
 
 
 def _first_output(signs: Signs) -> float:

@@ -126,7 +126,8 @@ class FadingGradient(SignsRule):
 
     Fires when over `num_steps` saved steps, from the first on, the gradient of the first matrix of
     weights, over the weights' own length, is below `share` of the last one's, and the loss has not
-    come down by a third.
+    come down by a third, or only from where the first updates had driven it, or has lingered for a
+    tenth of the training before it did.
     """
 
     advice = (
@@ -146,7 +147,10 @@ class FadingGradient(SignsRule):
         ]
         relative = {name: _relative(signs, name, self.num_steps) for name in chain}
         known = {name: value for name, value in relative.items() if math.isfinite(value)}
-        if len(known) < 3 or not signs.is_settled or signs.last_step < 50 or signs.fall > 1 / 3:
+        if len(known) < 3 or not signs.is_settled or signs.last_step < 50:
+            return
+        is_better = signs.fall > 1 / 3 and not signs.unexplained > 0.97
+        if is_better and not signs.lingers(max(20, signs.last_step // 10)):
             return
         last = list(known.values())[-1]
         faded = [name for name, value in known.items() if 0 < value < self.share * last]
@@ -167,8 +171,8 @@ class ExplodingGradient(SignsRule):
     """Gradients are so large that a small change of the weights changes the loss manyfold.
 
     Fires when |gradient| x |weights| / |loss|, which is about 1 to 10 in ordinary trainings, is
-    above `elasticity` at one of the first updates, and the loss then stops being a number or
-    ends at three times its start.
+    above `elasticity` at one of the first updates, before an update has made the loss three times
+    larger, and the loss then stops being a number or ends at three times its start.
     """
 
     advice = (
@@ -187,6 +191,8 @@ class ExplodingGradient(SignsRule):
         losses = dict(zip(signs.loss.steps.tolist(), signs.loss.values.tolist(), strict=True))
         for step, value in zip(norm.steps.tolist(), norm.values.tolist(), strict=True):
             loss = abs(losses.get(step, math.nan))
+            if loss > 3 * abs(signs.first_loss):
+                return  # by now it is the updates' work
             elasticity = value * length / loss if loss > 0 else math.nan
             if elasticity > self.elasticity and _goes_wrong(signs):
                 yield Sign(

@@ -165,7 +165,9 @@ class LearningRateTooHigh(SignsRule):
     to `growth` times its start and ends there, as no number, or where it began. An update of half
     the weights' length that makes the loss ten times larger is enough if little is learnt later,
     and one that makes it half as large again if next to nothing is. So are such updates among the
-    first five after which gradients are a fifth of what they were and nothing is learnt.
+    first five after which gradients are a fifth of what they were and nothing is learnt. One
+    that is longer than the weights and makes the loss a hundred times larger is enough, whatever
+    comes later: nothing is left of what the weights began with.
     """
 
     advice = (
@@ -204,7 +206,8 @@ class LearningRateTooHigh(SignsRule):
         norm = signs.vital("gradient_norm")
         is_numb = norm.since(signs.last_step / 2).median < 0.2 * norm.first(3).median
         never |= signs.is_stuck and not lost and bool(large[:5].any()) and is_numb
-        if rises or stays or never or wasted:
+        replaced = worst > 1 and peak > 100 * start
+        if rises or stays or never or wasted or replaced:
             rate = _highest_rate(signs)
             yield Sign(
                 step,
@@ -222,7 +225,7 @@ class WeightDecayTooStrong(SignsRule):
 
     Fires when an optimizer has a weight decay and the length of all its weights is below `share`
     of what it was at the start; or when decay alone takes `pull` of them at each update (learning
-    rate times weight decay) and the loss has not come down to half.
+    rate times weight decay), they have not grown, and the loss has not come down to half.
     """
 
     advice = "Lower weight_decay to a hundredth: 1e-4 (SGD) and 1e-2 (AdamW) are usual."
@@ -245,7 +248,7 @@ class WeightDecayTooStrong(SignsRule):
         first = math.sqrt(sum(float(each.values[0]) ** 2 for each in lengths))
         now = math.sqrt(sum(float(each.values[-1]) ** 2 for each in lengths))
         pull = _highest_rate(signs).median * max(decays)
-        pulls = pull > self.pull and signs.is_settled and signs.fall < 0.5
+        pulls = pull > self.pull and now < first and signs.is_settled and signs.fall < 0.5
         if now < self.share * first or pulls:
             yield Sign(
                 int(lengths[0].steps[0]),

@@ -12,6 +12,8 @@ from trackside.rules.saved.vital_signs import Series, Signs
 
 _OF_LOGITS = ("cross_entropy", "binary_cross_entropy_with_logits")
 _CLOSE = 1e-3
+_RANGES = {"sigmoid": (0.0, 1.0), "tanh": (-1.0, 1.0), "relu": (0.0, np.inf)}
+"""What they can return."""
 
 
 @dataclass
@@ -157,8 +159,9 @@ class OutputRangeTooNarrow(SignsRule):
 
     Fires over `num_batches` batches and more when all predictions lie in [0, 1] or [-1, 1] and
     press against an end of it, in most of the second half, while targets lie beyond; when none is
-    below 0 and many are exactly 0 while targets are below; and when a loss of logits gets such
-    values, or a tanh or ReLU was the last before it.
+    below 0 and many are exactly 0 while targets are below; when targets lie beyond what the
+    activation before the loss can return; and when a loss of logits gets such values, or a tanh or
+    ReLU was the last before it.
     """
 
     advice = (
@@ -185,12 +188,13 @@ class OutputRangeTooNarrow(SignsRule):
             return
         wanted_low = signs.vital("target/min").median
         wanted_high = signs.vital("target/max").median
-        for least, most in ((0.0, 1.0), (-1.0, 1.0), (0.0, np.inf)):
+        for activation, (least, most) in _RANGES.items():
             if lowest < least or highest > most or not signs.anatomy.losses:
                 continue
+            is_last = any(output.activation == activation for output in signs.anatomy.outputs)
             width = (most - least) if np.isfinite(most) else max(highest - lowest, 1e-12)
             beyond = max(wanted_high - most, least - wanted_low) / width
-            if beyond > 0.2 and (clipped > 0.8 or _presses(low, high, least, most)):
+            if beyond > 0.2 and (is_last or clipped > 0.8 or _presses(low, high, least, most)):
                 range_of = f"targets between {wanted_low:.4g} and {wanted_high:.4g}"
                 yield self._sign(signs.anatomy.losses[0], low.steps[0], lowest, highest, range_of)
                 return

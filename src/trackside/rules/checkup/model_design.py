@@ -73,7 +73,8 @@ class FrozenByMistake(SignsRule):
     """Most of the model is frozen, and what is left cannot learn.
 
     Fires when `share` and more of the one model's parameters do not require a gradient, and the
-    loss stays where it was. A frozen backbone under a head that learns is left alone.
+    loss stays where it was, though what is trained has gone further than it is long, or sees no
+    input, as a bias. A frozen backbone under a head that learns is left alone.
     """
 
     advice = (
@@ -90,7 +91,9 @@ class FrozenByMistake(SignsRule):
         if not frozen or len(signs.anatomy.models) != 1 or not signs.is_stuck:
             return
         share = sum(p.numel for p in frozen) / total
-        if share >= self.share and any(p.is_trained for p in parameters):
+        trained = [p for p in parameters if p.is_trained]
+        is_tried = signs.moved > 1 or all(len(p.shape) < 2 for p in trained)
+        if share >= self.share and trained and is_tried:
             kept = ", ".join(p.name for p in parameters if p.requires_grad)[:120]
             yield Sign(
                 0,

@@ -16,8 +16,9 @@ _EVEN = 1 / math.sqrt(12)
 class UnnormalizedTarget(SignsRule):
     """Targets are so large that the model does not get there.
 
-    Fires when targets are of a size above `size`, and after 100 steps and more the loss is no
-    number, or the predictions are still worse than one constant, the targets' mean, would be.
+    Fires when targets are of a size above `size`, and the loss is no number any more, or after 100
+    steps and more predictions are still worse than one constant, the targets' mean, would be, or
+    after 50 and more none has come to a hundredth of that size.
     """
 
     advice = (
@@ -33,14 +34,14 @@ class UnnormalizedTarget(SignsRule):
         if not signs.is_settled or not size > self.size:
             return
         is_lost = math.isfinite(signs.ends_at)
-        unexplained = signs.unexplained
-        if is_lost or (signs.last_step >= 100 and unexplained > 1):
-            high = signs.vital("loss_input/max").last(5).median
-            how = (
-                "the loss has stopped being a number"
-                if is_lost
-                else f"predictions reach {high:.3g}, and the targets' mean alone would do better"
-            )
+        low, high = (signs.vital(f"loss_input/{end}").last(5).median for end in ("min", "max"))
+        is_far = signs.last_step >= 50 and max(abs(low), abs(high)) < 0.01 * size
+        if is_lost or is_far or (signs.last_step >= 100 and signs.unexplained > 1):
+            how = f"predictions lie between {low:.3g} and {high:.3g}"
+            if is_lost:
+                how = "the loss has stopped being a number"
+            elif not is_far:
+                how = f"predictions reach {high:.3g}, and the targets' mean alone would do better"
             yield Sign(
                 0,
                 f"Targets have mean {mean:.4g} and deviation {std:.3g}; after {signs.last_step} "

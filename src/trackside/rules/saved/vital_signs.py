@@ -14,7 +14,7 @@ import numpy as np
 
 from trackside.capture.dtypes import Array
 from trackside.capture.modes import ModeKeys
-from trackside.capture.reading.anatomy import Anatomy, AnatomyFile
+from trackside.capture.reading.anatomy import Anatomy, AnatomyFile, LossFacts
 from trackside.capture.reading.tensor_index import TensorRecord
 from trackside.capture.trial import Trial
 from trackside.capture.trial_layout import VITALS
@@ -22,8 +22,7 @@ from trackside.errors import TracksideError
 
 _LONG = 1000
 """Steps after which a run is judged by its outcome though it goes on."""
-_SQUARED = ("mse_loss",)
-_ABSOLUTE = ("l1_loss", "smooth_l1_loss", "huber_loss")
+_SMOOTH = ("smooth_l1_loss", "huber_loss")
 _TRAINING = (ModeKeys.TRAIN.value, ModeKeys.GLOBAL.value)
 _FIGURES = (
     ("vitals", "mean"),
@@ -205,11 +204,7 @@ class Signs:
         loss = self.anatomy.losses[0]
         if len(self.anatomy.losses) > 1 or loss.reduction != "mean":
             return math.nan
-        if loss.function in _SQUARED:
-            return float(known.mean()) / variance
-        # Of a bell curve the mean distance is 0.8 of the standard deviation.
-        absolute = 0.8 * math.sqrt(variance)
-        return float(known.mean()) / absolute if loss.function in _ABSOLUTE else math.nan
+        return float(known.mean()) / _loss_of_mean(loss, math.sqrt(variance))
 
     @property
     def fall(self) -> float:
@@ -233,6 +228,14 @@ class Signs:
     def late_loss(self) -> float:
         """NaN when none of the last is a number."""
         return self.loss.last(max(5, len(self.loss) // 10)).median
+
+    def lingers(self, num_steps: int) -> bool:
+        """Whether the loss had hardly come down after so many steps: by less than a sixth in their
+        second half, and by less than a third in all, since the first few are noisy."""
+        steps = self.loss.steps
+        before = self.loss.where(steps < num_steps / 2).median
+        then = self.loss.where((steps >= num_steps / 2) & (steps <= num_steps)).median
+        return then > 5 / 6 * before and then > 2 / 3 * self.early_loss > 0
 
     @property
     def is_settled(self) -> bool:
@@ -375,6 +378,25 @@ class Signs:
         """A model that is trained in evaluation mode: then its modes tell no step from another."""
         backwards = self.anatomy.backwards
         return bool(backwards) and not any(each.training for each in backwards)
+
+
+def _loss_of_mean(loss: LossFacts, deviation: float) -> float:
+    """What a loss over amounts is for a model that always says their mean, where they are spread
+    as a bell curve; NaN for other losses."""
+    if loss.function == "mse_loss":
+        return deviation**2
+    if loss.function == "l1_loss":
+        return deviation * math.sqrt(2 / math.pi)
+    if loss.function not in _SMOOTH or not loss.bend > 0:
+        return math.nan
+    # Squared up to the bend, straight beyond it, in units of the deviation.
+    bend = loss.bend / deviation
+    beyond = math.erfc(bend / math.sqrt(2))
+    density = math.exp(-(bend**2) / 2) / math.sqrt(2 * math.pi)
+    inner = (1 - beyond - 2 * bend * density) / 2
+    outer = 2 * bend * density - bend**2 / 2 * beyond
+    huber = deviation**2 * (inner + outer)
+    return huber / loss.bend if loss.function == "smooth_l1_loss" else huber
 
 
 def _has(record: TensorRecord, reduction: str) -> bool:
