@@ -128,7 +128,7 @@ class Vitals:
         current = self._running.get() if count >= schedule.next else None
         if current is not None:
             current.schedule = schedule
-            self._losses.forward = getattr(type(root).forward, "__code__", None)
+            self._losses.forward = getattr(getattr(type(root), "forward", None), "__code__", None)
             self._look_at(current, batch, given)
             schedule.take(count)
             current.spent = time.perf_counter() - now
