@@ -1,5 +1,6 @@
 """Which way a policy gradient goes, by what the script calls its reward."""
 
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -56,3 +57,41 @@ def test_of_costs_nothing_is_said(tmp_path):
             assert cost is neg_reward
             (policy.log_prob(action) * cost).mean().backward()
     assert policy_of(tmp_path / "t") is None
+
+
+class Payload:
+    """Something that can be seen to go."""
+
+
+def test_what_a_script_drops_is_gone_though_its_variables_were_read(tmp_path):
+    dropped: list[weakref.ref[Payload]] = []
+
+    def act(model: nn.Module) -> None:
+        payload = Payload()
+        dropped.append(weakref.ref(payload))
+        policy = Categorical(logits=model(torch.randn(32, 4)))
+        action = policy.sample()
+        returns = (action == 0).float()
+        (-policy.log_prob(action) * returns).mean().backward()
+        del payload
+        assert dropped[-1]() is None
+
+    model = nn.Linear(4, 3)
+    with tc.watch(model, out_dir=tmp_path / "t"):
+        for _ in range(3):
+            act(model)
+    assert policy_of(tmp_path / "t") == PolicyFacts("returns", num_encouraged=3)
+
+
+def test_what_a_script_has_asked_of_its_variables_is_left_to_it(tmp_path):
+    def act(model: nn.Module, rate: float) -> dict[str, Any]:
+        asked = locals()
+        policy = Categorical(logits=model(torch.randn(32, 4)))
+        action = policy.sample()
+        returns = (action == 0).float()
+        (-policy.log_prob(action) * returns).mean().backward()
+        return asked
+
+    model = nn.Linear(4, 3)
+    with tc.watch(model, out_dir=tmp_path / "t"):
+        assert act(model, 0.5)["rate"] == 0.5

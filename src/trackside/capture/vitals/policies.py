@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Iterator
 from functools import partial
+from inspect import CO_OPTIMIZED
 from types import FrameType
 from typing import Any
 
@@ -27,7 +28,7 @@ _WEIGHTS = [re.compile(rf"(\w+_)?({name})(_\w+)?") for name in _NAMES]
 """Those that come first are nearest to what is multiplied."""
 _COSTS = re.compile(r"neg|cost|penalt|regret|minus", re.IGNORECASE)
 _NUM_BACKWARDS = 40
-"""From the first on, that are looked at: whoever reads a frame's variables keeps them alive."""
+"""From the first on, that are looked at."""
 _MOST_SCORES = 4096
 _LEAST = 0.3
 """A correlation that is none by chance, over as many backwards."""
@@ -112,12 +113,23 @@ def _is_of_library(module: str) -> bool:
 def _weights_in(frame: FrameType | None) -> Iterator[tuple[str, Any]]:
     if frame is None:
         return
-    known = dict(frame.f_locals)
+    known = _variables(frame)
     known |= vars(known["self"]) if hasattr(known.get("self"), "__dict__") else {}
     for pattern in _WEIGHTS:
         for name, value in known.items():
             if pattern.fullmatch(name) and not _COSTS.search(name):
                 yield name, value
+
+
+def _variables(frame: FrameType) -> dict[str, Any]:
+    found = frame.f_locals
+    known = dict(found)
+    # Before Python 3.13 a function's frame keeps what it gives here, and so all that is in it. One
+    # reference is the frame's and two are ours; with more, the script itself has asked for it.
+    is_copy = isinstance(found, dict) and bool(frame.f_code.co_flags & CO_OPTIMIZED)
+    if is_copy and sys.getrefcount(found) <= 3:
+        found.clear()
+    return known
 
 
 def _numbers(value: Any) -> Array | None:
