@@ -112,6 +112,16 @@ def test_what_is_put_in_beside_the_inputs_shows_in_the_first_output(
     assert [each.value for each in told] == ([spread / 0.5] if is_told else [])
 
 
+def test_an_output_that_the_first_update_made_large_says_nothing_of_the_inputs(tmp_path):
+    told = found(
+        UnnormalizedInput(),
+        tmp_path,
+        vitals={"activation/a/std": lambda step: 0.5 if step == 0 else 200.0},
+        weights=lambda name, step: (2.0, 0.5, -0.5) if step == 0 else (800.0, 90.0, -90.0),
+    )
+    assert told == []
+
+
 @pytest.mark.parametrize(
     ("first", "gradient", "is_told"), [(0.2, 0.1, True), (0.2, 1.0, False), (0.02, 0.1, False)]
 )

@@ -8,7 +8,7 @@ import numpy as np
 
 from trackside.rules.checkup.signs_rule import Sign, SignsRule
 from trackside.rules.parameters import parameter
-from trackside.rules.saved.vital_signs import Signs
+from trackside.rules.saved.vital_signs import Series, Signs
 
 _LAYERS = ("Linear", "Conv1d", "Conv2d", "Conv3d")
 
@@ -342,7 +342,8 @@ def _size_at_first_layer(signs: Signs) -> float:
     shape = next((p.shape for p in signs.anatomy.parameters if p.name == name), ())
     if not shape or not weight > 0:
         return 0.0
-    return layer[1] / (weight / math.sqrt(shape[0]))  # rms times the root of the fan-in
+    spread = layer[1].first(1).median  # before any update changes it
+    return spread / (weight / math.sqrt(shape[0]))  # rms times the root of the fan-in
 
 
 def _has_one_target(signs: Signs) -> bool:
@@ -358,13 +359,13 @@ def _has_one_target(signs: Signs) -> bool:
 def _first_output(signs: Signs) -> float:
     """How far the first layer's output spreads at the start; infinite where none is known."""
     layer = _first_layer(signs)
-    return math.inf if layer is None else layer[1]
+    return math.inf if layer is None else layer[1].first(3).median
 
 
-def _first_layer(signs: Signs) -> tuple[str, float] | None:
-    """Its name, and how far its output spreads at the start."""
+def _first_layer(signs: Signs) -> tuple[str, Series] | None:
+    """Its name, and how far its output spreads."""
     spreads = signs.vitals("activation/", "/std")
     for module in signs.anatomy.modules:
         if module.type in _LAYERS and len(spreads.get(module.name, ())):
-            return module.name, spreads[module.name].first(3).median
+            return module.name, spreads[module.name]
     return None
