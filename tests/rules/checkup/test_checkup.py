@@ -525,6 +525,19 @@ def test_a_mistake_is_known_in_another_guise(guise, tmp_path):
 
 
 HEALTHY: dict[str, dict[str, Any]] = {
+    "queries and keys that have hardly a gradient, and a loss that falls late": {
+        "anatomy": model(
+            parameters=[{**parameters()[0], "name": f"Net_{n}.weight"} for n in "abcdefghijkl"]
+        ),
+        "weights": moving,
+        "gradients": lambda name, step: (1e-5, 1e-9) if name[0] in "ab" else (1.0, 1e-4),
+        "loss": lambda step: 2.3 if step < 50 else 0.5,
+    },
+    "a search over rates, of which some are too high": {
+        "anatomy": model(optimizers=[*optimizer(), {**optimizer()[0], "index": 1}]),
+        "vitals": {"update_ratio": lambda step: 40.0 if step == 0 else 1e-3},
+        "loss": lambda step: 2.3 if step == 0 else 5000.0 * 0.9**step,
+    },
     "gradients that add up until the step": {
         "anatomy": model(optimizers=optimizer_with(backwards_per_step={"15": 20}, num_discarded=0))
     },

@@ -124,10 +124,11 @@ class SaturatedLayer(SignsRule):
 class FadingGradient(SignsRule):
     """The gradient has all but vanished by the time it reaches the first layers.
 
-    Fires when over `num_steps` saved steps, from the first on, the gradient of the first matrix of
-    weights, over the weights' own length, is below `share` of the last one's, and the loss has not
-    come down by a third, or only from where the first updates had driven it, or has lingered for a
-    tenth of the training before it did.
+    Fires when over `num_steps` saved steps, from the first on, the gradients of the first quarter
+    of all matrices of weights, over the weights' own length, are below `share` of the last one's,
+    and the loss has not come down by a third, or only from where the first updates had driven it,
+    or has lingered for a tenth of the training before it did. Queries and keys of attention alone
+    have small gradients at the start of every training.
     """
 
     advice = (
@@ -149,12 +150,13 @@ class FadingGradient(SignsRule):
         known = {name: value for name, value in relative.items() if math.isfinite(value)}
         if len(known) < 3 or not signs.is_settled or signs.last_step < 50:
             return
-        is_better = signs.fall > 1 / 3 and not signs.unexplained > 0.97
+        is_better = signs.fall > 1 / 3 and signs.late_loss < 2 / 3 * signs.first_loss
         if is_better and not signs.lingers(max(20, signs.last_step // 10)):
             return
         last = list(known.values())[-1]
         faded = [name for name, value in known.items() if 0 < value < self.share * last]
-        if faded and faded[0] == next(iter(known)):
+        first = list(known)[: max(1, len(known) // 4)]
+        if faded[: len(first)] == first:
             yield Sign(
                 int(signs.figure(f"gradient/{faded[0]}", "l2").steps[0]),
                 f"The gradient of {faded[0]} is {known[faded[0]] / last:.2g} of the last layer's, "

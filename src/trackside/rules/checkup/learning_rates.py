@@ -206,7 +206,8 @@ class LearningRateTooHigh(SignsRule):
         norm = signs.vital("gradient_norm")
         is_numb = norm.since(signs.last_step / 2).median < 0.2 * norm.first(3).median
         never |= signs.is_stuck and not lost and bool(large[:5].any()) and is_numb
-        replaced = worst > 1 and peak > 100 * start
+        # Of several optimizers one may belong to another try.
+        replaced = worst > 1 and peak > 100 * start and len(signs.anatomy.optimizers) == 1
         if rises or stays or never or wasted or replaced:
             rate = _highest_rate(signs)
             yield Sign(
