@@ -98,7 +98,7 @@ def test_no_server_is_told_with_the_address_and_the_way_out(free_url: str):
 def test_a_server_that_starts_late_is_waited_for(
     nobody: socket.socket, free_url: str, caplog, monkeypatch
 ):
-    monkeypatch.setattr(api_client, "_NEWS_SECONDS", 0.0)
+    monkeypatch.setattr(api_client, "SLOW_SECONDS", 0.0)
 
     def answer_later() -> None:
         until(lambda: f"waiting for {free_url}" in caplog.text)  # the client has met nobody
@@ -117,7 +117,7 @@ def test_a_server_that_starts_late_is_waited_for(
 
 
 def test_a_long_wait_is_told_once(scripted, caplog, monkeypatch):
-    monkeypatch.setattr(api_client, "_NEWS_SECONDS", 0.5)
+    monkeypatch.setattr(api_client, "SLOW_SECONDS", 0.5)
     caplog.set_level(logging.WARNING)
     busy = (503, {"Retry-After": "0.3"}, b'{"__type": "ServiceUnavailable", "message": "x"}')
     url = scripted(lambda count: busy if count < 5 else (200, {}, b"{}"))
