@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+import psutil
 import pytest
 
 from tests.toolkit.conftest import TRAIN, Host, children_of, needs, needs_root
@@ -149,13 +150,15 @@ def test_a_master_that_dies_is_not_waited_for(pair: list[Host]):
     processes = start_pair(pair, wait="1")
     until(lambda: len(list((pair[0].base / "model").glob("ready-*"))) == 4)
     until(lambda: num_sockets(pair) == 2)
-    mpirun = children_of(processes[0].pid)
+    below = psutil.Process(processes[0].pid).children(recursive=True)  # mpirun, and its ranks
     processes[0].kill()
-    assert processes[1].wait() == 1
-    assert "algo-1 ended without reporting" in pair[1].failure
-    for pid in mpirun:
-        with suppress(ProcessLookupError):
-            os.killpg(pid, signal.SIGKILL)
+    try:
+        assert processes[1].wait() == 1
+        assert "algo-1 ended without reporting" in pair[1].failure
+    finally:
+        for each in below:
+            with suppress(psutil.NoSuchProcess):
+                each.kill()
 
 
 def num_sockets(pair: list[Host]) -> int:
