@@ -49,7 +49,7 @@ class Services:
         if url is not None and are_wanted(environ, url):
             job_environment = partial(credentials.environment, url=url)
         self.jobs = jobs or Jobs(settings, environ, job_environment=job_environment)
-        sessions = Sessions(keys)
+        sessions = Sessions(keys, credentials)
         services: dict[str, Service] = {
             "sagemaker": sagemaker(self.jobs),
             "logs": logs(self.jobs),

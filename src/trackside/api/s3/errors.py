@@ -69,11 +69,22 @@ _REFUSALS = {
     Refusal.MISSING: "AccessDenied",
     Refusal.MALFORMED: "AuthorizationHeaderMalformed",
     Refusal.MALFORMED_ADDRESS: "AuthorizationQueryParametersError",
+    Refusal.SIGNED_TWICE: "InvalidArgument",
     Refusal.UNKNOWN_KEY: "InvalidAccessKeyId",
+    Refusal.UNSIGNED_HEADERS: "AccessDenied",
+    Refusal.NO_PAYLOAD_HASH: "InvalidRequest",
     Refusal.MISMATCH: "SignatureDoesNotMatch",
     Refusal.SKEWED: "RequestTimeTooSkewed",
     Refusal.EXPIRED: "AccessDenied",
 }
+_WORDS = {
+    Refusal.SIGNED_TWICE: "Only one auth mechanism allowed; only the X-Amz-Algorithm query "
+    "parameter, Signature query string parameter or the Authorization header should be specified",
+    Refusal.UNSIGNED_HEADERS: "There were headers present in the request which were not signed",
+    Refusal.NO_PAYLOAD_HASH: "Missing required header for this request: x-amz-content-sha256",
+    Refusal.EXPIRED: "Request has expired",
+}
+"""Where the refusal says more than its code does."""
 
 
 def s3_error(
@@ -86,7 +97,7 @@ def s3_error(
 def not_signed(error: Exception) -> ServiceError:
     refusal = error.refusal if isinstance(error, NotSigned) else Refusal.MALFORMED
     code = _REFUSALS[refusal]
-    usual = "Request has expired" if refusal is Refusal.EXPIRED else _CODES[code][1]
+    usual = _WORDS.get(refusal, _CODES[code][1])
     return s3_error(code, f"{usual.rstrip('.')}. {error}".rstrip())
 
 
