@@ -32,7 +32,7 @@ def sagemaker(jobs: Jobs) -> JsonService:
         "ListTrainingJobs": Operation(Rights.READ, training.list),
         "StopTrainingJob": Operation(Rights.SUBMIT, training.stop),
         "UpdateTrainingJob": Operation(Rights.SUBMIT, updates.update),
-        "DeleteTrainingJob": Operation(Rights.ADMIN, training.delete),
+        "DeleteTrainingJob": Operation(Rights.SUBMIT, training.delete),
         "AddTags": Operation(Rights.SUBMIT, tags.add),
         "ListTags": Operation(Rights.READ, tags.list),
         "DeleteTags": Operation(Rights.SUBMIT, tags.delete),

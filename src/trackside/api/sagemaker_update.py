@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from trackside.amended import Update, merged_profiler
 from trackside.api.json_service import Answer, Ask
+from trackside.api.ownership import check_may_change
 from trackside.api.validation import invalid, parsed, refused, wire_violations
 from trackside.errors import Violation
 from trackside.jobs.describe import arn
@@ -37,6 +38,7 @@ class JobUpdate:
 
     def update(self, ask: Ask) -> Answer:
         asked = parsed(UpdateAsked, ask.given)
+        check_may_change(ask, asked.name, self._jobs)
         record = self._jobs.record(asked.name)
         update = Update(
             profiler=ask.given.get("ProfilerConfig") or {},
