@@ -1,7 +1,6 @@
 """Training jobs: created, described, listed, stopped and deleted."""
 
 import logging
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -9,6 +8,7 @@ from trackside.api import tokens
 from trackside.api.call import ServiceError
 from trackside.api.images import interpreter_for
 from trackside.api.json_service import Answer, Ask
+from trackside.api.locations import Locations
 from trackside.api.ownership import acting_for, check_may_change
 from trackside.api.sagemaker_answers import OWN, described, summary
 from trackside.api.validation import invalid, parsed, refused, wire_violations
@@ -82,11 +82,12 @@ class Listing:
 
 
 class TrainingJobs:
-    def __init__(self, jobs: Jobs) -> None:
+    def __init__(self, jobs: Jobs, locations: Locations) -> None:
         self._jobs = jobs
+        self._locations = locations
 
     def create(self, ask: Ask) -> Answer:
-        spec = self._spec(ask.given)
+        spec = self._spec(ask)
         try:
             self._enqueue(spec, ask)
         except JobExists as error:
@@ -138,16 +139,17 @@ class TrainingJobs:
         self._jobs.delete(name)
         return None
 
-    def _spec(self, given: Mapping[str, Any]) -> JobSpec:
+    def _spec(self, ask: Ask) -> JobSpec:
         """With every violation at once, those of its rules too."""
         violations: list[Violation] = []
         spec = None
         try:
-            spec = JobSpec.from_request(given)
+            spec = JobSpec.from_request(ask.given)
         except InvalidSpec as error:
             violations += error.violations
         if spec is not None:
             violations += [*wire_violations(spec), *rule_violations(spec)]
+            violations += self._locations.violations(spec, ask.caller)
         if spec is None or violations:
             raise refused(violations)
         if spec.options.python is None:
