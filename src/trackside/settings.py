@@ -85,6 +85,8 @@ class Settings:
     """cores=N,memory_gb=N,gpus=N: what a server's jobs may use; the machine's when empty."""
     jobs_per_key: int = _setting("TRACKSIDE_JOBS_PER_KEY", 0)
     """How many jobs of an access key run at a time, unless it has its own limit; 0 is any."""
+    shared_folders: str = _setting("TRACKSIDE_SHARED_FOLDERS", "")
+    """FOLDER:…: folders of this machine that every job of its server may name."""
     rule_step_seconds: float = _setting("TRACKSIDE_RULE_STEP_SECONDS", 60.0)
     """How long a rule of the user's may take for one step."""
     rule_memory_gb: float = _setting("TRACKSIDE_RULE_MEMORY_GB", 2.0)

@@ -31,6 +31,7 @@ class Planned(SqliteDatabase):
         {},
         {"status": "Completed"},
         {"status": "Completed", "created_before": CREATED + 50},
+        {"owner": "alice"},
         {"created_after": CREATED + 50},
         {"created_before": CREATED + 50},
         {"modified_after": CREATED + 50, "order": Order.MODIFIED},
@@ -56,4 +57,5 @@ def test_a_page_is_read_in_the_order_of_an_index_and_never_sorted(
 def row(number: int) -> JobSummary:
     moment = CREATED + number
     name = f"job-{number:03d}"
-    return JobSummary(name, "s3://o", "Completed", "Completed", moment, moment, moment, moment)
+    times = (moment, moment, moment, moment)
+    return JobSummary(name, "s3://o", "Completed", "Completed", *times, owner="alice")

@@ -27,6 +27,8 @@ class Ask:
     given: Mapping[str, Any]
     region: str
     caller: AccessKey
+    action: str
+    """Such as `sagemaker:StopTrainingJob`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,7 @@ class JsonService(JsonProtocol):
         operation = self._permitted(name, call.caller)
         call.exchange.operation = name
         try:
-            ask = Ask(given, call.region, call.caller)
+            ask = Ask(given, call.region, call.caller, f"{self._name}:{name}")
             return await asyncio.to_thread(operation.run, ask)
         except DatabaseError as error:
             raise _unavailable() from error
@@ -71,16 +73,15 @@ class JsonService(JsonProtocol):
         if operation is None:
             raise unknown_operation(self._name, name, list(self.operations))
         if not caller.rights.allow(operation.needs):
-            raise self._denied(name, caller, operation.needs)
+            why = f"Its key may {caller.rights}; this needs a key that may {operation.needs}."
+            raise denied(f"{self._name}:{name}", caller, why)
         return operation
 
-    def _denied(self, operation: str, caller: AccessKey, needs: Rights) -> ServiceError:
-        who = f"arn:aws:sts::{ACCOUNT}:assumed-role/{ROLE}/{caller.id}"
-        return ServiceError(
-            "AccessDeniedException",
-            f"User: {who} is not authorized to perform: {self._name}:{operation}. "
-            f"Its key may {caller.rights}; this needs a key that may {needs}.",
-        )
+
+def denied(action: str, caller: AccessKey, why: str) -> ServiceError:
+    who = f"arn:aws:sts::{ACCOUNT}:assumed-role/{ROLE}/{caller.id}"
+    text = f"User: {who} is not authorized to perform: {action}. {why}"
+    return ServiceError("AccessDeniedException", text)
 
 
 def _unavailable() -> ServiceError:

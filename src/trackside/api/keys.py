@@ -23,8 +23,10 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from trackside import durable
 from trackside.errors import TracksideError
+from trackside.owners import is_reserved
 
 _NONCE_BYTES = 12
+_LABEL_MOST = 128
 
 
 class Rights(StrEnum):
@@ -46,7 +48,8 @@ class AccessKey:
     id: str
     rights: Rights
     label: str
-    """Whose it is, for people and for limits per key."""
+    """Whose it is: the owner of the jobs that it submits. Keys with the same label are one owner,
+    and share one limit."""
     created: float
     expires: float | None = None
     """Set by a rotation: both keys are good until then. Seconds since the epoch."""
@@ -58,6 +61,10 @@ class AccessKey:
 
 class UnknownKey(TracksideError):
     code = "unknown_key"
+
+
+class InvalidLabel(TracksideError):
+    code = "invalid_label"
 
 
 class KeyRing(Protocol):
@@ -83,7 +90,9 @@ class AccessKeys:
     def create(
         self, label: str, rights: Rights, *, limit: int | None = None
     ) -> tuple[AccessKey, str]:
-        """The key and its secret, which is shown this once."""
+        """The key and its secret, which is shown this once. `InvalidLabel` for one that cannot be
+        the name of an owner."""
+        _check_label(label)
         key, secret = self._made(label, rights, limit)
         with self._changing() as keys:
             keys[key.id] = key
@@ -214,6 +223,19 @@ def _good(keys: Mapping[str, AccessKey], key_id: str) -> AccessKey:
     if key is None or (key.expires is not None and key.expires < time.time()):
         raise _unknown(key_id)
     return key
+
+
+def _check_label(label: str) -> None:
+    if is_reserved(label):
+        raise InvalidLabel(
+            f"A key cannot be called {label!r}: jobs of others would be its own. Give a name that "
+            "is not empty and begins neither with 'local:' nor with 'job '."
+        )
+    if label != label.strip() or not label.isprintable() or len(label) > _LABEL_MOST:
+        raise InvalidLabel(
+            f"A key cannot be called {label!r}. Give at most {_LABEL_MOST} printable characters, "
+            "without spaces at the ends."
+        )
 
 
 def _unknown(key_id: str) -> UnknownKey:

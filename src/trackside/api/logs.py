@@ -120,7 +120,7 @@ def logs(jobs: Jobs) -> JsonService:
         "DescribeLogStreams": Operation(Rights.READ, asked.describe_streams),
         "GetLogEvents": Operation(Rights.READ, asked.get_events),
         "FilterLogEvents": Operation(Rights.READ, asked.filter_events),
-        **LogWrites(own).operations,
+        **LogWrites(own, jobs).operations,
     }
     return JsonService("logs", operations, told)
 

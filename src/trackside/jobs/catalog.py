@@ -13,7 +13,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from trackside.errors import JobError, ObjectNotFound
@@ -212,7 +212,7 @@ class Catalog:
         folders = self.folder_names()
         present = {
             name: self._read_folder(name, unfinished.get(name))
-            for name in folders - index.finished()
+            for name in folders - index.settled()
         }
         for name in unfinished.keys() - folders:
             present[name] = self.stored_row(unfinished[name])
@@ -271,7 +271,8 @@ class Catalog:
         except UNREADABLE as error:
             logger.warning("job %s: where it stands is not known: %s", row.name, error)
             return row
-        return JobSummary.of(row.name, row.output, history)
+        found = JobSummary.of(row.name, row.output, history)
+        return found if row.owner is None else replace(found, owner=row.owner)
 
     def stored_jobs(self, locations: Sequence[str]) -> Iterator[JobSummary]:
         """Those that have ended, below each of these."""

@@ -13,6 +13,7 @@ from trackside.finding import RuleKey
 from trackside.journal import History, Journal, fold
 from trackside.layout import Home, JobFolder, JobKeys
 from trackside.metric_totals import JobMetrics, from_json, merged
+from trackside.owners import Submitter
 from trackside.rule_evaluator import all_evaluations, first_evaluations
 from trackside.rule_status import (
     Evaluation,
@@ -38,6 +39,7 @@ class Record:
     """None when this machine has no folder of it (any more)."""
     stopped_rules: frozenset[RuleKey] = frozenset()
     """Those that somebody has asked to end."""
+    submitter: Submitter = Submitter()
 
 
 def read_folder(folder: JobFolder) -> Record:
@@ -45,7 +47,8 @@ def read_folder(folder: JobFolder) -> Record:
     history = Journal(folder.journal).read()
     spec = read_spec(folder)
     now = amended(spec, history)
-    return Record(now.spec, history, JobKeys.of(spec), folder, now.stopped_rules)
+    keys, submitter = JobKeys.of(spec), Submitter.of(history)
+    return Record(now.spec, history, keys, folder, now.stopped_rules, submitter)
 
 
 def read_spec(folder: JobFolder) -> JobSpec:
@@ -53,10 +56,13 @@ def read_spec(folder: JobFolder) -> JobSpec:
     return JobSpec.from_request(json.loads(folder.spec.read_bytes()))
 
 
-def read_stored(keys: JobKeys, home: Home, so_far: History | None = None) -> Record:
+def read_stored(
+    keys: JobKeys, home: Home, so_far: History | None = None, owner: str | None = None
+) -> Record:
     """`JobNotFound` unless both its files are there: a job that has ended leaves both.
 
-    `so_far` is for one that may still run elsewhere, which has stored no journal yet.
+    `so_far` is for one that may still run elsewhere, which has stored no journal yet. `owner` is
+    what the index says: more people can write to storage than to the index.
     """
     try:
         spec = JobSpec.from_request(json.loads(_fetch(keys.spec, home)))
@@ -67,7 +73,10 @@ def read_stored(keys: JobKeys, home: Home, so_far: History | None = None) -> Rec
                 raise
             history = so_far
         now = amended(spec, history)
-        return Record(now.spec, history, keys, None, now.stopped_rules)
+        submitter = Submitter.of(history)
+        if owner is not None:
+            submitter = replace(submitter, owner=owner)
+        return Record(now.spec, history, keys, None, now.stopped_rules, submitter)
     except ObjectNotFound:
         raise JobNotFound(keys.name) from None
 

@@ -39,6 +39,10 @@ MIGRATIONS = (
     DROP INDEX jobs_by_any_case;
     CREATE INDEX jobs_by_lower_name ON jobs (lower(name));
     """,
+    """
+    ALTER TABLE jobs ADD COLUMN owner TEXT;
+    CREATE INDEX jobs_by_owner ON jobs (owner, created, name);
+    """,
 )
 """Each brings the file one `user_version` further. Never edited, only added to."""
 

@@ -34,6 +34,7 @@ from trackside.jobs.records import has_source, publish_spec, read_spec, spec_byt
 from trackside.jobs.room import Room
 from trackside.journal import Journal
 from trackside.layout import Home, JobFolder, JobKeys
+from trackside.owners import local_owner
 from trackside.spec import JobSpec
 from trackside.storage.folder import FolderStore
 from trackside.storage.locate import locate, locate_object
@@ -124,7 +125,7 @@ class Submission:
                 shutil.rmtree(draft.root, ignore_errors=True)
 
     def _write_placed(self, draft: JobFolder) -> None:
-        Journal(draft.journal).open()
+        Journal(draft.journal).open(owner=local_owner())
         for host in self.spec.hosts:
             place = draft.host(host, FIRST_ATTEMPT)
             place.root.mkdir(parents=True)

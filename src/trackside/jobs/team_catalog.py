@@ -190,14 +190,14 @@ class TeamCatalog:
         """Everything of this home, when nobody can tell what the database has missed."""
         num_outages = self._database.num_outages
         rows = {row.name: row for row in self._local.select(Page(limit=None))}
-        finished = self._index.finished(self.identity)
+        settled = self._index.settled(self.identity)
         unfinished = self._index.unfinished(self.identity)
         lost = {
             name: self._local.stored_row(unfinished[name])
             for name in unfinished.keys() - rows.keys()
         }
         self._told = dict(unfinished)
-        news = [row for name, row in rows.items() if name not in finished]
+        news = [row for name, row in rows.items() if name not in settled]
         news += [row for row in lost.values() if row is not None]
         self._tell(news, forget=[name for name, row in lost.items() if row is None])
         self._told = {name: row for name, row in self._told.items() if not row.is_final}
