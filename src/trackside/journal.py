@@ -16,6 +16,7 @@ from typing import Any
 
 from trackside import durable
 from trackside.errors import JobNotFound
+from trackside.permissions import PRIVATE_FILE
 from trackside.status import FIRST, MESSAGES, Secondary, State, Status, can_follow
 
 SUBMITTED = "submitted"
@@ -75,7 +76,7 @@ class Journal:
 
     def open(self, message: str = "") -> History:
         """Write the first line; the folder must be new (making it is the claim of the name)."""
-        self.path.touch(exist_ok=False)
+        self.path.touch(PRIVATE_FILE, exist_ok=False)
         return self._append(_line("status", secondary=FIRST.secondary, message=message))
 
     def open_queued(self, message: str, **who: Any) -> History:

@@ -8,6 +8,7 @@ from typing import Any
 
 from trackside.errors import InvalidSetting
 from trackside.layout import Home
+from trackside.permissions import keep_private
 
 EMBEDDED = "embedded"
 """As TRACKSIDE_URL: no server, whatever profiles there are."""
@@ -33,6 +34,7 @@ INTERNAL = frozenset(
         "TRACKSIDE_STEP",
         "TRACKSIDE_TENSOR",
         "TRACKSIDE_THRESHOLD",
+        "TRACKSIDE_UMASK",
         "TRACKSIDE_VALUE",
     }
 )
@@ -169,6 +171,12 @@ def _unit(variable: str) -> str:
 def environment() -> dict[str, str]:
     """This process's own environment, for the supervisors it starts."""
     return dict(os.environ)
+
+
+def keep_files_private() -> None:
+    """For a process of our own: what it makes is for its owner alone. Those that it starts find
+    the user's umask in TRACKSIDE_UMASK."""
+    os.environ["TRACKSIDE_UMASK"] = keep_private(os.environ.get("TRACKSIDE_UMASK"))
 
 
 def run_embedded() -> None:

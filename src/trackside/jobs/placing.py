@@ -18,6 +18,7 @@ from trackside.errors import JobError, JobFailed
 from trackside.jobs.room import VISIBLE_GPUS
 from trackside.journal import Journal
 from trackside.layout import JobFolder
+from trackside.permissions import make_folder
 from trackside.placement.placement import Handle, Placement
 from trackside.status import Secondary
 
@@ -68,7 +69,7 @@ class Launcher:
         `JobError` when the system does not let a process start.
         """
         place = folder.host(host, attempt)
-        place.root.mkdir(parents=True, exist_ok=True)
+        make_folder(place.root)
         intent = replace(placed, handle=None)
         if Placed.read(place.placed) != intent:
             intent.write(place.placed)

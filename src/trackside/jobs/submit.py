@@ -34,6 +34,7 @@ from trackside.jobs.records import has_source, publish_spec, read_spec, spec_byt
 from trackside.jobs.room import Room
 from trackside.journal import Journal
 from trackside.layout import Home, JobFolder, JobKeys
+from trackside.permissions import make_folder
 from trackside.spec import JobSpec
 from trackside.storage.folder import FolderStore
 from trackside.storage.locate import locate, locate_object
@@ -112,7 +113,7 @@ class Submission:
         draft = JobFolder(self.home.jobs / f".{self.spec.name}.{new_nonce()}")
         try:
             try:
-                draft.root.mkdir(parents=True, mode=0o700)  # the environment may hold secrets
+                make_folder(draft.root)
                 durable.create(draft.spec, spec_bytes(self.spec))
                 write(draft)
                 durable.sync_folder(draft.root)
@@ -127,7 +128,7 @@ class Submission:
         Journal(draft.journal).open()
         for host in self.spec.hosts:
             place = draft.host(host, FIRST_ATTEMPT)
-            place.root.mkdir(parents=True)
+            make_folder(place.root)
             Placed(nonce=new_nonce()).write(place.placed)
 
     def _write_queued(self, capacity: Room, who: Mapping[str, str], draft: JobFolder) -> None:

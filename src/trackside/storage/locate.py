@@ -62,12 +62,12 @@ def locate(uri: str | Path, *, home: Path, hurried: bool = False) -> Location:
     """
     matched = _SCHEME.fullmatch(uri) if isinstance(uri, str) else None
     if matched is None:
-        return _on_this_machine(Path(uri))
+        return _on_this_machine(Path(uri), home)
     uri, scheme, rest = str(uri), matched[1].lower(), matched[2]
     if scheme not in SCHEMES or not rest.startswith("//"):
         raise UnknownScheme(uri, [f"{known}://" for known in SCHEMES], _ADVICE.get(scheme, ""))
     if scheme == "file":
-        return _on_this_machine(_file_path(uri, rest[2:]))
+        return _on_this_machine(_file_path(uri, rest[2:]), home)
     bucket, _, key = rest[2:].partition("/")
     _check_bucket(uri, bucket)
     return Location(_store(scheme, bucket, home, hurried), key, uri)
@@ -87,11 +87,12 @@ def entries_below(location: Location) -> Iterator[tuple[str, Entry]]:
             yield entry.key.removeprefix(prefix), entry
 
 
-def _on_this_machine(path: Path) -> Location:
+def _on_this_machine(path: Path, home: Path) -> Location:
     path = Path(os.path.abspath(path.expanduser()))
+    is_private = path.is_relative_to(home)
     if path.is_file():
-        return Location(FolderStore(path.parent), path.name, str(path))
-    return Location(FolderStore(path), "", str(path))
+        return Location(FolderStore(path.parent, is_private=is_private), path.name, str(path))
+    return Location(FolderStore(path, is_private=is_private), "", str(path))
 
 
 def _file_path(uri: str, rest: str) -> Path:
@@ -115,7 +116,7 @@ def _check_bucket(uri: str, bucket: str) -> None:
 def _store(scheme: str, bucket: str, home: Path, hurried: bool) -> Store:
     access = s3_access(home=home) if scheme == "s3" else None
     if scheme == "s3" and access is None:
-        return FolderStore(home / "buckets" / bucket)
+        return FolderStore(home / "buckets" / bucket, is_private=True)
     return _cloud_store(scheme, bucket, access, hurried)
 
 

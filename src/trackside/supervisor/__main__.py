@@ -14,7 +14,7 @@ from pathlib import Path
 
 from trackside.amended import amended
 from trackside.layout import JobFolder
-from trackside.settings import Settings
+from trackside.settings import Settings, keep_files_private
 from trackside.spec import JobSpec
 from trackside.supervisor.attempt import Attempt
 from trackside.supervisor.context import Context
@@ -27,6 +27,7 @@ LEAD_GONE_SECONDS = 60.0
 
 def main(arguments: list[str]) -> int:
     root, host, nonce = arguments
+    keep_files_private()
     folder = JobFolder(Path(root))
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr
