@@ -46,6 +46,11 @@ class History:
     notes: tuple[dict[str, Any], ...] = ()
 
     @property
+    def submitted(self) -> dict[str, Any] | None:
+        """The note of who submitted it through a server; None for a job of this machine's own."""
+        return next((note for note in self.notes if note.get("what") == SUBMITTED), None)
+
+    @property
     def created(self) -> float:
         return self.transitions[0].start
 

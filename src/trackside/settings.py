@@ -30,6 +30,7 @@ INTERNAL = frozenset(
         "TRACKSIDE_REQUIRE",
         "TRACKSIDE_RULE",
         "TRACKSIDE_S3",
+        "TRACKSIDE_SCRIPT_VARIABLES",
         "TRACKSIDE_SOURCE_IN_PLACE",
         "TRACKSIDE_STEP",
         "TRACKSIDE_TENSOR",
@@ -87,6 +88,8 @@ class Settings:
     """cores=N,memory_gb=N,gpus=N: what a server's jobs may use; the machine's when empty."""
     jobs_per_key: int = _setting("TRACKSIDE_JOBS_PER_KEY", 0)
     """How many jobs of an access key run at a time, unless it has its own limit; 0 is any."""
+    job_variables: str = _setting("TRACKSIDE_JOB_VARIABLES", "")
+    """NAME,…: variables of a server's own that its jobs get though they look secret."""
     rule_step_seconds: float = _setting("TRACKSIDE_RULE_STEP_SECONDS", 60.0)
     """How long a rule of the user's may take for one step."""
     rule_memory_gb: float = _setting("TRACKSIDE_RULE_MEMORY_GB", 2.0)

@@ -75,8 +75,8 @@ class Jobs:
         supervisor_command: Sequence[str] = SUPERVISOR_COMMAND,
         job_environment: JobEnvironment | None = None,
     ) -> None:
-        """Supervisors get `environ`, for the credentials in it, and what `job_environment` says for
-        their job; neither is ever written to disk."""
+        """Supervisors get `environ`, for the credentials in it, and for their script what
+        `job_environment` says; neither is ever written to disk."""
         self.settings = settings
         self._home = settings.layout
         if mode := self._home.close_to_others():

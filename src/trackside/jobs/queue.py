@@ -13,7 +13,6 @@ from trackside.jobs.needs import needs_of, priority_of
 from trackside.jobs.placing import FIRST_ATTEMPT, Placed
 from trackside.jobs.records import Record
 from trackside.jobs.room import Room, amount
-from trackside.journal import SUBMITTED
 from trackside.layout import JobFolder
 from trackside.status import Secondary
 
@@ -50,7 +49,7 @@ class Entry:
     def of(cls, record: Record, capacity: Room) -> "Entry":
         history = record.history
         pending = history.first(Secondary.PENDING)
-        submitted = next((note for note in history.notes if note["what"] == SUBMITTED), {})
+        submitted = history.submitted or {}
         return cls(
             name=record.spec.name,
             needs=needs_of(record.spec).clipped(capacity),

@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from trackside.amended import amended
+from trackside.journal import Journal
 from trackside.layout import JobFolder
 from trackside.settings import Settings, keep_files_private
 from trackside.spec import JobSpec
@@ -44,7 +45,8 @@ def main(arguments: list[str]) -> int:
 
 def supervise(folder: JobFolder, host: str, nonce: str) -> None:
     spec = JobSpec.from_request(json.loads(folder.spec.read_bytes()))
-    context = Context(folder, spec, host, nonce, Settings.load(), dict(os.environ))
+    is_of_server = Journal(folder.journal).read().submitted is not None
+    context = Context(folder, spec, host, nonce, Settings.load(), dict(os.environ), is_of_server)
     folder.reserve_ballast()
     _end_earlier(context)
     while not (history := context.journal.read()).state.is_final:

@@ -3,24 +3,13 @@
 import re
 from collections.abc import Mapping, Sequence
 
+from trackside.secret_names import looks_secret
+
 MASK = "***"
 
-_SECRET_WORDS = frozenset(
-    {
-        *("secret", "secrets", "password", "passwd", "passphrase", "token", "private"),
-        *("credential", "credentials", "creds", "apikey", "accesskey"),
-    }
-)
-_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _IN_ADDRESS = re.compile(r"(?<=://)[^/\s@:]+:[^/\s@]+@")
 # Shorter ones would hide ordinary words of a message.
 _SHORTEST_SEARCHED = 6
-
-
-def looks_secret(name: str) -> bool:
-    """`api_key` and `hubToken` do; `max_tokens`, `tokenizer` and `monkey` do not."""
-    words = [word.lower() for word in _WORDS.findall(name)]
-    return not _SECRET_WORDS.isdisjoint(words) or words[-1:] == ["key"]
 
 
 def mask_arguments(arguments: Sequence[str]) -> list[str]:
