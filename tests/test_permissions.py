@@ -127,6 +127,19 @@ def test_a_folder_that_is_everybody_s_on_purpose_stays_so(tmp_path: Path):
     assert mode(tmp_path) == 0o1777
 
 
+def test_what_is_more_than_trackside_s_home_keeps_its_mode(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    home = Home(tmp_path)
+    home.jobs.mkdir(mode=0o755)
+    tmp_path.chmod(0o755)
+    assert home.close_to_others() is None
+    assert (mode(tmp_path), mode(home.jobs)) == (0o755, 0o700)
+    (tmp_path / "file").touch(0o644)
+    assert Home(tmp_path / "file").close_to_others() is None
+
+
 def test_a_home_of_somebody_else_is_left_alone_and_used(tmp_path: Path):
     if os.geteuid() != 0:
         pytest.skip("only root can give a folder away")

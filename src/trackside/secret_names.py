@@ -1,6 +1,8 @@
-"""Which names and values look like secrets. Who hides or withholds them decides what to do."""
+"""Which names and values look like secrets, and what is shown in place of them."""
 
 import re
+
+MASK = "***"
 
 _SECRET_WORDS = frozenset(
     {
@@ -11,7 +13,8 @@ _SECRET_WORDS = frozenset(
 _SECRET_ENDINGS = ("password", "passwd", "secret")
 """Of words that are written as one: PGPASSWORD."""
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
-_IN_ADDRESS = re.compile(r"://[^/\s@]+@")
+_USER = re.compile(r"://[^/\s@]+@")
+_PASSWORD = re.compile(r"(?<=://)[^/\s@:]+:[^/\s@]+@")
 
 
 def looks_secret(name: str) -> bool:
@@ -24,4 +27,14 @@ def looks_secret(name: str) -> bool:
 
 def names_a_user(value: str) -> bool:
     """Whether it is an address with a user or password in it, or holds one."""
-    return _IN_ADDRESS.search(value) is not None
+    return _USER.search(value) is not None
+
+
+def hidden(name: str, value: str) -> str:
+    """The value as it may be shown to whoever sees the name."""
+    return MASK if looks_secret(name) else hide_passwords(value)
+
+
+def hide_passwords(text: str) -> str:
+    """Those in addresses."""
+    return _PASSWORD.sub(f"{MASK}@", text)

@@ -9,6 +9,7 @@ from typing import Any
 from trackside.errors import InvalidSetting
 from trackside.layout import Home
 from trackside.permissions import keep_private
+from trackside.secret_names import hidden
 
 EMBEDDED = "embedded"
 """As TRACKSIDE_URL: no server, whatever profiles there are."""
@@ -133,8 +134,9 @@ class Settings:
         given = {key: value for key, value in environ.items() if key.startswith("TRACKSIDE_")}
         unknown = sorted(set(given) - set(known) - INTERNAL)
         if unknown:
+            name = unknown[0]
             raise InvalidSetting(
-                f"Unknown setting {unknown[0]!r} = {given[unknown[0]]!r} in the environment. "
+                f"Unknown setting {name!r} = {hidden(name, given[name])!r} in the environment. "
                 f"Known: {', '.join(sorted(known))}. Unset it or correct its name."
             )
         values = {

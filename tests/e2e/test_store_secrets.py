@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -144,3 +145,49 @@ def test_whoever_starts_a_server_s_job_gives_it_no_secret(
     assert "secret-of-the-hub" in logs["own"]
     assert "secret-of-the-shell" in logs["own"]
     assert "secret-of" not in logs["served"]
+
+
+FAILING = "import os; raise ValueError('refused: ' + os.environ['API_TOKEN'])"
+
+
+def test_a_job_s_own_secret_is_in_its_description_and_shown_nowhere_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(path for path in sys.path if path))
+    (tmp_path / "train.py").write_text(FAILING)
+    home, log = tmp_path / "trackside home", tmp_path / "server.log"
+    with log.open("w") as errors:
+        server = subprocess.Popen(
+            [*TRACKSIDE, "server", "--listen", "127.0.0.1:0", "--log-format", "json"],
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+        )
+    try:
+        assert server.stdout is not None
+        url = server.stdout.readline().split()[-1]
+        monkeypatch.setenv("TRACKSIDE_URL", url)
+
+        def trackside(*arguments: str) -> str:
+            done = subprocess.run(
+                [*TRACKSIDE, *arguments], cwd=tmp_path, capture_output=True, text=True
+            )
+            return done.stdout + done.stderr
+
+        secret = ("--environment", "API_TOKEN=hush-hush")
+        trackside("run", "train.py", "--name", "job", "--wait", *secret)
+        shown = trackside("show", "job")
+        assert "ValueError: refused: ***" in shown
+        with urllib.request.urlopen(f"{url}/metrics", timeout=60) as page:
+            metrics = page.read().decode()
+        described = json.loads(trackside("show", "job", "--json"))
+        for text in (shown, metrics, trackside("jobs"), described["FailureReason"]):
+            assert "hush" not in text
+        assert described["Environment"]["API_TOKEN"] == "hush-hush"  # as on AWS
+    finally:
+        server.terminate()
+        server.communicate(timeout=120)
+        end_processes_of(home)
+    said = log.read_text()
+    assert "CreateTrainingJob" in said
+    assert "hush" not in said

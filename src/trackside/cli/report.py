@@ -24,6 +24,7 @@ from trackside.rules.saved.opening import open_trial
 from trackside.rules.saved.profile import Profile
 from trackside.sdk.job import TrainingJob
 from trackside.sdk.known_jobs import AnyJobs, known_jobs
+from trackside.secret_names import hidden
 from trackside.storage.locate import Location, locate
 
 _RUNNING = ("InProgress", "Stopping")
@@ -116,7 +117,7 @@ def _head(described: Mapping[str, Any]) -> Head:
         cause=in_short(described.get("FailureReason", "")),
         failure=described.get("FailureReason", ""),
         hyperparameters={
-            key: value
+            key: hidden(key, value)
             for key, value in described.get("HyperParameters", {}).items()
             if not key.startswith("sagemaker_")
         },

@@ -1,13 +1,9 @@
 """Hides secrets in what the toolkit shows: values with telling names, passwords in addresses."""
 
-import re
 from collections.abc import Mapping, Sequence
 
-from trackside.secret_names import looks_secret
+from trackside.secret_names import MASK, hidden, hide_passwords, looks_secret
 
-MASK = "***"
-
-_IN_ADDRESS = re.compile(r"(?<=://)[^/\s@:]+:[^/\s@]+@")
 # Shorter ones would hide ordinary words of a message.
 _SHORTEST_SEARCHED = 6
 
@@ -16,7 +12,7 @@ def mask_arguments(arguments: Sequence[str]) -> list[str]:
     """Name and value pairs, as to_arguments makes them, without the secret values."""
     shown: list[str] = []
     for name, value in zip(arguments[::2], arguments[1::2], strict=True):
-        shown += [name, MASK if looks_secret(name) else mask_addresses(value)]
+        shown += [name, hidden(name, value)]
     return shown
 
 
@@ -26,16 +22,12 @@ def mask_mapping(values: Mapping[str, object]) -> dict[str, object]:
     }
 
 
-def mask_addresses(text: str) -> str:
-    return _IN_ADDRESS.sub(f"{MASK}@", text)
-
-
 def mask_text(text: str, secrets: Sequence[str]) -> str:
     """Free text, as the script wrote it, without these values."""
     for secret in secrets:
         if len(secret) >= _SHORTEST_SEARCHED:
             text = text.replace(secret, MASK)
-    return mask_addresses(text)
+    return hide_passwords(text)
 
 
 def secret_values(arguments: Sequence[str]) -> list[str]:
@@ -45,4 +37,4 @@ def secret_values(arguments: Sequence[str]) -> list[str]:
 def _mask_value(value: object) -> object:
     if isinstance(value, Mapping):
         return mask_mapping(value)
-    return mask_addresses(value) if isinstance(value, str) else value
+    return hide_passwords(value) if isinstance(value, str) else value
