@@ -194,9 +194,9 @@ class _Extraction:
         content = tar.extractfile(member)
         assert content is not None
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-        with open(os.open(path, flags, 0o600), "wb") as file:
+        mode = (member.mode or 0o644) & 0o755
+        with open(os.open(path, flags, mode), "wb") as file:
             shutil.copyfileobj(content, file, METADATA_BYTES)
-            os.fchmod(file.fileno(), (member.mode or 0o644) & 0o755)
         moment = min(max(member.mtime, 0), 1 << 33)
         os.utime(path, (moment, moment))
 

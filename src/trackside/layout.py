@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from trackside import durable
+from trackside import durable, permissions
 from trackside.spec import JobSpec
 
 ML = "/opt/ml"
@@ -37,6 +37,17 @@ class Home:
     """TRACKSIDE_HOME."""
 
     root: Path
+
+    def close_to_others(self) -> int | None:
+        """A home that an older version, or another program, made open is its owner's alone from
+        now on. The mode that it had; None when it was so already, or is not ours to close."""
+        parts = (self.jobs, self.buckets, self.overlays, self.server.root, self.index)
+        for part in (*parts, self.profiles):
+            if not part.is_symlink():  # a place that the user chose
+                permissions.close_to_others(part)
+        if not self.root.is_dir() or self.root in (Path.home(), Path("/")):
+            return None
+        return permissions.close_to_others(self.root)
 
     @property
     def jobs(self) -> Path:

@@ -13,6 +13,7 @@ from typing import Any
 
 from trackside import durable, processes
 from trackside.layout import JobFolder, RulesFolder
+from trackside.permissions import make_folder
 from trackside.rule_status import Evaluation, RuleStatus, read_evaluations, write_evaluations
 from trackside.spec import JobSpec, RuleConfiguration
 
@@ -102,7 +103,7 @@ def is_done(rules: RulesFolder, spec: JobSpec) -> bool:
 
 def intend(rules: RulesFolder) -> str | None:
     """Note that one is about to be started: its nonce, or None when too many have died."""
-    rules.root.mkdir(exist_ok=True)
+    make_folder(rules.root)
     record = durable.read_json(rules.placed)
     last = Intent(**record) if record else Intent("", 0, time.time())
     starts = 0 if time.time() - last.time > SOUND_SECONDS else last.starts

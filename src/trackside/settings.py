@@ -8,6 +8,8 @@ from typing import Any
 
 from trackside.errors import InvalidSetting
 from trackside.layout import Home
+from trackside.permissions import keep_private
+from trackside.secret_names import hidden
 
 EMBEDDED = "embedded"
 """As TRACKSIDE_URL: no server, whatever profiles there are."""
@@ -29,10 +31,12 @@ INTERNAL = frozenset(
         "TRACKSIDE_REQUIRE",
         "TRACKSIDE_RULE",
         "TRACKSIDE_S3",
+        "TRACKSIDE_SCRIPT_VARIABLES",
         "TRACKSIDE_SOURCE_IN_PLACE",
         "TRACKSIDE_STEP",
         "TRACKSIDE_TENSOR",
         "TRACKSIDE_THRESHOLD",
+        "TRACKSIDE_UMASK",
         "TRACKSIDE_VALUE",
     }
 )
@@ -87,6 +91,8 @@ class Settings:
     """How many jobs of an access key run at a time, unless it has its own limit; 0 is any."""
     shared_folders: str = _setting("TRACKSIDE_SHARED_FOLDERS", "")
     """FOLDER:…: folders of this machine that every job of its server may name."""
+    job_variables: str = _setting("TRACKSIDE_JOB_VARIABLES", "")
+    """NAME,…: variables of a server's own that its jobs get though they look secret."""
     rule_step_seconds: float = _setting("TRACKSIDE_RULE_STEP_SECONDS", 60.0)
     """How long a rule of the user's may take for one step."""
     rule_memory_gb: float = _setting("TRACKSIDE_RULE_MEMORY_GB", 2.0)
@@ -130,8 +136,9 @@ class Settings:
         given = {key: value for key, value in environ.items() if key.startswith("TRACKSIDE_")}
         unknown = sorted(set(given) - set(known) - INTERNAL)
         if unknown:
+            name = unknown[0]
             raise InvalidSetting(
-                f"Unknown setting {unknown[0]!r} = {given[unknown[0]]!r} in the environment. "
+                f"Unknown setting {name!r} = {hidden(name, given[name])!r} in the environment. "
                 f"Known: {', '.join(sorted(known))}. Unset it or correct its name."
             )
         values = {
@@ -171,6 +178,12 @@ def _unit(variable: str) -> str:
 def environment() -> dict[str, str]:
     """This process's own environment, for the supervisors it starts."""
     return dict(os.environ)
+
+
+def keep_files_private() -> None:
+    """For a process of our own: what it makes is for its owner alone. Those that it starts find
+    the user's umask in TRACKSIDE_UMASK."""
+    os.environ["TRACKSIDE_UMASK"] = keep_private(os.environ.get("TRACKSIDE_UMASK"))
 
 
 def run_embedded() -> None:

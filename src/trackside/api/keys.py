@@ -24,6 +24,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from trackside import durable
 from trackside.errors import TracksideError
 from trackside.owners import is_reserved
+from trackside.permissions import make_folder, private_opener
 
 _NONCE_BYTES = 12
 _LABEL_MOST = 128
@@ -172,8 +173,9 @@ class AccessKeys:
     def _changing(self) -> Iterator[dict[str, AccessKey]]:
         """The keys as they are now, kept as the block leaves them: one process at a time, so that
         no key is lost between reading and writing."""
-        self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with self._lock, self._path.with_suffix(".lock").open("wb") as held:
+        make_folder(self._path.parent)
+        lock = self._path.with_suffix(".lock")
+        with self._lock, open(lock, "wb", opener=private_opener) as held:
             fcntl.flock(held, fcntl.LOCK_EX)
             self._seen = None
             self._refresh()
@@ -201,7 +203,7 @@ class AccessKeys:
         try:
             return self._master.read_bytes()
         except FileNotFoundError:
-            self._master.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_folder(self._master.parent)
         # Only the first of two processes makes it; the other reads what that one made.
         temporary = self._master.with_name(f"{self._master.name}.{secrets.token_hex(4)}")
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

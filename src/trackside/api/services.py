@@ -12,7 +12,7 @@ from trackside.api.call import Service
 from trackside.api.form_service import FormLikeJsonService, FormService
 from trackside.api.health import Health
 from trackside.api.identity import Iam, Sts
-from trackside.api.job_credentials import JobCredentials, are_wanted
+from trackside.api.job_credentials import JobCredentials
 from trackside.api.keys import AccessKeys
 from trackside.api.logs import logs
 from trackside.api.looks import looks
@@ -26,7 +26,7 @@ from trackside.api.telemetry import Telemetry
 from trackside.api.upkeep import Upkeep
 from trackside.jobs.jobs import Jobs
 from trackside.settings import Settings
-from trackside.storage.credentials import store_access
+from trackside.storage.credentials import s3_access, store_access
 
 _CLOSE_SECONDS = 10.0
 
@@ -45,9 +45,7 @@ class Services:
     ) -> None:
         """`url` is where jobs reach this server; without it they get no keys to it."""
         credentials = JobCredentials(keys, settings.layout)
-        job_environment = None
-        if url is not None and are_wanted(environ, url):
-            job_environment = partial(credentials.environment, url=url)
+        job_environment = None if url is None else partial(credentials.environment, url=url)
         self.jobs = jobs or Jobs(settings, environ, job_environment=job_environment)
         sessions = Sessions(keys, credentials)
         services: dict[str, Service] = {
@@ -91,9 +89,10 @@ class Services:
 
 
 def _s3(settings: Settings, environ: Mapping[str, str]) -> Service:
-    if settings.storage.startswith("s3://"):
-        return S3Relay(store_access(environ), environ)
-    return S3(settings.layout.buckets)
+    """`s3://` is the same to the server, to its clients and in its jobs."""
+    is_elsewhere = settings.storage.startswith("s3://")
+    access = store_access(environ) if is_elsewhere else s3_access(environ)
+    return S3(settings.layout.buckets) if access is None else S3Relay(access, environ)
 
 
 def _cloudwatch(jobs: Jobs) -> dict[str, Service]:

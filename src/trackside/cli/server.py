@@ -19,7 +19,7 @@ from trackside.errors import (
     StoreUnreachable,
 )
 from trackside.jobs.team_database import open_database
-from trackside.settings import Settings, environment, run_embedded
+from trackside.settings import Settings, environment, keep_files_private, run_embedded
 from trackside.storage.credentials import keep_to_configured_store, keep_to_embedded_buckets
 from trackside.storage.locate import locate
 
@@ -84,6 +84,7 @@ def server(
       trackside server --database postgresql://db/trackside --storage s3://bucket
     """
     host, port = parsed(listen)
+    keep_files_private()
     run_embedded()
     given = {"TRACKSIDE_DATABASE": database, "TRACKSIDE_STORAGE": storage}
     chosen = {name: value for name, value in given.items() if value}

@@ -22,6 +22,7 @@ from trackside.jobs.records import UNREADABLE, publish_journal, read_stored_hist
 from trackside.jobs.sqlite_index import MEMORY, opened, set_aside
 from trackside.journal import Journal
 from trackside.layout import Home, JobKeys
+from trackside.permissions import make_folder
 from trackside.storage.locate import locate
 
 T = TypeVar("T")
@@ -106,7 +107,7 @@ class Catalog:
     def kept_open(self) -> Iterator[None]:
         """Inside, the last of others to close the file does not have to write it back whole."""
         with ExitStack() as stack:
-            self.home.root.mkdir(parents=True, exist_ok=True)
+            make_folder(self.home.root)
             with suppress(sqlite3.DatabaseError):  # whoever reads it next will say so
                 stack.enter_context(opened(self.home.index))
             yield
@@ -169,7 +170,7 @@ class Catalog:
             return use(index)
 
     def _use_file(self, use: Callable[[Index], T], *, refresh: bool = True) -> T:
-        self.home.root.mkdir(parents=True, exist_ok=True)
+        make_folder(self.home.root)
         try:
             with opened(self.home.index) as index:
                 self._take_in(index)

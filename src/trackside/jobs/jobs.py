@@ -78,10 +78,12 @@ class Jobs:
         supervisor_command: Sequence[str] = SUPERVISOR_COMMAND,
         job_environment: JobEnvironment | None = None,
     ) -> None:
-        """Supervisors get `environ`, for the credentials in it, and what `job_environment` says for
-        their job; neither is ever written to disk."""
+        """Supervisors get `environ`, for the credentials in it, and for their script what
+        `job_environment` says; neither is ever written to disk."""
         self.settings = settings
         self._home = settings.layout
+        if mode := self._home.close_to_others():
+            logger.warning("closed %s to other users; its mode was %04o", settings.home, mode)
         self._catalog = open_catalog(settings)
         # A job that submits a job must not mark the other's supervisors as its own processes.
         inherited = {key: value for key, value in environ.items() if key != NONCE_VARIABLE}

@@ -15,9 +15,11 @@ from subprocess import SubprocessError
 
 from trackside import durable
 from trackside.errors import JobError, JobFailed
+from trackside.job_environment import GIVEN, packed
 from trackside.jobs.room import VISIBLE_GPUS
 from trackside.journal import Journal
 from trackside.layout import JobFolder
+from trackside.permissions import make_folder
 from trackside.placement.placement import Handle, Placement
 from trackside.status import Secondary
 
@@ -60,7 +62,7 @@ class Launcher:
     environment: Mapping[str, str]
     """The supervisor's whole environment. It goes to the process and never to disk."""
     job_environment: JobEnvironment | None = None
-    """More of it, for a job of this name."""
+    """Variables for the script alone of a job of this name; see the module of that name."""
 
     def start(self, folder: JobFolder, host: str, attempt: int, placed: Placed) -> None:
         """Call with the folder's lock held. `placed` becomes the intent, then gets its handle.
@@ -68,13 +70,13 @@ class Launcher:
         `JobError` when the system does not let a process start.
         """
         place = folder.host(host, attempt)
-        place.root.mkdir(parents=True, exist_ok=True)
+        make_folder(place.root)
         intent = replace(placed, handle=None)
         if Placed.read(place.placed) != intent:
             intent.write(place.placed)
         environment = dict(self.environment)
         if self.job_environment is not None:
-            environment |= self.job_environment(folder.root.name)
+            environment[GIVEN] = packed(self.job_environment(folder.root.name))
         if placed.gpus is not None:
             environment[VISIBLE_GPUS] = ",".join(placed.gpus)
         try:

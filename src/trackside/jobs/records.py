@@ -14,6 +14,7 @@ from trackside.journal import History, Journal, fold
 from trackside.layout import Home, JobFolder, JobKeys
 from trackside.metric_totals import JobMetrics, from_json, merged
 from trackside.owners import Submitter
+from trackside.permissions import private_opener
 from trackside.rule_evaluator import all_evaluations, first_evaluations
 from trackside.rule_status import (
     Evaluation,
@@ -148,7 +149,7 @@ def publish_journal(folder: JobFolder, home: Home) -> None:
 def append_stored_note(keys: JobKeys, home: Home, what: str, **details: Any) -> None:
     """As `Journal.note`, for a job of this home whose folder is gone."""
     location = locate_object(keys.journal, home=home.root)
-    with home.notes_lock.open("wb") as held:
+    with open(home.notes_lock, "wb", opener=private_opener) as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         journal = location.store.get(location.key)
         version = fold([json.loads(line) for line in journal.splitlines()]).version

@@ -35,6 +35,7 @@ from trackside.jobs.room import Room
 from trackside.journal import Journal
 from trackside.layout import Home, JobFolder, JobKeys
 from trackside.owners import local_owner
+from trackside.permissions import make_folder
 from trackside.spec import JobSpec
 from trackside.storage.folder import FolderStore
 from trackside.storage.locate import locate, locate_object
@@ -113,7 +114,7 @@ class Submission:
         draft = JobFolder(self.home.jobs / f".{self.spec.name}.{new_nonce()}")
         try:
             try:
-                draft.root.mkdir(parents=True, mode=0o700)  # the environment may hold secrets
+                make_folder(draft.root)
                 durable.create(draft.spec, spec_bytes(self.spec))
                 write(draft)
                 durable.sync_folder(draft.root)
@@ -128,7 +129,7 @@ class Submission:
         Journal(draft.journal).open(owner=local_owner())
         for host in self.spec.hosts:
             place = draft.host(host, FIRST_ATTEMPT)
-            place.root.mkdir(parents=True)
+            make_folder(place.root)
             Placed(nonce=new_nonce()).write(place.placed)
 
     def _write_queued(self, capacity: Room, who: Mapping[str, str], draft: JobFolder) -> None:

@@ -22,6 +22,7 @@ from trackside.jobs.index import Index, JobSummary, Order, Page
 from trackside.jobs.placing import locked, new_nonce
 from trackside.jobs.postgres_index import Postgres
 from trackside.layout import Home, JobFolder
+from trackside.permissions import make_folder
 
 logger = logging.getLogger(__name__)
 
@@ -220,7 +221,7 @@ class TeamCatalog:
 
 def _identity(home: Home) -> str:
     path = home.server.identity
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_folder(path.parent)
     while (record := durable.read_json(path)) is None:
         draft = path.with_name(f".{path.name}.{new_nonce()}")
         durable.write_json(draft, {"id": f"{socket.gethostname()}-{new_nonce()[:8]}"})

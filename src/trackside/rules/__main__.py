@@ -19,7 +19,7 @@ from trackside.rules.action.action_taker import ActionTaker
 from trackside.rules.evaluation.evaluator import Evaluator
 from trackside.rules.evaluation.published import Publisher
 from trackside.rules.watched_job import WatchedJob
-from trackside.settings import Settings
+from trackside.settings import Settings, keep_files_private
 from trackside.spec import JobSpec
 
 logger = logging.getLogger("trackside.rules")
@@ -34,6 +34,7 @@ HANG_SECONDS = 1800.0
 
 def main(arguments: list[str]) -> int:
     root, nonce = arguments
+    keep_files_private()
     folder = JobFolder(Path(root))
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr

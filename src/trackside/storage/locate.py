@@ -62,7 +62,7 @@ def locate(uri: str | Path, *, home: Path, hurried: bool = False) -> Location:
     """
     path = uri if isinstance(uri, Path) else local_path(uri)
     if path is not None:
-        return _on_this_machine(path)
+        return _on_this_machine(path, home)
     uri = str(uri)
     scheme, rest = _parted(uri)
     bucket, _, key = rest.partition("/")
@@ -106,11 +106,12 @@ def _parted(uri: str) -> tuple[str, str]:
     return scheme, rest[2:]
 
 
-def _on_this_machine(path: Path) -> Location:
+def _on_this_machine(path: Path, home: Path) -> Location:
     path = Path(os.path.abspath(path.expanduser()))
+    is_private = path.is_relative_to(home)
     if path.is_file():
-        return Location(FolderStore(path.parent), path.name, str(path))
-    return Location(FolderStore(path), "", str(path))
+        return Location(FolderStore(path.parent, is_private=is_private), path.name, str(path))
+    return Location(FolderStore(path, is_private=is_private), "", str(path))
 
 
 def _file_path(uri: str, rest: str) -> Path:
@@ -134,7 +135,7 @@ def _check_bucket(uri: str, bucket: str) -> None:
 def _store(scheme: str, bucket: str, home: Path, hurried: bool) -> Store:
     access = s3_access(home=home) if scheme == "s3" else None
     if scheme == "s3" and access is None:
-        return FolderStore(home / "buckets" / bucket)
+        return FolderStore(home / "buckets" / bucket, is_private=True)
     return _cloud_store(scheme, bucket, access, hurried)
 
 

@@ -13,8 +13,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from trackside.amended import amended
+from trackside.journal import Journal
 from trackside.layout import JobFolder
-from trackside.settings import Settings
+from trackside.owners import Submitter
+from trackside.settings import Settings, keep_files_private
 from trackside.spec import JobSpec
 from trackside.supervisor.attempt import Attempt
 from trackside.supervisor.context import Context
@@ -27,6 +29,7 @@ LEAD_GONE_SECONDS = 60.0
 
 def main(arguments: list[str]) -> int:
     root, host, nonce = arguments
+    keep_files_private()
     folder = JobFolder(Path(root))
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr
@@ -43,7 +46,8 @@ def main(arguments: list[str]) -> int:
 
 def supervise(folder: JobFolder, host: str, nonce: str) -> None:
     spec = JobSpec.from_request(json.loads(folder.spec.read_bytes()))
-    context = Context(folder, spec, host, nonce, Settings.load(), dict(os.environ))
+    is_of_server = bool(Submitter.of(Journal(folder.journal).read()).key)
+    context = Context(folder, spec, host, nonce, Settings.load(), dict(os.environ), is_of_server)
     folder.reserve_ballast()
     _end_earlier(context)
     while not (history := context.journal.read()).state.is_final:

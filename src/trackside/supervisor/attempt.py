@@ -18,6 +18,7 @@ from trackside.errors import SandboxError, TracksideError, TransferStopped
 from trackside.hosts import HostRecord, Phase
 from trackside.journal import History
 from trackside.layout import HostFolder, sandbox_nonce
+from trackside.permissions import user_umask
 from trackside.spec import JobSpec
 from trackside.status import Secondary, Status
 from trackside.supervisor.config_files import failure_file, lay_out, write_profiler_config
@@ -402,6 +403,7 @@ class Attempt:
             read_only=self._inputs.read_only,
             command=toolkit_command(context.spec, context.settings),
             environment=script_environment(context, self.folder, self.gang.master_port),
+            umask=user_umask(),
             log=self.folder.log,
             host=context.host,
             addresses=hosts_of_job,

@@ -225,6 +225,7 @@ def _spawn(plan: SandboxPlan, kinds: list[Kind], mark: str, lock: int) -> str:
         "read_only": list(plan.read_only),
         "command": list(plan.command),
         "environment": {**plan.environment, processes.NONCE_VARIABLE: mark},
+        "umask": plan.umask,
         "log": str(plan.log.resolve()),
         "host": plan.host,
         "hosts": "".join(f"{address}\t{name}\n" for name, address in plan.addresses.items()),

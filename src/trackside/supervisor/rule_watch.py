@@ -9,6 +9,7 @@ import subprocess
 import time
 
 from trackside import rule_evaluator
+from trackside.job_environment import GIVEN
 from trackside.processes import NONCE_VARIABLE
 from trackside.spec import JobSpec
 from trackside.supervisor.context import Context
@@ -85,7 +86,8 @@ class RuleWatch:
             logger.warning("the evaluator of the rules died; starting it again")
         self._num_starts += 1
         self._started_at = time.monotonic()
-        inherited = {k: v for k, v in context.environ.items() if k != NONCE_VARIABLE}
+        apart = (NONCE_VARIABLE, GIVEN)  # the script's
+        inherited = {k: v for k, v in context.environ.items() if k not in apart}
         with self._rules.log.open("ab") as log:
             self._process = subprocess.Popen(
                 rule_evaluator.command(context.folder, nonce),

@@ -25,6 +25,8 @@ class SandboxPlan:
     command: Sequence[str] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     """The whole environment of the command; nothing else leaks in."""
+    umask: int | None = None
+    """Of the command; None: that of the process which starts it."""
     log: Path
     """Standard output and error are appended here, as they come."""
     host: str = "algo-1"

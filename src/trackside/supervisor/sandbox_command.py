@@ -25,6 +25,7 @@ class Plan:
     read_only: list[str]
     command: list[str]
     environment: dict[str, str]
+    umask: int | None
     log: str
     host: str
     hosts: str
@@ -92,6 +93,8 @@ def _become_command(plan: Plan, kind: str, log: int, gate: int, answer: int) -> 
     parent = os.getppid()
     try:
         os.setpgid(0, 0)
+        if plan.umask is not None:
+            os.umask(plan.umask)
         reset_signals()
         null = os.open("/dev/null", os.O_RDONLY)
         _surround(plan, kind)

@@ -313,8 +313,10 @@ def access_at(holder: socket.socket) -> S3Access:
     return S3Access(f"http://127.0.0.1:{port_of(holder)}", "us-east-1", "key", "secret")
 
 
-def test_a_server_with_a_configured_store_passes_requests_on_to_it(tmp_path):
-    home = {"TRACKSIDE_HOME": str(tmp_path / "home"), "TRACKSIDE_STORAGE": "s3://team"}
+@pytest.mark.parametrize("storage", ["s3://team", ""])
+def test_a_server_with_another_store_passes_requests_on_to_it(tmp_path: Path, storage: str):
+    """Named as such, or by its environment alone: `s3://` is the same to jobs and to clients."""
+    home = {"TRACKSIDE_HOME": str(tmp_path / "home"), "TRACKSIDE_STORAGE": storage}
     settings = Settings.load(home)
     keys = AccessKeys(settings.layout.server.root)
     key, secret = keys.create("tests", Rights.ADMIN)
