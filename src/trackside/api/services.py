@@ -10,10 +10,12 @@ from trackside.api import cloudwatch
 from trackside.api.app import App
 from trackside.api.call import Service
 from trackside.api.form_service import FormLikeJsonService, FormService
+from trackside.api.gate import Gate
 from trackside.api.health import Health
 from trackside.api.identity import Iam, Sts
 from trackside.api.job_credentials import JobCredentials, are_wanted
 from trackside.api.keys import AccessKeys
+from trackside.api.limits import Limits
 from trackside.api.logs import logs
 from trackside.api.looks import looks
 from trackside.api.pages import pages
@@ -61,13 +63,15 @@ class Services:
         self._upkeep = Upkeep(self.jobs)
         self._tidying = Tidying(settings.layout.buckets, settings.upload_age_seconds)
         self._scheduler = self.jobs.scheduler(keys.limits(settings.jobs_per_key))
-        telemetry = Telemetry(self.jobs, self._upkeep)
+        gate = Gate(Limits.of(settings))
+        telemetry = Telemetry(self.jobs, self._upkeep, gate)
         health = Health(looks(self.jobs, self._upkeep), lambda: self.app.is_draining)
         self.app = App(
             services,
             credentials,
             pages(health, telemetry, keys),
             sessions=sessions,
+            gate=gate,
             watch=telemetry.count,
         )
         self._open = ExitStack()

@@ -24,6 +24,8 @@ from trackside.sigv4 import (
 )
 
 PRESIGNED_MOST_SECONDS = 7 * 24 * 3600
+_CREDENTIAL_MOST = 512
+"""Characters: what anybody sends as one is kept for a while."""
 
 _SKEW_SECONDS = {"s3": 15 * 60}
 _OTHER_SKEW_SECONDS = 5 * 60
@@ -93,9 +95,7 @@ def verify(
     """
     claim = _claim(request)
     key_id = claim.scope.access_key
-    secret = secret_of(key_id)
-    if secret is None:
-        raise NotSigned(Refusal.UNKNOWN_KEY, f"No access key here is {key_id!r}. {_WAY_OUT}")
+    secret = _secret(key_id, secret_of)
     _check_time(claim, now)
     if claim.seconds is not None and claim.scope.service == "s3":
         payload_sha256 = request.headers.get("x-amz-content-sha256", UNSIGNED)
@@ -112,6 +112,21 @@ def verify(
             f"as by a proxy that rewrites Host. {_WAY_OUT}",
         )
     return expected
+
+
+def check_claim(request: Request, secret_of: Callable[[str], str | None], now: datetime) -> str:
+    """As much of `verify` as takes no body: whose key it claims, if there is one, and of now."""
+    claim = _claim(request)
+    _secret(claim.scope.access_key, secret_of)
+    _check_time(claim, now)
+    return claim.scope.access_key
+
+
+def _secret(key_id: str, secret_of: Callable[[str], str | None]) -> str:
+    secret = secret_of(key_id)
+    if secret is None:
+        raise NotSigned(Refusal.UNKNOWN_KEY, f"No access key here is {key_id!r}. {_WAY_OUT}")
+    return secret
 
 
 def _scope_in_header(authorization: str) -> Scope:
@@ -181,6 +196,8 @@ def _check_time(claim: _Claim, now: datetime) -> None:
 
 @lru_cache(maxsize=1024)
 def _scope(credential: str) -> Scope:
+    if len(credential) > _CREDENTIAL_MOST:
+        raise NotSigned(Refusal.MALFORMED, "The credential scope is too long.")
     parts = credential.rsplit("/", 4)
     if len(parts) != 5 or parts[4] != "aws4_request" or not all(parts):
         raise NotSigned(Refusal.MALFORMED, f"{credential!r} is no credential scope.")
