@@ -30,6 +30,7 @@ from trackside.api.call import (
     ServiceError,
     too_busy,
 )
+from trackside.api.fair_pool import CALLER
 from trackside.api.gate import Cut, Gate, Guest, guest_of
 from trackside.api.keys import KeyRing
 from trackside.api.limits import Limits
@@ -188,6 +189,7 @@ class App:
         signature = verify(request, sha256, secret_of, self._clock())
         caller = self._keys.get(session.parent if session else signature.scope.access_key)
         body.exchange.key_id = caller.id
+        CALLER.set(caller.label)
         chunks = body.chunks() if service.streams else None
         return Call(request, caller, signature, whole, chunks, request_id, body.exchange)
 

@@ -9,6 +9,7 @@ from typing import Self
 from trackside.api import cloudwatch
 from trackside.api.app import App
 from trackside.api.call import Service
+from trackside.api.fair_pool import Lanes
 from trackside.api.form_service import FormLikeJsonService, FormService
 from trackside.api.gate import Gate
 from trackside.api.health import Health
@@ -52,10 +53,11 @@ class Services:
             job_environment = partial(credentials.environment, url=url)
         self.jobs = jobs or Jobs(settings, environ, job_environment=job_environment)
         sessions = Sessions(keys)
+        lanes = Lanes()
         services: dict[str, Service] = {
-            "sagemaker": sagemaker(self.jobs),
-            "logs": logs(self.jobs),
-            **_cloudwatch(self.jobs),
+            "sagemaker": sagemaker(self.jobs, lanes),
+            "logs": logs(self.jobs, lanes),
+            **_cloudwatch(self.jobs, lanes),
             "sts": Sts(sessions),
             "iam": Iam(),
             "s3": _s3(settings, environ),
@@ -100,8 +102,9 @@ def _s3(settings: Settings, environ: Mapping[str, str]) -> Service:
     return S3(settings.layout.buckets)
 
 
-def _cloudwatch(jobs: Jobs) -> dict[str, Service]:
-    asked = FormLikeJsonService("cloudwatch", cloudwatch.operations(jobs), cloudwatch.told)
+def _cloudwatch(jobs: Jobs, lanes: Lanes) -> dict[str, Service]:
+    operations = cloudwatch.operations(jobs)
+    asked = FormLikeJsonService("cloudwatch", operations, cloudwatch.told, lanes)
     return {
         "monitoring": asked,
         "monitoring-form": FormService(cloudwatch.XML_NAMESPACE, asked),
