@@ -16,7 +16,6 @@ from typing import Any
 
 from trackside import durable
 from trackside.errors import JobNotFound
-from trackside.permissions import PRIVATE_FILE
 from trackside.status import FIRST, MESSAGES, Secondary, State, Status, can_follow
 
 SUBMITTED = "submitted"

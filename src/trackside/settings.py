@@ -49,8 +49,15 @@ _CHOICES = {
     "TRACKSIDE_ISOLATION": ("auto", "root", "user", "none"),
     "TRACKSIDE_SMTP_SECURITY": ("starttls", "tls", "none"),
 }
-_SIZES = ("TRACKSIDE_RULE_MEMORY_GB",)
-_COUNTS = ("TRACKSIDE_JOBS_PER_KEY",)
+_UNITS = {
+    "TRACKSIDE_BODY_MEMORY_MB": "megabytes",
+    "TRACKSIDE_CONNECTIONS": "a count",
+    "TRACKSIDE_CONNECTIONS_PER_ADDRESS": "a count",
+    "TRACKSIDE_JOBS_PER_KEY": "a count",
+    "TRACKSIDE_RULE_MEMORY_GB": "gigabytes",
+}
+"""Of the numbers that are not seconds."""
+_KINDS = {"gigabytes": "size", "megabytes": "size", "a count": "count"}
 
 
 def _setting(variable: str, default: Any, *, is_secret: bool = False) -> Any:
@@ -93,6 +100,18 @@ class Settings:
     """FOLDER:…: folders of this machine that every job of its server may name."""
     job_variables: str = _setting("TRACKSIDE_JOB_VARIABLES", "")
     """NAME,…: variables of a server's own that its jobs get though they look secret."""
+    connections: int = _setting("TRACKSIDE_CONNECTIONS", 1024)
+    """How many connections a server keeps open; 0 is as many as it has descriptors for."""
+    connections_per_address: int = _setting("TRACKSIDE_CONNECTIONS_PER_ADDRESS", 256)
+    """How many of them one address of another machine may have; 0 is any number."""
+    header_seconds: float = _setting("TRACKSIDE_HEADER_SECONDS", 20.0)
+    """How long a server waits for the headers of a request; 0 is for ever, as below."""
+    body_seconds: float = _setting("TRACKSIDE_BODY_SECONDS", 30.0)
+    """How long it waits for a body of which next to nothing arrives."""
+    answer_seconds: float = _setting("TRACKSIDE_ANSWER_SECONDS", 300.0)
+    """How long it waits for a client that takes in nothing of its answer."""
+    body_memory_mb: int = _setting("TRACKSIDE_BODY_MEMORY_MB", 64)
+    """How much of the bodies of all requests it holds in memory; 0 is any amount."""
     rule_step_seconds: float = _setting("TRACKSIDE_RULE_STEP_SECONDS", 60.0)
     """How long a rule of the user's may take for one step."""
     rule_memory_gb: float = _setting("TRACKSIDE_RULE_MEMORY_GB", 2.0)
@@ -155,24 +174,18 @@ class Settings:
 
 
 def _convert(variable: str, text: str, default: Any) -> Any:
-    unit = _unit(variable)
+    unit = _UNITS.get(variable, "seconds")
     try:
         value = type(default)(text)
     except ValueError:
         raise InvalidSetting(f"{variable} = {text!r} is not a number. Give {unit}.") from None
     if isinstance(value, float | int) and not value >= 0:  # also what is no number
-        kind = {"gigabytes": "size", "a count": "count"}.get(unit, "length of time")
+        kind = _KINDS.get(unit, "length of time")
         raise InvalidSetting(f"{variable} = {text!r} is no {kind}. Give {unit} from 0 on.")
     choices = _CHOICES.get(variable)
     if choices and text not in choices:
         raise InvalidSetting(f"{variable} = {text!r} is not one of {', '.join(choices)}.")
     return Path(text) if isinstance(default, Path) else value
-
-
-def _unit(variable: str) -> str:
-    if variable in _COUNTS:
-        return "a count"
-    return "gigabytes" if variable in _SIZES else "seconds"
 
 
 def environment() -> dict[str, str]:

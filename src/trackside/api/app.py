@@ -9,7 +9,6 @@ import logging
 import random
 from collections.abc import (
     AsyncGenerator,
-    AsyncIterator,
     Awaitable,
     Callable,
     Mapping,
@@ -22,16 +21,20 @@ from typing import Any
 
 from trackside.api import access_log
 from trackside.api.call import (
-    BODY_MOST_BYTES,
     Call,
     Closing,
     Exchange,
     Reply,
     Service,
     ServiceError,
+    too_busy,
 )
+from trackside.api.fair_pool import CALLER
+from trackside.api.gate import Cut, Gate, Guest, guest_of
 from trackside.api.keys import AccessKey, KeyRing, UnknownKey
+from trackside.api.limits import Limits
 from trackside.api.protocols import not_offered
+from trackside.api.request_body import Body, BodyMemory, Receive
 from trackside.api.sessions import Session, Sessions
 from trackside.api.sigv4 import NotSigned, Refusal, candidate, scope_of, session_token_of
 from trackside.sigv4 import Request
@@ -47,7 +50,6 @@ _TARGETS = {
 _FORMS = {"monitoring": "monitoring-form"}
 """Services that are asked in JSON with a target, and in their older form without one."""
 
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Page = Callable[[Request, str], Awaitable[Reply]]
 """Given the address of who asks."""
@@ -63,6 +65,7 @@ class App:
         pages: Mapping[str, Page] | None = None,
         *,
         sessions: Sessions | None = None,
+        gate: Gate | None = None,
         watch: Callable[[Exchange], None] = lambda exchange: None,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
@@ -76,6 +79,8 @@ class App:
         self._watch = watch
         """Told of each request when it is over."""
         self._clock = clock
+        self.gate = gate or Gate(Limits())
+        self._memory = BodyMemory(self.gate.limits.body_memory)
         self.is_draining = False
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
@@ -87,24 +92,34 @@ class App:
         request_id = f"{random.getrandbits(128):032x}"
         peer = (scope.get("client") or ("",))[0]
         exchange = Exchange(status=_UNANSWERED)
-        body = _Body(receive, exchange)
+        guest = guest_of(scope)
+        body = Body(receive, request.headers, exchange, self.gate, self._memory)
         try:
             page = self._page(request)
-            answering = page(request, peer) if page else self._answered(request, body, request_id)
-            reply = await answering
-            if self.is_draining or (not body.is_asked_for and "expect" in request.headers):
-                # A body that was never asked for may never be sent, and the next request would be
-                # taken for it.
+            if len(scope["headers"]) > self.gate.limits.header_lines:
+                reply = self._too_many_headers()
+            elif page:
+                reply = await page(request, peer)
+            else:
+                reply = await self._answered(request, body, request_id, guest)
+            await body.skip_small()
+            if self.is_draining or body.is_unread or (guest is not None and guest.is_extra):
                 reply = replace(reply, headers={**reply.headers, "connection": "close"})
             exchange.status = reply.status
-            await _send(reply, request, request_id, exchange, receive, send)
+            await _send(reply, request, request_id, body, receive, send)
         except asyncio.CancelledError:
             if not self.is_draining:
                 raise
             logger.warning("request %s took too long to end with the server", request_id)
         finally:
+            body.release()
             self._watch(exchange)
             access_log.tell(request, request_id, exchange, peer)
+
+    @property
+    def bodies_held(self) -> int:
+        """Bytes of them in memory."""
+        return self._memory.num_bytes
 
     def drain(self) -> None:
         """Every answer from now on is the last on its connection."""
@@ -125,7 +140,14 @@ class App:
                 service.close()
         await send({"type": "lifespan.shutdown.complete"})
 
-    async def _answered(self, request: Request, body: "_Body", request_id: str) -> Reply:
+    def _too_many_headers(self) -> Reply:
+        self.gate.cuts[Cut.HEADERS_LARGE] += 1
+        text = f"More than {self.gate.limits.header_lines} headers.\n"
+        return Reply(431, text.encode(), {"content-type": "text/plain", "connection": "close"})
+
+    async def _answered(
+        self, request: Request, body: Body, request_id: str, guest: Guest | None
+    ) -> Reply:
         name = service_name(request)
         service = self._services.get(name)
         if service is None:
@@ -133,7 +155,11 @@ class App:
             return not_offered(request, name, offered, request_id)
         body.exchange.service = name
         try:
+            if guest is not None and guest.is_extra:
+                raise too_busy("There are more connections than this server keeps open.")
             call = await self._verified(request, service, body, request_id)
+            if guest is not None:
+                self.gate.sign(guest)
             return await service.answer(call)
         except ServiceError as error:
             return service.refused(error, request_id)
@@ -145,19 +171,21 @@ class App:
             return service.refused(ServiceError("InternalFailure", text, 500), request_id)
 
     async def _verified(
-        self, request: Request, service: Service, body: "_Body", request_id: str
+        self, request: Request, service: Service, body: Body, request_id: str
     ) -> Call:
         session = self._session(request)
         secret_of = (lambda _: session.secret) if session else self._keys.secret_of
         found = candidate(request, secret_of, self._clock())
         whole, sha256 = b"", None
         if not service.streams:
-            whole = await body.whole()
+            # Not before all else is right: a large one takes memory.
+            whole = await body.whole(found.claim.scope.access_key)
             sha256 = hashlib.sha256(whole).hexdigest()
         signature = found.verified(sha256)
         _check_target(request, signature.scope.service)
         caller = self._caller(session.parent if session else signature.scope.access_key)
         body.exchange.key_id = caller.id
+        CALLER.set(caller.label)
         chunks = body.chunks() if service.streams else None
         return Call(request, caller, signature, whole, chunks, request_id, body.exchange)
 
@@ -208,42 +236,11 @@ def _request(scope: MutableMapping[str, Any]) -> Request:
     return Request(scope["method"], path, scope["query_string"].decode("latin-1"), headers)
 
 
-class _Body:
-    """A request's body. Nobody sends one that `expect`s an answer before it is asked for."""
-
-    def __init__(self, receive: Receive, exchange: Exchange) -> None:
-        self._receive = receive
-        self.exchange = exchange
-        self.is_asked_for = False
-
-    async def whole(self) -> bytes:
-        parts, size = [], 0
-        async for chunk in self.chunks():
-            size += len(chunk)
-            if size > BODY_MOST_BYTES:
-                text = f"More than {BODY_MOST_BYTES} bytes."
-                raise ServiceError("RequestEntityTooLarge", text, 413)
-            parts.append(chunk)
-        return b"".join(parts)
-
-    async def chunks(self) -> AsyncIterator[bytes]:
-        self.is_asked_for = True
-        while True:
-            message = await self._receive()
-            if message["type"] == "http.disconnect":
-                raise ServiceError("RequestTimeout", "The body ended before its announced length.")
-            if message.get("body"):
-                self.exchange.bytes_in += len(message["body"])
-                yield message["body"]
-            if not message.get("more_body"):
-                return
-
-
 async def _send(
     reply: Reply,
     request: Request,
     request_id: str,
-    exchange: Exchange,
+    body: Body,
     receive: Receive,
     send: Send,
 ) -> None:
@@ -252,12 +249,16 @@ async def _send(
         headers.setdefault("content-length", str(len(reply.body)))
     raw = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
     await send({"type": "http.response.start", "status": reply.status, "headers": raw})
-    if isinstance(reply.body, bytes):
-        body = b"" if request.method == "HEAD" else reply.body
-        await send({"type": "http.response.body", "body": body})
-        exchange.bytes_out += len(body)
+    if not isinstance(reply.body, bytes):
+        await _stream(reply.body, body.exchange, receive, send)
         return
-    await _stream(reply.body, exchange, receive, send)
+    data = b"" if request.method == "HEAD" else reply.body
+    body.exchange.bytes_out += len(data)
+    if body.is_unread:
+        await send({"type": "http.response.body", "body": data, "more_body": True})
+        await body.linger()
+        data = b""
+    await send({"type": "http.response.body", "body": data})
 
 
 async def _stream(

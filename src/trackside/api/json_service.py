@@ -3,12 +3,13 @@
 What an operation does is a plain function; it may block, so it never runs on the event loop.
 """
 
-import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from trackside.api.call import Call, Reply, ServiceError
+from trackside.api.fair_pool import Lanes
 from trackside.api.identity import ACCOUNT, ROLE, unknown_operation
 from trackside.api.keys import AccessKey, Rights
 from trackside.api.protocols import JsonProtocol
@@ -35,6 +36,8 @@ class Ask:
 class Operation:
     needs: Rights
     run: Callable[[Ask], Answer]
+    is_heavy: bool = False
+    """Whether it looks through so much that others must not wait for it."""
 
 
 class JsonService(JsonProtocol):
@@ -43,11 +46,14 @@ class JsonService(JsonProtocol):
         name: str,
         operations: Mapping[str, Operation],
         told: Callable[[TracksideError], ServiceError],
+        lanes: Lanes | None = None,
     ) -> None:
+        """`lanes` are those of a whole server; without them the service has its own."""
         self._name = name
         self.operations = operations
         self._told = told
         """Our errors in the words of the service."""
+        self._lanes = lanes or Lanes()
 
     async def answer(self, call: Call) -> Reply:
         name, given = self.read(call)
@@ -59,7 +65,8 @@ class JsonService(JsonProtocol):
         call.exchange.operation = name
         try:
             ask = Ask(given, call.region, call.caller, f"{self._name}:{name}")
-            return await asyncio.to_thread(operation.run, ask)
+            lane = self._lanes.heavy if operation.is_heavy else self._lanes.quick
+            return await lane.run(partial(operation.run, ask))
         except DatabaseError as error:
             raise _unavailable() from error
         except TracksideError as error:

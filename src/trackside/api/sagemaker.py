@@ -1,6 +1,7 @@
 """SageMaker, as far as training goes: which operations there are, and our errors in its words."""
 
 from trackside.api.call import ServiceError
+from trackside.api.fair_pool import Lanes
 from trackside.api.json_service import JsonService, Operation
 from trackside.api.keys import Rights
 from trackside.api.locations import Locations
@@ -24,7 +25,7 @@ from trackside.jobs.jobs import Jobs
 _RETRY_SECONDS = "5"
 
 
-def sagemaker(jobs: Jobs) -> JsonService:
+def sagemaker(jobs: Jobs, lanes: Lanes | None = None) -> JsonService:
     locations = Locations.of(jobs.settings)
     training, processing = TrainingJobs(jobs, locations), ProcessingJobs(jobs)
     updates, tags, search = JobUpdate(jobs, locations), Tags(jobs), JobSearch(jobs)
@@ -38,12 +39,12 @@ def sagemaker(jobs: Jobs) -> JsonService:
         "AddTags": Operation(Rights.SUBMIT, tags.add),
         "ListTags": Operation(Rights.READ, tags.list),
         "DeleteTags": Operation(Rights.SUBMIT, tags.delete),
-        "Search": Operation(Rights.READ, search.search),
+        "Search": Operation(Rights.READ, search.search, is_heavy=True),
         "DescribeProcessingJob": Operation(Rights.READ, processing.describe),
-        "ListProcessingJobs": Operation(Rights.READ, processing.list),
+        "ListProcessingJobs": Operation(Rights.READ, processing.list, is_heavy=True),
         "StopProcessingJob": Operation(Rights.SUBMIT, processing.stop),
     }
-    return JsonService("sagemaker", operations, told)
+    return JsonService("sagemaker", operations, told, lanes)
 
 
 def told(error: TracksideError) -> ServiceError:

@@ -151,9 +151,7 @@ def candidate(request: Request, secret_of: Callable[[str], str | None], now: dat
     """`NotSigned` for what no body could make right."""
     claim = _claim(request)
     key_id = claim.scope.access_key
-    secret = secret_of(key_id)
-    if secret is None:
-        raise NotSigned(Refusal.UNKNOWN_KEY, f"No access key here is {key_id!r}. {_WAY_OUT}")
+    secret = _secret(key_id, secret_of)
     _check_time(claim, now)
     _check_headers(request.headers, claim.signed_headers)
     return Candidate(request, claim, secret)
@@ -177,6 +175,13 @@ def _check_headers(headers: Mapping[str, str], signed: tuple[str, ...]) -> None:
     if missing := must.difference(signed, _UNSIGNED_ALLOWED):
         names = ", ".join(sorted(missing))
         raise NotSigned(Refusal.UNSIGNED_HEADERS, f"Sign, or leave out: {names}.")
+
+
+def _secret(key_id: str, secret_of: Callable[[str], str | None]) -> str:
+    secret = secret_of(key_id)
+    if secret is None:
+        raise NotSigned(Refusal.UNKNOWN_KEY, f"No access key here is {key_id!r}. {_WAY_OUT}")
+    return secret
 
 
 def _scope_in_header(authorization: str) -> Scope:

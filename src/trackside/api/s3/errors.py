@@ -4,7 +4,7 @@ import errno
 from collections.abc import Mapping
 from xml.sax.saxutils import escape
 
-from trackside.api.call import Reply, ServiceError
+from trackside.api.call import TOO_BUSY, Reply, ServiceError
 from trackside.api.sigv4 import NotSigned, Refusal
 from trackside.errors import DiskFull
 
@@ -65,6 +65,8 @@ _CODES: dict[str, tuple[int, str]] = {
     "XAmzContentSHA256Mismatch": (400, "The body does not have the announced SHA-256."),
 }
 
+_OWN_WORDS = {TOO_BUSY: "SlowDown"}
+"""S3's for what the other services call otherwise."""
 _REFUSALS = {
     Refusal.MISSING: "AccessDenied",
     Refusal.MALFORMED: "AuthorizationHeaderMalformed",
@@ -116,7 +118,8 @@ def error_reply(error: ServiceError, request_id: str) -> Reply:
         return Reply(304, b"", error.headers)
     body = (
         '<?xml version="1.0" encoding="UTF-8"?>\n'
-        f"<Error><Code>{error.code}</Code><Message>{escape(error.message)}</Message>"
+        f"<Error><Code>{_OWN_WORDS.get(error.code, error.code)}</Code>"
+        f"<Message>{escape(error.message)}</Message>"
         f"<RequestId>{request_id}</RequestId><HostId>{request_id}</HostId></Error>"
     )
     headers = {"content-type": "application/xml", "x-amz-request-id": request_id}
