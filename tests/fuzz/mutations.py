@@ -117,7 +117,7 @@ def damaged_value(rng: Random, value: Any) -> Any:
                 return [*value[:at], rng.choice(ODD_VALUES), *value[at:]]
             case _:
                 return [*value[:at], damaged_value(rng, value[at]), *value[at + 1 :]]
-    if isinstance(value, int) and rng.random() < 0.5:
+    if isinstance(value, int) and abs(value) < 2**63 and rng.random() < 0.5:
         return rng.choice((value + 1, value - 1, -value, float(value), str(value), value * 2**32))
     return rng.choice(ODD_VALUES)
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 
+from trackside import damage
 from trackside.curves.chunks import Piece, Source
 from trackside.curves.columns import Decoded
 from trackside.curves.decode import decode
@@ -162,10 +163,9 @@ class EventTail:
         return position + num_bytes
 
     def _say_damaged(self, name: str) -> None:
-        number = self.num_damaged[name]
         logger.warning(
             "%s skipped in event file %s of %s, with %d bytes.",
-            "1 damaged record was" if number == 1 else f"{number} damaged records were",
+            damage.counted(self.num_damaged[name], "record"),
             name,
             self.place,
             self.lost_bytes.get(name, 0),
