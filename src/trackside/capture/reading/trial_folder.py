@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from trackside.errors import ObjectNotFound
+from trackside.json_record import DamagedRecord
 from trackside.storage.locate import Location
 
 _MAPS = 512
@@ -78,6 +79,8 @@ class TrialFolder:
         descriptor = os.open(self._local / name, os.O_RDONLY | os.O_CLOEXEC)
         try:
             mapped = mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)
+        except ValueError as error:
+            raise DamagedRecord(f"{name} is empty") from error
         finally:
             os.close(descriptor)
         self._maps[name] = mapped
