@@ -9,6 +9,8 @@ from typing import Any
 from trackside.errors import InvalidSetting
 from trackside.layout import Home
 
+VISIBLE_GPUS = "CUDA_VISIBLE_DEVICES"
+"""Which GPUs a host's processes may use."""
 EMBEDDED = "embedded"
 """As TRACKSIDE_URL: no server, whatever profiles there are."""
 

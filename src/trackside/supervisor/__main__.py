@@ -13,12 +13,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from trackside.amended import amended
+from trackside.host_processes import supervisor_lives
 from trackside.layout import JobFolder
 from trackside.settings import Settings
 from trackside.spec import JobSpec
 from trackside.supervisor.attempt import Attempt
 from trackside.supervisor.context import Context
-from trackside.supervisor.gang import is_supervised, write_supervisor
+from trackside.supervisor.gang import write_supervisor
 
 logger = logging.getLogger("trackside.supervisor")
 
@@ -80,7 +81,7 @@ def _wait_for_the_lead(attempt: Attempt) -> bool:
         history = attempt.context.journal.read()
         if history.state.is_final or history.attempt != attempt.number:
             return True
-        if is_supervised(lead):
+        if supervisor_lives(lead) is not False:
             seen = time.monotonic()
         elif time.monotonic() - seen > LEAD_GONE_SECONDS:
             logger.error("the lead is gone; whoever looks at the job next starts it again")

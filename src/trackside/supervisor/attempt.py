@@ -16,7 +16,7 @@ from trackside import durable, hosts
 from trackside.amended import amended
 from trackside.errors import SandboxError, TracksideError, TransferStopped
 from trackside.hosts import HostRecord, Phase
-from trackside.journal import History
+from trackside.journal import RETRY, History
 from trackside.layout import HostFolder, sandbox_nonce
 from trackside.spec import JobSpec
 from trackside.status import Secondary, Status
@@ -27,6 +27,7 @@ from trackside.supervisor.inputs import Inputs, Meter
 from trackside.supervisor.lag import LAG_SECONDS, LAGGING, lag_message
 from trackside.supervisor.logs import LogClock
 from trackside.supervisor.outcome import algorithm_error
+from trackside.supervisor.peers import Peers
 from trackside.supervisor.process_sandbox import ProcessSandbox
 from trackside.supervisor.rule_watch import RuleWatch
 from trackside.supervisor.sandbox import Exited, Lost, Running, SandboxPlan
@@ -56,6 +57,7 @@ class Attempt:
         self.record = hosts.read(self.folder.record) or HostRecord()
         self._sandbox = ProcessSandbox(context.settings.isolation)
         self._inputs = Inputs(context.spec, context.host, self.folder, context.settings.home)
+        self.peers = Peers(context, self.gang)
         self.rules = RuleWatch(context, is_lead=self.gang.is_lead)
         self._syncer: Syncer | None = None
         self._journal_look: tuple[tuple[int, int], History] | None = None
@@ -126,7 +128,8 @@ class Attempt:
             self.record.isolation = isolation.kind
             if isolation.kind == "none":
                 self._tell(isolation.reason)
-        self._announce(Phase.RUNNING)
+        if self.record.phase is not Phase.UPLOADING:  # an earlier supervisor saw the script out
+            self._announce(Phase.RUNNING)
 
     # Watching
 
@@ -230,22 +233,24 @@ class Attempt:
         if not self.gang.is_lead or now - self._led_at < LEAD_SECONDS or self.gang.ordered_end():
             return
         self._led_at = now
+        records = {self.context.host: self.record}
         if len(self.gang.hosts) > 1:
-            for host, record in self.gang.records().items():
-                if record.phase is Phase.ENDED and record.went_wrong:
+            records = self.gang.records()
+            for host, record in records.items():
+                if record.phase.is_after_script and record.went_wrong:
                     return self.gang.end(Why.HOST_FAILED, host)
-            if lost := self.gang.lost_hosts():
+            if lost := self.peers.look():
                 return self.gang.end(Why.HOST_LOST, lost[0])
+        if all(record.phase.is_after_script for record in records.values()):
+            return  # what is left is to upload, and that has a deadline of its own
+        self.gang.stamp()
         if self._runtime_seconds() > self.context.spec.stopping.max_runtime_seconds:
             self.gang.end(Why.MAX_RUNTIME, self.context.host)
 
     def _runtime_seconds(self) -> float:
         """The limit covers all attempts together."""
-        earlier = sum(
-            (transition.end or transition.start) - transition.start
-            for transition in self._history().transitions
-            if transition.secondary is Secondary.TRAINING and transition.attempt < self.number
-        )
+        notes = (note for note in self._history().notes if note["what"] == RETRY)
+        earlier = sum(float(note.get("seconds", 0.0)) for note in notes)
         return earlier + self.gang.running_seconds()
 
     def _announce_syncs(self) -> None:
@@ -325,14 +330,28 @@ class Attempt:
     def _end(self) -> None:
         """Send the rest, give the input's space back, and say that this host is done."""
         self._inputs.close()
+        self._announce(Phase.UPLOADING)
         if self._syncer is not None:
             deadline = time.monotonic() + self.context.settings.upload_deadline_seconds
-            error = self._syncer.finish(deadline, self._announce_waiting)
+            error = self._syncer.finish(deadline, self._announce_waiting, self.lead_out)
             self.record.syncs = self._syncer.states()
             self.record.capture = self._capture_problem()
             if error:
                 self.record.unsent = error
         self._announce(Phase.ENDED)
+
+    def lead_out(self) -> None:
+        """What the lead does while it waits for uploads, its own or other hosts'."""
+        if not self.gang.is_lead:
+            return
+        with self._unless_disk_full():
+            self.lead_on()
+            history = self._history()
+            if history.state.secondary is Secondary.UPLOADING:
+                return
+            is_over = self.gang.all_are(Phase.UPLOADING, Phase.ENDED)
+            if is_over and history.has_trained(self.number):
+                self._move(Secondary.UPLOADING)
 
     def _capture_problem(self) -> str:
         """The first thing the hook reported; it reports each kind once and goes on."""

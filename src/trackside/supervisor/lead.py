@@ -6,7 +6,7 @@ import time
 from functools import partial
 
 from trackside.hosts import HostRecord, Phase
-from trackside.journal import History
+from trackside.journal import RETRY, History
 from trackside.layout import JobKeys
 from trackside.status import Secondary, Status
 from trackside.supervisor.attempt import Attempt
@@ -43,8 +43,8 @@ def _wait_for_all(attempt: Attempt) -> dict[str, HostRecord]:
         waiting = {host for host, record in records.items() if record.phase is not Phase.ENDED}
         if not waiting:
             return records
-        attempt.lead_on()  # the time limit goes on for the others
-        if lost := gang.lost_hosts():
+        attempt.lead_out()  # the time limit goes on for the others
+        if lost := attempt.peers.look():
             gang.end(Why.HOST_LOST, lost[0])
             if waiting.issubset(lost):
                 return records
@@ -55,7 +55,8 @@ def _start_again(attempt: Attempt, reason: str) -> None:
     journal = attempt.context.journal
     number = attempt.number + 1
     message = f"Attempt {attempt.number} ended: {reason}"
-    journal.note("retry", attempt=attempt.number, reason=reason)
+    seconds = round(attempt.gang.running_seconds(), 3)
+    journal.note(RETRY, attempt=attempt.number, reason=reason, seconds=seconds)
     if journal.try_move(Secondary.RESTARTING, message=message).state.is_final:
         return
     journal.try_move(Secondary.STARTING, attempt=number, message=f"Starting attempt {number}")
@@ -71,7 +72,7 @@ def _finish(attempt: Attempt, end: End, records: dict[str, HostRecord]) -> None:
     def waiting(error: str) -> None:
         context.say(f"Waiting to upload: {error}")
 
-    if _has_trained(journal.read(), attempt.number):
+    if journal.read().has_trained(attempt.number):
         journal.try_move(Secondary.UPLOADING)
         publish = partial(publisher.publish, model=end.keeps_model)
         unsent = until(deadline, publish, waiting) or unsent
@@ -101,13 +102,6 @@ def _write_end(attempt: Attempt, end: End, unsent: str) -> History:
     if not history.state.is_final:
         history = journal.try_move(Secondary.STOPPED)
     return history
-
-
-def _has_trained(history: History, attempt: int) -> bool:
-    return any(
-        transition.secondary is Secondary.TRAINING and transition.attempt == attempt
-        for transition in history.transitions
-    )
 
 
 def _free_space(attempt: Attempt, history: History) -> None:

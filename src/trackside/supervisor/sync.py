@@ -219,16 +219,22 @@ class Syncer:
             part.state.lag_seconds = round(now - part.synced_at, 1)
         return {part.name: part.state for part in self.parts}
 
-    def finish(self, deadline: float, waiting: Callable[[str], None]) -> str:
+    def finish(
+        self,
+        deadline: float,
+        waiting: Callable[[str], None],
+        look: Callable[[], None] = lambda: None,
+    ) -> str:
         """Send everything that is left, trying until the deadline (monotonic). The error, or ''.
 
-        `waiting` is told about each new error. What is under way at the deadline is not cut short,
-        unless it gives no sign of life.
+        `waiting` is called with each new error, `look` now and then while it lasts. What is under
+        way at the deadline is not cut short, unless it gives no sign of life.
         """
         self._deadline = deadline
         self._stop.set()
         said = ""
         while alive := [thread for thread in self._threads if thread.is_alive()]:
+            look()
             alive[0].join(_LOOK_SECONDS)
             error = self._error()
             if error and error != said:
