@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 
-from trackside import boot_clock, durable, hosts, processes, rule_evaluator
+from trackside import boot_clock, durable, endings, hosts, processes, rule_evaluator
 from trackside.host_processes import script_lives, supervisor_lives
 from trackside.hosts import Phase
 from trackside.jobs.placing import Launcher, Placed, locked, new_nonce
@@ -111,6 +111,7 @@ class Reconciler:
             self._queued[name] = look
             return None
         if state.is_final:
+            self._revive_end(folder)
             return self._revive_rules(folder)
         if not decide(state, seen):
             return None
@@ -124,6 +125,19 @@ class Reconciler:
             for action in decide(state, seen):
                 self._apply(folder, action)
         return None
+
+    def _revive_end(self, folder: JobFolder) -> None:
+        """Start the lead of a job that has ended, to do what its supervisor died before."""
+        name = folder.root.name
+        if endings.keeps_files(self.home, name) is None or is_supervised(folder):
+            return
+        with locked(folder) as mine:
+            if not mine or is_supervised(folder):
+                return
+            attempt = Journal(folder.journal).read().attempt
+            lead, *_ = observe(folder, attempt, self.launcher.placement)
+            if isinstance(lead.poll, Exited) and lead.revivals < MAX_REVIVALS:
+                self._apply(folder, Revive(lead))
 
     def _revive_rules(self, folder: JobFolder) -> None:
         """Rules go on after the job's end, with nobody but their evaluator. Until then its
@@ -159,9 +173,11 @@ class Reconciler:
         match action:
             case GiveUp(seen=seen, reason=reason):
                 logger.error("job %s: %s", folder.root.name, reason)
+                endings.note(self.home, folder.root.name, keeps_files=True)
                 Journal(folder.journal).try_move(Secondary.FAILED, reason=reason)
                 _sweep(folder, seen.attempt)
                 publish_journal(folder, self.home)
+                endings.forget(self.home, folder.root.name)
             case Start(seen=seen):
                 logger.warning("job %s: starting the supervisor of %s", folder.root.name, host)
                 self._launch(folder, seen, revivals=0)

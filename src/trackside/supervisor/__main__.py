@@ -12,6 +12,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+from trackside import endings
 from trackside.amended import amended
 from trackside.host_processes import supervisor_lives
 from trackside.layout import JobFolder
@@ -62,6 +63,17 @@ def supervise(folder: JobFolder, host: str, nonce: str) -> None:
             conclude(attempt)
         elif not _wait_for_the_lead(attempt):
             return
+    _finish_ending(context, history.attempt)
+
+
+def _finish_ending(context: Context, number: int) -> None:
+    """A predecessor of the lead's may have died between the final status and the last upload."""
+    attempt = Attempt(context, number)
+    home = context.settings.layout
+    if attempt.gang.is_lead and endings.keeps_files(home, context.spec.name) is not None:
+        from trackside.supervisor.lead import wind_up
+
+        wind_up(attempt, time.monotonic() + context.settings.upload_deadline_seconds)
 
 
 def _end_earlier(context: Context) -> None:

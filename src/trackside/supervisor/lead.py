@@ -5,6 +5,7 @@ import shutil
 import time
 from functools import partial
 
+from trackside import endings
 from trackside.hosts import HostRecord, Phase
 from trackside.journal import RETRY, History
 from trackside.layout import JobKeys
@@ -76,16 +77,29 @@ def _finish(attempt: Attempt, end: End, records: dict[str, HostRecord]) -> None:
         journal.try_move(Secondary.UPLOADING)
         publish = partial(publisher.publish, model=end.keeps_model)
         unsent = until(deadline, publish, waiting) or unsent
-    history = _write_end(attempt, end, unsent)
+    endings.note(context.settings.layout, context.spec.name, keeps_files=bool(unsent))
+    _write_end(attempt, end, unsent)
+    wind_up(attempt, deadline)
+
+
+def wind_up(attempt: Attempt, deadline: float) -> None:
+    """What follows the final status: the journal in storage, the rules' last look, the disk freed.
+
+    Done again by the next supervisor, should this one die before it is through.
+    """
+    context, home = attempt.context, attempt.context.settings.layout
+    publisher = Publisher(context.spec, context.folder, attempt.number, context.settings.home)
     error = until(deadline, publisher.put_end, lambda error: None)
     attempt.rules.see_out()
-    if not error and not unsent:
-        _free_space(attempt, history)
-    elif error:
+    if error:
         logger.error("The journal could not be uploaded: %s", error)
+        return
+    if endings.keeps_files(home, context.spec.name) is False:
+        _free_space(attempt, context.journal.read())
+    endings.forget(home, context.spec.name)
 
 
-def _write_end(attempt: Attempt, end: End, unsent: str) -> History:
+def _write_end(attempt: Attempt, end: End, unsent: str) -> None:
     """The one final status. A stop that came while uploading turns Completed into Stopped."""
     journal = attempt.context.journal
     if unsent:
@@ -97,11 +111,9 @@ def _write_end(attempt: Attempt, end: End, unsent: str) -> History:
         )
         if end.reason:
             reason = f"{end.reason} Also: {reason}"
-        return journal.try_move(Secondary.FAILED, reason=reason[:1024])
-    history = journal.try_move(end.secondary, reason=end.reason)
-    if not history.state.is_final:
-        history = journal.try_move(Secondary.STOPPED)
-    return history
+        journal.try_move(Secondary.FAILED, reason=reason[:1024])
+    elif not journal.try_move(end.secondary, reason=end.reason).state.is_final:
+        journal.try_move(Secondary.STOPPED)
 
 
 def _free_space(attempt: Attempt, history: History) -> None:
