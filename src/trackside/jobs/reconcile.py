@@ -98,6 +98,8 @@ class Reconciler:
     launcher: Launcher
     _queued: dict[str, tuple[int, int]] = field(default_factory=dict, compare=False)
     """Size and time of the journals of jobs that were last seen to wait: one look for each."""
+    _pulses: dict[str, rule_evaluator.Pulse] = field(default_factory=dict, compare=False)
+    """Of evaluators that go on after their job's end."""
 
     def reconcile(self, name: str) -> None:
         """Nothing to do, somebody else at it, or a job that ended: all silent."""
@@ -144,7 +146,12 @@ class Reconciler:
         supervisor looks after it."""
         rules = folder.rules
         if rule_evaluator.may_live(rules):
+            pulse = self._pulses.setdefault(folder.root.name, rule_evaluator.Pulse())
+            if pulse.is_frozen(rules):
+                logger.warning("job %s: the evaluator of its rules is frozen", folder.root.name)
+                rule_evaluator.kill(rules)
             return
+        self._pulses.pop(folder.root.name, None)
         spec = read_folder(folder).spec
         if not rule_evaluator.is_wanted(spec) or rule_evaluator.is_done(rules, spec):
             return

@@ -346,6 +346,7 @@ class Attempt:
             return
         with self._unless_disk_full():
             self.lead_on()
+            self.rules.tick()
             history = self._history()
             if history.state.secondary is Secondary.UPLOADING:
                 return
