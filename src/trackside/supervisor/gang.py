@@ -4,6 +4,7 @@ Host algo-1 leads: it makes the job's moves. Nothing else here knows where the o
 placement without a shared folder replaces this module's files by another meeting place.
 """
 
+import os
 import socket
 import sys
 import time
@@ -46,6 +47,9 @@ class Gang:
         self.attempt = attempt
         self.is_lead = host == spec.hosts[0]
         self._stamped_at = time.monotonic()
+        self._met: boot_clock.Moment | None = None
+        self._order: EndOrder | None = None
+        self._end_name = os.fspath(folder.gang / f"{attempt}.end.json")
         folder.gang.mkdir(exist_ok=True)
 
     def folder_of(self, host: str) -> HostFolder:
@@ -70,8 +74,11 @@ class Gang:
             durable.write_json(self._end_path, order)
 
     def ordered_end(self) -> EndOrder | None:
-        data: dict[str, Any] | None = durable.read_json(self._end_path)
-        return None if data is None else EndOrder(Why(data["why"]), data["host"], data["time"])
+        if self._order is None and os.path.exists(self._end_name):  # asked for many times a second
+            data: dict[str, Any] | None = durable.read_json(self._end_path)
+            if data is not None:
+                self._order = EndOrder(Why(data["why"]), data["host"], data["time"])
+        return self._order
 
     def meet(self) -> None:
         """The lead notes what all hosts need to agree on, once per attempt."""
@@ -90,24 +97,31 @@ class Gang:
 
         After a reboot: as the lead last stamped it.
         """
+        if self._met is not None:
+            return self._met.age_seconds() or 0.0
         meeting = durable.read_json(self._meeting_path)
         if not meeting:
             return 0.0
-        age = boot_clock.Moment(meeting["boot_id"], float(meeting["clock"])).age_seconds()
-        return float(meeting.get("ran", 0.0)) if age is None else age
+        met = boot_clock.Moment(meeting["boot_id"], float(meeting["clock"]))
+        age = met.age_seconds()
+        if age is None:
+            return float(meeting.get("ran", 0.0))
+        self._met = met
+        return age
 
     def stamp(self) -> None:
         """Note now and then how long the hosts have run."""
         now = time.monotonic()
-        meeting = durable.read_json(self._meeting_path)
-        if meeting and now - self._stamped_at >= STAMP_SECONDS:
-            self._stamped_at = now
+        if now - self._stamped_at < STAMP_SECONDS:
+            return
+        self._stamped_at = now
+        if meeting := durable.read_json(self._meeting_path):
             ran = {"ran": round(self.running_seconds(), 1)}
             durable.write_json(self._meeting_path, {**meeting, **ran})
 
     @property
     def _end_path(self) -> Path:
-        return self.folder.gang / f"{self.attempt}.end.json"
+        return Path(self._end_name)
 
     @property
     def _meeting_path(self) -> Path:

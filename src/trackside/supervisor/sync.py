@@ -33,6 +33,9 @@ SCAN_SHARE = 0.02
 """Of a core's time, that passes may take where each is long: a watched training of hours leaves
 ten thousand segments, and a look at all of them every second would cost it a tenth of a core."""
 LONGEST_PAUSE_SECONDS = 10.0
+IDLE_PASSES = 3
+IDLE_PAUSE_SECONDS = 3.0
+"""Between passes after so many that found nothing new."""
 SETTLED_SECONDS = 1.0
 """A file that has not changed for this long is taken to be whole."""
 WEDGED_SECONDS = 180.0
@@ -251,11 +254,12 @@ class Syncer:
         return self._error()
 
     def _run(self, parts: Sequence[Part]) -> None:
-        pause = SCAN_SECONDS
+        pause, num_idle = SCAN_SECONDS, 0
         while not self._stop.wait(pause):
-            began = time.thread_time()
+            began, before = time.thread_time(), _amounts(parts)
             self._pass(parts, last=False)
-            pause = pause_after(time.thread_time() - began)
+            num_idle = num_idle + 1 if _amounts(parts) == before else 0
+            pause = pause_after(time.thread_time() - began, num_idle)
         pause, num_hopeless = 0.5, 0
         while True:
             self._pass(parts, last=True)
@@ -295,9 +299,15 @@ class Syncer:
         return next((part.state.error for part in self.parts if part.state.error), "")
 
 
-def pause_after(cpu_seconds: float) -> float:
-    """Until the next pass, by what the last one cost."""
-    return min(max(SCAN_SECONDS, cpu_seconds / SCAN_SHARE), LONGEST_PAUSE_SECONDS)
+def pause_after(cpu_seconds: float, num_idle: int = 0) -> float:
+    """Until the next pass, by what the last one cost and how many have found nothing new."""
+    least = SCAN_SECONDS if num_idle < IDLE_PASSES else IDLE_PAUSE_SECONDS
+    return min(max(least, cpu_seconds / SCAN_SHARE), LONGEST_PAUSE_SECONDS)
+
+
+def _amounts(parts: Sequence[Part]) -> list[tuple[int, int]]:
+    """What has gone up and what waits: the same again when nothing is new."""
+    return [(part.state.uploaded_bytes, part.state.pending_bytes) for part in parts]
 
 
 def make_syncer(
