@@ -148,8 +148,8 @@ def test_the_supervisor_of_a_second_host_may_die_again_and_again(machine):
     place = job.host("algo-2")
     until(lambda: "at work" in job.log("algo-2"))
     for _ in range(4):  # its init starts it again, later each time
-        pid = until(lambda: supervisor_lives(place) and job.supervisor_pid("algo-2"), seconds=60)
-        os.kill(pid, signal.SIGKILL)
+        until(lambda: supervisor_lives(place), seconds=60)
+        os.kill(job.supervisor_pid("algo-2"), signal.SIGKILL)
         until(lambda: not supervisor_lives(place))
     until(lambda: supervisor_lives(place), seconds=60)
     assert not job.history().state.is_final

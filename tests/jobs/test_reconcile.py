@@ -5,6 +5,7 @@ import shutil
 import signal
 import subprocess
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -25,7 +26,7 @@ from trackside.jobs.jobs import Jobs
 from trackside.jobs.placing import Placed, locked
 from trackside.jobs.reconcile import MAX_REVIVALS, GiveUp, Revive, SeenHost, Start, decide
 from trackside.journal import Journal
-from trackside.layout import Home, JobFolder
+from trackside.layout import Home, HostFolder, JobFolder
 from trackside.placement.placement import Exited, Poll, Running, Unknown
 from trackside.settings import Settings
 from trackside.status import FIRST, Secondary, State, Status
@@ -150,12 +151,16 @@ def test_revivals_of_long_ago_do_not_count(jobs: Jobs, home: Home):
         assert placed is not None
         replace(placed, revivals=MAX_REVIVALS, revived=revived).write(place.placed)
         jobs.reconcile("job-1")
-        until(lambda before=killed: identity_at(place.supervisor) != before)
+        until(partial(_is_another, place, killed))
         placed = Placed.read(place.placed)
         assert placed is not None
         assert placed.revivals == 1
     (folder.root / "release").touch()
     assert run_to_end(jobs).state.status is Status.COMPLETED
+
+
+def _is_another(place: HostFolder, than: processes.Identity) -> bool:
+    return identity_at(place.supervisor) != than
 
 
 def _minutes_ago(minutes: float) -> boot_clock.Moment:
