@@ -21,6 +21,7 @@ from trackside.spec import JobSpec
 from trackside.supervisor.attempt import Attempt
 from trackside.supervisor.context import Context
 from trackside.supervisor.gang import write_supervisor
+from trackside.supervisor.writers import ignore_lease_breaks
 
 logger = logging.getLogger("trackside.supervisor")
 
@@ -29,6 +30,7 @@ LEAD_GONE_SECONDS = 60.0
 
 def main(arguments: list[str]) -> int:
     root, host, nonce = arguments
+    ignore_lease_breaks()
     folder = JobFolder(Path(root))
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr

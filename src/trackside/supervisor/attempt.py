@@ -361,7 +361,13 @@ class Attempt:
         self._announce(Phase.UPLOADING)
         if self._syncer is not None:
             deadline = time.monotonic() + self.context.settings.upload_deadline_seconds
-            error = self._syncer.finish(deadline, self._announce_waiting, self.lead_out)
+            code = self.record.exit_code
+            error = self._syncer.finish(
+                deadline,
+                self._announce_waiting,
+                self.lead_out,
+                was_killed=code is None or code < 0,
+            )
             self.record.syncs = self._syncer.states()
             self.record.capture = self._capture_problem()
             if error:

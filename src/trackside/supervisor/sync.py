@@ -25,6 +25,7 @@ from trackside.supervisor.config_files import synced_folders
 from trackside.supervisor.event_sync import EventSync
 from trackside.supervisor.folder_scan import Look, scan
 from trackside.supervisor.logs import LogUploader
+from trackside.supervisor.writers import has_writer
 
 logger = logging.getLogger(__name__)
 
@@ -95,8 +96,13 @@ class FolderSync:
         """Also delete there what was deleted here (checkpoints)."""
         self._leave = leave
         """Whether a file is somebody else's to send."""
+        self.keeps_older = False
+        """The script was killed: a file that it was writing then is torn, and does not replace an
+        older version that is whole."""
         self._sent: dict[str, Look] = {}
         self._seen: dict[str, Look] = {}
+        self._unfinished: set[str] = set()
+        """Those that a process had open for writing at the last look."""
         self._known = False
 
     def tick(self, *, last: bool = False) -> None:
@@ -111,9 +117,27 @@ class FolderSync:
         looks = self._looks(problems)
         is_whole = not problems and self.source.is_dir()
         waiting = {path: look for path, look in looks.items() if self._sent.get(path) != look}
+        if last and self.keeps_older:
+            self._leave_torn(waiting)
         due = [path for path, look in waiting.items() if last or self._is_due(path, look)]
         self._seen = looks
         self._count(waiting)
+        self._send_due(due, waiting, problems, last=last)
+        if self._mirror and is_whole:  # what could not be seen may still be there
+            self._delete(set(self._sent) - set(looks))
+        if not waiting:
+            self.state.last, self.synced_at = began, looked
+        if problems:
+            raise LeftBehind(problems)
+
+    def _send_due(
+        self,
+        due: Collection[str],
+        waiting: dict[str, Look],
+        problems: dict[str, Exception],
+        *,
+        last: bool,
+    ) -> None:
         # By time of writing: a pointer to the newest checkpoint follows the checkpoint.
         for path in sorted(due, key=lambda path: waiting[path].mtime_ns):
             try:
@@ -128,17 +152,31 @@ class FolderSync:
                 problems[path] = error
                 continue
             self._discount(waiting.pop(path))
-        if self._mirror and is_whole:  # what could not be seen may still be there
-            self._delete(set(self._sent) - set(looks))
-        if not waiting:
-            self.state.last, self.synced_at = began, looked
-        if problems:
-            raise LeftBehind(problems)
 
     def _is_due(self, path: str, look: Look) -> bool:
         settled = time.time() - look.mtime_ns / 1e9
         # A clock that was set back must not hold a file for ever: two equal looks settle it too.
-        return self._seen.get(path) == look and (settled >= SETTLED_SECONDS or settled < 0)
+        if self._seen.get(path) != look or 0 <= settled < SETTLED_SECONDS:
+            return False
+        return not self._is_being_written(path)
+
+    def _is_being_written(self, path: str) -> bool:
+        """Also by one that pauses in the middle of the file, for however long."""
+        self._unfinished.discard(path)
+        try:
+            if has_writer(self.source / path):
+                self._unfinished.add(path)
+        except OSError:  # who sends it finds out what is wrong with it
+            return False
+        return path in self._unfinished
+
+    def _leave_torn(self, waiting: dict[str, Look]) -> None:
+        """Those of which an older version is stored, and which were written to until the end."""
+        for path, look in list(waiting.items()):
+            is_torn = path in self._unfinished or self._seen.get(path) != look
+            if path in self._sent and is_torn:
+                logger.warning("%r was being written when the script was killed", path)
+                del waiting[path]
 
     def _send(self, path: str, look: Look) -> None:
         chunks = self._watched(_chunks(self.source / path, look))
@@ -227,12 +265,18 @@ class Syncer:
         deadline: float,
         waiting: Callable[[str], None],
         look: Callable[[], None] = lambda: None,
+        *,
+        was_killed: bool = False,
     ) -> str:
         """Send everything that is left, trying until the deadline (monotonic). The error, or ''.
 
         `waiting` is called with each new error, `look` now and then while it lasts. What is under
-        way at the deadline is not cut short, unless it gives no sign of life.
+        way at the deadline is not cut short, unless it gives no sign of life. `was_killed`: the
+        script had no chance to finish what it was writing.
         """
+        for part in self.parts:
+            if isinstance(part, FolderSync):
+                part.keeps_older = was_killed
         self._deadline = deadline
         self._stop.set()
         said = ""
