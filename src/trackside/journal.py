@@ -20,6 +20,8 @@ from trackside.status import FIRST, MESSAGES, Secondary, State, Status, can_foll
 
 SUBMITTED = "submitted"
 """The note of who submitted a job; `owners` reads it."""
+RETRY = "retry"
+"""The note of an attempt that is followed by another: why, and how long its script ran."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,12 @@ class History:
     @property
     def ended(self) -> float | None:
         return self.modified if self.state.is_final else None
+
+    def has_trained(self, attempt: int) -> bool:
+        return any(
+            each.secondary is Secondary.TRAINING and each.attempt == attempt
+            for each in self.transitions
+        )
 
     def first(self, secondary: Secondary) -> float | None:
         return next((t.start for t in self.transitions if t.secondary is secondary), None)

@@ -73,6 +73,11 @@ class Home:
         return self.root / "overlays"
 
     @property
+    def ending(self) -> Path:
+        """A file for each job whose end has been written but may not be in storage: `endings`."""
+        return self.root / "ending"
+
+    @property
     def server(self) -> "ServerFolder":
         return ServerFolder(self.root / "server")
 

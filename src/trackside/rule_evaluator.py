@@ -4,10 +4,13 @@ Supervisors start it while the job runs, `jobs` when one was lost after the end.
 `rules`' own; these three meet only here and in the job's folder.
 """
 
+import math
 import os
+import signal
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -23,6 +26,11 @@ STARTING_SECONDS = 5.0
 """Within these whoever was about to start one has noted which process it is."""
 SOUND_SECONDS = 600.0
 """One that lived as long has earned all its starts again."""
+BEAT_SECONDS = 2.0
+"""How often an evaluator shows that it moves."""
+FROZEN_LOOKS = 20
+"""So many looks, a second apart, at one that does not move. Looks and not seconds: a machine that
+stood still has frozen whoever looks, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +82,42 @@ def is_alive(rules: RulesFolder) -> bool:
     """By its own word."""
     record = durable.read_json(rules.evaluator)
     return record is not None and processes.is_alive(processes.Identity.from_record(record))
+
+
+def beat(rules: RulesFolder) -> None:
+    """The evaluator shows that it moves."""
+    with suppress(FileNotFoundError):
+        os.utime(rules.evaluator)
+
+
+class Pulse:
+    """Whether the evaluator of one job is frozen: alive, and without a beat for long."""
+
+    def __init__(self) -> None:
+        self._beat: int | None = None
+        self._num_looks = 0
+        self._looked_at = -math.inf
+
+    def is_frozen(self, rules: RulesFolder) -> bool:
+        """Call it about once a second; more often does no harm."""
+        now = time.monotonic()
+        if now - self._looked_at < 1.0:
+            return False
+        self._looked_at = now
+        try:
+            beat = os.stat(rules.evaluator).st_mtime_ns
+        except FileNotFoundError:
+            beat = None
+        self._num_looks = self._num_looks + 1 if beat is not None and beat == self._beat else 0
+        self._beat = beat
+        return self._num_looks >= FROZEN_LOOKS
+
+
+def kill(rules: RulesFolder) -> None:
+    """End one that is frozen: whoever looks after the rules then starts another."""
+    record = durable.read_json(rules.evaluator)
+    if record is not None:
+        processes.send_signal(processes.Identity.from_record(record), signal.SIGKILL)
 
 
 def may_live(rules: RulesFolder) -> bool:

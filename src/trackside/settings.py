@@ -11,6 +11,8 @@ from trackside.layout import Home
 from trackside.permissions import keep_private
 from trackside.secret_names import hidden
 
+VISIBLE_GPUS = "CUDA_VISIBLE_DEVICES"
+"""Which GPUs a host's processes may use."""
 EMBEDDED = "embedded"
 """As TRACKSIDE_URL: no server, whatever profiles there are."""
 

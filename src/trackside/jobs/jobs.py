@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager
 from functools import cached_property, partial
 from typing import Any
 
+from trackside import endings
 from trackside.amended import UPDATE, Update, note_stopped_rule
 from trackside.errors import (
     InvalidSpec,
@@ -404,7 +405,7 @@ class Jobs:
         sweep_drafts(self._home)
         for asked in self._catalog.asked_to_stop():
             self._stop_as_asked(asked)
-        for unfinished in self._catalog.unfinished():
+        for unfinished in {*self._catalog.unfinished(), *endings.noted(self._home)}:
             self._heal(unfinished)
 
     def _stop_as_asked(self, name: str) -> None:
@@ -425,7 +426,7 @@ class Jobs:
         try:
             self._reconciler.reconcile(name)
         except JobNotFound:
-            pass
+            endings.forget(self._home, name)
         except UNREADABLE as error:
             logger.warning("job %s could not be looked after: %s", name, error)
 

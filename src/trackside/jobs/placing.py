@@ -14,13 +14,14 @@ from pathlib import Path
 from subprocess import SubprocessError
 
 from trackside import durable
+from trackside.boot_clock import Moment
 from trackside.errors import JobError, JobFailed
 from trackside.job_environment import GIVEN, packed
-from trackside.jobs.room import VISIBLE_GPUS
 from trackside.journal import Journal
 from trackside.layout import JobFolder
 from trackside.permissions import make_folder
 from trackside.placement.placement import Handle, Placement
+from trackside.settings import VISIBLE_GPUS
 from trackside.status import Secondary
 
 FIRST_ATTEMPT = 1
@@ -34,7 +35,9 @@ class Placed:
     handle: Handle | None = None
     """None from the intent until the process has been started."""
     revivals: int = 0
-    """How often it was started again after it had died."""
+    """How often it was started again after it had died, without a long life in between."""
+    revived: Moment | None = None
+    """When that was last."""
     gpus: tuple[str, ...] | None = None
     """Those that are this host's alone; None where nobody shares them out."""
 
@@ -46,8 +49,14 @@ class Placed:
         record = durable.read_json(path)
         if record is None:
             return None
-        gpus = record.get("gpus")
-        return cls(**{**record, "gpus": None if gpus is None else tuple(gpus)})
+        gpus, revived = record.get("gpus"), record.get("revived")
+        return cls(
+            **{
+                **record,
+                "gpus": None if gpus is None else tuple(gpus),
+                "revived": None if revived is None else Moment.from_record(revived),
+            }
+        )
 
 
 JobEnvironment = Callable[[str], Mapping[str, str]]

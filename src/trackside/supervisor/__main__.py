@@ -12,7 +12,9 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+from trackside import endings
 from trackside.amended import amended
+from trackside.host_processes import supervisor_lives
 from trackside.journal import Journal
 from trackside.layout import JobFolder
 from trackside.owners import Submitter
@@ -20,7 +22,8 @@ from trackside.settings import Settings, keep_files_private
 from trackside.spec import JobSpec
 from trackside.supervisor.attempt import Attempt
 from trackside.supervisor.context import Context
-from trackside.supervisor.gang import is_supervised, write_supervisor
+from trackside.supervisor.gang import write_supervisor
+from trackside.supervisor.writers import ignore_lease_breaks
 
 logger = logging.getLogger("trackside.supervisor")
 
@@ -30,6 +33,7 @@ LEAD_GONE_SECONDS = 60.0
 def main(arguments: list[str]) -> int:
     root, host, nonce = arguments
     keep_files_private()
+    ignore_lease_breaks()
     folder = JobFolder(Path(root))
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr
@@ -65,6 +69,17 @@ def supervise(folder: JobFolder, host: str, nonce: str) -> None:
             conclude(attempt)
         elif not _wait_for_the_lead(attempt):
             return
+    _finish_ending(context, history.attempt)
+
+
+def _finish_ending(context: Context, number: int) -> None:
+    """A predecessor of the lead's may have died between the final status and the last upload."""
+    attempt = Attempt(context, number)
+    home = context.settings.layout
+    if attempt.gang.is_lead and endings.keeps_files(home, context.spec.name) is not None:
+        from trackside.supervisor.lead import wind_up
+
+        wind_up(attempt, time.monotonic() + context.settings.upload_deadline_seconds)
 
 
 def _end_earlier(context: Context) -> None:
@@ -84,7 +99,7 @@ def _wait_for_the_lead(attempt: Attempt) -> bool:
         history = attempt.context.journal.read()
         if history.state.is_final or history.attempt != attempt.number:
             return True
-        if is_supervised(lead):
+        if supervisor_lives(lead) is not False:
             seen = time.monotonic()
         elif time.monotonic() - seen > LEAD_GONE_SECONDS:
             logger.error("the lead is gone; whoever looks at the job next starts it again")

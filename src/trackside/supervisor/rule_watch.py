@@ -34,6 +34,7 @@ class RuleWatch:
         self._process: subprocess.Popen[bytes] | None = None
         self._num_starts = 0
         self._started_at = 0.0
+        self._pulse = rule_evaluator.Pulse()
         self._is_mute = False
 
     def follow(self, spec: JobSpec) -> None:
@@ -47,7 +48,9 @@ class RuleWatch:
         pauses = REVIVE_PAUSES_SECONDS
         pause = pauses[min(self._num_starts, len(pauses) - 1)]
         try:
-            if self._lives() or rule_evaluator.is_done(self._rules, self._spec):
+            if self._lives():
+                return self._end_frozen()
+            if rule_evaluator.is_done(self._rules, self._spec):
                 return
             if time.monotonic() - self._started_at >= pause or not self._num_starts:
                 self._start()
@@ -74,6 +77,12 @@ class RuleWatch:
         if self._process is None:
             return rule_evaluator.may_live(self._rules)
         return self._process.poll() is None or rule_evaluator.is_alive(self._rules)
+
+    def _end_frozen(self) -> None:
+        """So that the next look starts another."""
+        if self._pulse.is_frozen(self._rules):
+            logger.warning("the evaluator of the rules is frozen and is replaced")
+            rule_evaluator.kill(self._rules)
 
     def _start(self) -> None:
         context = self._context

@@ -77,6 +77,10 @@ class Sandbox(ABC):
         """None before start. Found by what is on disk, so any process may ask."""
 
     @abstractmethod
+    def wait(self, plan: SandboxPlan, seconds: float) -> bool:
+        """Rest for so long, or until a started command may have ended: then True, and `poll`."""
+
+    @abstractmethod
     def signal(self, plan: SandboxPlan, number: int) -> None:
         """Signal the whole process group; SIGKILL reaches every process, wherever it moved to.
 

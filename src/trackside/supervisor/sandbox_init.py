@@ -21,7 +21,7 @@ if sys.platform == "linux":
 if not process_table.PRESENT:
     from trackside import processes
 
-TICK_SECONDS = 1.0
+TICK_SECONDS = 2.0
 SWEEP_SECONDS = 10.0
 
 _SIGKILL = 9
