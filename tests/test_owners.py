@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from trackside import owners
 from trackside.journal import Journal
 from trackside.owners import Submitter, is_reserved, local_owner
 
@@ -19,7 +18,7 @@ def test_a_job_without_a_server_belongs_to_the_user_of_this_machine(tmp_path: Pa
 
 
 def test_a_user_without_a_name_is_told_by_number(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(owners.os, "geteuid", lambda: 2_000_000_123)
+    monkeypatch.setattr(os, "geteuid", lambda: 2_000_000_123)
     assert local_owner() == "local:2000000123"
 
 

@@ -1,7 +1,7 @@
 """What a job that comes over the wire may name of the server's machine."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +78,7 @@ def code_at(uri: str) -> dict[str, Any]:
     return {"HyperParameters": program}
 
 
-MEMBERS = {
+MEMBERS: dict[str, Callable[[str], dict[str, Any]]] = {
     "hyperParameters.sagemaker_submit_directory": code_at,
     "outputDataConfig.s3OutputPath": lambda uri: {"OutputDataConfig": {"S3OutputPath": uri}},
     "inputDataConfig.1.member.dataSource.s3DataSource.s3Uri": lambda uri: {

@@ -13,6 +13,8 @@ import boto3
 import pytest
 
 from tests.cli.conftest import TRACKSIDE, Command
+from trackside.cli.access import access_keys, own_key
+from trackside.settings import Settings
 
 
 @pytest.fixture
@@ -125,6 +127,14 @@ def test_who_makes_a_second_key_of_one_name_is_told_what_that_means(command: Com
     second = command("keys", "create", "ci", "--json")
     assert json.loads(second.stdout)["id"] != key
     assert second.stderr.startswith(f"Note: {key} is called 'ci' too, and both are one owner")
+
+
+def test_another_key_of_this_machine_s_name_is_not_taken_for_its_own(command: Command):
+    command("keys", "create", "this machine", "--rights", "read")
+    keys = access_keys(Settings.load())
+    assert own_key(keys).rights == "admin"
+    assert own_key(keys) == own_key(keys)
+    assert len(keys.all()) == 2
 
 
 def test_a_name_that_no_key_may_have_is_wrong_input(command: Command):
