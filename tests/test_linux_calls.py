@@ -25,17 +25,9 @@ def test_privileges_that_were_given_up_do_not_come_back():
         "try:\n    resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))\n"
         "except ValueError as error:\n    print(error)\n"
         "print([line.split()[1] for line in open('/proc/self/status')"
-        " if line.startswith(('CapBnd', 'NoNewPrivs'))])"
+        " if line.startswith('NoNewPrivs')])"
     )
-    assert (
-        said_by(code).splitlines()
-        == [
-            "0",
-            "not allowed to raise maximum limit",
-            "['0000000000000000', '1']",
-        ]
-        or os.geteuid() != 0
-    )
+    assert said_by(code).splitlines() == ["0", "not allowed to raise maximum limit", "['1']"]
 
 
 def test_a_call_that_is_refused_names_itself_and_the_path():
@@ -46,11 +38,13 @@ def test_a_call_that_is_refused_names_itself_and_the_path():
 
 def test_a_process_may_ask_for_a_signal_at_its_parent_s_end():
     code = (
-        "parent = os.getpid(); reading, writing = os.pipe()\n"
+        "reading, writing = os.pipe()\n"
         "if os.fork() == 0:\n"
         "    if os.fork() == 0:\n"
-        "        signal.signal(signal.SIGTERM, lambda *_: os.write(writing, b'told'))\n"
-        "        die_with(os.getppid(), signal.SIGTERM); os.write(writing, b'r'); signal.pause()\n"
+        "        end = lambda *_: (os.write(writing, b'told'), os._exit(0))\n"
+        "        signal.signal(signal.SIGTERM, end)\n"
+        "        die_with(os.getppid(), signal.SIGTERM); os.write(writing, b'r')\n"
+        "        time.sleep(60)\n"
         "    os.read(reading, 1); os._exit(0)\n"
         "os.wait(); print(os.read(reading, 10).decode())"
     )
