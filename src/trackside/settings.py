@@ -57,6 +57,7 @@ _UNITS = {
     "TRACKSIDE_CONNECTIONS_PER_ADDRESS": "a count",
     "TRACKSIDE_JOBS_PER_KEY": "a count",
     "TRACKSIDE_RULE_MEMORY_GB": "gigabytes",
+    "TRACKSIDE_RULE_PROCESSES": "a count",
 }
 """Of the numbers that are not seconds."""
 _KINDS = {"gigabytes": "size", "megabytes": "size", "a count": "count"}
@@ -118,6 +119,10 @@ class Settings:
     """How long a rule of the user's may take for one step."""
     rule_memory_gb: float = _setting("TRACKSIDE_RULE_MEMORY_GB", 2.0)
     """How much memory a rule of the user's may use."""
+    rule_processes: int = _setting("TRACKSIDE_RULE_PROCESSES", 128)
+    """How many processes and threads it may have at a time."""
+    rule_folders: str = _setting("TRACKSIDE_RULE_FOLDERS", "")
+    """FOLDER:…: what it may read besides Python and its trials."""
     smtp_host: str = _setting("TRACKSIDE_SMTP_HOST", "")
     """HOST or HOST:PORT that takes the mail of rules."""
     smtp_security: str = _setting("TRACKSIDE_SMTP_SECURITY", "starttls")
@@ -210,3 +215,8 @@ def choose_profile(name: str) -> None:
     """For this process and those it starts: as if TRACKSIDE_PROFILE had named it."""
     os.environ["TRACKSIDE_PROFILE"] = name
     os.environ.pop("TRACKSIDE_URL", None)
+
+
+def work_in(folder: str) -> None:
+    """For the process of a custom rule: what it keeps goes there."""
+    os.environ["HOME"] = os.environ["TMPDIR"] = folder

@@ -3,27 +3,29 @@
 Runs inside the sandbox's init, so it imports nothing slow; errors are OSError with the path in it.
 """
 
-import ctypes
 import os
 import sys
 
 from trackside import process_table
-
-# From <sched.h>, <sys/mount.h> and <sys/prctl.h>; the same on x86-64 and arm64.
-_CLONE_NEWNS = 0x00020000
-_CLONE_NEWUTS = 0x04000000
-_CLONE_NEWUSER = 0x10000000
-_MS_RDONLY, _MS_NOSUID, _MS_NODEV, _MS_NOEXEC = 1, 2, 4, 8
-_MS_NOATIME, _MS_NODIRATIME = 1024, 2048
-_MS_REMOUNT, _MS_BIND, _MS_MOVE, _MS_REC = 32, 4096, 8192, 16384
-_MS_SLAVE = 1 << 19
-_MS_RELATIME = 1 << 21
-_ST_RELATIME = 4096  # the other flags have the same value in statvfs() as in mount()
-_KEPT_FLAGS = _MS_NOSUID | _MS_NODEV | _MS_NOEXEC | _MS_NOATIME | _MS_NODIRATIME
-_PR_SET_PDEATHSIG = 1
-_PR_CAPBSET_DROP = 24
-_PR_SET_CHILD_SUBREAPER = 36
-_LAST_CAPABILITY = 63
+from trackside.linux_calls import CLONE_NEWNS as _CLONE_NEWNS
+from trackside.linux_calls import CLONE_NEWUSER as _CLONE_NEWUSER
+from trackside.linux_calls import CLONE_NEWUTS as _CLONE_NEWUTS
+from trackside.linux_calls import MS_MOVE as _MS_MOVE
+from trackside.linux_calls import MS_NODEV as _MS_NODEV
+from trackside.linux_calls import MS_NOSUID as _MS_NOSUID
+from trackside.linux_calls import MS_REC as _MS_REC
+from trackside.linux_calls import MS_SLAVE as _MS_SLAVE
+from trackside.linux_calls import become_subreaper as become_subreaper
+from trackside.linux_calls import bind as _bind
+from trackside.linux_calls import capabilities as _capabilities
+from trackside.linux_calls import check as _check
+from trackside.linux_calls import die_with as die_with
+from trackside.linux_calls import libc as _libc
+from trackside.linux_calls import limit_capabilities as _limit_capabilities
+from trackside.linux_calls import make_read_only as _make_read_only
+from trackside.linux_calls import map_ids as _map_ids
+from trackside.linux_calls import mount as _mount
+from trackside.linux_calls import write as _write
 
 ML = "/opt/ml"
 
@@ -40,16 +42,12 @@ def isolate(kind: str, stage: str, mark: str) -> None:
     spaces = _CLONE_NEWNS | _CLONE_NEWUTS | (_CLONE_NEWUSER if kind == "user" else 0)
     _check(_libc.unshare(spaces), "unshare")
     if kind == "user":
-        _write("/proc/self/setgroups", "deny")  # the kernel demands it before gid_map
-        _write("/proc/self/uid_map", f"{user} {user} 1")
-        _write("/proc/self/gid_map", f"{group} {group} 1")
+        _map_ids(user, group)
     # A slave and not private: volumes that the machine mounts later (automounted homes and
     # data) still appear in here, and nothing of ours goes back.
     _mount(None, "/", flags=_MS_SLAVE | _MS_REC)
     _mount(mark, stage, "tmpfs", _MS_NOSUID | _MS_NODEV, "mode=755,size=16m")
-    for capability in range(_LAST_CAPABILITY + 1):
-        if not had >> capability & 1:
-            _libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)
+    _limit_capabilities(had)
 
 
 def arrange(
@@ -72,18 +70,6 @@ def arrange(
         _bind(f"{stage}/hosts", os.path.realpath("/etc/hosts"))
     name = host.encode()
     _check(_libc.sethostname(name, len(name)), "sethostname")
-
-
-def become_subreaper() -> None:
-    """Orphans among our descendants become our children instead of the machine's init's."""
-    _check(_libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "prctl")
-
-
-def die_with(parent: int) -> None:
-    """Have the kernel kill this process when its parent ends, also if that has happened already."""
-    _check(_libc.prctl(_PR_SET_PDEATHSIG, 9, 0, 0, 0), "prctl")
-    if os.getppid() != parent:
-        os._exit(1)
 
 
 def main() -> None:
@@ -145,52 +131,3 @@ def _cover_with_view(folder: str, stage: str) -> None:
         _mount(view, "/", flags=_MS_MOVE)
         os.chroot(".")
         os.chdir("/")
-
-
-def _make_read_only(place: str) -> None:
-    """Everything mounted at `place` or below; a user namespace must repeat the flags it finds."""
-    for line in process_table.read("/proc/self/mountinfo").splitlines():
-        point = os.fsdecode(line.split()[4].decode("unicode_escape").encode("latin-1"))
-        if point == place or point.startswith(place + "/"):
-            found = os.statvfs(point).f_flag
-            kept = found & _KEPT_FLAGS | (_MS_RELATIME if found & _ST_RELATIME else 0)
-            _mount(None, point, flags=_MS_REMOUNT | _MS_BIND | _MS_RDONLY | kept)
-
-
-def _capabilities() -> int:
-    for line in process_table.read("/proc/self/status").splitlines():
-        if line.startswith(b"CapPrm:"):
-            return int(line.split()[1], 16)
-    return 0
-
-
-def _bind(source: str, target: str) -> None:
-    # Recursive: a user namespace may not take a folder apart from what is mounted inside it.
-    _mount(source, target, flags=_MS_BIND | _MS_REC)
-
-
-def _mount(
-    source: str | None, target: str, kind: str | None = None, flags: int = 0, data: str = ""
-) -> None:
-    returned = _libc.mount(
-        None if source is None else os.fsencode(source),
-        os.fsencode(target),
-        None if kind is None else kind.encode(),
-        ctypes.c_ulong(flags),
-        data.encode(),
-    )
-    _check(returned, "mount", target)
-
-
-def _write(path: str, text: str) -> None:
-    with open(path, "wb", buffering=0) as file:
-        file.write(text.encode(errors="surrogateescape"))
-
-
-def _check(returned: int, call: str, path: str | None = None) -> None:
-    if returned != 0:
-        number = ctypes.get_errno()
-        raise OSError(number, f"{call}: {os.strerror(number)}", path)
-
-
-_libc = ctypes.CDLL(None, use_errno=True)
