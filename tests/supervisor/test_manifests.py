@@ -69,7 +69,11 @@ def test_a_manifest_may_be_on_this_machine_and_name_files_there(home: Path, tmp_
         ([{"prefix": "s3://bucket/images/"}], "names no object"),
         ([{"prefix": "s3://bucket/images/"}, 7], "has the entry 7"),
         ([{"prefix": "s3://bucket/images/"}, "4.jpg"], "names 's3://bucket/images/4.jpg', which"),
-        ([{"prefix": "/nowhere/"}, "4.jpg"], "names '/nowhere/4.jpg', which does not exist"),
+        ([{"prefix": "/etc/"}, "passwd"], "names '/etc/passwd', a file of this machine"),
+        ([{"prefix": "file:///etc/"}, "passwd"], "names 'file:///etc/passwd', a file of this"),
+        ([{"prefix": "FILE:///etc/"}, "passwd"], "names 'FILE:///etc/passwd', a file of this"),
+        ([{"prefix": ""}, "/etc/passwd"], "names '/etc/passwd', a file of this machine"),
+        ([{"prefix": "1://"}, "x/etc/passwd"], "names '1://x/etc/passwd', a file of this machine"),
     ],
 )
 def test_a_manifest_that_cannot_be_used_says_why(home: Path, content: Any, words: str) -> None:
@@ -107,6 +111,7 @@ def test_lines_give_the_attributes_asked_for_in_their_order(home: Path) -> None:
         ("{broken", "has no JSON in line 2"),
         ("[1]", "has [1] in line 2"),
         ({"source-ref": 7}, "has 7 for 'source-ref' in line 2"),
+        ({"source-ref": "/etc/passwd"}, "names '/etc/passwd', a file of this machine"),
     ],
 )
 def test_a_line_that_cannot_be_used_is_numbered(home: Path, line: Any, words: str) -> None:

@@ -113,6 +113,7 @@ def wire_violations(spec: JobSpec) -> Iterator[Violation]:
 
 def _uris(spec: JobSpec) -> Iterator[tuple[str, str | None]]:
     yield "OutputDataConfig.S3OutputPath", spec.output.uri
+    yield "HyperParameters.sagemaker_submit_directory", spec.source
     for index, channel in enumerate(spec.inputs):
         yield f"InputDataConfig[{index}].DataSource.S3DataSource.S3Uri", channel.uri
     if spec.checkpoints:

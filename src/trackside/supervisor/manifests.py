@@ -15,6 +15,7 @@ from trackside.spec import Channel
 from trackside.storage.locate import Location, locate
 from trackside.supervisor.channel_objects import ChannelObject, nothing_found
 
+_BUCKETS = ("s3://", "gs://", "az://")
 REQUESTS = 16
 """Sizes asked for at once."""
 LIST_FORM = 'Write a JSON list: [{"prefix": "s3://bucket/folder/"}, "name", "name", ...].'
@@ -47,7 +48,7 @@ def named_objects(channel: Channel, home: Path) -> list[ChannelObject]:
     for name in names:
         if not isinstance(name, str):
             raise _unusable(channel, f"has the entry {name!r}", LIST_FORM)
-    places = _Places(home)
+    places = _Places(channel, home)
     found = [
         ChannelObject(places.of(prefix + name), name.lstrip("/"))
         for name in names
@@ -60,7 +61,7 @@ def named_objects(channel: Channel, home: Path) -> list[ChannelObject]:
 
 def manifest_lines(channel: Channel, home: Path) -> list[ManifestLine]:
     """The lines of an `AugmentedManifestFile`; never none. Its objects' sizes are not known yet."""
-    places = _Places(home)
+    places = _Places(channel, home)
     found = [
         ManifestLine(line, tuple(_values(channel, number, line, places)))
         for number, line in enumerate(_text(channel, home).split("\n"), start=1)
@@ -97,21 +98,37 @@ def write_listing(path: Path, channel: Channel, found: Sequence[ChannelObject]) 
 
 
 class _Places:
-    """`locate` for many objects of few buckets: it reads the AWS settings every time."""
+    """`locate` for many objects of few buckets: it reads the AWS settings every time.
 
-    def __init__(self, home: Path) -> None:
+    A manifest that came from a bucket names objects of buckets: who can write there cannot have
+    files of this machine read.
+    """
+
+    def __init__(self, channel: Channel, home: Path) -> None:
+        self._channel = channel
+        self._is_of_this_machine = _is_file(channel.uri)
         self._home = home
         self._buckets: dict[str, Location] = {}
 
     def of(self, uri: str) -> Location:
         scheme, is_uri, rest = uri.partition("://")
         bucket, slash, key = rest.partition("/")
+        if _is_file(uri) and not self._is_of_this_machine:
+            raise _unusable(
+                self._channel,
+                f"is in a bucket and names {uri!r}, a file of this machine",
+                "Put the file into a bucket and name it there.",
+            )
         if not is_uri or not slash or scheme.lower() == "file":
             return locate(uri, home=self._home)
         top = f"{scheme}://{bucket}/"
         if top not in self._buckets:
             self._buckets[top] = locate(top, home=self._home)
         return replace(self._buckets[top], key=key, uri=uri)
+
+
+def _is_file(uri: str) -> bool:
+    return not uri.lower().startswith(_BUCKETS)
 
 
 def _values(
