@@ -16,12 +16,16 @@ from typing import Any
 
 from trackside import durable
 from trackside.errors import JobNotFound
+from trackside.run_as import Choice
 from trackside.status import FIRST, MESSAGES, Secondary, State, Status, can_follow
 
 SUBMITTED = "submitted"
 """The note of who submitted a job; `owners` reads it."""
 RETRY = "retry"
 """The note of an attempt that is followed by another: why, and how long its script ran."""
+RUN_AS = "run_as"
+"""The note of which user runs the job's script, written before it starts: it stays the same
+whoever starts it again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +81,17 @@ class History:
             each.secondary is Secondary.TRAINING and each.attempt == attempt
             for each in self.transitions
         )
+
+    @property
+    def label(self) -> str:
+        """Of the access key that submitted it; empty for a job that came through no server."""
+        return next((note.get("who", "") for note in self.notes if note["what"] == SUBMITTED), "")
+
+    @property
+    def run_as(self) -> Choice:
+        """Who runs its script."""
+        noted = [note for note in self.notes if note["what"] == RUN_AS]
+        return Choice(noted[-1]["user"], noted[-1]["is_shared"]) if noted else Choice()
 
     def first(self, secondary: Secondary) -> float | None:
         return next((t.start for t in self.transitions if t.secondary is secondary), None)
@@ -140,6 +155,11 @@ class Journal:
             history = fold(self._events())
             if not history.state.is_final and history.message != message:
                 self._write(descriptor, history, _line("message", message=message))
+
+    def note_run_as(self, choice: Choice) -> None:
+        """Before the job starts; nothing is written for our own user."""
+        if choice.user:
+            self.note(RUN_AS, user=choice.user, is_shared=choice.is_shared)
 
     def note(self, what: str, **details: Any) -> History:
         """Record something that is no status: it may follow a final one."""

@@ -14,6 +14,7 @@ from tests.conftest import environment_for
 from tests.fault_proxy import Fault
 from tests.waiting import until
 from trackside.hosts import HostRecord, SyncState
+from trackside.script_folder import ScriptFolder
 from trackside.storage.locate import Location, entries_below, locate
 from trackside.supervisor import sync
 from trackside.supervisor.folder_scan import Look
@@ -292,7 +293,7 @@ def test_a_file_that_became_a_pipe_after_the_scan_blocks_nothing(source):
     path.unlink()
     os.mkfifo(path)
     with pytest.raises(sync.FileChanged):
-        list(sync._chunks(path, look))
+        list(sync._chunks(ScriptFolder(source), "a.pt", look))
 
 
 @pytest.mark.parametrize("change", ["replaced", "truncated", "grown"])
@@ -301,7 +302,7 @@ def test_a_file_that_changes_while_it_is_sent_never_gets_its_name_torn(
 ):
     monkeypatch.setattr(sync, "READ_BYTES", 4)
     path = write(source / "a.pt", "old old old!")
-    chunks = sync._chunks(path, Look.of(path.stat()))
+    chunks = sync._chunks(ScriptFolder(source), "a.pt", Look.of(path.stat()))
 
     def changing() -> Iterator[bytes]:
         yield next(chunks)

@@ -23,7 +23,7 @@ from trackside.members import member
 
 MOST_DATA = 1000
 _FILE = "cloudwatch.json"
-_APPENDING = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
+_APPENDING = os.O_WRONLY | os.O_CREAT | os.O_APPEND
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,10 +95,11 @@ class PutMetrics:
             raise _unknown(job) from None
         if record.folder is None or record.history.state.is_final:
             raise _wrong(f"The training job {job!r} has ended, and its curves with it.")
-        folder = record.folder.host(record.spec.hosts[0], record.history.attempt).told_metrics
+        host = record.folder.host(record.spec.hosts[0], record.history.attempt)
+        folder = host.script_folder(host.told_metrics)
         try:
-            descriptor = os.open(folder / _FILE, _APPENDING, 0o644)
-        except FileNotFoundError:
+            descriptor = folder.open(_FILE, _APPENDING)
+        except (FileNotFoundError, NotADirectoryError):
             raise _wrong(f"The script of the training job {job!r} does not run yet.") from None
         with open(descriptor, "wb", buffering=0) as file:
             file.write("".join(lines).encode())

@@ -6,10 +6,12 @@ depends on the log's bytes and times alone, so whoever takes over repeats the la
 
 import json
 import logging
+import os
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from trackside.curves.event_file import EventFile
 from trackside.curves.pattern_search import PatternSearch
 from trackside.log_lines import read_marks, time_of
 from trackside.metric_totals import MetricTotal, from_json, started, to_json
+from trackside.script_folder import ScriptFolder
 from trackside.spec import MetricDefinition
 
 logger = logging.getLogger(__name__)
@@ -45,20 +48,25 @@ class LogMetrics:
     """One host's metrics. Not thread-safe."""
 
     def __init__(
-        self, definitions: Sequence[MetricDefinition], log: Path, times: Path, told: Path
+        self,
+        definitions: Sequence[MetricDefinition],
+        log: Path,
+        times: Path,
+        told: Path | ScriptFolder,
     ) -> None:
         self._search = PatternSearch(definitions)
         self._log = log
         self._times = times
-        self._told = told
+        self._told = ScriptFolder.of(told)
         """The folder of JSON lines."""
 
     def points(self, offsets: dict[str, int], *, last: bool) -> Iterator[Point]:
         """What is new since `offsets`, which are moved on. Of a long log, a part at a time."""
         if self._search.definitions:
             yield from self._scraped(offsets, last=last)
-        for path in sorted(self._told.glob("*.json")):
-            for block in _new_lines(path, offsets, path.name, _size(path), last=last):
+        for name in self._told_files():
+            opened = partial(self._told.open, name)
+            for block in _new_lines(opened, offsets, name, self._told_bytes(name), last=last):
                 for _, line in block:
                     yield from told_points(line)
 
@@ -71,11 +79,29 @@ class LogMetrics:
         """Ends the process that searches; the next search starts another."""
         self._search.close()
 
+    def _told_files(self) -> list[str]:
+        try:
+            with self._told.entries() as entries:
+                return sorted(
+                    each.name
+                    for each in entries
+                    if each.name.endswith(".json") and each.is_file(follow_symlinks=False)
+                )
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+
+    def _told_bytes(self, name: str) -> int:
+        try:
+            return self._told.lstat(name).st_size
+        except (FileNotFoundError, NotADirectoryError):
+            return 0
+
     def _scraped(self, offsets: dict[str, int], *, last: bool) -> Iterator[Point]:
         marks = read_marks(self._times)
         size = marks[-1].size if marks else 0  # later bytes have no time yet
         began = time.monotonic()
-        for block in _new_lines(self._log, offsets, "", size, last=last):
+        opened = partial(os.open, self._log, os.O_RDONLY | os.O_CLOEXEC)
+        for block in _new_lines(opened, offsets, "", size, last=last):
             for at, name, value in self._search.search([_text(line) for _, line in block]):
                 yield Point(name, value, time_of(block[at][0], marks, marks[-1].time))
             if time.monotonic() - began > BUSY_SECONDS and not last:
@@ -159,11 +185,11 @@ def _text(line: bytes) -> str:
 
 
 def _new_lines(
-    path: Path, offsets: dict[str, int], name: str, size: int, *, last: bool
+    opened: Callable[[], int], offsets: dict[str, int], name: str, size: int, *, last: bool
 ) -> Iterator[list[tuple[int, bytes]]]:
     """Blocks of lines, each with its offset, up to `size`; one without an end only when `last`."""
     while (start := offsets.get(name, 0)) < size:
-        with path.open("rb") as file:
+        with open(opened(), "rb") as file:
             file.seek(start)
             data = file.read(min(READ_BYTES, size - start))
         end = max(data.rfind(b"\n"), data.rfind(b"\r")) + 1
@@ -173,13 +199,6 @@ def _new_lines(
             end = len(data)
         offsets[name] = start + end
         yield [(start + match.start(), match[0]) for match in _LINE.finditer(data[:end])]
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except FileNotFoundError:
-        return 0
 
 
 def _reopened(curves: Path, state: dict[str, Any]) -> EventFile | None:

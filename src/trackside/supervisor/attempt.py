@@ -3,6 +3,7 @@
 Every step leaves its mark on disk, so a supervisor that takes over goes on where the last one died.
 """
 
+import json
 import logging
 import os
 import shutil
@@ -22,7 +23,12 @@ from trackside.layout import HostFolder, sandbox_nonce
 from trackside.permissions import user_umask
 from trackside.spec import JobSpec
 from trackside.status import Secondary, Status
-from trackside.supervisor.config_files import failure_file, lay_out, write_profiler_config
+from trackside.supervisor.config_files import (
+    exit_record,
+    failure_text,
+    lay_out,
+    write_profiler_config,
+)
 from trackside.supervisor.context import Context
 from trackside.supervisor.ending import Ending
 from trackside.supervisor.gang import Gang, Why, addresses, interface_name
@@ -54,6 +60,7 @@ RECORD_SECONDS = 60.0
 TAIL_BYTES = 8192
 _OUTSIDE = {signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT}
 """Signals that, when we did not send them, mean that the machine or a person ended the script."""
+MARKER_BYTES = 1 << 20
 
 
 class Attempt:
@@ -103,7 +110,7 @@ class Attempt:
         """Whether an earlier supervisor has started the script; what died with it is made good."""
         state = self._sandbox.poll(self._plan())
         if isinstance(state, Running):
-            self._inputs.resume(Meter(self.record.progress, self._reannounce), stop=self)
+            self._inputs.resume()
         return state is not None
 
     def _prepare(self) -> bool:
@@ -321,17 +328,13 @@ class Attempt:
 
     def _script_code(self, code: int) -> int:
         """The script's own code; the toolkit's, which stands for it, when the script never ran."""
-        script = durable.read_json(self.folder.exit_record) or {}
+        script = exit_record(self.folder)
         if script.get("signal"):
-            return -int(script["signal"])
-        return code if script.get("exit_code") is None else int(script["exit_code"])
+            return -script["signal"]
+        return script.get("exit_code", code)
 
     def _failure_text(self) -> str:
-        try:
-            with failure_file(self.folder).open("rb") as file:
-                text = file.read(4096).decode(errors="replace")
-        except OSError:
-            text = ""
+        text = failure_text(self.folder)
         if text or shutil.disk_usage(self.folder.root).free > durable.BALLAST_BYTES:
             return text
         # The script could not even write its traceback.
@@ -392,10 +395,14 @@ class Attempt:
     def _capture_problem(self) -> str:
         """The first thing the hook reported; it reports each kind once and goes on."""
         hook = self.context.spec.debug_hook
-        marker = hook and self.folder.inside(hook.local_path) / "capture-errors.json"
-        problems = durable.read_json(marker) if marker else None
-        first = next(iter(problems["errors"]), None) if problems else None
-        return f"{first['where']}: {first['message']} ({first['count']} times)" if first else ""
+        if hook is None:
+            return ""
+        tensors = self.folder.script_folder(self.folder.inside(hook.local_path))
+        try:
+            first = json.loads(tensors.read("capture-errors.json", MARKER_BYTES))["errors"][0]
+            return f"{first['where']}: {first['message']} ({first['count']} times)"
+        except (OSError, ValueError, LookupError, TypeError):
+            return ""
 
     def _announce_waiting(self, error: str) -> None:
         assert self._syncer is not None

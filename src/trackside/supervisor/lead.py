@@ -122,6 +122,10 @@ def _free_space(attempt: Attempt, history: History) -> None:
         for number in range(1, attempt.number + 1):
             folder = attempt.context.folder.host(host, number)
             failed = history.state.status is Status.FAILED
-            for path in [folder.ml / "input" / "data"] if failed else [folder.ml, folder.mounts]:
+            shutil.rmtree(folder.private, ignore_errors=True)
+            if failed:
+                folder.script_folder(folder.ml).remove_tree("input/data")
+                continue
+            for path in (folder.ml, folder.mounts):
                 shutil.rmtree(path, ignore_errors=True)
     attempt.context.folder.ballast.unlink(missing_ok=True)

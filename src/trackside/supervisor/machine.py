@@ -36,7 +36,7 @@ def make_sampler(
     """What samples this host for this job; None where there is nothing to see."""
     if root_pid is None or not process_table.PRESENT:
         return None
-    profile = folder.inside((spec.profiler or Profiler()).local_path)
+    profile = folder.script_folder(folder.inside((spec.profiler or Profiler()).local_path))
     return MachineSampler(
         root_pid,
         host,

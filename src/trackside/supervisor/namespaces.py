@@ -1,75 +1,102 @@
 """What a process sees on Linux: its own mounts, host name and /etc/hosts, made without a trace.
 
 Runs inside the sandbox's init, so it imports nothing slow; errors are OSError with the path in it.
+What a command that runs as another user needs besides is `confinement.py`'s.
 """
 
 import os
 import sys
 
 from trackside import process_table
-from trackside.linux_calls import CLONE_NEWNS as _CLONE_NEWNS
-from trackside.linux_calls import CLONE_NEWUSER as _CLONE_NEWUSER
-from trackside.linux_calls import CLONE_NEWUTS as _CLONE_NEWUTS
-from trackside.linux_calls import MS_MOVE as _MS_MOVE
-from trackside.linux_calls import MS_NODEV as _MS_NODEV
-from trackside.linux_calls import MS_NOSUID as _MS_NOSUID
-from trackside.linux_calls import MS_REC as _MS_REC
-from trackside.linux_calls import MS_SLAVE as _MS_SLAVE
-from trackside.linux_calls import become_subreaper as become_subreaper
-from trackside.linux_calls import bind as _bind
-from trackside.linux_calls import capabilities as _capabilities
-from trackside.linux_calls import check as _check
-from trackside.linux_calls import die_with as die_with
-from trackside.linux_calls import libc as _libc
-from trackside.linux_calls import limit_capabilities as _limit_capabilities
-from trackside.linux_calls import make_read_only as _make_read_only
-from trackside.linux_calls import map_ids as _map_ids
-from trackside.linux_calls import mount as _mount
-from trackside.linux_calls import write as _write
+from trackside.linux_calls import (
+    CLONE_NEWIPC,
+    CLONE_NEWNS,
+    CLONE_NEWUSER,
+    CLONE_NEWUTS,
+    MS_MOVE,
+    MS_NODEV,
+    MS_NOSUID,
+    MS_REC,
+    MS_SLAVE,
+    bind,
+    capabilities,
+    check,
+    libc,
+    limit_capabilities,
+    make_read_only,
+    map_ids,
+    mount,
+    unshare,
+    write,
+)
 
 ML = "/opt/ml"
 
+TYPE_CHECKING = False  # typing itself takes milliseconds
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
-def isolate(kind: str, stage: str, mark: str) -> None:
+    Show = Callable[[str, int, str], bool]
+    """Mounts the folder behind a descriptor for a target, at a place; or leaves it, and says so."""
+
+
+def isolate(kind: str, stage: str, mark: str, *, shares_ipc: bool = True) -> str:
     """Give this process mounts and a host name of its own, and a small tmpfs at `stage`.
 
     `kind` is "root", or "user" for a user namespace in which the user keeps the own id. The tmpfs
     holds what is made up for this namespace; its source `mark` tells whose namespace it is.
     Nothing mounted here shows outside, and no capability stays that the user did not have.
+    Returns a path to the tmpfs that holds whatever is mounted over the folders above it.
     """
-    had = _capabilities()
+    had = capabilities()
     user, group = os.geteuid(), os.getegid()
-    spaces = _CLONE_NEWNS | _CLONE_NEWUTS | (_CLONE_NEWUSER if kind == "user" else 0)
-    _check(_libc.unshare(spaces), "unshare")
+    spaces = CLONE_NEWNS | CLONE_NEWUTS | (CLONE_NEWUSER if kind == "user" else 0)
+    spaces |= 0 if shares_ipc else CLONE_NEWIPC
+    unshare(spaces)
     if kind == "user":
-        _map_ids(user, group)
+        map_ids(user, group)
     # A slave and not private: volumes that the machine mounts later (automounted homes and
     # data) still appear in here, and nothing of ours goes back.
-    _mount(None, "/", flags=_MS_SLAVE | _MS_REC)
-    _mount(mark, stage, "tmpfs", _MS_NOSUID | _MS_NODEV, "mode=755,size=16m")
-    _limit_capabilities(had)
+    mount(None, "/", flags=MS_SLAVE | MS_REC)
+    mount(mark, stage, "tmpfs", MS_NOSUID | MS_NODEV, "mode=755,size=16m")
+    limit_capabilities(had)
+    return f"/proc/self/fd/{os.open(stage, os.O_PATH)}"
 
 
 def arrange(
-    stage: str, mounts: list[tuple[str, str]], read_only: list[str], host: str, hosts: str
+    stage: str,
+    mounts: list[tuple[str, str]],
+    read_only: list[str],
+    host: str,
+    hosts: str,
+    *,
+    owner: int | None = None,
+    show: "Show | None" = None,
 ) -> None:
-    """Show each folder at its target, put `hosts` before the lines of /etc/hosts, name the host."""
+    """Show each folder at its target, put `hosts` before the lines of /etc/hosts, name the host.
+
+    `owner` is the user who will see it, where that is not the one who arranges it. `show` mounts
+    in ways of its own; what it leaves alone is bound.
+    """
+    before = os.umask(0o022)
     # Sources are opened before anything is covered: a mount may hide the way to the next one.
     sources = [(target, os.open(source, os.O_PATH)) for target, source in mounts]
     for target, source in sorted(sources):  # a folder before what is mounted inside it
         place = os.path.realpath(target)
-        _provide(place, stage)
-        _bind(f"/proc/self/fd/{source}", place)
+        _provide(place, stage, owner)
+        if show is None or not show(target, source, place):
+            bind(f"/proc/self/fd/{source}", place)
         os.close(source)
         if target in read_only:
-            _make_read_only(place)
-    _write(
+            make_read_only(place)
+    write(
         f"{stage}/hosts", hosts + process_table.read("/etc/hosts").decode(errors="surrogateescape")
     )
     if os.path.exists("/etc/hosts"):
-        _bind(f"{stage}/hosts", os.path.realpath("/etc/hosts"))
+        bind(f"{stage}/hosts", os.path.realpath("/etc/hosts"))
     name = host.encode()
-    _check(_libc.sethostname(name, len(name)), "sethostname")
+    check(libc.sethostname(name, len(name)), "sethostname")
+    os.umask(before)
 
 
 def main() -> None:
@@ -94,18 +121,20 @@ def _trial(kind: str, stage: str) -> str:
     return f"{kind}\n"
 
 
-def _provide(place: str, stage: str) -> None:
+def _provide(place: str, stage: str, owner: int | None) -> None:
     """Make sure that something can be mounted at `place`, leaving the real file system alone.
 
     Where the user may write anyway, a folder is made, as the script itself would. `/`, `/opt` and
-    folders closed to the user are covered by a view of themselves that takes the new entry.
+    folders closed to the user are covered by a view of themselves that takes the new entry; for
+    another user, `owner`, all that are not its own.
     """
     if os.path.exists(place):
         return
     above = os.path.dirname(place)
     while not os.path.exists(above):
         above = os.path.dirname(above)
-    if above in ("/", os.path.realpath("/opt")) or not os.access(above, os.W_OK):
+    is_open = os.access(above, os.W_OK) if owner is None else os.stat(above).st_uid == owner
+    if above in ("/", os.path.realpath("/opt")) or not is_open:
         _cover_with_view(above, stage)
     os.makedirs(place, exist_ok=True)
 
@@ -122,12 +151,12 @@ def _cover_with_view(folder: str, stage: str) -> None:
         if entry.is_dir():
             os.mkdir(copy)
         else:
-            _write(copy, "")
-        _bind(entry.path, copy)
+            write(copy, "")
+        bind(entry.path, copy)
     os.chmod(view, os.stat(folder).st_mode & 0o7777)
-    _bind(view, view if folder == "/" else folder)
+    bind(view, view if folder == "/" else folder)
     if folder == "/":
         os.chdir(view)
-        _mount(view, "/", flags=_MS_MOVE)
+        mount(view, "/", flags=MS_MOVE)
         os.chroot(".")
         os.chdir("/")

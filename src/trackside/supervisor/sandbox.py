@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from trackside.run_as import JobUser
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxPlan:
@@ -32,6 +34,10 @@ class SandboxPlan:
     host: str = "algo-1"
     addresses: Mapping[str, str] = field(default_factory=dict)
     """Host name to IP address for every host of the job."""
+    user: JobUser | None = None
+    """Who the command is; None: who starts it. `ml` and what it may write to are its own then."""
+    mapped: frozenset[str] = frozenset()
+    """Of the mounts, those whose files are ours and are to be the user's own in there."""
     nonce: str = ""
     """Marks every process of this sandbox, so that it can be recognised and swept."""
     revive: Sequence[str] = ()

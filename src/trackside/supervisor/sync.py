@@ -6,7 +6,6 @@ Event files, which grow until the script ends, are `event_sync.py`'s.
 
 import logging
 import os
-import stat
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -18,6 +17,7 @@ from trackside.errors import InvalidKey, TracksideError
 from trackside.event_names import is_event_file
 from trackside.hosts import SyncState
 from trackside.layout import HostFolder, JobKeys, curves_of
+from trackside.script_folder import NoPlainFile, ScriptFolder
 from trackside.settings import Settings
 from trackside.spec import JobSpec
 from trackside.storage.locate import Location, entries_below, locate
@@ -81,14 +81,14 @@ class FolderSync:
     def __init__(
         self,
         name: str,
-        source: Path,
+        source: Path | ScriptFolder,
         to: Location,
         *,
         mirror: bool = False,
         leave: Callable[[str], bool] = lambda path: False,
     ) -> None:
         self.name = name
-        self.source = source
+        self.source = ScriptFolder.of(source)
         self.state = SyncState(to=to.uri, last=time.time())
         self.synced_at = self.alive_at = time.monotonic()
         self._to = to
@@ -164,8 +164,12 @@ class FolderSync:
         """Also by one that pauses in the middle of the file, for however long."""
         self._unfinished.discard(path)
         try:
-            if has_writer(self.source / path):
-                self._unfinished.add(path)
+            descriptor = self.source.open(path)
+            try:
+                if has_writer(descriptor):
+                    self._unfinished.add(path)
+            finally:
+                os.close(descriptor)
         except OSError:  # who sends it finds out what is wrong with it
             return False
         return path in self._unfinished
@@ -179,7 +183,7 @@ class FolderSync:
                 del waiting[path]
 
     def _send(self, path: str, look: Look) -> None:
-        chunks = self._watched(_chunks(self.source / path, look))
+        chunks = self._watched(_chunks(self.source, path, look))
         self._to.store.put(self._to.child(path).key, chunks)
         self._sent[path] = look
         self.state.uploaded_bytes += look.size
@@ -361,7 +365,8 @@ def make_syncer(
     files: list[Part] = []
     events: list[Part] = []
     for seen_as, uri in synced_folders(spec).items():
-        source, to = folder.inside(seen_as), locate(uri, home=settings.home)
+        source = folder.script_folder(folder.inside(seen_as))
+        to = locate(uri, home=settings.home)
         if spec.checkpoints is not None and seen_as == spec.checkpoints.local_path.rstrip("/"):
             # Event files too are whole here: a later attempt gets them back as they were.
             files.append(FolderSync(seen_as, source, to, mirror=True))
@@ -385,7 +390,7 @@ def folders_since(
     return [
         FolderSync(
             seen_as,
-            folder.inside(seen_as),
+            folder.script_folder(folder.inside(seen_as)),
             locate(uri, home=settings.home),
             leave=_is_not_ours,
         )
@@ -401,7 +406,8 @@ def _is_not_ours(path: str) -> bool:
 
 def _own_curves(spec: JobSpec, folder: HostFolder, host: str, settings: Settings) -> EventSync:
     """What the supervisor itself writes for TensorBoard: a run named after the host."""
-    source = LogMetrics(spec.algorithm.metrics, folder.log, folder.log_times, folder.told_metrics)
+    told = folder.script_folder(folder.told_metrics)
+    source = LogMetrics(spec.algorithm.metrics, folder.log, folder.log_times, told)
     folder.metrics.mkdir(exist_ok=True)
     run = folder.curves / "trackside" / host
     keeper = MetricsKeeper(source, run, folder.metrics / f"{host}.json")
@@ -409,34 +415,26 @@ def _own_curves(spec: JobSpec, folder: HostFolder, host: str, settings: Settings
     return EventSync("curves", folder.curves, to, host, fill=keeper.tick)
 
 
-def _chunks(path: Path, look: Look) -> Iterator[bytes]:
+def _chunks(folder: ScriptFolder, path: str, look: Look) -> Iterator[bytes]:
     """The file's bytes as the scan saw it; `FileChanged` before the last one if it is no longer so.
 
     Raising inside the upload throws the upload away, so a torn file never gets its final name.
     """
+    changed = FileChanged(f"{str(folder.path / path)!r} was written to while it was sent.")
     try:
-        # Should a FIFO or a link have taken the file's place, neither blocks nor is followed.
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError as error:
-        if path.is_symlink():
-            raise _changed(path) from error
-        raise
+        handle = folder.open(path)
+    except (NoPlainFile, NotADirectoryError) as error:
+        raise changed from error
     left = look.size
     with open(handle, "rb") as file:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise _changed(path)
         while left:
             data = file.read(min(READ_BYTES, left))
             if not data:
-                raise _changed(path)
+                raise changed
             left -= len(data)
             if left:
                 yield data
-        if Look.of(os.lstat(path)) != look:
-            raise _changed(path)
+        if Look.of(folder.lstat(path)) != look:
+            raise changed
         if look.size:
             yield data
-
-
-def _changed(path: Path) -> FileChanged:
-    return FileChanged(f"{str(path)!r} was written to while it was sent.")

@@ -6,14 +6,14 @@ writing. The lease is given back at once.
 
 import errno
 import fcntl
-import os
 import signal
-from pathlib import Path
 
 
-def has_writer(path: Path) -> bool:
-    """False also where the file system knows no leases: the file's age has to do there."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+def has_writer(descriptor: int) -> bool:
+    """Of a file that is open for reading only.
+
+    False also where the file system knows no leases: the file's age has to do there.
+    """
     try:
         fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_RDLCK)
     except OSError as error:
@@ -23,8 +23,6 @@ def has_writer(path: Path) -> bool:
     else:
         fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_UNLCK)
         return False
-    finally:
-        os.close(descriptor)
 
 
 def ignore_lease_breaks() -> None:
