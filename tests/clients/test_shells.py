@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from tests.aws_clients import missing_clients
-from trackside.clients.environment import GiveBack, Keep, Set, Unset
+from trackside.clients.environment import Change, GiveBack, Keep, Set, Unset
 from trackside.clients.shells import SHELLS
 
 HARD = 'it\'s "so" $HOME `x` \\n \\\\ ; é\nnext'
@@ -44,7 +44,7 @@ def seen_after(program: list[str], *lines: str, **environ: str) -> list[dict[str
 
 @every(PLAIN)
 def test_a_shell_sets_exactly_the_value_and_unsets(program: list[str], language: str):
-    changes = [Set("ADDED", HARD), Unset("GONE"), Set("A_PATH", "/a:/b")]
+    changes: list[Change] = [Set("ADDED", HARD), Unset("GONE"), Set("A_PATH", "/a:/b")]
     [environment] = seen_after(program, SHELLS[language](changes), GONE="x")
     assert environment["ADDED"] == HARD
     assert environment["A_PATH"] == "/a:/b"

@@ -84,7 +84,9 @@ class Jobs:
         self.settings = settings
         self._home = settings.layout
         if mode := self._home.close_to_others():
-            logger.warning("closed %s to other users; its mode was %04o", settings.home, mode)
+            logger.warning(
+                "%s was open to other users (mode %04o) and is so no more", self._home.root, mode
+            )
         self._catalog = open_catalog(settings)
         # A job that submits a job must not mark the other's supervisors as its own processes.
         inherited = {key: value for key, value in environ.items() if key != NONCE_VARIABLE}
