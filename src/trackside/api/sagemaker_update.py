@@ -11,7 +11,9 @@ from trackside.errors import Violation
 from trackside.jobs.describe import arn
 from trackside.jobs.jobs import Jobs
 from trackside.members import member
+from trackside.rules import remote_rules
 from trackside.rules.validation import violations as rule_violations
+from trackside.settings import Settings
 from trackside.spec import JOB_NAME, JobSpec, Profiler, RuleConfiguration
 from trackside.status import Status
 
@@ -50,20 +52,21 @@ class JobUpdate:
                 raise invalid(
                     f"The request was rejected because the training job is in status {status}."
                 )
-            if violations := [*_problems(record.spec, update)]:
+            if violations := [*_problems(record.spec, update, self._jobs.settings)]:
                 raise refused(violations)
         if update != Update():
             self._jobs.update(asked.name, update)
         return {"TrainingJobArn": arn(asked.name, ask.region)}
 
 
-def _problems(spec: JobSpec, update: Update) -> Iterator[Violation]:
+def _problems(spec: JobSpec, update: Update, settings: Settings) -> Iterator[Violation]:
     """What the update would make of the job is checked as a job is that is created so."""
     after = replace(spec, profiler_rules=tuple(update.rules))
     if update.profiler:
         after = replace(after, profiler=merged_profiler(spec.profiler, update.profiler))
     yield from wire_violations(after)
     yield from rule_violations(replace(after, debug_rules=()))
+    yield from remote_rules.violations(replace(after, debug_rules=()), settings)
     yield from _moved(spec, after)
     known = {rule.name for rule in spec.profiler_rules}
     for index, rule in enumerate(update.rules):

@@ -7,12 +7,17 @@ from trackside import hosts
 from trackside.amended import amended
 from trackside.finding import RuleKey
 from trackside.hosts import Phase
-from trackside.journal import History, Journal
+from trackside.journal import SUBMITTED, History, Journal
 from trackside.layout import JobFolder, JobKeys, profile_of, safe_name
 from trackside.settings import Settings
 from trackside.spec import JobSpec, RuleConfiguration
 from trackside.status import Secondary, Status
 from trackside.storage.locate import Location, locate
+
+
+def submitter_of(history: History) -> str | None:
+    notes = (note for note in history.notes if note.get("what") == SUBMITTED)
+    return next((str(note.get("who", "")) for note in notes), None)
 
 
 class WatchedJob:
@@ -59,6 +64,11 @@ class WatchedJob:
     def was_stopped(self) -> bool:
         """It was told to end before it did so by itself."""
         return self.history.state.status in (Status.STOPPING, Status.STOPPED)
+
+    @property
+    def submitter(self) -> str | None:
+        """Whose job it is at the server that it came through; None for one of this machine."""
+        return submitter_of(self.history)
 
     @property
     def rules(self) -> list[tuple[bool, RuleConfiguration]]:
