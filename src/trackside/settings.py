@@ -133,7 +133,9 @@ class Settings:
     webhook_url: str = _setting("TRACKSIDE_WEBHOOK_URL", "")
     """Where the actions of rules are posted that are no mail."""
     webhook_secret: str = _setting("TRACKSIDE_WEBHOOK_SECRET", "", is_secret=True)
-    """Signs what is posted."""
+    """Signs what is posted there."""
+    allow_callbacks: str = _setting("TRACKSIDE_ALLOW_CALLBACKS", "")
+    """HOST or NETWORK,…: what jobs of a server may have called though it is on its own machine."""
 
     @property
     def layout(self) -> Home:

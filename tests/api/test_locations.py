@@ -230,7 +230,7 @@ def test_no_action_posts_to_what_only_the_server_reaches(client, url: str):
     code, text = refused(client.create_training_job, **given)
     assert code == "ValidationException"
     assert "ruleParameters.action_json" in text
-    assert "must not post to the server's own machine" in text
+    assert "leads to the server's own machine or network" in text
 
 
 @pytest.mark.parametrize(
@@ -238,7 +238,6 @@ def test_no_action_posts_to_what_only_the_server_reaches(client, url: str):
     [
         {"name": "page", "url": "https://hooks.example/x"},
         {"name": "page", "url": "http://10.0.0.7/x"},
-        {"name": "page", "url": "http://127.0.0.1:9/of-the-operator"},
         {"name": "sms", "endpoint": "+4915112345678"},
     ],
     ids=str,
@@ -246,12 +245,6 @@ def test_no_action_posts_to_what_only_the_server_reaches(client, url: str):
 def test_other_actions_are_as_ever(client, action: dict[str, str]):
     rules = [watched(action_json=json.dumps([action]))]
     client.create_training_job(**request(DebugRuleConfigurations=rules))
-
-
-def test_who_may_admin_posts_anywhere(service: Server):
-    action = json.dumps([{"name": "page", "url": "http://127.0.0.1:7/x"}])
-    given = request(DebugRuleConfigurations=[watched(action_json=action)])
-    client_of(service, Rights.ADMIN).create_training_job(**given)
 
 
 @pytest.mark.parametrize(

@@ -144,6 +144,32 @@ def test_an_empty_channel_is_told_in_the_service_s_words(client):
     )
 
 
+@pytest.mark.parametrize(
+    ("parameters", "part"),
+    [
+        ({"action_json": '[{"name": "command", "command": "id"}]'}, "asks for a command"),
+        (
+            {"action_json": r"[{\"name\": \"Command\", \"command\": \"id\"}]"},
+            "asks for a command",
+        ),
+        (
+            {"action_json": '{"name": "webhook", "url": "http://169.254.169.254/latest"}'},
+            "leads to the server's own machine",
+        ),
+        ({"other_trial_0": "/var/lib/secrets"}, "must be an s3:// location"),
+    ],
+)
+def test_a_submitter_s_rules_do_nothing_on_the_server_s_machine(client, parameters, part):
+    rule = {
+        "RuleConfigurationName": "watch",
+        "RuleEvaluatorImage": "x.dkr.ecr.us-west-2.amazonaws.com/sagemaker-debugger-rules:latest",
+        "RuleParameters": {"rule_to_invoke": "VanishingGradient", **parameters},
+    }
+    code, text = refused(client.create_training_job, **request(DebugRuleConfigurations=[rule]))
+    assert code == "ValidationException"
+    assert part in text
+
+
 def test_the_rules_of_a_job_are_checked(client):
     rule = {
         "RuleConfigurationName": "watch",

@@ -4,18 +4,13 @@ folders that the operator shares. A key that may `admin` may name any folder.
 What else is wrong with a request is `validation`'s; how a location is read is `storage/locate`'s.
 """
 
-import ipaddress
 import os
-import re
-import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from trackside.api.keys import AccessKey, Rights
 from trackside.errors import InvalidSetting, StorageError, Violation
-from trackside.rules.action.actions import Notify, actions_of
 from trackside.rules.parameters import trial_locations
 from trackside.settings import Settings
 from trackside.spec import Channel, JobSpec, RuleConfiguration
@@ -28,8 +23,6 @@ _SHARED = (
     f"{_PATTERN}; a folder of the server must be below one of TRACKSIDE_SHARED_FOLDERS, unless the "
     f"key may {Rights.ADMIN}"
 )
-_METADATA = ipaddress.ip_address("fd00:ec2::254")
-"""Where machines of Amazon's have their credentials, beside 169.254.169.254."""
 
 Named = tuple[str, str | None]
 """A member of the request, and the location in it."""
@@ -39,14 +32,12 @@ Named = tuple[str, str | None]
 class Locations:
     shared: tuple[Path, ...] = ()
     """Folders below which every job may read and write."""
-    webhook: str = ""
-    """Where the operator has findings posted."""
 
     @classmethod
     def of(cls, settings: Settings) -> "Locations":
         """`InvalidSetting` for folders that are none, or would give away the server's own."""
         given = [text for text in settings.shared_folders.split(os.pathsep) if text]
-        return cls(tuple(_shared(text, settings.home) for text in given), settings.webhook_url)
+        return cls(tuple(_shared(text, settings.home) for text in given))
 
     def violations(self, spec: JobSpec, caller: AccessKey) -> Iterator[Violation]:
         is_admin = caller.rights.allow(Rights.ADMIN)
@@ -55,7 +46,6 @@ class Locations:
                 yield Violation(member, uri, "is no s3:// location", constraint=constraint)
         if not is_admin:
             yield from _manifests(spec)
-            yield from self._callbacks(spec)
 
     def _problem(self, uri: str, *, is_admin: bool) -> str:
         """The constraint that it breaks; empty when it may be named."""
@@ -73,14 +63,6 @@ class Locations:
         """By where it leads, past `..` and links."""
         real = Path(os.path.realpath(path))
         return any(real.is_relative_to(os.path.realpath(folder)) for folder in self.shared)
-
-    def _callbacks(self, spec: JobSpec) -> Iterator[Violation]:
-        """Of actions that post what was found: not to what only the server's machine can reach."""
-        for member, rule in _rules(spec):
-            for url in _posted_to(rule):
-                if url != self.webhook and _is_of_the_machine(urlsplit(url).hostname or ""):
-                    advice = f"must not post to the server's own machine, as {url!r} does"
-                    yield Violation(f"{member}.RuleParameters.action_json", url, advice)
 
 
 def named_by(spec: JobSpec) -> Iterator[Named]:
@@ -128,31 +110,6 @@ def _is_manifest(channel: Channel) -> bool:
 
 def _channel(index: int) -> str:
     return f"InputDataConfig[{index}].DataSource.S3DataSource.S3Uri"
-
-
-def _posted_to(rule: RuleConfiguration) -> list[str]:
-    try:
-        actions = actions_of(rule.parameters)
-    except ValueError:  # its evaluator will say so, and post nothing
-        return []
-    return [action.url for action in actions if isinstance(action, Notify) and action.url]
-
-
-def _is_of_the_machine(host: str) -> bool:
-    """Names are not looked up, but for the one that everybody knows."""
-    if re.fullmatch(r"(.+\.)?localhost\.?", host.lower()):
-        return True
-    try:
-        # As the system reads it: 127.1 and 0x7f000001 are 127.0.0.1.
-        address = ipaddress.ip_address(socket.inet_ntoa(socket.inet_aton(host)))
-    except (OSError, UnicodeError):
-        try:
-            address = ipaddress.ip_address(host)
-        except ValueError:
-            return False
-    plain = getattr(address, "ipv4_mapped", None) or address
-    is_own = plain.is_loopback or plain.is_link_local or plain.is_unspecified
-    return is_own or plain == _METADATA
 
 
 def _shared(text: str, home: Path) -> Path:

@@ -17,7 +17,7 @@ from trackside.jobs.describe import arn
 from trackside.jobs.index import Order, Page
 from trackside.jobs.jobs import Jobs
 from trackside.members import member
-from trackside.rules import capture_plan
+from trackside.rules import capture_plan, remote_rules
 from trackside.rules.validation import violations as rule_violations
 from trackside.spec import JOB_NAME, JobSpec
 from trackside.status import Status
@@ -150,6 +150,7 @@ class TrainingJobs:
         if spec is not None:
             violations += [*wire_violations(spec), *rule_violations(spec)]
             violations += self._locations.violations(spec, ask.caller)
+            violations += remote_rules.violations(spec, self._jobs.settings)
         if spec is None or violations:
             raise refused(violations)
         if spec.options.python is None:

@@ -13,7 +13,9 @@ from trackside.errors import Violation
 from trackside.jobs.describe import arn
 from trackside.jobs.jobs import Jobs
 from trackside.members import member
+from trackside.rules import remote_rules
 from trackside.rules.validation import violations as rule_violations
+from trackside.settings import Settings
 from trackside.spec import JOB_NAME, JobSpec, Profiler, RuleConfiguration
 from trackside.status import Status
 
@@ -55,7 +57,7 @@ class JobUpdate:
                     f"The request was rejected because the training job is in status {status}."
                 )
             after = _updated(record.spec, update)
-            violations = [*_problems(record.spec, after, update)]
+            violations = [*_problems(record.spec, after, update, self._jobs.settings)]
             named = self._locations.violations(after, ask.caller)
             violations += [each for each in named if each.field.startswith("Profiler")]
             if violations:
@@ -73,10 +75,13 @@ def _updated(spec: JobSpec, update: Update) -> JobSpec:
     return after
 
 
-def _problems(spec: JobSpec, after: JobSpec, update: Update) -> Iterator[Violation]:
+def _problems(
+    spec: JobSpec, after: JobSpec, update: Update, settings: Settings
+) -> Iterator[Violation]:
     """What the update would make of the job is checked as a job is that is created so."""
     yield from wire_violations(after)
     yield from rule_violations(replace(after, debug_rules=()))
+    yield from remote_rules.violations(replace(after, debug_rules=()), settings)
     yield from _moved(spec, after)
     known = {rule.name for rule in spec.profiler_rules}
     for index, rule in enumerate(update.rules):

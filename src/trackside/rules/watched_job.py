@@ -9,6 +9,7 @@ from trackside.finding import RuleKey
 from trackside.hosts import Phase
 from trackside.journal import History, Journal
 from trackside.layout import JobFolder, JobKeys, profile_of, safe_name
+from trackside.owners import Submitter
 from trackside.settings import Settings
 from trackside.spec import JobSpec, RuleConfiguration
 from trackside.status import Secondary, Status
@@ -59,6 +60,11 @@ class WatchedJob:
     def was_stopped(self) -> bool:
         """It was told to end before it did so by itself."""
         return self.history.state.status in (Status.STOPPING, Status.STOPPED)
+
+    @property
+    def came_through_server(self) -> bool:
+        """Then its submitter is not the one whose machine it is."""
+        return bool(Submitter.of(self.history).key)
 
     @property
     def rules(self) -> list[tuple[bool, RuleConfiguration]]:

@@ -1,15 +1,17 @@
 """Actions on jobs of this machine: stop one, and have a job write out its last steps."""
 
+import os
 import re
+from pathlib import Path
 
 from trackside.capture.trial_layout import RECORDER_REQUEST
 from trackside.errors import TracksideError
 from trackside.finding import Finding
 from trackside.journal import Journal
-from trackside.layout import Home
 from trackside.owners import Submitter
 from trackside.rules.action.actions import StopTraining
 from trackside.rules.action.setbacks import Refused
+from trackside.rules.plain_files import open_folder_below
 from trackside.rules.watched_job import WatchedJob
 from trackside.spec import JOB_NAME
 from trackside.status import Secondary, Status
@@ -25,8 +27,7 @@ def stop_training(action: StopTraining, job: WatchedJob, finding: Finding) -> st
     if own.lower().startswith(action.prefix.lower()):
         state = job.journal.try_move(Secondary.STOPPING, message=why).state
         return f"{own} is {state.secondary}"
-    owner = Submitter.of(job.history).owner
-    found = _in_progress(job.settings.layout, action.prefix, owner)
+    found = _in_progress(job, action.prefix)
     if len(found) != 1:
         which = f"{len(found)} do: {', '.join(found[:5])}" if found else "none does"
         raise Refused(
@@ -46,14 +47,30 @@ def ask_for_recorder(job: WatchedJob) -> str:
         )
     if folder is None or not folder.is_dir():
         raise Refused("The hook's folder is not on this machine (any more).")
-    (folder / RECORDER_REQUEST).touch()
+    _touch(job.folder.root, folder, RECORDER_REQUEST)
     return "the hook writes its last steps at the end of the next one"
 
 
-def _in_progress(home: Home, prefix: str, owner: str) -> list[str]:
-    """Those of one owner. Names are compared in lower case, which is how the original's prefixes
-    arrive."""
+def _touch(trusted: Path, folder: Path, name: str) -> None:
+    """Where the script can write, too: no link that it made is followed."""
+    try:
+        inside = open_folder_below(trusted, str(folder.relative_to(trusted)))
+    except FileNotFoundError:
+        raise Refused("The hook's folder is not where it was made.") from None
+    try:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
+        os.close(os.open(name, flags, 0o644, dir_fd=inside))
+    except OSError as error:
+        raise Refused(f"The hook cannot be asked: {error.strerror}.") from None
+    finally:
+        os.close(inside)
+
+
+def _in_progress(job: WatchedJob, prefix: str) -> list[str]:
+    """Those of the same owner. Names are compared in lower case, which is how the original's
+    prefixes arrive."""
     found = []
+    home, owner = job.settings.layout, Submitter.of(job.history).owner
     for path in sorted(home.jobs.iterdir()):
         name = path.name
         if not re.fullmatch(JOB_NAME, name) or not name.lower().startswith(prefix.lower()):
