@@ -28,6 +28,11 @@ class ServerProcess:
         self._process: subprocess.Popen[str] | None = None
 
     @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 

@@ -9,7 +9,7 @@ import fcntl
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from subprocess import SubprocessError
 
@@ -19,6 +19,7 @@ from trackside.jobs.room import VISIBLE_GPUS
 from trackside.journal import Journal
 from trackside.layout import JobFolder
 from trackside.placement.placement import Handle, Placement
+from trackside.run_as import RunAs
 from trackside.status import Secondary
 
 FIRST_ATTEMPT = 1
@@ -61,6 +62,8 @@ class Launcher:
     """The supervisor's whole environment. It goes to the process and never to disk."""
     job_environment: JobEnvironment | None = None
     """More of it, for a job of this name."""
+    run_as: RunAs = field(default_factory=RunAs)
+    """Which user runs a script: not the supervisor, which stays ours."""
 
     def start(self, folder: JobFolder, host: str, attempt: int, placed: Placed) -> None:
         """Call with the folder's lock held. `placed` becomes the intent, then gets its handle.

@@ -124,7 +124,9 @@ class Submission:
                 shutil.rmtree(draft.root, ignore_errors=True)
 
     def _write_placed(self, draft: JobFolder) -> None:
-        Journal(draft.journal).open()
+        journal = Journal(draft.journal)
+        journal.open()
+        journal.note_run_as(self.launcher.run_as.choose(""))
         for host in self.spec.hosts:
             place = draft.host(host, FIRST_ATTEMPT)
             place.root.mkdir(parents=True)

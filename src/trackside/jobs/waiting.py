@@ -85,6 +85,7 @@ def _start(
         place.root.mkdir(parents=True, exist_ok=True)
         if gpus is not None:
             Placed(nonce=new_nonce(), gpus=tuple(gpus[number :: len(hosts)])).write(place.placed)
+    journal.note_run_as(launcher.run_as.choose(journal.read().label))
     history = journal.try_move(Secondary.STARTING, only_from=Secondary.PENDING)
     if history.state.secondary is not Secondary.STARTING:
         return Begun.GONE

@@ -36,14 +36,14 @@ def stop_training(action: StopTraining, job: WatchedJob, finding: Finding) -> st
 
 
 def ask_for_recorder(job: WatchedJob) -> str:
-    hook, folder = job.spec.debug_hook, job.trial_folder()
+    hook, folder = job.spec.debug_hook, job.hook_folder()
     if hook is None or hook.parameters.get("ring", "0") in ("", "0"):
         raise Refused(
             "The job's hook keeps no last steps. Set `ring` to how many, in its HookParameters."
         )
     if folder is None or not folder.is_dir():
         raise Refused("The hook's folder is not on this machine (any more).")
-    (folder / RECORDER_REQUEST).touch()
+    folder.write(RECORDER_REQUEST, b"")
     return "the hook writes its last steps at the end of the next one"
 
 
