@@ -25,8 +25,9 @@ bench: $(VENV)/.dev
 demo: $(VENV)/.demo
 	@$(BIN)/python examples/demo.py
 
-# A stamp per set of extras: made anew when pyproject.toml changes.
-$(VENV)/.%: pyproject.toml
+# A stamp per set of extras: made anew when pyproject.toml or a source in C changes.
+NATIVE = src/trackside/curves/scan.c src/trackside/capture/taking/reduce.c
+$(VENV)/.%: pyproject.toml $(NATIVE)
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[$*]'
 	@touch $@

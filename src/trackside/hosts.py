@@ -15,8 +15,14 @@ class Phase(StrEnum):
     READY = "ready"
     """Waits for the other hosts, to start together."""
     RUNNING = "running"
+    UPLOADING = "uploading"
+    """The script is over and all its processes are gone; its folders are being synced."""
     ENDED = "ended"
-    """The script is over, all its processes are gone, its folders are synced."""
+    """Nothing of this host is left to do: its folders are synced."""
+
+    @property
+    def is_after_script(self) -> bool:
+        return self in (Phase.UPLOADING, Phase.ENDED)
 
 
 @dataclass(slots=True, kw_only=True)

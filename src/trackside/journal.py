@@ -20,7 +20,9 @@ from trackside.run_as import Choice
 from trackside.status import FIRST, MESSAGES, Secondary, State, Status, can_follow
 
 SUBMITTED = "submitted"
-"""The note of who submitted a job that came through a server."""
+"""The note of who submitted a job; `owners` reads it."""
+RETRY = "retry"
+"""The note of an attempt that is followed by another: why, and how long its script ran."""
 RUN_AS = "run_as"
 """The note of which user runs the job's script, written before it starts: it stays the same
 whoever starts it again."""
@@ -49,6 +51,11 @@ class History:
     notes: tuple[dict[str, Any], ...] = ()
 
     @property
+    def submitted(self) -> dict[str, Any]:
+        """The note of who submitted it; empty for jobs from before there was one."""
+        return next((note for note in self.notes if note.get("what") == SUBMITTED), {})
+
+    @property
     def created(self) -> float:
         return self.transitions[0].start
 
@@ -69,15 +76,16 @@ class History:
     def ended(self) -> float | None:
         return self.modified if self.state.is_final else None
 
-    @property
-    def label(self) -> str:
-        """Of the access key that submitted it; empty for a job that came through no server."""
-        return next((note.get("who", "") for note in self.notes if note["what"] == SUBMITTED), "")
+    def has_trained(self, attempt: int) -> bool:
+        return any(
+            each.secondary is Secondary.TRAINING and each.attempt == attempt
+            for each in self.transitions
+        )
 
     @property
     def run_as(self) -> Choice:
         """Who runs its script."""
-        noted = [note for note in self.notes if note["what"] == RUN_AS]
+        noted = [note for note in self.notes if note.get("what") == RUN_AS]
         return Choice(noted[-1]["user"], noted[-1]["is_shared"]) if noted else Choice()
 
     def first(self, secondary: Secondary) -> float | None:
@@ -88,25 +96,18 @@ class Journal:
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def open(self, message: str = "") -> History:
-        """Write the first line; the folder must be new (making it is the claim of the name)."""
-        self.path.touch(exist_ok=False)
-        return self._append(_line("status", secondary=FIRST.secondary, message=message))
+    def open(self, message: str = "", **who: Any) -> History:
+        """Write the first lines; the folder must be new (making it is the claim of the name).
+
+        `who` submitted it is noted, if that is told.
+        """
+        first = _line("status", secondary=FIRST.secondary, message=message)
+        return self._begin(first, *_submitted(who))
 
     def open_queued(self, message: str, **who: Any) -> History:
-        """As `open`, for a job that waits: with a note of who submitted it, and `Pending`.
-
-        All at once, for a folder that nobody else sees yet.
-        """
-        opening = (
-            _line("status", secondary=FIRST.secondary),
-            _line("note", what=SUBMITTED, **who),
-            _line("status", secondary=Secondary.PENDING, message=message),
-        )
-        now = time.time()
-        events = [{**event, "seq": seq, "time": now} for seq, event in enumerate(opening, 1)]
-        durable.create(self.path, b"".join(map(_encoded, events)))
-        return fold(events)
+        """As `open`, for a job that waits: it is `Pending`."""
+        pending = _line("status", secondary=Secondary.PENDING, message=message)
+        return self._begin(_line("status", secondary=FIRST.secondary), *_submitted(who), pending)
 
     def read(self) -> History:
         return fold(self._events())
@@ -167,6 +168,13 @@ class Journal:
             put(data)
             sent = data
 
+    def _begin(self, *opening: dict[str, Any]) -> History:
+        """All at once, for a folder that nobody else sees yet."""
+        now = time.time()
+        events = [{**event, "seq": seq, "time": now} for seq, event in enumerate(opening, 1)]
+        durable.create(self.path, b"".join(map(_encoded, events)))
+        return fold(events)
+
     def _append(self, event: dict[str, Any]) -> History:
         with self._locked() as descriptor:
             events = self._events()
@@ -219,6 +227,10 @@ def fold(events: list[dict[str, Any]]) -> History:
 
 def _line(kind: str, **details: Any) -> dict[str, Any]:
     return {"kind": kind, **{key: value for key, value in details.items() if value is not None}}
+
+
+def _submitted(who: dict[str, Any]) -> list[dict[str, Any]]:
+    return [_line("note", what=SUBMITTED, **who)] if who else []
 
 
 def _encoded(event: dict[str, Any]) -> bytes:

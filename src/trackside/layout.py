@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from trackside import durable
+from trackside import durable, permissions
 from trackside.script_folder import ScriptFolder
 from trackside.spec import JobSpec
 
@@ -39,6 +39,17 @@ class Home:
     """TRACKSIDE_HOME."""
 
     root: Path
+
+    def close_to_others(self) -> int | None:
+        """A home that an older version, or another program, made open is its owner's alone from
+        now on. The mode that it had; None when it was so already, or is not ours to close."""
+        parts = (self.jobs, self.buckets, self.overlays, self.server.root, self.index)
+        for part in (*parts, self.profiles):
+            if not part.is_symlink():  # a place that the user chose
+                permissions.close_to_others(part)
+        if not self.root.is_dir() or self.root in (Path.home(), Path("/")):
+            return None
+        return permissions.close_to_others(self.root)
 
     @property
     def jobs(self) -> Path:
@@ -70,6 +81,11 @@ class Home:
 
         digest = sha256(owner.encode()).hexdigest()[:16]
         return self.overlays / f"user-{uid}-{digest}"
+
+    @property
+    def ending(self) -> Path:
+        """A file for each job whose end has been written but may not be in storage: `endings`."""
+        return self.root / "ending"
 
     @property
     def server(self) -> "ServerFolder":

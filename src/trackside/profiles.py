@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from trackside import durable
 from trackside.errors import InvalidSetting
 from trackside.layout import Home
+from trackside.permissions import make_folder
 from trackside.settings import EMBEDDED
 
 DEFAULT_PROFILE = "default"
@@ -83,9 +84,9 @@ def read_profiles(home: Path) -> dict[str, Server]:
 
 def write_profiles(home: Path, profiles: Mapping[str, Server]) -> None:
     """Only their owner can read them: there are secrets in it."""
-    home.mkdir(parents=True, exist_ok=True)
+    make_folder(home)
     records = {name: asdict(server) for name, server in profiles.items()}
-    durable.write_json(Home(home).profiles, records, mode=0o600)
+    durable.write_json(Home(home).profiles, records)
 
 
 def no_key(url: str) -> str:

@@ -8,7 +8,11 @@ from typing import Any
 
 from trackside.errors import InvalidSetting
 from trackside.layout import Home
+from trackside.permissions import keep_private
+from trackside.secret_names import hidden
 
+VISIBLE_GPUS = "CUDA_VISIBLE_DEVICES"
+"""Which GPUs a host's processes may use."""
 EMBEDDED = "embedded"
 """As TRACKSIDE_URL: no server, whatever profiles there are."""
 
@@ -29,10 +33,12 @@ INTERNAL = frozenset(
         "TRACKSIDE_REQUIRE",
         "TRACKSIDE_RULE",
         "TRACKSIDE_S3",
+        "TRACKSIDE_SCRIPT_VARIABLES",
         "TRACKSIDE_SOURCE_IN_PLACE",
         "TRACKSIDE_STEP",
         "TRACKSIDE_TENSOR",
         "TRACKSIDE_THRESHOLD",
+        "TRACKSIDE_UMASK",
         "TRACKSIDE_VALUE",
     }
 )
@@ -45,8 +51,16 @@ _CHOICES = {
     "TRACKSIDE_ISOLATION": ("auto", "root", "user", "none"),
     "TRACKSIDE_SMTP_SECURITY": ("starttls", "tls", "none"),
 }
-_SIZES = ("TRACKSIDE_RULE_MEMORY_GB",)
-_COUNTS = ("TRACKSIDE_JOBS_PER_KEY",)
+_UNITS = {
+    "TRACKSIDE_BODY_MEMORY_MB": "megabytes",
+    "TRACKSIDE_CONNECTIONS": "a count",
+    "TRACKSIDE_CONNECTIONS_PER_ADDRESS": "a count",
+    "TRACKSIDE_JOBS_PER_KEY": "a count",
+    "TRACKSIDE_RULE_MEMORY_GB": "gigabytes",
+    "TRACKSIDE_RULE_PROCESSES": "a count",
+}
+"""Of the numbers that are not seconds."""
+_KINDS = {"gigabytes": "size", "megabytes": "size", "a count": "count"}
 
 
 def _setting(variable: str, default: Any, *, is_secret: bool = False) -> Any:
@@ -87,10 +101,30 @@ class Settings:
     """cores=N,memory_gb=N,gpus=N: what a server's jobs may use; the machine's when empty."""
     jobs_per_key: int = _setting("TRACKSIDE_JOBS_PER_KEY", 0)
     """How many jobs of an access key run at a time, unless it has its own limit; 0 is any."""
+    shared_folders: str = _setting("TRACKSIDE_SHARED_FOLDERS", "")
+    """FOLDER:…: folders of this machine that every job of its server may name."""
+    job_variables: str = _setting("TRACKSIDE_JOB_VARIABLES", "")
+    """NAME,…: variables of a server's own that its jobs get though they look secret."""
+    connections: int = _setting("TRACKSIDE_CONNECTIONS", 1024)
+    """How many connections a server keeps open; 0 is as many as it has descriptors for."""
+    connections_per_address: int = _setting("TRACKSIDE_CONNECTIONS_PER_ADDRESS", 256)
+    """How many of them one address of another machine may have; 0 is any number."""
+    header_seconds: float = _setting("TRACKSIDE_HEADER_SECONDS", 20.0)
+    """How long a server waits for the headers of a request; 0 is for ever, as below."""
+    body_seconds: float = _setting("TRACKSIDE_BODY_SECONDS", 30.0)
+    """How long it waits for a body of which next to nothing arrives."""
+    answer_seconds: float = _setting("TRACKSIDE_ANSWER_SECONDS", 300.0)
+    """How long it waits for a client that takes in nothing of its answer."""
+    body_memory_mb: int = _setting("TRACKSIDE_BODY_MEMORY_MB", 64)
+    """How much of the bodies of all requests it holds in memory; 0 is any amount."""
     rule_step_seconds: float = _setting("TRACKSIDE_RULE_STEP_SECONDS", 60.0)
     """How long a rule of the user's may take for one step."""
     rule_memory_gb: float = _setting("TRACKSIDE_RULE_MEMORY_GB", 2.0)
     """How much memory a rule of the user's may use."""
+    rule_processes: int = _setting("TRACKSIDE_RULE_PROCESSES", 128)
+    """How many processes and threads it may have at a time."""
+    rule_folders: str = _setting("TRACKSIDE_RULE_FOLDERS", "")
+    """FOLDER:…: what it may read besides Python and its trials."""
     smtp_host: str = _setting("TRACKSIDE_SMTP_HOST", "")
     """HOST or HOST:PORT that takes the mail of rules."""
     smtp_security: str = _setting("TRACKSIDE_SMTP_SECURITY", "starttls")
@@ -130,8 +164,9 @@ class Settings:
         given = {key: value for key, value in environ.items() if key.startswith("TRACKSIDE_")}
         unknown = sorted(set(given) - set(known) - INTERNAL)
         if unknown:
+            name = unknown[0]
             raise InvalidSetting(
-                f"Unknown setting {unknown[0]!r} = {given[unknown[0]]!r} in the environment. "
+                f"Unknown setting {name!r} = {hidden(name, given[name])!r} in the environment. "
                 f"Known: {', '.join(sorted(known))}. Unset it or correct its name."
             )
         values = {
@@ -148,13 +183,13 @@ class Settings:
 
 
 def _convert(variable: str, text: str, default: Any) -> Any:
-    unit = _unit(variable)
+    unit = _UNITS.get(variable, "seconds")
     try:
         value = type(default)(text)
     except ValueError:
         raise InvalidSetting(f"{variable} = {text!r} is not a number. Give {unit}.") from None
     if isinstance(value, float | int) and not value >= 0:  # also what is no number
-        kind = {"gigabytes": "size", "a count": "count"}.get(unit, "length of time")
+        kind = _KINDS.get(unit, "length of time")
         raise InvalidSetting(f"{variable} = {text!r} is no {kind}. Give {unit} from 0 on.")
     choices = _CHOICES.get(variable)
     if choices and text not in choices:
@@ -162,15 +197,15 @@ def _convert(variable: str, text: str, default: Any) -> Any:
     return Path(text) if isinstance(default, Path) else value
 
 
-def _unit(variable: str) -> str:
-    if variable in _COUNTS:
-        return "a count"
-    return "gigabytes" if variable in _SIZES else "seconds"
-
-
 def environment() -> dict[str, str]:
     """This process's own environment, for the supervisors it starts."""
     return dict(os.environ)
+
+
+def keep_files_private() -> None:
+    """For a process of our own: what it makes is for its owner alone. Those that it starts find
+    the user's umask in TRACKSIDE_UMASK."""
+    os.environ["TRACKSIDE_UMASK"] = keep_private(os.environ.get("TRACKSIDE_UMASK"))
 
 
 def run_embedded() -> None:
@@ -182,3 +217,8 @@ def choose_profile(name: str) -> None:
     """For this process and those it starts: as if TRACKSIDE_PROFILE had named it."""
     os.environ["TRACKSIDE_PROFILE"] = name
     os.environ.pop("TRACKSIDE_URL", None)
+
+
+def work_in(folder: str) -> None:
+    """For the process of a custom rule: what it keeps goes there."""
+    os.environ["HOME"] = os.environ["TMPDIR"] = folder

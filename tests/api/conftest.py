@@ -1,17 +1,17 @@
 """A real server in a thread, and real clients."""
 
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import boto3
 import pytest
-import uvicorn
 from botocore.config import Config
 
+from tests.api.raw_client import RawClient
 from tests.job_processes import end_processes_of
 from tests.jobs.conftest import ENVIRON, STAND_IN
 from tests.waiting import until
@@ -19,12 +19,14 @@ from trackside.api import health
 from trackside.api.app import App
 from trackside.api.identity import Iam, Sts
 from trackside.api.keys import AccessKeys, Rights
+from trackside.api.server import listen, make_server
 from trackside.api.services import Services
 from trackside.api.sessions import Sessions
 from trackside.jobs.jobs import Jobs
 from trackside.settings import Settings
 
 REGION = "eu-central-1"
+Connect = Callable[[str], RawClient]
 
 
 @dataclass
@@ -59,6 +61,19 @@ def server(tmp_path: Path) -> Iterator[Server]:
 
 
 @pytest.fixture
+def connect() -> Iterator[Connect]:
+    """Connections to any server, closed at the end."""
+    with ExitStack() as opened:
+
+        def connecting(url: str) -> RawClient:
+            client = RawClient(url)
+            opened.callback(client.close)
+            return client
+
+        yield connecting
+
+
+@pytest.fixture
 def jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Jobs]:
     """With stand-ins for supervisors, on a home of its own with embedded buckets."""
     monkeypatch.setenv("TRACKSIDE_S3", "embedded")
@@ -84,13 +99,12 @@ def service(jobs: Jobs) -> Iterator[Server]:
 @contextmanager
 def running(app: App, keys: AccessKeys) -> Iterator[Server]:
     key, secret = keys.create("tests", Rights.ADMIN)
-    options: Any = {"log_config": None, "lifespan": "off", "timeout_keep_alive": 600}
-    config = uvicorn.Config(app, port=0, **options)
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run, daemon=True)
+    server = make_server(app)
+    server.config.timeout_keep_alive = 600
+    listener = listen("127.0.0.1", 0)
+    thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
     thread.start()
     until(lambda: server.started)
-    port = server.servers[0].sockets[0].getsockname()[1]
-    yield Server(f"http://127.0.0.1:{port}", keys, key.id, secret)
+    yield Server(f"http://127.0.0.1:{listener.getsockname()[1]}", keys, key.id, secret)
     server.should_exit = True
     thread.join(60)

@@ -123,20 +123,6 @@ def test_a_role_that_is_none_is_one_violation(client):
     assert text.startswith("1 validation error detected: Value 'arn:aws:iam::1:nobody")
 
 
-def test_a_folder_of_the_server_is_no_location(client):
-    wrong = request(OutputDataConfig={"S3OutputPath": "/etc"})
-    code, text = refused(client.create_training_job, **wrong)
-    assert (code, "outputDataConfig.s3OutputPath" in text) == ("ValidationException", True)
-
-
-@pytest.mark.parametrize("place", ["/etc", "file:///etc", '"/etc"', "1://etc/passwd"])
-def test_a_folder_of_the_server_is_no_source(client, place: str):
-    wrong = request(hyper={"sagemaker_submit_directory": place})
-    code, text = refused(client.create_training_job, **wrong)
-    assert code == "ValidationException"
-    assert "at 'hyperParameters.sagemaker_submit_directory' failed" in text
-
-
 def test_an_image_without_a_script_is_refused_with_the_way_out(client):
     wrong = request()
     del wrong["HyperParameters"]

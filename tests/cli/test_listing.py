@@ -12,6 +12,7 @@ from trackside import hosts
 from trackside.hosts import HostRecord, Phase, Progress, SyncState
 from trackside.jobs.jobs import Jobs
 from trackside.journal import Journal
+from trackside.owners import local_owner
 
 
 def run_to_end(jobs: Jobs, name: str, **hyper: str) -> None:
@@ -61,6 +62,41 @@ def test_jobs_can_be_narrowed(command: Command, jobs: Jobs):
     cut = command("jobs", "--limit", "1").stderr
     assert cut == "This is the newest; --limit 5 shows more.\n"
     assert command("jobs", "--limit", "2").stderr == ""
+
+
+def test_the_owner_of_a_job_is_shown_where_there_is_more_than_one(command: Command, jobs: Jobs):
+    run_to_end(jobs, "first")
+    assert "OWNER" not in command("jobs").stdout
+    jobs.enqueue(make_spec("second"), key="TSA", who="alice")
+    lines = command("jobs").stdout.splitlines()
+    assert lines[0].split() == ["NAME", "STATUS", "OWNER", "AGE", "TRAINED", "OUTPUT"]
+    assert [line.split()[::2][:2] for line in lines[1:]] == [
+        ["second", "alice"],
+        ["first", local_owner()],
+    ]
+    found = json.loads(command("jobs", "--json").stdout)
+    assert [job["owner"] for job in found] == ["alice", local_owner()]
+
+
+def test_the_jobs_of_one_owner_are_listed(command: Command, jobs: Jobs):
+    run_to_end(jobs, "first")
+    jobs.enqueue(make_spec("second"), key="TSA", who="alice")
+
+    def names(*options: str) -> list[str]:
+        return [job["name"] for job in json.loads(command("jobs", "--json", *options).stdout)]
+
+    assert names("--owner", "alice") == ["second"]
+    assert names("--mine") == names("--owner", local_owner()) == ["first"]
+    assert command("jobs", "--owner", "bob").stdout == "There is no job of 'bob'.\n"
+    both = command("jobs", "--owner", "alice", "--mine")
+    assert (both.returncode, "cannot be given together" in both.stderr) == (2, True)
+
+
+def test_show_tells_the_owner(command: Command, jobs: Jobs):
+    run_to_end(jobs, "job-1")
+    assert f"\nowner       {local_owner()}\n" in command("show", "job-1").stdout
+    described = json.loads(command("show", "job-1", "--json").stdout)
+    assert described["Trackside"]["owner"] == local_owner()
 
 
 def test_show_tells_the_whole_story(command: Command, jobs: Jobs):

@@ -1,5 +1,6 @@
 """The server as users start it: a process, its keys, and the shell of a client."""
 
+import json
 import os
 import signal
 import socket
@@ -16,7 +17,9 @@ import trackside
 from tests.cli.conftest import TRACKSIDE, Command
 from tests.other_users import FIRST, SECOND, needs_other_users, packages_for_all, python_for_all
 from trackside.api.keys import AccessKeys, Rights
+from trackside.cli.access import access_keys, own_key
 from trackside.layout import Home
+from trackside.settings import Settings
 
 
 @pytest.fixture
@@ -120,6 +123,29 @@ def test_an_address_that_is_taken_is_named_with_the_way_out(command: Command):
     assert done.returncode == 2
     assert f"at '127.0.0.1:{port}': Address already in use" in done.stderr
     assert "--listen HOST:PORT" in done.stderr
+
+
+def test_who_makes_a_second_key_of_one_name_is_told_what_that_means(command: Command):
+    first = command("keys", "create", "ci")
+    assert first.stderr == ""
+    key = first.stdout.splitlines()[0].partition("=")[2]
+    second = command("keys", "create", "ci", "--json")
+    assert json.loads(second.stdout)["id"] != key
+    assert second.stderr.startswith(f"Note: {key} is called 'ci' too, and both are one owner")
+
+
+def test_another_key_of_this_machine_s_name_is_not_taken_for_its_own(command: Command):
+    command("keys", "create", "this machine", "--rights", "read")
+    keys = access_keys(Settings.load())
+    assert own_key(keys).rights == "admin"
+    assert own_key(keys) == own_key(keys)
+    assert len(keys.all()) == 2
+
+
+def test_a_name_that_no_key_may_have_is_wrong_input(command: Command):
+    refused = command("keys", "create", "local:root")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "A key cannot be called 'local:root'" in refused.stderr
 
 
 def test_keys_are_made_listed_rotated_and_revoked(command: Command):

@@ -222,11 +222,15 @@ def test_jobs_are_listed_newest_first_and_chosen_by_name_and_status(jobs: AnyJob
     assert names(newest_first=False, limit=2) == ["0", "1"]
     assert names(status=Status.COMPLETED) == ["0"]
     assert names(status="Failed", limit=1) == ["2"]
+    assert names(owner=jobs.owner, limit=1) == ["2"]
+    assert names(owner="somebody else") == []
     assert jobs.list(name_contains=f"{stem}.") == []
     [summary] = jobs.list(name_contains=f"{stem}-0")
     assert summary.output == "s3://trackside"
     assert summary.training_started is not None
     assert summary.ended is not None
+    assert summary.owner == jobs.owner
+    assert jobs.describe(summary.name)["Trackside"]["owner"] == jobs.owner
 
 
 def test_tags_are_changed_and_a_job_is_forgotten(jobs: AnyJobs):

@@ -24,6 +24,7 @@ from trackside import processes
 from trackside.api.keys import AccessKeys, Rights
 from trackside.jobs.jobs import Jobs
 from trackside.layout import JobKeys
+from trackside.owners import local_owner
 from trackside.settings import Settings
 from trackside.status import Status
 
@@ -141,12 +142,12 @@ def test_requirements_are_installed_by_the_user_into_what_only_it_executes(
         assert job.said("COLOUR").startswith("green /opt/.trackside/overlays/")
     assert ["Installing:" in job.log() for job in jobs] == [True, False]
     [cache] = machine.settings.layout.overlays.iterdir()
-    assert cache == machine.settings.layout.overlays_of(FIRST, "")
+    assert cache == machine.settings.layout.overlays_of(FIRST, local_owner())
     assert cache.stat().st_mode & 0o777 == 0o700
     owners = {path.lstat().st_uid for path in (cache, *cache.rglob("*"))}
     assert owners == {FIRST}
     assert machine.settings.layout.overlays_of(FIRST, "ci") != cache
-    assert machine.settings.layout.overlays_of(SECOND, "") != cache
+    assert machine.settings.layout.overlays_of(SECOND, local_owner()) != cache
 
 
 def test_two_hosts_train_with_torch(machine: Machine) -> None:

@@ -1,5 +1,6 @@
 """The index is only an index: without it, damaged, locked or full, every job is still listed."""
 
+import json
 import logging
 import os
 import shutil
@@ -18,6 +19,7 @@ from trackside.jobs.records import spec_bytes
 from trackside.jobs.sqlite_index import opened
 from trackside.journal import Journal
 from trackside.layout import Home, JobFolder
+from trackside.owners import Submitter, local_owner
 from trackside.settings import Settings
 from trackside.status import Secondary, Status
 
@@ -62,6 +64,61 @@ def test_a_row_tells_what_the_journal_tells(jobs: Jobs, home: Home):
         "x", "s3://out/runs", "Completed", "Completed", 1001.5, 1005.5, 1002.5, 1005.5
     )
     assert row.is_final
+
+
+def submitted_by(folder: JobFolder, **who: str) -> None:
+    """As a server notes it when the job is created."""
+    first, *rest = folder.journal.read_text().splitlines(keepends=True)
+    note = {"kind": "note", "what": "submitted", **who, "seq": 1, "time": 1001.5}
+    folder.journal.write_text("".join([first, json.dumps(note) + "\n", *rest]))
+
+
+def test_the_jobs_of_one_owner_are_listed(jobs: Jobs, home: Home):
+    for name, owner in (("a", "alice"), ("b", "bob"), ("c", "alice")):
+        submitted_by(finished_job(home, name), key="TSX", who=owner, owner=owner)
+    finished_job(home, "nobody-s")
+    found = {row.name: row.owner for row in jobs.list()}
+    assert found == {"a": "alice", "b": "bob", "c": "alice", "nobody-s": ""}
+    assert {*names(jobs.list(owner="alice"))} == {"a", "c"}
+    assert jobs.list(owner="carol") == []
+
+
+def test_owners_are_found_for_the_rows_of_an_older_index(jobs: Jobs, home: Home):
+    """Their columns came with a migration; the folders tell, once."""
+    submitted_by(finished_job(home, "server"), key="TSX", who="alice")
+    finished_job(home, "plain")
+    jobs.list()
+    connection = sqlite3.connect(home.index)
+    connection.execute("UPDATE jobs SET owner = NULL")
+    connection.commit()
+    connection.close()
+    again = make_jobs(jobs.settings)
+    assert {row.name: row.owner for row in again.list()} == {"server": "alice", "plain": ""}
+    for name in ("server", "plain"):
+        home.job(name).journal.unlink()  # would be missed if it were read
+    assert {row.name: row.owner for row in again.list()} == {"server": "alice", "plain": ""}
+
+
+def test_a_job_that_is_only_in_storage_keeps_its_owner(jobs: Jobs, home: Home):
+    jobs.submit(make_spec())
+    run_to_end(jobs)
+    assert [row.owner for row in jobs.list()] == [local_owner()]
+    shutil.rmtree(home.job("job-1").root)
+    assert jobs.submitter("job-1") == Submitter(local_owner())
+    home.index.unlink()
+    jobs.reindex(["s3://out/runs"])
+    assert [row.owner for row in jobs.list()] == [local_owner()]
+
+
+def test_whoever_writes_to_storage_does_not_become_the_owner(jobs: Jobs, home: Home):
+    jobs.submit(make_spec())
+    run_to_end(jobs)
+    jobs.list()
+    shutil.rmtree(home.job("job-1").root)
+    [stored] = home.buckets.rglob("journal.jsonl")
+    stored.write_text(stored.read_text().replace(local_owner(), "mallory"))
+    assert jobs.submitter("job-1").owner == local_owner()
+    assert jobs.describe("job-1")["Trackside"]["owner"] == local_owner()
 
 
 def test_a_running_job_s_row_follows_its_journal(jobs: Jobs, home: Home):

@@ -90,7 +90,6 @@ def test_who_runs_the_script_is_settled_when_it_begins_and_stays_so(settings: Se
     }
     for label, choice in expected.items():
         assert later.record(label).history.run_as == choice
-        assert later.record(label).history.label == label
         kill_supervisor(home.job(label))
         later.reconcile(label)
         release(home, label)
@@ -105,7 +104,7 @@ def test_a_job_of_this_machine_s_own_has_the_user_of_all(settings: Settings, hom
     assert run_to_end(jobs).state.status is Status.COMPLETED
     plain = make_jobs(settings)
     plain.submit(make_spec("job-2"))
-    assert plain.record("job-2").history.notes == ()
+    assert plain.record("job-2").history.run_as == Choice("")
     assert run_to_end(plain, "job-2").state.status is Status.COMPLETED
 
 

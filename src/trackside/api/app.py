@@ -9,7 +9,6 @@ import logging
 import random
 from collections.abc import (
     AsyncGenerator,
-    AsyncIterator,
     Awaitable,
     Callable,
     Mapping,
@@ -19,36 +18,38 @@ from contextlib import aclosing
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
-from urllib.parse import parse_qsl
 
 from trackside.api import access_log
 from trackside.api.call import (
-    BODY_MOST_BYTES,
     Call,
     Closing,
     Exchange,
     Reply,
     Service,
     ServiceError,
+    too_busy,
 )
-from trackside.api.keys import KeyRing
-from trackside.api.protocols import JsonProtocol
+from trackside.api.fair_pool import CALLER
+from trackside.api.gate import Cut, Gate, Guest, guest_of
+from trackside.api.keys import AccessKey, KeyRing, UnknownKey
+from trackside.api.limits import Limits
+from trackside.api.protocols import not_offered
+from trackside.api.request_body import Body, BodyMemory, Receive
 from trackside.api.sessions import Session, Sessions
-from trackside.api.sigv4 import NotSigned, scope_of, verify
+from trackside.api.sigv4 import NotSigned, Refusal, candidate, scope_of, session_token_of
 from trackside.sigv4 import Request
 
 logger = logging.getLogger(__name__)
 
 _TARGETS = {
-    "SageMaker": "sagemaker",
-    "Logs_20140328": "logs",
-    "GraniteServiceVersion20100801": "monitoring",
+    "sagemaker": "SageMaker",
+    "logs": "Logs_20140328",
+    "monitoring": "GraniteServiceVersion20100801",
 }
-
+"""How X-Amz-Target begins, by the service's name in a credential scope."""
 _FORMS = {"monitoring": "monitoring-form"}
 """Services that are asked in JSON with a target, and in their older form without one."""
 
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Page = Callable[[Request, str], Awaitable[Reply]]
 """Given the address of who asks."""
@@ -64,6 +65,7 @@ class App:
         pages: Mapping[str, Page] | None = None,
         *,
         sessions: Sessions | None = None,
+        gate: Gate | None = None,
         watch: Callable[[Exchange], None] = lambda exchange: None,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
@@ -77,6 +79,8 @@ class App:
         self._watch = watch
         """Told of each request when it is over."""
         self._clock = clock
+        self.gate = gate or Gate(Limits())
+        self._memory = BodyMemory(self.gate.limits.body_memory)
         self.is_draining = False
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
@@ -88,24 +92,34 @@ class App:
         request_id = f"{random.getrandbits(128):032x}"
         peer = (scope.get("client") or ("",))[0]
         exchange = Exchange(status=_UNANSWERED)
-        body = _Body(receive, exchange)
+        guest = guest_of(scope)
+        body = Body(receive, request.headers, exchange, self.gate, self._memory)
         try:
             page = self._page(request)
-            answering = page(request, peer) if page else self._answered(request, body, request_id)
-            reply = await answering
-            if self.is_draining or (not body.is_asked_for and "expect" in request.headers):
-                # A body that was never asked for may never be sent, and the next request would be
-                # taken for it.
+            if len(scope["headers"]) > self.gate.limits.header_lines:
+                reply = self._too_many_headers()
+            elif page:
+                reply = await page(request, peer)
+            else:
+                reply = await self._answered(request, body, request_id, guest)
+            await body.skip_small()
+            if self.is_draining or body.is_unread or (guest is not None and guest.is_extra):
                 reply = replace(reply, headers={**reply.headers, "connection": "close"})
             exchange.status = reply.status
-            await _send(reply, request, request_id, exchange, receive, send)
+            await _send(reply, request, request_id, body, receive, send)
         except asyncio.CancelledError:
             if not self.is_draining:
                 raise
             logger.warning("request %s took too long to end with the server", request_id)
         finally:
+            body.release()
             self._watch(exchange)
             access_log.tell(request, request_id, exchange, peer)
+
+    @property
+    def bodies_held(self) -> int:
+        """Bytes of them in memory."""
+        return self._memory.num_bytes
 
     def drain(self) -> None:
         """Every answer from now on is the last on its connection."""
@@ -126,17 +140,26 @@ class App:
                 service.close()
         await send({"type": "lifespan.shutdown.complete"})
 
-    async def _answered(self, request: Request, body: "_Body", request_id: str) -> Reply:
+    def _too_many_headers(self) -> Reply:
+        self.gate.cuts[Cut.HEADERS_LARGE] += 1
+        text = f"More than {self.gate.limits.header_lines} headers.\n"
+        return Reply(431, text.encode(), {"content-type": "text/plain", "connection": "close"})
+
+    async def _answered(
+        self, request: Request, body: Body, request_id: str, guest: Guest | None
+    ) -> Reply:
         name = service_name(request)
         service = self._services.get(name)
         if service is None:
-            offered = ", ".join(sorted(self._services))
-            text = f"The service {name!r} is not offered here. Offered: {offered}."
-            error = ServiceError("UnknownOperationException", text, 404)
-            return JsonProtocol().refused(error, request_id)
+            offered = sorted(self._services.keys() - _FORMS.values())
+            return not_offered(request, name, offered, request_id)
         body.exchange.service = name
         try:
+            if guest is not None and guest.is_extra:
+                raise too_busy("There are more connections than this server keeps open.")
             call = await self._verified(request, service, body, request_id)
+            if guest is not None:
+                self.gate.sign(guest)
             return await service.answer(call)
         except ServiceError as error:
             return service.refused(error, request_id)
@@ -148,47 +171,60 @@ class App:
             return service.refused(ServiceError("InternalFailure", text, 500), request_id)
 
     async def _verified(
-        self, request: Request, service: Service, body: "_Body", request_id: str
+        self, request: Request, service: Service, body: Body, request_id: str
     ) -> Call:
-        whole = b"" if service.streams else await body.whole()
-        sha256 = request.headers.get("x-amz-content-sha256") if service.streams else None
-        if sha256 is None:
-            sha256 = hashlib.sha256(whole).hexdigest()
         session = self._session(request)
         secret_of = (lambda _: session.secret) if session else self._keys.secret_of
-        signature = verify(request, sha256, secret_of, self._clock())
-        caller = self._keys.get(session.parent if session else signature.scope.access_key)
+        found = candidate(request, secret_of, self._clock())
+        whole, sha256 = b"", None
+        if not service.streams:
+            # Not before all else is right: a large one takes memory.
+            whole = await body.whole(found.claim.scope.access_key)
+            sha256 = hashlib.sha256(whole).hexdigest()
+        signature = found.verified(sha256)
+        _check_target(request, signature.scope.service)
+        caller = self._caller(session.parent if session else signature.scope.access_key)
         body.exchange.key_id = caller.id
+        CALLER.set(caller.label)
         chunks = body.chunks() if service.streams else None
         return Call(request, caller, signature, whole, chunks, request_id, body.exchange)
 
     def _session(self, request: Request) -> Session | None:
-        """Of a request with a temporary key, whose parent must still be good."""
-        token = _token(request)
+        """Of a request with a temporary key."""
+        token = session_token_of(request)
         if self._sessions is None or not token:
             return None
         scope = scope_of(request)
-        session = self._sessions.find(token, scope.access_key) if scope else None
-        is_good = session is not None and self._keys.secret_of(session.parent) is not None
-        return session if is_good else None
+        return self._sessions.find(token, scope.access_key) if scope else None
+
+    def _caller(self, key_id: str) -> AccessKey:
+        try:
+            return self._keys.get(key_id)
+        except UnknownKey as error:  # its time was over in this very moment
+            raise NotSigned(Refusal.UNKNOWN_KEY, str(error)) from None
 
 
 def service_name(request: Request) -> str:
-    """In the order that tells best: the target header, the scope of the signature, else S3."""
-    target, dot, _ = request.headers.get("x-amz-target", "").partition(".")
-    if dot and target in _TARGETS:
-        return _TARGETS[target]
+    """What the signature is for. Nothing else decides which service answers.
+
+    Nobody answers a request that is not signed; its other marks only tell in which form to say so.
+    """
     scope = scope_of(request)
-    return "s3" if scope is None else _FORMS.get(scope.service, scope.service)
+    target = request.headers.get("x-amz-target", "")
+    if scope is not None:
+        return scope.service if target else _FORMS.get(scope.service, scope.service)
+    start = target.partition(".")[0]
+    return next((name for name, each in _TARGETS.items() if each == start), "s3")
 
 
-def _token(request: Request) -> str:
-    """What comes with a temporary key, in the header or in a presigned address."""
-    if found := request.headers.get("x-amz-security-token"):
-        return found
-    if "X-Amz-Security-Token=" not in request.query:
-        return ""
-    return dict(parse_qsl(request.query)).get("X-Amz-Security-Token", "")
+def _check_target(request: Request, service: str) -> None:
+    """The header is signed, as all of its kind are; it must be about the same service."""
+    target = request.headers.get("x-amz-target")
+    if target is None:
+        return
+    if target.partition(".")[0] != _TARGETS.get(service):
+        text = f"X-Amz-Target is {target!r}, and the signature is for the service {service!r}."
+        raise ServiceError("UnknownOperationException", text, 404)
 
 
 def _request(scope: MutableMapping[str, Any]) -> Request:
@@ -200,42 +236,11 @@ def _request(scope: MutableMapping[str, Any]) -> Request:
     return Request(scope["method"], path, scope["query_string"].decode("latin-1"), headers)
 
 
-class _Body:
-    """A request's body. Nobody sends one that `expect`s an answer before it is asked for."""
-
-    def __init__(self, receive: Receive, exchange: Exchange) -> None:
-        self._receive = receive
-        self.exchange = exchange
-        self.is_asked_for = False
-
-    async def whole(self) -> bytes:
-        parts, size = [], 0
-        async for chunk in self.chunks():
-            size += len(chunk)
-            if size > BODY_MOST_BYTES:
-                text = f"More than {BODY_MOST_BYTES} bytes."
-                raise ServiceError("RequestEntityTooLarge", text, 413)
-            parts.append(chunk)
-        return b"".join(parts)
-
-    async def chunks(self) -> AsyncIterator[bytes]:
-        self.is_asked_for = True
-        while True:
-            message = await self._receive()
-            if message["type"] == "http.disconnect":
-                raise ServiceError("RequestTimeout", "The body ended before its announced length.")
-            if message.get("body"):
-                self.exchange.bytes_in += len(message["body"])
-                yield message["body"]
-            if not message.get("more_body"):
-                return
-
-
 async def _send(
     reply: Reply,
     request: Request,
     request_id: str,
-    exchange: Exchange,
+    body: Body,
     receive: Receive,
     send: Send,
 ) -> None:
@@ -244,12 +249,16 @@ async def _send(
         headers.setdefault("content-length", str(len(reply.body)))
     raw = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
     await send({"type": "http.response.start", "status": reply.status, "headers": raw})
-    if isinstance(reply.body, bytes):
-        body = b"" if request.method == "HEAD" else reply.body
-        await send({"type": "http.response.body", "body": body})
-        exchange.bytes_out += len(body)
+    if not isinstance(reply.body, bytes):
+        await _stream(reply.body, body.exchange, receive, send)
         return
-    await _stream(reply.body, exchange, receive, send)
+    data = b"" if request.method == "HEAD" else reply.body
+    body.exchange.bytes_out += len(data)
+    if body.is_unread:
+        await send({"type": "http.response.body", "body": data, "more_body": True})
+        await body.linger()
+        data = b""
+    await send({"type": "http.response.body", "body": data})
 
 
 async def _stream(

@@ -10,6 +10,8 @@ from trackside.sigv4 import Request, Signature
 
 BODY_MOST_BYTES = 10 << 20
 """Of a call in JSON or a form; S3 bodies are streamed."""
+TOO_BUSY = "ThrottlingException"
+_RETRY_SECONDS = 2
 
 
 class ServiceError(Exception):
@@ -27,6 +29,12 @@ class ServiceError(Exception):
         self.status = status
         self.headers = headers or {}
         super().__init__(f"{code}: {message}")
+
+
+def too_busy(message: str) -> ServiceError:
+    """Clients of AWS try again by themselves, after a moment."""
+    headers = {"retry-after": str(_RETRY_SECONDS)}
+    return ServiceError(TOO_BUSY, f"{message} Try again.", 503, headers)
 
 
 @dataclass(frozen=True, slots=True)

@@ -132,9 +132,9 @@ class ListAsked:
 def operations(jobs: Jobs) -> dict[str, Operation]:
     asked = TrainingMetrics(jobs)
     return {
-        "GetMetricStatistics": Operation(Rights.READ, asked.statistics),
-        "GetMetricData": Operation(Rights.READ, asked.data),
-        "ListMetrics": Operation(Rights.READ, asked.list),
+        "GetMetricStatistics": Operation(Rights.READ, asked.statistics, is_heavy=True),
+        "GetMetricData": Operation(Rights.READ, asked.data, is_heavy=True),
+        "ListMetrics": Operation(Rights.READ, asked.list, is_heavy=True),
         "PutMetricData": Operation(Rights.SUBMIT, PutMetrics(jobs).put),
     }
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from trackside.api.call import Call, Reply, ServiceError
 from trackside.api.json_service import JsonService
-from trackside.api.protocols import QueryProtocol
+from trackside.api.protocols import FORM_TYPE, QueryProtocol
 
 _CONVERTED: dict[str, Callable[[str], Any]] = {
     "Period": int,
@@ -59,7 +59,7 @@ class FormService(QueryProtocol):
 
     async def answer(self, call: Call) -> Reply:
         kind = call.request.headers.get("content-type", "")
-        if not kind.startswith("application/x-www-form-urlencoded"):
+        if not kind.startswith(FORM_TYPE):
             text = f"{kind!r} is not understood here. Ask in JSON with X-Amz-Target, or by a form."
             raise ServiceError("UnsupportedProtocol", text, 415)
         name, form = self.read(call)

@@ -3,12 +3,13 @@
 What an operation does is a plain function; it may block, so it never runs on the event loop.
 """
 
-import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from trackside.api.call import Call, Reply, ServiceError
+from trackside.api.fair_pool import Lanes
 from trackside.api.identity import ACCOUNT, ROLE, unknown_operation
 from trackside.api.keys import AccessKey, Rights
 from trackside.api.protocols import JsonProtocol
@@ -27,12 +28,16 @@ class Ask:
     given: Mapping[str, Any]
     region: str
     caller: AccessKey
+    action: str
+    """Such as `sagemaker:StopTrainingJob`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
     needs: Rights
     run: Callable[[Ask], Answer]
+    is_heavy: bool = False
+    """Whether it looks through so much that others must not wait for it."""
 
 
 class JsonService(JsonProtocol):
@@ -41,11 +46,14 @@ class JsonService(JsonProtocol):
         name: str,
         operations: Mapping[str, Operation],
         told: Callable[[TracksideError], ServiceError],
+        lanes: Lanes | None = None,
     ) -> None:
+        """`lanes` are those of a whole server; without them the service has its own."""
         self._name = name
         self.operations = operations
         self._told = told
         """Our errors in the words of the service."""
+        self._lanes = lanes or Lanes()
 
     async def answer(self, call: Call) -> Reply:
         name, given = self.read(call)
@@ -56,8 +64,9 @@ class JsonService(JsonProtocol):
         operation = self._permitted(name, call.caller)
         call.exchange.operation = name
         try:
-            ask = Ask(given, call.region, call.caller)
-            return await asyncio.to_thread(operation.run, ask)
+            ask = Ask(given, call.region, call.caller, f"{self._name}:{name}")
+            lane = self._lanes.heavy if operation.is_heavy else self._lanes.quick
+            return await lane.run(partial(operation.run, ask))
         except DatabaseError as error:
             raise _unavailable() from error
         except TracksideError as error:
@@ -71,16 +80,15 @@ class JsonService(JsonProtocol):
         if operation is None:
             raise unknown_operation(self._name, name, list(self.operations))
         if not caller.rights.allow(operation.needs):
-            raise self._denied(name, caller, operation.needs)
+            why = f"Its key may {caller.rights}; this needs a key that may {operation.needs}."
+            raise denied(f"{self._name}:{name}", caller, why)
         return operation
 
-    def _denied(self, operation: str, caller: AccessKey, needs: Rights) -> ServiceError:
-        who = f"arn:aws:sts::{ACCOUNT}:assumed-role/{ROLE}/{caller.id}"
-        return ServiceError(
-            "AccessDeniedException",
-            f"User: {who} is not authorized to perform: {self._name}:{operation}. "
-            f"Its key may {caller.rights}; this needs a key that may {needs}.",
-        )
+
+def denied(action: str, caller: AccessKey, why: str) -> ServiceError:
+    who = f"arn:aws:sts::{ACCOUNT}:assumed-role/{ROLE}/{caller.id}"
+    text = f"User: {who} is not authorized to perform: {action}. {why}"
+    return ServiceError("AccessDeniedException", text)
 
 
 def _unavailable() -> ServiceError:

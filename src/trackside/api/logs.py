@@ -10,6 +10,7 @@ from typing import Any
 
 from trackside.api import log_answers, log_bytes, log_events, log_streams, tokens
 from trackside.api.call import ServiceError
+from trackside.api.fair_pool import Lanes
 from trackside.api.json_service import Answer, Ask, JsonService, Operation
 from trackside.api.keys import Rights
 from trackside.api.log_answers import CLASS, asked_for, no_group, no_stream, place_in, wrong
@@ -112,17 +113,17 @@ class FilterAsked:
         return Window(self.start_ms, None if self.end_ms is None else self.end_ms + 1)
 
 
-def logs(jobs: Jobs) -> JsonService:
+def logs(jobs: Jobs, lanes: Lanes | None = None) -> JsonService:
     own = OwnLogs(jobs.settings.layout.server.logs)
     asked = Logs(jobs, own)
     operations = {
         "DescribeLogGroups": Operation(Rights.READ, asked.describe_groups),
-        "DescribeLogStreams": Operation(Rights.READ, asked.describe_streams),
+        "DescribeLogStreams": Operation(Rights.READ, asked.describe_streams, is_heavy=True),
         "GetLogEvents": Operation(Rights.READ, asked.get_events),
-        "FilterLogEvents": Operation(Rights.READ, asked.filter_events),
-        **LogWrites(own).operations,
+        "FilterLogEvents": Operation(Rights.READ, asked.filter_events, is_heavy=True),
+        **LogWrites(own, jobs).operations,
     }
-    return JsonService("logs", operations, told)
+    return JsonService("logs", operations, told, lanes)
 
 
 def told(error: TracksideError) -> ServiceError:

@@ -25,6 +25,8 @@ class OwnStream:
     path: Path
     name: str
     created_ms: int
+    owner: str | None = None
+    """Whose it is; None for those from before owners were recorded."""
 
     def events(self, start: Place | None = None) -> Iterator[Event]:
         """In the order they came; none is told as earlier than the one before it."""
@@ -64,11 +66,16 @@ class OwnLogs:
         records = map(durable.read_json, self._root.glob(f"*/{_GROUP}"))
         return dict(sorted((each["name"], each["created_ms"]) for each in records if each))
 
-    def make_group(self, name: str) -> None:
+    def make_group(self, name: str, owner: str) -> None:
         """`FileExistsError` when there is one."""
         folder = self._folder(name)
         folder.mkdir(parents=True, exist_ok=True)
-        _make(folder / _GROUP, {"name": name, "created_ms": _now_ms()})
+        _make(folder / _GROUP, {"name": name, "created_ms": _now_ms(), "owner": owner})
+
+    def owners(self, group: str) -> set[str | None]:
+        """Of the group and of all its streams; None stands for those from before."""
+        record = durable.read_json(self._folder(group) / _GROUP) or {}
+        return {record.get("owner"), *(stream.owner for stream in self.streams(group))}
 
     def has_group(self, name: str) -> bool:
         return (self._folder(name) / _GROUP).exists()
@@ -85,9 +92,9 @@ class OwnLogs:
         path = self._path(group, name)
         return _opened(path) if path.exists() else None
 
-    def make_stream(self, group: str, name: str) -> None:
+    def make_stream(self, group: str, name: str, owner: str) -> None:
         """`FileExistsError` when there is one."""
-        _make(self._path(group, name), [_now_ms(), name])
+        _make(self._path(group, name), [_now_ms(), name, owner])
 
     def remove_stream(self, group: str, name: str) -> None:
         self._path(group, name).unlink()
@@ -111,11 +118,11 @@ def _make(path: Path, record: Any) -> None:
 
 def _opened(path: Path) -> OwnStream:
     with path.open("rb") as file:
-        created_ms, name = json.loads(file.readline())
+        created_ms, name, *owner = json.loads(file.readline())
         first = file.readline()
     if first.endswith(b"\n"):  # it may be of before
         created_ms = min(created_ms, json.loads(first)[0])
-    return OwnStream(path, name, created_ms)
+    return OwnStream(path, name, created_ms, owner[0] if owner else None)
 
 
 def _file_name(name: str) -> str:

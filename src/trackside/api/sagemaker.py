@@ -1,8 +1,10 @@
 """SageMaker, as far as training goes: which operations there are, and our errors in its words."""
 
 from trackside.api.call import ServiceError
+from trackside.api.fair_pool import Lanes
 from trackside.api.json_service import JsonService, Operation
 from trackside.api.keys import Rights
+from trackside.api.locations import Locations
 from trackside.api.sagemaker_jobs import TrainingJobs
 from trackside.api.sagemaker_processing import ProcessingJobs
 from trackside.api.sagemaker_search import JobSearch
@@ -23,25 +25,26 @@ from trackside.jobs.jobs import Jobs
 _RETRY_SECONDS = "5"
 
 
-def sagemaker(jobs: Jobs) -> JsonService:
-    training, processing = TrainingJobs(jobs), ProcessingJobs(jobs)
-    updates, tags, search = JobUpdate(jobs), Tags(jobs), JobSearch(jobs)
+def sagemaker(jobs: Jobs, lanes: Lanes | None = None) -> JsonService:
+    locations = Locations.of(jobs.settings)
+    training, processing = TrainingJobs(jobs, locations), ProcessingJobs(jobs)
+    updates, tags, search = JobUpdate(jobs, locations), Tags(jobs), JobSearch(jobs)
     operations = {
         "CreateTrainingJob": Operation(Rights.SUBMIT, training.create),
         "DescribeTrainingJob": Operation(Rights.READ, training.describe),
         "ListTrainingJobs": Operation(Rights.READ, training.list),
         "StopTrainingJob": Operation(Rights.SUBMIT, training.stop),
         "UpdateTrainingJob": Operation(Rights.SUBMIT, updates.update),
-        "DeleteTrainingJob": Operation(Rights.ADMIN, training.delete),
+        "DeleteTrainingJob": Operation(Rights.SUBMIT, training.delete),
         "AddTags": Operation(Rights.SUBMIT, tags.add),
         "ListTags": Operation(Rights.READ, tags.list),
         "DeleteTags": Operation(Rights.SUBMIT, tags.delete),
-        "Search": Operation(Rights.READ, search.search),
+        "Search": Operation(Rights.READ, search.search, is_heavy=True),
         "DescribeProcessingJob": Operation(Rights.READ, processing.describe),
-        "ListProcessingJobs": Operation(Rights.READ, processing.list),
+        "ListProcessingJobs": Operation(Rights.READ, processing.list, is_heavy=True),
         "StopProcessingJob": Operation(Rights.SUBMIT, processing.stop),
     }
-    return JsonService("sagemaker", operations, told)
+    return JsonService("sagemaker", operations, told, lanes)
 
 
 def told(error: TracksideError) -> ServiceError:

@@ -6,6 +6,7 @@ from typing import Any
 
 from trackside.api import tokens
 from trackside.api.json_service import Answer, Ask
+from trackside.api.ownership import check_may_change
 from trackside.api.sagemaker_answers import moment, wire
 from trackside.api.validation import invalid, not_found, parsed
 from trackside.errors import JobNotFound
@@ -93,6 +94,7 @@ class ProcessingJobs:
     def stop(self, ask: Ask) -> Answer:
         """Its evaluator ends the rule within seconds; until then it is Stopping."""
         record, evaluation = self._find(ask)
+        check_may_change(ask, record.spec.name, self._jobs)
         status = status_of(evaluation)
         if status in ("Completed", "Failed", "Stopped"):
             text = f"The request was rejected because the processing job is in status {status}."

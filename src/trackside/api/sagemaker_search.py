@@ -10,7 +10,7 @@ from typing import Any
 
 from trackside.api import tokens
 from trackside.api.json_service import Answer, Ask
-from trackside.api.sagemaker_answers import described, summary
+from trackside.api.sagemaker_answers import OWN, described, summary
 from trackside.api.search_expression import Expression, value_at
 from trackside.api.validation import invalid, parsed
 from trackside.errors import JobNotFound
@@ -35,6 +35,7 @@ class Searching:
     sort_order: str = member("SortOrder", default="Descending", choices=("Ascending", "Descending"))
     max_results: int = member("MaxResults", int, default=10, least=1, most=100)
     token: str | None = member("NextToken", default=None, most=8192)
+    with_own: bool = member("Trackside", bool, default=False)
 
     @property
     def is_descending(self) -> bool:
@@ -99,14 +100,15 @@ class JobSearch:
             for row in rows:
                 if by_index and not expression.fits(summary(row, ask.region)):
                     continue
-                job = self._job(row.name, ask.region)
+                job = self._job(row.name, ask)
                 if job is not None and expression.fits(job):
                     yield row, job
             page = replace(page, after=page.order.key(rows[-1]))
 
-    def _job(self, name: str, region: str) -> dict[str, Any] | None:
+    def _job(self, name: str, ask: Ask) -> dict[str, Any] | None:
         try:
-            job = described(self._jobs.describe(name, region=region))
+            with_own = bool(ask.given.get(OWN))
+            job = described(self._jobs.describe(name, region=ask.region), with_own=with_own)
             tags = self._jobs.tags(name)
         except JobNotFound:  # deleted since the page was read
             return None
@@ -114,7 +116,7 @@ class JobSearch:
         return {**job, "Tags": listed} if listed else job
 
 
-_MEMBERS = ("Resource", "SortBy", "SortOrder", "MaxResults", "NextToken")
+_MEMBERS = ("Resource", "SortBy", "SortOrder", "MaxResults", "NextToken", OWN)
 
 
 def _sortable(value: Any) -> tuple[int, Any]:

@@ -7,6 +7,8 @@ import uvicorn
 
 from trackside.api.app import App
 from trackside.api.drain import DrainingServer
+from trackside.api.guarded import guarded
+from trackside.api.limits import raise_descriptor_limit
 
 logger = logging.getLogger(__name__)
 
@@ -18,8 +20,12 @@ DRAIN_SECONDS = 30.0
 
 
 def make_server(app: App, *, drain_seconds: float = DRAIN_SECONDS) -> uvicorn.Server:
+    """Within the limits of the app's gate, and of the descriptors that this process may have."""
+    app.gate.keep_within(raise_descriptor_limit())
     config = uvicorn.Config(
         app,
+        http=guarded(app.gate),
+        h11_max_incomplete_event_size=2 * app.gate.limits.header_bytes,
         log_config=None,
         access_log=False,
         lifespan="on",

@@ -9,11 +9,14 @@ from typing import Self
 from trackside.api import cloudwatch
 from trackside.api.app import App
 from trackside.api.call import Service
+from trackside.api.fair_pool import Lanes
 from trackside.api.form_service import FormLikeJsonService, FormService
+from trackside.api.gate import Gate
 from trackside.api.health import Health
 from trackside.api.identity import Iam, Sts
-from trackside.api.job_credentials import JobCredentials, are_wanted
+from trackside.api.job_credentials import JobCredentials
 from trackside.api.keys import AccessKeys
+from trackside.api.limits import Limits
 from trackside.api.logs import logs
 from trackside.api.looks import looks
 from trackside.api.pages import pages
@@ -26,7 +29,7 @@ from trackside.api.telemetry import Telemetry
 from trackside.api.upkeep import Upkeep
 from trackside.jobs.jobs import Jobs
 from trackside.settings import Settings
-from trackside.storage.credentials import store_access
+from trackside.storage.credentials import s3_access, store_access
 
 _CLOSE_SECONDS = 10.0
 
@@ -45,15 +48,14 @@ class Services:
     ) -> None:
         """`url` is where jobs reach this server; without it they get no keys to it."""
         credentials = JobCredentials(keys, settings.layout)
-        job_environment = None
-        if url is not None and are_wanted(environ, url):
-            job_environment = partial(credentials.environment, url=url)
+        job_environment = None if url is None else partial(credentials.environment, url=url)
         self.jobs = jobs or Jobs(settings, environ, job_environment=job_environment)
-        sessions = Sessions(keys)
+        sessions = Sessions(keys, credentials)
+        lanes = Lanes()
         services: dict[str, Service] = {
-            "sagemaker": sagemaker(self.jobs),
-            "logs": logs(self.jobs),
-            **_cloudwatch(self.jobs),
+            "sagemaker": sagemaker(self.jobs, lanes),
+            "logs": logs(self.jobs, lanes),
+            **_cloudwatch(self.jobs, lanes),
             "sts": Sts(sessions),
             "iam": Iam(),
             "s3": _s3(settings, environ),
@@ -61,13 +63,15 @@ class Services:
         self._upkeep = Upkeep(self.jobs)
         self._tidying = Tidying(settings.layout.buckets, settings.upload_age_seconds)
         self._scheduler = self.jobs.scheduler(keys.limits(settings.jobs_per_key))
-        telemetry = Telemetry(self.jobs, self._upkeep)
+        gate = Gate(Limits.of(settings))
+        telemetry = Telemetry(self.jobs, self._upkeep, gate)
         health = Health(looks(self.jobs, self._upkeep), lambda: self.app.is_draining)
         self.app = App(
             services,
             credentials,
             pages(health, telemetry, keys),
             sessions=sessions,
+            gate=gate,
             watch=telemetry.count,
         )
         self._open = ExitStack()
@@ -91,13 +95,15 @@ class Services:
 
 
 def _s3(settings: Settings, environ: Mapping[str, str]) -> Service:
-    if settings.storage.startswith("s3://"):
-        return S3Relay(store_access(environ), environ)
-    return S3(settings.layout.buckets)
+    """`s3://` is the same to the server, to its clients and in its jobs."""
+    is_elsewhere = settings.storage.startswith("s3://")
+    access = store_access(environ) if is_elsewhere else s3_access(environ)
+    return S3(settings.layout.buckets) if access is None else S3Relay(access, environ)
 
 
-def _cloudwatch(jobs: Jobs) -> dict[str, Service]:
-    asked = FormLikeJsonService("cloudwatch", cloudwatch.operations(jobs), cloudwatch.told)
+def _cloudwatch(jobs: Jobs, lanes: Lanes) -> dict[str, Service]:
+    operations = cloudwatch.operations(jobs)
+    asked = FormLikeJsonService("cloudwatch", operations, cloudwatch.told, lanes)
     return {
         "monitoring": asked,
         "monitoring-form": FormService(cloudwatch.XML_NAMESPACE, asked),

@@ -10,6 +10,7 @@ import psutil
 import trackside
 from trackside.api.call import Exchange
 from trackside.api.exposition import Counter, Family, Histogram, page
+from trackside.api.gate import Cut, Gate
 from trackside.api.upkeep import Upkeep
 from trackside.errors import TracksideError
 from trackside.jobs.index import Page
@@ -25,9 +26,10 @@ _OTHER = "other"
 class Telemetry:
     """`count` is quick and thread-safe; `told` looks at the jobs and blocks."""
 
-    def __init__(self, jobs: Jobs, upkeep: Upkeep) -> None:
+    def __init__(self, jobs: Jobs, upkeep: Upkeep, gate: Gate) -> None:
         self._jobs = jobs
         self._upkeep = upkeep
+        self._gate = gate
         self._process = psutil.Process()
         self._requests = Counter(
             "trackside_requests_total",
@@ -60,10 +62,21 @@ class Telemetry:
                 self._seconds,
                 self._received,
                 self._sent,
+                *self._of_gate(),
                 *self._of_jobs(),
                 *self._of_upkeep(),
                 *self._of_process(),
             ]
+        )
+
+    def _of_gate(self) -> Iterator[Family]:
+        num_guests, cuts = self._gate.num_guests, dict(self._gate.cuts)
+        yield Family("trackside_connections", "Open connections.", [({}, num_guests)])
+        yield Family(
+            "trackside_cut_off_total",
+            "Connections and requests that were ended at a limit.",
+            [({"reason": str(each)}, cuts.get(each, 0)) for each in Cut],
+            "counter",
         )
 
     def _of_jobs(self) -> Iterator[Family]:

@@ -13,6 +13,7 @@ from trackside.clients.environment import Access, changes, restored, sdk_config
 from trackside.clients.shells import SHELLS
 from trackside.errors import KeyRefused, ServerUnreachable
 from trackside.jobs.describe import ROLE_ARN
+from trackside.permissions import make_folder
 from trackside.profiles import Key, Server, chosen_server, no_key
 from trackside.settings import Settings, environment
 
@@ -78,7 +79,7 @@ def make_access(
         raise KeyRefused(no_key(server.url))
     bucket, prefix = (bucket, "") if bucket else _place_at(server, settings)
     config = settings.layout.server.sdk_config(bucket)
-    config.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_folder(config.parent)
     durable.write_bytes(config, sdk_config(bucket, prefix, ROLE_ARN).encode())
     return Access(
         url=server.url,

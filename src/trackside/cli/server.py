@@ -20,7 +20,7 @@ from trackside.errors import (
 )
 from trackside.jobs.team_database import open_database
 from trackside.run_as import RunAs
-from trackside.settings import Settings, environment, run_embedded
+from trackside.settings import Settings, environment, keep_files_private, run_embedded
 from trackside.storage.credentials import keep_to_configured_store, keep_to_embedded_buckets
 from trackside.storage.locate import locate
 from trackside.supervisor.user_check import check_users
@@ -94,6 +94,7 @@ def server(
       trackside server --run-as team=alice --run-as trackside-jobs
     """
     host, port = parsed(listen)
+    keep_files_private()
     run_embedded()
     given = {
         "TRACKSIDE_DATABASE": database,

@@ -158,6 +158,8 @@ def _folder(host: str, folder: str, of_hosts: Mapping[str, Any]) -> str:
 
 def _places(described: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     own = described["Trackside"]
+    if own.get("owner"):
+        yield "owner", own["owner"]
     if Status(described["TrainingJobStatus"]) in (Status.COMPLETED, Status.STOPPED):
         yield "model", described["ModelArtifacts"]["S3ModelArtifacts"]
     yield "output", own["output"]

@@ -13,7 +13,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from trackside.errors import JobError, ObjectNotFound
@@ -22,6 +22,7 @@ from trackside.jobs.records import UNREADABLE, publish_journal, read_stored_hist
 from trackside.jobs.sqlite_index import MEMORY, opened, set_aside
 from trackside.journal import Journal
 from trackside.layout import Home, JobKeys
+from trackside.permissions import make_folder
 from trackside.storage.locate import locate
 
 T = TypeVar("T")
@@ -106,7 +107,7 @@ class Catalog:
     def kept_open(self) -> Iterator[None]:
         """Inside, the last of others to close the file does not have to write it back whole."""
         with ExitStack() as stack:
-            self.home.root.mkdir(parents=True, exist_ok=True)
+            make_folder(self.home.root)
             with suppress(sqlite3.DatabaseError):  # whoever reads it next will say so
                 stack.enter_context(opened(self.home.index))
             yield
@@ -169,7 +170,7 @@ class Catalog:
             return use(index)
 
     def _use_file(self, use: Callable[[Index], T], *, refresh: bool = True) -> T:
-        self.home.root.mkdir(parents=True, exist_ok=True)
+        make_folder(self.home.root)
         try:
             with opened(self.home.index) as index:
                 self._take_in(index)
@@ -212,7 +213,7 @@ class Catalog:
         folders = self.folder_names()
         present = {
             name: self._read_folder(name, unfinished.get(name))
-            for name in folders - index.finished()
+            for name in folders - index.settled()
         }
         for name in unfinished.keys() - folders:
             present[name] = self.stored_row(unfinished[name])
@@ -271,7 +272,8 @@ class Catalog:
         except UNREADABLE as error:
             logger.warning("job %s: where it stands is not known: %s", row.name, error)
             return row
-        return JobSummary.of(row.name, row.output, history)
+        found = JobSummary.of(row.name, row.output, history)
+        return found if row.owner is None else replace(found, owner=row.owner)
 
     def stored_jobs(self, locations: Sequence[str]) -> Iterator[JobSummary]:
         """Those that have ended, below each of these."""

@@ -159,6 +159,7 @@ def _final_metrics(metrics: Totals) -> dict[str, Any]:
 
 def _trackside(record: Record, options: dict[str, Any], metrics: JobMetrics) -> dict[str, Any]:
     told: dict[str, Any] = {
+        "owner": record.submitter.owner or None,
         "options": options,
         "attempt": record.history.attempt,
         "output": record.keys.prefix,

@@ -12,6 +12,7 @@ from operator import attrgetter
 from typing import Any
 
 from trackside.journal import History, Transition
+from trackside.owners import Submitter
 from trackside.status import MESSAGES, Secondary, State, Status
 
 Change = tuple[str, Sequence[Sequence[object]]]
@@ -47,6 +48,8 @@ class JobSummary:
     home: str = ""
     """Which of the homes that share a database holds the job's folder; empty where one is alone,
     and for a job that is only in storage."""
+    owner: str | None = ""
+    """Empty for a job without one; None in rows of an older Trackside until the job is read."""
 
     @classmethod
     def of(cls, name: str, output: str, history: History) -> "JobSummary":
@@ -60,6 +63,7 @@ class JobSummary:
             history.training_started,
             history.ended,
             history.attempt,
+            owner=Submitter.of(history).owner,
         )
 
     @property
@@ -107,6 +111,7 @@ class Page:
     after: tuple[Any, ...] | None = None
     """The `key` of the last row of the page before."""
     status: str | None = None
+    owner: str | None = None
     name_contains: str | None = None
     name_starts: str | None = None
     created_after: float | None = None
@@ -119,6 +124,7 @@ class Page:
 
 _CONDITIONS = {
     "status": "status = ?",
+    "owner": "owner = ?",
     "name_contains": "length(replace(name, ?, '')) < length(name)",
     "name_starts": "name >= ?",
     "created_after": "created > ?",
@@ -158,6 +164,13 @@ class Index:
         """All, or those of one home and of none."""
         ours, values = _of_home(home)
         return self._names(f"{_NAMES} AND ended IS NOT NULL{ours}", *values)
+
+    def settled(self, home: str | None = None) -> set[str]:
+        """Those of the finished about which nothing is missing: rows of an older Trackside have no
+        owner."""
+        ours, values = _of_home(home)
+        known = "ended IS NOT NULL AND owner IS NOT NULL"
+        return self._names(f"{_NAMES} AND {known}{ours}", *values)
 
     def unfinished(self, home: str | None = None) -> dict[str, JobSummary]:
         ours, values = _of_home(home)

@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager
 from functools import cached_property, partial
 from typing import Any
 
+from trackside import endings
 from trackside.amended import UPDATE, Update, note_stopped_rule
 from trackside.errors import (
     InvalidSpec,
@@ -50,6 +51,7 @@ from trackside.jobs.team_database import open_catalog
 from trackside.journal import History, Journal
 from trackside.layout import JobFolder, JobKeys
 from trackside.metric_totals import JobMetrics
+from trackside.owners import Submitter, local_owner
 from trackside.placement.local import LocalPlacement
 from trackside.processes import NONCE_VARIABLE
 from trackside.rule_status import Evaluation
@@ -68,6 +70,8 @@ SUPERVISOR_COMMAND = (sys.executable, "-P", "-m", "trackside.supervisor")
 class Jobs:
     """All methods may be called from several threads and processes at once."""
 
+    is_at_server = False
+
     def __init__(
         self,
         settings: Settings,
@@ -76,10 +80,12 @@ class Jobs:
         supervisor_command: Sequence[str] = SUPERVISOR_COMMAND,
         job_environment: JobEnvironment | None = None,
     ) -> None:
-        """Supervisors get `environ`, for the credentials in it, and what `job_environment` says for
-        their job; neither is ever written to disk."""
+        """Supervisors get `environ`, for the credentials in it, and for their script what
+        `job_environment` says; neither is ever written to disk."""
         self.settings = settings
         self._home = settings.layout
+        if mode := self._home.close_to_others():
+            logger.warning("closed %s to other users; its mode was %04o", settings.home, mode)
         self._catalog = open_catalog(settings)
         # A job that submits a job must not mark the other's supervisors as its own processes.
         inherited = {key: value for key, value in environ.items() if key != NONCE_VARIABLE}
@@ -125,18 +131,19 @@ class Jobs:
             self._catalog.claimed,
         ).submit()
 
-    def enqueue(self, spec: JobSpec, *, key: str, who: str) -> None:
+    def enqueue(self, spec: JobSpec, *, key: str, who: str, owner: str | None = None) -> None:
         """Let a job wait for its turn; returns when it is on disk. A `scheduler` starts it.
 
-        `key` is what submitted it, `who` whose limit it counts against. Refuses what `submit` does,
-        and what this machine can never give.
+        `key` is what submitted it, `who` whose limit it counts against; it belongs to `owner`, or
+        to `who`. Refuses what `submit` does, and what this machine can never give.
         """
         self._check_placement(spec)
         if asked_too_much := list(violations(spec, self.capacity)):
             raise InvalidSpec(asked_too_much)
         claimed = self._catalog.claimed
         submission = Submission(anchored(spec), self._home, self._launcher, claimed=claimed)
-        submission.enqueue(self.capacity, key=key, who=who)
+        belongs_to = who if owner is None else owner
+        submission.enqueue(self.capacity, key=key, who=who, owner=belongs_to)
         self._bell.ring(spec.name)
 
     def scheduler(self, limit_of: LimitOf) -> Scheduler:
@@ -162,6 +169,21 @@ class Jobs:
     def record(self, name: str) -> Record:
         """Spec and history as they are now; nobody is looked after."""
         return self._record(name)
+
+    def submitter(self, name: str) -> Submitter:
+        """Also of a job of which there is only a row left, or whose files another home has."""
+        try:
+            return self._record(name).submitter
+        except JobNotFound:
+            row = self._catalog.find(name)
+            if row is None:
+                raise
+            return Submitter(row.owner or "")
+
+    @property
+    def owner(self) -> str:
+        """Whom the jobs belong to that this process submits."""
+        return local_owner()
 
     def evaluations_of(self, record: Record) -> list[Evaluation]:
         """How far each rule of the job is, in the order of the request."""
@@ -359,13 +381,18 @@ class Jobs:
         *,
         status: Status | str | None = None,
         name_contains: str | None = None,
+        owner: str | None = None,
         newest_first: bool = True,
         limit: int | None = None,
     ) -> list[JobSummary]:
         """By the time of creation. An index that cannot be used costs time, never an answer."""
         self.reconcile()
         page = Page(
-            status=status, name_contains=name_contains, descending=newest_first, limit=limit
+            status=status,
+            name_contains=name_contains,
+            owner=owner,
+            descending=newest_first,
+            limit=limit,
         )
         return self._catalog.select(page)
 
@@ -383,7 +410,7 @@ class Jobs:
         sweep_drafts(self._home)
         for asked in self._catalog.asked_to_stop():
             self._stop_as_asked(asked)
-        for unfinished in self._catalog.unfinished():
+        for unfinished in {*self._catalog.unfinished(), *endings.noted(self._home)}:
             self._heal(unfinished)
 
     def _stop_as_asked(self, name: str) -> None:
@@ -404,7 +431,7 @@ class Jobs:
         try:
             self._reconciler.reconcile(name)
         except JobNotFound:
-            pass
+            endings.forget(self._home, name)
         except UNREADABLE as error:
             logger.warning("job %s could not be looked after: %s", name, error)
 
@@ -425,9 +452,9 @@ class Jobs:
             raise JobNotFound(name)
         keys = JobKeys(row.output, name)
         if not self._is_elsewhere(row):
-            return read_stored(keys, self._home)
+            return read_stored(keys, self._home, owner=row.owner)
         try:
-            return read_stored(keys, self._home, row.history)
+            return read_stored(keys, self._home, row.history, row.owner)
         except JobNotFound:
             raise JobElsewhere(name, row.home) from None
 

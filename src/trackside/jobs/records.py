@@ -13,6 +13,8 @@ from trackside.finding import RuleKey
 from trackside.journal import History, Journal, fold
 from trackside.layout import Home, JobFolder, JobKeys
 from trackside.metric_totals import JobMetrics, from_json, merged
+from trackside.owners import Submitter
+from trackside.permissions import private_opener
 from trackside.rule_evaluator import all_evaluations, first_evaluations
 from trackside.rule_status import (
     Evaluation,
@@ -38,6 +40,7 @@ class Record:
     """None when this machine has no folder of it (any more)."""
     stopped_rules: frozenset[RuleKey] = frozenset()
     """Those that somebody has asked to end."""
+    submitter: Submitter = Submitter()
 
 
 def read_folder(folder: JobFolder) -> Record:
@@ -45,7 +48,8 @@ def read_folder(folder: JobFolder) -> Record:
     history = Journal(folder.journal).read()
     spec = read_spec(folder)
     now = amended(spec, history)
-    return Record(now.spec, history, JobKeys.of(spec), folder, now.stopped_rules)
+    keys, submitter = JobKeys.of(spec), Submitter.of(history)
+    return Record(now.spec, history, keys, folder, now.stopped_rules, submitter)
 
 
 def read_spec(folder: JobFolder) -> JobSpec:
@@ -53,10 +57,13 @@ def read_spec(folder: JobFolder) -> JobSpec:
     return JobSpec.from_request(json.loads(folder.spec.read_bytes()))
 
 
-def read_stored(keys: JobKeys, home: Home, so_far: History | None = None) -> Record:
+def read_stored(
+    keys: JobKeys, home: Home, so_far: History | None = None, owner: str | None = None
+) -> Record:
     """`JobNotFound` unless both its files are there: a job that has ended leaves both.
 
-    `so_far` is for one that may still run elsewhere, which has stored no journal yet.
+    `so_far` is for one that may still run elsewhere, which has stored no journal yet. `owner` is
+    what the index says: more people can write to storage than to the index.
     """
     try:
         spec = JobSpec.from_request(json.loads(_fetch(keys.spec, home)))
@@ -67,7 +74,10 @@ def read_stored(keys: JobKeys, home: Home, so_far: History | None = None) -> Rec
                 raise
             history = so_far
         now = amended(spec, history)
-        return Record(now.spec, history, keys, None, now.stopped_rules)
+        submitter = Submitter.of(history)
+        if owner is not None:
+            submitter = replace(submitter, owner=owner)
+        return Record(now.spec, history, keys, None, now.stopped_rules, submitter)
     except ObjectNotFound:
         raise JobNotFound(keys.name) from None
 
@@ -139,7 +149,7 @@ def publish_journal(folder: JobFolder, home: Home) -> None:
 def append_stored_note(keys: JobKeys, home: Home, what: str, **details: Any) -> None:
     """As `Journal.note`, for a job of this home whose folder is gone."""
     location = locate_object(keys.journal, home=home.root)
-    with home.notes_lock.open("wb") as held:
+    with open(home.notes_lock, "wb", opener=private_opener) as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         journal = location.store.get(location.key)
         version = fold([json.loads(line) for line in journal.splitlines()]).version

@@ -22,6 +22,7 @@ from trackside.jobs.index import Index, JobSummary, Order, Page
 from trackside.jobs.placing import locked, new_nonce
 from trackside.jobs.postgres_index import Postgres
 from trackside.layout import Home, JobFolder
+from trackside.permissions import make_folder
 
 logger = logging.getLogger(__name__)
 
@@ -190,14 +191,14 @@ class TeamCatalog:
         """Everything of this home, when nobody can tell what the database has missed."""
         num_outages = self._database.num_outages
         rows = {row.name: row for row in self._local.select(Page(limit=None))}
-        finished = self._index.finished(self.identity)
+        settled = self._index.settled(self.identity)
         unfinished = self._index.unfinished(self.identity)
         lost = {
             name: self._local.stored_row(unfinished[name])
             for name in unfinished.keys() - rows.keys()
         }
         self._told = dict(unfinished)
-        news = [row for name, row in rows.items() if name not in finished]
+        news = [row for name, row in rows.items() if name not in settled]
         news += [row for row in lost.values() if row is not None]
         self._tell(news, forget=[name for name, row in lost.items() if row is None])
         self._told = {name: row for name, row in self._told.items() if not row.is_final}
@@ -220,7 +221,7 @@ class TeamCatalog:
 
 def _identity(home: Home) -> str:
     path = home.server.identity
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_folder(path.parent)
     while (record := durable.read_json(path)) is None:
         draft = path.with_name(f".{path.name}.{new_nonce()}")
         durable.write_json(draft, {"id": f"{socket.gethostname()}-{new_nonce()[:8]}"})

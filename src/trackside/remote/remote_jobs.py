@@ -56,6 +56,8 @@ class RemoteJobs:
     it must be the server that those name.
     """
 
+    is_at_server = True
+
     def __init__(self, server: Server, settings: Settings) -> None:
         self._own = settings
         self._home = settings.layout
@@ -208,6 +210,7 @@ class RemoteJobs:
         *,
         status: Status | str | None = None,
         name_contains: str | None = None,
+        owner: str | None = None,
         newest_first: bool = True,
         limit: int | None = None,
     ) -> list[JobSummary]:
@@ -224,6 +227,8 @@ class RemoteJobs:
             asked["StatusEquals"] = str(status)
         if name_contains:
             asked["NameContains"] = name_contains
+        if owner:
+            asked["TracksideOwner"] = owner
         found: list[JobSummary] = []
         while limit is None or len(found) < limit:
             answer = self._call("ListTrainingJobs", asked)
@@ -236,9 +241,19 @@ class RemoteJobs:
     def default_output(self) -> str:
         """Where a job of the server puts what it makes, if nothing else is said; empty when an
         older server does not tell. `ServerUnreachable` at once."""
+        return self._told_besides(FOR_NOBODY).get("output", "")
+
+    @property
+    def owner(self) -> str:
+        """Whom the jobs belong to that are submitted from here: the name of the key that is used.
+        Empty when an older server does not tell."""
+        return self._told_besides(FOR_A_PERSON).get("owner", "")
+
+    def _told_besides(self, patience: Patience) -> dict[str, str]:
+        """What comes with every listing."""
         asked = {"MaxResults": 1, "Trackside": True}
-        answer = self._call("ListTrainingJobs", asked, patience=FOR_NOBODY)
-        return str(answer.get("Trackside", {}).get("output", ""))
+        answer = self._call("ListTrainingJobs", asked, patience=patience)
+        return dict(answer.get("Trackside", {}))
 
     def _create(self, spec: JobSpec) -> None:
         try:

@@ -5,19 +5,23 @@ Runs inside the sandbox's init, as root and in mounts that the job has a say in:
 or looked up by name here, and nothing is left of root when the command begins.
 """
 
-import ctypes
 import os
 
-from trackside.supervisor.namespaces import check, libc, mount
+from trackside.linux_calls import (
+    CLONE_NEWPID,
+    MS_NODEV,
+    MS_NOEXEC,
+    MS_NOSUID,
+    check,
+    give_up_privileges,
+    libc,
+    limit_capabilities,
+    mount,
+    unshare,
+)
 
-# From <sched.h>, <sys/mount.h>, <sys/prctl.h>, <linux/capability.h> and <linux/keyctl.h>.
-_CLONE_NEWPID = 0x20000000
-_MS_NOSUID, _MS_NODEV, _MS_NOEXEC = 2, 4, 8
-_PR_CAPBSET_DROP = 24
-_PR_SET_NO_NEW_PRIVS = 38
+# From <sys/prctl.h> and <linux/keyctl.h>.
 _PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL = 47, 4
-_CAPABILITY_VERSION_3 = 0x20080522
-_LAST_CAPABILITY = 63
 _KEYCTL_JOIN_SESSION_KEYRING = 1
 _KEYCTL = {"x86_64": 250, "aarch64": 219}
 _UMASK = 0o022
@@ -32,12 +36,12 @@ def begin_process_space() -> int:
     Give what is returned to `end_process_space`: later children are to be where we are.
     """
     ours = os.open("/proc/self/ns/pid", os.O_RDONLY)
-    check(libc.unshare(_CLONE_NEWPID), "unshare")
+    unshare(CLONE_NEWPID)
     return ours
 
 
 def end_process_space(ours: int) -> None:
-    check(libc.setns(ours, _CLONE_NEWPID), "setns")
+    check(libc.setns(ours, CLONE_NEWPID), "setns")
     os.close(ours)
 
 
@@ -47,10 +51,10 @@ def see_own_processes() -> int:
     Returns this process's pid as the outside knows it, which /proc tells until it is covered.
     """
     pid = int(os.readlink("/proc/self"))
-    flags = _MS_NOSUID | _MS_NODEV
+    flags = MS_NOSUID | MS_NODEV
     if os.path.isdir("/dev/shm"):
         mount("trackside-shm", os.path.realpath("/dev/shm"), "tmpfs", flags, "mode=1777")
-    mount("proc", "/proc", "proc", flags | _MS_NOEXEC)
+    mount("proc", "/proc", "proc", flags | MS_NOEXEC)
     return pid
 
 
@@ -58,14 +62,12 @@ def become(user: User) -> None:
     """Be this user from here on. No program that is started can gain more, not even by setuid."""
     uid, gid, groups = user
     _leave_keyring()
-    for capability in range(_LAST_CAPABILITY + 1):
-        libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)  # an error for those that are not there
+    limit_capabilities(0)
     libc.prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
     os.setgroups(groups)
     os.setresgid(gid, gid, gid)
     os.setresuid(uid, uid, uid)
-    _drop_capabilities()
-    check(libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "prctl")
+    give_up_privileges()  # also the inheritable ones, which a change of user leaves
     os.umask(_UMASK)
     if os.getresuid() != (uid, uid, uid) or os.getresgid() != (gid, gid, gid):
         raise OSError(0, f"the kernel kept rights of uid {os.getuid()}")
@@ -77,10 +79,3 @@ def _leave_keyring() -> None:
     number = _KEYCTL.get(os.uname().machine)
     if number is not None:
         libc.syscall(number, _KEYCTL_JOIN_SESSION_KEYRING, None)
-
-
-def _drop_capabilities() -> None:
-    """Also the inheritable ones, which a change of user leaves."""
-    header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
-    none = (ctypes.c_uint32 * 6)()
-    check(libc.capset(header, none), "capset")

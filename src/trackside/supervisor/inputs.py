@@ -14,6 +14,7 @@ from trackside import hosts
 from trackside.errors import ArchiveError, InputError, TracksideError
 from trackside.extract import extract
 from trackside.layout import HostFolder
+from trackside.permissions import close_tree_to_others
 from trackside.spec import Channel, JobSpec
 from trackside.storage.crew import StopFlag
 from trackside.storage.locate import entries_below, locate, locate_object
@@ -147,6 +148,7 @@ class Inputs:
         place = locate_object(source.rstrip("/"), home=self._home)
         if place.local is not None and place.local.is_dir():
             shutil.copytree(place.local, code, symlinks=True)
+            close_tree_to_others(code)
         elif place.local is not None:
             _extract(place.local, code)
         else:

@@ -12,10 +12,9 @@ from typing import Any
 
 from trackside.errors import InputError, InvalidKey, ObjectNotFound
 from trackside.spec import Channel
-from trackside.storage.locate import Location, locate
+from trackside.storage.locate import Location, local_path, locate
 from trackside.supervisor.channel_objects import ChannelObject, nothing_found
 
-_BUCKETS = ("s3://", "gs://", "az://")
 REQUESTS = 16
 """Sizes asked for at once."""
 LIST_FORM = 'Write a JSON list: [{"prefix": "s3://bucket/folder/"}, "name", "name", ...].'
@@ -100,35 +99,34 @@ def write_listing(path: Path, channel: Channel, found: Sequence[ChannelObject]) 
 class _Places:
     """`locate` for many objects of few buckets: it reads the AWS settings every time.
 
-    A manifest that came from a bucket names objects of buckets: who can write there cannot have
-    files of this machine read.
+    A manifest in a store names objects, and no files of this machine: who wrote it may be somebody
+    who must not read them.
     """
 
     def __init__(self, channel: Channel, home: Path) -> None:
         self._channel = channel
-        self._is_of_this_machine = _is_file(channel.uri)
+        self._is_stored = local_path(channel.uri) is None
         self._home = home
         self._buckets: dict[str, Location] = {}
 
     def of(self, uri: str) -> Location:
         scheme, is_uri, rest = uri.partition("://")
         bucket, slash, key = rest.partition("/")
-        if _is_file(uri) and not self._is_of_this_machine:
-            raise _unusable(
-                self._channel,
-                f"is in a bucket and names {uri!r}, a file of this machine",
-                "Put the file into a bucket and name it there.",
-            )
         if not is_uri or not slash or scheme.lower() == "file":
-            return locate(uri, home=self._home)
+            return self._elsewhere(uri)
         top = f"{scheme}://{bucket}/"
         if top not in self._buckets:
             self._buckets[top] = locate(top, home=self._home)
         return replace(self._buckets[top], key=key, uri=uri)
 
-
-def _is_file(uri: str) -> bool:
-    return not uri.lower().startswith(_BUCKETS)
+    def _elsewhere(self, uri: str) -> Location:
+        if self._is_stored and local_path(uri) is not None:
+            raise _unusable(
+                self._channel,
+                f"names {uri!r}, which is in no object store",
+                "Upload the file, or put the manifest on this machine, too.",
+            )
+        return locate(uri, home=self._home)
 
 
 def _values(

@@ -22,7 +22,7 @@ from typing import Any, Literal, cast, get_args
 from trackside import process_table, processes
 from trackside.durable import read_json, write_json
 from trackside.errors import SandboxError
-from trackside.processes import Identity
+from trackside.processes import Identity, ProcessEnd
 from trackside.run_as import JobUser
 from trackside.supervisor.sandbox import Exited, Lost, Running, Sandbox, SandboxPlan, SandboxState
 from trackside.supervisor.sandbox_records import replace
@@ -93,6 +93,8 @@ class ProcessSandbox(Sandbox):
             known = ", ".join(map(repr, (AUTO, *get_args(Kind))))
             raise SandboxError(f"Unknown isolation {isolation!r}. Known: {known}.")
         self._kinds = _ways() if isolation == AUTO else [cast(Kind, isolation)]
+        self._end: ProcessEnd | None = None
+        """Of the init of the plan that is waited for."""
 
     def start(self, plan: SandboxPlan) -> None:
         """Returns when the command is on its way, or raises with nothing left behind.
@@ -135,6 +137,19 @@ class ProcessSandbox(Sandbox):
         processes.sweep(intent["mark"])
         pid = record["init"]["pid"]
         return Lost(f"The sandbox's init (pid {pid}) was killed, and the script with it.")
+
+    def wait(self, plan: SandboxPlan, seconds: float) -> bool:
+        if self._end is None:
+            record = read_json(plan.folder / "process.json")
+            if record is None:
+                time.sleep(seconds)
+                return True
+            self._end = ProcessEnd(_identity(record, "init"))
+        has_ended = self._end.wait(seconds)
+        if has_ended:
+            self._end.close()
+            self._end = None
+        return has_ended
 
     def signal(self, plan: SandboxPlan, number: int) -> None:
         record = read_json(plan.folder / "process.json")
@@ -262,6 +277,7 @@ def _spawn(plan: SandboxPlan, kinds: list[Kind], mark: str, lock: int) -> str:
         "mapped": list(plan.mapped) if plan.user else [],
         "command": list(plan.command),
         "environment": {**plan.environment, processes.NONCE_VARIABLE: mark},
+        "umask": plan.umask,
         "log": str(plan.log.resolve()),
         "host": plan.host,
         "hosts": "".join(f"{address}\t{name}\n" for name, address in plan.addresses.items()),

@@ -27,6 +27,8 @@ class SandboxPlan:
     command: Sequence[str] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     """The whole environment of the command; nothing else leaks in."""
+    umask: int | None = None
+    """Of the command; None: that of the process which starts it."""
     log: Path
     """Standard output and error are appended here, as they come."""
     host: str = "algo-1"
@@ -79,6 +81,10 @@ class Sandbox(ABC):
     @abstractmethod
     def poll(self, plan: SandboxPlan) -> SandboxState | None:
         """None before start. Found by what is on disk, so any process may ask."""
+
+    @abstractmethod
+    def wait(self, plan: SandboxPlan, seconds: float) -> bool:
+        """Rest for so long, or until a started command may have ended: then True, and `poll`."""
 
     @abstractmethod
     def signal(self, plan: SandboxPlan, number: int) -> None:

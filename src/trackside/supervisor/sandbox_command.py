@@ -11,6 +11,7 @@ import sys
 from trackside import process_table
 
 if sys.platform == "linux":
+    from trackside.linux_calls import die_with
     from trackside.supervisor import confinement, namespaces, owner_mapping
 
 
@@ -29,6 +30,7 @@ class Plan:
     mapped: list[str]
     command: list[str]
     environment: dict[str, str]
+    umask: int | None
     log: str
     host: str
     hosts: str
@@ -129,9 +131,11 @@ def _become_command(plan: Plan, kind: str, log: int, gate: int, answer: int, jud
         if plan.user is not None:
             os.fchown(log, plan.user[0], plan.user[1])  # /dev/stderr can be opened by its owner
             pid = _follow_first(plan.user, parent, null, judge)
+        elif plan.umask is not None:
+            os.umask(plan.umask)
         os.setpgid(0, 0)
         if sys.platform == "linux" and plan.user is None:
-            namespaces.die_with(parent)
+            die_with(parent)
         for source, target in ((null, 0), (log, 1), (log, 2)):
             os.dup2(source, target)
     except OSError as error:
@@ -161,7 +165,7 @@ def _follow_first(user: "confinement.User", parent: int, null: int, judge: int) 
         confinement.become(user)
         return pid
     confinement.become(user)
-    namespaces.die_with(parent)  # after `become`, which makes the kernel forget it
+    die_with(parent)  # after `become`, which makes the kernel forget it
     for stream in (0, 1, 2):
         os.dup2(null, stream)
     os.dup2(judge, 3)

@@ -17,11 +17,11 @@ from trackside.supervisor.sandbox_command import Command, Plan, Refused, describ
 from trackside.supervisor.sandbox_records import record_end, record_start
 
 if sys.platform == "linux":
-    from trackside.supervisor.namespaces import become_subreaper
+    from trackside.linux_calls import become_subreaper
 if not process_table.PRESENT:
     from trackside import processes
 
-TICK_SECONDS = 1.0
+TICK_SECONDS = 2.0
 SWEEP_SECONDS = 10.0
 
 _SIGKILL = 9

@@ -9,6 +9,7 @@ import shutil
 import sys
 from collections.abc import Callable, Sequence
 
+from trackside.permissions import close_tree_to_others, make_folder, private_opener
 from trackside.toolkit.requirements import site_folders
 
 _MARKER = ".complete"
@@ -23,14 +24,15 @@ def cached_overlay(cache: str, key: str, paths: Sequence[str], fill: Callable[[s
     marker = os.path.join(folder, _MARKER)
     if os.path.exists(marker):
         return folder
-    os.makedirs(cache, exist_ok=True)
-    with open(f"{folder}.lock", "w") as lock:
+    make_folder(cache)
+    with open(f"{folder}.lock", "w", opener=private_opener) as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not os.path.exists(marker):
             new_overlay(folder, paths)
             fill(folder)
+            close_tree_to_others(folder)
             # Its scripts name its path, so it cannot be built elsewhere and moved.
-            with open(marker, "w"):
+            with open(marker, "w", opener=private_opener):
                 pass
     return folder
 

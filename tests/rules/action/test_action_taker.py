@@ -105,6 +105,18 @@ def test_of_two_jobs_that_could_be_meant_neither_is_stopped(make_job: MakeJob):
     assert {each.journal.read().state.status for each in others} == {Status.IN_PROGRESS}
 
 
+def test_a_job_of_another_owner_is_never_stopped(make_job: MakeJob):
+    job, other = make_job(owner="alice"), make_job("night-1", owner="bob")
+    stop = {"name": "stoptraining", "training_job_prefix": "night"}
+    state, details = outcome(job, stop)
+    assert (state, other.journal.read().state.status) == ("failed", Status.IN_PROGRESS)
+    assert "exactly one of the same owner" in details
+    mine = make_job("night-2", owner="alice")
+    again = make_job("job-2", owner="alice")
+    assert outcome(again, stop) == ("done", "night-2 is Stopping")
+    assert mine.journal.read().state.status is Status.STOPPING
+
+
 def test_the_flight_recorder_is_asked_for_by_its_file(make_job: MakeJob):
     hook = {"S3OutputPath": "s3://bucket/debug", "HookParameters": {"ring": "20"}}
     job = make_job(DebugHookConfig=hook)

@@ -19,6 +19,7 @@ from urllib.parse import quote, unquote_to_bytes
 
 from trackside.api.s3.errors import s3_error
 from trackside.api.s3.record import ObjectRecord, drop_record, read_record, write_record
+from trackside.permissions import PRIVATE, make_folder, open_file
 from trackside.storage.folder import HIDDEN, FolderStore, give_name
 from trackside.storage.partial_file import PartialFile, is_temporary, sweep
 
@@ -115,8 +116,8 @@ class Bucket:
         if plain is not None and not _is_folder(plain):
             with suppress(NotADirectoryError, FileExistsError):
                 self._sweep_once(os.path.dirname(plain))
-                return NewObject(self, key, PartialFile(plain))
-        return NewObject(self, key, PartialFile(self.odd_path(key)))
+                return NewObject(self, key, PartialFile(plain, umask=PRIVATE))
+        return NewObject(self, key, PartialFile(self.odd_path(key), umask=PRIVATE))
 
     def delete(self, key: str) -> None:
         """What is not there is deleted already."""
@@ -291,10 +292,10 @@ def _is_folder(path: str) -> bool:
 
 def _made(path: str) -> int:
     try:
-        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        return open_file(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
     except FileNotFoundError:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        make_folder(os.path.dirname(path))
+        return open_file(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
 
 
 def _status(path: str) -> os.stat_result | None:

@@ -4,7 +4,7 @@ import errno
 from collections.abc import Mapping
 from xml.sax.saxutils import escape
 
-from trackside.api.call import Reply, ServiceError
+from trackside.api.call import TOO_BUSY, Reply, ServiceError
 from trackside.api.sigv4 import NotSigned, Refusal
 from trackside.errors import DiskFull
 
@@ -65,15 +65,28 @@ _CODES: dict[str, tuple[int, str]] = {
     "XAmzContentSHA256Mismatch": (400, "The body does not have the announced SHA-256."),
 }
 
+_OWN_WORDS = {TOO_BUSY: "SlowDown"}
+"""S3's for what the other services call otherwise."""
 _REFUSALS = {
     Refusal.MISSING: "AccessDenied",
     Refusal.MALFORMED: "AuthorizationHeaderMalformed",
     Refusal.MALFORMED_ADDRESS: "AuthorizationQueryParametersError",
+    Refusal.SIGNED_TWICE: "InvalidArgument",
     Refusal.UNKNOWN_KEY: "InvalidAccessKeyId",
+    Refusal.UNSIGNED_HEADERS: "AccessDenied",
+    Refusal.NO_PAYLOAD_HASH: "InvalidRequest",
     Refusal.MISMATCH: "SignatureDoesNotMatch",
     Refusal.SKEWED: "RequestTimeTooSkewed",
     Refusal.EXPIRED: "AccessDenied",
 }
+_WORDS = {
+    Refusal.SIGNED_TWICE: "Only one auth mechanism allowed; only the X-Amz-Algorithm query "
+    "parameter, Signature query string parameter or the Authorization header should be specified",
+    Refusal.UNSIGNED_HEADERS: "There were headers present in the request which were not signed",
+    Refusal.NO_PAYLOAD_HASH: "Missing required header for this request: x-amz-content-sha256",
+    Refusal.EXPIRED: "Request has expired",
+}
+"""Where the refusal says more than its code does."""
 
 
 def s3_error(
@@ -86,7 +99,7 @@ def s3_error(
 def not_signed(error: Exception) -> ServiceError:
     refusal = error.refusal if isinstance(error, NotSigned) else Refusal.MALFORMED
     code = _REFUSALS[refusal]
-    usual = "Request has expired" if refusal is Refusal.EXPIRED else _CODES[code][1]
+    usual = _WORDS.get(refusal, _CODES[code][1])
     return s3_error(code, f"{usual.rstrip('.')}. {error}".rstrip())
 
 
@@ -105,7 +118,8 @@ def error_reply(error: ServiceError, request_id: str) -> Reply:
         return Reply(304, b"", error.headers)
     body = (
         '<?xml version="1.0" encoding="UTF-8"?>\n'
-        f"<Error><Code>{error.code}</Code><Message>{escape(error.message)}</Message>"
+        f"<Error><Code>{_OWN_WORDS.get(error.code, error.code)}</Code>"
+        f"<Message>{escape(error.message)}</Message>"
         f"<RequestId>{request_id}</RequestId><HostId>{request_id}</HostId></Error>"
     )
     headers = {"content-type": "application/xml", "x-amz-request-id": request_id}

@@ -82,7 +82,7 @@ class ListCalls:
     async def uploads(self, target: Target) -> Reply:
         form = _Form(target)
         uploads = Uploads(self._buckets.get(target.bucket))
-        found = await self._threads.run(uploads.all)
+        found = await self._threads.look_through(uploads.all)
         page = _uploads_page(found, target)
         shown: list[Node] = [("Upload", _upload_nodes(each, form.text)) for each in page.uploads]
         folders: list[Node] = [
@@ -107,7 +107,7 @@ class ListCalls:
         query = target.query
         most = target.number("max-keys", _PAGE, _PAGE)
         question = Question(query.get("prefix", ""), query.get("delimiter", ""), after, most)
-        return await self._threads.run(list_page, bucket, question)
+        return await self._threads.look_through(list_page, bucket, question)
 
 
 class _Form:

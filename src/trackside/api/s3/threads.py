@@ -1,13 +1,16 @@
-"""Where the server waits for disks: a few threads, so that the event loop never does."""
+"""Where the server waits for disks: a few threads, so that the event loop never does.
+
+However many bodies are on their way, they hold little more memory than a few would.
+"""
 
 import asyncio
 import resource
 import sys
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import ParamSpec, TypeVar
 
+from trackside.api.fair_pool import FairPool
 from trackside.api.s3.bucket import NewObject, ObjectInfo
 from trackside.api.s3.intake import Arrived, Intake
 
@@ -17,7 +20,9 @@ _QUICK_SECONDS = 0.0003
 """About what it costs to wake a thread, and to fight with it for the interpreter."""
 _SLOW_SECONDS = 0.001
 _TRY_AGAIN_SECONDS = 600.0
-_BLOCK_BYTES = 1 << 20
+_BLOCK_BYTES, _LEAST_BLOCK_BYTES = 1 << 20, 64 << 10
+_BLOCKS_BYTES = 64 << 20
+"""Of one block of each body; two are held at most."""
 _THREADS = 16
 """More than cores: most of them wait for a disk to sync."""
 
@@ -27,14 +32,21 @@ T = TypeVar("T")
 
 class Threads:
     def __init__(self) -> None:
-        self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="trackside-s3")
+        self._pool = FairPool("s3", threads=_THREADS, per_caller=_THREADS - 4)
+        self._listing = FairPool("s3-list", threads=3, per_caller=2, waiting_per_caller=256)
+        self._num_bodies = 0
         self._wait_seconds = 0.0
         """For the disk, on average, of late."""
         self._is_slow_until = 0.0
 
     async def run(self, function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._pool, lambda: function(*arguments, **named))
+        return await self._pool.run(lambda: function(*arguments, **named))
+
+    async def look_through(
+        self, function: Callable[P, T], *arguments: P.args, **named: P.kwargs
+    ) -> T:
+        """What may take long, beside what does not."""
+        return await self._listing.run(lambda: function(*arguments, **named))
 
     async def publish(
         self, new: NewObject, allowed: Callable[[ObjectInfo | None], None] | None
@@ -68,13 +80,14 @@ class Threads:
                 intake.feed((chunk,))
             return intake.finish()
         busy: asyncio.Future[None] | None = None
-        loop = asyncio.get_running_loop()
+        self._num_bodies += 1
         try:
-            async for block in _blocks(chunks):
+            async for block in self._blocks(chunks):
                 if busy is not None:
                     await busy
-                busy = loop.run_in_executor(self._pool, intake.feed, block)
+                busy = asyncio.ensure_future(self.run(intake.feed, block))
         finally:
+            self._num_bodies -= 1
             if busy is not None:  # the file it writes to must not be closed before
                 await asyncio.wait([busy])
                 busy.exception()
@@ -86,18 +99,37 @@ class Threads:
         self, read: Callable[[int, int], bytes], start: int, end: int, done: Callable[[], None]
     ) -> AsyncGenerator[bytes, None]:
         """The next block is read while the one before is on its way."""
+        self._num_bodies += 1
         try:
-            block = await self.run(read, min(_BLOCK_BYTES, end - start), start)
+            block = await self.run(read, min(self._block_bytes, end - start), start)
             while block:
                 start += len(block)
-                size = min(_BLOCK_BYTES, end - start)
+                size = min(self._block_bytes, end - start)
                 coming = asyncio.ensure_future(self.run(read, size, start)) if size else None
                 try:
                     yield block
                 finally:
                     block = await coming if coming is not None else b""
         finally:
+            self._num_bodies -= 1
             done()
+
+    @property
+    def _block_bytes(self) -> int:
+        share = _BLOCKS_BYTES // max(1, self._num_bodies)
+        return min(_BLOCK_BYTES, max(_LEAST_BLOCK_BYTES, share))
+
+    async def _blocks(self, chunks: AsyncIterator[bytes]) -> AsyncIterator[list[bytes]]:
+        waiting: list[bytes] = []
+        size = 0
+        async for chunk in chunks:
+            waiting.append(chunk)
+            size += len(chunk)
+            if size >= self._block_bytes:
+                yield waiting
+                waiting, size = [], 0
+        if waiting:
+            yield waiting
 
 
 def _num_waits() -> int | None:
@@ -105,16 +137,3 @@ def _num_waits() -> int | None:
     if sys.platform != "linux":
         return None
     return resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw
-
-
-async def _blocks(chunks: AsyncIterator[bytes]) -> AsyncIterator[list[bytes]]:
-    waiting: list[bytes] = []
-    size = 0
-    async for chunk in chunks:
-        waiting.append(chunk)
-        size += len(chunk)
-        if size >= _BLOCK_BYTES:
-            yield waiting
-            waiting, size = [], 0
-    if waiting:
-        yield waiting

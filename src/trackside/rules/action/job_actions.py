@@ -7,6 +7,7 @@ from trackside.errors import TracksideError
 from trackside.finding import Finding
 from trackside.journal import Journal
 from trackside.layout import Home
+from trackside.owners import Submitter
 from trackside.rules.action.actions import StopTraining
 from trackside.rules.action.setbacks import Refused
 from trackside.rules.watched_job import WatchedJob
@@ -17,17 +18,19 @@ _MESSAGE_MOST = 500
 
 
 def stop_training(action: StopTraining, job: WatchedJob, finding: Finding) -> str:
-    """As `trackside stop` does. The rule's own job where the prefix fits or is not given."""
+    """As `trackside stop` does. The rule's own job where the prefix fits or is not given; any other
+    only if both belong to the same owner."""
     why = f"Rule {finding.configuration!r} asked for it. {finding.message}"[:_MESSAGE_MOST]
     own = job.spec.name
     if own.lower().startswith(action.prefix.lower()):
         state = job.journal.try_move(Secondary.STOPPING, message=why).state
         return f"{own} is {state.secondary}"
-    found = _in_progress(job.settings.layout, action.prefix)
+    owner = Submitter.of(job.history).owner
+    found = _in_progress(job.settings.layout, action.prefix, owner)
     if len(found) != 1:
         which = f"{len(found)} do: {', '.join(found[:5])}" if found else "none does"
         raise Refused(
-            f"No job was stopped: exactly one that is InProgress must begin with "
+            f"No job was stopped: exactly one of the same owner that is InProgress must begin with "
             f"{action.prefix!r}, and {which}."
         )
     journal = Journal(job.settings.layout.job(found[0]).journal)
@@ -47,17 +50,18 @@ def ask_for_recorder(job: WatchedJob) -> str:
     return "the hook writes its last steps at the end of the next one"
 
 
-def _in_progress(home: Home, prefix: str) -> list[str]:
-    """Names are compared in lower case, which is how the original's prefixes arrive."""
+def _in_progress(home: Home, prefix: str, owner: str) -> list[str]:
+    """Those of one owner. Names are compared in lower case, which is how the original's prefixes
+    arrive."""
     found = []
     for path in sorted(home.jobs.iterdir()):
         name = path.name
         if not re.fullmatch(JOB_NAME, name) or not name.lower().startswith(prefix.lower()):
             continue
         try:
-            status = Journal(home.job(name).journal).read().state.status
+            history = Journal(home.job(name).journal).read()
         except (TracksideError, OSError, ValueError):
             continue  # another process is at it
-        if status is Status.IN_PROGRESS:
+        if history.state.status is Status.IN_PROGRESS and Submitter.of(history).owner == owner:
             found.append(name)
     return found

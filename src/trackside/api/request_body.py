@@ -1,0 +1,164 @@
+"""A request's body on its way in: how much is held, how long it may take, and where one goes that
+nobody wants.
+
+Nobody sends a body that `expect`s an answer before it is asked for.
+"""
+
+import asyncio
+import math
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
+from contextlib import suppress
+from typing import Any
+
+from trackside.api.call import BODY_MOST_BYTES, Exchange, ServiceError, too_busy
+from trackside.api.gate import Cut, Gate
+
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+
+SMALL_BYTES = 64 << 10
+"""What uvicorn holds of a body anyway. Nearly all calls are smaller."""
+_KEY_SHARE = 0.5
+_STRANGERS_SECONDS, _STRANGERS_BYTES = 5.0, BODY_MOST_BYTES
+_CALLERS_SECONDS, _CALLERS_BYTES = 30.0, 64 << 20
+
+
+class BodyMemory:
+    """What the bodies of all requests hold together. Belongs to the event loop."""
+
+    def __init__(self, most_bytes: float) -> None:
+        self._most = most_bytes
+        self._held: Counter[str] = Counter()
+        """By the key that the request claims: nobody uses up another's by his name alone."""
+
+    @property
+    def num_bytes(self) -> int:
+        return self._held.total()
+
+    def take(self, key: str, size: int) -> bool:
+        is_free = self.num_bytes + size <= self._most
+        is_free = is_free and self._held[key] + size <= self._most * _KEY_SHARE
+        self._held[key] += size if is_free else 0
+        return is_free
+
+    def give_back(self, key: str, size: int) -> None:
+        self._held[key] -= size
+        if not self._held[key]:
+            del self._held[key]
+
+
+class Body:
+    def __init__(
+        self,
+        receive: Receive,
+        headers: Mapping[str, str],
+        exchange: Exchange,
+        gate: Gate,
+        memory: BodyMemory,
+    ) -> None:
+        self._receive = receive
+        self.exchange = exchange
+        self._gate = gate
+        self._memory = memory
+        length = headers.get("content-length", "0")
+        is_chunked = "transfer-encoding" in headers
+        self._size = None if is_chunked or not length.isdecimal() else int(length)
+        """As announced; None where only its end tells."""
+        self._waits_for_us = "expect" in headers
+        self._is_over = self._size == 0
+        self._is_late = False
+        self._held: tuple[str, int] = ("", 0)
+        self._waited_seconds, self._num_since = 0.0, 0
+
+    @property
+    def is_small(self) -> bool:
+        return self._size is not None and self._size <= SMALL_BYTES
+
+    @property
+    def is_unread(self) -> bool:
+        """Whether some of it may still come, which the next request would be taken for."""
+        return not self._is_over
+
+    async def whole(self, key: str) -> bytes:
+        """In memory, on account of the key that the request claims, until `release`."""
+        if (self._size or 0) > BODY_MOST_BYTES:
+            raise _too_large()
+        parts, size = [], 0
+        async for chunk in self.chunks():
+            size += len(chunk)
+            if size > BODY_MOST_BYTES:
+                raise _too_large()
+            if size > SMALL_BYTES:
+                self._hold(key, size)
+            parts.append(chunk)
+        return b"".join(parts)
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        self._waits_for_us = False
+        while not self._is_over:
+            message = await self._next()
+            if message["type"] == "http.disconnect":
+                self._is_over = True
+                raise ServiceError("RequestTimeout", "The body ended before its announced length.")
+            self._is_over = not message.get("more_body")
+            if message.get("body"):
+                self.exchange.bytes_in += len(message["body"])
+                yield message["body"]
+
+    async def skip_small(self) -> None:
+        """Read past a small one that was not wanted, so that the connection can go on."""
+        if self.is_small and not self._waits_for_us:
+            await self._discard(self._gate.limits.body_seconds, SMALL_BYTES)
+
+    async def linger(self) -> None:
+        """Read past what comes after the answer, for a while: most clients send all before they
+        look, and would find a closed connection instead of the reason."""
+        if self._is_late:
+            return
+        if self.exchange.key_id:
+            await self._discard(_CALLERS_SECONDS, _CALLERS_BYTES)
+        else:
+            await self._discard(_STRANGERS_SECONDS, _STRANGERS_BYTES)
+
+    def release(self) -> None:
+        self._memory.give_back(*self._held)
+        self._held = ("", 0)
+
+    def _hold(self, key: str, size: int) -> None:
+        """All of it so far, in place of what was held before."""
+        self.release()
+        if not self._memory.take(key, size):
+            self._gate.cuts[Cut.BODY_MEMORY] += 1
+            raise too_busy("The bodies of other requests fill the memory that there is for them.")
+        self._held = (key, size)
+
+    async def _discard(self, seconds: float, most_bytes: int) -> None:
+        with suppress(ServiceError, TimeoutError):
+            async with asyncio.timeout(None if math.isinf(seconds) else seconds):
+                async for chunk in self.chunks():
+                    most_bytes -= len(chunk)
+                    if most_bytes < 0:
+                        return
+
+    async def _next(self) -> MutableMapping[str, Any]:
+        """What comes next, unless hardly anything has come for long. The time that this server
+        takes for what has come does not count."""
+        limits, loop = self._gate.limits, asyncio.get_running_loop()
+        left, began = limits.body_seconds - self._waited_seconds, loop.time()
+        try:
+            async with asyncio.timeout(None if math.isinf(left) else left):
+                message = await self._receive()
+        except TimeoutError:
+            self._is_late = True
+            self._gate.cuts[Cut.BODY_SLOW] += 1
+            text = f"Fewer than {limits.body_rate} bytes a second arrived for {left:g} s."
+            raise ServiceError("RequestTimeout", text, 408) from None
+        self._waited_seconds += loop.time() - began
+        self._num_since += len(message.get("body", b""))
+        if self._num_since >= limits.body_rate * limits.body_seconds:
+            self._waited_seconds, self._num_since = 0.0, 0
+        return message
+
+
+def _too_large() -> ServiceError:
+    return ServiceError("RequestEntityTooLarge", f"More than {BODY_MOST_BYTES} bytes.", 413)

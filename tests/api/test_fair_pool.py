@@ -1,0 +1,122 @@
+"""Turns in a pool of threads, whoever asks how much."""
+
+import asyncio
+import threading
+from collections.abc import Coroutine
+from typing import Any
+
+import pytest
+
+from trackside.api.call import ServiceError
+from trackside.api.fair_pool import CALLER, FairPool
+
+
+class Work:
+    """Calls that run until they are let go, and the order in which they began."""
+
+    def __init__(self, pool: FairPool) -> None:
+        self._pool = pool
+        self._go = threading.Semaphore(0)
+        self._begun = threading.Condition()
+        self.order: list[str] = []
+
+    async def call(self, caller: str, name: str) -> str:
+        CALLER.set(caller)
+
+        def run() -> str:
+            with self._begun:
+                self.order.append(name)
+                self._begun.notify_all()
+            assert self._go.acquire(timeout=60)
+            return name
+
+        return await self._pool.run(run)
+
+    def start(self, caller: str, *names: str) -> "list[asyncio.Task[str]]":
+        return [asyncio.create_task(self.call(caller, name)) for name in names]
+
+    def let_go(self, count: int) -> None:
+        self._go.release(count)
+
+    async def begun(self, count: int) -> list[str]:
+        """As soon as so many have."""
+
+        def wait() -> bool:
+            with self._begun:
+                return self._begun.wait_for(lambda: len(self.order) >= count, 60)
+
+        assert await asyncio.to_thread(wait)
+        return list(self.order)
+
+
+def played(course: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(course)
+
+
+def test_a_second_caller_is_answered_while_the_first_has_a_crowd_waiting():
+    async def course() -> None:
+        work = Work(FairPool("test", threads=2, per_caller=1))
+        crowd = work.start("a", *(f"a{n}" for n in range(16)))
+        await work.begun(1)
+        [other] = work.start("b", "b0")
+        assert await work.begun(2) == ["a0", "b0"]
+        work.let_go(17)
+        assert await other == "b0"
+        assert await asyncio.gather(*crowd) == [f"a{n}" for n in range(16)]
+
+    played(course())
+
+
+def test_turns_go_round():
+    async def course() -> None:
+        work = Work(FairPool("test", threads=1, per_caller=1))
+        calls = work.start("a", "a0", "a1", "a2", "a3")
+        await work.begun(1)
+        calls += work.start("b", "b0", "b1") + work.start("c", "c0")
+        await asyncio.sleep(0)
+        work.let_go(7)
+        await asyncio.gather(*calls)
+        assert work.order == ["a0", "a1", "b0", "c0", "a2", "b1", "a3"]
+
+    played(course())
+
+
+def test_too_many_in_line_are_told_to_come_later():
+    async def course() -> None:
+        work = Work(FairPool("test", threads=2, per_caller=1, waiting_per_caller=3))
+        calls = work.start("a", "a0", "a1", "a2", "a3")
+        await work.begun(1)
+        with pytest.raises(ServiceError) as caught:
+            await work.call("a", "a4")
+        assert (caught.value.code, caught.value.status) == ("ThrottlingException", 503)
+        assert caught.value.headers["retry-after"] == "2"
+        [other] = work.start("b", "b0")
+        work.let_go(5)
+        assert await other == "b0"
+        await asyncio.gather(*calls)
+
+    played(course())
+
+
+def test_who_goes_away_leaves_his_place_to_the_next():
+    async def course() -> None:
+        work = Work(FairPool("test", threads=1, per_caller=1))
+        first, gone, last = work.start("a", "a0", "a1", "a2")
+        await work.begun(1)
+        gone.cancel()
+        work.let_go(2)
+        assert await asyncio.gather(first, last) == ["a0", "a2"]
+        assert gone.cancelled()
+
+    played(course())
+
+
+def test_what_fails_gives_its_place_back():
+    async def course() -> None:
+        pool = FairPool("test", threads=1, per_caller=1)
+        for _ in range(3):
+            with pytest.raises(ZeroDivisionError):
+                await pool.run(lambda: 1 // 0)
+        assert await pool.run(lambda: 1) == 1
+
+    played(course())
