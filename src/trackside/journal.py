@@ -83,14 +83,9 @@ class History:
         )
 
     @property
-    def label(self) -> str:
-        """Of the access key that submitted it; empty for a job that came through no server."""
-        return next((note.get("who", "") for note in self.notes if note["what"] == SUBMITTED), "")
-
-    @property
     def run_as(self) -> Choice:
         """Who runs its script."""
-        noted = [note for note in self.notes if note["what"] == RUN_AS]
+        noted = [note for note in self.notes if note.get("what") == RUN_AS]
         return Choice(noted[-1]["user"], noted[-1]["is_shared"]) if noted else Choice()
 
     def first(self, secondary: Secondary) -> float | None:

@@ -57,9 +57,9 @@ class RunAs:
                 default = user
         return cls(default, of_label)
 
-    def choose(self, label: str) -> Choice:
-        """For a job of this label; an empty one is for a job that came through no server."""
-        if own := self.of_label.get(label):
+    def choose(self, owner: str) -> Choice:
+        """For a job of this owner: a label, or a user of this machine (`owners`)."""
+        if own := self.of_label.get(owner):
             return Choice(own, is_shared=False)
         return Choice(self.default)
 

@@ -91,6 +91,8 @@ class Settings:
     """How long the server keeps a multipart upload to which nothing is added."""
     isolation: str = _setting("TRACKSIDE_ISOLATION", "auto")
     """auto, root, user or none: how the process sandbox makes its own /opt/ml."""
+    run_as: str = _setting("TRACKSIDE_RUN_AS", "")
+    """USER and LABEL=USER,…: who runs scripts, where that is not Trackside's own user."""
     python: str = _setting("TRACKSIDE_PYTHON", "")
     """The interpreter that runs scripts; the one Trackside runs in when empty."""
     images: str = _setting("TRACKSIDE_IMAGES", "")

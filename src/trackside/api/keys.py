@@ -59,6 +59,11 @@ class AccessKey:
     limit: int | None = None
     """How many of its jobs run at a time; None is what the server's settings say."""
 
+    @property
+    def is_good(self) -> bool:
+        """Its time is not over."""
+        return self.expires is None or self.expires >= time.time()
+
 
 class UnknownKey(TracksideError):
     code = "unknown_key"
@@ -222,7 +227,7 @@ class AccessKeys:
 
 def _good(keys: Mapping[str, AccessKey], key_id: str) -> AccessKey:
     key = keys.get(key_id)
-    if key is None or (key.expires is not None and key.expires < time.time()):
+    if key is None or not key.is_good:
         raise _unknown(key_id)
     return key
 

@@ -55,6 +55,7 @@ from trackside.owners import Submitter, local_owner
 from trackside.placement.local import LocalPlacement
 from trackside.processes import NONCE_VARIABLE
 from trackside.rule_status import Evaluation
+from trackside.run_as import RunAs
 from trackside.settings import Settings
 from trackside.spec import JOB_NAME, JobSpec
 from trackside.status import Secondary, Status
@@ -93,7 +94,11 @@ class Jobs:
         environment = {**inherited, **settings.variables}
         environment.pop("TRACKSIDE_DATABASE")  # supervisors have no business there
         self._launcher = Launcher(
-            LocalPlacement(), supervisor_command, environment, job_environment
+            LocalPlacement(),
+            supervisor_command,
+            environment,
+            job_environment,
+            RunAs.parse(settings.run_as),
         )
         self._reconciler = Reconciler(self._home, self._launcher)
         self._bell = Bell()

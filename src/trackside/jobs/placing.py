@@ -9,7 +9,7 @@ import fcntl
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from subprocess import SubprocessError
 
@@ -21,6 +21,7 @@ from trackside.journal import Journal
 from trackside.layout import JobFolder
 from trackside.permissions import make_folder
 from trackside.placement.placement import Handle, Placement
+from trackside.run_as import RunAs
 from trackside.settings import VISIBLE_GPUS
 from trackside.status import Secondary
 
@@ -72,6 +73,8 @@ class Launcher:
     """The supervisor's whole environment. It goes to the process and never to disk."""
     job_environment: JobEnvironment | None = None
     """Variables for the script alone of a job of this name; see the module of that name."""
+    run_as: RunAs = field(default_factory=RunAs)
+    """Which user runs a script: not the supervisor, which stays ours."""
 
     def start(self, folder: JobFolder, host: str, attempt: int, placed: Placed) -> None:
         """Call with the folder's lock held. `placed` becomes the intent, then gets its handle.

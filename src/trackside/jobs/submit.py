@@ -126,7 +126,9 @@ class Submission:
                 shutil.rmtree(draft.root, ignore_errors=True)
 
     def _write_placed(self, draft: JobFolder) -> None:
-        Journal(draft.journal).open(owner=local_owner())
+        journal = Journal(draft.journal)
+        journal.open(owner=local_owner())
+        journal.note_run_as(self.launcher.run_as.choose(local_owner()))
         for host in self.spec.hosts:
             place = draft.host(host, FIRST_ATTEMPT)
             make_folder(place.root)

@@ -23,6 +23,7 @@ from trackside.jobs.records import publish_journal, publish_spec, read_spec
 from trackside.jobs.submit import announced
 from trackside.journal import History, Journal
 from trackside.layout import Home, JobFolder, JobKeys
+from trackside.owners import Submitter
 from trackside.permissions import make_folder
 from trackside.rule_status import RuleStatus, write_evaluations
 from trackside.spec import JobSpec
@@ -86,6 +87,7 @@ def _start(
         make_folder(place.root)
         if gpus is not None:
             Placed(nonce=new_nonce(), gpus=tuple(gpus[number :: len(hosts)])).write(place.placed)
+    journal.note_run_as(launcher.run_as.choose(Submitter.of(journal.read()).owner))
     history = journal.try_move(Secondary.STARTING, only_from=Secondary.PENDING)
     if history.state.secondary is not Secondary.STARTING:
         return Begun.GONE

@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trackside import durable, hosts
@@ -38,10 +39,11 @@ from trackside.supervisor.logs import LogClock
 from trackside.supervisor.outcome import algorithm_error
 from trackside.supervisor.pace import QUICK_SECONDS, Pace
 from trackside.supervisor.peers import Peers
-from trackside.supervisor.process_sandbox import ProcessSandbox
+from trackside.supervisor.process_sandbox import ProcessSandbox, can_map
 from trackside.supervisor.rule_watch import RuleWatch
 from trackside.supervisor.sandbox import Exited, Lost, Running, SandboxPlan
 from trackside.supervisor.script_start import script_environment, toolkit_command
+from trackside.supervisor.user_folders import UserFolders, user_folders
 
 if TYPE_CHECKING:
     from trackside.supervisor.machine import MachineSampler
@@ -58,9 +60,9 @@ POLL_SECONDS = 30.0
 RECORD_SECONDS = 60.0
 """How often a host's record is written though nothing in it has changed."""
 TAIL_BYTES = 8192
+MARKER_BYTES = 1 << 20
 _OUTSIDE = {signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT}
 """Signals that, when we did not send them, mean that the machine or a person ended the script."""
-MARKER_BYTES = 1 << 20
 
 
 class Attempt:
@@ -73,6 +75,8 @@ class Attempt:
         self.record = hosts.read(self.folder.record) or HostRecord()
         self._sandbox = ProcessSandbox(context.settings.isolation)
         self._inputs = Inputs(context.spec, context.host, self.folder, context.settings.home)
+        self._another: UserFolders | None = None
+        """Set before the start of a script that runs as another user."""
         self.peers = Peers(context, self.gang)
         self.rules = RuleWatch(context, is_lead=self.gang.is_lead)
         self._syncer: Syncer | None = None
@@ -117,16 +121,25 @@ class Attempt:
         """Everything before the script. False when the job ended meanwhile."""
         self._move(Secondary.DOWNLOADING)
         self._announce(Phase.PREPARING)
+        self._another = user_folders(self._history(), self.folder, self.context.settings.layout)
+        if self._another is not None:
+            self._sandbox.kinds_for(self._another.user)  # or it is refused now
         lay_out(self.folder, self.context.spec, self.context.host, interface_name())
         meter = Meter(self.record.progress, self._announce_progress)
         can_mount = not self.context.spec.inputs or self._sandbox.isolation.kind != "none"
-        notes = self._inputs.provide(meter, stop=self, can_mount=can_mount)
+        notes = self._inputs.provide(meter, stop=self, can_mount=can_mount, can_show=self._can_show)
         for note in notes:
             self._tell(note)
+        if self._another is not None:
+            self._another.make()
         self._announce(Phase.READY)
         if self.gang.is_lead:
             self.gang.meet()
         return self._wait_for_all()
+
+    def _can_show(self, folder: Path) -> bool:
+        """Whether the script will be able to read this folder of ours in place."""
+        return self._another is None or can_map(folder, self._another.user)
 
     def _wait_for_all(self) -> bool:
         """Hosts start together: the lead says when, by the journal."""
@@ -457,13 +470,22 @@ class Attempt:
     def _plan(self) -> SandboxPlan:
         context = self.context
         hosts_of_job = addresses(context.spec.name, context.spec.hosts)
+        command = toolkit_command(context.spec, context.settings)
+        environment = script_environment(context, self.folder, self.gang.master_port)
+        mounts = dict(self._inputs.mounts)
+        another = self._another
+        if another is not None:
+            environment = {**another.environment(environment), **context.spec.environment}
+            mounts = another.mounts(command[0]) | mounts  # a job may name /tmp for its checkpoints
         return SandboxPlan(
             folder=self.folder.sandbox,
             ml=self.folder.ml,
-            mounts=self._inputs.mounts,
+            mounts=mounts,
             read_only=self._inputs.read_only,
-            command=toolkit_command(context.spec, context.settings),
-            environment=script_environment(context, self.folder, self.gang.master_port),
+            command=command,
+            environment=environment,
+            user=None if another is None else another.user,
+            mapped=self._inputs.of_bucket,
             umask=user_umask(),
             log=self.folder.log,
             host=context.host,

@@ -14,6 +14,7 @@ import trackside
 from trackside.errors import InvalidSetting, SandboxError
 from trackside.journal import History
 from trackside.layout import Home, HostFolder
+from trackside.owners import Submitter
 from trackside.run_as import JobUser, find_user
 
 PLACE = "/opt/.trackside"
@@ -82,7 +83,7 @@ def user_folders(history: History, folder: HostFolder, home: Home) -> UserFolder
     return UserFolders(
         user=user,
         folder=folder,
-        overlays=home.overlays_of(user.uid, history.label),
+        overlays=home.overlays_of(user.uid, Submitter.of(history).owner),
         has_home=not choice.is_shared,
     )
 

@@ -1,8 +1,6 @@
 """Actions on jobs of this machine: stop one, and have a job write out its last steps."""
 
-import os
 import re
-from pathlib import Path
 
 from trackside.capture.trial_layout import RECORDER_REQUEST
 from trackside.errors import TracksideError
@@ -11,7 +9,6 @@ from trackside.journal import Journal
 from trackside.owners import Submitter
 from trackside.rules.action.actions import StopTraining
 from trackside.rules.action.setbacks import Refused
-from trackside.rules.plain_files import open_folder_below
 from trackside.rules.watched_job import WatchedJob
 from trackside.spec import JOB_NAME
 from trackside.status import Secondary, Status
@@ -40,30 +37,18 @@ def stop_training(action: StopTraining, job: WatchedJob, finding: Finding) -> st
 
 
 def ask_for_recorder(job: WatchedJob) -> str:
-    hook, folder = job.spec.debug_hook, job.trial_folder()
+    hook, folder = job.spec.debug_hook, job.hook_folder()
     if hook is None or hook.parameters.get("ring", "0") in ("", "0"):
         raise Refused(
             "The job's hook keeps no last steps. Set `ring` to how many, in its HookParameters."
         )
     if folder is None or not folder.is_dir():
         raise Refused("The hook's folder is not on this machine (any more).")
-    _touch(job.folder.root, folder, RECORDER_REQUEST)
-    return "the hook writes its last steps at the end of the next one"
-
-
-def _touch(trusted: Path, folder: Path, name: str) -> None:
-    """Where the script can write, too: no link that it made is followed."""
     try:
-        inside = open_folder_below(trusted, str(folder.relative_to(trusted)))
-    except FileNotFoundError:
-        raise Refused("The hook's folder is not where it was made.") from None
-    try:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
-        os.close(os.open(name, flags, 0o644, dir_fd=inside))
-    except OSError as error:
+        folder.write(RECORDER_REQUEST, b"")
+    except OSError as error:  # the script can write there, too: no link that it made is followed
         raise Refused(f"The hook cannot be asked: {error.strerror}.") from None
-    finally:
-        os.close(inside)
+    return "the hook writes its last steps at the end of the next one"
 
 
 def _in_progress(job: WatchedJob, prefix: str) -> list[str]:
