@@ -162,6 +162,41 @@ def test_a_rule_reads_no_key_of_the_server_and_writes_nowhere_else(
     assert not (open_folder / "made-by-a-rule").exists()
 
 
+NAMESPACE = """
+import ctypes
+
+def check(step, tensors):
+    return str(ctypes.CDLL(None).unshare(0x10000000))
+"""
+
+
+@LINUX
+def test_a_rule_in_a_user_namespace_makes_no_further_one(tmp_path: Path, open_folder: Path):
+    assert judged_in("user", tmp_path, open_folder)(NAMESPACE).messages == ("-1",)
+
+
+@LINUX
+def test_packages_in_the_server_s_own_home_are_seen_and_nothing_else_of_it(
+    tmp_path: Path, open_folder: Path
+):
+    packages = open_folder / "home" / "packages"
+    packages.mkdir(parents=True)
+    (packages / "reference.txt").write_text("0.25")
+    (packages.parent / "master.key").write_text("a key")
+    folders = f"{open_folder}:{packages}"
+    source = f"""
+import os
+
+def check(step, tensors):
+    home = {str(packages.parent)!r}
+    return str([os.listdir(home), open(home + "/packages/reference.txt").read()])
+"""
+    judged = judge(open_folder / "home", source, {"TRACKSIDE_RULE_FOLDERS": folders})
+    if "confined (none)" in judged.log:
+        pytest.skip(judged.log)
+    assert judged.messages == ("[['packages'], '0.25']",), judged
+
+
 def test_a_folder_that_rules_may_read_is_there(boxed: Judge, open_folder: Path):
     (open_folder / "reference.txt").write_text("0.25")
     source = f"def check(step, tensors): return open('{open_folder}/reference.txt').read()"

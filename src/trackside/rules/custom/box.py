@@ -2,31 +2,30 @@
 
 In namespaces three processes follow each other: one that leaves the machine's namespaces, an init
 that furnishes the new ones and stays, and the rule. All they tell the guard goes through one pipe,
-a line each; `guard.py` reads it. What is given up here cannot be had again.
+a line each; `guard.py` reads it. `furnishing.py` has what there is to see. What is given up here
+cannot be had again.
 """
 
 import os
 import select
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
 from trackside import linux_calls as linux
-from trackside import process_table, settings
+from trackside import settings
 from trackside.rules.custom import limits
-from trackside.rules.custom.confinement import SCRATCH, Plan, is_inside
+from trackside.rules.custom.confinement import SCRATCH, Plan
 from trackside.rules.custom.control_group import ControlGroup
+from trackside.rules.custom.furnishing import furnish
 
 BOXES = ("root", "user")
 """The kinds that have namespaces, and so an init."""
 INIT, READY, REFUSED, ENDED = "init", "ready", "refused", "ended"
 """First words of what the guard is told."""
 
-_STAGE = "/tmp"
-"""Everybody can find it; the new root is put together on it, seen by nobody else."""
-_DEVICES = ("null", "zero", "full", "random", "urandom")
 _NOBODY = 65534
 _SOME = 64
 """More descriptors than the guard opens; more processes than are on the way to the rule."""
@@ -111,6 +110,7 @@ def _stay(start: Start) -> None:
     os.close(start.life)
     if start.kind == "uid":
         limits.set_limits(plan.memory_bytes, _num_processes(start))
+        linux.limit_capabilities(0)
         _change_user(plan.user, plan.desk)
     else:
         limits.set_limits(plan.memory_bytes, limits.backstop(plan.num_processes))
@@ -139,7 +139,11 @@ def _leave(start: Start) -> None:
         start.pipe.tell(INIT, pid)
         os._exit(0)
     os.setsid()
-    _furnish(plan)
+    if start.kind == "user":
+        # Of this namespace, not of the machine: nothing in here makes another one.
+        with suppress(OSError):  # a container may show it read-only
+            linux.write("/proc/sys/user/max_user_namespaces", "0")
+    furnish(plan)
     is_exact = start.kind == "root" or _counts_by_namespace()
     limits.set_limits(plan.memory_bytes, _num_processes(start) if is_exact else None)
     if start.kind == "root":
@@ -153,11 +157,6 @@ def _leave(start: Start) -> None:
 def _num_processes(start: Start) -> int:
     """A few more than are allowed: the guard is to see that there are too many, and say so."""
     return start.plan.num_processes + (_SOME if start.group.pids else 2)
-
-
-def _visible(views: Sequence[str]) -> Iterator[str]:
-    yield from views
-    yield from filter(os.path.exists, (f"/dev/{name}" for name in _DEVICES))
 
 
 def _counts_by_namespace() -> bool:
@@ -177,66 +176,6 @@ def _change_user(user: int, desk: str | None = None) -> None:
             os.setresuid(each, each, each)
             return
     raise OSError(0, "no other user can be had")
-
-
-def _furnish(plan: Plan) -> None:
-    """A root with nothing in it but the views, a /proc and a place to write."""
-    linux.mount(None, "/", flags=linux.MS_SLAVE | linux.MS_REC)
-    # Opened before anything is covered: a mount may hide the way to the next one.
-    views = [(path, os.open(path, os.O_PATH | os.O_CLOEXEC)) for path in _visible(plan.views)]
-    mark = process_table.MOUNT_PREFIX + plan.mark
-    guarded = linux.MS_NOSUID | linux.MS_NODEV
-    linux.mount(mark, _STAGE, "tmpfs", guarded, "mode=755,size=4m")
-    _make_scratch(mark, plan.memory_bytes)  # before the views, of which some may be in /tmp
-    for path, descriptor in views:
-        if not is_inside(path, plan.hidden):
-            _show(path, descriptor)
-    if any(is_inside(plan.hidden, path) for path, _ in views):
-        linux.mount(mark, _STAGE + plan.hidden, "tmpfs", guarded, "mode=755,size=1m")
-    for path, descriptor in views:
-        if is_inside(path, plan.hidden):
-            _show(path, descriptor)
-    os.mkdir(f"{_STAGE}/proc")
-    flags = guarded | linux.MS_NOEXEC | linux.MS_RDONLY
-    with suppress(OSError):  # a container that hides parts of its own gives none; Python copes
-        linux.mount("proc", f"{_STAGE}/proc", "proc", flags)
-    for number, name in enumerate(("stdin", "stdout", "stderr")):
-        os.symlink(f"/proc/self/fd/{number}", f"{_STAGE}/dev/{name}")
-    os.symlink("/proc/self/fd", f"{_STAGE}/dev/fd")
-    with suppress(OSError):  # only a user namespace has the right to
-        linux.write("/proc/sys/user/max_user_namespaces", "0")
-    os.mkdir(f"{_STAGE}/.old")
-    linux.change_root(_STAGE, f"{_STAGE}/.old")
-    os.rmdir("/.old")
-    linux.mount(None, "/", flags=linux.MS_REMOUNT | linux.MS_BIND | linux.MS_RDONLY | guarded)
-
-
-def _show(path: str, descriptor: int) -> None:
-    source, target = f"/proc/self/fd/{descriptor}", _STAGE + path
-    os.makedirs(os.path.dirname(target), mode=0o755, exist_ok=True)
-    if os.path.isdir(source):
-        os.makedirs(target, exist_ok=True)
-    else:
-        linux.write(target, "")
-    linux.bind(source, target)
-    os.close(descriptor)
-    if not path.startswith("/dev/"):
-        linux.make_read_only(target)
-
-
-def _make_scratch(mark: str, size_bytes: int) -> None:
-    """/tmp and /dev/shm, of one file system: what is in it counts as memory."""
-    whole = f"{_STAGE}/.scratch"
-    os.mkdir(whole)
-    options = f"mode=755,size={size_bytes},nr_inodes=65536"
-    linux.mount(mark, whole, "tmpfs", linux.MS_NOSUID | linux.MS_NODEV, options)
-    for number, place in enumerate(SCRATCH):
-        os.mkdir(f"{whole}/{number}")
-        os.chmod(f"{whole}/{number}", 0o1777)
-        os.makedirs(_STAGE + place, exist_ok=True)
-        linux.bind(f"{whole}/{number}", _STAGE + place)
-    linux.detach(whole)
-    os.rmdir(whole)
 
 
 def _be_init(start: Start) -> None:
@@ -288,6 +227,8 @@ def _be_rule(start: Start, desk: str) -> None:
         code = rule()
     except SystemExit as left:
         code = left.code if isinstance(left.code, int) else 1
+    except BaseException:  # noqa: BLE001 the user's code: told as Python would
+        sys.excepthook(*sys.exc_info())
     finally:
         for stream in (sys.stdout, sys.stderr):
             with suppress(OSError, ValueError):

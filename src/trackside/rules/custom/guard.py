@@ -122,14 +122,14 @@ class Guard:
                 break
         self._await_end()
         os.close(self._pipe)
-        return text or "it ended before it began"
+        return text if word == box.REFUSED else f"it ended before it began {text}".strip()
 
     def _told(self, refusals: list[str]) -> str:
         """For the rule's log: what holds, once."""
         walls = {
-            "root": f"as user {self._plan.user}, without network, with nothing to see but Python",
+            "root": "as a user of its own, without network, with nothing to see but Python",
             "user": "in a user namespace, without network, with nothing to see but Python",
-            "uid": f"as user {self._plan.user}, but with the network and the machine's files",
+            "uid": "as a user of its own, but with the network and the machine's files",
             "none": "with the network and all files of its user: no namespaces, no other user",
         }[self._kind]
         by = {True: "the kernel", False: "a look four times a second"}
