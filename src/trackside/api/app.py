@@ -7,6 +7,7 @@ import asyncio
 import hashlib
 import logging
 import random
+import re
 from collections.abc import (
     AsyncGenerator,
     Awaitable,
@@ -53,6 +54,7 @@ _FORMS = {"monitoring": "monitoring-form"}
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Page = Callable[[Request, str], Awaitable[Reply]]
 """Given the address of who asks."""
+_IN_HEADERS = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 _UNANSWERED = 499
 """Told of a request whose client went away, or that was cut short."""
 
@@ -160,7 +162,7 @@ class App:
             call = await self._verified(request, service, body, request_id)
             if guest is not None:
                 self.gate.sign(guest)
-            return await service.answer(call)
+            return _sendable(await service.answer(call))
         except ServiceError as error:
             return service.refused(error, request_id)
         except NotSigned as error:
@@ -225,6 +227,13 @@ def _check_target(request: Request, service: str) -> None:
     if target.partition(".")[0] != _TARGETS.get(service):
         text = f"X-Amz-Target is {target!r}, and the signature is for the service {service!r}."
         raise ServiceError("UnknownOperationException", text, 404)
+
+
+def _sendable(reply: Reply) -> Reply:
+    """What no header can hold would break the connection after its status was told."""
+    if _IN_HEADERS.fullmatch("".join(reply.headers.values())) is None:
+        raise ValueError(f"an answer has headers that cannot be sent: {dict(reply.headers)!r}")
+    return reply
 
 
 def _request(scope: MutableMapping[str, Any]) -> Request:

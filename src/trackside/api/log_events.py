@@ -14,7 +14,9 @@ PAGE_BYTES = 1 << 20
 MOST_EVENTS = 10_000
 _EVENT_BYTES = 26
 """What an event counts beside its text."""
-_TOKEN = re.compile(r"([fb])/(\d{8})(\d{24})(\d{24})")
+_TOKEN = re.compile(r"([fb])/(\d{8})(\d{24})(\d{24})", re.ASCII)
+_OFFSET_MOST = 2**62
+"""No file is as long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,10 @@ def backward(stream: EventStream, end: Place | None, window: Window, limit: int)
 def place_of(token: str) -> tuple[str, Place] | None:
     """The direction and the place; None when it is no token."""
     match = _TOKEN.fullmatch(token)
-    return None if match is None else (match[1], Place(*(int(match[n]) for n in (2, 3, 4))))
+    if match is None:
+        return None
+    place = Place(*(int(match[n]) for n in (2, 3, 4)))
+    return None if max(place) > _OFFSET_MOST else (match[1], place)
 
 
 class Merged(NamedTuple):

@@ -13,7 +13,15 @@ from trackside.api.call import ServiceError
 from trackside.api.fair_pool import Lanes
 from trackside.api.json_service import Answer, Ask, JsonService, Operation
 from trackside.api.keys import Rights
-from trackside.api.log_answers import CLASS, asked_for, no_group, no_stream, place_in, wrong
+from trackside.api.log_answers import (
+    CLASS,
+    asked_for,
+    no_group,
+    no_stream,
+    place_between,
+    place_in,
+    wrong,
+)
 from trackside.api.log_events import MOST_EVENTS, Window
 from trackside.api.log_pattern import pattern
 from trackside.api.log_streams import GROUPS, EventStream, Stream, stream_called
@@ -25,6 +33,8 @@ from trackside.jobs.jobs import Jobs
 from trackside.jobs.logs import LogPosition
 from trackside.members import member
 
+_EVENT_FORM = (bool, int, str, int, int)
+"""Of a place among merged events: forwards or not, and the event's key."""
 _CREATED_MS = 1_767_225_600_000
 """SageMaker's groups are always there."""
 
@@ -139,7 +149,7 @@ class Logs:
 
     def describe_groups(self, ask: Ask) -> Answer:
         asked = asked_for(GroupsAsked, ask)
-        start = place_in(asked.token, ask) if asked.token else 0
+        start = place_in(asked.token, ask, int) if asked.token else 0
         known = {**dict.fromkeys(GROUPS, _CREATED_MS), **self._own.groups()}
         names = asked.meant(sorted(known))
         end = start + asked.limit
@@ -160,12 +170,8 @@ class Logs:
         if group not in GROUPS:
             return self._describe_own(asked, group, ask)
         order = Order.MODIFIED if by_time else Order.NAME
-        after, skip = place_in(asked.token, ask) if asked.token else (None, 0)
-        page = Page(
-            order=order,
-            descending=asked.descending,
-            after=None if after is None else tuple(after),
-        )
+        after, skip = place_between(asked.token, ask, order) if asked.token else (None, 0)
+        page = Page(order=order, descending=asked.descending, after=after)
         found = log_streams.streams(self._jobs, group, asked.prefix, page)
         shown = list(islice(found, skip, skip + asked.limit + 1))
         answer: dict[str, Any] = {
@@ -212,7 +218,9 @@ class Logs:
             raise wrong("logStreamNames and logStreamNamePrefix cannot be given together.")
         fits = pattern(asked.pattern)
         # The direction is that of the first page.
-        is_forward, *place = place_in(asked.token, ask) if asked.token else (asked.from_head,)
+        is_forward, *place = (
+            place_in(asked.token, ask, _EVENT_FORM) if asked.token else (asked.from_head,)
+        )
         seen = tuple(place)
         window = _beyond(asked.window, seen, is_forward=is_forward)
         events = (
@@ -251,7 +259,7 @@ class Logs:
             found.sort(key=lambda each: (each.span_ms or (0, 0))[1])
         if asked.descending:
             found.reverse()
-        start = place_in(asked.token, ask) if asked.token else 0
+        start = place_in(asked.token, ask, int) if asked.token else 0
         end = start + asked.limit
         told = [log_answers.stream(each, group, ask.region) for each in found[start:end]]
         more = {"nextToken": tokens.token(ask.given, end)} if end < len(found) else {}

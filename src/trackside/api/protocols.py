@@ -4,6 +4,7 @@ Each turns a request into an operation with its input, and an answer or an error
 """
 
 import json
+import re
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -11,6 +12,7 @@ from urllib.parse import parse_qsl
 from xml.sax.saxutils import escape
 
 from trackside.api.call import BODY_MOST_BYTES, Call, Reply, ServiceError
+from trackside.api.plain_json import read_object
 from trackside.api.sigv4 import NotSigned, Refusal
 from trackside.sigv4 import Request, pairs_of
 
@@ -18,6 +20,7 @@ FORM_TYPE = "application/x-www-form-urlencoded"
 _XML_SERVICES = ("cloudfront", "route53", "s3")
 """Beginnings of the names of those that are asked by plain GETs and answer in XML; most others
 that are asked so answer in JSON."""
+_NOT_IN_XML = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _GZIP = 16 + zlib.MAX_WBITS
 _MISMATCH = (
     "The request signature we calculated does not match the signature you provided. "
@@ -49,12 +52,9 @@ class JsonProtocol:
         """The operation and its input."""
         operation = call.request.headers.get("x-amz-target", "").partition(".")[2]
         try:
-            given = json.loads(_plain(call) or b"{}")
+            return operation, read_object(_plain(call) or b"{}")
         except ValueError as error:
             raise ServiceError("SerializationException", f"The body is no JSON: {error}.") from None
-        if not isinstance(given, dict):
-            raise ServiceError("SerializationException", "The body is no JSON object.")
-        return operation, given
 
     def reply(self, answer: Mapping[str, Any] | None) -> Reply:
         """None: an operation without output."""
@@ -172,4 +172,4 @@ def _xml(value: Any) -> str:
         return "".join(f"<member>{_xml(inner)}</member>" for inner in value)
     if isinstance(value, bool):
         return "true" if value else "false"
-    return escape(str(value))
+    return escape(_NOT_IN_XML.sub("\N{REPLACEMENT CHARACTER}", str(value)))

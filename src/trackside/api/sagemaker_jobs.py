@@ -106,7 +106,8 @@ class TrainingJobs:
             return {"TrainingJobSummaries": []}
         page = listing.page
         if listing.token:
-            page = replace(page, after=tuple(tokens.place_of(listing.token, ask.given)))
+            form = tokens.key_form(page.order)
+            page = replace(page, after=tuple(tokens.place_of(listing.token, ask.given, form)))
         rows = self._jobs.page(page)
         shown = rows[: listing.max_results]
         answer: dict[str, Any] = {

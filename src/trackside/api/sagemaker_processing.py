@@ -64,14 +64,15 @@ class ProcessingJobs:
     def list(self, ask: Ask) -> Answer:
         """A page may be short, and even empty, with a token that leads on."""
         listing = parsed(Listing, ask.given)
-        after, skip = None, 0
+        after: tuple[Any, ...] | None = None
+        skip = 0
         if listing.token:
-            after, skip = tokens.place_of(listing.token, ask.given)
+            after, skip = tokens.place_after(listing.token, ask.given, Order.CREATED)
         page = Page(
             order=Order.CREATED,
             descending=listing.sort_order == "Descending",
             limit=_JOBS_AT_ONCE,
-            after=None if after is None else tuple(after),
+            after=after,
             created_after=listing.created_after,
             created_before=listing.created_before,
         )

@@ -52,8 +52,10 @@ class JobSearch:
         if searching.resource != "TrainingJob":
             raise invalid(f"Search on {searching.resource!r} is not offered here: TrainingJob is.")
         expression = Expression.parse(ask.given.get("SearchExpression") or {})
-        place = tokens.place_of(searching.token, ask.given) if searching.token else None
-        if searching.sort_by in _ORDERS:
+        order = _ORDERS.get(searching.sort_by)
+        form = int if order is None else tokens.key_form(order)
+        place = tokens.place_of(searching.token, ask.given, form) if searching.token else None
+        if order is not None:
             return self._walked(ask, searching, expression, place)
         return self._sorted(ask, searching, expression, place or 0)
 

@@ -137,7 +137,7 @@ class PartialFile:
             return False
         self.discard()
         self._temporary = temporary
-        self._descriptor = os.open(temporary, os.O_RDWR | os.O_CLOEXEC)
+        self._descriptor = os.open(temporary, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
         _is_locked(self._descriptor)
         return True
 

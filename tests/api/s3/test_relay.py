@@ -1,7 +1,6 @@
 """Requests passed on to another store. The other tests here run through a relay, too: these are
 about what only a relay can do wrong, with moto's server and with stores that misbehave."""
 
-import hashlib
 import http.client
 import os
 import socket
@@ -26,6 +25,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from tests.api.raw_requests import Caller
 from tests.api.s3.conftest import REGION, S3Place, listening, serving
 from tests.api.s3.test_object_calls import refused
 from tests.conftest import S3Server
@@ -46,7 +46,7 @@ from trackside.api.server import listen
 from trackside.api.services import Services
 from trackside.errors import InvalidSetting
 from trackside.settings import Settings
-from trackside.sigv4 import Request, Scope, Signature, signed_headers
+from trackside.sigv4 import Request, Scope, Signature
 from trackside.storage.credentials import S3Access
 
 MIB = 1 << 20
@@ -485,23 +485,24 @@ def test_a_path_that_a_store_may_take_for_another_needs_the_rights_of_both(tmp_p
 def test_no_trick_with_the_path_makes_a_submitter_an_admin(tmp_path):
     with before(tmp_path, say(OK)) as (store, front):
         key, secret = front.keys.create("somebody", Rights.SUBMIT)
+        somebody = Caller(front.url, key.id, secret)
         for path in OTHER_PLACES:
-            status, _ = ask(front.url, Credentials(key.id, secret), "PUT", f"{path}?policy", b"{}")
+            status, _ = somebody.ask("PUT", f"{path}?policy", b"{}")
             assert status in (400, 403), path
         assert store.heads == []
-        assert ask(front.url, Credentials(key.id, secret), "PUT", "/team/a//b", b"1")[0] == 200
+        assert somebody.ask("PUT", "/team/a//b", b"1")[0] == 200
 
 
 def test_the_store_is_asked_in_the_form_that_was_judged(tmp_path):
     with before(tmp_path, say(OK)) as (store, front):
-        credentials = Credentials(front.key_id, front.secret)
+        caller = Caller(front.url, front.key_id, front.secret)
         asked = {
             "/b1x/%6B%7e?x%3Bacl&%61=+": b"PUT /b1x/k~?x%3Bacl&a=%2B HTTP/1.1\r\n",
             "/b1x/a;b%2Fc?uploadId=%2f": b"PUT /b1x/a%3Bb/c?uploadId=%2F HTTP/1.1\r\n",
             "/b1x/%FF": b"PUT /b1x/%FF HTTP/1.1\r\n",
         }
         for address, line in asked.items():
-            assert ask(front.url, credentials, "PUT", address, b"1")[0] == 200
+            assert caller.ask("PUT", address, b"1")[0] == 200
             assert line in store.heads[-1]  # after the body of the one before
 
 
@@ -509,34 +510,11 @@ def test_headers_that_s3_does_not_have_do_not_reach_the_store(tmp_path):
     """Stores have some of their own, which they obey because we have signed."""
     with before(tmp_path, say(OK)) as (store, front):
         own = {"x-minio-extract": "true", "x_amz_copy_source": "b/k", "x-forwarded-for": "10.0.0.1"}
-        credentials = Credentials(front.key_id, front.secret)
-        assert ask(front.url, credentials, "PUT", "/b1x/k", b"1", own)[0] == 200
+        caller = Caller(front.url, front.key_id, front.secret)
+        assert caller.ask("PUT", "/b1x/k", b"1", own)[0] == 200
         head = store.heads[0].lower()
         assert not any(name.encode() in head for name in own)
-        assert ask(front.url, credentials, "PATCH", "/b1x/k", b"1")[0] == 405
-
-
-def ask(
-    url: str,
-    credentials: Credentials,
-    method: str,
-    address: str,
-    body: bytes,
-    headers: dict[str, str] | None = None,
-) -> tuple[int, bytes]:
-    """Signed, with the address as it is written here: clients would tidy it up."""
-    path, _, query = address.partition("?")
-    host, now = urlsplit(url).netloc, datetime.now(UTC)
-    request = Request(method, path, query, {"host": host, **(headers or {})})
-    scope = Scope(credentials.access_key, f"{now:%Y%m%d}", REGION, "s3")
-    sha256 = hashlib.sha256(body).hexdigest()
-    sent = signed_headers(request, sha256, scope, now, credentials.secret_key)
-    connection = http.client.HTTPConnection(host, timeout=60)
-    connection.request(method, address, body, sent)
-    answer = connection.getresponse()
-    found = answer.status, answer.read()
-    connection.close()
-    return found
+        assert caller.ask("PATCH", "/b1x/k", b"1")[0] == 405
 
 
 def test_keys_that_the_surroundings_give_are_renewed_and_kept_while_they_are_good(tmp_path):

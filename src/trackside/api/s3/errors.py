@@ -26,6 +26,7 @@ _CODES: dict[str, tuple[int, str]] = {
     "InvalidArgument": (400, "Invalid Argument"),
     "InvalidBucketName": (400, "The specified bucket is not valid."),
     "InvalidDigest": (400, "The Content-MD5 you specified was invalid."),
+    "InvalidLocationConstraint": (400, "The specified location-constraint is not valid"),
     "InvalidPart": (400, "One or more of the specified parts could not be found."),
     "InvalidPartOrder": (400, "The list of parts was not in ascending order."),
     "InvalidRange": (416, "The requested range is not satisfiable"),
@@ -110,6 +111,9 @@ def of_the_system(error: OSError | DiskFull) -> ServiceError | None:
         return s3_error("InsufficientStorage", text)
     if isinstance(error, PermissionError) or error.errno == errno.EROFS:
         return s3_error("AccessDenied", "The server's own user may not do this in its folder.")
+    if isinstance(error, NotADirectoryError):
+        text = "A link or a file stands in the bucket's folder where the server needs a folder."
+        return s3_error("AccessDenied", f"{text} Remove it: links are not followed.")
     return None
 
 
