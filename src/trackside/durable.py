@@ -13,6 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from trackside.json_record import parsed
+
 BALLAST = ".ballast"
 BALLAST_BYTES = 1 << 20
 _serial = itertools.count()
@@ -52,9 +54,12 @@ def write_json(path: Path, record: Any, *, mode: int = 0o666) -> None:
 
 
 def read_json(path: Path) -> Any | None:
-    """None when there is no such file: not written yet is an answer, not an error."""
+    """None when there is no such file: not written yet is an answer, not an error.
+
+    `DamagedRecord`, a `ValueError`, when it is no JSON. `damage.read` takes that for an answer too.
+    """
     try:
-        return json.loads(path.read_bytes())
+        return parsed(path.read_bytes())
     except (FileNotFoundError, NotADirectoryError):
         return None
 

@@ -10,6 +10,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from trackside import damage
+from trackside.json_record import MOMENT_END, parsed_object
+
 FOLDER = Path("framework") / "pevents"
 ENDING = "_pythontimeline.json"
 PART = ".tmp"
@@ -55,11 +58,15 @@ def finish_left_behind(folder: Path) -> None:
     for part in (folder / FOLDER).glob(f"*{ENDING}{PART}"):
         text = part.read_text(encoding="utf-8", errors="replace")
         lines = [line.rstrip(",") for line in text.split("\n") if line.rstrip(",").endswith("}}")]
-        if not lines:
+        try:
+            end_us = _end_us([parsed_object(line) for line in lines])
+        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+            if lines:
+                damage.say_once(part, f"{error}; it is left out")
             part.unlink()
             continue
         part.write_text("[\n" + ",\n".join(lines) + "\n]\n", encoding="utf-8")
-        _renamed(part, _end_us([json.loads(line) for line in lines]))
+        _renamed(part, end_us)
 
 
 _PHASES = {mode: number for number, mode in enumerate(MODES, 1)}
@@ -81,7 +88,10 @@ def _metadata(name: str, phase: int, key: str, value: int | str) -> dict[str, An
 def _end_us(records: list[dict[str, Any]]) -> int:
     start: int = records[0]["args"]["start_time_since_epoch_in_micros"]
     last: int = max(record.get("ts", 0) + record.get("dur", 0) for record in records)
-    return start + last
+    end = start + last
+    if not 0 <= end < MOMENT_END * 1e6:
+        raise ValueError("it ends at no time")
+    return end
 
 
 def _renamed(part: Path, end_us: int) -> Path:

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from subprocess import SubprocessError
 
-from trackside import durable
+from trackside import damage, durable
 from trackside.errors import JobError, JobFailed
 from trackside.jobs.room import VISIBLE_GPUS
 from trackside.journal import Journal
@@ -41,11 +41,8 @@ class Placed:
 
     @classmethod
     def read(cls, path: Path) -> "Placed | None":
-        record = durable.read_json(path)
-        if record is None:
-            return None
-        gpus = record.get("gpus")
-        return cls(**{**record, "gpus": None if gpus is None else tuple(gpus)})
+        """None when there is none, and when it is damaged: the supervisor itself says who it is."""
+        return damage.read(cls, path)
 
 
 JobEnvironment = Callable[[str], Mapping[str, str]]

@@ -50,7 +50,7 @@ class Entry:
     def of(cls, record: Record, capacity: Room) -> "Entry":
         history = record.history
         pending = history.first(Secondary.PENDING)
-        submitted = next((note for note in history.notes if note["what"] == SUBMITTED), {})
+        submitted = next((note for note in history.notes if note.get("what") == SUBMITTED), {})
         return cls(
             name=record.spec.name,
             needs=needs_of(record.spec).clipped(capacity),

@@ -9,7 +9,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from trackside import durable, hosts, processes, rule_evaluator
+from trackside import damage, hosts, processes, rule_evaluator
 from trackside.hosts import Phase
 from trackside.jobs.placing import Launcher, Placed, locked, new_nonce
 from trackside.jobs.records import publish_journal, read_folder, read_spec
@@ -205,8 +205,8 @@ def is_supervised(folder: JobFolder) -> bool:
 
 
 def _is_alive(place: HostFolder) -> bool:
-    record = durable.read_json(place.supervisor)
-    return record is not None and processes.is_alive(Identity.from_record(record))
+    identity = damage.read(Identity, place.supervisor)
+    return identity is not None and processes.is_alive(identity)
 
 
 def _poll(
@@ -231,6 +231,6 @@ def _sweep(folder: JobFolder, attempt: int) -> None:
     """The script may have outlived its supervisors; a job that has ended has no processes."""
     for path in folder.hosts.iterdir():
         for number in range(attempt, 0, -1):
-            intent = durable.read_json(folder.host(path.name, number).sandbox / "intent.json")
-            if intent is not None:
+            intent = damage.read_object(folder.host(path.name, number).sandbox / "intent.json")
+            if intent is not None and isinstance(intent.get("mark"), str):
                 processes.sweep(intent["mark"])

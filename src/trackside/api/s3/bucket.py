@@ -199,7 +199,7 @@ class Bucket:
             return unquote_to_bytes(name)
         path = os.path.join(self.odd_keys, name)
         with suppress(FileNotFoundError):
-            return os.fsencode(read_record(path, os.stat(path), "", self.records).key)
+            return os.fsencode(read_record(path, os.stat(path), name, self.records).key) or None
         return None
 
 

@@ -9,12 +9,15 @@ import errno
 import json
 import mimetypes
 import os
+import re
 from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from trackside import durable
+from trackside import damage, durable
+from trackside.json_record import DamagedRecord, parsed_object
+from trackside.json_record import record as make
 from trackside.storage.folder import version_of
 
 DEFAULT_TYPE = "binary/octet-stream"
@@ -44,6 +47,11 @@ class ObjectRecord:
     """Only where the file's name does not tell it."""
 
 
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_HEADER_VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
+_PLAIN = re.compile(r"[A-Za-z0-9+/=_.:-]*")
+_TAG = re.compile(r"[^\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]*")
+"""What XML can hold."""
 _NAMES = [each.name for each in fields(ObjectRecord)]
 
 
@@ -65,14 +73,46 @@ def write_record(descriptor: int, record: ObjectRecord, beside: str) -> os.stat_
 
 
 def read_record(file: int | str, status: os.stat_result, name: str, beside: str) -> ObjectRecord:
-    """Of an open file or a path. A file that was changed since has only what its looks tell."""
+    """Of an open file or a path. A file that was changed since, or whose record is damaged, has
+    only what its looks tell."""
     data = _attribute(file) or _sidecar_data(beside, status)
     if data:
-        kept = json.loads(data)
-        if (kept.pop("size"), kept.pop("modified")) == (status.st_size, status.st_mtime_ns):
-            return ObjectRecord(**kept)
+        try:
+            kept = parsed_object(data)
+            written = (kept.get("size"), kept.get("modified"))
+            if written == (status.st_size, status.st_mtime_ns):
+                return _checked(make(ObjectRecord, kept))
+        except DamagedRecord as error:
+            damage.say_once(f"the record of object {name!r}", f"{error}; it is left out")
     kind = mimetypes.guess_type(name)[0] or DEFAULT_TYPE
     return ObjectRecord(etag=version_of(status), content_type=kind)
+
+
+def _checked(record: ObjectRecord) -> ObjectRecord:
+    """The same, if all of it can be told in headers and XML; else `DamagedRecord`."""
+    names = (*record.headers, *record.metadata)
+    values = (record.content_type, *record.headers.values(), *record.metadata.values())
+    plain = (record.etag, record.algorithm, record.checksum, record.checksum_type)
+    sums = [each[1] for each in record.parts if _is_part(each)]
+    is_sound = (
+        all(map(_HEADER_NAME.fullmatch, names))
+        and all(map(_HEADER_VALUE.fullmatch, values))
+        and all(map(_PLAIN.fullmatch, (*plain, *sums)))
+        and all(map(_TAG.fullmatch, (*record.tags, *record.tags.values())))
+        and len(sums) == len(record.parts)
+    )
+    if not is_sound:
+        raise DamagedRecord("it tells what no header can")
+    try:
+        os.fsencode(record.key)
+    except UnicodeEncodeError:
+        raise DamagedRecord("its key is no name") from None
+    return record
+
+
+def _is_part(part: list[Any]) -> bool:
+    """Of an upload: size and checksum."""
+    return len(part) == 2 and type(part[0]) is int and part[0] >= 0 and isinstance(part[1], str)
 
 
 def drop_record(status: os.stat_result, beside: str) -> None:

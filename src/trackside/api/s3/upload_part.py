@@ -5,19 +5,22 @@ slot before; otherwise to a file of its own.
 """
 
 import os
+import re
 import secrets
 import time
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from trackside import durable
+from trackside import damage, durable
 from trackside.api.s3.intake import Arrived
+from trackside.json_record import DamagedRecord
 from trackside.storage.partial_file import disk_full_named
 
 SHARED = "data"
 PART_LEAST_BYTES = 5 << 20
 """Of all but the last part."""
+_FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}")
 _SLOT = "slot-bytes"
 _CLAIMED, _WRITTEN = ".claimed", ".written"
 _SHARED_MOST_BYTES = 8 << 40
@@ -35,6 +38,11 @@ class Part:
     """The shared one, or its own."""
     offset: int = 0
     """Where it begins in that file."""
+
+    def __post_init__(self) -> None:
+        """Its record may be damaged: what it names is in the upload's folder, or nothing is."""
+        if _FILE.fullmatch(self.file) is None or self.size < 0 or self.offset < 0:
+            raise DamagedRecord(f"a part of {self.size} bytes in {self.file[:80]!r}")
 
     @property
     def is_shared(self) -> bool:
@@ -87,10 +95,10 @@ class NewPart:
             offset=self._offset,
         )
         record = Path(self._folder, f"{self._number:05}.part.json")
-        before = durable.read_json(record)
+        before = damage.read(Part, record)
         durable.write_json(record, asdict(part))
-        if before is not None and before["file"] != SHARED:
-            Path(self._folder, before["file"]).unlink(missing_ok=True)
+        if before is not None and not before.is_shared:
+            Path(self._folder, before.file).unlink(missing_ok=True)
         if self._claim:
             os.rename(self._claim, self._claim.removesuffix(_CLAIMED) + _WRITTEN)
         self._claim = self._file = ""

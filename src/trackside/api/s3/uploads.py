@@ -5,7 +5,6 @@ they come; completing then is a rename. Any other part is a file of its own, cop
 A part counts once its record is written, after its bytes are on disk.
 """
 
-import json
 import os
 import re
 import secrets
@@ -16,7 +15,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from trackside import durable
+from trackside import damage, durable
 from trackside.api.s3.bucket import Bucket, ObjectInfo
 from trackside.api.s3.errors import s3_error
 from trackside.api.s3.record import ObjectRecord
@@ -94,8 +93,8 @@ class Uploads:
         with suppress(FileNotFoundError), os.scandir(folder) as scan:
             for item in scan:
                 if item.name.endswith(".part.json") and not item.name.startswith("."):
-                    with suppress(FileNotFoundError):
-                        part = Part(**json.loads(Path(item.path).read_bytes()))
+                    part = damage.read(Part, Path(item.path))
+                    if part is not None:
                         found[part.number] = part
         return dict(sorted(found.items()))
 
@@ -141,10 +140,7 @@ class Uploads:
         return os.path.join(self._root, upload_id)
 
     def _read(self, upload_id: str) -> Upload | None:
-        kept = durable.read_json(Path(self._folder(upload_id), "upload.json"))
-        if kept is None:
-            return None
-        return Upload(**{**kept, "record": ObjectRecord(**kept["record"])})
+        return damage.read(Upload, Path(self._folder(upload_id), "upload.json"))
 
 
 def _last_change(folder: str) -> float:
