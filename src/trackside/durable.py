@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from trackside.json_record import parsed
 from trackside.permissions import PRIVATE_FILE, open_file, private_opener
 
 BALLAST = ".ballast"
@@ -55,9 +56,12 @@ def write_json(path: Path, record: Any, *, mode: int = PRIVATE_FILE) -> None:
 
 
 def read_json(path: Path) -> Any | None:
-    """None when there is no such file: not written yet is an answer, not an error."""
+    """None when there is no such file: not written yet is an answer, not an error.
+
+    `DamagedRecord`, a `ValueError`, when it is no JSON. `damage.read` takes that for an answer too.
+    """
     try:
-        return json.loads(path.read_bytes())
+        return parsed(path.read_bytes())
     except (FileNotFoundError, NotADirectoryError):
         return None
 

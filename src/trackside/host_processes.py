@@ -3,21 +3,36 @@
 Only for processes of this machine: their records hold pids.
 """
 
-from trackside import durable, processes
+from dataclasses import dataclass
+
+from trackside import damage, processes
 from trackside.layout import HostFolder
 from trackside.processes import Identity
 
 
+@dataclass(frozen=True, slots=True)
+class _Process:
+    pid: int
+    started: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Sandbox:
+    """What a sandbox's init writes about itself."""
+
+    init: _Process
+    boot_id: str
+
+
 def supervisor_lives(folder: HostFolder) -> bool | None:
     """None when no supervisor has written who it is yet."""
-    record = durable.read_json(folder.supervisor)
-    return None if record is None else processes.is_alive(Identity.from_record(record))
+    identity = damage.read(Identity, folder.supervisor)
+    return None if identity is None else processes.is_alive(identity)
 
 
 def script_lives(folder: HostFolder) -> bool:
     """Whether the sandbox's init runs: it outlives the script, and starts a supervisor again."""
-    record = durable.read_json(folder.sandbox / "process.json")
-    if record is None:
+    found = damage.read(_Sandbox, folder.sandbox / "process.json")
+    if found is None:
         return False
-    identity = Identity.from_record({**record["init"], "boot_id": record["boot_id"]})
-    return processes.is_alive(identity)
+    return processes.is_alive(Identity(found.init.pid, found.init.started, found.boot_id))

@@ -2,20 +2,23 @@
 
 Every move is one compare-and-set under a lock, on disk before anybody is told. Any process of the
 job may write; nobody keeps state that is not here.
+
+A line that was damaged is skipped and counted, and the lines behind it count: see `fold_lines`.
 """
 
 import fcntl
 import json
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from trackside import durable
-from trackside.errors import JobNotFound
+from trackside import damage, durable
+from trackside.errors import DamagedJob, JobNotFound, MoveRefused
+from trackside.json_record import DamagedRecord, Moment, parsed_object, record
 from trackside.run_as import Choice
 from trackside.status import FIRST, MESSAGES, Secondary, State, Status, can_follow
 
@@ -26,6 +29,9 @@ RETRY = "retry"
 RUN_AS = "run_as"
 """The note of which user runs the job's script, written before it starts: it stays the same
 whoever starts it again."""
+MOST_ATTEMPTS = 1000
+_MOST_MISSING = 10_000
+"""Lines that may be missing before one: so no number in it grows beyond all bounds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +55,10 @@ class History:
     attempt: int = 1
     failure_reason: str | None = None
     notes: tuple[dict[str, Any], ...] = ()
+    num_damaged: int = 0
+    """Lines that were skipped."""
+    is_patchy: bool = field(default=False, compare=False)
+    """Lines are missing or damaged since the last move, so that others may have been made."""
 
     @property
     def submitted(self) -> dict[str, Any]:
@@ -110,7 +120,11 @@ class Journal:
         return self._begin(_line("status", secondary=FIRST.secondary), *_submitted(who), pending)
 
     def read(self) -> History:
-        return fold(self._events())
+        """`DamagedJob` when no line of it can be read."""
+        history = self._fold()
+        if history is None:
+            raise DamagedJob.of(self.path.parent.name, f"its journal {str(self.path)!r} is empty")
+        return history
 
     def look(self) -> tuple[int, int]:
         """Differs whenever the journal has changed: far cheaper than to read it."""
@@ -137,17 +151,17 @@ class Journal:
     ) -> History:
         """Make the move if it may follow now; either way return where the job stands."""
         with self._locked() as descriptor:
-            history = fold(self._events())
+            history = self.read()
             if only_from not in (None, history.state.secondary):
                 return history
-            if not can_follow(history.state, to):
+            if not can_follow(history.state, to, unseen=history.is_patchy):
                 return history
             return self._write(descriptor, history, _line("status", secondary=to, **details))
 
     def say(self, message: str) -> None:
         """Change the present status's message in place; silent when the job has ended."""
         with self._locked() as descriptor:
-            history = fold(self._events())
+            history = self.read()
             if not history.state.is_final and history.message != message:
                 self._write(descriptor, history, _line("message", message=message))
 
@@ -172,13 +186,13 @@ class Journal:
         """All at once, for a folder that nobody else sees yet."""
         now = time.time()
         events = [{**event, "seq": seq, "time": now} for seq, event in enumerate(opening, 1)]
-        durable.create(self.path, b"".join(map(_encoded, events)))
-        return fold(events)
+        lines = [*map(_encoded, events)]
+        durable.create(self.path, b"".join(lines))
+        return fold_lines(lines)
 
     def _append(self, event: dict[str, Any]) -> History:
         with self._locked() as descriptor:
-            events = self._events()
-            return self._write(descriptor, fold(events) if events else None, event)
+            return self._write(descriptor, self._fold(), event)
 
     def _write(self, descriptor: int, history: History | None, event: dict[str, Any]) -> History:
         """Append one line; what it would make of the history is checked first."""
@@ -194,13 +208,24 @@ class Journal:
         )
         return after
 
-    def _events(self) -> list[dict[str, Any]]:
+    def _fold(self) -> History | None:
+        """None before the first line."""
         try:
             data = self.path.read_bytes()
         except FileNotFoundError:
             raise JobNotFound(self.path.parent.name) from None
         # A last line without its newline was torn by a crash: it was never announced.
-        return [json.loads(line) for line in data[: data.rfind(b"\n") + 1].splitlines()]
+        lines = data.split(b"\n")[:-1]
+        if not lines:
+            return None
+        try:
+            history = fold_lines(lines)
+        except DamagedRecord as error:
+            what = f"its journal {str(self.path)!r} is damaged: {error}"
+            raise DamagedJob.of(self.path.parent.name, what) from error
+        if history.num_damaged:
+            damage.say_once(self.path, f"{damage.counted(history.num_damaged, 'line')} skipped")
+        return history
 
     @contextmanager
     def _locked(self) -> Iterator[int]:
@@ -216,13 +241,55 @@ class Journal:
             os.close(descriptor)
 
 
-def fold(events: list[dict[str, Any]]) -> History:
+def fold_lines(lines: Iterable[bytes]) -> History:
+    """What the lines say together; `DamagedRecord` when none of them says anything.
+
+    A line counts if it is whole and its number is greater than that of the one before. A move
+    counts if it may follow the status before it, or if lines between the two are missing or
+    damaged; but nothing follows a final status. What does not count is skipped and counted. Whoever
+    writes next goes on by the same rule.
+    """
     history: History | None = None
-    for event in events:
-        history = _fold_one(history, event)
+    num_damaged = 0
+    problem: Exception | None = None
+    for number, line in enumerate(lines, 1):
+        try:
+            history = _fold_one(history, _checked(line, number))
+        except (DamagedRecord, MoveRefused) as error:
+            num_damaged += 1
+            problem = problem or error
+            history = history and replace(history, is_patchy=True)
     if history is None:
-        raise ValueError("a journal without a line has no history")
-    return history
+        raise DamagedRecord(f"no line of it can be read ({problem or 'it has none'})")
+    return replace(history, num_damaged=num_damaged) if num_damaged else history
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """What all lines have, and what those of some kind have. Notes have more."""
+
+    kind: str
+    seq: int
+    time: Moment
+    secondary: Secondary | None = None
+    message: str | None = None
+    reason: str | None = None
+    attempt: int = 1
+    what: str | None = None
+    who: str | None = None
+    key: str | None = None
+
+
+def _checked(line: bytes, number: int) -> dict[str, Any]:
+    """The line of this number as JSON; `DamagedRecord` when that cannot be."""
+    event = parsed_object(line)
+    known = record(_Line, event)
+    needed = {"status": known.secondary, "message": known.message, "note": known.what}
+    if known.kind in needed and needed[known.kind] is None:
+        raise DamagedRecord(f"a {known.kind} that says nothing")
+    if not 1 <= known.seq < number + _MOST_MISSING or not 1 <= known.attempt <= MOST_ATTEMPTS:
+        raise DamagedRecord(f"number {known.seq} of attempt {known.attempt}")
+    return event
 
 
 def _line(kind: str, **details: Any) -> dict[str, Any]:
@@ -241,8 +308,13 @@ def _fold_one(history: History | None, event: dict[str, Any]) -> History:
     if history is None:
         message = event.get("message") or MESSAGES[FIRST.secondary]
         first = Transition(FIRST.secondary, event["time"], message)
-        return History(FIRST, event["seq"], (first,))
-    history = replace(history, version=event["seq"])
+        begun = History(FIRST, event["seq"], (first,))
+        is_first = event["kind"] == "status" and event["secondary"] == FIRST.secondary
+        return begun if is_first else _fold_one(replace(begun, version=0), event)
+    if event["seq"] <= history.version:
+        raise DamagedRecord(f"line {event['seq']} behind line {history.version}")
+    is_patchy = history.is_patchy or event["seq"] > history.version + 1
+    history = replace(history, version=event["seq"], is_patchy=is_patchy)
     match event["kind"]:
         case "status":
             return _fold_move(history, event)
@@ -255,7 +327,7 @@ def _fold_one(history: History | None, event: dict[str, Any]) -> History:
 
 def _fold_move(history: History, event: dict[str, Any]) -> History:
     secondary = Secondary(event["secondary"])
-    state = history.state.after(secondary)
+    state = history.state.after(secondary, unseen=history.is_patchy)
     attempt = event.get("attempt", history.attempt)
     ended = replace(history.transitions[-1], end=event["time"])
     message = event.get("message") or MESSAGES[secondary]
@@ -268,4 +340,5 @@ def _fold_move(history: History, event: dict[str, Any]) -> History:
         attempt=attempt,
         transitions=(*history.transitions[:-1], ended, entered),
         failure_reason=event.get("reason") if state.status is Status.FAILED else None,
+        is_patchy=False,
     )

@@ -149,11 +149,6 @@ def _list(value: Any) -> list[Any]:
 def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise _wrong(value, "a text")
-    if not value.isascii():
-        try:
-            value.encode()
-        except UnicodeEncodeError:  # half of a surrogate pair
-            raise _wrong(value, "a text that can be written") from None
     return value
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from trackside import process_table
+from trackside import json_record, process_table
 
 if not process_table.PRESENT:
     import psutil
@@ -34,8 +34,9 @@ class Identity:
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> "Identity":
-        """From what `asdict` made of one; further keys are left alone."""
-        return cls(int(record["pid"]), int(record["started"]), str(record["boot_id"]))
+        """From what `asdict` made of one; further keys are left alone. `DamagedRecord` when it is
+        something else."""
+        return json_record.record(cls, record)
 
 
 def identify(pid: int) -> Identity | None:

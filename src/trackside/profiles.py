@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from trackside import durable
+from trackside import damage, durable
 from trackside.errors import InvalidSetting
 from trackside.layout import Home
 from trackside.permissions import make_folder
@@ -101,11 +101,10 @@ def no_key(url: str) -> str:
 def own_key(home: Path, url: str) -> Key | None:
     """That of this machine's own server, if it is the one at this address."""
     folder = Home(home).server
-    address = durable.read_json(folder.address) or {}
-    if _place(address.get("url", "")) != _place(url):
+    address = damage.read_object(folder.address) or {}
+    if _place(str(address.get("url", ""))) != _place(url):
         return None
-    record = durable.read_json(folder.own_key)
-    return None if record is None else Key(record["id"], record["secret"])
+    return damage.read(Key, folder.own_key)
 
 
 def _key(environ: Mapping[str, str], url: str, profile: Server | None, home: Path) -> Key | None:

@@ -9,12 +9,12 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
-from typing import Any
 
-from trackside import durable, processes
+from trackside import damage, durable, processes
+from trackside.json_record import Moment
 from trackside.layout import JobFolder, RulesFolder
 from trackside.permissions import make_folder
 from trackside.rule_status import Evaluation, RuleStatus, read_evaluations, write_evaluations
@@ -39,9 +39,9 @@ class Intent:
 
     nonce: str
     starts: int
-    time: float
+    time: Moment
     """Seconds since the epoch."""
-    process: Mapping[str, Any] | None = None
+    process: processes.Identity | None = None
     """The one that was started; it says so itself only when it has loaded all that it needs."""
 
 
@@ -80,8 +80,8 @@ def write_myself(rules: RulesFolder, nonce: str) -> None:
 
 def is_alive(rules: RulesFolder) -> bool:
     """By its own word."""
-    record = durable.read_json(rules.evaluator)
-    return record is not None and processes.is_alive(processes.Identity.from_record(record))
+    identity = damage.read(processes.Identity, rules.evaluator)
+    return identity is not None and processes.is_alive(identity)
 
 
 def beat(rules: RulesFolder) -> None:
@@ -115,21 +115,20 @@ class Pulse:
 
 def kill(rules: RulesFolder) -> None:
     """End one that is frozen: whoever looks after the rules then starts another."""
-    record = durable.read_json(rules.evaluator)
-    if record is not None:
-        processes.send_signal(processes.Identity.from_record(record), signal.SIGKILL)
+    identity = damage.read(processes.Identity, rules.evaluator)
+    if identity is not None:
+        processes.send_signal(identity, signal.SIGKILL)
 
 
 def may_live(rules: RulesFolder) -> bool:
     """Whether it lives, has been started and not said so yet, or is just being started."""
     if is_alive(rules):
         return True
-    record = durable.read_json(rules.placed)
-    if record is None:
+    intent = damage.read(Intent, rules.placed)
+    if intent is None:
         return False
-    intent = Intent(**record)
     if intent.process is not None:
-        return processes.is_alive(processes.Identity.from_record(intent.process))
+        return processes.is_alive(intent.process)
     return 0 <= time.time() - intent.time < STARTING_SECONDS
 
 
@@ -148,8 +147,7 @@ def is_done(rules: RulesFolder, spec: JobSpec) -> bool:
 def intend(rules: RulesFolder) -> str | None:
     """Note that one is about to be started: its nonce, or None when too many have died."""
     make_folder(rules.root)
-    record = durable.read_json(rules.placed)
-    last = Intent(**record) if record else Intent("", 0, time.time())
+    last = damage.read(Intent, rules.placed) or Intent("", 0, time.time())
     starts = 0 if time.time() - last.time > SOUND_SECONDS else last.starts
     if starts >= MAX_STARTS:
         return None
@@ -161,9 +159,9 @@ def intend(rules: RulesFolder) -> str | None:
 def note_started(rules: RulesFolder, pid: int) -> None:
     """That the intent has become this process; nothing if it has ended already."""
     identity = processes.identify(pid)
-    record = durable.read_json(rules.placed)
-    if identity is not None and record is not None:
-        durable.write_json(rules.placed, {**record, "process": asdict(identity)})
+    intent = damage.read(Intent, rules.placed)
+    if identity is not None and intent is not None:
+        durable.write_json(rules.placed, asdict(replace(intent, process=identity)))
 
 
 def give_up(rules: RulesFolder, spec: JobSpec) -> None:

@@ -10,6 +10,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from trackside import damage
+from trackside.json_record import MOMENT_END, parsed_object
 from trackside.script_folder import ScriptFolder
 
 FOLDER = Path("framework") / "pevents"
@@ -61,8 +63,13 @@ def finish_left_behind(folder: ScriptFolder) -> None:
         with open(parts.open(name), encoding="utf-8", errors="replace") as file:
             text = file.read()
         lines = [line.rstrip(",") for line in text.split("\n") if line.rstrip(",").endswith("}}")]
-        if lines:
-            target = _final_name(name, _end_us([json.loads(line) for line in lines]))
+        try:
+            end_us = _end_us([parsed_object(line) for line in lines])
+        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+            if lines:
+                damage.say_once(parts.path / name, f"{error}; it is left out")
+        else:
+            target = _final_name(name, end_us)
             with parts.opened(target.rpartition("/")[0], make=True):
                 parts.write(target, ("[\n" + ",\n".join(lines) + "\n]\n").encode())
         parts.unlink(name)
@@ -95,7 +102,10 @@ def _metadata(name: str, phase: int, key: str, value: int | str) -> dict[str, An
 def _end_us(records: list[dict[str, Any]]) -> int:
     start: int = records[0]["args"]["start_time_since_epoch_in_micros"]
     last: int = max(record.get("ts", 0) + record.get("dur", 0) for record in records)
-    return start + last
+    end = start + last
+    if not 0 <= end < MOMENT_END * 1e6:
+        raise ValueError("it ends at no time")
+    return end
 
 
 def _final_name(part: str, end_us: int) -> str:

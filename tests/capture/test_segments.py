@@ -344,7 +344,6 @@ def set_steps(*steps: Any) -> Callable[..., None]:
         set_steps((0, "TRAIN", 0, float("nan"))),
         set_steps((0, "TRAIN", 0)),
         lambda header, described: described.update(names={"w": ["x"]}),
-        lambda header, described: described.update(names={"w": "\ud800"}),
         lambda header, described: described.update(aliases={"w": [1]}),
         lambda header, described: described.update(worker=None),
         lambda header, described: described.update(pairs=["w"]),

@@ -231,7 +231,7 @@ def _tags_of_checksum_zero() -> list[bytes]:
     ids=["told twice", "negative step", "long number", "wrong holder", "broken metadata"],
 )  # fmt: skip
 def test_both_scanners_take_an_odd_event_for_the_same(content: bytes, compiled: ctypes.CDLL):
-    said = []
+    said: list[object] = []
     for library in (compiled, None):
         decoded = decode(records.frame(content), library)
         try:

@@ -52,7 +52,7 @@ class Host:
         return [(point.step, point.wall_time, point.value) for point in events.Scalars(name)]
 
     def totals(self) -> dict[str, MetricTotal]:
-        return from_json(json.loads((self.root / "totals.json").read_bytes()))
+        return from_json(json.loads((self.root / "totals.json").read_bytes())).metrics
 
 
 @pytest.fixture(autouse=True)

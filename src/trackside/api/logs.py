@@ -27,7 +27,7 @@ from trackside.api.log_pattern import pattern
 from trackside.api.log_streams import GROUPS, EventStream, Stream, stream_called
 from trackside.api.log_writes import LogWrites
 from trackside.api.own_logs import OwnLogs
-from trackside.errors import JobNotFound, TracksideError
+from trackside.errors import DamagedJob, JobNotFound, TracksideError
 from trackside.jobs.index import Order, Page
 from trackside.jobs.jobs import Jobs
 from trackside.jobs.logs import LogPosition
@@ -137,7 +137,7 @@ def logs(jobs: Jobs, lanes: Lanes | None = None) -> JsonService:
 
 
 def told(error: TracksideError) -> ServiceError:
-    if isinstance(error, JobNotFound):
+    if isinstance(error, JobNotFound | DamagedJob):
         return no_stream()
     return ServiceError("ServiceUnavailableException", str(error), 500)
 

@@ -9,12 +9,14 @@ import secrets
 import shutil
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from trackside import durable
+from trackside import damage, durable
 from trackside.api.log_streams import Event, Place
+from trackside.json_record import MOMENT_END, DamagedRecord, parsed
 
 _GROUP = "group.json"
 _SUFFIX = ".jsonl"
@@ -38,9 +40,14 @@ class OwnStream:
             for line in file:
                 if not line.endswith(b"\n"):
                     return  # on its way
-                time_ms, message = json.loads(line)
                 place = Place(start.attempt, offset, floor)
-                floor, offset = max(floor, time_ms), offset + len(line)
+                offset += len(line)
+                try:
+                    time_ms, message = _event(line)
+                except DamagedRecord as error:
+                    damage.say_once(self.path, f"an event of {self.name!r} is left out: {error}")
+                    continue
+                floor = max(floor, time_ms)
                 yield Event(floor, message, place, Place(start.attempt, offset, floor))
 
     @property
@@ -63,8 +70,8 @@ class OwnLogs:
 
     def groups(self) -> dict[str, int]:
         """By name, when it was made, in milliseconds; in the order of names."""
-        records = map(durable.read_json, self._root.glob(f"*/{_GROUP}"))
-        return dict(sorted((each["name"], each["created_ms"]) for each in records if each))
+        groups = [damage.read(_Group, path) for path in self._root.glob(f"*/{_GROUP}")]
+        return dict(sorted((each.name, each.created_ms) for each in groups if each is not None))
 
     def make_group(self, name: str, owner: str) -> None:
         """`FileExistsError` when there is one."""
@@ -85,8 +92,9 @@ class OwnLogs:
 
     def streams(self, group: str) -> list[OwnStream]:
         """In the order of names."""
-        found = map(_opened, self._folder(group).glob(f"*{_SUFFIX}"))
-        return sorted(found, key=lambda stream: stream.name)
+        found = [_opened(path) for path in self._folder(group).glob(f"*{_SUFFIX}")]
+        known = [stream for stream in found if stream is not None]
+        return sorted(known, key=lambda stream: stream.name)
 
     def stream(self, group: str, name: str) -> OwnStream | None:
         path = self._path(group, name)
@@ -116,13 +124,43 @@ def _make(path: Path, record: Any) -> None:
         temporary.unlink()
 
 
-def _opened(path: Path) -> OwnStream:
+def _opened(path: Path) -> OwnStream | None:
+    """None when its first line, which says who it is, is damaged."""
     with path.open("rb") as file:
-        created_ms, name, *owner = json.loads(file.readline())
+        try:
+            created_ms, name, owner = _made(file.readline())
+        except DamagedRecord as error:
+            damage.say_once(path, f"{error}; it is left out")
+            return None
         first = file.readline()
     if first.endswith(b"\n"):  # it may be of before
-        created_ms = min(created_ms, json.loads(first)[0])
-    return OwnStream(path, name, created_ms, owner[0] if owner else None)
+        with suppress(DamagedRecord):
+            created_ms = min(created_ms, _event(first)[0])
+    return OwnStream(path, name, created_ms, owner)
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    name: str
+    created_ms: int
+
+
+def _made(line: bytes) -> tuple[int, str, str | None]:
+    """When a stream was made, its name and its owner, if that was recorded."""
+    match parsed(line):
+        case [int(time_ms), str(name)] if 0 <= time_ms < MOMENT_END * 1000:
+            return time_ms, name, None
+        case [int(time_ms), str(name), str(owner)] if 0 <= time_ms < MOMENT_END * 1000:
+            return time_ms, name, owner
+    raise DamagedRecord("a first line that does not say when it was made")
+
+
+def _event(line: bytes) -> tuple[int, str]:
+    """Milliseconds and text."""
+    match parsed(line):
+        case [int(time_ms), str(text)] if 0 <= time_ms < MOMENT_END * 1000:
+            return time_ms, text
+    raise DamagedRecord("a line that is no event")
 
 
 def _file_name(name: str) -> str:

@@ -4,7 +4,6 @@ Also picks up the JSON lines of the metrics folder (`SAGEMAKER_METRICS_DIRECTORY
 depends on the log's bytes and times alone, so whoever takes over repeats the last seconds exactly.
 """
 
-import json
 import logging
 import os
 import re
@@ -15,11 +14,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from trackside import durable
+from trackside import damage, durable
 from trackside.curves.event_file import EventFile
 from trackside.curves.pattern_search import PatternSearch
+from trackside.json_record import MOMENT_END, DamagedRecord, parsed_object
 from trackside.log_lines import read_marks, time_of
-from trackside.metric_totals import MetricTotal, from_json, started, to_json
+from trackside.metric_totals import MetricsFile, MetricTotal, from_json, started, to_json
 from trackside.script_folder import ScriptFolder
 from trackside.spec import MetricDefinition
 
@@ -115,10 +115,10 @@ class MetricsKeeper:
         self._source = source
         self._curves = curves
         self._path = totals
-        state = durable.read_json(totals) or {"metrics": {}, "offsets": {}}
-        self._totals: dict[str, MetricTotal] = from_json(state)
-        self._offsets: dict[str, int] = state["offsets"]
-        source.switched_off.update(state.get("switched_off", {}))
+        state = _state(totals)
+        self._totals: dict[str, MetricTotal] = state.metrics
+        self._offsets: dict[str, int] = state.offsets
+        source.switched_off.update(state.switched_off)
         self._file = _reopened(curves, state)
         self._is_broken = False
 
@@ -168,15 +168,18 @@ class MetricsKeeper:
 def told_points(line: bytes) -> Iterator[Point]:
     """A line of the metrics folder: MetricName, Value, Timestamp (ms) and IterationNumber."""
     try:
-        record = json.loads(line)
+        record = parsed_object(line)
         step = record.get("IterationNumber")
+        time = float(record["Timestamp"]) / 1000
+        if not 0 <= time < MOMENT_END:
+            return
         yield Point(
             str(record["MetricName"]),
             float(record["Value"]),
-            float(record["Timestamp"]) / 1000,
+            time,
             None if step is None else int(step),
         )
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ArithmeticError, KeyError, TypeError, ValueError):
         return
 
 
@@ -201,8 +204,22 @@ def _new_lines(
         yield [(start + match.start(), match[0]) for match in _LINE.finditer(data[:end])]
 
 
-def _reopened(curves: Path, state: dict[str, Any]) -> EventFile | None:
+def _state(totals: Path) -> MetricsFile:
+    """As an earlier supervisor left it. Of a damaged file nothing is known: all is read again."""
+    content = damage.read_object(totals)
+    try:
+        return MetricsFile({}) if content is None else from_json(content)
+    except DamagedRecord as error:
+        damage.say_once(totals, f"{error}; the log is read again from its start")
+        return MetricsFile({})
+
+
+def _reopened(curves: Path, state: MetricsFile) -> EventFile | None:
     """The file an earlier supervisor wrote, cut back to what the totals count."""
-    if not state.get("file"):
+    if not state.file:
         return None
-    return EventFile.reopen(curves / state["file"], state["file_bytes"])
+    try:
+        return EventFile.reopen(curves / Path(state.file).name, state.file_bytes)
+    except OSError as error:
+        logger.warning("the metrics in %s are not gone on with: %s", state.file, error)
+        return None

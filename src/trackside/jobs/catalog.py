@@ -5,7 +5,6 @@ The folders decide. An index that is missing, damaged, locked or on a full disk 
 an answer. `team_catalog.py` tells a database that several homes share.
 """
 
-import json
 import logging
 import os
 import sqlite3
@@ -19,8 +18,9 @@ from typing import TypeVar
 from trackside.errors import JobError, ObjectNotFound
 from trackside.jobs.index import Index, JobSummary, Page
 from trackside.jobs.records import UNREADABLE, publish_journal, read_stored_history
-from trackside.jobs.sqlite_index import MEMORY, opened, set_aside
+from trackside.jobs.sqlite_index import MEMORY, is_damage, opened, set_aside
 from trackside.journal import Journal
+from trackside.json_record import DamagedRecord, parsed_object
 from trackside.layout import Home, JobKeys
 from trackside.permissions import make_folder
 from trackside.storage.locate import locate
@@ -177,9 +177,9 @@ class Catalog:
                 if refresh:
                     self._refresh(index)
                 return use(index)
-        except sqlite3.OperationalError:
-            raise
-        except sqlite3.DatabaseError as error:
+        except (DamagedRecord, sqlite3.DatabaseError) as error:
+            if isinstance(error, sqlite3.OperationalError) and not is_damage(error):
+                raise
             logger.warning(
                 "the index %s is damaged (%s); making it anew from the job folders. "
                 "`trackside reindex` also finds jobs that are only in object storage",
@@ -299,4 +299,4 @@ class Catalog:
 
 def _output_of(request: bytes) -> str:
     """Without validation: listing reads jobs that a later version may refuse."""
-    return str(json.loads(request)["OutputDataConfig"]["S3OutputPath"]).rstrip("/")
+    return str(parsed_object(request)["OutputDataConfig"]["S3OutputPath"]).rstrip("/")

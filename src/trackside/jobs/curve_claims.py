@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from trackside.errors import CurvesTaken, StorageError
 from trackside.event_names import is_event_file
+from trackside.json_record import parsed
 from trackside.layout import CURVES_FOLDER, Home, JobKeys, curves_of
 from trackside.spec import JobSpec
 from trackside.storage.locate import Location, locate
@@ -84,7 +85,7 @@ def _with_outer(uri: str) -> Iterator[str]:
 def _owner(claims: Location, key: str) -> tuple[str, str]:
     """The job and its output; as much as can be read of somebody else's file."""
     try:
-        record = json.loads(claims.store.get(key))
+        record = parsed(claims.store.get(key))
         return str(record["job"]), str(record["output"])
     except (StorageError, ValueError, KeyError, TypeError):
         return "", ""

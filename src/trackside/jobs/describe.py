@@ -23,6 +23,7 @@ RULE_JOB_PART = 26
 """Characters that a rule's job takes from the names of the job and of the configuration."""
 
 _NOT_ECHOED = ("Tags", "Trackside")
+_JOURNAL = "its journal"
 
 
 def arn(name: str, region: str = REGION) -> str:
@@ -168,13 +169,18 @@ def _trackside(record: Record, options: dict[str, Any], metrics: JobMetrics) -> 
         "metrics_switched_off": dict(metrics.switched_off),
         "hosts": {},
         "syncs": {},
+        "damaged": {},
     }
+    if record.history.num_damaged:
+        told["damaged"][_JOURNAL] = record.history.num_damaged
     if record.folder is not None:
         for host in record.spec.hosts:
             place = record.folder.host(host, record.history.attempt)
             if seen := hosts.read(place.record):
                 told["hosts"][host] = asdict(seen)
                 told["syncs"][host] = told["hosts"][host].pop("syncs")
+            elif place.record.exists():
+                told["damaged"][f"the record of {host}"] = 1
     return told
 
 

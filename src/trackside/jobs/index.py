@@ -12,6 +12,7 @@ from operator import attrgetter
 from typing import Any
 
 from trackside.journal import History, Transition
+from trackside.json_record import MOMENT_END, DamagedRecord
 from trackside.owners import Submitter
 from trackside.status import MESSAGES, Secondary, State, Status
 
@@ -133,6 +134,7 @@ _CONDITIONS = {
     "modified_before": "modified < ?",
     "alive_since": "(ended IS NULL OR ended >= ?)",
 }
+_STATUSES, _SECONDARIES = frozenset(map(str, Status)), frozenset(map(str, Secondary))
 _AFTER_ALL_LETTERS = "~"
 """Sorts behind whatever a job's name may hold."""
 _COLUMNS = ", ".join(field.name for field in fields(JobSummary))
@@ -259,10 +261,26 @@ class Index:
         return self._names(f"{_NAMES} AND {asked}", home)
 
     def _rows(self, sql: str, *values: object) -> list[JobSummary]:
-        return [JobSummary(*row) for row in self._database.read(sql, values)]
+        """`DamagedRecord` when one is none that a job can have."""
+        return [_checked(*row) for row in self._database.read(sql, values)]
 
     def _names(self, sql: str, *values: object) -> set[str]:
         return {name for (name,) in self._database.read(sql, values)}
+
+
+def _checked(name: Any, output: Any, status: Any, secondary: Any, *rest: Any) -> JobSummary:
+    created, modified, started, ended, attempt, home = rest
+    moments = (created, modified, *(each for each in (started, ended) if each is not None))
+    is_job = (
+        all(isinstance(each, str) for each in (name, output, home))
+        and status in _STATUSES
+        and secondary in _SECONDARIES
+        and isinstance(attempt, int)
+        and all(isinstance(each, float | int) and 0 <= each < MOMENT_END for each in moments)
+    )
+    if not is_job:
+        raise DamagedRecord(f"the index has a row that no job can have, {name!r:.80}")
+    return JobSummary(name, output, status, secondary, *rest)
 
 
 def _of_home(home: str | None) -> tuple[str, tuple[str, ...]]:

@@ -14,6 +14,7 @@ from typing import Any
 from trackside import endings
 from trackside.amended import UPDATE, Update, note_stopped_rule
 from trackside.errors import (
+    DamagedJob,
     InvalidSpec,
     JobElsewhere,
     JobFailed,
@@ -371,7 +372,10 @@ class Jobs:
     def find_rule_job(self, name: str) -> tuple[Record, Evaluation] | None:
         """The rule evaluation that is told as a processing job of this name, in any case."""
         for candidate in self._catalog.starting(name, RULE_JOB_PART):
-            record = self._record(candidate)
+            try:
+                record = self._record(candidate)
+            except DamagedJob:
+                continue
             for evaluation in self.evaluations_of(record):
                 told = rule_job(record.spec.name, evaluation.key)
                 if told.lower() == name.lower():

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from subprocess import SubprocessError
 
-from trackside import durable
+from trackside import damage, durable
 from trackside.boot_clock import Moment
 from trackside.errors import JobError, JobFailed
 from trackside.job_environment import GIVEN, packed
@@ -47,17 +47,8 @@ class Placed:
 
     @classmethod
     def read(cls, path: Path) -> "Placed | None":
-        record = durable.read_json(path)
-        if record is None:
-            return None
-        gpus, revived = record.get("gpus"), record.get("revived")
-        return cls(
-            **{
-                **record,
-                "gpus": None if gpus is None else tuple(gpus),
-                "revived": None if revived is None else Moment.from_record(revived),
-            }
-        )
+        """None when there is none, and when it is damaged: the supervisor itself says who it is."""
+        return damage.read(cls, path)
 
 
 JobEnvironment = Callable[[str], Mapping[str, str]]

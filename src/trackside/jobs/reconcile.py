@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 
-from trackside import boot_clock, durable, endings, hosts, processes, rule_evaluator
+from trackside import boot_clock, damage, endings, hosts, processes, rule_evaluator
 from trackside.host_processes import script_lives, supervisor_lives
 from trackside.hosts import Phase
 from trackside.jobs.placing import Launcher, Placed, locked, new_nonce
@@ -273,6 +273,6 @@ def _sweep(folder: JobFolder, attempt: int) -> None:
     """The script may have outlived its supervisors; a job that has ended has no processes."""
     for path in folder.hosts.iterdir():
         for number in range(attempt, 0, -1):
-            intent = durable.read_json(folder.host(path.name, number).sandbox / "intent.json")
-            if intent is not None:
+            intent = damage.read_object(folder.host(path.name, number).sandbox / "intent.json")
+            if intent is not None and isinstance(intent.get("mark"), str):
                 processes.sweep(intent["mark"])

@@ -87,6 +87,13 @@ def _create(path: Path | str) -> None:
         os.close(open_file(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC))
 
 
+def is_damage(error: sqlite3.OperationalError) -> bool:
+    """Whether the file is not what it should be, rather than in use: a table is missing, or a text
+    is none. Errors that this module raises itself have no code."""
+    is_undecodable = str(error).startswith("Could not decode")
+    return is_undecodable or getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR
+
+
 def set_aside(path: Path) -> None:
     """Keep a damaged index for whoever wants to look at it, out of the way."""
     path.replace(path.with_name(f"{path.name}.damaged"))

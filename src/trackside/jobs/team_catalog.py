@@ -15,8 +15,8 @@ from functools import cached_property
 from operator import attrgetter
 from threading import Lock
 
-from trackside import durable
-from trackside.errors import DatabaseError, JobExists
+from trackside import damage, durable
+from trackside.errors import DatabaseError, JobExists, ServerRefused
 from trackside.jobs.catalog import Catalog
 from trackside.jobs.index import Index, JobSummary, Order, Page
 from trackside.jobs.placing import locked, new_nonce
@@ -222,10 +222,16 @@ class TeamCatalog:
 def _identity(home: Home) -> str:
     path = home.server.identity
     make_folder(path.parent)
-    while (record := durable.read_json(path)) is None:
+    while not path.exists():
         draft = path.with_name(f".{path.name}.{new_nonce()}")
         durable.write_json(draft, {"id": f"{socket.gethostname()}-{new_nonce()[:8]}"})
         with suppress(FileExistsError):  # another process was faster
             os.link(draft, path)
         draft.unlink()
-    return str(record["id"])
+    found = damage.read_object(path)
+    if found is None or not isinstance(found.get("id"), str):
+        raise ServerRefused(
+            f"{str(path)!r} no longer tells what this home is called in the database. "
+            "Put it back from a copy: the database knows this home's jobs by that name."
+        )
+    return str(found["id"])

@@ -285,7 +285,7 @@ class Attempt:
 
     def _runtime_seconds(self) -> float:
         """The limit covers all attempts together."""
-        notes = (note for note in self._history().notes if note["what"] == RETRY)
+        notes = (note for note in self._history().notes if note.get("what") == RETRY)
         earlier = sum(float(note.get("seconds", 0.0)) for note in notes)
         return earlier + self.gang.running_seconds()
 

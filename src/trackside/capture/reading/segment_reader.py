@@ -217,9 +217,7 @@ def _numbers(values: Sequence[int]) -> None:
 
 
 def _texts(values: Iterable[str]) -> tuple[str, ...]:
-    """Each of them; an error unless all are texts that can be written."""
+    """Each of them; an error unless all are texts."""
     texts = tuple(values)
-    joined = "".join(texts)
-    if not joined.isascii():
-        joined.encode()  # half of a surrogate pair cannot be
+    "".join(texts)
     return texts
