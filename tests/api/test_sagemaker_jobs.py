@@ -36,6 +36,18 @@ def test_a_job_is_created_and_described_until_it_has_ended(client):
     assert all(entry["StatusMessage"] for entry in job["SecondaryStatusTransitions"])
 
 
+@pytest.mark.parametrize("file", ["journal", "spec"])
+def test_a_job_whose_files_are_damaged_is_refused_in_words(client, jobs: Jobs, file: str):
+    client.create_training_job(**request())
+    ended(client)
+    until_they_have_left(jobs.settings.layout.job("job-1").root)
+    getattr(jobs.settings.layout.job("job-1"), file).write_bytes(b"[1]\n")
+    code, text = refused(client.describe_training_job, TrainingJobName="job-1")
+    assert code == "ValidationException"
+    assert "'job-1' cannot be read" in text
+    assert client.list_training_jobs()["TrainingJobSummaries"]
+
+
 def test_the_fields_that_clients_insist_on_are_there_from_the_first_answer(client):
     client.create_training_job(**request(hyper={"hold": "1", "lr": "0.10", "name": '"a b"'}))
     job = client.describe_training_job(TrainingJobName="job-1")

@@ -109,6 +109,36 @@ def test_show_tells_the_whole_story(command: Command, jobs: Jobs):
     assert json.loads(command("show", "job-1", "--json").stdout)["TrainingJobName"] == "job-1"
 
 
+def test_show_says_what_was_skipped_of_a_damaged_journal(command: Command, jobs: Jobs):
+    run_to_end(jobs, "job-1")
+    folder = jobs.settings.layout.job("job-1")
+    lines = folder.journal.read_bytes().split(b"\n")
+    folder.journal.write_bytes(b"\n".join([lines[0], b"[1]", b"\xff", *lines[2:]]))
+    folder.host("algo-1", 1).record.write_text("[1]")
+    done = command("show", "job-1")
+    assert done.returncode == 0, done.stderr
+    assert "job-1  Completed" in done.stdout
+    assert "2 damaged records were skipped in its journal." in done.stdout.splitlines()
+    assert "1 damaged record was skipped in the record of algo-1." in done.stdout.splitlines()
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("file", ["journal", "spec"])
+def test_a_job_that_cannot_be_read_is_an_error_in_words_and_the_others_are_listed(
+    command: Command, jobs: Jobs, file: str
+):
+    for name in ("job-1", "job-2"):
+        run_to_end(jobs, name)
+    damaged = getattr(jobs.settings.layout.job("job-1"), file)
+    damaged.write_bytes(b"[1]\n")
+    done = command("show", "job-1")
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1].startswith("Error: Job 'job-1' cannot be read: ")
+    assert damaged.name in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "job-2" in command("jobs").stdout
+
+
 def test_show_gives_the_reason_of_a_failure_without_its_escapes(command: Command, jobs: Jobs):
     run_to_end(jobs, "job-1", failure="AlgorithmError: \x1b[31mred\x07")
     shown = command("show", "job-1").stdout

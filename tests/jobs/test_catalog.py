@@ -5,6 +5,7 @@ import logging
 import os
 import shutil
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -167,6 +168,44 @@ def test_a_damaged_index_is_set_aside_and_made_anew_with_a_word(
     assert home.index.with_name("index.sqlite.damaged").exists()
     with opened(home.index) as present:
         assert len(present.finished()) == 300
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE jobs SET status = 'Happy'",
+        "UPDATE jobs SET created = 'yesterday'",
+        "UPDATE jobs SET modified = 1e300",
+        "UPDATE jobs SET secondary = x'ff00'",
+        "UPDATE jobs SET output = CAST(x'ff' AS TEXT)",
+        "DROP TABLE jobs",
+    ],
+)
+def test_an_index_that_says_what_cannot_be_is_made_anew(
+    jobs: Jobs, home: Home, caplog: pytest.LogCaptureFixture, change: str
+):
+    finished_job(home, "x")
+    assert names(jobs.list()) == ["x"]
+    with closing(sqlite3.connect(home.index)) as connection, connection:
+        connection.execute(change)
+    assert [(row.name, row.status) for row in jobs.list()] == [("x", "Completed")]
+    assert "is damaged" in caplog.text
+    assert [row.output for row in jobs.list()] == ["s3://out/runs"]
+
+
+@pytest.mark.parametrize("line", [b"[1]", b"\x00", b"[" * 100_000, b"null"])
+def test_a_damaged_line_of_a_journal_hides_neither_its_job_nor_another(
+    jobs: Jobs, home: Home, line: bytes
+):
+    for name in ("a", "b"):
+        finished_job(home, name)
+    journal = home.job("a").journal
+    journal.write_bytes(line + b"\n" + journal.read_bytes())
+    jobs.refresh()
+    assert {row.name: row.status for row in jobs.list()} == {"a": "Completed", "b": "Completed"}
+    journal.write_bytes(line + b"\n")
+    home.index.unlink()
+    assert names(make_jobs(jobs.settings).list()) == ["b"]
 
 
 def test_while_the_index_is_locked_everything_still_answers(
