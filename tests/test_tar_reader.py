@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import tarfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -39,7 +40,7 @@ def pax(**records: str) -> bytes:
     return header("pax", tarfile.XHDTYPE, len(data)) + padded(data)
 
 
-def unpacked(tmp_path: Path, plain: bytes, **options: Limits) -> Path:
+def unpacked(tmp_path: Path, plain: bytes, **options: Any) -> Path:
     archive, target = tmp_path / "a.tar.gz", tmp_path / "target"
     archive.write_bytes(gzip.compress(plain + bytes(1024), 1))
     extract(archive, target, **options)

@@ -7,6 +7,7 @@ import os
 import signal
 import tarfile
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -367,7 +368,7 @@ def test_keys_other_jobs_and_the_server_s_environment_are_out_of_reach(
         "of-another": people.create("team", "of-another", waits),
     }
     for name in others:
-        until(lambda name=name: "READY" in people.log(name))
+        until(partial(is_ready, people, name))
     keys = people.layout.server.root
     assert (keys / "master.key").is_file()
     assert (keys / "own_key.json").is_file()
@@ -518,3 +519,7 @@ os._exit(0)
     job = machine.run(script)
     assert job.history().state.is_final
     assert job.model() == {"m": b"trained"}
+
+
+def is_ready(people: Team, job: str) -> bool:
+    return "READY" in people.log(job)
