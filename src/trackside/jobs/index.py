@@ -269,10 +269,10 @@ class Index:
 
 
 def _checked(name: Any, output: Any, status: Any, secondary: Any, *rest: Any) -> JobSummary:
-    created, modified, started, ended, attempt, home = rest
+    created, modified, started, ended, attempt, home, owner = rest
     moments = (created, modified, *(each for each in (started, ended) if each is not None))
     is_job = (
-        all(isinstance(each, str) for each in (name, output, home))
+        all(isinstance(each, str) for each in (name, output, home, owner or ""))
         and status in _STATUSES
         and secondary in _SECONDARIES
         and isinstance(attempt, int)
