@@ -103,6 +103,24 @@ def test_a_process_of_ours_makes_private_files_and_knows_the_user_s_umask(
     assert mode(tmp_path / "user" / "deep" / "object") == 0o666 & ~user
 
 
+COMMAND = """
+import sys
+from trackside.finding import Finding
+from trackside.permissions import keep_private
+from trackside.rules.action.actions import Command
+from trackside.rules.action.deliveries import run_command
+
+keep_private()
+found = Finding(rule="r", step=1, tensor="t", message="m")
+print(run_command(Command(command=f"touch '{sys.argv[1]}/made'"), "job", found))
+"""
+
+
+def test_a_command_of_a_rule_makes_files_with_the_user_s_umask(tmp_path: Path):
+    subprocess.run([sys.executable, "-c", COMMAND, tmp_path], umask=0o002, check=True)
+    assert mode(tmp_path / "made") == 0o664
+
+
 def test_the_umask_of_the_user_s_process_is_never_changed(tmp_path: Path, umask: int):
     FolderStore(tmp_path / "bucket", is_private=True).put("a/b", b"x")
     os.close(open_file(tmp_path / "file", os.O_CREAT | os.O_WRONLY))

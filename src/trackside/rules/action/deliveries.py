@@ -25,6 +25,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from trackside.finding import Finding
+from trackside.permissions import user_umask
 from trackside.rules.action.actions import Command, Email, Notify
 from trackside.rules.action.callbacks import Callbacks
 from trackside.rules.action.setbacks import Passing, Refused
@@ -149,6 +150,7 @@ def headers(body: bytes, secret: str, delivery: str, now: float | None = None) -
 def run_command(action: Command, job: str, finding: Finding) -> str:
     """By /bin/sh, with what was found in its environment and, as JSON, on its standard input.
     What it prints is kept in short."""
+    umask = user_umask()
     process = subprocess.Popen(
         ["/bin/sh", "-c", action.command],
         env={**environment(), **variables(job, finding)},
@@ -156,6 +158,7 @@ def run_command(action: Command, job: str, finding: Finding) -> str:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         start_new_session=True,
+        umask=-1 if umask is None else umask,  # the user's: the files that it makes are theirs
     )
     try:
         output, _ = process.communicate(finding.to_line(), timeout=COMMAND_SECONDS)
