@@ -1,6 +1,7 @@
 """Where curves are read while a job runs: of its own folders, or of what was stored of them."""
 
 from dataclasses import replace
+from typing import Any
 
 from tests.jobs.conftest import make_spec
 from trackside.jobs.curve_places import curve_places, own_curve_places
@@ -9,7 +10,7 @@ from trackside.jobs.records import read_folder
 from trackside.layout import Home
 from trackside.run_as import Choice
 
-TENSORBOARD = {"TensorBoardOutputConfig": {"S3OutputPath": "s3://bucket/curves"}}
+TENSORBOARD: dict[str, Any] = {"TensorBoardOutputConfig": {"S3OutputPath": "s3://bucket/curves"}}
 
 
 def test_a_running_job_s_curves_are_read_where_they_are_written(jobs: Jobs, home: Home) -> None:

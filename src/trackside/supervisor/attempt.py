@@ -122,7 +122,8 @@ class Attempt:
         self._move(Secondary.DOWNLOADING)
         self._announce(Phase.PREPARING)
         self._another = user_folders(self._history(), self.folder, self.context.settings.layout)
-        self._sandbox.kinds_for(self._another and self._another.user)  # or it is refused now
+        if self._another is not None:
+            self._sandbox.kinds_for(self._another.user)  # or it is refused now
         lay_out(self.folder, self.context.spec, self.context.host, interface_name())
         meter = Meter(self.record.progress, self._announce_progress)
         can_mount = not self.context.spec.inputs or self._sandbox.isolation.kind != "none"
@@ -474,7 +475,7 @@ class Attempt:
         mounts = dict(self._inputs.mounts)
         another = self._another
         if another is not None:
-            environment = another.environment(environment) | context.spec.environment
+            environment = {**another.environment(environment), **context.spec.environment}
             mounts = another.mounts(command[0]) | mounts  # a job may name /tmp for its checkpoints
         return SandboxPlan(
             folder=self.folder.sandbox,
@@ -483,7 +484,7 @@ class Attempt:
             read_only=self._inputs.read_only,
             command=command,
             environment=environment,
-            user=another and another.user,
+            user=None if another is None else another.user,
             mapped=self._inputs.of_bucket,
             umask=user_umask(),
             log=self.folder.log,
