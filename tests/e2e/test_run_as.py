@@ -7,7 +7,6 @@ import os
 import signal
 import tarfile
 from collections.abc import Iterator, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ import boto3
 import pytest
 
 import trackside
-from tests.e2e.conftest import Job, Machine, made_machine
+from tests.e2e.conftest import Job, Machine, end, made_machine
 from tests.e2e.test_contract import build_wheel
 from tests.job_processes import end_processes_of
 from tests.other_users import FIRST, SECOND, needs_other_users, packages_for_all, python_for_all
@@ -24,7 +23,7 @@ from tests.waiting import until
 from trackside import processes
 from trackside.api.keys import AccessKeys, Rights
 from trackside.jobs.jobs import Jobs
-from trackside.layout import JobKeys
+from trackside.layout import JobFolder, JobKeys
 from trackside.owners import local_owner
 from trackside.settings import Settings
 from trackside.status import Status
@@ -295,7 +294,13 @@ class Team:
         self.layout = Settings(home=server.home).layout
         self._url = server.url
         keys = AccessKeys(self.layout.server.root)
-        self._keys = {name: keys.create(name, Rights.SUBMIT) for name in ("ci", "team")}
+        self._keys: dict[str, tuple[str, str]] = {}
+        for name in ("ci", "team"):
+            key, secret = keys.create(name, Rights.SUBMIT)
+            self.give(name, key.id, secret)
+
+    def give(self, label: str, key_id: str, secret: str) -> None:
+        self._keys[label] = key_id, secret
 
     def create(self, label: str, name: str, script: str, **request: Any) -> Path:
         """The job's folder on this machine."""
@@ -322,17 +327,20 @@ class Team:
         return self.layout.job(name).root
 
     def client(self, label: str) -> Any:
-        key, secret = self._keys[label]
+        key_id, secret = self._keys[label]
         return boto3.client(
             "sagemaker",
             endpoint_url=self._url,
             region_name="us-east-1",
-            aws_access_key_id=key.id,
+            aws_access_key_id=key_id,
             aws_secret_access_key=secret,
         )
 
     def log(self, name: str) -> str:
         return self.layout.job(name).host("algo-1", 1).log.read_text()
+
+    def wait_until_ready(self, name: str) -> None:
+        until(lambda: "READY" in self.log(name))
 
     def wait(self, name: str) -> Mapping[str, Any]:
         def ended() -> Any:
@@ -351,9 +359,13 @@ def team(tmp_path: Path) -> Iterator[tuple[Team, ServerProcess]]:
         TRACKSIDE_PYTHON=python_for_all(),
         TRACKSIDE_CAPACITY="cores=8,memory_gb=64,gpus=0",
     )
-    with server:
-        yield Team(server), server
-    end_processes_of(home)
+    try:
+        with server:
+            yield Team(server), server
+    finally:
+        for job in Settings(home=home).layout.jobs.glob("*"):
+            end(JobFolder(job))
+        end_processes_of(home)
 
 
 def test_keys_other_jobs_and_the_server_s_environment_are_out_of_reach(
@@ -368,7 +380,7 @@ def test_keys_other_jobs_and_the_server_s_environment_are_out_of_reach(
         "of-another": people.create("team", "of-another", waits),
     }
     for name in others:
-        until(partial(is_ready, people, name))
+        people.wait_until_ready(name)
     keys = people.layout.server.root
     assert (keys / "master.key").is_file()
     assert (keys / "own_key.json").is_file()
@@ -399,6 +411,24 @@ def test_keys_other_jobs_and_the_server_s_environment_are_out_of_reach(
         assert people.wait(name)["TrainingJobStatus"] == "Completed"
     owner = people.layout.job("of-another").host("algo-1", 1).log.stat().st_uid
     assert owner == SECOND
+
+
+def test_a_job_that_a_job_submits_runs_as_the_same_user(team: tuple[Team, ServerProcess]) -> None:
+    """There is no user for all: a job that belonged to nobody would run as root."""
+    people, _ = team
+    parent = people.create("ci", "parent", f"{WAITS}\nprint('READY', flush=True)\nwait()")
+    people.wait_until_ready("parent")
+    host = parent / "hosts" / "algo-1" / "1"
+    pid = json.loads((host / "sandbox" / "process.json").read_text())["command"]["pid"]
+    pairs = Path(f"/proc/{pid}/environ").read_text().split("\0")
+    environment = dict(pair.split("=", 1) for pair in pairs if pair)
+    assert environment["AWS_ACCESS_KEY_ID"] == "TSJOB-parent"
+    people.give("parent", environment["AWS_ACCESS_KEY_ID"], environment["AWS_SECRET_ACCESS_KEY"])
+    people.create("parent", "child", "import os; print('IS', os.getuid(), flush=True)")
+    assert people.wait("child")["TrainingJobStatus"] == "Completed"
+    assert f"IS {FIRST}\n" in people.log("child")
+    (host / "ml" / "go").touch()
+    assert people.wait("parent")["TrainingJobStatus"] == "Completed"
 
 
 def test_no_file_of_the_server_s_machine_can_be_named_as_a_job_s_source(
@@ -519,7 +549,3 @@ os._exit(0)
     job = machine.run(script)
     assert job.history().state.is_final
     assert job.model() == {"m": b"trained"}
-
-
-def is_ready(people: Team, job: str) -> bool:
-    return "READY" in people.log(job)

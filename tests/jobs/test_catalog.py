@@ -69,9 +69,10 @@ def test_a_row_tells_what_the_journal_tells(jobs: Jobs, home: Home):
 
 def submitted_by(folder: JobFolder, **who: str) -> None:
     """As a server notes it when the job is created."""
-    first, *rest = folder.journal.read_text().splitlines(keepends=True)
-    note = {"kind": "note", "what": "submitted", **who, "seq": 1, "time": 1001.5}
-    folder.journal.write_text("".join([first, json.dumps(note) + "\n", *rest]))
+    first, *rest = map(json.loads, folder.journal.read_text().splitlines())
+    note = {"kind": "note", "what": "submitted", **who, "time": 1001.5}
+    lines = [{**event, "seq": seq} for seq, event in enumerate([first, note, *rest], 1)]
+    folder.journal.write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 
 def test_the_jobs_of_one_owner_are_listed(jobs: Jobs, home: Home):

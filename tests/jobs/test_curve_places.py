@@ -10,7 +10,7 @@ from trackside.jobs.records import read_folder
 from trackside.layout import Home
 from trackside.run_as import Choice
 
-TENSORBOARD: Any = {"TensorBoardOutputConfig": {"S3OutputPath": "s3://bucket/curves"}}
+TENSORBOARD: dict[str, Any] = {"TensorBoardOutputConfig": {"S3OutputPath": "s3://bucket/curves"}}
 
 
 def test_a_running_job_s_curves_are_read_where_they_are_written(jobs: Jobs, home: Home) -> None:

@@ -73,6 +73,10 @@ def test_who_submitted_is_on_record(jobs: Jobs):
     assert (note["what"], note["key"], note["who"]) == ("submitted", "TSKEY", "team")
 
 
+def _is_training(jobs: Jobs, name: str) -> bool:
+    return state(jobs, name) == "Training"
+
+
 def test_who_runs_the_script_is_settled_when_it_begins_and_stays_so(settings: Settings, home: Home):
     run_as = replace(settings, run_as="team=alice,ci=65531,jobs")
     jobs = make_jobs(run_as)
@@ -82,7 +86,7 @@ def test_who_runs_the_script_is_settled_when_it_begins_and_stays_so(settings: Se
     later = make_jobs(replace(settings, run_as="jobs", capacity="cores=9"))
     with make_jobs(replace(run_as, capacity="cores=9")).scheduler(no_limit):
         for label in ("team", "ci", "others"):
-            until(partial(is_held, jobs, label))
+            until(partial(_is_training, jobs, label))
     expected = {
         "team": Choice("alice", is_shared=False),
         "ci": Choice("65531", is_shared=False),
@@ -362,7 +366,3 @@ def reads_of_a_look(jobs: Jobs) -> int:
     jobs.refresh()
     time.sleep(2.0)  # the scheduler looks by itself
     return reads() - before
-
-
-def is_held(jobs: Jobs, name: str) -> bool:
-    return state(jobs, name) == "Training"
