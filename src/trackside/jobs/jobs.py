@@ -26,7 +26,7 @@ from trackside.jobs import failure, queue_view, waiting, watch
 from trackside.jobs.amendments import note, note_tags, tags_of
 from trackside.jobs.artifacts import Artifact, artifacts_of
 from trackside.jobs.curve_places import curve_places, own_curve_places
-from trackside.jobs.delete import delete
+from trackside.jobs.delete import check_ended, delete
 from trackside.jobs.describe import REGION, RULE_JOB_PART, describe, rule_job
 from trackside.jobs.index import JobSummary, Page
 from trackside.jobs.logs import LogLine, LogPosition, LogReader
@@ -46,6 +46,7 @@ from trackside.jobs.records import (
 from trackside.jobs.room import Room, capacity, gpu_names
 from trackside.jobs.rule_news import Findings, RuleNews
 from trackside.jobs.scheduler import Bell, Plan, Scheduler
+from trackside.jobs.stored import Stored, is_removed, judged, stored_by, uses
 from trackside.jobs.submit import Submission, anchored, sweep_drafts
 from trackside.jobs.team_database import open_catalog
 from trackside.journal import History, Journal
@@ -209,10 +210,16 @@ class Jobs:
         note_stopped_rule(Journal(self._folder(name).journal), rule)
         self._heal(name)
 
-    def delete(self, name: str) -> None:
-        """Forget a job that has ended: its name is free again. What it made stays in storage.
+    def stored(self, name: str) -> list[Stored]:
+        """What it has in storage besides its record, and what of it other jobs need."""
+        return [*self._judged(self._record(name))]
 
-        `JobNotFinished` while anything of it still runs.
+    def delete(self, name: str, *, data: bool = False, checkpoints: bool = False) -> list[Stored]:
+        """Forget a job that has ended: its name is free again. What it made stays in storage, and
+        is returned.
+
+        With `data` that is removed too; with `checkpoints` those at a location without the job's
+        name as well. What another job needs stays. `JobNotFinished` while anything of it runs.
         """
         self._check_held(name)
         try:
@@ -220,10 +227,14 @@ class Jobs:
         except JobNotFound:
             if self._catalog.find(name) is None:
                 raise
-            # Its files went before; then the database could not be told.
+            kept = []  # Its files went before; then the database could not be told.
         else:
-            delete(record, self._home)
+            check_ended(record)
+            stored = self._judged(record) if data else stored_by(record, self._home)
+            kept = [each for each in stored if not is_removed(each, data, checkpoints)]
+            delete(record, self._home, [each for each in stored if each not in kept])
         self._catalog.forget(name)
+        return kept
 
     def stop(self, name: str) -> History:
         """Ask the job to end, and return where it stands: it ends by itself, within its grace; at
@@ -452,6 +463,14 @@ class Jobs:
             return read_stored(keys, self._home, row.history, row.owner)
         except JobNotFound:
             raise JobElsewhere(name, row.home) from None
+
+    def _judged(self, record: Record) -> Sequence[Stored]:
+        stored = stored_by(record, self._home)
+        if not stored:
+            return []
+        rows = self._catalog.select(Page(limit=None))
+        others = [row for row in rows if row.name != record.spec.name]
+        return judged(stored, [use for row in others for use in uses(row, self._home)], self._home)
 
     def _check_held(self, name: str) -> None:
         """What changes a job's files is for the home that has them."""

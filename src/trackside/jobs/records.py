@@ -66,7 +66,7 @@ def read_stored(
     what the index says: more people can write to storage than to the index.
     """
     try:
-        spec = JobSpec.from_request(json.loads(_fetch(keys.spec, home)))
+        spec = JobSpec.from_request(json.loads(fetch(keys.spec, home)))
         try:
             history = read_stored_history(keys, home)
         except ObjectNotFound:
@@ -83,7 +83,7 @@ def read_stored(
 
 
 def read_stored_history(keys: JobKeys, home: Home) -> History:
-    return fold([json.loads(line) for line in _fetch(keys.journal, home).splitlines()])
+    return fold([json.loads(line) for line in fetch(keys.journal, home).splitlines()])
 
 
 def read_metrics(record: Record, home: Home) -> JobMetrics:
@@ -93,7 +93,7 @@ def read_metrics(record: Record, home: Home) -> JobMetrics:
     for host in record.spec.hosts:
         try:
             if record.folder is None:
-                content = json.loads(_fetch(f"{record.keys.metrics}/{host}.json", home))
+                content = json.loads(fetch(f"{record.keys.metrics}/{host}.json", home))
             else:
                 place = record.folder.host(host, record.history.attempt)
                 content = json.loads((place.metrics / f"{host}.json").read_bytes())
@@ -112,7 +112,7 @@ def read_rules(record: Record, home: Home) -> list[Evaluation]:
         if record.folder is not None:
             known = read_evaluations(record.folder.rules.statuses)
         else:
-            known = parse_evaluations(_fetch(f"{record.keys.rules}/statuses.json", home))
+            known = parse_evaluations(fetch(f"{record.keys.rules}/statuses.json", home))
     except UNREADABLE:
         known = []
     told = all_evaluations(record.spec, known, record.history.created)
@@ -174,6 +174,6 @@ def spec_bytes(spec: JobSpec) -> bytes:
     return json.dumps(spec.to_request(), indent=1).encode() + b"\n"
 
 
-def _fetch(uri: str, home: Home) -> bytes:
+def fetch(uri: str, home: Home) -> bytes:
     location = locate_object(uri, home=home.root)
     return location.store.get(location.key)
