@@ -254,7 +254,7 @@ def test_a_deleted_job_says_what_stays_or_takes_it_along(jobs: AnyJobs):
     place = locate_object(gone.model_data, home=jobs.settings.home)
     until(lambda: _is_deleted(jobs, gone.name, data=True))
     assert list(place.store.list(f"{gone.name}/")) == []
-    left = []
+    left: list[Stored] = []
     until(lambda: _is_deleted(jobs, kept.name, left))
     told = {each.kind: each for each in left}
     assert told["output"].uri == f"s3://trackside/{kept.name}/output"

@@ -28,6 +28,7 @@ from trackside.jobs.artifacts import Artifact, artifacts_of
 from trackside.jobs.curve_places import curve_places, own_curve_places
 from trackside.jobs.delete import check_ended, delete
 from trackside.jobs.describe import REGION, RULE_JOB_PART, describe, rule_job
+from trackside.jobs.disk import Disk
 from trackside.jobs.index import JobSummary, Page
 from trackside.jobs.logs import LogLine, LogPosition, LogReader
 from trackside.jobs.needs import violations
@@ -409,6 +410,16 @@ class Jobs:
         """
         return self._catalog.reindex(locations or _default_locations(self.settings))
 
+    @property
+    def disk(self) -> Disk:
+        """What may be removed of this home."""
+
+        def rows() -> Sequence[JobSummary]:
+            known = self._catalog.select(Page(limit=None))
+            return [row for row in known if not self._is_elsewhere(row)]
+
+        return Disk(self._home, rows, self._record, self._is_listed_as_ended)
+
     def reconcile(self, name: str | None = None) -> None:
         """See to it that every job that has not ended (or this one) has living supervisors."""
         if name is not None:
@@ -463,6 +474,14 @@ class Jobs:
             return read_stored(keys, self._home, row.history, row.owner)
         except JobNotFound:
             raise JobElsewhere(name, row.home) from None
+
+    def _is_listed_as_ended(self, name: str) -> bool:
+        for _ in range(2):
+            row = self._catalog.find(name)
+            if row is not None and row.ended is not None:
+                return True
+            self._catalog.refresh()
+        return False
 
     def _judged(self, record: Record) -> Sequence[Stored]:
         stored = stored_by(record, self._home)

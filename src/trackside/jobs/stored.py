@@ -49,6 +49,8 @@ class Use:
 
     job: str
     uri: str
+    place: str
+    """The same in one form, to be compared."""
     is_read: bool = False
     """A running job reads it, so nothing above or below may go. Else the job writes there."""
 
@@ -70,11 +72,7 @@ def stored_by(record: Record, home: Home) -> list[Stored]:
 
 def judged(stored: Iterable[Stored], uses: Sequence[Use], home: Home) -> list[Stored]:
     """With the reason why each may not be removed, if there is one."""
-    known = []
-    for use in uses:
-        with suppress(StorageError):  # a location that no job can use
-            known.append((use, _identity(use.uri, home)))
-    return [replace(each, kept=_reason(each, known, home)) for each in stored]
+    return [replace(each, kept=_reason(each, uses, home)) for each in stored]
 
 
 def is_removed(stored: Stored, data: bool, checkpoints: bool) -> bool:
@@ -85,24 +83,31 @@ def is_removed(stored: Stored, data: bool, checkpoints: bool) -> bool:
 def uses(row: JobSummary, home: Home) -> list[Use]:
     """What this job needs, by its request; its output alone when that cannot be read."""
     keys = JobKeys(row.output, row.name)
-    try:
+    named = [(keys.prefix, False)]
+    with suppress(*UNREADABLE):
         folder = home.job(row.name)
         content = folder.spec.read_bytes() if folder.spec.exists() else fetch(keys.spec, home)
-        return [Use(row.name, keys.prefix), *_named(json.loads(content), keys, row.ended is None)]
-    except UNREADABLE:
-        return [Use(row.name, keys.prefix)]
+        named += _named(json.loads(content), keys, is_running=row.ended is None)
+    found = []
+    for uri, is_read in named:
+        with suppress(StorageError):  # a location that no job can use
+            found.append(Use(row.name, uri, _identity(uri, home), is_read))
+    return found
 
 
-def _named(request: dict[str, Any], keys: JobKeys, is_running: bool) -> Iterator[Use]:
-    """Without validation: a request that a later version wrote counts too."""
+def _named(
+    request: dict[str, Any], keys: JobKeys, *, is_running: bool
+) -> Iterator[tuple[str, bool]]:
+    """Locations, and whether they are read. Without validation: a request that a later version
+    wrote counts too."""
     for member in ("TensorBoardOutputConfig", "DebugHookConfig", "ProfilerConfig"):
         if uri := (request.get(member) or {}).get("S3OutputPath"):
-            yield Use(keys.name, keys.under(str(uri), ""))
+            yield keys.under(str(uri), ""), False
     if uri := (request.get("CheckpointConfig") or {}).get("S3Uri"):
-        yield Use(keys.name, str(uri))
+        yield str(uri), False
     if is_running:
         for uri in _read_by(request):
-            yield Use(keys.name, str(uri), is_read=True)
+            yield str(uri), True
 
 
 def remove(stored: Stored, home: Home) -> None:
@@ -149,13 +154,13 @@ def _counted(kind: str, uri: str, home: Home) -> Stored:
     return Stored(kind, uri, sum(sizes), len(sizes))
 
 
-def _reason(stored: Stored, uses: Sequence[tuple[Use, str]], home: Home) -> str:
+def _reason(stored: Stored, uses: Sequence[Use], home: Home) -> str:
     place = _identity(stored.uri, home)
-    for use, used in uses:
-        is_inside = _is_below(used, place)
-        if use.is_read and (is_inside or _is_below(place, used)):
+    for use in uses:
+        is_inside = _is_below(use.place, place)
+        if use.is_read and (is_inside or _is_below(place, use.place)):
             return f"job {use.job!r} is running and reads {use.uri}"
-        if is_inside or (not stored.is_own and _is_below(place, used)):
+        if is_inside or (not stored.is_own and _is_below(place, use.place)):
             return f"job {use.job!r} writes to {use.uri}"
     if not stored.is_own and not _folder(stored.uri, home).key.strip("/"):
         return "it is a whole bucket"
