@@ -19,6 +19,7 @@ from trackside.errors import (
     JobFailed,
     JobNotFinished,
     JobNotFound,
+    StorageError,
     Violation,
 )
 from trackside.finding import Finding, RuleKey
@@ -60,7 +61,7 @@ from trackside.rule_status import Evaluation
 from trackside.settings import Settings
 from trackside.spec import JOB_NAME, JobSpec
 from trackside.status import Secondary, Status
-from trackside.storage.locate import Location
+from trackside.storage.locate import Location, locate
 
 logger = logging.getLogger(__name__)
 
@@ -518,5 +519,15 @@ class Jobs:
 
 def _default_locations(settings: Settings) -> list[str]:
     buckets = settings.layout.buckets
-    embedded = sorted(str(path) for path in buckets.iterdir()) if buckets.is_dir() else []
+    names = sorted(path.name for path in buckets.iterdir()) if buckets.is_dir() else []
+    embedded = [_embedded_location(settings, name) for name in names]
     return list(dict.fromkeys([*embedded, settings.output, settings.storage or settings.output]))
+
+
+def _embedded_location(settings: Settings, bucket: str) -> str:
+    """As jobs and clients name it; a path where `s3://` is another store."""
+    path, uri = settings.layout.buckets / bucket, f"s3://{bucket}"
+    try:
+        return uri if locate(uri, home=settings.home).local == path else str(path)
+    except StorageError:
+        return str(path)
