@@ -142,6 +142,17 @@ def test_another_job_s_output_below_this_one_s_stays(jobs: Jobs, home: Home):
     assert "runs/job-1/output/next/job-2/output/model.tar.gz" in keys(home, "out")
 
 
+def test_a_file_right_below_the_job_s_prefix_goes_and_its_claim_is_no_data(jobs: Jobs, home: Home):
+    beside = {"TensorBoardOutputConfig": {"S3OutputPath": "s3://out/runs"}}
+    finished(jobs, "job-1", **beside)
+    put(home, "s3://out/runs/job-1/notes.txt")
+    put(home, "s3://out/runs/job-1/tensorboard-output/events.out.tfevents.1")
+    assert {each.kind for each in jobs.stored("job-1")} == {"output", "curves", "notes.txt"}
+    assert jobs.delete("job-1", data=True) == []
+    assert keys(home, "out") == set()
+    finished(jobs, "job-1", **beside)
+
+
 def test_nothing_goes_while_the_job_runs(jobs: Jobs, home: Home):
     jobs.submit(make_spec("job-1", hyper={"hold": "1"}))
     until(lambda: is_training(jobs, "job-1"))

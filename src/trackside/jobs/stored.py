@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from trackside.errors import StorageError
+from trackside.jobs.curve_claims import CLAIM
 from trackside.jobs.index import JobSummary
 from trackside.jobs.records import UNREADABLE, Record, fetch
 from trackside.layout import CURVES_FOLDER, Home, JobKeys
@@ -31,7 +32,7 @@ _RECORD = "trackside"
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """All objects below one location."""
+    """All objects below one location, or the one object that is there."""
 
     kind: str
     uri: str
@@ -112,7 +113,9 @@ def _named(
 
 def remove(stored: Stored, home: Home) -> None:
     place = _folder(stored.uri, home)
-    place.store.delete([entry.key for entry in place.store.list(place.key)])
+    below = [entry.key for entry in place.store.list(place.key)]
+    itself = place.key.removesuffix("/")
+    place.store.delete([*below, itself] if stored.is_own and itself else below)
 
 
 def _read_by(request: dict[str, Any]) -> Iterator[str]:
@@ -137,12 +140,14 @@ def _own_folders(record: Record) -> Iterator[str]:
 
 
 def _below_output(keys: JobKeys, home: Home) -> Iterator[Stored]:
-    """One listing, by the first folder below the job's prefix; its record is none of these."""
+    """One listing, by the first name below the job's prefix. Its record is none of these, nor is
+    its claim on a TensorBoard location, which lasts as long."""
     place = _folder(keys.prefix, home)
     sizes: dict[str, list[int]] = defaultdict(list)
     for entry in place.store.list(place.key):
-        sizes[entry.key.removeprefix(place.key).partition("/")[0]].append(entry.size_bytes)
-    sizes.pop(_RECORD, None)
+        name = entry.key.removeprefix(place.key).partition("/")[0]
+        if name != _RECORD and not name.startswith(CLAIM):
+            sizes[name].append(entry.size_bytes)
     for name, of_files in sizes.items():
         uri = f"{keys.prefix}/{name}"
         yield Stored(_kind(uri), uri, sum(of_files), len(of_files))
