@@ -89,6 +89,8 @@ class Settings:
     """How long the end of a job waits for an object store that does not answer."""
     upload_age_seconds: float = _setting("TRACKSIDE_UPLOAD_AGE", 7 * 86400.0)
     """How long the server keeps a multipart upload to which nothing is added."""
+    keep: str = _setting("TRACKSIDE_KEEP", "")
+    """AGE,SIZE such as 90d,200GB: what is older or does not fit is removed; empty keeps all."""
     isolation: str = _setting("TRACKSIDE_ISOLATION", "auto")
     """auto, root, user or none: how the process sandbox makes its own /opt/ml."""
     run_as: str = _setting("TRACKSIDE_RUN_AS", "")

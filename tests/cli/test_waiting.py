@@ -43,6 +43,9 @@ class Terminal:
         self._read()
         return text in self.shown
 
+    def types(self, text: str) -> None:
+        os.write(self._ours, text.encode())
+
     def end(self) -> int:
         until(self._has_ended)
         self._read()

@@ -21,6 +21,7 @@ from trackside.errors import (
     JobNotFinished,
     JobNotFound,
 )
+from trackside.jobs.stored import Stored
 from trackside.journal import History
 from trackside.sdk.known_jobs import AnyJobs, known_jobs
 from trackside.status import Secondary, Status
@@ -246,9 +247,28 @@ def test_tags_are_changed_and_a_job_is_forgotten(jobs: AnyJobs):
         attach(job.name)
 
 
-def _is_deleted(jobs: AnyJobs, name: str) -> bool:
+def test_a_deleted_job_says_what_stays_or_takes_it_along(jobs: AnyJobs):
+    kept, gone = start(), start(tensorboard_output_config=TensorBoardOutputConfig("s3://curves"))
+    for job in (kept, gone):
+        jobs.wait(job.name)
+    place = locate_object(gone.model_data, home=jobs.settings.home)
+    until(lambda: _is_deleted(jobs, gone.name, data=True))
+    assert list(place.store.list(f"{gone.name}/")) == []
+    left: list[Stored] = []
+    until(lambda: _is_deleted(jobs, kept.name, left))
+    told = {each.kind: each for each in left}
+    assert told["output"].uri == f"s3://trackside/{kept.name}/output"
+    assert (
+        told["output"].size_bytes == place.store.stat(f"{kept.name}/output/model.tar.gz").size_bytes
+    )
+    assert "source" in told
+
+
+def _is_deleted(jobs: AnyJobs, name: str, left: list[Stored] | None = None, **options) -> bool:
     try:
-        jobs.delete(name)
+        stays = jobs.delete(name, **options)
+        if left is not None:
+            left += stays
     except JobNotFinished:
         return False  # its supervisor is still leaving
     return True

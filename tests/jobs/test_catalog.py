@@ -318,6 +318,17 @@ def test_reindex_finds_finished_jobs_in_storage(jobs: Jobs, home: Home):
     assert b"".join(line.data for line in jobs.logs("one")) == b"line 0\nline 1\nline 2\n"
 
 
+def test_a_job_found_in_an_embedded_bucket_is_where_clients_find_it(jobs: Jobs, home: Home):
+    jobs.submit(make_spec())
+    run_to_end(jobs)
+    before = jobs.describe("job-1")["ModelArtifacts"]
+    shutil.rmtree(home.job("job-1").root)
+    jobs.reindex()
+    assert jobs.describe("job-1")["ModelArtifacts"] == before
+    [row] = jobs.list()
+    assert row.output == "s3://out/runs"
+
+
 def test_reindex_finds_jobs_that_were_brought_from_another_machine(
     settings: Settings, home: Home, tmp_path: Path
 ):

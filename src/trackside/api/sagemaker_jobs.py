@@ -1,7 +1,7 @@
 """Training jobs: created, described, listed, stopped and deleted."""
 
 import logging
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from trackside.api import tokens
@@ -36,6 +36,15 @@ _STATUSES = (*Status, "Deleting")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobName:
     name: str = member("TrainingJobName", pattern=JOB_NAME, least=1, most=63)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deleting:
+    name: str = member("TrainingJobName", pattern=JOB_NAME, least=1, most=63)
+    with_own: bool = member("Trackside", bool, default=False)
+    """Answer what stays in storage. AWS answers nothing, and has no words for those below."""
+    data: bool = member("TracksideData", bool, default=False)
+    checkpoints: bool = member("TracksideCheckpoints", bool, default=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,10 +144,10 @@ class TrainingJobs:
         )
 
     def delete(self, ask: Ask) -> Answer:
-        name = parsed(JobName, ask.given).name
-        check_may_change(ask, name, self._jobs)
-        self._jobs.delete(name)
-        return None
+        asked = parsed(Deleting, ask.given)
+        check_may_change(ask, asked.name, self._jobs)
+        kept = self._jobs.delete(asked.name, data=asked.data, checkpoints=asked.checkpoints)
+        return {OWN: [asdict(each) for each in kept]} if asked.with_own else None
 
     def _spec(self, ask: Ask) -> JobSpec:
         """With every violation at once, those of its rules too."""

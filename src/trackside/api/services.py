@@ -9,6 +9,7 @@ from typing import Self
 from trackside.api import cloudwatch
 from trackside.api.app import App
 from trackside.api.call import Service
+from trackside.api.clearing import Clearing
 from trackside.api.fair_pool import Lanes
 from trackside.api.form_service import FormLikeJsonService, FormService
 from trackside.api.gate import Gate
@@ -28,6 +29,7 @@ from trackside.api.sessions import Sessions
 from trackside.api.telemetry import Telemetry
 from trackside.api.upkeep import Upkeep
 from trackside.jobs.jobs import Jobs
+from trackside.jobs.retention import Keep
 from trackside.settings import Settings
 from trackside.storage.credentials import s3_access, store_access
 
@@ -62,6 +64,7 @@ class Services:
         }
         self._upkeep = Upkeep(self.jobs)
         self._tidying = Tidying(settings.layout.buckets, settings.upload_age_seconds)
+        self._clearing = Clearing(self.jobs, Keep.parse(settings.keep))
         self._scheduler = self.jobs.scheduler(keys.limits(settings.jobs_per_key))
         gate = Gate(Limits.of(settings))
         telemetry = Telemetry(self.jobs, self._upkeep, gate)
@@ -80,6 +83,7 @@ class Services:
         self._open.enter_context(self.jobs.index_kept_open())
         self._upkeep.start()
         self._tidying.start()
+        self._clearing.start()
         self._open.enter_context(self._scheduler)
         return self
 
@@ -90,6 +94,7 @@ class Services:
         trace: TracebackType | None,
     ) -> None:
         with self._open:
+            self._clearing.close(timeout=_CLOSE_SECONDS)
             self._tidying.close(timeout=_CLOSE_SECONDS)
             self._upkeep.close(timeout=_CLOSE_SECONDS)
 

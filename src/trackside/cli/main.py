@@ -30,7 +30,11 @@ GROUPS = {
         "tensors",
         "rules",
     ),
-    "When the store was away, or the list of jobs is lost": ("upload", "reindex"),
+    "When the store was away, the list of jobs is lost, or the disk is full": (
+        "upload",
+        "reindex",
+        "gc",
+    ),
     "Jobs for a team, and for AWS's own clients": (
         "server",
         "queue",
@@ -45,6 +49,7 @@ COMMANDS = tuple(name for names in GROUPS.values() for name in names)
 """Each is the function of that name in the module of that name."""
 SYNONYMS = {
     "cancel": "stop",
+    "clean": "gc",
     "curves": "metrics",
     "describe": "show",
     "download": "artifacts",
@@ -53,6 +58,7 @@ SYNONYMS = {
     "list": "jobs",
     "log": "logs",
     "ls": "jobs",
+    "prune": "gc",
     "ps": "jobs",
     "remove": "delete",
     "rm": "delete",

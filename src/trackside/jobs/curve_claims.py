@@ -17,7 +17,8 @@ from trackside.layout import CURVES_FOLDER, Home, JobKeys, curves_of
 from trackside.spec import JobSpec
 from trackside.storage.locate import Location, locate
 
-_CLAIM = "trackside-claim-"
+CLAIM = "trackside-claim-"
+"""What the name of a claim begins with."""
 
 
 def check_free(spec: JobSpec, home: Home) -> None:
@@ -106,4 +107,4 @@ def _identity(spec: JobSpec, home: Home) -> str:
 
 def _claims(curves: str, home: Home) -> Location:
     """What the keys of claims on a place begin with. Beside the place, which is for event files."""
-    return locate(curves.removesuffix(f"/{CURVES_FOLDER}"), home=home.root).child(_CLAIM)
+    return locate(curves.removesuffix(f"/{CURVES_FOLDER}"), home=home.root).child(CLAIM)

@@ -20,6 +20,7 @@ from trackside.errors import (
     JobFailed,
     JobNotFinished,
     JobNotFound,
+    StorageError,
     Violation,
 )
 from trackside.finding import Finding, RuleKey
@@ -27,8 +28,9 @@ from trackside.jobs import failure, queue_view, waiting, watch
 from trackside.jobs.amendments import note, note_tags, tags_of
 from trackside.jobs.artifacts import Artifact, artifacts_of
 from trackside.jobs.curve_places import curve_places, own_curve_places
-from trackside.jobs.delete import delete
+from trackside.jobs.delete import check_ended, delete
 from trackside.jobs.describe import REGION, RULE_JOB_PART, describe, rule_job
+from trackside.jobs.disk import Disk
 from trackside.jobs.index import JobSummary, Page
 from trackside.jobs.logs import LogLine, LogPosition, LogReader
 from trackside.jobs.needs import violations
@@ -47,6 +49,7 @@ from trackside.jobs.records import (
 from trackside.jobs.room import Room, capacity, gpu_names
 from trackside.jobs.rule_news import Findings, RuleNews
 from trackside.jobs.scheduler import Bell, Plan, Scheduler
+from trackside.jobs.stored import Stored, is_removed, judged, stored_by, uses
 from trackside.jobs.submit import Submission, anchored, sweep_drafts
 from trackside.jobs.team_database import open_catalog
 from trackside.journal import History, Journal
@@ -60,7 +63,7 @@ from trackside.run_as import RunAs
 from trackside.settings import Settings
 from trackside.spec import JOB_NAME, JobSpec
 from trackside.status import Secondary, Status
-from trackside.storage.locate import Location
+from trackside.storage.locate import Location, locate
 
 logger = logging.getLogger(__name__)
 
@@ -217,10 +220,16 @@ class Jobs:
         note_stopped_rule(Journal(self._folder(name).journal), rule)
         self._heal(name)
 
-    def delete(self, name: str) -> None:
-        """Forget a job that has ended: its name is free again. What it made stays in storage.
+    def stored(self, name: str) -> list[Stored]:
+        """What it has in storage besides its record, and what of it other jobs need."""
+        return [*self._judged(self._record(name))]
 
-        `JobNotFinished` while anything of it still runs.
+    def delete(self, name: str, *, data: bool = False, checkpoints: bool = False) -> list[Stored]:
+        """Forget a job that has ended: its name is free again. What it made stays in storage, and
+        is returned.
+
+        With `data` that is removed too; with `checkpoints` those at a location without the job's
+        name as well. What another job needs stays. `JobNotFinished` while anything of it runs.
         """
         self._check_held(name)
         try:
@@ -228,10 +237,14 @@ class Jobs:
         except JobNotFound:
             if self._catalog.find(name) is None:
                 raise
-            # Its files went before; then the database could not be told.
+            kept = []  # Its files went before; then the database could not be told.
         else:
-            delete(record, self._home)
+            check_ended(record)
+            stored = self._judged(record) if data else stored_by(record, self._home)
+            kept = [each for each in stored if not is_removed(each, data, checkpoints)]
+            delete(record, self._home, [each for each in stored if each not in kept])
         self._catalog.forget(name)
+        return kept
 
     def stop(self, name: str) -> History:
         """Ask the job to end, and return where it stands: it ends by itself, within its grace; at
@@ -409,6 +422,16 @@ class Jobs:
         """
         return self._catalog.reindex(locations or _default_locations(self.settings))
 
+    @property
+    def disk(self) -> Disk:
+        """What may be removed of this home."""
+
+        def rows() -> Sequence[JobSummary]:
+            known = self._catalog.select(Page(limit=None))
+            return [row for row in known if not self._is_elsewhere(row)]
+
+        return Disk(self._home, rows, self._record, self._is_listed_as_ended)
+
     def reconcile(self, name: str | None = None) -> None:
         """See to it that every job that has not ended (or this one) has living supervisors."""
         if name is not None:
@@ -464,6 +487,22 @@ class Jobs:
         except JobNotFound:
             raise JobElsewhere(name, row.home) from None
 
+    def _is_listed_as_ended(self, name: str) -> bool:
+        for _ in range(2):
+            row = self._catalog.find(name)
+            if row is not None and row.ended is not None:
+                return True
+            self._catalog.refresh()
+        return False
+
+    def _judged(self, record: Record) -> Sequence[Stored]:
+        stored = stored_by(record, self._home)
+        if not stored:
+            return []
+        rows = self._catalog.select(Page(limit=None))
+        others = [row for row in rows if row.name != record.spec.name]
+        return judged(stored, [use for row in others for use in uses(row, self._home)], self._home)
+
     def _check_held(self, name: str) -> None:
         """What changes a job's files is for the home that has them."""
         if self._is_here(name):
@@ -491,5 +530,15 @@ class Jobs:
 
 def _default_locations(settings: Settings) -> list[str]:
     buckets = settings.layout.buckets
-    embedded = sorted(str(path) for path in buckets.iterdir()) if buckets.is_dir() else []
+    names = sorted(path.name for path in buckets.iterdir()) if buckets.is_dir() else []
+    embedded = [_embedded_location(settings, name) for name in names]
     return list(dict.fromkeys([*embedded, settings.output, settings.storage or settings.output]))
+
+
+def _embedded_location(settings: Settings, bucket: str) -> str:
+    """As jobs and clients name it; a path where `s3://` is another store."""
+    path, uri = settings.layout.buckets / bucket, f"s3://{bucket}"
+    try:
+        return uri if locate(uri, home=settings.home).local == path else str(path)
+    except StorageError:
+        return str(path)

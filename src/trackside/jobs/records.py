@@ -77,7 +77,7 @@ def read_stored(
     what the index says: more people can write to storage than to the index.
     """
     try:
-        spec = _spec(keys.name, keys.spec, _fetch(keys.spec, home))
+        spec = _spec(keys.name, keys.spec, fetch(keys.spec, home))
         try:
             history = read_stored_history(keys, home)
         except ObjectNotFound:
@@ -94,7 +94,7 @@ def read_stored(
 
 
 def read_stored_history(keys: JobKeys, home: Home) -> History:
-    return _folded(keys, _fetch(keys.journal, home))
+    return _folded(keys, fetch(keys.journal, home))
 
 
 def _folded(keys: JobKeys, journal: bytes) -> History:
@@ -141,7 +141,7 @@ def read_metrics(record: Record, home: Home) -> JobMetrics:
 def _metrics_file(record: Record, host: str, home: Home) -> tuple[str, bytes]:
     if record.folder is None:
         uri = f"{record.keys.metrics}/{host}.json"
-        return uri, _fetch(uri, home)
+        return uri, fetch(uri, home)
     path = record.folder.host(host, record.history.attempt).metrics / f"{host}.json"
     return str(path), path.read_bytes()
 
@@ -155,7 +155,7 @@ def read_rules(record: Record, home: Home) -> list[Evaluation]:
             known = read_evaluations(record.folder.rules.statuses)
         else:
             uri = f"{record.keys.rules}/statuses.json"
-            known = parse_evaluations(_fetch(uri, home), uri)
+            known = parse_evaluations(fetch(uri, home), uri)
     except UNREADABLE:
         known = []
     told = all_evaluations(record.spec, known, record.history.created)
@@ -217,6 +217,6 @@ def spec_bytes(spec: JobSpec) -> bytes:
     return json.dumps(spec.to_request(), indent=1).encode() + b"\n"
 
 
-def _fetch(uri: str, home: Home) -> bytes:
+def fetch(uri: str, home: Home) -> bytes:
     location = locate_object(uri, home=home.root)
     return location.store.get(location.key)

@@ -29,6 +29,7 @@ from trackside.jobs.index import JobSummary
 from trackside.jobs.logs import LogLine, LogPosition
 from trackside.jobs.records import Record, read_rules
 from trackside.jobs.rule_news import Findings, RuleNews
+from trackside.jobs.stored import Stored, stored_by
 from trackside.journal import History
 from trackside.profiles import Server
 from trackside.remote import following
@@ -201,9 +202,19 @@ class RemoteJobs:
             self._call("DeleteTags", {**resource, "TagKeys": [*remove]}, job=name)
         return self.tags(name)
 
-    def delete(self, name: str) -> None:
-        """Forget a job that has ended. `JobNotFinished` while anything of it still runs."""
-        self._call("DeleteTrainingJob", {"TrainingJobName": name}, job=name)
+    def stored(self, name: str) -> list[Stored]:
+        """As of `Jobs`; what other jobs need of it, the server says when it is deleted."""
+        return stored_by(self._record(name), self._home)
+
+    def delete(self, name: str, *, data: bool = False, checkpoints: bool = False) -> list[Stored]:
+        """As of `Jobs`."""
+        stored = self.stored(name) if data else []
+        asked = {"TrainingJobName": name, "Trackside": True}
+        own = {"TracksideData": data, "TracksideCheckpoints": checkpoints}
+        answer = self._call("DeleteTrainingJob", {**asked, **own}, job=name)
+        if "Trackside" not in answer:  # an older server removes no data
+            return stored
+        return [Stored(**each) for each in answer["Trackside"]]
 
     def list(
         self,

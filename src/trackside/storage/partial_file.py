@@ -64,7 +64,7 @@ def sweep(folder: str) -> bool:
     try:
         with os.scandir(folder) as scan:
             for item in scan:
-                is_empty &= is_temporary(item.name) and _removed_if_abandoned(item.path)
+                is_empty &= is_temporary(item.name) and remove_if_abandoned(item.path)
     except (FileNotFoundError, NotADirectoryError):
         return True
     except OSError:
@@ -255,7 +255,8 @@ def _is_locked(descriptor: int) -> bool:
     return True
 
 
-def _removed_if_abandoned(path: str) -> bool:
+def remove_if_abandoned(path: str) -> bool:
+    """Whether it is gone; one that is being written stays."""
     with suppress(OSError):  # locked by its writer, or not ours to open
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
