@@ -4,15 +4,19 @@ in object storage text lines with time stamps, in chunks named by their offset i
 `supervisor/logs.py` writes both; `jobs/logs.py` reads both.
 """
 
+import os
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import BinaryIO
 
 STAMP_LENGTH = len("2026-11-15T22:50:46.123Z ")
 _MARK = re.compile(rb"(\d+) (\d+\.\d{3})")
+_NEAR_BYTES = 4096
+_BLOCK_BYTES = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +30,55 @@ class TimeMark:
 def read_marks(path: Path) -> list[TimeMark]:
     """The marks written so far; what a crash tore is left out."""
     try:
-        data = path.read_bytes()
+        return _parsed(path.read_bytes())
     except FileNotFoundError:
         return []
+
+
+def last_mark(path: Path, is_wanted: Callable[[TimeMark], bool]) -> TimeMark | None:
+    """The last of those at the beginning that are wanted, without reading all that are."""
+    try:
+        with path.open("rb") as file:
+            file.seek(near_mark(file, is_wanted))
+            near = _parsed(file.read(2 * _NEAR_BYTES))
+    except FileNotFoundError:
+        return None
+    return next((mark for mark in reversed(near) if is_wanted(mark)), None)
+
+
+def near_mark(file: BinaryIO, is_before: Callable[[TimeMark], bool]) -> int:
+    """Where to read the marks on, shortly before the first that is not `is_before`: a job of weeks
+    has millions. Sizes only grow, and so do times unless an old supervisor's clock was set."""
+    return near_line(file, lambda line: any(map(is_before, _parsed(line))))
+
+
+def near_line(file: BinaryIO, is_before: Callable[[bytes], bool], start: int = 0) -> int:
+    """Where a line begins, shortly before the first that is not `is_before`; found by halves."""
+    low, high = start, file.seek(0, os.SEEK_END)
+    while high - low > _NEAR_BYTES:
+        middle = (low + high) // 2
+        file.seek(middle)
+        file.readline()  # the end of the line that is there
+        following = file.tell()
+        if is_before(file.readline()):
+            low = following
+        else:
+            high = middle
+    return low
+
+
+def line_start(file: BinaryIO, end: int) -> int:
+    """Where the line begins that has the byte before this one."""
+    while end > 0:
+        start = max(0, end - _BLOCK_BYTES)
+        file.seek(start)
+        if (found := file.read(end - start).rfind(b"\n")) >= 0:
+            return start + found + 1
+        end = start
+    return 0
+
+
+def _parsed(data: bytes) -> list[TimeMark]:
     return [
         TimeMark(int(found[1]), float(found[2]))
         for line in data[: data.rfind(b"\n") + 1].splitlines()
@@ -55,7 +105,7 @@ def parse_stamp(text: bytes) -> float:
 def encode(raw: bytes, offset: int, marks: Sequence[TimeMark], default: float) -> bytes:
     """A chunk: each line of `raw`, which starts at `offset` of the log, behind its time stamp."""
     lines = []
-    for line in _split_newlines(raw):
+    for line in split_lines(raw):
         lines.append(stamp(time_of(offset, marks, default)) + line)
         offset += len(line)
     return b"".join(lines)
@@ -63,7 +113,7 @@ def encode(raw: bytes, offset: int, marks: Sequence[TimeMark], default: float) -
 
 def decode(chunk: bytes) -> Iterator[tuple[float, bytes]]:
     """Time and bytes of each line; a line cut by the chunk's end comes without its newline."""
-    for line in _split_newlines(chunk):
+    for line in split_lines(chunk):
         yield parse_stamp(line), line[STAMP_LENGTH:]
 
 
@@ -78,7 +128,7 @@ def chunk_place(name: str) -> tuple[int, int] | None:
     return (int(attempt), int(offset)) if attempt.isdigit() and offset.isdigit() else None
 
 
-def _split_newlines(data: bytes) -> list[bytes]:
+def split_lines(data: bytes) -> list[bytes]:
     """Split at newlines only: carriage returns belong to progress bars."""
     parts = data.split(b"\n")
     return [part + b"\n" for part in parts[:-1]] + ([parts[-1]] if parts[-1] else [])

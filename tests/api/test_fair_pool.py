@@ -105,7 +105,7 @@ def test_who_goes_away_leaves_his_place_to_the_next():
         await work.begun(1)
         gone.cancel()
         work.let_go(2)
-        assert list(await asyncio.gather(first, last)) == ["a0", "a2"]
+        assert [await first, await last] == ["a0", "a2"]
         assert gone.cancelled()
 
     played(course())

@@ -9,12 +9,20 @@ from botocore.exceptions import ClientError
 
 from tests.api.conftest import REGION, Server
 from tests.api.training import ended, refused, request
+from tests.api.written_jobs import write_job
 from tests.job_processes import until_they_have_left
+from trackside.api import sagemaker_search
+from trackside.api.budget import Budget
+from trackside.api.call import ServiceError
+from trackside.api.json_service import Ask
+from trackside.api.keys import AccessKey, Rights
+from trackside.api.sagemaker_search import JobSearch
 from trackside.jobs.index import JobSummary
 from trackside.jobs.jobs import Jobs
 from trackside.jobs.sqlite_index import opened
 
 NOW = 1_790_000_000.0
+WHO = AccessKey(id="TSK", rights=Rights.ADMIN, label="tests", created=0)
 
 
 @pytest.fixture
@@ -211,6 +219,61 @@ def test_search_joins_conditions_by_or_and_by_sub_expressions(client):
     answer = client.search(Resource="TrainingJob", SearchExpression=expression)
     hits = {hit["TrainingJob"]["TrainingJobName"] for hit in answer["Results"]}
     assert hits == {"one", "three"}
+
+
+def searched(search: JobSearch, **given: Any) -> list[list[str]]:
+    """The names on each page."""
+    found, token = [], dict[str, str]()
+    while True:
+        asked = {"Resource": "TrainingJob", **given, **token}
+        answer: Any = search.search(Ask(asked, REGION, WHO))
+        found.append([each["TrainingJob"]["TrainingJobName"] for each in answer["Results"]])
+        if "NextToken" not in answer:
+            return found
+        token = {"NextToken": answer["NextToken"]}
+
+
+@pytest.fixture
+def written(jobs: Jobs) -> Jobs:
+    for number in range(20):
+        write_job(jobs, f"job-{number:02d}", [], span=(NOW + number, NOW + 50 + number))
+    jobs.refresh()
+    return jobs
+
+
+@pytest.mark.parametrize("items", [1, 3, 1000])
+def test_a_search_looks_at_so_many_jobs_and_goes_on_where_it_was(written: Jobs, items: int):
+    search = JobSearch(written, lambda: Budget(items, seconds=3600))
+    path = "HyperParameters.sagemaker_program"
+    some = {"Filters": [{"Name": "TrainingJobName", "Operator": "Contains", "Value": "7"}]}
+    every = {"Filters": [{"Name": path, "Operator": "Exists"}]}
+    for order in ("Ascending", "Descending"):
+        asked = {"SortBy": "CreationTime", "SortOrder": order, "MaxResults": 2}
+        names = [f"job-{number:02d}" for number in range(20)][:: 1 if order == "Ascending" else -1]
+        pages = searched(search, **asked, SearchExpression=every)
+        assert [name for page in pages for name in page] == names
+        pages = searched(search, **asked, SearchExpression=some)
+        assert [name for page in pages for name in page] == [
+            name for name in names if name.endswith("7")
+        ]
+        if items == 1:
+            assert [] in pages
+
+
+def test_a_search_that_sorts_by_itself_looks_at_all_jobs_once(
+    written: Jobs, monkeypatch: pytest.MonkeyPatch
+):
+    asked = {"SortBy": "RoleArn", "MaxResults": 7}
+    pages = searched(JobSearch(written), **asked)
+    assert sorted(name for page in pages for name in page) == [f"job-{n:02d}" for n in range(20)]
+    assert [len(page) for page in pages] == [7, 7, 6]
+    search = JobSearch(written)
+    first: Any = search.search(Ask({"Resource": "TrainingJob", **asked}, REGION, WHO))
+    monkeypatch.setattr(sagemaker_search, "MOST_SORTED", 19)
+    rest = searched(search, **asked, NextToken=first["NextToken"])
+    assert [len(page) for page in rest] == [7, 6]
+    with pytest.raises(ServiceError, match="there are more than 19"):
+        searched(JobSearch(written), **asked)
 
 
 def test_search_on_something_else_is_refused(client):

@@ -2,6 +2,7 @@
 
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -47,6 +48,15 @@ def test_a_mark_is_written_only_when_the_log_has_grown(log, times):
         log.write_text(content)
         clock.tick()
     assert [mark.size for mark in read_marks(times)] == [4, 8]
+
+
+def test_a_clock_that_is_set_back_leaves_the_marks_in_order(log, times, monkeypatch):
+    moments = iter((1763251470.0, 1763251400.0, 1763251480.0))
+    monkeypatch.setattr(logs, "time", SimpleNamespace(time=lambda: next(moments)))
+    for size in (4, 8, 12):
+        log.write_text("x" * size)
+        LogClock(log, times).tick()  # each by another supervisor
+    assert [mark.time for mark in read_marks(times)] == [1763251470.0, 1763251470.0, 1763251480.0]
 
 
 def test_the_next_clock_goes_on_behind_a_torn_mark(log, times):

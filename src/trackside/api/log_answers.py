@@ -7,8 +7,8 @@ from trackside.api import tokens
 from trackside.api.call import ServiceError
 from trackside.api.identity import ACCOUNT
 from trackside.api.json_service import Ask
-from trackside.api.log_events import Merged
-from trackside.api.log_streams import EventStream
+from trackside.api.log_events import event_id
+from trackside.api.log_streams import Event, EventStream
 from trackside.api.validation import parsed
 from trackside.jobs.index import Order
 
@@ -69,10 +69,15 @@ def event(time_ms: int, message: str) -> dict[str, Any]:
     return {"timestamp": time_ms, "message": message, "ingestionTime": time_ms}
 
 
-def found(events: Sequence[Merged]) -> dict[str, Any]:
+def found(events: Sequence[tuple[str, Event]]) -> dict[str, Any]:
+    """Each with the name of its stream."""
     told = [
-        {"logStreamName": each.stream, "eventId": each.id, **event(each.time_ms, each.message)}
-        for each in events
+        {
+            "logStreamName": name,
+            "eventId": event_id(each, name),
+            **event(each.time_ms, each.message),
+        }
+        for name, each in events
     ]
     return {"events": told, "searchedLogStreams": []}
 

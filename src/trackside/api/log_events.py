@@ -1,19 +1,19 @@
-"""Events of one stream, page by page in either direction, and of many streams merged by time."""
+"""Events of one stream, page by page in either direction; `log_search` has those of many."""
 
-import heapq
 import re
 import zlib
-from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from trackside.api.log_streams import Event, EventStream, Place
+from trackside.jobs.log_skim import MayHold
 
 PAGE_BYTES = 1 << 20
 MOST_EVENTS = 10_000
 _EVENT_BYTES = 26
 """What an event counts beside its text."""
+_FIRST_BLOCK_BYTES, _BLOCK_BYTES = 1 << 13, 1 << 20
+_NEVER_MS = 1 << 60
 _TOKEN = re.compile(r"([fb])/(\d{8})(\d{24})(\d{24})", re.ASCII)
 _OFFSET_MOST = 2**62
 """No file is as long."""
@@ -40,14 +40,15 @@ class EventPage:
     backward: str
 
 
-def forward(stream: EventStream, start: Place, window: Window, limit: int) -> EventPage:
+def forward(stream: EventStream, start: Place | None, window: Window, limit: int) -> EventPage:
     """At the end: no events, and the place one came from."""
+    start = start or stream.since(window.start_ms or 0)
     found: list[Event] = []
     size = 0
     for event in stream.events(start):
         if window.is_before(event):
             continue
-        size += _size(event)
+        size += size_of(event)
         if window.is_after(event) or len(found) == limit or (found and size > PAGE_BYTES):
             break
         found.append(event)
@@ -56,18 +57,46 @@ def forward(stream: EventStream, start: Place, window: Window, limit: int) -> Ev
 
 def backward(stream: EventStream, end: Place | None, window: Window, limit: int) -> EventPage:
     """The last events before a place, or before the end of the stream."""
-    found: deque[Event] = deque()
+    end = end or end_of(stream, window)
+    found: list[Event] = []
     size = 0
-    for event in stream.events():
-        if window.is_after(event) or (end is not None and event.place[:2] >= end[:2]):
-            break
-        if window.is_before(event):
+    for event in backwards(stream, end):
+        if window.is_after(event):
             continue
+        size += size_of(event)
+        if window.is_before(event) or len(found) == limit or (found and size > PAGE_BYTES):
+            break
         found.append(event)
-        size += _size(event)
-        while len(found) > limit or (size > PAGE_BYTES and len(found) > 1):
-            size -= _size(found.popleft())
-    return _page(list(found), end or Place(floor_ms=stream.created_ms))
+    return _page(found[::-1], end or Place(floor_ms=stream.created_ms))
+
+
+def backwards(
+    stream: EventStream, end: Place | None, may_hold: MayHold | None = None
+) -> Iterator[Event]:
+    """All events before a place, or before the end, the newest first; read block by block.
+
+    With `may_hold`, some may be left out, and a gap after each block tells how far one is.
+    """
+    size, latest_ms = _FIRST_BLOCK_BYTES, _NEVER_MS
+    while (start := stream.before(end, size)) is not None:
+        block: list[Event] = []
+        for event in stream.events(start, may_hold):
+            if end is not None and event.place[:2] >= end[:2]:
+                break
+            block.append(event)
+        yield from (event for event in reversed(block) if not event.is_gap)
+        latest_ms = block[0].time_ms if block else latest_ms
+        if may_hold is not None:
+            yield Event(latest_ms, "", start, start)
+        end, size = start, min(2 * size, _BLOCK_BYTES)
+
+
+def end_of(stream: EventStream, window: Window) -> Place | None:
+    """Where the window ends; None where the stream does."""
+    if window.end_ms is None:
+        return None
+    events = stream.events(stream.since(window.end_ms))
+    return next((event.place for event in events if window.is_after(event)), None)
 
 
 def place_of(token: str) -> tuple[str, Place] | None:
@@ -79,86 +108,15 @@ def place_of(token: str) -> tuple[str, Place] | None:
     return None if max(place) > _OFFSET_MOST else (match[1], place)
 
 
-class Merged(NamedTuple):
-    """An event among those of other streams; the order of these is the order of events."""
-
-    time_ms: int
-    stream: str
-    attempt: int
-    offset: int
-    message: str
-
-    @property
-    def key(self) -> tuple[int, str, int, int]:
-        return self[:4]
-
-    @property
-    def id(self) -> str:
-        """Unique, the same each time, and sorted as the events are."""
-        number = zlib.crc32(self.stream.encode())
-        return f"{self.time_ms:014d}{number:010d}{self.attempt:06d}{self.offset:026d}"
+def event_id(event: Event, stream: str) -> str:
+    """Unique, the same each time, and sorted as events are."""
+    number = zlib.crc32(stream.encode())
+    attempt, offset, _ = event.place
+    return f"{event.time_ms:014d}{number:010d}{attempt:06d}{offset:026d}"
 
 
-def merged(streams: Iterable[EventStream], window: Window) -> Iterator[Merged]:
-    """By time. A stream is opened when its time has come: streams come by creation."""
-    heap: list[tuple[Merged, Iterator[Merged]]] = []
-    waiting = iter(streams)
-    following = next(waiting, None)
-    while heap or following is not None:
-        while following is not None and (not heap or following.created_ms <= heap[0][0].time_ms):
-            _push(heap, _windowed(following, window))
-            following = next(waiting, None)
-        if heap:
-            event, rest = heapq.heappop(heap)
-            yield event
-            _push(heap, rest)
-
-
-@dataclass(frozen=True, slots=True)
-class Chosen:
-    events: list[Merged]
-    is_cut: bool
-    """More follow, in the same direction."""
-
-
-def oldest(events: Iterable[Merged], limit: int) -> Chosen:
-    """The first of them, as many as a page holds."""
-    found: list[Merged] = []
-    size = 0
-    for event in events:
-        size += _size(event)
-        if len(found) == limit or (found and size > PAGE_BYTES):
-            return Chosen(found, is_cut=True)
-        found.append(event)
-    return Chosen(found, is_cut=False)
-
-
-def newest(events: Iterable[Merged], limit: int) -> Chosen:
-    """The last of them, as many as a page holds; the newest comes first."""
-    found: deque[Merged] = deque()
-    size, is_cut = 0, False
-    for event in events:
-        found.append(event)
-        size += _size(event)
-        while len(found) > limit or (size > PAGE_BYTES and len(found) > 1):
-            size -= _size(found.popleft())
-            is_cut = True
-    return Chosen([*reversed(found)], is_cut)
-
-
-def _push(heap: list[tuple[Merged, Iterator[Merged]]], events: Iterator[Merged]) -> None:
-    event = next(events, None)
-    if event is not None:
-        heapq.heappush(heap, (event, events))
-
-
-def _windowed(stream: EventStream, window: Window) -> Iterator[Merged]:
-    name = stream.name
-    for event in stream.events():
-        if window.is_after(event):
-            return
-        if not window.is_before(event):
-            yield Merged(event.time_ms, name, *event.place[:2], event.message)
+def size_of(event: Event) -> int:
+    return len(event.message.encode()) + _EVENT_BYTES
 
 
 def _page(found: list[Event], place: Place) -> EventPage:
@@ -168,7 +126,3 @@ def _page(found: list[Event], place: Place) -> EventPage:
 
 def _token(direction: str, place: Place) -> str:
     return f"{direction}/{place.attempt:08d}{place.offset:024d}{place.floor_ms:024d}"
-
-
-def _size(event: Event | Merged) -> int:
-    return len(event.message.encode()) + _EVENT_BYTES

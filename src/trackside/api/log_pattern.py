@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from trackside.api.call import ServiceError
 from trackside.api.log_json_pattern import Malformed, json_pattern
+from trackside.jobs.log_skim import MayHold
 
 Fits = Callable[[str], bool]
 """Whether a message does."""
@@ -30,16 +31,38 @@ def pattern(text: str) -> Fits:
         raise ServiceError("InvalidParameterException", text) from None
 
 
+def may_hold(text: str) -> MayHold | None:
+    """Whether a message that fits can be among some bytes of a log; None where all may.
+
+    The pattern is one that is none of the malformed ones.
+    """
+    text = text.strip()
+    if text.startswith("{"):
+        return lambda data: b"{" in data
+    terms = _terms(text)
+    wanted, either = (
+        [term.encode() for term in terms[sign] if _is_in_bytes(term)] for sign in ("", "?")
+    )
+    if len(either) < len(terms["?"]):
+        either = []
+    if not wanted and not either:
+        return None
+
+    def may(data: bytes) -> bool:
+        return all(term in data for term in wanted) and (
+            not either or any(term in data for term in either)
+        )
+
+    return may
+
+
+def _is_in_bytes(term: str) -> bool:
+    """Not so blanks, which stand for an empty line, nor what stands for bytes that are no text."""
+    return bool(term.strip()) and "\ufffd" not in term and term.isprintable()
+
+
 def _words(text: str) -> Fits:
-    terms: dict[str, list[str]] = {"": [], "?": [], "-": []}
-    position = 0
-    while position < len(text):
-        match = _TERM.match(text, position)
-        if match is None:
-            raise Malformed("a quote is open")
-        sign, quoted, bare = match.groups()
-        terms[sign].append(bare if quoted is None else re.sub(r"\\(.)", r"\1", quoted))
-        position = match.end()
+    terms = _terms(text)
 
     def fits(message: str) -> bool:
         return (
@@ -49,3 +72,17 @@ def _words(text: str) -> Fits:
         )
 
     return fits
+
+
+def _terms(text: str) -> dict[str, list[str]]:
+    """By their sign."""
+    terms: dict[str, list[str]] = {"": [], "?": [], "-": []}
+    position = 0
+    while position < len(text):
+        match = _TERM.match(text, position)
+        if match is None:
+            raise Malformed("a quote is open")
+        sign, quoted, bare = match.groups()
+        terms[sign].append(bare if quoted is None else re.sub(r"\\(.)", r"\1", quoted))
+        position = match.end()
+    return terms

@@ -7,13 +7,15 @@ import re
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from trackside.errors import JobNotFound
 from trackside.finding import RuleKey
 from trackside.jobs.describe import rule_job
-from trackside.jobs.index import Order, Page
+from trackside.jobs.index import Page
 from trackside.jobs.jobs import Jobs
+from trackside.jobs.log_places import LogPlaces
+from trackside.jobs.log_skim import MayHold
 from trackside.jobs.logs import PART_BYTES, LogLine, LogPosition
 from trackside.jobs.records import Record
 
@@ -22,6 +24,7 @@ PROCESSING = "/aws/sagemaker/ProcessingJobs"
 GROUPS = (PROCESSING, TRAINING)
 
 _JOBS_AT_ONCE = 100
+_RULES_LATER_SECONDS = 3600.0
 _NAME_PART = re.compile(r"[a-zA-Z0-9-]*")
 
 
@@ -40,6 +43,11 @@ class Event(NamedTuple):
     place: Place
     end: Place
 
+    @property
+    def is_gap(self) -> bool:
+        """Whether it is none, and only tells how far one is where others were left out."""
+        return self.place[:2] == self.end[:2]
+
 
 class EventStream(Protocol):
     """What is read, whoever writes it."""
@@ -54,7 +62,20 @@ class EventStream(Protocol):
     def span_ms(self) -> tuple[int, int] | None:
         """From the first event to the last, about; None while there is none."""
 
-    def events(self, start: Place | None = None) -> Iterator[Event]: ...
+    @property
+    def last_ms(self) -> int | None:
+        """No event is later, about; None while more may come."""
+
+    def events(
+        self, start: Place | None = None, may_hold: MayHold | None = None
+    ) -> Iterator[Event]:
+        """With `may_hold`, events that do not hold what is looked for may be left out."""
+
+    def before(self, end: Place | None, size_bytes: int) -> Place | None:
+        """About so many bytes before this place, or before the end; None at the beginning."""
+
+    def since(self, time_ms: int) -> Place:
+        """Shortly before the first event of this time or later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +105,34 @@ class Stream:
             return None
         return int(history.training_started * 1000), int((history.ended or time.time()) * 1000)
 
-    def events(self, start: Place | None = None) -> Iterator[Event]:
-        start = start or Place(floor_ms=self.created_ms)
-        lines = self._lines(start) if self.rule is None else self._findings(start)
+    @property
+    def last_ms(self) -> int | None:
+        history = self.record.history
+        if not history.state.is_final:
+            return None
+        # Rules read on after the end of their job.
+        seconds = history.modified + (0 if self.rule is None else _RULES_LATER_SECONDS)
+        return int(seconds * 1000) + 1
+
+    def before(self, end: Place | None, size_bytes: int) -> Place | None:
+        if self.rule is not None:
+            return None if end is not None and not end.offset else self._first
+        place = None if end is None else LogPosition(end.attempt, end.offset)
+        places = self.jobs.log_places(self.record, self.host)
+        found = places.before(place, size_bytes)
+        return None if found is None else self._place(places, found)
+
+    def since(self, time_ms: int) -> Place:
+        if self.rule is not None or time_ms <= self.created_ms:
+            return self._first
+        places = self.jobs.log_places(self.record, self.host)
+        return self._place(places, places.since(time_ms / 1000))
+
+    def events(
+        self, start: Place | None = None, may_hold: MayHold | None = None
+    ) -> Iterator[Event]:
+        start = start or self._first
+        lines = self._lines(start, may_hold) if self.rule is None else self._findings(start)
         floor = start.floor_ms
         for attempt, offset, end, moment, text in lines:
             place = Place(attempt, offset, floor)
@@ -94,9 +140,20 @@ class Stream:
             # A message has a character at least.
             yield Event(floor, text or " ", place, Place(attempt, end, floor))
 
-    def _lines(self, start: Place) -> Iterator[tuple[int, int, int, float, str]]:
+    @property
+    def _first(self) -> Place:
+        return Place(floor_ms=self.created_ms)
+
+    def _place(self, places: LogPlaces, found: LogPosition) -> Place:
+        """Within an attempt no line is told as earlier than one before it anyway."""
+        earlier_ms = int(places.last_time_before(found.attempt) * 1000)
+        return Place(*found, floor_ms=max(self.created_ms, earlier_ms))
+
+    def _lines(
+        self, start: Place, may_hold: MayHold | None
+    ) -> Iterator[tuple[int, int, int, float, str]]:
         after = LogPosition(start.attempt, start.offset)
-        for line in _joined(self.jobs.settled_lines(self.record, self.host, after)):
+        for line in _joined(self.jobs.settled_lines(self.record, self.host, after, may_hold)):
             text = line.data.decode(errors="replace").rstrip("\r\n")
             yield line.attempt, line.offset, line.end.offset, line.time, text
 
@@ -114,14 +171,18 @@ def stream_called(jobs: Jobs, group: str, name: str) -> Stream | None:
     return next((each for each in _owned_by(jobs, group, owner) if each.name == name), None)
 
 
-def streams(jobs: Jobs, group: str, prefix: str, page: Page) -> Iterator[tuple[Page, Stream]]:
-    """Those whose names begin so, job by job in the order of the page, each with the page to go on
-    from if this stream was the first not seen."""
+At = tuple[tuple[Any, ...] | None, int]
+"""Where a listing goes on: after this row of the index, and so many streams of the next."""
+Listed = Iterator[tuple[At, Stream | None]]
+"""Each stream, with where a listing goes on that begins with it; None for a job without one."""
+
+
+def streams(jobs: Jobs, group: str, prefix: str, page: Page, skip: int = 0) -> Listed:
+    """Those whose names begin so, job by job in the order of the page."""
     owner, slash, _ = prefix.partition("/")
     if slash:
-        for stream in _owned_by(jobs, group, owner):
-            if stream.name.startswith(prefix):
-                yield page, stream
+        found = [each for each in _owned_by(jobs, group, owner) if each.name.startswith(prefix)]
+        yield from (((None, number), found[number]) for number in range(skip, len(found)))
         return
     if group == TRAINING:
         if not _NAME_PART.fullmatch(prefix):
@@ -130,20 +191,13 @@ def streams(jobs: Jobs, group: str, prefix: str, page: Page) -> Iterator[tuple[P
     page = replace(page, limit=_JOBS_AT_ONCE)
     while rows := jobs.page(page):
         for row in rows:
-            for stream in _of_job(jobs, group, row.name, descending=page.descending):
-                if stream.name.startswith(prefix):
-                    yield page, stream
-            page = replace(page, after=page.order.key(row))
-
-
-def since(jobs: Jobs, group: str, start_ms: int | None) -> Iterator[Stream]:
-    """Of jobs that may have an event at this time or later, in the order of their creation."""
-    alive = None if start_ms is None else start_ms / 1000
-    page = Page(order=Order.CREATED, descending=False, alive_since=alive)
-    # Rules go on after their job has ended.
-    page = page if group == TRAINING else replace(page, alive_since=None)
-    for _, stream in streams(jobs, group, "", page):
-        yield stream
+            found = _of_job(jobs, group, row.name, descending=page.descending)
+            found = [each for each in found if each.name.startswith(prefix)]
+            for number in range(skip, len(found)):
+                yield (page.after, number), found[number]
+            if not found:
+                yield (page.after, 0), None
+            page, skip = replace(page, after=page.order.key(row)), 0
 
 
 def _joined(lines: Iterator[LogLine]) -> Iterator[LogLine]:
@@ -155,7 +209,7 @@ def _joined(lines: Iterator[LogLine]) -> Iterator[LogLine]:
         elif begun is not None:
             yield begun
         begun = None
-        if line.data.endswith(b"\n") or len(line.data) >= PART_BYTES:
+        if not line.data or line.data.endswith(b"\n") or len(line.data) >= PART_BYTES:
             yield line
         else:
             begun = line

@@ -108,8 +108,11 @@ class LogWrites:
         too_old = sum(each < now_ms - _PAST_MS for each in times)
         too_new = sum(each > now_ms + _AHEAD_MS for each in times)
         kept = asked.events[too_old : len(times) - too_new]
-        if kept:
-            stream.append([(event.time_ms, event.message) for event in kept])
+        try:
+            if kept:
+                stream.append([(event.time_ms, event.message) for event in kept])
+        except FileNotFoundError:  # it was deleted just now
+            raise no_stream() from None
         info = {"tooOldLogEventEndIndex": too_old} if too_old else {}
         if too_new:
             info["tooNewLogEventStartIndex"] = len(times) - too_new

@@ -3,12 +3,12 @@
 Here is what reads; `log_writes` has the rest.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any
 
-from trackside.api import log_answers, log_bytes, log_events, log_streams, tokens
+from trackside.api import log_answers, log_bytes, log_events, log_streams, log_tokens, tokens
+from trackside.api.budget import Budget
 from trackside.api.call import ServiceError
 from trackside.api.fair_pool import Lanes
 from trackside.api.json_service import Answer, Ask, JsonService, Operation
@@ -22,9 +22,11 @@ from trackside.api.log_answers import (
     place_in,
     wrong,
 )
-from trackside.api.log_events import MOST_EVENTS, Window
-from trackside.api.log_pattern import pattern
-from trackside.api.log_streams import GROUPS, EventStream, Stream, stream_called
+from trackside.api.log_events import MOST_EVENTS, PAGE_BYTES, Window, size_of
+from trackside.api.log_pattern import may_hold, pattern
+from trackside.api.log_search import Search, Source, Wanted
+from trackside.api.log_sources import JobStreams, KnownStreams
+from trackside.api.log_streams import GROUPS, Event, EventStream, Stream, stream_called
 from trackside.api.log_writes import LogWrites
 from trackside.api.own_logs import OwnLogs
 from trackside.errors import DamagedJob, JobNotFound, TracksideError
@@ -33,7 +35,6 @@ from trackside.jobs.jobs import Jobs
 from trackside.jobs.logs import LogPosition
 from trackside.members import member
 
-_EVENT_FORM = (bool, int, str, int, int)
 """Of a place among merged events: forwards or not, and the event's key."""
 _CREATED_MS = 1_767_225_600_000
 """SageMaker's groups are always there."""
@@ -123,9 +124,11 @@ class FilterAsked:
         return Window(self.start_ms, None if self.end_ms is None else self.end_ms + 1)
 
 
-def logs(jobs: Jobs, lanes: Lanes | None = None) -> JsonService:
+def logs(
+    jobs: Jobs, lanes: Lanes | None = None, budget: Callable[[], Budget] = Budget
+) -> JsonService:
     own = OwnLogs(jobs.settings.layout.server.logs)
-    asked = Logs(jobs, own)
+    asked = Logs(jobs, own, budget)
     operations = {
         "DescribeLogGroups": Operation(Rights.READ, asked.describe_groups),
         "DescribeLogStreams": Operation(Rights.READ, asked.describe_streams, is_heavy=True),
@@ -143,9 +146,11 @@ def told(error: TracksideError) -> ServiceError:
 
 
 class Logs:
-    def __init__(self, jobs: Jobs, own: OwnLogs) -> None:
+    def __init__(self, jobs: Jobs, own: OwnLogs, budget: Callable[[], Budget]) -> None:
         self._jobs = jobs
         self._own = own
+        self._budget = budget
+        """Of each call that looks through many streams."""
 
     def describe_groups(self, ask: Ask) -> Answer:
         asked = asked_for(GroupsAsked, ask)
@@ -172,19 +177,15 @@ class Logs:
         order = Order.MODIFIED if by_time else Order.NAME
         after, skip = place_between(asked.token, ask, order) if asked.token else (None, 0)
         page = Page(order=order, descending=asked.descending, after=after)
-        found = log_streams.streams(self._jobs, group, asked.prefix, page)
-        shown = list(islice(found, skip, skip + asked.limit + 1))
-        answer: dict[str, Any] = {
-            "logStreams": [
-                log_answers.stream(each, group, ask.region) for _, each in shown[: asked.limit]
-            ]
-        }
-        if len(shown) > asked.limit:
-            following = shown[asked.limit][0].after
-            same = sum(1 for place, _ in shown[: asked.limit] if place.after == following)
-            before = skip if following == page.after else 0
-            answer["nextToken"] = tokens.token(ask.given, [following, before + same])
-        return answer
+        budget = self._budget()
+        shown: list[dict[str, Any]] = []
+        for at, stream in log_streams.streams(self._jobs, group, asked.prefix, page, skip):
+            if budget.is_spent or (stream is not None and len(shown) == asked.limit):
+                return {"logStreams": shown, "nextToken": tokens.token(ask.given, at)}
+            if stream is not None:
+                shown.append(log_answers.stream(stream, group, ask.region))
+            budget.spend()
+        return {"logStreams": shown}
 
     def get_events(self, ask: Ask) -> Answer:
         asked = asked_for(EventsAsked, ask)
@@ -200,11 +201,8 @@ class Logs:
             if found is None:
                 raise wrong("The specified nextToken is invalid.")
             direction, place = found
-        if direction == "f":
-            start = place or log_streams.Place(floor_ms=stream.created_ms)
-            page = log_events.forward(stream, start, window, asked.limit)
-        else:
-            page = log_events.backward(stream, place, window, asked.limit)
+        read = log_events.forward if direction == "f" else log_events.backward
+        page = read(stream, place, window, asked.limit)
         return {
             "events": [log_answers.event(each.time_ms, each.message) for each in page.events],
             "nextForwardToken": page.forward,
@@ -217,23 +215,21 @@ class Logs:
         if asked.streams and asked.prefix:
             raise wrong("logStreamNames and logStreamNamePrefix cannot be given together.")
         fits = pattern(asked.pattern)
-        # The direction is that of the first page.
-        is_forward, *place = (
-            place_in(asked.token, ask, _EVENT_FORM) if asked.token else (asked.from_head,)
-        )
-        seen = tuple(place)
-        window = _beyond(asked.window, seen, is_forward=is_forward)
-        events = (
-            event
-            for event in log_events.merged(self._searched(group, asked, window.start_ms), window)
-            if fits(event.message)
-            if not seen or (event.key > seen if is_forward else event.key < seen)
-        )
-        choose = log_events.oldest if is_forward else log_events.newest
-        chosen = choose(events, asked.limit)
-        answer = log_answers.found(chosen.events)
-        if chosen.is_cut:
-            answer["nextToken"] = tokens.token(ask.given, [is_forward, *chosen.events[-1].key])
+        is_forward, cursor = log_tokens.read(asked.token, ask, asked.from_head)
+        source = self._searched(group, asked, is_forward)
+        wanted = Wanted(asked.window, may_hold(asked.pattern))
+        search = Search(source, wanted, self._budget(), is_forward=is_forward)
+        found: list[tuple[str, Event]] = []
+        size = 0
+        for head in search.heads(cursor):
+            if not head.event.is_gap and fits(head.event.message):
+                size += size_of(head.event)
+                if len(found) == asked.limit or (found and size > PAGE_BYTES):
+                    break
+                found.append((head.name, head.event))
+        answer = log_answers.found(found)
+        if search.cursor is not None:
+            answer["nextToken"] = log_tokens.token(ask, is_forward, search.cursor)
         return answer
 
     def _group(self, name: str | None, identifier: str | None) -> str:
@@ -265,32 +261,15 @@ class Logs:
         more = {"nextToken": tokens.token(ask.given, end)} if end < len(found) else {}
         return {"logStreams": told, **more}
 
-    def _searched(
-        self, group: str, asked: FilterAsked, start_ms: int | None
-    ) -> Iterable[EventStream]:
-        """In the order of their creation."""
+    def _searched(self, group: str, asked: FilterAsked, is_forward: bool) -> Source:
         if asked.streams:
-            named = [self._stream(group, name) for name in asked.streams]
-            return sorted(named, key=lambda each: each.created_ms)
+            return KnownStreams(
+                [self._stream(group, name) for name in dict.fromkeys(asked.streams)], is_forward
+            )
         if group not in GROUPS:
-            own = [each for each in self._own.streams(group) if each.name.startswith(asked.prefix)]
-            return sorted(own, key=lambda each: each.created_ms)
-        if asked.prefix:
-            page = Page(order=Order.CREATED, descending=False)
-            found = log_streams.streams(self._jobs, group, asked.prefix, page)
-            return (stream for _, stream in found)
-        return log_streams.since(self._jobs, group, start_ms)
-
-
-def _beyond(window: Window, seen: tuple[Any, ...], *, is_forward: bool) -> Window:
-    """What is left of it after an event that was told."""
-    if not seen:
-        return window
-    time_ms = seen[0]
-    if is_forward:
-        return Window(max(window.start_ms or 0, time_ms), window.end_ms)
-    end_ms = time_ms + 1
-    return Window(window.start_ms, end_ms if window.end_ms is None else min(window.end_ms, end_ms))
+            own = (each for each in self._own.streams(group) if each.name.startswith(asked.prefix))
+            return KnownStreams([*own], is_forward)
+        return JobStreams(self._jobs, group, asked.prefix, asked.window, is_forward)
 
 
 def _group_name(identifier: str) -> str:

@@ -2,11 +2,13 @@
 server's. Written line by line, read as the logs of jobs are.
 """
 
+import fcntl
 import hashlib
 import json
 import os
 import secrets
 import shutil
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -16,7 +18,9 @@ from typing import Any
 
 from trackside import damage, durable
 from trackside.api.log_streams import Event, Place
+from trackside.jobs.log_skim import MayHold
 from trackside.json_record import MOMENT_END, DamagedRecord, parsed
+from trackside.log_lines import line_start, near_line
 
 _GROUP = "group.json"
 _SUFFIX = ".jsonl"
@@ -30,7 +34,9 @@ class OwnStream:
     owner: str | None = None
     """Whose it is; None for those from before owners were recorded."""
 
-    def events(self, start: Place | None = None) -> Iterator[Event]:
+    def events(
+        self, start: Place | None = None, may_hold: MayHold | None = None
+    ) -> Iterator[Event]:
         """In the order they came; none is told as earlier than the one before it."""
         start = start or Place(floor_ms=self.created_ms)
         floor = start.floor_ms
@@ -56,10 +62,48 @@ class OwnStream:
         first = next(self.events(), None)
         return None if first is None else (first.time_ms, int(self.path.stat().st_mtime * 1000))
 
+    @property
+    def last_ms(self) -> None:
+        """Anybody may write to it at any time."""
+        return None
+
+    def before(self, end: Place | None, size_bytes: int) -> Place | None:
+        with self.path.open("rb") as file:
+            first, size = len(file.readline()), file.seek(0, os.SEEK_END)
+            offset = size if end is None else min(end.offset, size)
+            if offset <= first:
+                return None
+            offset = line_start(file, max(first, offset - size_bytes))
+        return Place(offset=offset, floor_ms=self.created_ms)
+
+    def since(self, time_ms: int) -> Place:
+        with self.path.open("rb") as file:
+            first = len(file.readline())
+            offset = near_line(file, lambda line: _time_ms(line) < time_ms, first)
+        return Place(offset=offset, floor_ms=self.created_ms)
+
     def append(self, events: Sequence[tuple[int, str]]) -> None:
-        """Milliseconds and message of each. Durable; those of one call stay together."""
-        lines = [json.dumps(each).encode() + b"\n" for each in events]
-        durable.append_lines(self.path, b"".join(lines))
+        """Milliseconds and message of each. Durable; those of one call stay together.
+
+        None is kept as earlier than the one before it: a time is looked for by halves.
+        """
+        descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            durable.drop_torn_line(descriptor)
+            floor = self._last_time_ms(descriptor)
+            lines = [json.dumps((max(floor, time_ms), text)) + "\n" for time_ms, text in events]
+            durable.write_lines(descriptor, "".join(lines).encode(), self.path)
+        finally:
+            os.close(descriptor)
+
+    def _last_time_ms(self, descriptor: int) -> int:
+        with open(descriptor, "rb", closefd=False) as file:
+            first, size = len(file.readline()), file.seek(0, os.SEEK_END)
+            if size <= first:
+                return 0
+            file.seek(line_start(file, size - 1))
+            return _time_ms(file.readline())
 
 
 class OwnLogs:
@@ -122,6 +166,14 @@ def _make(path: Path, record: Any) -> None:
         os.link(temporary, path)
     finally:
         temporary.unlink()
+
+
+def _time_ms(line: bytes) -> int:
+    """Of a line that is on its way, or damaged: later than all."""
+    try:
+        return _event(line)[0] if line.endswith(b"\n") else sys.maxsize
+    except DamagedRecord:
+        return sys.maxsize
 
 
 def _opened(path: Path) -> OwnStream | None:

@@ -4,11 +4,15 @@ Jobs are gone through in the order asked for, and opened only when the expressio
 the index knows.
 """
 
-from collections.abc import Iterator
+import secrets
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from threading import Lock
 from typing import Any
 
 from trackside.api import tokens
+from trackside.api.budget import Budget
 from trackside.api.json_service import Answer, Ask
 from trackside.api.sagemaker_answers import OWN, described, summary
 from trackside.api.search_expression import Expression, value_at
@@ -19,6 +23,9 @@ from trackside.jobs.jobs import Jobs
 from trackside.members import member
 
 _AT_ONCE = 100
+_MOST_KEPT = 16
+MOST_SORTED = 5000
+"""Jobs, for a search that is sorted by what the index does not know."""
 _ORDERS = {
     "TrainingJobName": Order.NAME,
     "CreationTime": Order.CREATED,
@@ -43,8 +50,11 @@ class Searching:
 
 
 class JobSearch:
-    def __init__(self, jobs: Jobs) -> None:
+    def __init__(self, jobs: Jobs, budget: Callable[[], Budget] = Budget) -> None:
         self._jobs = jobs
+        self._budget = budget
+        """Of each call, in jobs that it looks at."""
+        self._sorted_before = SortedBefore()
 
     def search(self, ask: Ask) -> Answer:
         given = {key: value for key, value in ask.given.items() if key in _MEMBERS}
@@ -53,58 +63,81 @@ class JobSearch:
             raise invalid(f"Search on {searching.resource!r} is not offered here: TrainingJob is.")
         expression = Expression.parse(ask.given.get("SearchExpression") or {})
         order = _ORDERS.get(searching.sort_by)
-        form = int if order is None else tokens.key_form(order)
+        form = (str, int) if order is None else tokens.key_form(order)
         place = tokens.place_of(searching.token, ask.given, form) if searching.token else None
         if order is not None:
             return self._walked(ask, searching, expression, place)
-        return self._sorted(ask, searching, expression, place or 0)
+        return self._sorted(ask, searching, expression, place)
 
     def _walked(
         self, ask: Ask, searching: Searching, expression: Expression, after: Any
     ) -> dict[str, Any]:
+        """A page may be short, and even empty, with a token that leads on."""
         order = _ORDERS[searching.sort_by]
         page = Page(order=order, descending=searching.is_descending, limit=_AT_ONCE)
         if after is not None:
             page = replace(page, after=tuple(after))
+        budget = self._budget()
         found: list[dict[str, Any]] = []
         last: JobSummary | None = None
-        for row, job in self._matches(ask, expression, page):
-            if len(found) == searching.max_results:
-                assert last is not None
-                token = tokens.token(ask.given, order.key(last))
-                return {"Results": found, "NextToken": token}
-            found.append({"TrainingJob": job})
+        for row, job in self._looked_at(ask, expression, page):
+            is_full = job is not None and len(found) == searching.max_results
+            if last is not None and (is_full or budget.is_spent):
+                return {"Results": found, "NextToken": tokens.token(ask.given, order.key(last))}
+            if job is not None:
+                found.append({"TrainingJob": job})
             last = row
+            budget.spend()
         return {"Results": found}
 
     def _sorted(
-        self, ask: Ask, searching: Searching, expression: Expression, skip: int
+        self, ask: Ask, searching: Searching, expression: Expression, place: Any
     ) -> dict[str, Any]:
-        """By what the index does not know: all that match are looked at. Those without it last."""
-        matches = [job for _, job in self._matches(ask, expression, Page(limit=_AT_ONCE))]
-        having = [job for job in matches if value_at(job, searching.sort_by) is not None]
-        without = [job for job in matches if value_at(job, searching.sort_by) is None]
-        having.sort(key=lambda job: _sortable(value_at(job, searching.sort_by)))
-        if searching.is_descending:
-            having.reverse()
+        """By what the index does not know: all that match are looked at, once for all pages."""
+        number, skip = place or ("", 0)
+        names = self._sorted_before.get(number)
+        if names is None:
+            names = self._names_sorted(ask, searching, expression)
+            number = self._sorted_before.keep(names)
         end = skip + searching.max_results
-        ordered = [*having, *without]
-        answer: dict[str, Any] = {"Results": [{"TrainingJob": job} for job in ordered[skip:end]]}
-        if end < len(ordered):
-            answer["NextToken"] = tokens.token(ask.given, end)
+        jobs = (self._job(name, ask) for name in names[skip:end])
+        answer: dict[str, Any] = {"Results": [{"TrainingJob": job} for job in jobs if job]}
+        if end < len(names):
+            answer["NextToken"] = tokens.token(ask.given, [number, end])
         return answer
 
-    def _matches(
+    def _names_sorted(
+        self, ask: Ask, searching: Searching, expression: Expression
+    ) -> Sequence[str]:
+        """Those without what they are sorted by come last."""
+        values: list[tuple[Any, str]] = []
+        looked_at = self._looked_at(ask, expression, Page(limit=_AT_ONCE))
+        for number, (row, job) in enumerate(looked_at):
+            if number == MOST_SORTED:
+                raise invalid(
+                    f"Sorting by {searching.sort_by!r} takes a look at each job, and there are "
+                    f"more than {MOST_SORTED:,}. Sort by one of {', '.join(_ORDERS)}."
+                )
+            if job is not None:
+                values.append((value_at(job, searching.sort_by), row.name))
+        having = [each for each in values if each[0] is not None]
+        having.sort(key=lambda each: _sortable(each[0]))
+        if searching.is_descending:
+            having.reverse()
+        return [name for _, name in (*having, *(each for each in values if each[0] is None))]
+
+    def _looked_at(
         self, ask: Ask, expression: Expression, page: Page
-    ) -> Iterator[tuple[JobSummary, dict[str, Any]]]:
+    ) -> Iterator[tuple[JobSummary, dict[str, Any] | None]]:
+        """Every job in the order of the page; None for one that does not fit."""
         by_index = expression.names <= _IN_INDEX
         while rows := self._jobs.page(page):
             for row in rows:
                 if by_index and not expression.fits(summary(row, ask.region)):
+                    yield row, None
                     continue
                 job = self._job(row.name, ask)
-                if job is not None and expression.fits(job):
-                    yield row, job
+                yield row, job if job is not None and expression.fits(job) else None
             page = replace(page, after=page.order.key(rows[-1]))
 
     def _job(self, name: str, ask: Ask) -> dict[str, Any] | None:
@@ -116,6 +149,27 @@ class JobSearch:
             return None
         listed = [{"Key": key, "Value": value} for key, value in tags.items()]
         return {**job, "Tags": listed} if listed else job
+
+
+class SortedBefore:
+    """The names of the latest sorted searches, so that their next pages need no look at every job.
+    Thread-safe. What is no longer kept is sorted again."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[str, Sequence[str]] = OrderedDict()
+        self._lock = Lock()
+
+    def keep(self, names: Sequence[str]) -> str:
+        number = secrets.token_hex(8)
+        with self._lock:
+            self._kept[number] = names
+            if len(self._kept) > _MOST_KEPT:
+                self._kept.popitem(last=False)
+        return number
+
+    def get(self, number: str) -> Sequence[str] | None:
+        with self._lock:
+            return self._kept.get(number)
 
 
 _MEMBERS = ("Resource", "SortBy", "SortOrder", "MaxResults", "NextToken", OWN)

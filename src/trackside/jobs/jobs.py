@@ -32,6 +32,8 @@ from trackside.jobs.delete import check_ended, delete
 from trackside.jobs.describe import REGION, RULE_JOB_PART, describe, rule_job
 from trackside.jobs.disk import Disk
 from trackside.jobs.index import JobSummary, Page
+from trackside.jobs.log_places import LogPlaces
+from trackside.jobs.log_skim import MayHold
 from trackside.jobs.logs import LogLine, LogPosition, LogReader
 from trackside.jobs.needs import violations
 from trackside.jobs.placing import JobEnvironment, Launcher
@@ -300,12 +302,23 @@ class Jobs:
         return reader.lines(record.history.attempt, whole=True)
 
     def settled_lines(
-        self, record: Record, host: str, after: LogPosition | None = None
+        self,
+        record: Record,
+        host: str,
+        after: LogPosition | None = None,
+        may_hold: MayHold | None = None,
     ) -> Iterator[LogLine]:
-        """One host's log as far as no look at it later will tell another line or another time."""
+        """One host's log as far as no look at it later will tell another line or another time.
+
+        With `may_hold`, an empty line stands for some that do not hold what is looked for.
+        """
         places = {} if after is None else {host: after}
-        reader = LogReader(record, self._home, host, places, settled=True)
+        reader = LogReader(record, self._home, host, places, settled=True, may_hold=may_hold)
         return reader.lines(record.history.attempt, whole=record.history.state.is_final)
+
+    def log_places(self, record: Record, host: str) -> LogPlaces:
+        """From where to read one host's log that is not read from its beginning."""
+        return LogPlaces(record, self._home, host)
 
     def follow(
         self,

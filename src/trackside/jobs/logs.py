@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from trackside.errors import JobError
+from trackside.jobs.log_skim import MayHold, skim_chunk, skim_file
 from trackside.jobs.records import Record
 from trackside.layout import Home, HostFolder
-from trackside.log_lines import TimeMark, chunk_place, decode
+from trackside.log_lines import TimeMark, chunk_place, decode, near_mark
 from trackside.storage.locate import Location, locate
 
 logger = logging.getLogger(__name__)
@@ -23,7 +24,7 @@ logger = logging.getLogger(__name__)
 PART_BYTES = 1 << 16
 """A line longer than this comes in parts."""
 _TAIL_BYTES = 1 << 14
-_BLOCK_BYTES = 1 << 16
+_BLOCK_BYTES = 1 << 14
 
 
 class LogPosition(NamedTuple):
@@ -65,12 +66,17 @@ class LogReader:
         after: Mapping[str, LogPosition] | None = None,
         *,
         settled: bool = False,
+        may_hold: MayHold | None = None,
     ) -> None:
-        """`settled`: of a job that runs only lines whose time will never be told otherwise."""
+        """`settled`: of a job that runs only lines whose time will never be told otherwise.
+
+        `may_hold` leaves lines out. An empty one tells now and then how far the reader is.
+        """
         self._record = record
         self._home = home
         self._after = after or {}
         self._settled = settled
+        self._may_hold = may_hold
         self._hosts = chosen_hosts(record, host)
         self._streams: dict[tuple[int, str], Stream] = {}
 
@@ -106,26 +112,39 @@ class LogReader:
         place = _Place(host, attempt, start.offset if attempt == start.attempt else 0)
         if self._record.folder is not None:
             folder = self._record.folder.host(host, attempt)
-            return LocalStream(place, folder, settled=self._settled)
-        return StoredStream(place, partial(self._chunks, attempt, host))
+            return LocalStream(place, folder, settled=self._settled, may_hold=self._may_hold)
+        return StoredStream(place, partial(self._chunks, attempt, host), self._may_hold)
 
     def _chunks(self, attempt: int, host: str) -> dict[int, Location]:
-        folder = locate(f"{self._record.keys.logs}/{host}", home=self._home.root)
-        chunks = {}
-        for entry in folder.store.list(f"{folder.key}/" if folder.key else ""):
-            name = entry.key.rpartition("/")[2]
-            place = chunk_place(name)
-            if place is not None and place[0] == attempt:
-                chunks[place[1]] = folder.child(name)
-        return chunks
+        return stored_chunks(self._record, self._home, host, attempt)
+
+
+def stored_chunks(record: Record, home: Home, host: str, attempt: int) -> dict[int, Location]:
+    """Those there are now, by the offset of their first byte."""
+    folder = locate(f"{record.keys.logs}/{host}", home=home.root)
+    chunks = {}
+    for entry in folder.store.list(f"{folder.key}/" if folder.key else ""):
+        name = entry.key.rpartition("/")[2]
+        place = chunk_place(name)
+        if place is not None and place[0] == attempt:
+            chunks[place[1]] = folder.child(name)
+    return chunks
 
 
 class LocalStream:
     """Reads the file the script writes."""
 
-    def __init__(self, place: "_Place", folder: HostFolder, *, settled: bool = False) -> None:
+    def __init__(
+        self,
+        place: "_Place",
+        folder: HostFolder,
+        *,
+        settled: bool = False,
+        may_hold: MayHold | None = None,
+    ) -> None:
         self._place = place
         self._settled = settled
+        self._may_hold = may_hold
         self._log = folder.log
         self._times = _Times(folder.log_times)
         self._seen_size = -1
@@ -140,11 +159,20 @@ class LocalStream:
             # A last line that has not grown since we looked is a progress bar: show it as it is.
             whole = whole or status.st_size == self._seen_size
             self._seen_size = status.st_size
-            for data in _parts(file, self._place.offset, status.st_size, whole=whole):
-                time = self._times.at(self._place.offset)
+            for data in self._data(file, status.st_size, whole=whole):
+                # An empty one is as late as the last byte that was passed over.
+                time = self._times.at(self._place.offset - (0 if data else 1))
                 if time is None and self._settled and not whole:
                     return
                 yield self._place.line(status.st_mtime if time is None else time, data)
+
+    def _data(self, file: BinaryIO, end: int, *, whole: bool) -> Iterator[bytes]:
+        if self._may_hold is not None:
+            start = self._place.offset
+            for passed, data in skim_file(file, start, end, self._may_hold, PART_BYTES):
+                self._place.offset += passed
+                yield data
+        yield from _parts(file, self._place.offset, end, whole=whole)
 
     def skip_to_last(self, size_bytes: int) -> None:
         size = self._log.stat().st_size if self._log.exists() else 0
@@ -157,16 +185,24 @@ class StoredStream:
     A line of which only a part is stored is held back, unless all is to be told.
     """
 
-    def __init__(self, place: "_Place", chunks: Callable[[], Mapping[int, Location]]) -> None:
+    def __init__(
+        self,
+        place: "_Place",
+        chunks: Callable[[], Mapping[int, Location]],
+        may_hold: MayHold | None = None,
+    ) -> None:
         self._place = place
         self._chunks = chunks
         """Those there are now, by the offset of their first byte."""
+        self._may_hold = may_hold
+        self._is_cut = False
+        """Whether the chunk before ended within a line."""
 
     def lines(self, *, whole: bool) -> Iterator[LogLine]:
         begun: list[LogLine] = []
         for line in self._stored_lines():
             begun.append(line)
-            if whole or line.data.endswith(b"\n") or len(line.data) >= PART_BYTES:
+            if whole or line.data.endswith(b"\n") or not line.data or len(line.data) >= PART_BYTES:
                 yield from begun
                 begun.clear()
         if begun:
@@ -187,7 +223,15 @@ class StoredStream:
         if missing > 0:
             logger.warning("%d bytes of the log before %s are missing", missing, chunk.uri)
             self._place.offset = start
-        for time, data in decode(chunk.store.get(chunk.key)):
+        stored = chunk.store.get(chunk.key)
+        is_whole = self._place.offset == start and not self._is_cut and stored.endswith(b"\n")
+        self._is_cut = not stored.endswith(b"\n")
+        if self._may_hold is not None and is_whole:
+            for passed, time, data in skim_chunk(stored, self._may_hold):
+                self._place.offset += passed
+                yield self._place.line(time, data)
+            return
+        for time, data in decode(stored):
             seen = max(0, self._place.offset - start)
             start += len(data)
             if seen < len(data):
@@ -235,6 +279,8 @@ class _Times:
         except FileNotFoundError:
             return
         with file:
+            if not self._read_bytes:
+                self._read_bytes = near_mark(file, lambda mark: mark.size <= offset)
             file.seek(self._read_bytes)
             while not self._marks and (lines := file.readlines(_BLOCK_BYTES)):
                 if not lines[-1].endswith(b"\n"):

@@ -23,6 +23,7 @@ class LogClock:
         self._times = times
         marks = read_marks(times)
         self._size = marks[-1].size if marks else 0
+        self._time = marks[-1].time if marks else 0.0
         _drop_torn_line(times)
 
     def tick(self) -> bool:
@@ -33,7 +34,8 @@ class LogClock:
             return False
         if size <= self._size:
             return False
-        line = f"{size} {time.time():.3f}\n".encode()
+        self._time = max(self._time, time.time())  # readers look for a time by halves
+        line = f"{size} {self._time:.3f}\n".encode()
         with self._times.open("ab", buffering=0) as file:
             end = file.seek(0, os.SEEK_END)
             if file.write(line) != len(line):  # the disk filled up in the middle

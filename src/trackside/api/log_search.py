@@ -1,0 +1,223 @@
+"""The events of many streams as one, by time, from where the page before has stopped.
+
+A stream is opened when its time has come, and at the place that was reached in it: nothing is read
+twice, however deep the page is. `log_sources` knows which streams there are.
+"""
+
+import heapq
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+from trackside.api.budget import Budget
+from trackside.api.log_events import Window, backwards, end_of
+from trackside.api.log_streams import Event, EventStream, Place
+from trackside.jobs.log_skim import MayHold
+
+_OPENED = 16
+"""What it takes to open a stream, in events."""
+
+
+class Source(Protocol):
+    """The streams that are searched."""
+
+    def called(self, name: str) -> EventStream | None: ...
+
+    def listed(self, at: Any) -> Iterable[tuple[Any, EventStream | None]]:
+        """Each with where a listing goes on that begins with it; from such a place on, or from the
+        beginning. By creation for who reads forwards, else by the last event. None is one that
+        turns out to be none."""
+
+
+class Cursor(NamedTuple):
+    """What has been reached."""
+
+    heads: Sequence[tuple[str, Place]]
+    """Of the streams that are open, where each goes on."""
+    rest: Any
+    """Where the listing of the others goes on; None when all were opened."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    window: Window
+    may_hold: MayHold | None = None
+    """What need not even be told."""
+
+
+class Search:
+    """One page's course. What `heads` yields counts as seen only when it is asked for more."""
+
+    def __init__(
+        self, source: Source, wanted: "Wanted", budget: Budget, *, is_forward: bool
+    ) -> None:
+        self._source = source
+        self._wanted = wanted
+        self._budget = budget
+        self._head: type[Head] = _Oldest if is_forward else _Newest
+        self._heap: list[Head] = []
+        self._quiet: list[Head] = []
+        """Read to their end, which may not be for good."""
+        self._waiting: Iterator[tuple[Any, EventStream | None]] = iter(())
+        self._following: tuple[Any, EventStream | None] | None = None
+
+    @property
+    def cursor(self) -> Cursor | None:
+        """None when nothing is left."""
+        if not self._heap and self._following is None:
+            return None
+        places = [(head.name, head.place) for head in (*self._heap, *self._quiet)]
+        return Cursor(places, None if self._following is None else self._following[0])
+
+    def heads(self, cursor: Cursor | None) -> Iterator["Head"]:
+        """The stream whose turn it is, again and again, until all is read or the budget spent."""
+        if cursor is None:
+            self._list(None)
+        else:
+            self._resume(cursor)
+        while not self._budget.is_spent and self._has_next():
+            head = self._heap[0]
+            yield head
+            self._budget.spend()
+            if head.go_on():
+                heapq.heapreplace(self._heap, head)
+            else:
+                self._end(heapq.heappop(self._heap))
+
+    def _resume(self, cursor: Cursor) -> None:
+        if cursor.rest is not None:
+            self._list(cursor.rest)
+        for name, place in cursor.heads:
+            stream = self._source.called(name)
+            if stream is not None:  # it was not deleted since
+                self._open(stream, place)
+
+    def _list(self, at: Any) -> None:
+        self._waiting = iter(self._source.listed(at))
+        self._following = next(self._waiting, None)
+
+    def _has_next(self) -> bool:
+        """With all streams open whose time has come."""
+        while self._following is not None:
+            stream = self._following[1]
+            if stream is not None:
+                if self._heap and not self._heap[0].lets_in(stream):
+                    break
+                self._open(stream, None)
+            self._following = next(self._waiting, None)
+            self._budget.spend(_OPENED)
+            if self._budget.is_spent:
+                return False
+        return bool(self._heap)
+
+    def _open(self, stream: EventStream, place: Place | None) -> None:
+        head = self._head(stream, self._wanted, place)
+        if head.go_on():
+            heapq.heappush(self._heap, head)
+        else:
+            self._end(head)
+
+    def _end(self, head: "Head") -> None:
+        if head.may_grow:
+            self._quiet.append(head)
+
+
+class Head(ABC):
+    """A stream, and the event of it whose turn it is."""
+
+    __slots__ = ("_events", "_key", "_stream", "event", "name", "place")
+
+    event: Event
+    place: Place
+    """Where to go on, so that the event comes again; or, after the last, so that none does."""
+
+    def __init__(self, stream: EventStream, wanted: Wanted, place: Place | None) -> None:
+        self._stream = stream
+        self.name = stream.name
+        self._events = self._opened(wanted, place)
+
+    @property
+    def key(self) -> tuple[int, str, int, int]:
+        """No two events have the same."""
+        return self._key
+
+    def go_on(self) -> bool:
+        """To the next event, if there is one."""
+        event = next(self._events, None)
+        if event is None:
+            return False
+        self.event = event
+        self._key: tuple[int, str, int, int] = (event.time_ms, self.name, *event.place[:2])
+        self._note(event)
+        return True
+
+    @property
+    def may_grow(self) -> bool:
+        return False
+
+    @abstractmethod
+    def __lt__(self, other: "Head") -> bool: ...
+
+    @abstractmethod
+    def lets_in(self, stream: EventStream) -> bool:
+        """Whether that one may have an event whose turn is before."""
+
+    @abstractmethod
+    def _opened(self, wanted: Wanted, place: Place | None) -> Iterator[Event]: ...
+
+    @abstractmethod
+    def _note(self, event: Event) -> None: ...
+
+
+class _Oldest(Head):
+    __slots__ = ("_is_over",)
+
+    def __lt__(self, other: Head) -> bool:
+        return self.key < other.key
+
+    def lets_in(self, stream: EventStream) -> bool:
+        return stream.created_ms <= self.event.time_ms
+
+    @property
+    def may_grow(self) -> bool:
+        return not self._is_over and self._stream.last_ms is None
+
+    def _opened(self, wanted: Wanted, place: Place | None) -> Iterator[Event]:
+        self._is_over = False
+        window = wanted.window
+        if place is None:
+            place = self._stream.since(window.start_ms or 0)
+        self.place = place
+        for event in self._stream.events(place, wanted.may_hold):
+            if window.is_after(event):
+                self._is_over = True
+                return
+            if not window.is_before(event):
+                yield event
+            self.place = event.end
+
+    def _note(self, event: Event) -> None:
+        self.place = event.place
+
+
+class _Newest(Head):
+    __slots__ = ()
+
+    def __lt__(self, other: Head) -> bool:
+        return self.key > other.key
+
+    def lets_in(self, stream: EventStream) -> bool:
+        return stream.last_ms is None or stream.last_ms >= self.event.time_ms
+
+    def _opened(self, wanted: Wanted, place: Place | None) -> Iterator[Event]:
+        window = wanted.window
+        end = place or end_of(self._stream, window)
+        for event in backwards(self._stream, end, wanted.may_hold):
+            if window.is_before(event):
+                return
+            if not window.is_after(event):
+                yield event
+
+    def _note(self, event: Event) -> None:
+        self.place = event.end

@@ -1,0 +1,24 @@
+"""What a call may spend, in things it looks at and in time."""
+
+from trackside.api.budget import Budget
+
+
+def test_something_can_be_spent_in_any_case():
+    assert not Budget(items=0, seconds=0).is_spent
+
+
+def test_it_is_spent_by_what_was_looked_at():
+    budget = Budget(items=3, seconds=3600)
+    budget.spend()
+    assert not budget.is_spent
+    budget.spend(2)
+    assert budget.is_spent
+
+
+def test_it_is_spent_when_its_time_is_over():
+    moments = iter((10.0, 10.5, 11.0))
+    budget = Budget(seconds=1.0, clock=lambda: next(moments))
+    budget.spend()
+    assert not budget.is_spent
+    budget.spend()
+    assert budget.is_spent

@@ -1,0 +1,227 @@
+"""FilterLogEvents and GetLogEvents page by page, against all events read at once and sorted."""
+
+import random
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import pytest
+
+from tests.api.conftest import running
+from tests.api.written_jobs import keep_in_storage_only, reopen, write_job
+from trackside.api import tokens
+from trackside.api.app import App
+from trackside.api.budget import Budget
+from trackside.api.json_service import Ask
+from trackside.api.keys import AccessKey, AccessKeys, Rights
+from trackside.api.log_events import event_id
+from trackside.api.log_pattern import pattern
+from trackside.api.log_streams import PROCESSING, TRAINING, streams
+from trackside.api.logs import Logs, logs
+from trackside.api.own_logs import OwnLogs
+from trackside.jobs.index import Page
+from trackside.jobs.jobs import Jobs
+
+BEGAN = 1_790_000_000.0
+WORDS = (b"loss", b"step 7", b"\xff\xfe", "größe".encode(), b'{"loss": 3}', b"", b"warning")
+PATTERNS = ("", "loss", "loss -step", "?warning ?größe", '"step 7"', "{ $.loss = 3 }", "never")
+WHO = AccessKey(id="TSK", rights=Rights.ADMIN, label="tests", created=0)
+
+
+def lines(chance: random.Random, start: float, seconds: float) -> list[tuple[float, bytes]]:
+    """Several at one moment, some of them empty and one longer than an event may be."""
+    count = chance.randrange(0, 25)
+    times = sorted(start + chance.randrange(0, int(seconds)) for _ in range(count))
+    texts = [b" ".join(chance.choices(WORDS, k=chance.randrange(0, 4))) + b"\n" for _ in times]
+    if count > 15:
+        texts[7] = b"loss " * 14_000 + b"\n"
+    return list(zip(times, texts, strict=True))
+
+
+@pytest.fixture(params=range(3))
+def written(request: pytest.FixtureRequest, jobs: Jobs) -> Jobs:
+    """Jobs beside and after each other: of two hosts, of two attempts, in storage only, running."""
+    chance = random.Random(request.param)
+    for number in range(6):
+        start = BEGAN + chance.randrange(0, 400)
+        first = lines(chance, start + 1, 100)
+        second = [lines(chance, start + 101, 50)] if number % 3 == 1 else []
+        hosts, span = 1 + number % 2, (start, start + 200)
+        folder = write_job(jobs, f"job-{number}", [first, *second], span=span, hosts=hosts)
+        if number in (2, 4):
+            keep_in_storage_only(jobs, folder, chunk_bytes=chance.choice((2000, 20_000, 1 << 20)))
+        elif number == 5:
+            reopen(folder)
+    jobs.refresh()
+    return jobs
+
+
+def expected(jobs: Jobs, asked: dict[str, Any]) -> list[str]:
+    fits = pattern(asked.get("filterPattern", ""))
+    first, last = asked.get("startTime", 0), asked.get("endTime", 1 << 60)
+    found = []
+    for _, stream in streams(jobs, TRAINING, "", Page()):
+        assert stream is not None
+        for event in stream.events():
+            if first <= event.time_ms <= last and fits(event.message):
+                found.append(((event.time_ms, stream.name, *event.place), stream.name, event))
+    return [event_id(event, name) for _, name, event in sorted(found, key=lambda each: each[0])]
+
+
+def pages(asking: Logs, asked: dict[str, Any], limits: Iterator[int]) -> list[list[str]]:
+    found, token = [], dict[str, Any]()
+    while True:
+        given = {"logGroupName": TRAINING, **asked, **token, "limit": next(limits)}
+        answer: Any = asking.filter_events(Ask(given, "eu-central-1", WHO))
+        found.append([event["eventId"] for event in answer["events"]])
+        if "nextToken" not in answer:
+            return found
+        assert answer["nextToken"] != token.get("nextToken")
+        token = {"nextToken": answer["nextToken"]}
+
+
+def test_all_pages_together_are_what_one_look_at_everything_finds(written: Jobs):
+    chance = random.Random(7)
+    own = OwnLogs(written.settings.layout.server.logs)
+    middle = int((BEGAN + 250) * 1000)
+    for text in PATTERNS:
+        for window in ({}, {"startTime": middle}, {"endTime": middle}):
+            asked = {"filterPattern": text, **window}
+            wanted = expected(written, asked)
+            items = chance.choice((30, 100, 1000)) if asked["filterPattern"] else 1
+            asking = Logs(written, own, partial(Budget, items, 3600.0))
+            limits = iter(lambda: chance.randrange(1, 40), None)
+            forwards = pages(asking, asked, limits)
+            assert [each for page in forwards for each in page] == wanted
+            backwards = pages(asking, {**asked, "startFromHead": False}, limits)
+            assert [each for page in backwards for each in page] == wanted[::-1]
+
+
+def test_each_page_costs_as_much_as_the_first(jobs: Jobs):
+    """However deep it is: a call that has so much to spend gets on by as many events."""
+    many = [(BEGAN + n / 100, b"line %d\n" % n) for n in range(2000)]
+    write_job(jobs, "job-1", [many], span=(BEGAN, BEGAN + 100))
+    jobs.refresh()
+    own = OwnLogs(jobs.settings.layout.server.logs)
+    asking = Logs(jobs, own, lambda: Budget(100, seconds=3600))
+    for direction in ({}, {"startFromHead": False}):
+        found = pages(asking, direction, iter(lambda: 10_000, None))
+        assert [len(page) for page in found[1:-1]] == [100] * (len(found) - 2)
+        assert sum(map(len, found)) == 2000
+
+
+def test_a_listing_of_streams_goes_on_behind_jobs_that_have_none(jobs: Jobs):
+    for number in range(10):
+        write_job(jobs, f"job-{number}", [], span=(BEGAN + number, BEGAN + 99), hosts=2)
+    jobs.refresh()
+    own = OwnLogs(jobs.settings.layout.server.logs)
+    asking = Logs(jobs, own, lambda: Budget(3, seconds=3600))
+    found: dict[str, list[int]] = {TRAINING: [], PROCESSING: []}
+    for group in found:
+        token = dict[str, str]()
+        while True:
+            given = {"logGroupName": group, **token}
+            answer: Any = asking.describe_streams(Ask(given, "eu-central-1", WHO))
+            found[group].append(len(answer["logStreams"]))
+            if "nextToken" not in answer:
+                break
+            token = {"nextToken": answer["nextToken"]}
+    assert found == {TRAINING: [3] * 6 + [2], PROCESSING: [0] * 4}
+
+
+def test_an_empty_page_leads_on_and_boto3_follows(jobs: Jobs):
+    texts = [b"needle\n" if n in (900, 901) else b"hay %d\n" % n for n in range(1000)]
+    write_job(jobs, "job-1", [[(BEGAN + n, text) for n, text in enumerate(texts)]], span=(BEGAN, 0))
+    jobs.refresh()
+    keys = AccessKeys(jobs.settings.layout.server.root)
+    service = logs(jobs, budget=lambda: Budget(100, seconds=3600))
+    with running(App({"logs": service}, keys), keys) as server:
+        client = server.client("logs")
+        asked = {"logGroupName": TRAINING, "filterPattern": "-hay"}
+        first = client.filter_log_events(**asked)
+        assert (first["events"], "nextToken" in first) == ([], True)
+        found = client.get_paginator("filter_log_events").paginate(**asked)
+        messages = [event["message"] for page in found for event in page["events"]]
+        assert messages == ["needle", "needle"]
+
+
+def test_what_a_running_job_writes_between_two_pages_is_found(jobs: Jobs):
+    for name in ("quiet", "loud"):
+        span = (BEGAN, BEGAN + 500)
+        reopen(write_job(jobs, name, [[(BEGAN + n, b"%d\n" % n) for n in range(9)]], span=span))
+    jobs.refresh()
+    own = OwnLogs(jobs.settings.layout.server.logs)
+    asking = Logs(jobs, own, lambda: Budget(1000, seconds=3600))
+    given = {"logGroupName": TRAINING, "logStreamNamePrefix": "", "limit": 17}
+    first: Any = asking.filter_events(Ask(given, "eu-central-1", WHO))
+    place = jobs.settings.layout.job("loud").host("algo-1", 1)
+    with place.log.open("ab") as log, place.log_times.open("a") as times:
+        log.write(b"late\n")
+        times.write(f"{log.tell()} {BEGAN + 400:.3f}\n")
+    given["nextToken"] = first["nextToken"]
+    second: Any = asking.filter_events(Ask(given, "eu-central-1", WHO))
+    assert [event["message"] for event in second["events"]] == ["8", "late"]
+
+
+def test_a_stream_is_read_backwards_from_anywhere_as_forwards(written: Jobs):
+    chance = random.Random(0)
+    asking = Logs(written, OwnLogs(written.settings.layout.server.logs), Budget)
+
+    def ask(**given: Any) -> Any:
+        given = {"logGroupName": TRAINING, "logStreamName": name, **given}
+        return asking.get_events(Ask(given, "eu-central-1", WHO))
+
+    for _, stream in streams(written, TRAINING, "", Page()):
+        assert stream is not None
+        name = stream.name
+        every = ask(startFromHead=True)["events"]
+        found: list[Any] = []
+        page = ask(limit=3)
+        while page["events"]:
+            found = [*page["events"], *found]
+            limit = chance.randrange(1, 9)
+            page = ask(limit=limit, nextToken=page["nextBackwardToken"])
+        assert found == every
+        for moment in {event["timestamp"] for event in every}:
+            later = [event for event in every if event["timestamp"] >= moment]
+            assert ask(startFromHead=True, startTime=moment)["events"] == later
+            before = [event for event in every if event["timestamp"] < moment]
+            assert ask(endTime=moment)["events"] == before
+
+
+def test_programs_own_streams_are_searched_page_by_page(jobs: Jobs):
+    own = OwnLogs(jobs.settings.layout.server.logs)
+    own.make_group("mine")
+    chance = random.Random(1)
+    written: list[tuple[int, str, int]] = []
+    for name in ("a", "b", "c"):
+        own.make_stream("mine", name)
+        stream = own.stream("mine", name)
+        assert stream is not None
+        now = 0
+        for number in range(30):
+            time_ms = stream.created_ms + chance.randrange(0, 50)
+            now = max(now, time_ms)
+            stream.append([(time_ms, f"{name} {number}")])
+            written.append((now, name, number))
+    asking = Logs(jobs, own, lambda: Budget(7, seconds=3600))
+    wanted = [f"{name} {number}" for _, name, number in sorted(written)]
+    for direction in (True, False):
+        found, token = [], dict[str, str]()
+        while True:
+            given = {"logGroupName": "mine", "startFromHead": direction, "limit": 5, **token}
+            answer: Any = asking.filter_events(Ask(given, "eu-central-1", WHO))
+            found += [event["message"] for event in answer["events"]]
+            if "nextToken" not in answer:
+                break
+            token = {"nextToken": answer["nextToken"]}
+        assert found == wanted[:: 1 if direction else -1]
+
+
+def test_a_token_that_was_made_up_is_refused(jobs: Jobs):
+    asking = Logs(jobs, OwnLogs(jobs.settings.layout.server.logs), Budget)
+    given: dict[str, Any] = {"logGroupName": TRAINING}
+    for place in (7, [True], [True, 7, None], [True, [["a", -1, 0, 0]], None], [False, [], ["x"]]):
+        made_up = {**given, "nextToken": tokens.token(given, place)}
+        with pytest.raises(Exception, match="nextToken is invalid"):
+            asking.filter_events(Ask(made_up, "eu-central-1", WHO))
