@@ -25,8 +25,19 @@ bench: $(VENV)/.dev
 demo: $(VENV)/.demo
 	@$(BIN)/python examples/demo.py
 
-# A stamp per set of extras: made anew when pyproject.toml changes.
-$(VENV)/.%: pyproject.toml
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[$*]'
+# Pinned with hashes, so that a release of somebody else's breaks nothing here; `make install PINS=` takes the newest.
+PINS = requirements/dev.txt
+
+# Stamps: an environment is brought up to date when what it was made of has changed.
+$(VENV)/.dev: pyproject.toml $(PINS)
+	@$(MAKE_VENV)
+	$(if $(PINS),.ci/install $(VENV) $(PINS) '.[dev]',$(PIP) -e '.[dev]')
 	@touch $@
+
+$(VENV)/.demo: pyproject.toml
+	@$(MAKE_VENV)
+	$(PIP) -e '.[demo]'
+	@touch $@
+
+PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
+MAKE_VENV = test -x $(BIN)/pip || .ci/venv $(PYTHON) $(VENV)
