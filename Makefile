@@ -35,9 +35,20 @@ bench: $(VENV)/.dev
 demo: $(VENV)/.demo
 	@$(BIN)/python examples/demo.py
 
-# A stamp per set of extras: made anew when pyproject.toml or a source in C changes.
+# Pinned with hashes, so that a release of somebody else's breaks nothing here; `make install PINS=` takes the newest.
+PINS = requirements/dev.txt
+
+# Stamps: an environment is brought up to date when what it was made of has changed.
 NATIVE = src/trackside/curves/scan.c src/trackside/capture/taking/reduce.c
-$(VENV)/.%: pyproject.toml $(NATIVE)
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[$*]'
+$(VENV)/.dev: pyproject.toml $(NATIVE) $(PINS)
+	@$(MAKE_VENV)
+	$(if $(PINS),.ci/install $(VENV) $(PINS) '.[dev]',$(PIP) -e '.[dev]')
 	@touch $@
+
+$(VENV)/.demo: pyproject.toml $(NATIVE)
+	@$(MAKE_VENV)
+	$(PIP) -e '.[demo]'
+	@touch $@
+
+PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
+MAKE_VENV = test -x $(BIN)/pip || .ci/venv $(PYTHON) $(VENV)

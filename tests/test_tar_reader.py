@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import tarfile
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -40,10 +39,10 @@ def pax(**records: str) -> bytes:
     return header("pax", tarfile.XHDTYPE, len(data)) + padded(data)
 
 
-def unpacked(tmp_path: Path, plain: bytes, **options: Any) -> Path:
+def unpacked(tmp_path: Path, plain: bytes, limits: Limits | None = None) -> Path:
     archive, target = tmp_path / "a.tar.gz", tmp_path / "target"
     archive.write_bytes(gzip.compress(plain + bytes(1024), 1))
-    extract(archive, target, **options)
+    extract(archive, target, limits=limits)
     return target
 
 

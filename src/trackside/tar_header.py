@@ -109,7 +109,7 @@ def parsed(block: bytes) -> Member:
 def number(field: bytes) -> int:
     """Octal digits, or GNU's binary form for what is too large for them."""
     if field[0] in (0x80, 0xFF):
-        return int.from_bytes(field[1:], "big") - ((field[0] == 0xFF) << 8 * (len(field) - 1))
+        return int.from_bytes(field[1:], "big") - (field[0] == 0xFF) * (1 << 8 * (len(field) - 1))
     digits = field.partition(b"\0")[0].strip()
     try:
         return int(digits, 8) if digits else 0

@@ -53,9 +53,9 @@ class TarStream:
 
     def drain(self) -> bool:
         """Read to the end, where gzip keeps its checksum; whether there was more than padding."""
-        has_more = any(self._held[self._at :])
+        has_more = bool(self._held[self._at :].strip(b"\0"))
         while self._refill():
-            has_more = has_more or any(self._held)
+            has_more = has_more or bool(self._held.strip(b"\0"))
         return has_more
 
     def _pieces(self, size: int) -> Iterator[memoryview]:

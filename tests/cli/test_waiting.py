@@ -172,9 +172,8 @@ def ignoring_interrupts(*command: str) -> "subprocess.Popen[str]":
 def test_a_follower_in_the_background_can_be_interrupted(jobs: Jobs):
     jobs.submit(make_spec("job-1", hyper={"hold": "1"}))
     with ignoring_interrupts(*TRACKSIDE, "logs", "-f", "job-1") as follower:
-        lines = follower.stdout
-        assert lines is not None
-        until(lambda: lines.readline() == "line 2\n")
+        lines = iter(follower.stdout or ())
+        assert "line 2\n" in lines
         follower.send_signal(signal.SIGINT)
         try:
             assert follower.wait(60) == 130
@@ -190,9 +189,7 @@ def test_a_run_that_waits_in_the_background_can_be_interrupted(workplace: Path):
     )
     arguments = ("run", "train.py", "--name", "job-1", "--wait")
     with ignoring_interrupts(*TRACKSIDE, *arguments) as waiting:
-        lines = waiting.stdout
-        assert lines is not None
-        until(lambda: "it runs" in lines.readline())
+        assert any("it runs" in line for line in waiting.stdout or ())
         waiting.send_signal(signal.SIGINT)
         try:
             assert waiting.wait(60) == 130
