@@ -12,7 +12,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from trackside import durable, hosts
+from trackside import damage, durable, hosts
 from trackside.amended import amended
 from trackside.errors import SandboxError, TracksideError, TransferStopped
 from trackside.hosts import HostRecord, Phase
@@ -287,10 +287,11 @@ class Attempt:
 
     def _script_code(self, code: int) -> int:
         """The script's own code; the toolkit's, which stands for it, when the script never ran."""
-        script = durable.read_json(self.folder.exit_record) or {}
-        if script.get("signal"):
-            return -int(script["signal"])
-        return code if script.get("exit_code") is None else int(script["exit_code"])
+        script = damage.read_object(self.folder.exit_record) or {}
+        number, own = script.get("signal"), script.get("exit_code")
+        if isinstance(number, int) and 0 < number < 128:
+            return -number
+        return own if isinstance(own, int) and abs(own) < 1 << 31 else code
 
     def _failure_text(self) -> str:
         try:
@@ -338,9 +339,11 @@ class Attempt:
         """The first thing the hook reported; it reports each kind once and goes on."""
         hook = self.context.spec.debug_hook
         marker = hook and self.folder.inside(hook.local_path) / "capture-errors.json"
-        problems = durable.read_json(marker) if marker else None
-        first = next(iter(problems["errors"]), None) if problems else None
-        return f"{first['where']}: {first['message']} ({first['count']} times)" if first else ""
+        problems = damage.read_object(marker) if marker else None  # the script can write there
+        match problems:
+            case {"errors": [{"where": where, "message": message, "count": count}, *_]}:
+                return f"{where}: {message} ({count} times)"
+        return ""
 
     def _announce_waiting(self, error: str) -> None:
         assert self._syncer is not None
