@@ -226,7 +226,7 @@ def searched(search: JobSearch, **given: Any) -> list[list[str]]:
     found, token = [], dict[str, str]()
     while True:
         asked = {"Resource": "TrainingJob", **given, **token}
-        answer: Any = search.search(Ask(asked, REGION, WHO))
+        answer: Any = search.search(Ask(asked, REGION, WHO, "sagemaker:Search"))
         found.append([each["TrainingJob"]["TrainingJobName"] for each in answer["Results"]])
         if "NextToken" not in answer:
             return found
@@ -268,7 +268,9 @@ def test_a_search_that_sorts_by_itself_looks_at_all_jobs_once(
     assert sorted(name for page in pages for name in page) == [f"job-{n:02d}" for n in range(20)]
     assert [len(page) for page in pages] == [7, 7, 6]
     search = JobSearch(written)
-    first: Any = search.search(Ask({"Resource": "TrainingJob", **asked}, REGION, WHO))
+    first: Any = search.search(
+        Ask({"Resource": "TrainingJob", **asked}, REGION, WHO, "sagemaker:Search")
+    )
     monkeypatch.setattr(sagemaker_search, "MOST_SORTED", 19)
     rest = searched(search, **asked, NextToken=first["NextToken"])
     assert [len(page) for page in rest] == [7, 6]

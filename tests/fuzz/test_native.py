@@ -39,13 +39,15 @@ def reductions_agree(rng: Random, folder: Path) -> None:
         len(codes), _address(codes), matrix.ctypes.data,
     )  # fmt: skip
     for row, values in zip(matrix, arrays, strict=True):
+        if not np.isfinite(values).all():
+            continue
         for figure, code in zip(row, codes, strict=True):
             prefix = "abs_" if code >= len(COLUMNS) else ""
             with np.errstate(all="ignore"):
                 expected = reduce_rows(values[None], prefix + COLUMNS[code % len(COLUMNS)])[0]
             scale = 1e-5 * float(np.abs(values).max()) * max(1.0, float(np.abs(values).max()))
             close = np.isclose(figure, expected, rtol=1e-4, atol=scale, equal_nan=True)
-            assert close or not np.isfinite(values).all(), (code, figure, expected, values)
+            assert close, (code, figure, expected, values)
 
 
 def _array(rng: Random) -> np.ndarray[tuple[int], np.dtype[np.float32]]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from trackside.errors import InputError, InvalidKey, ObjectNotFound
+from trackside.json_record import parsed
 from trackside.spec import Channel
 from trackside.storage.locate import Location, local_path, locate
 from trackside.supervisor.channel_objects import ChannelObject, nothing_found
@@ -36,7 +37,7 @@ class ManifestLine:
 def named_objects(channel: Channel, home: Path) -> list[ChannelObject]:
     """The objects of a `ManifestFile`, in its order; never none."""
     try:
-        content = json.loads(_text(channel, home))
+        content = parsed(_text(channel, home))
     except ValueError as error:
         raise _unusable(channel, f"is no JSON ({error})", LIST_FORM) from error
     first = content[0] if isinstance(content, list) and content else None
@@ -154,7 +155,7 @@ def _values(
 
 def _record(channel: Channel, number: int, line: str) -> dict[str, Any]:
     try:
-        record = json.loads(line)
+        record = parsed(line)
     except ValueError as error:
         raise _unusable(channel, f"has no JSON in line {number} ({error})", LINES_FORM) from error
     if not isinstance(record, dict):
