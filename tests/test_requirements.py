@@ -89,6 +89,9 @@ def test_what_pyproject_asks_for_is_pinned(file: str, extra: str):
 def test_the_container_installs_what_is_pinned():
     page = (PROJECT / "docs" / "operations.md").read_text()
     assert "--no-deps --require-hashes -r /src/requirements/server.txt" in page
+    copied = [name for line in re.findall(r"(?m)^COPY (.*) \S+$", page) for name in line.split()]
+    assert {"pyproject.toml", "requirements", "src"} <= set(copied)
+    assert [name for name in copied if not (PROJECT / name).exists()] == []
 
 
 def test_a_file_with_another_hash_is_refused_with_a_way_out(tmp_path: Path):
