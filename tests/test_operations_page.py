@@ -58,7 +58,7 @@ def test_the_capabilities_of_the_unit_are_enough_to_run_scripts_as_others(tmp_pa
     program = shutil.which("setpriv")
     if program is None:
         pytest.skip("setpriv is not here")
-    names = re.findall(r"CAP_(\w+)", "".join(re.findall(r"^CapabilityBoundingSet=.*", PAGE, re.M)))
+    names = re.findall(r"CAP_(\w+)", " ".join(re.findall(r"^CapabilityBoundingSet=.*", PAGE, re.M)))
     assert len(names) > 5
     kept = ",".join(["-all", *(f"+{name.lower()}" for name in names)])
     script = tmp_path / "train.py"
