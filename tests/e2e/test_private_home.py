@@ -20,7 +20,7 @@ from tests.toolkit.test_install import wheel
 from tests.waiting import until
 
 OTHERS = 0o077
-PARTS = {"buckets", "index.sqlite", "jobs", "overlays"}
+PARTS = {"buckets", "ending", "index.sqlite", "jobs", "overlays"}
 
 SMALL = """
 import os, sys
