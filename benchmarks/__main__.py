@@ -25,6 +25,7 @@ NAMES = (
     "s3_serve",
     "api",
     "queue",
+    "siege",
 )
 
 

@@ -67,7 +67,7 @@ class Services:
         self._clearing = Clearing(self.jobs, Keep.parse(settings.keep))
         self._scheduler = self.jobs.scheduler(keys.limits(settings.jobs_per_key))
         gate = Gate(Limits.of(settings))
-        telemetry = Telemetry(self.jobs, self._upkeep, gate)
+        telemetry = Telemetry(self.jobs, self._upkeep, gate, lanes)
         health = Health(looks(self.jobs, self._upkeep), lambda: self.app.is_draining)
         self.app = App(
             services,
