@@ -9,11 +9,11 @@ from random import Random
 from tests.fuzz import bounded
 from tests.fuzz.mutations import damaged, damaged_json
 from tests.fuzz.rounds import rounds
+from trackside.api.s3.beneath import open_folder
 from trackside.api.s3.bucket import ObjectInfo
 from trackside.api.s3.object_headers import shown
-from trackside.api.s3.record import ObjectRecord, read_record
-from trackside.api.s3.upload_part import Part
-from trackside.damage import read
+from trackside.api.s3.record import RECORDS, ObjectRecord, read_record
+from trackside.api.s3.upload_part import Part, parts_in
 from trackside.storage.folder import version_of
 
 RECORD = ObjectRecord(
@@ -38,10 +38,10 @@ def what_a_record_tells_can_be_a_header(rng: Random, folder: Path) -> None:
     data = (
         damaged_json(rng, told) if rng.random() < 0.8 else damaged(rng, json.dumps(told).encode())
     )
-    beside = folder / "records"
-    beside.mkdir(exist_ok=True)
+    beside = folder.joinpath(*RECORDS)
+    beside.mkdir(parents=True, exist_ok=True)
     (beside / f"{version_of(status)}.json").write_bytes(data)
-    record = read_record(str(path), status, "object", str(beside))
+    record = read_record(str(path), status, "object", str(folder))
     info = ObjectInfo("object", status.st_size, status.st_mtime, record)
     for name, value in shown(info, {}, with_checksum=True).items():
         assert name.isascii()
@@ -56,9 +56,9 @@ def a_part_is_in_its_folder(rng: Random, folder: Path) -> None:
     part = Part(number=3, etag="ab", size=5, checksum="", modified=1.7e9, file="data", offset=10)
     path = folder / "00003.part.json"
     path.write_bytes(damaged_json(rng, asdict(part)))
-    found = read(Part, path)
-    if found is not None:
-        assert (folder / found.file).resolve().parent == folder.resolve()
+    with open_folder(str(folder), ()) as opened:
+        for found in parts_in(opened).values():
+            assert (folder / found.file).resolve().parent == folder.resolve()
 
 
 def test_what_a_record_tells_can_be_a_header():

@@ -61,7 +61,7 @@ def test_anything_else_is_refused(said: bytes):
 
 
 def test_when_and_for_whom_it_was_found_is_not_the_rule_s_to_say():
-    forged = Finding(rule="a", message="b", time=1e300, is_profiler=True)
+    forged = Finding(rule="a", message="b", time=4e9, is_profiler=True)
     found = parse(line("finding", line=forged.to_line().decode()))
     assert isinstance(found, Finding)
     assert (found.time, found.is_profiler) == (0.0, False)
