@@ -153,9 +153,12 @@ def covered(wire: Wire) -> Any:
         claim = b""
     names = signed.split(b";")
     values = [(name, b" ".join(headers.get(name, b"").split())) for name in names]
-    sha256 = headers.get(b"x-amz-content-sha256", b"")
+    # The others hash the body itself.
+    is_s3 = b"/s3/aws4_request" in claim + claimed.get(b"X-Amz-Credential", b"")
+    sha256 = headers.get(b"x-amz-content-sha256", b"") if is_s3 else b""
     path = unquote_to_bytes(wire.path)
-    date = b"" if b"x-amz-date" in headers else headers.get(b"date", b"")
+    is_dated = b"x-amz-date" in headers or b"X-Amz-Date" in claimed
+    date = b"" if is_dated else headers.get(b"date", b"")
     return wire.method, path, query, values, sha256, claim, date
 
 
@@ -175,6 +178,10 @@ def unsigned_headers(wire: Wire) -> set[bytes]:
     signed = {name for name, _ in covered(wire)[3]}
     present = {name.lower() for name, _ in wire.headers if name.lower().startswith(b"x-amz-")}
     return present - signed - EXEMPT
+
+
+NOT_IMPLEMENTED = 501
+"""As S3 says it of headers and operations that are not offered."""
 
 
 # What is changed.
@@ -242,6 +249,8 @@ def query(rng: Random, wire: Wire, others: list[Wire]) -> Wire:
 
 def header(rng: Random, wire: Wire, others: list[Wire]) -> Wire:
     headers = list(wire.headers)
+    if not headers:
+        return wire
     at = rng.randrange(len(headers))
     name, value = headers[at]
     match rng.randrange(6):
@@ -334,7 +343,7 @@ def test_nothing_else_is_let_in_and_nothing_breaks_the_server(place):
             wire = change(rng, wire, wires)
             kinds[change.__name__] += 1
         answer, is_let_in = place.ask(wire)
-        assert answer.status < 500, (wire, answer)
+        assert answer.status < 500 or answer.status == NOT_IMPLEMENTED, (wire, answer)
         if is_let_in:
             assert covered(wire) in [covered(each) for each in wires], (original, wire)
             assert not unsigned_headers(wire), wire
