@@ -222,6 +222,7 @@ def method(rng: Random, wire: Wire, others: list[Wire]) -> Wire:
 def path(rng: Random, wire: Wire, others: list[Wire]) -> Wire:
     tricks = [b"/", b"//", b"/./", b"/../", b"/%2e/", b"/%2F"]
     altered = rng.choice([_altered(rng, wire.path), rng.choice(tricks) + wire.path.lstrip(b"/")])
+    altered = altered.partition(b"?")[0]  # where a path ends
     return replace(wire, path=altered if altered.startswith(b"/") else b"/" + altered)
 
 

@@ -24,6 +24,7 @@ _MOST_LINGERING, _PAUSE_SECONDS = 8, 0.02
 """It takes work to read what nobody wants: only so many strangers have it done at a time, and none
 of them at full speed."""
 _CALLERS_SECONDS, _CALLERS_BYTES = 30.0, 64 << 20
+_MOST_DIGITS = 18
 
 
 class BodyMemory:
@@ -65,7 +66,8 @@ class Body:
         self._memory = memory
         length = headers.get("content-length", "0")
         is_chunked = "transfer-encoding" in headers
-        self._size = None if is_chunked or not length.isdecimal() else int(length)
+        # Digits beyond those of any body add nothing, and Python refuses to read thousands of them.
+        self._size = None if is_chunked or not length.isdecimal() else int(length[:_MOST_DIGITS])
         """As announced; None where only its end tells."""
         self._waits_for_us = "expect" in headers
         self._is_over = self._size == 0
