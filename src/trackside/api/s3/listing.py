@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from trackside.api.s3.bucket import Bucket, ObjectInfo
+from trackside.api.s3.folder_names import FolderNames
 from trackside.api.s3.record import read_record
 from trackside.storage.folder import HIDDEN
 from trackside.storage.partial_file import is_temporary
@@ -36,13 +37,14 @@ class Page:
     """What to go on after; None on the last page."""
 
 
-def list_page(bucket: Bucket, question: Question) -> Page:
+def list_page(bucket: Bucket, question: Question, names: FolderNames | None = None) -> Page:
+    """`names` are kept between the pages of one listing."""
     objects: list[ObjectInfo] = []
     prefixes: list[str] = []
     last = ""
     if question.most == 0:
         return Page([], [], None)
-    for found in _Listing(bucket, question).items():
+    for found in _Listing(bucket, question, names or FolderNames()).items():
         if len(objects) + len(prefixes) == question.most:
             return Page(objects, prefixes, last)
         if isinstance(found, str):
@@ -60,8 +62,9 @@ _Identity = tuple[int, int]
 
 
 class _Listing:
-    def __init__(self, bucket: Bucket, question: Question) -> None:
+    def __init__(self, bucket: Bucket, question: Question, names: FolderNames) -> None:
         self._bucket = bucket
+        self._folder_names = names
         self._prefix = os.fsencode(question.prefix)
         self._delimiter = os.fsencode(question.delimiter)
         self._after = os.fsencode(question.after)
@@ -137,21 +140,21 @@ class _Listing:
                 else:
                     yield from self._walk(inner, key, (*within, identity))
 
-    def _names(self, path: str, above: bytes) -> list[tuple[bytes, str, bool]]:
-        found: list[tuple[bytes, str, bool]] = []
-        with os.scandir(path) as scan:
-            for item in scan:
-                key = above + os.fsencode(item.name)
-                if key == _HIDDEN:
-                    continue
-                if item.is_dir():
-                    key += b"/"  # 'a-b' comes before 'a/x', though 'a' comes before 'a-b'
-                    if self._may_hold(key):
-                        found.append((key, item.name, True))
-                elif self._is_wanted(key) and not is_temporary(item.name):
-                    found.append((key, item.name, False))
-        found.sort()
-        return found
+    def _names(self, path: str, above: bytes) -> Iterator[tuple[bytes, str, bool]]:
+        """Those that may be wanted, or hold what is."""
+        for own, name, is_folder in self._folder_names.read(path, self._first_in(above)):
+            key = above + own
+            if key in (_HIDDEN, _HIDDEN + b"/"):
+                continue
+            if self._may_hold(key) if is_folder else self._is_wanted(key):
+                yield key, name, is_folder
+
+    def _first_in(self, above: bytes) -> bytes:
+        """The first name in this folder that is not before what was listed last."""
+        if not self._after.startswith(above):
+            return b""
+        name, slash, _ = self._after[len(above) :].partition(b"/")
+        return name + slash
 
     def _info(self, key: bytes, path: str | None) -> ObjectInfo | None:
         """None for what is gone by now, a dangling link, a socket."""
