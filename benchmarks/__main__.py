@@ -24,6 +24,7 @@ NAMES = (
     "s3_serve",
     "api",
     "queue",
+    "siege",
 )
 
 

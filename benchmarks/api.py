@@ -82,6 +82,11 @@ class Client:
             raise RuntimeError(f"{head.splitlines()[0]!r}: {body!r}")
         return body
 
+    def close(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
     def _head(self) -> tuple[bytes, bytes]:
         assert self._socket is not None
         data = b""

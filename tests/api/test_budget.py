@@ -16,9 +16,11 @@ def test_it_is_spent_by_what_was_looked_at():
 
 
 def test_it_is_spent_when_its_time_is_over():
-    moments = iter((10.0, 10.5, 11.0))
-    budget = Budget(seconds=1.0, clock=lambda: next(moments))
+    now = 10.0
+    budget = Budget(seconds=1.0, clock=lambda: now)
+    now = 10.5
     budget.spend()
     assert not budget.is_spent
+    now = 11.0
     budget.spend()
     assert budget.is_spent

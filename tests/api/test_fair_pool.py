@@ -1,14 +1,25 @@
-"""Turns in a pool of threads, whoever asks how much."""
+"""Turns in a pool of threads, whoever asks how much; and at a real server."""
 
 import asyncio
 import threading
 from collections.abc import Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from botocore.config import Config
 
+from tests.api.conftest import Server, running
+from tests.api.written_jobs import write_job
+from tests.waiting import until
+from trackside.api.app import App
+from trackside.api.budget import Budget
 from trackside.api.call import ServiceError
-from trackside.api.fair_pool import CALLER, FairPool
+from trackside.api.fair_pool import CALLER, FairPool, Lanes
+from trackside.api.keys import AccessKeys, Rights
+from trackside.api.log_streams import TRAINING
+from trackside.api.logs import logs
+from trackside.jobs.jobs import Jobs
 
 
 class Work:
@@ -120,3 +131,28 @@ def test_what_fails_gives_its_place_back():
         assert await pool.run(lambda: 1) == 1
 
     played(course())
+
+
+def test_searches_of_one_key_do_not_hold_up_those_of_another(jobs: Jobs):
+    began = 1_790_000_000.0
+    lines = [(began + n / 100, b"loss of epoch %d\n" % n) for n in range(10_000)]
+    write_job(jobs, "job-1", [lines], span=(began, began + 200))
+    jobs.refresh()
+    lanes, keys = Lanes(), AccessKeys(jobs.settings.layout.server.root)
+    service = logs(jobs, lanes, lambda: Budget(10**6, seconds=3600))
+    with running(App({"logs": service}, keys), keys) as server:
+        key, secret = keys.create("another", Rights.READ)
+        other = Server(server.url, keys, key.id, secret).client("logs")
+        client = server.client("logs", config=Config(max_pool_connections=16))
+
+        def search(client: Any) -> int:
+            given = {"logGroupName": TRAINING, "filterPattern": "loss -epoch"}
+            return len(client.filter_log_events(**given)["events"])
+
+        with ThreadPoolExecutor(16) as pool:
+            crowd = [pool.submit(search, client) for _ in range(16)]
+            until(lambda: lanes.heavy.num_waiting >= 12)
+            assert search(other) == 0
+            num_left = sum(not each.done() for each in crowd)
+            assert [each.result() for each in crowd] == [0] * 16
+    assert num_left >= 8

@@ -34,6 +34,11 @@ class FairPool:
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
         """By caller, in the order of whose turn comes first."""
 
+    @property
+    def num_waiting(self) -> int:
+        """Calls that stand in line."""
+        return sum(len(line) for line in list(self._waiting.values()))
+
     async def run(self, function: Callable[[], T]) -> T:
         """ThrottlingException when too many calls of the same caller stand in line."""
         caller = CALLER.get()

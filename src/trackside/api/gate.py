@@ -61,6 +61,8 @@ class Gate:
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
         self.cuts: Counter[Cut] = Counter()
+        self.num_lingering = 0
+        """Who signed nothing, has his answer, and is still sending."""
         self._most_descriptors = float("inf")
         self._groups: dict[Guest, str] = {}
         self._num_of: Counter[str] = Counter()

@@ -20,6 +20,9 @@ SMALL_BYTES = 64 << 10
 """What uvicorn holds of a body anyway. Nearly all calls are smaller."""
 _KEY_SHARE = 0.5
 _STRANGERS_SECONDS, _STRANGERS_BYTES = 5.0, BODY_MOST_BYTES
+_MOST_LINGERING, _PAUSE_SECONDS = 8, 0.02
+"""It takes work to read what nobody wants: only so many strangers have it done at a time, and none
+of them at full speed."""
 _CALLERS_SECONDS, _CALLERS_BYTES = 30.0, 64 << 20
 
 
@@ -117,8 +120,12 @@ class Body:
             return
         if self.exchange.key_id:
             await self._discard(_CALLERS_SECONDS, _CALLERS_BYTES)
-        else:
-            await self._discard(_STRANGERS_SECONDS, _STRANGERS_BYTES)
+        elif self._gate.num_lingering < _MOST_LINGERING:
+            self._gate.num_lingering += 1
+            try:
+                await self._discard(_STRANGERS_SECONDS, _STRANGERS_BYTES, _PAUSE_SECONDS)
+            finally:
+                self._gate.num_lingering -= 1
 
     def release(self) -> None:
         self._memory.give_back(*self._held)
@@ -132,13 +139,15 @@ class Body:
             raise too_busy("The bodies of other requests fill the memory that there is for them.")
         self._held = (key, size)
 
-    async def _discard(self, seconds: float, most_bytes: int) -> None:
+    async def _discard(self, seconds: float, most_bytes: int, pause_seconds: float = 0) -> None:
         with suppress(ServiceError, TimeoutError):
             async with asyncio.timeout(None if math.isinf(seconds) else seconds):
                 async for chunk in self.chunks():
                     most_bytes -= len(chunk)
                     if most_bytes < 0:
                         return
+                    if pause_seconds:
+                        await asyncio.sleep(pause_seconds)
 
     async def _next(self) -> MutableMapping[str, Any]:
         """What comes next, unless hardly anything has come for long. The time that this server

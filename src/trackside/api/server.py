@@ -2,6 +2,7 @@
 
 import logging
 import socket
+import sys
 
 import uvicorn
 
@@ -15,6 +16,9 @@ logger = logging.getLogger(__name__)
 _BACKLOG = 1024
 _KEEP_ALIVE_SECONDS = 75
 """Longer than clients keep a connection unused, so that they never send into a closing one."""
+_SWITCH_SECONDS = 0.0005
+"""How long a thread that computes keeps the interpreter while others wait for it. The event loop
+takes it anew for each thing that happens on any connection."""
 DRAIN_SECONDS = 30.0
 """How long requests have to end after the server was asked to."""
 
@@ -22,6 +26,7 @@ DRAIN_SECONDS = 30.0
 def make_server(app: App, *, drain_seconds: float = DRAIN_SECONDS) -> uvicorn.Server:
     """Within the limits of the app's gate, and of the descriptors that this process may have."""
     app.gate.keep_within(raise_descriptor_limit())
+    sys.setswitchinterval(_SWITCH_SECONDS)
     config = uvicorn.Config(
         app,
         http=guarded(app.gate),

@@ -66,7 +66,7 @@ class Services:
         self._tidying = Tidying(settings.layout.buckets, settings.upload_age_seconds)
         self._scheduler = self.jobs.scheduler(keys.limits(settings.jobs_per_key))
         gate = Gate(Limits.of(settings))
-        telemetry = Telemetry(self.jobs, self._upkeep, gate)
+        telemetry = Telemetry(self.jobs, self._upkeep, gate, lanes)
         health = Health(looks(self.jobs, self._upkeep), lambda: self.app.is_draining)
         self.app = App(
             services,

@@ -10,6 +10,7 @@ import psutil
 import trackside
 from trackside.api.call import Exchange
 from trackside.api.exposition import Counter, Family, Histogram, page
+from trackside.api.fair_pool import Lanes
 from trackside.api.gate import Cut, Gate
 from trackside.api.upkeep import Upkeep
 from trackside.errors import TracksideError
@@ -26,10 +27,11 @@ _OTHER = "other"
 class Telemetry:
     """`count` is quick and thread-safe; `told` looks at the jobs and blocks."""
 
-    def __init__(self, jobs: Jobs, upkeep: Upkeep, gate: Gate) -> None:
+    def __init__(self, jobs: Jobs, upkeep: Upkeep, gate: Gate, lanes: Lanes) -> None:
         self._jobs = jobs
         self._upkeep = upkeep
         self._gate = gate
+        self._lanes = lanes
         self._process = psutil.Process()
         self._requests = Counter(
             "trackside_requests_total",
@@ -62,14 +64,14 @@ class Telemetry:
                 self._seconds,
                 self._received,
                 self._sent,
-                *self._of_gate(),
+                *self._of_limits(),
                 *self._of_jobs(),
                 *self._of_upkeep(),
                 *self._of_process(),
             ]
         )
 
-    def _of_gate(self) -> Iterator[Family]:
+    def _of_limits(self) -> Iterator[Family]:
         num_guests, cuts = self._gate.num_guests, dict(self._gate.cuts)
         yield Family("trackside_connections", "Open connections.", [({}, num_guests)])
         yield Family(
@@ -77,6 +79,12 @@ class Telemetry:
             "Connections and requests that were ended at a limit.",
             [({"reason": str(each)}, cuts.get(each, 0)) for each in Cut],
             "counter",
+        )
+        waiting = {"quick": self._lanes.quick.num_waiting, "heavy": self._lanes.heavy.num_waiting}
+        yield Family(
+            "trackside_waiting_calls",
+            "Calls that wait for a thread.",
+            [({"lane": lane}, count) for lane, count in waiting.items()],
         )
 
     def _of_jobs(self) -> Iterator[Family]:
