@@ -17,7 +17,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -40,6 +40,7 @@ from trackside.status import Secondary
 
 MOTO = "moto's server"
 CONNECTIONS = 8
+_TARGETS = {"sagemaker": "SageMaker", "logs": "Logs_20140328"}
 _FLAT = 1.5
 """How many times as long a page may take among a hundred times as many jobs."""
 _MOST_LATER_MS = 300
@@ -106,15 +107,15 @@ class Measured:
         self.port = port
         self._credentials = credentials
 
-    def signed(self, operation: str, given: dict[str, Any]) -> bytes:
+    def signed(self, operation: str, given: Mapping[str, Any], service: str = "sagemaker") -> bytes:
         body = json.dumps(given).encode()
         url = f"http://127.0.0.1:{self.port}/"
         headers = {
             "Content-Type": "application/x-amz-json-1.1",
-            "X-Amz-Target": f"SageMaker.{operation}",
+            "X-Amz-Target": f"{_TARGETS[service]}.{operation}",
         }
         request = AWSRequest("POST", url, headers=headers, data=body)
-        SigV4Auth(self._credentials, "sagemaker", "us-east-1").add_auth(request)
+        SigV4Auth(self._credentials, service, "us-east-1").add_auth(request)
         lines = [f"{name}: {value}" for name, value in request.headers.items()]
         host = f"Host: 127.0.0.1:{self.port}"
         head = "\r\n".join(["POST / HTTP/1.1", host, *lines, f"Content-Length: {len(body)}"])

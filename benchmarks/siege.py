@@ -21,8 +21,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from botocore.auth import SigV4Auth
-from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
 from benchmarks.api import Client, Measured
@@ -164,7 +162,7 @@ class Attackers:
 
     def __init__(self, port: int, key: str, secret: str, seconds: float) -> None:
         self._port = port
-        self._credentials = Credentials(key, secret)
+        self._target = Measured(port, Credentials(key, secret))
         self._deadline = time.monotonic() + seconds
         self.told: dict[str, Counter[str]] = {}
 
@@ -240,32 +238,17 @@ class Attackers:
         try:
             while True:
                 given = {"logGroupName": _GROUP, "filterPattern": pattern, **token}
-                writer.write(self._signed(given))
+                writer.write(self._target.signed("FilterLogEvents", given, "logs"))
                 status, body = await _answer(reader)
                 if status != "200":
                     return status
                 answer = json.loads(body)
                 if "nextToken" not in answer:
                     return "searches done"
-                self.told["pages of them"] = self.told.get("pages of them", Counter())
-                self.told["pages of them"]["answered"] += 1
+                self.told.setdefault("their pages", Counter())["led on"] += 1
                 token = {"nextToken": answer["nextToken"]}
         finally:
             writer.close()
-
-    def _signed(self, given: Mapping[str, Any]) -> bytes:
-        body = json.dumps(given).encode()
-        headers = {
-            "Content-Type": "application/x-amz-json-1.1",
-            "X-Amz-Target": "Logs_20140328.FilterLogEvents",
-        }
-        url = f"http://127.0.0.1:{self._port}/"
-        request = AWSRequest("POST", url, headers=headers, data=body)
-        SigV4Auth(self._credentials, "logs", "us-east-1").add_auth(request)
-        lines = [f"{name}: {value}" for name, value in request.headers.items()]
-        host = f"Host: 127.0.0.1:{self._port}"
-        head = "\r\n".join(["POST / HTTP/1.1", host, *lines, f"Content-Length: {len(body)}"])
-        return head.encode() + b"\r\n\r\n" + body
 
 
 async def _answer(reader: asyncio.StreamReader) -> tuple[str, bytes]:

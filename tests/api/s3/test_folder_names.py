@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -37,7 +38,12 @@ def keys(names: FolderNames, path: Path, after: bytes = b"") -> list[bytes]:
 def count_scans(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     scanned: list[str] = []
     scandir = os.scandir
-    monkeypatch.setattr(os, "scandir", lambda path: (scanned.append(str(path)), scandir(path))[1])
+
+    def counted(path: str) -> Any:
+        scanned.append(path)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", counted)
     return scanned
 
 
