@@ -164,7 +164,7 @@ def test_bodies_that_nobody_signed_take_up_no_memory(tmp_path: Path, connect: Co
         for client in clients:
             client.pour(iter([bytes(1 << 20)] * 9), BODY_MOST_BYTES)
             highest = max(highest, process.memory_info().rss)
-        # Some are not waited for until they have sent all: their answer is lost with the connection.
+        # Not all are waited for until they have sent all: the answer is lost with the connection.
         answers = [client.answer()[0] for client in clients]
         assert answers[0] == 400
         assert set(answers) <= {0, 400}
