@@ -1,9 +1,9 @@
-# Five targets. Each does all its own set-up in .venv; none touches anything outside this folder.
+# Six targets. Each does all its own set-up in .venv; none touches anything outside this folder.
 VENV ?= .venv
 PYTHON ?= python3
 BIN = $(VENV)/bin
 
-.PHONY: install check test bench demo
+.PHONY: install check test nightly bench demo
 
 install: $(VENV)/.dev
 
@@ -19,14 +19,36 @@ SECOND_TRY = --reruns 1 --max-suite-reruns 5 --rerun-show-tracebacks
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 3 --dist loadgroup $(SECOND_TRY) $(ARGS)
 
+# The fuzzers and the sanitizers for longer, by another seed each time; it is printed, and
+# TRACKSIDE_FUZZ_SEED=SEED:ROUND plays one round again.
+FUZZ_FACTOR = 200
+FUZZ_SEED := $(shell date +%s)
+
+nightly: $(VENV)/.dev
+	@echo "TRACKSIDE_FUZZ_SEED=$${TRACKSIDE_FUZZ_SEED:-$(FUZZ_SEED)}"
+	TRACKSIDE_FUZZ_FACTOR=$(FUZZ_FACTOR) TRACKSIDE_FUZZ_SEED=$${TRACKSIDE_FUZZ_SEED:-$(FUZZ_SEED)} \
+		$(BIN)/python -m pytest -n 2 --timeout 0 tests/fuzz $(ARGS)
+
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks $(ARGS)
 
 demo: $(VENV)/.demo
 	@$(BIN)/python examples/demo.py
 
-# A stamp per set of extras: made anew when pyproject.toml changes.
-$(VENV)/.%: pyproject.toml
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[$*]'
+# Pinned with hashes, so that a release of somebody else's breaks nothing here; `make install PINS=` takes the newest.
+PINS = requirements/dev.txt
+
+# Stamps: an environment is brought up to date when what it was made of has changed.
+NATIVE = src/trackside/curves/scan.c src/trackside/capture/taking/reduce.c
+$(VENV)/.dev: pyproject.toml $(NATIVE) $(PINS)
+	@$(MAKE_VENV)
+	$(if $(PINS),.ci/install $(VENV) $(PINS) '.[dev]',$(PIP) -e '.[dev]')
 	@touch $@
+
+$(VENV)/.demo: pyproject.toml $(NATIVE)
+	@$(MAKE_VENV)
+	$(PIP) -e '.[demo]'
+	@touch $@
+
+PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
+MAKE_VENV = test -x $(BIN)/pip || .ci/venv $(PYTHON) $(VENV)

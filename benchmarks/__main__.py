@@ -14,6 +14,7 @@ NAMES = (
     "startup",
     "download",
     "pack",
+    "unpack",
     "trial",
     "capture",
     "memory",

@@ -1,8 +1,10 @@
 """What every test gets: an environment of its own, and on request a real S3 server or Postgres."""
 
 import os
+import signal
 import subprocess
 import sys
+import threading
 import urllib.request
 import uuid
 from collections.abc import Iterator
@@ -25,6 +27,10 @@ KEPT = {"TRACKSIDE_REQUIRE"}
 # How long an example takes says how busy the machine is, not whether the code is right.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
+
+# `nohup make test &`, and some runners of CI, have SIGINT ignored, which every child would inherit.
+if threading.current_thread() is threading.main_thread():
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)

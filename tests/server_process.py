@@ -28,13 +28,13 @@ class ServerProcess:
         self._process: subprocess.Popen[str] | None = None
 
     @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
-
-    @property
     def pid(self) -> int:
         assert self._process is not None
         return self._process.pid
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
 
     def environment(self, url: str = "") -> dict[str, str]:
         """What makes a client's process speak to it."""

@@ -1,7 +1,10 @@
 import gzip
 import io
 import os
+import shutil
 import stat
+import subprocess
+import sys
 import tarfile
 from pathlib import Path
 
@@ -180,8 +183,11 @@ def test_the_path_max_trick_does_not_lead_out(
         lambda a: a.link("a", "b").link("b", "a"),
         lambda a: a.folder("d").link("d", "..").file("d/secret", b"evil"),
         lambda a: a.link("d", "e").folder("d").file("d/x").link("e", ".."),
+        lambda a: a.file("f").hard("f/below", "f"),
+        lambda a: a.file("f").hard("g", "f").link("f", "../secret").hard("h", "f").file("h"),
+        lambda a: a.link("x/b", "..").link("c", "X/B/../secret"),  # one name, where case is none
     ],
-    ids=range(16),
+    ids=range(19),
 )
 def test_no_chain_of_links_leads_out(
     archive: Builder, target: Path, outside: Path, build: object
@@ -258,6 +264,101 @@ def test_folders_nested_without_end_stop_at_the_limit(archive: Builder, target: 
     with pytest.raises(ArchiveError, match="128 folders deep"):
         extract(archive.file("a/" * 1500 + "b").done(), target)
     assert not target.exists()
+
+
+def test_folders_that_names_only_imply_are_counted_too(archive: Builder, target: Path) -> None:
+    for number in range(5):
+        archive.file(f"{number}/a/b/c")
+    extract(archive.done(), target, limits=Limits(members=15))
+    shutil.rmtree(target)
+    with pytest.raises(ArchiveError, match="more than 14 folders"):
+        extract(archive.done(), target, limits=Limits(members=14))
+    assert not target.exists()
+
+
+def test_a_name_longer_than_any_path_is_refused_before_it_is_looked_at(
+    archive: Builder, target: Path
+) -> None:
+    with pytest.raises(ArchiveError, match="4,096 characters"):
+        extract(archive.link("l" * 5000, "a").done(), target)
+
+
+def test_a_link_that_leads_further_than_any_path_is_skipped(archive: Builder, target: Path) -> None:
+    told: list[str] = []
+    extract(archive.link("l", "./" * 3000).file("a").done(), target, warn=told.append)
+    assert tree(target) == {"a"}
+    assert len(told) == 1
+
+
+def test_names_have_a_limit_in_all(
+    archive: Builder, target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trackside.extract.NAMES_CHARS", 1000)
+    for number in range(5):
+        archive.link(f"l{number}", "x" * 300)
+    with pytest.raises(ArchiveError, match="1,000 characters in all"):
+        extract(archive.done(), target)
+
+
+def test_links_that_lead_through_one_another_without_end_are_given_up(
+    archive: Builder, target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trackside.extract.LINK_STEPS", 5000)
+    archive.folder("a").link("l0", ".")
+    for number in range(1, 40):
+        archive.link(f"l{number}", "a/../" * 40 + f"l{number - 1}")
+    with pytest.raises(ArchiveError, match="too many others"):
+        extract(archive.done(), target)
+    assert not target.exists()
+
+
+def test_an_archive_inside_another_is_not_unfolded(archive: Builder, target: Path) -> None:
+    inner = gzip.compress(gzip.compress(bytes(10 << 20)))
+    extract(archive.file("inner.gz", inner).done(), target)
+    assert (target / "inner.gz").read_bytes() == inner
+    shutil.rmtree(target)
+    archive.path.write_bytes(gzip.compress(archive.path.read_bytes()))
+    with pytest.raises(ArchiveError, match="does not begin as a tar archive"):
+        extract(archive.path, target)
+    assert not target.exists()
+
+
+def test_a_small_archive_of_endless_zeros_stops_at_the_limit(
+    archive: Builder, target: Path
+) -> None:
+    limits = Limits(total_bytes=4 << 20, members=10)
+    with gzip.open(archive.path, "wb", compresslevel=1) as file:
+        file.write(tarfile.TarInfo("a").tobuf())
+        file.write(bytes(8 << 20))
+    with pytest.raises(ArchiveError, match="headers and padding included"):
+        extract(archive.path, target, limits=limits)
+    assert not target.exists()
+
+
+def test_a_member_costs_a_handful_of_system_calls(archive: Builder, target: Path) -> None:
+    """Two hundred thousand empty files took a minute when each was looked for on its way."""
+    for number in range(1000):
+        archive.file(f"a/b/c/{number}", b"")
+    few, many = Builder(target.parent / "few.tar.gz").file("a/b/c/0").done(), archive.done()
+    assert num_system_calls(many) - num_system_calls(few) < 6 * 1000
+
+
+def num_system_calls(archive: Path) -> int:
+    """Of a process that unpacks it."""
+    if shutil.which("strace") is None:
+        pytest.skip("strace is not installed")
+    code = (
+        "import sys; from pathlib import Path; from trackside.extract import extract\n"
+        "extract(Path(sys.argv[1]), Path(sys.argv[1] + '.unpacked'))"
+    )
+    record = archive.with_suffix(".calls")
+    strace = ["strace", "-f", "-qq", "-o", str(record)]
+    command = [*strace, sys.executable, "-c", code, str(archive)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if "ptrace" in done.stderr.lower():
+        pytest.skip("strace may not trace here")
+    assert done.returncode == 0, done.stderr
+    return len(record.read_text().splitlines())
 
 
 def test_a_header_with_gigabytes_of_metadata_is_not_read_into_memory(

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from trackside import hosts
 from trackside.hosts import HostRecord, Phase, Progress, SyncState
 
@@ -32,3 +34,31 @@ def test_only_a_failure_or_a_loss_went_wrong():
     assert HostRecord(failure="AlgorithmError: no").went_wrong
     assert HostRecord(lost="the machine was restarted").went_wrong
     assert not HostRecord(exit_code=-15, unsent="refused").went_wrong
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"[1]",
+        b'{"phase": "ru',
+        b'{"phase": "happy"}',
+        b'{"phase": "running", "progress": []}',
+        b'{"phase": "running", "syncs": {"/opt/ml": {"pending_files": "many"}}}',
+        b'{"phase": "running", "ended_at": 1e300}',
+        b"[" * 100_000,
+    ],
+    ids=["list", "torn", "phase", "progress", "sync", "time", "deep"],
+)
+def test_a_damaged_record_is_none_and_said_once(tmp_path: Path, caplog, content: bytes):
+    path = tmp_path / "host.json"
+    path.write_bytes(content)
+    assert hosts.read(path) is None
+    assert hosts.read(path) is None
+    (said,) = caplog.messages
+    assert said.startswith(f"{path} is damaged: ")
+
+
+def test_what_a_later_version_adds_is_left_out(tmp_path: Path):
+    path = tmp_path / "host.json"
+    path.write_text('{"phase": "ready", "of_tomorrow": 1}')
+    assert hosts.read(path) == HostRecord(phase=Phase.READY)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from trackside.errors import JobNotFound, MoveRefused
+from trackside.errors import DamagedJob, JobNotFound, MoveRefused
 from trackside.journal import Journal
 from trackside.status import Secondary, Status
 
@@ -63,6 +63,121 @@ def test_a_line_torn_by_a_crash_is_forgotten(journal: Journal):
     journal.move(Secondary.DOWNLOADING)
     lines = journal.path.read_text().splitlines()
     assert [json.loads(line)["seq"] for line in lines] == [1, 2]
+
+
+DAMAGED = {
+    "list": b"[1]",
+    "rubbish": b"\x00\xff\x00",
+    "nothing": b"",
+    "deep": b"[" * 100_000,
+    "digits": b'{"kind":"status","seq":' + b"2" * 5000 + b"}",
+    "no time": b'{"kind":"status","secondary":"Downloading","seq":2}',
+    "no clock's time": b'{"kind":"status","secondary":"Downloading","seq":2,"time":NaN}',
+    "year 33658": b'{"kind":"status","secondary":"Downloading","seq":2,"time":1e12}',
+    "no status": b'{"kind":"status","secondary":"Happy","seq":2,"time":1.0}',
+    "attempts": b'{"kind":"status","secondary":"Stopped","seq":2,"time":1,"attempt":100000000000}',
+    "message": b'{"kind":"message","message":["x"],"seq":2,"time":1.0}',
+    "note": b'{"kind":"note","seq":2,"time":1.0}',
+    "submitted": b'{"kind":"note","what":"submitted","who":[],"seq":2,"time":1.0}',
+    "number": b'{"kind":"note","what":"x","seq":9000000000000000000,"time":1.0}',
+}
+
+
+def damage_line(journal: Journal, place: int, damaged: bytes) -> None:
+    lines = journal.path.read_bytes().split(b"\n")
+    lines[place] = damaged
+    journal.path.write_bytes(b"\n".join(lines))
+
+
+@pytest.mark.parametrize("damaged", DAMAGED.values(), ids=DAMAGED)
+def test_a_damaged_line_is_skipped_and_counted_and_the_later_ones_count(
+    journal: Journal, caplog: pytest.LogCaptureFixture, damaged: bytes
+):
+    for move in (Secondary.DOWNLOADING, Secondary.TRAINING, Secondary.UPLOADING):
+        journal.move(move)
+    damage_line(journal, 1, damaged)
+    for _ in range(2):
+        history = journal.read()
+    assert history.num_damaged == 1
+    assert [t.secondary for t in history.transitions] == [
+        Secondary.STARTING,
+        Secondary.TRAINING,
+        Secondary.UPLOADING,
+    ]
+    assert caplog.messages == [f"{journal.path} is damaged: 1 damaged line was skipped."]
+    assert journal.move(Secondary.COMPLETED).state.status is Status.COMPLETED
+    assert journal.read().state.status is Status.COMPLETED
+
+
+@pytest.mark.parametrize("kept", [1, 2], ids=["last", "before a note"])
+def test_whoever_writes_next_goes_on_from_what_was_lost(journal: Journal, kept: int):
+    journal.move(Secondary.DOWNLOADING)
+    if kept == 2:
+        journal.note("seen")
+    damage_line(journal, 1, b"[1]")
+    assert journal.try_move(Secondary.TRAINING).state.secondary is Secondary.TRAINING
+    journal.move(Secondary.UPLOADING)
+    history = journal.read()
+    assert (history.state.secondary, history.num_damaged) == (Secondary.UPLOADING, 1)
+
+
+def test_without_its_first_line_a_job_began_with_the_next(journal: Journal):
+    journal.note("submitted", who="me", key="k")
+    journal.move(Secondary.DOWNLOADING)
+    damage_line(journal, 0, b"[1]")
+    history = journal.read()
+    assert [t.secondary for t in history.transitions] == ["Starting", "Downloading"]
+    assert (history.num_damaged, len(history.notes)) == (1, 1)
+
+
+def test_a_damaged_last_line_leaves_the_job_where_it_stood_and_it_goes_on(journal: Journal):
+    journal.move(Secondary.DOWNLOADING)
+    journal.move(Secondary.STOPPED)
+    damage_line(journal, 2, b'{"kind":"sta\xfftus"}')
+    assert journal.read().state.secondary is Secondary.DOWNLOADING
+    journal.move(Secondary.FAILED, reason="AlgorithmError: no")
+    history = journal.read()
+    assert (history.state.status, history.num_damaged) == (Status.FAILED, 1)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"kind":"status","secondary":"Training","seq":3,"time":1.0}',
+        b'{"kind":"status","secondary":"Completed","seq":99,"time":1.0}',
+    ],
+)
+def test_nothing_that_stands_behind_a_final_status_changes_it(journal: Journal, line: bytes):
+    journal.move(Secondary.STOPPED)
+    with journal.path.open("ab") as file:
+        file.write(line + b"\n")
+    history = journal.read()
+    assert (history.state.status, history.num_damaged) == (Status.STOPPED, 1)
+
+
+def test_a_move_that_could_not_follow_is_skipped_unless_lines_are_missing(journal: Journal):
+    with journal.path.open("ab") as file:
+        file.write(b'{"kind":"status","secondary":"Completed","seq":2,"time":1.0}\n')
+    assert journal.read().state.secondary is Secondary.STARTING
+    assert journal.read().num_damaged == 1
+
+
+def test_a_line_that_comes_twice_counts_once(journal: Journal):
+    journal.move(Secondary.DOWNLOADING)
+    first, second, _ = journal.path.read_bytes().split(b"\n")
+    journal.path.write_bytes(b"\n".join([first, second, second, first, b""]))
+    history = journal.read()
+    assert [t.secondary for t in history.transitions] == ["Starting", "Downloading"]
+    assert history.num_damaged == 2
+
+
+@pytest.mark.parametrize("content", [b"[1]\n", b"\xff\n[1]\n", b""])
+def test_a_journal_without_a_readable_line_says_which_file_it_is(journal: Journal, content: bytes):
+    journal.path.write_bytes(content)
+    for ask in (journal.read, lambda: journal.try_move(Secondary.STOPPED)):
+        with pytest.raises(DamagedJob) as caught:
+            ask()
+        assert repr(str(journal.path)) in str(caught.value)
 
 
 def test_a_clock_that_jumps_back_does_not_change_the_order(

@@ -1,5 +1,6 @@
 """What docs/operations.md tells people to install is right, as far as this machine can say."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.other_users import FIRST, needs_other_users, python_for_all
 from trackside.cli.server import DEFAULT_DRAIN_SECONDS, server
 
 PAGE = (Path(__file__).parents[1] / "docs" / "operations.md").read_text()
@@ -49,3 +51,25 @@ def test_the_commands_of_unit_and_container_are_ones_that_there_are():
 def test_systemd_waits_longer_than_the_server_drains():
     assert float(unit_values()["TimeoutStopSec"]) > DEFAULT_DRAIN_SECONDS + 10
     assert unit_values()["KillMode"] == "process"
+
+
+@needs_other_users
+def test_the_capabilities_of_the_unit_are_enough_to_run_scripts_as_others(tmp_path: Path):
+    program = shutil.which("setpriv")
+    if program is None:
+        pytest.skip("setpriv is not here")
+    names = re.findall(r"CAP_(\w+)", " ".join(re.findall(r"^CapabilityBoundingSet=.*", PAGE, re.M)))
+    assert len(names) > 5
+    kept = ",".join(["-all", *(f"+{name.lower()}" for name in names)])
+    script = tmp_path / "train.py"
+    script.write_text("import os; open('/opt/ml/model/m', 'w'); print('IS', os.getuid())")
+    run = [sys.executable, "-m", "trackside.cli", "run", str(script), "--wait"]
+    variables = {"TRACKSIDE_RUN_AS": str(FIRST), "TRACKSIDE_PYTHON": python_for_all()}
+    done = subprocess.run(
+        [program, "--bounding-set", kept, *run],
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"IS {FIRST}" in done.stdout

@@ -13,7 +13,15 @@ import pytest
 
 from tests.waiting import until
 from trackside import process_table, processes
-from trackside.processes import NONCE_VARIABLE, Identity, carriers, identify, is_alive, send_signal
+from trackside.processes import (
+    NONCE_VARIABLE,
+    Identity,
+    ProcessEnd,
+    carriers,
+    identify,
+    is_alive,
+    send_signal,
+)
 
 NONCE = f"test-{os.getpid()}-nonce"
 
@@ -45,6 +53,22 @@ def test_a_process_that_ended_is_not_alive(sleeper: subprocess.Popen[bytes]) -> 
     sleeper.wait()
     assert not is_alive(identity)
     assert identify(sleeper.pid) is None
+
+
+@pytest.mark.parametrize("has_pidfds", [True, False])
+def test_the_end_of_a_process_is_waited_for(
+    sleeper: subprocess.Popen[bytes], has_pidfds: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not has_pidfds:
+        monkeypatch.delattr(os, "pidfd_open", raising=False)
+    end = ProcessEnd(known(sleeper.pid))
+    assert not end.wait(0.01)
+    sleeper.kill()
+    until(lambda: end.wait(0.01))
+    end.close()
+    gone = ProcessEnd(replace(known(os.getpid()), started=1))  # its pid is somebody else's now
+    assert gone.wait(600)
+    gone.close()
 
 
 def test_a_zombie_is_dead(sleeper: subprocess.Popen[bytes]) -> None:

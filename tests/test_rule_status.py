@@ -22,6 +22,24 @@ def test_before_the_evaluator_began_there_are_none(tmp_path):
     assert read_evaluations(tmp_path / "statuses.json") == []
 
 
+@pytest.mark.parametrize("damaged", ["[1]", "5", '{"status": "Happy"}', '{"modified": 1e300}'])
+def test_a_damaged_status_costs_its_own_rule(tmp_path, caplog, damaged: str):
+    path = tmp_path / "statuses.json"
+    write_evaluations(path, [Evaluation(configuration="a", rule="Overfit")])
+    whole = path.read_text().strip()
+    path.write_text(f"[{damaged}, {whole[1:]}")
+    assert [each.configuration for each in read_evaluations(path)] == ["a"]
+    assert f"{path} is damaged: a rule's status is left out" in caplog.text
+
+
+@pytest.mark.parametrize("content", ["[" * 100_000, "{", '"a"'], ids=["deep", "torn", "text"])
+def test_a_file_that_is_no_list_has_no_statuses(tmp_path, caplog, content: str):
+    path = tmp_path / "statuses.json"
+    path.write_text(content)
+    assert read_evaluations(path) == []
+    assert f"{path} is damaged" in caplog.text
+
+
 def test_a_stop_that_is_under_way_is_not_the_end():
     assert [status for status in RuleStatus if not status.is_final] == ["InProgress", "Stopping"]
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
+from trackside import damage
 from trackside.errors import Violation
 from trackside.finding import RuleKey
 from trackside.journal import History, Journal
@@ -54,11 +55,19 @@ def amended(asked: JobSpec, history: History) -> Amended:
     """`asked` is the spec as it was submitted."""
     found = Amended(asked)
     for note in history.notes:
-        if note.get("what") == UPDATE:
-            found = _updated(found, note)
-        elif note.get("what") == _STOPPED_RULE:
-            key = (bool(note["is_profiler"]), str(note["configuration"]))
-            found = replace(found, stopped_rules=found.stopped_rules | {key})
+        try:
+            found = _with(found, note)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            damage.say_once(f"a note of job {asked.name}", f"{error!r}; it is left out")
+    return found
+
+
+def _with(found: Amended, note: Mapping[str, Any]) -> Amended:
+    if note.get("what") == UPDATE:
+        return _updated(found, note)
+    if note.get("what") == _STOPPED_RULE:
+        key = (bool(note["is_profiler"]), str(note["configuration"]))
+        return replace(found, stopped_rules=found.stopped_rules | {key})
     return found
 
 
@@ -105,5 +114,6 @@ def _with_profiler(
 def _read(cls: type[T], record: Mapping[str, Any]) -> T:
     violations: list[Violation] = []
     found = read(cls, record, "", violations)
-    assert found is not None, violations
+    if found is None or violations:
+        raise ValueError(f"{record!r:.200} is no {cls.__name__}")
     return found

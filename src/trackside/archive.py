@@ -16,6 +16,7 @@ from pathlib import Path, PurePosixPath
 
 from trackside.deflate import BLOCK_BYTES, Piece, gzipped
 from trackside.errors import ArchiveError
+from trackside.script_folder import NoPlainFile, ScriptFolder
 
 SMALL_FILE_BYTES = 64 << 20
 """Files up to this size (vocabularies, configuration, source) are worth zlib's level 6 where
@@ -34,6 +35,12 @@ class Source:
     """A folder inside the archive, instead of its root."""
     seen_as: str = ""
     """The path under which the script knew the folder: its absolute links start with it."""
+    script_folder: ScriptFolder | None = None
+    """How the path is read, where links on the way to it are not to be trusted."""
+
+    @property
+    def opened(self) -> ScriptFolder:
+        return self.script_folder or ScriptFolder(self.path)
 
 
 class Clash(Enum):
@@ -53,6 +60,8 @@ class Member:
     kind: int
     """The file type bits of its mode."""
     source: Source
+    below: str = ""
+    """Its path below the source; empty for a source that is a single file."""
 
 
 def pack(
@@ -90,7 +99,7 @@ def plan(
 def _found(source: Source, warn: Callable[[str], None]) -> Iterator[Member]:
     root = source.path
     try:
-        if root.is_dir():
+        if source.script_folder is not None or root.is_dir():
             yield from _walk(source, warn)
         else:
             path = root.resolve(strict=True)
@@ -100,35 +109,38 @@ def _found(source: Source, warn: Callable[[str], None]) -> Iterator[Member]:
 
 
 def _walk(source: Source, warn: Callable[[str], None]) -> Iterator[Member]:
-    waiting = [(source.path, source.into)]  # no recursion: a script may nest folders without end
+    waiting = [("", source.into)]  # no recursion: a script may nest folders without end
     while waiting:
         folder, prefix = waiting.pop()
-        for entry in _entries(folder, source, warn):
-            path, name = Path(entry.path), _joined(prefix, entry.name)
-            try:
-                kind = stat.S_IFMT(entry.stat(follow_symlinks=False).st_mode)
-            except FileNotFoundError:
-                warn(f"{str(path)!r} vanished while it was packed")
-                continue
-            except OSError as failure:
-                raise _unreadable(path, failure) from failure
+        for entry, kind in _entries(folder, source, warn):
+            below, name = _joined(folder, entry), _joined(prefix, entry)
+            path = source.path / below
             if kind not in (stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK):
                 warn(f"{str(path)!r} is left out: neither a file, a folder nor a link")
                 continue
-            yield Member(name, path, kind, source)
+            yield Member(name, path, kind, source, below)
             if kind == stat.S_IFDIR:
-                waiting.append((path, name))
+                waiting.append((below, name))
 
 
-def _entries(folder: Path, source: Source, warn: Callable[[str], None]) -> list[os.DirEntry[str]]:
+def _entries(folder: str, source: Source, warn: Callable[[str], None]) -> list[tuple[str, int]]:
+    """Name and kind of each."""
+    path = source.path / folder
+    found = []
     try:
-        with os.scandir(folder) as scan:
-            return list(scan)
+        with source.opened.entries(folder) as entries:
+            for entry in entries:
+                try:
+                    status = entry.stat(follow_symlinks=False)
+                except FileNotFoundError:
+                    warn(f"{str(path / entry.name)!r} vanished while it was packed")
+                else:
+                    found.append((entry.name, stat.S_IFMT(status.st_mode)))
     except OSError as failure:
-        if folder != source.path and failure.errno in (errno.ENOENT, errno.ENOTDIR):
-            warn(f"Folder {str(folder)!r} vanished while it was packed")
-            return []
-        raise _unreadable(folder, failure) from failure
+        if not folder or failure.errno not in (errno.ENOENT, errno.ENOTDIR):
+            raise _unreadable(path, failure) from failure
+        warn(f"Folder {str(path)!r} vanished while it was packed")
+    return found
 
 
 def _beside(chosen: dict[str, Member], member: Member) -> Member:
@@ -173,24 +185,29 @@ def _framed(members: Sequence[Member], warn: Callable[[str], None]) -> Iterator[
 
 def _file(member: Member, warn: Callable[[str], None]) -> Iterator[Piece]:
     try:
-        # Should a FIFO or a link have taken the file's place, neither blocks nor is followed.
-        handle = os.open(member.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        handle = _opened(member)
     except FileNotFoundError:
         warn(f"{str(member.path)!r} vanished while it was packed")
         return
     except OSError as failure:
-        raise _unreadable(member.path, failure) from failure
+        if not isinstance(failure, NoPlainFile) or failure.errno == errno.ELOOP:
+            raise _unreadable(member.path, failure) from failure
+        warn(f"{str(member.path)!r} became something else while it was packed")
+        return
     try:
         status = os.fstat(handle)
-        if not stat.S_ISREG(status.st_mode):
-            warn(f"{str(member.path)!r} became something else while it was packed")
-            return
         info = _info(member.name, status)
         info.size = status.st_size
         yield _header(info)
         yield from _content(member.path, handle, info.size, warn)
     finally:
         os.close(handle)
+
+
+def _opened(member: Member) -> int:
+    if member.below:
+        return member.source.opened.open(member.below)
+    return ScriptFolder(member.path.parent).open(member.path.name)
 
 
 def _content(path: Path, handle: int, size: int, warn: Callable[[str], None]) -> Iterator[Piece]:

@@ -1,6 +1,7 @@
 """Files that another process reads: written under a temporary name, synced, renamed.
 
-On a full disk a job's ballast file is given up, once, so that its records can still be written.
+They are for their owner alone, unless a mode says otherwise. On a full disk a job's ballast file
+is given up, once, so that its records can still be written.
 """
 
 import errno
@@ -13,12 +14,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from trackside.json_record import parsed
+from trackside.permissions import PRIVATE_FILE, open_file, private_opener
+
 BALLAST = ".ballast"
 BALLAST_BYTES = 1 << 20
 _serial = itertools.count()
 
 
-def write_bytes(path: Path, data: bytes, *, mode: int = 0o666) -> None:
+def write_bytes(path: Path, data: bytes, *, mode: int = PRIVATE_FILE) -> None:
     """Readers see the old content or the new, whole, also after a power cut.
 
     `mode`, less the umask, is what others may do with it, from the first byte on.
@@ -29,7 +33,7 @@ def write_bytes(path: Path, data: bytes, *, mode: int = 0o666) -> None:
 def create(path: Path, data: bytes) -> None:
     """A new file in a folder that nobody else sees yet: synced, under its name at once. Sync the
     folder when all of them are there."""
-    with open(path, "xb") as file:
+    with open(path, "xb", opener=private_opener) as file:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
@@ -47,21 +51,24 @@ def giving_up_ballast(path: Path, action: Callable[[], None]) -> None:
         action()
 
 
-def write_json(path: Path, record: Any, *, mode: int = 0o666) -> None:
+def write_json(path: Path, record: Any, *, mode: int = PRIVATE_FILE) -> None:
     write_bytes(path, json.dumps(record, indent=1).encode() + b"\n", mode=mode)
 
 
 def read_json(path: Path) -> Any | None:
-    """None when there is no such file: not written yet is an answer, not an error."""
+    """None when there is no such file: not written yet is an answer, not an error.
+
+    `DamagedRecord`, a `ValueError`, when it is no JSON. `damage.read` takes that for an answer too.
+    """
     try:
-        return json.loads(path.read_bytes())
+        return parsed(path.read_bytes())
     except (FileNotFoundError, NotADirectoryError):
         return None
 
 
 def append_lines(path: Path, lines: bytes) -> None:
     """Synced, or not there at all; those of one call stay together, whoever else appends."""
-    descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
+    descriptor = open_file(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         drop_torn_line(descriptor)

@@ -34,6 +34,7 @@ TracksideError
     ├── JobNotFound
     │   └── JobElsewhere    another server has it, and only that one can do what was asked
     ├── JobExists
+    ├── DamagedJob          what is kept about it cannot be read
     ├── CurvesTaken         two jobs would mix their event files
     ├── JobNotFinished
     ├── JobFailed           raised by fit() and wait(), carries the reason and the last lines
@@ -292,6 +293,16 @@ class JobExists(JobError):
             f"A job called {name!r} already exists. Choose another name; "
             f"`trackside delete {name}` forgets that one once it has ended."
         )
+
+
+class DamagedJob(JobError):
+    """What is kept about the job cannot be read; other jobs are not touched by that."""
+
+    code = "damaged_job"
+
+    @classmethod
+    def of(cls, name: str, what: str) -> "DamagedJob":
+        return cls(f"Job {name!r} cannot be read: {what}. Put that file back from a copy.")
 
 
 class CurvesTaken(JobError):

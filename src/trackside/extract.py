@@ -1,16 +1,15 @@
 """Unpacks a .tar.gz that a stranger may have made; nothing lands outside the target.
 
-Standard library only, so that the in-container half can share it. Packing is `archive.py`.
+Owns what a member may become on disk. What an archive says is `tar_reader`'s; packing is
+`archive`'s. Standard library only, so that the in-container half can share it.
 """
 
 import errno
 import gzip
-import io
 import logging
 import os
 import re
 import shutil
-import tarfile
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,11 +17,18 @@ from pathlib import Path
 from typing import IO
 
 from trackside.errors import ArchiveError, DiskFull
+from trackside.tar_header import Kind, Member
+from trackside.tar_reader import TarReader
+from trackside.tar_stream import BeyondLimit, TarStream
 
 LINK_HOPS = 40
 """As many symbolic links as the kernel follows before it gives up."""
-METADATA_BYTES = 1 << 20
-"""The longest extended header that is believed; a real one has a few hundred bytes."""
+LINK_STEPS = 10_000_000
+"""Names looked up to follow all links of an archive: seconds. A link needs a handful."""
+PATH_CHARS = 4096
+"""The longest name or goal of a link that is looked at, as the kernel has it."""
+NAMES_CHARS = 1 << 27
+"""Of all names together, which are held in memory."""
 SHOWN_WARNINGS = 20
 
 _log = logging.getLogger(__name__)
@@ -34,6 +40,7 @@ class Limits:
 
     total_bytes: int = 16 << 30
     members: int = 200_000
+    """And as many folders that only the names of members imply."""
     depth: int = 128
     """Folders inside one another."""
 
@@ -75,23 +82,38 @@ def safe_name(name: str) -> str:
 
 
 class _Extraction:
-    """One archive on its way to disk. Links are kept back until every file is in place,
-    so that no member is ever written through one."""
+    """One archive on its way to disk.
+
+    The target was empty, so what is in it is known without looking. Links are kept back until
+    every file is in place, so that no member is ever written through one.
+    """
 
     def __init__(
         self, archive: str, target: Path, limits: Limits, warn: Callable[[str], None]
     ) -> None:
         self._archive = archive
-        self._target = target
+        self._target = str(target)
         self._limits = limits
         self._warn_caller = warn
         self._num_warnings = 0
+        self._folders = {""}
+        self._files: set[str] = set()
         self._links: dict[str, str] = {}
         self._bytes_left = limits.total_bytes
+        self._implied_left = limits.members
+        self._names_left = NAMES_CHARS
+        self._steps_left = LINK_STEPS
 
     def run(self, file: IO[bytes]) -> None:
         try:
             self._read_members(file)
+            for name in sorted(self._links):
+                self._place_link(name, self._links[name])
+        except BeyondLimit as failure:
+            raise ArchiveError(
+                f"Archive {self._archive!r} has {failure}; what was unpacked is removed again. "
+                "Pack less, or allow more if you trust the archive."
+            ) from failure
         except EOFError as failure:
             raise ArchiveError(
                 f"Archive {self._archive!r} is cut short: the compressed data ends before the "
@@ -102,12 +124,10 @@ class _Extraction:
                 f"{self._archive!r} is not a sound gzip file ({failure}). Pack it as .tar.gz, "
                 "as `tar -czf` does."
             ) from failure
-        except (zlib.error, tarfile.TarError, ValueError, OverflowError) as failure:
+        except (zlib.error, ValueError, OverflowError) as failure:
             raise ArchiveError(
                 f"Archive {self._archive!r} is damaged: {failure}. Copy or pack it again."
             ) from failure
-        for name in sorted(self._links):
-            self._place_link(name, self._links[name])
         unseen = self._num_warnings - SHOWN_WARNINGS
         if unseen > 0:
             self._warn_caller(f"{unseen} more members of {self._archive!r} were changed or skipped")
@@ -115,101 +135,119 @@ class _Extraction:
     def _read_members(self, file: IO[bytes]) -> None:
         # Headers and padding come on top of the content: a kilobyte per member is plenty.
         most = self._limits.total_bytes + (self._limits.members + 20) * 2048
-        stream = _Forward(gzip.GzipFile(fileobj=file), self._archive, most)
-        with tarfile.open(fileobj=stream, mode="r:") as tar:
-            for count, member in enumerate(iter(tar.next, None), start=1):
-                if count > self._limits.members:
-                    raise self._beyond(member.name, f"more than {self._limits.members:,} members")
-                self._take(tar, member)
-                tar.members = []  # type: ignore[attr-defined]  # or tarfile remembers them all
-        if stream.drain():
+        stream = TarStream(file, most_bytes=most)
+        reader = TarReader(stream)
+        for count, member in enumerate(reader.members(), start=1):
+            if count > self._limits.members:
+                raise _beyond(member.name, f"more than {self._limits.members:,} members")
+            name = self._name(member)
+            if name and self._is_fit(member, name):
+                self._place(reader, member, name)
+        if stream.drain() or reader.is_damaged:
             self._warn_caller(f"{self._archive!r} has data after its end, or a damaged header")
 
-    def _take(self, tar: tarfile.TarFile, member: tarfile.TarInfo) -> None:
-        given, name = member.name, safe_name(member.name)
-        if not name:
-            if given.rstrip("/") not in ("", "."):
-                self._warn(given, "skipped: nothing of its name is left inside the target")
-            return
-        if name != given.removeprefix("./").rstrip("/"):
+    def _name(self, member: Member) -> str:
+        """Where the member goes below the target; empty, with a warning, if nowhere."""
+        given = member.name
+        if len(given) > PATH_CHARS:
+            raise _beyond(given[:80], f"a name of more than {PATH_CHARS:,} characters")
+        name = safe_name(given)
+        if not name and given.rstrip("/") not in ("", "."):
+            self._warn(given, "skipped: nothing of its name is left inside the target")
+        elif name != given.removeprefix("./").rstrip("/") and name:
             self._warn(given, f"lands as {name!r}, inside the target")
         if name.count("/") >= self._limits.depth:
-            raise self._beyond(given, f"more than {self._limits.depth} folders deep")
-        checked = self._checked(member.replace(name=name, deep=False))
-        if checked is None or not self._make_room(checked):
-            return
-        if checked.isdir():
-            (self._target / name).mkdir(exist_ok=True)
-        elif checked.issym():
-            self._links[name] = checked.linkname
-        elif checked.islnk():
-            self._link_hard(name, checked)
-        else:
-            self._write(tar, checked)
+            raise _beyond(given[:80], f"members more than {self._limits.depth} folders deep")
+        return name
 
-    def _checked(self, member: tarfile.TarInfo) -> tarfile.TarInfo | None:
-        """The member without ownership and set-id bits; None, with a warning, if unfit."""
-        if not (member.isreg() or member.isdir() or member.issym() or member.islnk()):
-            self._warn(member.name, "skipped: neither a file, a folder nor a link")
-            return None
-        if member.islnk():
-            goal = member.linkname.removeprefix("./")
-            if goal != safe_name(goal) or goal == member.name:
-                self._warn(member.name, f"skipped: it links to {goal!r}, outside or itself")
-                return None
-        if not hasattr(tarfile, "data_filter"):  # came with 3.11.4
-            mode = 0o755 if member.mode & 0o100 else 0o644
-            return member.replace(mode=mode, deep=False)
-        try:
-            return tarfile.data_filter(member, str(self._target))
-        except tarfile.FilterError as refusal:
-            self._warn(member.name, f"skipped: {refusal}")
-            return None
-
-    def _make_room(self, member: tarfile.TarInfo) -> bool:
-        """Parents exist as folders and nothing stands at the name itself, as tar has it:
-        the later member wins."""
-        parts = member.name.split("/")
-        for depth in range(1, len(parts)):
-            self._remove("/".join(parts[:depth]))
-        path = self._target / member.name
-        if path.is_dir() and not member.isdir():
-            self._warn(member.name, "skipped: a folder of that name came before it")
+    def _is_fit(self, member: Member, name: str) -> bool:
+        match member.kind:
+            case Kind.OTHER:
+                self._warn(name, "skipped: neither a file, a folder nor a link")
+                return False
+            case Kind.LINK if len(member.goal) > PATH_CHARS:
+                self._warn(name, f"skipped: it leads further than {PATH_CHARS:,} characters")
+                return False
+            case Kind.HARD_LINK:
+                goal = member.goal.removeprefix("./")
+                if goal not in self._files or f"{name}/".startswith(f"{goal}/"):
+                    self._warn(name, f"skipped: {goal[:80]!r}, its goal, is no other file in here")
+                    return False
+        if name in self._folders and member.kind is not Kind.FOLDER:
+            self._warn(name, "skipped: a folder of that name came before it")
             return False
-        self._remove(member.name)
-        path.parent.mkdir(parents=True, exist_ok=True)
         return True
+
+    def _place(self, reader: TarReader, member: Member, name: str) -> None:
+        """The later member of a name wins, as tar has it."""
+        parent = name.rpartition("/")[0]
+        if parent not in self._folders:
+            self._imply(parent)
+        if name in self._folders:
+            return
+        self._remove(name)
+        self._keep(name, len(member.goal))
+        match member.kind:
+            case Kind.FILE:
+                self._files.add(name)
+                self._write(reader, member, name)
+            case Kind.FOLDER:
+                self._folders.add(name)
+                os.mkdir(self._path(name))
+            case Kind.HARD_LINK:
+                self._files.add(name)
+                first = member.goal.removeprefix("./")
+                os.link(self._path(first), self._path(name), follow_symlinks=False)
+            case Kind.LINK:
+                self._links[name] = member.goal
+
+    def _imply(self, name: str) -> None:
+        """Make a folder that has no member of its own, or comes before it, and those above it."""
+        parts = name.split("/")
+        for depth in range(1, len(parts) + 1):
+            above = "/".join(parts[:depth])
+            if above in self._folders:
+                continue
+            self._implied_left -= 1
+            if self._implied_left < 0:
+                raise _beyond(name[:80], f"more than {self._limits.members:,} folders")
+            self._remove(above)
+            self._keep(above)
+            self._folders.add(above)
+            os.mkdir(self._path(above))
 
     def _remove(self, name: str) -> None:
         self._links.pop(name, None)
-        path = self._target / name
-        if path.exists() and not path.is_dir():
-            path.unlink()
+        if name in self._files:
+            self._files.remove(name)
+            os.unlink(self._path(name))
 
-    def _write(self, tar: tarfile.TarFile, member: tarfile.TarInfo) -> None:
-        if not 0 <= member.size <= self._bytes_left:
-            raise self._beyond(member.name, f"more than {self._limits.total_bytes:,} bytes in all")
+    def _keep(self, name: str, goal_chars: int = 0) -> None:
+        self._names_left -= len(name) + goal_chars
+        if self._names_left < 0:
+            raise _beyond(name[:80], f"names of more than {NAMES_CHARS:,} characters in all")
+
+    def _path(self, name: str) -> str:
+        return f"{self._target}/{name}"
+
+    def _write(self, reader: TarReader, member: Member, name: str) -> None:
+        if member.size > self._bytes_left:
+            raise _beyond(name, f"more than {self._limits.total_bytes:,} bytes in all")
         self._bytes_left -= member.size
-        path = self._target / member.name
-        content = tar.extractfile(member)
-        assert content is not None
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-        with open(os.open(path, flags, 0o600), "wb") as file:
-            shutil.copyfileobj(content, file, METADATA_BYTES)
-            os.fchmod(file.fileno(), (member.mode or 0o644) & 0o755)
+        mode = _harmless_mode(member.mode)
         moment = min(max(member.mtime, 0), 1 << 33)
-        os.utime(path, (moment, moment))
-
-    def _link_hard(self, name: str, member: tarfile.TarInfo) -> None:
-        first = self._target / safe_name(member.linkname)
-        if first.is_file():
-            os.link(first, self._target / name)
-        else:
-            self._warn(name, f"skipped: {member.linkname!r}, which it links to, is no file here")
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        handle = os.open(self._path(name), flags, mode)  # less the umask
+        try:
+            if member.size:
+                _fill(handle, reader, member)
+            os.utime(handle, (moment, moment))
+        finally:
+            os.close(handle)
 
     def _place_link(self, name: str, goal: str) -> None:
         if self._stays_inside(name):
-            os.symlink(goal, self._target / name)
+            os.symlink(goal, self._path(name))
         else:
             self._warn(name, f"skipped: it leads to {goal!r}, outside")
 
@@ -219,11 +257,16 @@ class _Extraction:
         ahead = name.split("/")[::-1]
         hops = 0
         while ahead:
+            self._steps_left -= 1
+            if self._steps_left < 0:
+                raise _beyond(name, "links that lead through too many others")
             part = ahead.pop()
             if part in ("", "."):
                 continue
             if part == "..":
-                if not here:
+                # Where names differ by case alone, a way back from what is not known to be a
+                # folder may be the way back from a link.
+                if not here or "/".join(here) not in self._folders:
                     return False
                 here.pop()
                 continue
@@ -242,57 +285,24 @@ class _Extraction:
         if self._num_warnings <= SHOWN_WARNINGS:
             self._warn_caller(f"Member {member!r} of {self._archive!r} {what}")
 
-    def _beyond(self, member: str, limit: str) -> ArchiveError:
-        return ArchiveError(
-            f"Archive {self._archive!r} has {limit} (reached at member {member!r}); what was "
-            "unpacked is removed again. Pack less, or allow more if you trust the archive."
-        )
+
+def _fill(handle: int, reader: TarReader, member: Member) -> None:
+    for offset, length in member.parts if member.parts is not None else ((0, member.size),):
+        os.lseek(handle, offset, os.SEEK_SET)
+        for piece in reader.content(length):
+            while piece:
+                piece = piece[os.write(handle, piece) :]
+    if member.parts is not None:
+        os.ftruncate(handle, member.size)
 
 
-class _Forward(io.RawIOBase):
-    """A stream that tarfile may only read onwards, in sane portions, up to a limit.
+def _harmless_mode(mode: int) -> int:
+    """Set-id bits, and writing by others than the owner, are nobody's to give."""
+    return (mode & 0o755 if mode & 0o100 else mode & 0o644) | 0o600
 
-    A header that claims gigabytes of metadata, or a negative size (CVE-2025-8194), ends here.
-    """
 
-    def __init__(self, stream: gzip.GzipFile, archive: str, most_bytes: int) -> None:
-        self._stream = stream
-        self._archive = archive
-        self._position = 0
-        self._most_bytes = most_bytes
-
-    def readable(self) -> bool:
-        return True
-
-    def read(self, size: int = -1, /) -> bytes:
-        if not 0 <= size <= METADATA_BYTES:
-            raise tarfile.ReadError(f"a header claims {size} bytes of metadata")
-        data = self._stream.read(size)
-        self._position += len(data)
-        if self._position > self._most_bytes:
-            raise ArchiveError(
-                f"Archive {self._archive!r} unfolds to more than {self._most_bytes:,} bytes; what "
-                "was unpacked is removed again. Pack less, or allow more if you trust the archive."
-            )
-        return data
-
-    def tell(self) -> int:
-        return self._position
-
-    def seek(self, position: int, whence: int = io.SEEK_SET, /) -> int:
-        if whence != io.SEEK_SET or position < self._position:
-            raise tarfile.ReadError("a header points backwards")
-        while self._position < position:
-            if not self.read(min(METADATA_BYTES, position - self._position)):
-                raise EOFError
-        return position
-
-    def drain(self) -> bool:
-        """Read to the end, where gzip keeps its checksum; whether there was more than padding."""
-        more = False
-        while data := self.read(METADATA_BYTES):
-            more = more or any(data)
-        return more
+def _beyond(member: str, limit: str) -> BeyondLimit:
+    return BeyondLimit(f"{limit} (reached at member {member!r})")
 
 
 def _check_empty(target: Path, archive: str) -> bool:

@@ -5,9 +5,12 @@ Rules make findings, the evaluator files them, everybody reads them through this
 
 import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+from trackside import damage
+from trackside.json_record import DamagedRecord, Moment, parsed_object, record
 
 RuleKey = tuple[bool, str]
 """A configured rule of a job: whether it is a profiler rule, and its configuration's name, which
@@ -39,7 +42,7 @@ class Finding:
     """Which of several things that may begin there at the same step: a token, another trial."""
     value: float | None = None
     threshold: float | None = None
-    time: float = 0.0
+    time: Moment = 0.0
     """When it was found, seconds since the epoch; filled in by the evaluator."""
 
     @property
@@ -54,18 +57,17 @@ class Finding:
 
     def to_line(self) -> bytes:
         """Strict JSON: NaN and infinities, which are what some rules look for, become texts."""
-        record = {key: _plain(value) for key, value in asdict(self).items() if value is not None}
-        return json.dumps(record, allow_nan=False, ensure_ascii=False).encode() + b"\n"
+        told = {key: _plain(value) for key, value in asdict(self).items() if value is not None}
+        return json.dumps(told, allow_nan=False, ensure_ascii=False).encode() + b"\n"
 
     @classmethod
     def from_line(cls, line: bytes) -> "Finding":
-        """Members that this version does not know are ignored."""
-        record = json.loads(line)
-        known = {field.name for field in fields(cls)}
+        """Members that this version does not know are ignored. `DamagedRecord` when it is none."""
+        content = parsed_object(line)
         for name in ("value", "threshold"):
-            if name in record:
-                record[name] = float(record[name])
-        return cls(**{key: value for key, value in record.items() if key in known})
+            if content.get(name) is not None:
+                content[name] = _number(content[name])
+        return record(cls, content)
 
 
 def read_findings(path: Path) -> list[Finding]:
@@ -74,15 +76,28 @@ def read_findings(path: Path) -> list[Finding]:
         data = path.read_bytes()
     except FileNotFoundError:
         return []
-    return list(parse_findings(data))
+    return list(parse_findings(data, path))
 
 
-def parse_findings(data: bytes) -> Iterator[Finding]:
+def parse_findings(data: bytes, where: object = "a file of findings") -> Iterator[Finding]:
+    """Without lines that are damaged, or torn by a kill in the middle of a write and followed by
+    whole ones; how many is said, as being `where`."""
+    num_damaged = 0
     for line in data.split(b"\n")[:-1]:
         try:
             yield Finding.from_line(line)
-        except (ValueError, TypeError):
-            continue  # torn by a kill in the middle of a write, and followed by whole lines
+        except DamagedRecord:
+            num_damaged += 1
+    if num_damaged:
+        damage.say_once(where, f"{damage.counted(num_damaged, 'line')} skipped")
+
+
+def _number(value: Any) -> float:
+    """Also of the texts that `to_line` writes."""
+    try:
+        return float(value)
+    except (ArithmeticError, TypeError, ValueError):
+        raise DamagedRecord("a value that is no number") from None
 
 
 def _plain(value: Any) -> Any:

@@ -2,12 +2,15 @@
 
 import re
 
-# Control characters but tab and newline, and those that turn the direction of text.
-_STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+# Control characters but tab and newline, those that turn the direction of text, and halves of
+# surrogate pairs, which cannot be written at all.
+_STEERING = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+)
 
 
 def visible(text: str) -> str:
-    """The text with every character that could steer a terminal written as its escape."""
+    """The text with every character that could steer or stop a terminal written as its escape."""
     return _STEERING.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 

@@ -1,12 +1,12 @@
 """How far one host of a job is: its supervisor's record, for the other hosts and for readers."""
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from trackside import durable
+from trackside import damage, durable
+from trackside.json_record import Moment, record
 
 
 class Phase(StrEnum):
@@ -15,8 +15,14 @@ class Phase(StrEnum):
     READY = "ready"
     """Waits for the other hosts, to start together."""
     RUNNING = "running"
+    UPLOADING = "uploading"
+    """The script is over and all its processes are gone; its folders are being synced."""
     ENDED = "ended"
-    """The script is over, all its processes are gone, its folders are synced."""
+    """Nothing of this host is left to do: its folders are synced."""
+
+    @property
+    def is_after_script(self) -> bool:
+        return self in (Phase.UPLOADING, Phase.ENDED)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -35,7 +41,7 @@ class SyncState:
     """One folder that is copied to object storage while the job runs."""
 
     to: str = ""
-    last: float = 0.0
+    last: Moment = 0.0
     """When everything that was there had been uploaded (seconds since the epoch)."""
     lag_seconds: float = 0.0
     """How long ago that was, by a clock that nobody sets."""
@@ -51,7 +57,7 @@ class HostRecord:
     phase: Phase = Phase.PREPARING
     exit_code: int | None = None
     """The script's own exit code, a signal as its negative number; None while unknown."""
-    ended_at: float = 0.0
+    ended_at: Moment = 0.0
     """When the script was seen to have ended (seconds since the epoch)."""
     lost: str = ""
     """Why there is no exit code although the script is gone: nobody's fault in the script."""
@@ -74,22 +80,16 @@ class HostRecord:
         return bool(self.failure or self.lost)
 
 
-def write(path: Path, record: HostRecord) -> None:
-    durable.write_json(path, asdict(record))
+def write(path: Path, host: HostRecord) -> None:
+    durable.write_json(path, asdict(host))
 
 
 def read(path: Path) -> HostRecord | None:
-    """None before the host's supervisor has written anything."""
-    data: dict[str, Any] | None = durable.read_json(path)
-    return None if data is None else from_json(data)
+    """None before the host's supervisor has written anything, and when what it wrote is damaged:
+    it writes again with the next thing that changes."""
+    return damage.read(HostRecord, path)
 
 
-def from_json(data: Mapping[str, Any]) -> HostRecord:
-    return HostRecord(
-        **{
-            **data,
-            "phase": Phase(data["phase"]),
-            "progress": Progress(**data["progress"]),
-            "syncs": {name: SyncState(**state) for name, state in data.get("syncs", {}).items()},
-        }
-    )
+def from_json(data: Any) -> HostRecord:
+    """As a server tells it."""
+    return record(HostRecord, data)

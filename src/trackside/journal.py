@@ -2,24 +2,36 @@
 
 Every move is one compare-and-set under a lock, on disk before anybody is told. Any process of the
 job may write; nobody keeps state that is not here.
+
+A line that was damaged is skipped and counted, and the lines behind it count: see `fold_lines`.
 """
 
 import fcntl
 import json
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from trackside import durable
-from trackside.errors import JobNotFound
+from trackside import damage, durable
+from trackside.errors import DamagedJob, JobNotFound, MoveRefused
+from trackside.json_record import DamagedRecord, Moment, parsed_object, record
+from trackside.run_as import Choice
 from trackside.status import FIRST, MESSAGES, Secondary, State, Status, can_follow
 
 SUBMITTED = "submitted"
-"""The note of who submitted a job that came through a server."""
+"""The note of who submitted a job; `owners` reads it."""
+RETRY = "retry"
+"""The note of an attempt that is followed by another: why, and how long its script ran."""
+RUN_AS = "run_as"
+"""The note of which user runs the job's script, written before it starts: it stays the same
+whoever starts it again."""
+MOST_ATTEMPTS = 1000
+_MOST_MISSING = 10_000
+"""Lines that may be missing before one: so no number in it grows beyond all bounds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +55,15 @@ class History:
     attempt: int = 1
     failure_reason: str | None = None
     notes: tuple[dict[str, Any], ...] = ()
+    num_damaged: int = 0
+    """Lines that were skipped."""
+    is_patchy: bool = field(default=False, compare=False)
+    """Lines are missing or damaged since the last move, so that others may have been made."""
+
+    @property
+    def submitted(self) -> dict[str, Any]:
+        """The note of who submitted it; empty for jobs from before there was one."""
+        return next((note for note in self.notes if note.get("what") == SUBMITTED), {})
 
     @property
     def created(self) -> float:
@@ -65,6 +86,18 @@ class History:
     def ended(self) -> float | None:
         return self.modified if self.state.is_final else None
 
+    def has_trained(self, attempt: int) -> bool:
+        return any(
+            each.secondary is Secondary.TRAINING and each.attempt == attempt
+            for each in self.transitions
+        )
+
+    @property
+    def run_as(self) -> Choice:
+        """Who runs its script."""
+        noted = [note for note in self.notes if note.get("what") == RUN_AS]
+        return Choice(noted[-1]["user"], noted[-1]["is_shared"]) if noted else Choice()
+
     def first(self, secondary: Secondary) -> float | None:
         return next((t.start for t in self.transitions if t.secondary is secondary), None)
 
@@ -73,28 +106,25 @@ class Journal:
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def open(self, message: str = "") -> History:
-        """Write the first line; the folder must be new (making it is the claim of the name)."""
-        self.path.touch(exist_ok=False)
-        return self._append(_line("status", secondary=FIRST.secondary, message=message))
+    def open(self, message: str = "", **who: Any) -> History:
+        """Write the first lines; the folder must be new (making it is the claim of the name).
+
+        `who` submitted it is noted, if that is told.
+        """
+        first = _line("status", secondary=FIRST.secondary, message=message)
+        return self._begin(first, *_submitted(who))
 
     def open_queued(self, message: str, **who: Any) -> History:
-        """As `open`, for a job that waits: with a note of who submitted it, and `Pending`.
-
-        All at once, for a folder that nobody else sees yet.
-        """
-        opening = (
-            _line("status", secondary=FIRST.secondary),
-            _line("note", what=SUBMITTED, **who),
-            _line("status", secondary=Secondary.PENDING, message=message),
-        )
-        now = time.time()
-        events = [{**event, "seq": seq, "time": now} for seq, event in enumerate(opening, 1)]
-        durable.create(self.path, b"".join(map(_encoded, events)))
-        return fold(events)
+        """As `open`, for a job that waits: it is `Pending`."""
+        pending = _line("status", secondary=Secondary.PENDING, message=message)
+        return self._begin(_line("status", secondary=FIRST.secondary), *_submitted(who), pending)
 
     def read(self) -> History:
-        return fold(self._events())
+        """`DamagedJob` when no line of it can be read."""
+        history = self._fold()
+        if history is None:
+            raise DamagedJob.of(self.path.parent.name, f"its journal {str(self.path)!r} is empty")
+        return history
 
     def look(self) -> tuple[int, int]:
         """Differs whenever the journal has changed: far cheaper than to read it."""
@@ -121,19 +151,24 @@ class Journal:
     ) -> History:
         """Make the move if it may follow now; either way return where the job stands."""
         with self._locked() as descriptor:
-            history = fold(self._events())
+            history = self.read()
             if only_from not in (None, history.state.secondary):
                 return history
-            if not can_follow(history.state, to):
+            if not can_follow(history.state, to, unseen=history.is_patchy):
                 return history
             return self._write(descriptor, history, _line("status", secondary=to, **details))
 
     def say(self, message: str) -> None:
         """Change the present status's message in place; silent when the job has ended."""
         with self._locked() as descriptor:
-            history = fold(self._events())
+            history = self.read()
             if not history.state.is_final and history.message != message:
                 self._write(descriptor, history, _line("message", message=message))
+
+    def note_run_as(self, choice: Choice) -> None:
+        """Before the job starts; nothing is written for our own user."""
+        if choice.user:
+            self.note(RUN_AS, user=choice.user, is_shared=choice.is_shared)
 
     def note(self, what: str, **details: Any) -> History:
         """Record something that is no status: it may follow a final one."""
@@ -147,10 +182,17 @@ class Journal:
             put(data)
             sent = data
 
+    def _begin(self, *opening: dict[str, Any]) -> History:
+        """All at once, for a folder that nobody else sees yet."""
+        now = time.time()
+        events = [{**event, "seq": seq, "time": now} for seq, event in enumerate(opening, 1)]
+        lines = [*map(_encoded, events)]
+        durable.create(self.path, b"".join(lines))
+        return fold_lines(lines)
+
     def _append(self, event: dict[str, Any]) -> History:
         with self._locked() as descriptor:
-            events = self._events()
-            return self._write(descriptor, fold(events) if events else None, event)
+            return self._write(descriptor, self._fold(), event)
 
     def _write(self, descriptor: int, history: History | None, event: dict[str, Any]) -> History:
         """Append one line; what it would make of the history is checked first."""
@@ -166,13 +208,24 @@ class Journal:
         )
         return after
 
-    def _events(self) -> list[dict[str, Any]]:
+    def _fold(self) -> History | None:
+        """None before the first line."""
         try:
             data = self.path.read_bytes()
         except FileNotFoundError:
             raise JobNotFound(self.path.parent.name) from None
         # A last line without its newline was torn by a crash: it was never announced.
-        return [json.loads(line) for line in data[: data.rfind(b"\n") + 1].splitlines()]
+        lines = data.split(b"\n")[:-1]
+        if not lines:
+            return None
+        try:
+            history = fold_lines(lines)
+        except DamagedRecord as error:
+            what = f"its journal {str(self.path)!r} is damaged: {error}"
+            raise DamagedJob.of(self.path.parent.name, what) from error
+        if history.num_damaged:
+            damage.say_once(self.path, f"{damage.counted(history.num_damaged, 'line')} skipped")
+        return history
 
     @contextmanager
     def _locked(self) -> Iterator[int]:
@@ -188,17 +241,63 @@ class Journal:
             os.close(descriptor)
 
 
-def fold(events: list[dict[str, Any]]) -> History:
+def fold_lines(lines: Iterable[bytes]) -> History:
+    """What the lines say together; `DamagedRecord` when none of them says anything.
+
+    A line counts if it is whole and its number is greater than that of the one before. A move
+    counts if it may follow the status before it, or if lines between the two are missing or
+    damaged; but nothing follows a final status. What does not count is skipped and counted. Whoever
+    writes next goes on by the same rule.
+    """
     history: History | None = None
-    for event in events:
-        history = _fold_one(history, event)
+    num_damaged = 0
+    problem: Exception | None = None
+    for number, line in enumerate(lines, 1):
+        try:
+            history = _fold_one(history, _checked(line, number))
+        except (DamagedRecord, MoveRefused) as error:
+            num_damaged += 1
+            problem = problem or error
+            history = history and replace(history, is_patchy=True)
     if history is None:
-        raise ValueError("a journal without a line has no history")
-    return history
+        raise DamagedRecord(f"no line of it can be read ({problem or 'it has none'})")
+    return replace(history, num_damaged=num_damaged) if num_damaged else history
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """What all lines have, and what those of some kind have. Notes have more."""
+
+    kind: str
+    seq: int
+    time: Moment
+    secondary: Secondary | None = None
+    message: str | None = None
+    reason: str | None = None
+    attempt: int = 1
+    what: str | None = None
+    who: str | None = None
+    key: str | None = None
+
+
+def _checked(line: bytes, number: int) -> dict[str, Any]:
+    """The line of this number as JSON; `DamagedRecord` when that cannot be."""
+    event = parsed_object(line)
+    known = record(_Line, event)
+    needed = {"status": known.secondary, "message": known.message, "note": known.what}
+    if known.kind in needed and needed[known.kind] is None:
+        raise DamagedRecord(f"a {known.kind} that says nothing")
+    if not 1 <= known.seq < number + _MOST_MISSING or not 1 <= known.attempt <= MOST_ATTEMPTS:
+        raise DamagedRecord(f"number {known.seq} of attempt {known.attempt}")
+    return event
 
 
 def _line(kind: str, **details: Any) -> dict[str, Any]:
     return {"kind": kind, **{key: value for key, value in details.items() if value is not None}}
+
+
+def _submitted(who: dict[str, Any]) -> list[dict[str, Any]]:
+    return [_line("note", what=SUBMITTED, **who)] if who else []
 
 
 def _encoded(event: dict[str, Any]) -> bytes:
@@ -209,8 +308,13 @@ def _fold_one(history: History | None, event: dict[str, Any]) -> History:
     if history is None:
         message = event.get("message") or MESSAGES[FIRST.secondary]
         first = Transition(FIRST.secondary, event["time"], message)
-        return History(FIRST, event["seq"], (first,))
-    history = replace(history, version=event["seq"])
+        begun = History(FIRST, event["seq"], (first,))
+        is_first = event["kind"] == "status" and event["secondary"] == FIRST.secondary
+        return begun if is_first else _fold_one(replace(begun, version=0), event)
+    if event["seq"] <= history.version:
+        raise DamagedRecord(f"line {event['seq']} behind line {history.version}")
+    is_patchy = history.is_patchy or event["seq"] > history.version + 1
+    history = replace(history, version=event["seq"], is_patchy=is_patchy)
     match event["kind"]:
         case "status":
             return _fold_move(history, event)
@@ -223,7 +327,7 @@ def _fold_one(history: History | None, event: dict[str, Any]) -> History:
 
 def _fold_move(history: History, event: dict[str, Any]) -> History:
     secondary = Secondary(event["secondary"])
-    state = history.state.after(secondary)
+    state = history.state.after(secondary, unseen=history.is_patchy)
     attempt = event.get("attempt", history.attempt)
     ended = replace(history.transitions[-1], end=event["time"])
     message = event.get("message") or MESSAGES[secondary]
@@ -236,4 +340,5 @@ def _fold_move(history: History, event: dict[str, Any]) -> History:
         attempt=attempt,
         transitions=(*history.transitions[:-1], ended, entered),
         failure_reason=event.get("reason") if state.status is Status.FAILED else None,
+        is_patchy=False,
     )

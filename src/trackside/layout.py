@@ -3,12 +3,14 @@
 Submitter, supervisor, sandbox and readers agree through this module and nothing else.
 """
 
+import os
 import re
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from trackside import durable
+from trackside import durable, permissions
+from trackside.script_folder import ScriptFolder
 from trackside.spec import JobSpec
 
 ML = "/opt/ml"
@@ -38,6 +40,17 @@ class Home:
 
     root: Path
 
+    def close_to_others(self) -> int | None:
+        """A home that an older version, or another program, made open is its owner's alone from
+        now on. The mode that it had; None when it was so already, or is not ours to close."""
+        parts = (self.jobs, self.buckets, self.overlays, self.server.root, self.index)
+        for part in (*parts, self.profiles):
+            if not part.is_symlink():  # a place that the user chose
+                permissions.close_to_others(part)
+        if not self.root.is_dir() or self.root in (Path.home(), Path("/")):
+            return None
+        return permissions.close_to_others(self.root)
+
     @property
     def jobs(self) -> Path:
         return self.root / "jobs"
@@ -60,6 +73,19 @@ class Home:
     def overlays(self) -> Path:
         """Environments made for a requirements.txt, by content."""
         return self.root / "overlays"
+
+    def overlays_of(self, uid: int, owner: str) -> Path:
+        """Those of jobs that run as another user: what one owner's jobs have installed, no other
+        owner's execute."""
+        from hashlib import sha256  # few jobs need it
+
+        digest = sha256(owner.encode()).hexdigest()[:16]
+        return self.overlays / f"user-{uid}-{digest}"
+
+    @property
+    def ending(self) -> Path:
+        """A file for each job whose end has been written but may not be in storage: `endings`."""
+        return self.root / "ending"
 
     @property
     def server(self) -> "ServerFolder":
@@ -299,6 +325,11 @@ class HostFolder:
         return self.root / "mounts"
 
     @property
+    def private(self) -> Path:
+        """What a job that runs as another user writes outside of the two: `user_folders`."""
+        return self.root / "private"
+
+    @property
     def profiler_parts(self) -> Path:
         """The profiler's file of the present minute; on the same disk as `ml`."""
         return self.root / "profiler.part"
@@ -307,6 +338,19 @@ class HostFolder:
     def exit_record(self) -> Path:
         """The toolkit's word on the script's own exit code."""
         return self.root / "script.json"
+
+    def script_folder(self, path: Path) -> ScriptFolder:
+        """One below `ml`, `mounts` or `private`, for who reads or writes there.
+
+        When `ml` has another owner, its script is another user's and may have put links there.
+        """
+        try:
+            owner = self.ml.lstat().st_uid
+        except FileNotFoundError:
+            owner = os.geteuid()
+        if owner == os.geteuid():
+            return ScriptFolder(path)
+        return ScriptFolder(path, within=self.root, owner=owner)
 
     def inside(self, path: str) -> Path:
         """The folder behind a path that the script sees: below `ml`, or kept apart in `mounts`."""

@@ -9,6 +9,7 @@ from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import Any, TypeVar, cast
 
 from trackside.errors import Violation
+from trackside.secret_names import MASK, looks_secret
 
 T = TypeVar("T")
 _found: "dict[type, list[tuple[Field[Any], Member]]]" = {}
@@ -187,13 +188,14 @@ def _read_map(spec: Member, value: Any, here: str, violations: list[Violation]) 
             violations.append(Violation(at, key, f"name must match {spec.key_pattern}"))
         if spec.key_most and len(str(key)) > spec.key_most:
             violations.append(Violation(at, key, f"name has over {spec.key_most} characters"))
+        shown = MASK if looks_secret(str(key)) else item
         if not isinstance(item, str):
-            advice = f"must be a string on the wire; write {_quoted(item)}"
-            violations.append(Violation(at, item, advice))
+            advice = f"must be a string on the wire; write {_quoted(shown)}"
+            violations.append(Violation(at, shown, advice))
         elif "\0" in item:
-            violations.append(Violation(at, item, "must not contain a NUL character"))
+            violations.append(Violation(at, shown, "must not contain a NUL character"))
         elif spec.value_most and len(item) > spec.value_most:
-            violations.append(Violation(at, item, f"has over {spec.value_most} characters"))
+            violations.append(Violation(at, shown, f"has over {spec.value_most} characters"))
     return dict(value)
 
 

@@ -4,8 +4,11 @@
 """
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any
+
+from trackside.json_record import DamagedRecord, Moment, record
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +18,7 @@ class MetricTotal:
     count: int
     value: float
     """The last one."""
-    time: float
+    time: Moment
     """When it was written (seconds since the epoch)."""
     least: float
     most: float
@@ -46,9 +49,27 @@ def to_json(totals: Totals) -> dict[str, Any]:
     return {name: asdict(total) for name, total in totals.items()}
 
 
-def from_json(record: Any) -> dict[str, MetricTotal]:
-    """Of the file as a whole; `KeyError` or `TypeError` when it is something else."""
-    return {name: MetricTotal(**total) for name, total in record["metrics"].items()}
+@dataclass(frozen=True, slots=True)
+class MetricsFile:
+    """One host's, as it is on disk. Where its keeper stopped is in it too."""
+
+    metrics: dict[str, MetricTotal]
+    switched_off: dict[str, str] = field(default_factory=dict)
+    offsets: dict[str, int] = field(default_factory=dict)
+    file: str | None = None
+    file_bytes: int = 0
+
+
+def from_json(content: Mapping[str, Any]) -> MetricsFile:
+    """Without metrics that are damaged; `DamagedRecord` when it is something else altogether."""
+    listed = content.get("metrics")
+    if not isinstance(listed, Mapping):
+        raise DamagedRecord("it holds no metrics")
+    found = record(MetricsFile, {**content, "metrics": {}})
+    for name, total in listed.items():
+        with suppress(DamagedRecord):
+            found.metrics[name] = record(MetricTotal, total)
+    return found
 
 
 def merged(of_hosts: Iterable[Totals]) -> dict[str, MetricTotal]:

@@ -23,9 +23,15 @@ if not PRESENT:
     import psutil
 
 
+_boot_id: str | None = None
+
+
 def boot_id() -> str:
     """Different after every start of the machine; empty where the kernel has none."""
-    return read("/proc/sys/kernel/random/boot_id").decode().strip()
+    global _boot_id
+    if _boot_id is None:  # no process lives through a start of the machine
+        _boot_id = read("/proc/sys/kernel/random/boot_id").decode().strip()
+    return _boot_id
 
 
 def started(pid: int) -> int | None:

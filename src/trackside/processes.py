@@ -4,12 +4,13 @@ Also finds and ends every process that carries a sandbox's nonce, however far it
 """
 
 import os
+import select
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from trackside import process_table
+from trackside import json_record, process_table
 
 if not process_table.PRESENT:
     import psutil
@@ -33,8 +34,9 @@ class Identity:
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> "Identity":
-        """From what `asdict` made of one; further keys are left alone."""
-        return cls(int(record["pid"]), int(record["started"]), str(record["boot_id"]))
+        """From what `asdict` made of one; further keys are left alone. `DamagedRecord` when it is
+        something else."""
+        return json_record.record(cls, record)
 
 
 def identify(pid: int) -> Identity | None:
@@ -51,6 +53,39 @@ def myself() -> Identity:
 
 def is_alive(identity: Identity) -> bool:
     return identify(identity.pid) == identity
+
+
+class ProcessEnd:
+    """Waits for the end of a process that need not be a child of ours."""
+
+    def __init__(self, identity: Identity) -> None:
+        self._identity = identity
+        self._descriptor = _pidfd(identity)
+
+    def wait(self, seconds: float) -> bool:
+        """Whether it has ended, which is seen at once where the kernel has pidfds."""
+        if self._descriptor is None:
+            time.sleep(seconds if is_alive(self._identity) else 0)
+            return not is_alive(self._identity)
+        ready, _, _ = select.select([self._descriptor], [], [], seconds)
+        return bool(ready)
+
+    def close(self) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+def _pidfd(identity: Identity) -> int | None:
+    """None for a process that has ended, and where there are no pidfds."""
+    try:
+        descriptor = os.pidfd_open(identity.pid)
+    except (OSError, AttributeError):  # macOS, before Linux 5.3, or a Python built for one
+        return None
+    if is_alive(identity):  # so the descriptor is of this very process
+        return descriptor
+    os.close(descriptor)
+    return None
 
 
 def send_signal(identity: Identity, number: int, *, group: bool = False) -> bool:

@@ -8,9 +8,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from trackside import durable
+from trackside import damage, durable
 from trackside.errors import InvalidSetting
 from trackside.layout import Home
+from trackside.permissions import make_folder
 from trackside.settings import EMBEDDED
 
 DEFAULT_PROFILE = "default"
@@ -83,9 +84,9 @@ def read_profiles(home: Path) -> dict[str, Server]:
 
 def write_profiles(home: Path, profiles: Mapping[str, Server]) -> None:
     """Only their owner can read them: there are secrets in it."""
-    home.mkdir(parents=True, exist_ok=True)
+    make_folder(home)
     records = {name: asdict(server) for name, server in profiles.items()}
-    durable.write_json(Home(home).profiles, records, mode=0o600)
+    durable.write_json(Home(home).profiles, records)
 
 
 def no_key(url: str) -> str:
@@ -100,11 +101,10 @@ def no_key(url: str) -> str:
 def own_key(home: Path, url: str) -> Key | None:
     """That of this machine's own server, if it is the one at this address."""
     folder = Home(home).server
-    address = durable.read_json(folder.address) or {}
-    if _place(address.get("url", "")) != _place(url):
+    address = damage.read_object(folder.address) or {}
+    if _place(str(address.get("url", ""))) != _place(url):
         return None
-    record = durable.read_json(folder.own_key)
-    return None if record is None else Key(record["id"], record["secret"])
+    return damage.read(Key, folder.own_key)
 
 
 def _key(environ: Mapping[str, str], url: str, profile: Server | None, home: Path) -> Key | None:

@@ -4,15 +4,19 @@ Supervisors start it while the job runs, `jobs` when one was lost after the end.
 `rules`' own; these three meet only here and in the job's folder.
 """
 
+import math
 import os
+import signal
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
-from typing import Any
 
-from trackside import durable, processes
+from trackside import damage, durable, processes
+from trackside.json_record import Moment
 from trackside.layout import JobFolder, RulesFolder
+from trackside.permissions import make_folder
 from trackside.rule_status import Evaluation, RuleStatus, read_evaluations, write_evaluations
 from trackside.spec import JobSpec, RuleConfiguration
 
@@ -22,6 +26,11 @@ STARTING_SECONDS = 5.0
 """Within these whoever was about to start one has noted which process it is."""
 SOUND_SECONDS = 600.0
 """One that lived as long has earned all its starts again."""
+BEAT_SECONDS = 2.0
+"""How often an evaluator shows that it moves."""
+FROZEN_LOOKS = 20
+"""So many looks, a second apart, at one that does not move. Looks and not seconds: a machine that
+stood still has frozen whoever looks, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +39,9 @@ class Intent:
 
     nonce: str
     starts: int
-    time: float
+    time: Moment
     """Seconds since the epoch."""
-    process: Mapping[str, Any] | None = None
+    process: processes.Identity | None = None
     """The one that was started; it says so itself only when it has loaded all that it needs."""
 
 
@@ -71,20 +80,55 @@ def write_myself(rules: RulesFolder, nonce: str) -> None:
 
 def is_alive(rules: RulesFolder) -> bool:
     """By its own word."""
-    record = durable.read_json(rules.evaluator)
-    return record is not None and processes.is_alive(processes.Identity.from_record(record))
+    identity = damage.read(processes.Identity, rules.evaluator)
+    return identity is not None and processes.is_alive(identity)
+
+
+def beat(rules: RulesFolder) -> None:
+    """The evaluator shows that it moves."""
+    with suppress(FileNotFoundError):
+        os.utime(rules.evaluator)
+
+
+class Pulse:
+    """Whether the evaluator of one job is frozen: alive, and without a beat for long."""
+
+    def __init__(self) -> None:
+        self._beat: int | None = None
+        self._num_looks = 0
+        self._looked_at = -math.inf
+
+    def is_frozen(self, rules: RulesFolder) -> bool:
+        """Call it about once a second; more often does no harm."""
+        now = time.monotonic()
+        if now - self._looked_at < 1.0:
+            return False
+        self._looked_at = now
+        try:
+            beat = os.stat(rules.evaluator).st_mtime_ns
+        except FileNotFoundError:
+            beat = None
+        self._num_looks = self._num_looks + 1 if beat is not None and beat == self._beat else 0
+        self._beat = beat
+        return self._num_looks >= FROZEN_LOOKS
+
+
+def kill(rules: RulesFolder) -> None:
+    """End one that is frozen: whoever looks after the rules then starts another."""
+    identity = damage.read(processes.Identity, rules.evaluator)
+    if identity is not None:
+        processes.send_signal(identity, signal.SIGKILL)
 
 
 def may_live(rules: RulesFolder) -> bool:
     """Whether it lives, has been started and not said so yet, or is just being started."""
     if is_alive(rules):
         return True
-    record = durable.read_json(rules.placed)
-    if record is None:
+    intent = damage.read(Intent, rules.placed)
+    if intent is None:
         return False
-    intent = Intent(**record)
     if intent.process is not None:
-        return processes.is_alive(processes.Identity.from_record(intent.process))
+        return processes.is_alive(intent.process)
     return 0 <= time.time() - intent.time < STARTING_SECONDS
 
 
@@ -102,9 +146,8 @@ def is_done(rules: RulesFolder, spec: JobSpec) -> bool:
 
 def intend(rules: RulesFolder) -> str | None:
     """Note that one is about to be started: its nonce, or None when too many have died."""
-    rules.root.mkdir(exist_ok=True)
-    record = durable.read_json(rules.placed)
-    last = Intent(**record) if record else Intent("", 0, time.time())
+    make_folder(rules.root)
+    last = damage.read(Intent, rules.placed) or Intent("", 0, time.time())
     starts = 0 if time.time() - last.time > SOUND_SECONDS else last.starts
     if starts >= MAX_STARTS:
         return None
@@ -116,9 +159,9 @@ def intend(rules: RulesFolder) -> str | None:
 def note_started(rules: RulesFolder, pid: int) -> None:
     """That the intent has become this process; nothing if it has ended already."""
     identity = processes.identify(pid)
-    record = durable.read_json(rules.placed)
-    if identity is not None and record is not None:
-        durable.write_json(rules.placed, {**record, "process": asdict(identity)})
+    intent = damage.read(Intent, rules.placed)
+    if identity is not None and intent is not None:
+        durable.write_json(rules.placed, asdict(replace(intent, process=identity)))
 
 
 def give_up(rules: RulesFolder, spec: JobSpec) -> None:

@@ -1,14 +1,14 @@
 """How far each rule of a job is: written by its evaluator, told by `describe()`."""
 
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from trackside import durable
+from trackside import damage, durable
 from trackside.finding import RuleKey
+from trackside.json_record import DamagedRecord, Moment, parsed, record
 
 DETAILS_MOST = 1024
 _CONDITION_MET = re.compile(
@@ -46,7 +46,7 @@ class Evaluation:
     last_step: int | None = None
     """How far it has looked."""
     is_over: bool = False
-    modified: float = 0.0
+    modified: Moment = 0.0
     """Of the status, seconds since the epoch."""
 
     @property
@@ -66,13 +66,22 @@ def write_evaluations(path: Path, evaluations: Sequence[Evaluation]) -> None:
 def read_evaluations(path: Path) -> list[Evaluation]:
     """In the order of the request; none when no evaluator has begun."""
     try:
-        return parse_evaluations(path.read_bytes())
+        return parse_evaluations(path.read_bytes(), path)
     except FileNotFoundError:
         return []
 
 
-def parse_evaluations(data: bytes) -> list[Evaluation]:
-    return [
-        Evaluation(**{**record, "status": RuleStatus(record["status"])})
-        for record in json.loads(data)
-    ]
+def parse_evaluations(data: bytes, where: object = "a file of statuses") -> list[Evaluation]:
+    """Those that can be read; what is damaged is said once, as being `where`."""
+    try:
+        listed = parsed(data)
+    except DamagedRecord as error:
+        damage.say_once(where, f"{error}; it is left out")
+        return []
+    found = []
+    for each in listed if isinstance(listed, list) else [listed]:
+        try:
+            found.append(record(Evaluation, each))
+        except DamagedRecord as error:
+            damage.say_once(where, f"a rule's status is left out: {error}")
+    return found

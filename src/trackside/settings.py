@@ -8,7 +8,11 @@ from typing import Any
 
 from trackside.errors import InvalidSetting
 from trackside.layout import Home
+from trackside.permissions import keep_private
+from trackside.secret_names import hidden
 
+VISIBLE_GPUS = "CUDA_VISIBLE_DEVICES"
+"""Which GPUs a host's processes may use."""
 EMBEDDED = "embedded"
 """As TRACKSIDE_URL: no server, whatever profiles there are."""
 
@@ -29,10 +33,12 @@ INTERNAL = frozenset(
         "TRACKSIDE_REQUIRE",
         "TRACKSIDE_RULE",
         "TRACKSIDE_S3",
+        "TRACKSIDE_SCRIPT_VARIABLES",
         "TRACKSIDE_SOURCE_IN_PLACE",
         "TRACKSIDE_STEP",
         "TRACKSIDE_TENSOR",
         "TRACKSIDE_THRESHOLD",
+        "TRACKSIDE_UMASK",
         "TRACKSIDE_VALUE",
     }
 )
@@ -51,6 +57,7 @@ _UNITS = {
     "TRACKSIDE_CONNECTIONS_PER_ADDRESS": "a count",
     "TRACKSIDE_JOBS_PER_KEY": "a count",
     "TRACKSIDE_RULE_MEMORY_GB": "gigabytes",
+    "TRACKSIDE_RULE_PROCESSES": "a count",
 }
 """Of the numbers that are not seconds."""
 _KINDS = {"gigabytes": "size", "megabytes": "size", "a count": "count"}
@@ -82,8 +89,12 @@ class Settings:
     """How long the end of a job waits for an object store that does not answer."""
     upload_age_seconds: float = _setting("TRACKSIDE_UPLOAD_AGE", 7 * 86400.0)
     """How long the server keeps a multipart upload to which nothing is added."""
+    keep: str = _setting("TRACKSIDE_KEEP", "")
+    """AGE,SIZE such as 90d,200GB: what is older or does not fit is removed; empty keeps all."""
     isolation: str = _setting("TRACKSIDE_ISOLATION", "auto")
     """auto, root, user or none: how the process sandbox makes its own /opt/ml."""
+    run_as: str = _setting("TRACKSIDE_RUN_AS", "")
+    """USER and LABEL=USER,…: who runs scripts, where that is not Trackside's own user."""
     python: str = _setting("TRACKSIDE_PYTHON", "")
     """The interpreter that runs scripts; the one Trackside runs in when empty."""
     images: str = _setting("TRACKSIDE_IMAGES", "")
@@ -92,6 +103,10 @@ class Settings:
     """cores=N,memory_gb=N,gpus=N: what a server's jobs may use; the machine's when empty."""
     jobs_per_key: int = _setting("TRACKSIDE_JOBS_PER_KEY", 0)
     """How many jobs of an access key run at a time, unless it has its own limit; 0 is any."""
+    shared_folders: str = _setting("TRACKSIDE_SHARED_FOLDERS", "")
+    """FOLDER:…: folders of this machine that every job of its server may name."""
+    job_variables: str = _setting("TRACKSIDE_JOB_VARIABLES", "")
+    """NAME,…: variables of a server's own that its jobs get though they look secret."""
     connections: int = _setting("TRACKSIDE_CONNECTIONS", 1024)
     """How many connections a server keeps open; 0 is as many as it has descriptors for."""
     connections_per_address: int = _setting("TRACKSIDE_CONNECTIONS_PER_ADDRESS", 256)
@@ -108,6 +123,10 @@ class Settings:
     """How long a rule of the user's may take for one step."""
     rule_memory_gb: float = _setting("TRACKSIDE_RULE_MEMORY_GB", 2.0)
     """How much memory a rule of the user's may use."""
+    rule_processes: int = _setting("TRACKSIDE_RULE_PROCESSES", 128)
+    """How many processes and threads it may have at a time."""
+    rule_folders: str = _setting("TRACKSIDE_RULE_FOLDERS", "")
+    """FOLDER:…: what it may read besides Python and its trials."""
     smtp_host: str = _setting("TRACKSIDE_SMTP_HOST", "")
     """HOST or HOST:PORT that takes the mail of rules."""
     smtp_security: str = _setting("TRACKSIDE_SMTP_SECURITY", "starttls")
@@ -118,7 +137,9 @@ class Settings:
     webhook_url: str = _setting("TRACKSIDE_WEBHOOK_URL", "")
     """Where the actions of rules are posted that are no mail."""
     webhook_secret: str = _setting("TRACKSIDE_WEBHOOK_SECRET", "", is_secret=True)
-    """Signs what is posted."""
+    """Signs what is posted there."""
+    allow_callbacks: str = _setting("TRACKSIDE_ALLOW_CALLBACKS", "")
+    """HOST or NETWORK,…: what jobs of a server may have called though it is on its own machine."""
 
     @property
     def layout(self) -> Home:
@@ -147,8 +168,9 @@ class Settings:
         given = {key: value for key, value in environ.items() if key.startswith("TRACKSIDE_")}
         unknown = sorted(set(given) - set(known) - INTERNAL)
         if unknown:
+            name = unknown[0]
             raise InvalidSetting(
-                f"Unknown setting {unknown[0]!r} = {given[unknown[0]]!r} in the environment. "
+                f"Unknown setting {name!r} = {hidden(name, given[name])!r} in the environment. "
                 f"Known: {', '.join(sorted(known))}. Unset it or correct its name."
             )
         values = {
@@ -184,6 +206,12 @@ def environment() -> dict[str, str]:
     return dict(os.environ)
 
 
+def keep_files_private() -> None:
+    """For a process of our own: what it makes is for its owner alone. Those that it starts find
+    the user's umask in TRACKSIDE_UMASK."""
+    os.environ["TRACKSIDE_UMASK"] = keep_private(os.environ.get("TRACKSIDE_UMASK"))
+
+
 def run_embedded() -> None:
     """For a server: neither it nor what it starts is a client of another one, or of itself."""
     os.environ["TRACKSIDE_URL"] = EMBEDDED
@@ -193,3 +221,8 @@ def choose_profile(name: str) -> None:
     """For this process and those it starts: as if TRACKSIDE_PROFILE had named it."""
     os.environ["TRACKSIDE_PROFILE"] = name
     os.environ.pop("TRACKSIDE_URL", None)
+
+
+def work_in(folder: str) -> None:
+    """For the process of a custom rule: what it keeps goes there."""
+    os.environ["HOME"] = os.environ["TMPDIR"] = folder

@@ -120,6 +120,18 @@ def pairs_of(query: str) -> list[tuple[str, str]]:
     return found
 
 
+def encoded_path(path: str) -> str:
+    """The one form of a path: each character that need not be encoded is not."""
+    if _PLAIN_PATH.fullmatch(path):
+        return path
+    return quote(unquote_to_bytes(path), safe="/-_.~") or "/"
+
+
+def encoded_name(text: str) -> str:
+    """A name or a value of a query, in its one form."""
+    return quote(text.encode("utf-8", "surrogateescape"), safe="-_.~")
+
+
 @lru_cache(maxsize=1024)
 def _signer(key: bytes) -> hmac.HMAC:
     """To be copied: `hmac.digest` looks its algorithm up, and lets other threads in, each time."""
@@ -129,7 +141,9 @@ def _signer(key: bytes) -> hmac.HMAC:
 def _canonical(
     request: Request, signed_headers: Sequence[str], payload_sha256: str, *, twice: bool
 ) -> str:
-    path = _encoded_path(request.path, twice=twice)
+    path = encoded_path(request.path)
+    if twice and "%" in path:
+        path = path.replace("%", "%25")
     lines = [request.method, path, _canonical_query(request.query)]
     for name in signed_headers:
         value = request.headers[name].strip()
@@ -137,23 +151,12 @@ def _canonical(
     return "\n".join([*lines, "", ";".join(signed_headers), payload_sha256])
 
 
-def _encoded_path(path: str, *, twice: bool) -> str:
-    if _PLAIN_PATH.fullmatch(path):
-        return path
-    encoded = quote(unquote_to_bytes(path), safe="/-_.~") or "/"
-    return quote(encoded, safe="/-_.~") if twice else encoded
-
-
 def _canonical_query(query: str) -> str:
     if not query:
         return ""
-    pairs = [(_encode(name), _encode(value)) for name, value in pairs_of(query)]
+    pairs = [(encoded_name(name), encoded_name(value)) for name, value in pairs_of(query)]
     return "&".join(f"{name}={value}" for name, value in sorted(pairs) if name != "X-Amz-Signature")
 
 
 def _decode(text: str) -> str:
     return unquote_to_bytes(text).decode("utf-8", "surrogateescape")
-
-
-def _encode(text: str) -> str:
-    return quote(text.encode("utf-8", "surrogateescape"), safe="-_.~")

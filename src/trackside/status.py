@@ -98,9 +98,9 @@ class State:
         """Waits for a server to start it; nothing of it runs."""
         return self.secondary is Secondary.PENDING and self.status is Status.IN_PROGRESS
 
-    def after(self, move: Secondary) -> "State":
-        """The state this move leads to; `MoveRefused` when it may not follow."""
-        if not can_follow(self, move):
+    def after(self, move: Secondary, *, unseen: bool = False) -> "State":
+        """The state this move leads to; `MoveRefused` when it may not follow. See `can_follow`."""
+        if not can_follow(self, move, unseen=unseen):
             raise MoveRefused(
                 f"A job that is {self.secondary} cannot become {move}. "
                 + (
@@ -118,7 +118,8 @@ class State:
 FIRST = State(Status.IN_PROGRESS, Secondary.STARTING)
 
 
-def can_follow(state: State, move: Secondary) -> bool:
+def can_follow(state: State, move: Secondary, *, unseen: bool = False) -> bool:
+    """`unseen`: there may have been moves in between that nobody can read any more."""
     if state.status is Status.STOPPING and move in (_S.COMPLETED, _S.STOPPING, *_AGAIN):
         return False  # a job asked to stop ends Stopped (or Failed), and is not started again
-    return move in MOVES[state.secondary]
+    return not state.is_final if unseen else move in MOVES[state.secondary]

@@ -10,6 +10,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from trackside import damage
+from trackside.json_record import MOMENT_END, parsed_object
+from trackside.script_folder import ScriptFolder
+
 FOLDER = Path("framework") / "pevents"
 ENDING = "_pythontimeline.json"
 PART = ".tmp"
@@ -47,19 +51,36 @@ class TimelineFile:
         """Close the array, and give the file the name that begins with when its last step ended."""
         self._file.write("\n]\n")
         self._file.close()
-        return _renamed(self._path, self._end_us)
+        target = self._path.parent / _final_name(self._path.name, self._end_us)
+        target.parent.mkdir(exist_ok=True)
+        return self._path.rename(target)
 
 
-def finish_left_behind(folder: Path) -> None:
+def finish_left_behind(folder: ScriptFolder) -> None:
     """Finish the files of processes that are gone, in the profiler's folder; a torn line goes."""
-    for part in (folder / FOLDER).glob(f"*{ENDING}{PART}"):
-        text = part.read_text(encoding="utf-8", errors="replace")
+    parts = folder / str(FOLDER)
+    for name in _parts_in(parts):
+        with open(parts.open(name), encoding="utf-8", errors="replace") as file:
+            text = file.read()
         lines = [line.rstrip(",") for line in text.split("\n") if line.rstrip(",").endswith("}}")]
-        if not lines:
-            part.unlink()
-            continue
-        part.write_text("[\n" + ",\n".join(lines) + "\n]\n", encoding="utf-8")
-        _renamed(part, _end_us([json.loads(line) for line in lines]))
+        try:
+            end_us = _end_us([parsed_object(line) for line in lines])
+        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+            if lines:
+                damage.say_once(parts.path / name, f"{error}; it is left out")
+        else:
+            target = _final_name(name, end_us)
+            with parts.opened(target.rpartition("/")[0], make=True):
+                parts.write(target, ("[\n" + ",\n".join(lines) + "\n]\n").encode())
+        parts.unlink(name)
+
+
+def _parts_in(folder: ScriptFolder) -> list[str]:
+    try:
+        with folder.entries() as entries:
+            return [each.name for each in entries if each.name.endswith(ENDING + PART)]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
 
 
 _PHASES = {mode: number for number, mode in enumerate(MODES, 1)}
@@ -81,12 +102,13 @@ def _metadata(name: str, phase: int, key: str, value: int | str) -> dict[str, An
 def _end_us(records: list[dict[str, Any]]) -> int:
     start: int = records[0]["args"]["start_time_since_epoch_in_micros"]
     last: int = max(record.get("ts", 0) + record.get("dur", 0) for record in records)
-    return start + last
+    end = start + last
+    if not 0 <= end < MOMENT_END * 1e6:
+        raise ValueError("it ends at no time")
+    return end
 
 
-def _renamed(part: Path, end_us: int) -> Path:
-    """Its node stays in the name; the time at its front is the end's now."""
-    node = part.name.removesuffix(ENDING + PART).partition("_")[2]
-    folder = part.parent / f"{datetime.fromtimestamp(end_us / 1e6, UTC):%Y%m%d%H}"
-    folder.mkdir(exist_ok=True)
-    return part.rename(folder / f"{end_us}_{node}{ENDING}")
+def _final_name(part: str, end_us: int) -> str:
+    """Its node stays in the name; the time at its front is the end's now, its hour a folder."""
+    node = part.removesuffix(ENDING + PART).partition("_")[2]
+    return f"{datetime.fromtimestamp(end_us / 1e6, UTC):%Y%m%d%H}/{end_us}_{node}{ENDING}"

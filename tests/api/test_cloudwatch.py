@@ -1,10 +1,13 @@
 """Metrics of jobs, asked by the real boto3, in both forms that CloudWatch's clients speak."""
 
 import json
+import os
+import shutil
 import time
 import urllib.error
 import urllib.request
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
@@ -237,6 +240,28 @@ def test_values_of_no_running_job_are_refused(client, drawn: Jobs):
     (drawn.settings.layout.job("job-1").root / "release").touch()
     until(lambda: drawn.record("job-1").history.state.is_final)
     assert "has ended" in put(Dimensions=[OF_JOB])[1]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+@pytest.mark.parametrize("way", ["output/metrics/sagemaker/cloudwatch.json", "output/metrics"])
+def test_a_value_is_never_written_through_a_link_of_another_user_s_script(
+    client, drawn: Jobs, tmp_path: Path, way: str
+):
+    """The script asks by its own key to have a line appended to a file that it cannot open."""
+    kept = tmp_path / "kept"
+    (kept / "sagemaker").mkdir(parents=True)
+    (kept / "cloudwatch.json").write_text("kept")
+    ml = drawn.settings.layout.job("job-1").host("algo-1", 1).ml
+    shutil.rmtree(ml / "output" / "metrics")
+    (ml / way).parent.mkdir(parents=True, exist_ok=True)
+    (ml / way).symlink_to(kept / "cloudwatch.json" if way.endswith(".json") else kept)
+    for path in (ml, *ml.rglob("*")):
+        os.chown(path, 65531, 65531, follow_symlinks=False)
+    datum = {"MetricName": "loss", "Value": 1.0, "Dimensions": [OF_JOB]}
+    with pytest.raises(ClientError):
+        client.put_metric_data(Namespace="Mine", MetricData=[datum])
+    assert (kept / "cloudwatch.json").read_text() == "kept"
+    assert list((kept / "sagemaker").iterdir()) == []
 
 
 def test_a_value_before_the_script_runs_is_refused(client, service: Server, jobs: Jobs):

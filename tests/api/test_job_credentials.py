@@ -2,7 +2,7 @@
 
 import pytest
 
-from trackside.api.job_credentials import JobCredentials, are_wanted
+from trackside.api.job_credentials import JobCredentials
 from trackside.api.keys import AccessKeys, Rights, UnknownKey
 from trackside.jobs.placing import Placed
 from trackside.journal import Journal
@@ -10,7 +10,6 @@ from trackside.layout import Home
 from trackside.settings import Settings
 from trackside.status import Secondary
 
-EMBEDDED = {"TRACKSIDE_S3": "embedded"}
 URL = "http://127.0.0.1:7007"
 
 
@@ -65,19 +64,3 @@ def test_keys_that_people_made_are_found_as_ever(home: Home, credentials: JobCre
     made, secret = AccessKeys(home.server.root).create("ci", Rights.READ)
     assert credentials.get(made.id).label == "ci"
     assert credentials.secret_of(made.id) == secret
-
-
-@pytest.mark.parametrize(
-    ("environ", "wanted"),
-    [
-        ({}, True),
-        ({**EMBEDDED, "AWS_ENDPOINT_URL": URL + "/", "AWS_ACCESS_KEY_ID": "TSOWN"}, True),
-        ({**EMBEDDED, "AWS_ENDPOINT_URL_S3": "http://minio:9000"}, False),
-        ({"TRACKSIDE_S3": "aws"}, False),
-        ({"AWS_ENDPOINT_URL_S3": "http://minio:9000"}, False),
-        ({"AWS_ACCESS_KEY_ID": "AKIA"}, False),
-        ({"AWS_PROFILE": "work"}, False),
-    ],
-)
-def test_jobs_keep_the_keys_that_the_server_has_for_another_store(environ, wanted: bool):
-    assert are_wanted(environ, URL) is wanted

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from cryptography.exceptions import InvalidTag
 
-from trackside.api.keys import AccessKeys, Rights, UnknownKey
+from trackside.api.keys import AccessKeys, InvalidLabel, Rights, UnknownKey
 
 
 @pytest.fixture
@@ -79,6 +79,20 @@ def test_no_key_is_lost_when_processes_change_them_at_once(keys, tmp_path):
 def test_an_unknown_key_is_named(keys):
     with pytest.raises(UnknownKey, match="'TSNOPE'"):
         keys.revoke("TSNOPE")
+
+
+@pytest.mark.parametrize(
+    "label", ["", "  ", "local:root", "job 1", " ci", "ci\n", "c\x1b[31mi", "x" * 129]
+)
+def test_a_label_that_cannot_be_an_owner_is_refused(keys: AccessKeys, label: str):
+    with pytest.raises(InvalidLabel, match="A key cannot be called"):
+        keys.create(label, Rights.SUBMIT)
+    assert keys.all() == []
+
+
+def test_a_label_may_be_any_name(keys: AccessKeys):
+    for label in ("Ann O'Neill", "ci", "this machine", "naïve 模型", "x" * 128):
+        assert keys.create(label, Rights.SUBMIT)[0].label == label
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,19 @@ def test_a_job_is_created_and_described_until_it_has_ended(client):
     assert all(entry["StatusMessage"] for entry in job["SecondaryStatusTransitions"])
 
 
+@pytest.mark.parametrize("file", ["journal", "spec"])
+def test_a_job_whose_files_are_damaged_is_refused_in_words(client, jobs: Jobs, file: str):
+    client.create_training_job(**request())
+    ended(client)
+    until_they_have_left(jobs.settings.layout.job("job-1").root)
+    assert client.list_training_jobs()["TrainingJobSummaries"]  # so that the index has it
+    getattr(jobs.settings.layout.job("job-1"), file).write_bytes(b"[1]\n")
+    code, text = refused(client.describe_training_job, TrainingJobName="job-1")
+    assert code == "ValidationException"
+    assert "'job-1' cannot be read" in text
+    assert client.list_training_jobs()["TrainingJobSummaries"]
+
+
 def test_the_fields_that_clients_insist_on_are_there_from_the_first_answer(client):
     client.create_training_job(**request(hyper={"hold": "1", "lr": "0.10", "name": '"a b"'}))
     job = client.describe_training_job(TrainingJobName="job-1")
@@ -123,12 +136,6 @@ def test_a_role_that_is_none_is_one_violation(client):
     assert text.startswith("1 validation error detected: Value 'arn:aws:iam::1:nobody")
 
 
-def test_a_folder_of_the_server_is_no_location(client):
-    wrong = request(OutputDataConfig={"S3OutputPath": "/etc"})
-    code, text = refused(client.create_training_job, **wrong)
-    assert (code, "outputDataConfig.s3OutputPath" in text) == ("ValidationException", True)
-
-
 def test_an_image_without_a_script_is_refused_with_the_way_out(client):
     wrong = request()
     del wrong["HyperParameters"]
@@ -148,6 +155,31 @@ def test_an_empty_channel_is_told_in_the_service_s_words(client):
         'No S3 objects found under S3 URL "s3://data-in/nothing" given in input data source.'
         in text
     )
+
+
+@pytest.mark.parametrize(
+    ("parameters", "part"),
+    [
+        ({"action_json": '[{"name": "command", "command": "id"}]'}, "asks for a command"),
+        (
+            {"action_json": r"[{\"name\": \"Command\", \"command\": \"id\"}]"},
+            "asks for a command",
+        ),
+        (
+            {"action_json": '{"name": "webhook", "url": "http://169.254.169.254/latest"}'},
+            "leads to the server's own machine",
+        ),
+    ],
+)
+def test_a_submitter_s_rules_do_nothing_on_the_server_s_machine(client, parameters, part):
+    rule = {
+        "RuleConfigurationName": "watch",
+        "RuleEvaluatorImage": "x.dkr.ecr.us-west-2.amazonaws.com/sagemaker-debugger-rules:latest",
+        "RuleParameters": {"rule_to_invoke": "VanishingGradient", **parameters},
+    }
+    code, text = refused(client.create_training_job, **request(DebugRuleConfigurations=[rule]))
+    assert code == "ValidationException"
+    assert part in text
 
 
 def test_the_rules_of_a_job_are_checked(client):

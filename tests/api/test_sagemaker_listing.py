@@ -22,6 +22,7 @@ from trackside.jobs.jobs import Jobs
 from trackside.jobs.sqlite_index import opened
 
 NOW = 1_790_000_000.0
+ACTION = "sagemaker:Search"
 WHO = AccessKey(id="TSK", rights=Rights.ADMIN, label="tests", created=0)
 
 
@@ -226,7 +227,7 @@ def searched(search: JobSearch, **given: Any) -> list[list[str]]:
     found, token = [], dict[str, str]()
     while True:
         asked = {"Resource": "TrainingJob", **given, **token}
-        answer: Any = search.search(Ask(asked, REGION, WHO))
+        answer: Any = search.search(Ask(asked, REGION, WHO, ACTION))
         found.append([each["TrainingJob"]["TrainingJobName"] for each in answer["Results"]])
         if "NextToken" not in answer:
             return found
@@ -268,7 +269,7 @@ def test_a_search_that_sorts_by_itself_looks_at_all_jobs_once(
     assert sorted(name for page in pages for name in page) == [f"job-{n:02d}" for n in range(20)]
     assert [len(page) for page in pages] == [7, 7, 6]
     search = JobSearch(written)
-    first: Any = search.search(Ask({"Resource": "TrainingJob", **asked}, REGION, WHO))
+    first: Any = search.search(Ask({"Resource": "TrainingJob", **asked}, REGION, WHO, ACTION))
     monkeypatch.setattr(sagemaker_search, "MOST_SORTED", 19)
     rest = searched(search, **asked, NextToken=first["NextToken"])
     assert [len(page) for page in rest] == [7, 6]

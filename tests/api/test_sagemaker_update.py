@@ -91,6 +91,15 @@ def test_rules_are_added_to_those_of_the_job_and_checked_as_those_were(running):
     assert len(described(running)["ProfilerRuleConfigurations"]) == 2
 
 
+def test_a_rule_that_is_added_runs_no_command_on_the_server_s_machine(running):
+    added = rule("later")
+    added["RuleParameters"]["action_json"] = '[{"name": "command", "command": "id"}]'
+    _, text = refused(
+        running.update_training_job, TrainingJobName="job-1", ProfilerRuleConfigurations=[added]
+    )
+    assert "asks for a command" in text
+
+
 def test_a_profile_does_not_move_while_the_job_runs(running):
     same = {"S3OutputPath": f"{PROFILED['S3OutputPath']}/"}
     update(running, ProfilerConfig=same)

@@ -8,8 +8,13 @@ import pytest
 from botocore.exceptions import ClientError
 
 from tests.api.conftest import Server
+from tests.api.test_job_credentials import begin
 from trackside.api import sessions
-from trackside.api.keys import Rights
+from trackside.api.job_credentials import JobCredentials
+from trackside.api.keys import AccessKeys, Rights
+from trackside.api.sessions import Sessions
+from trackside.settings import Settings
+from trackside.status import Secondary
 
 ROLE = "arn:aws:iam::000000000000:role/team"
 
@@ -87,3 +92,20 @@ def test_lengths_and_names_are_checked(service: Server):
     assert code(sts.assume_role, RoleArn=ROLE, RoleSessionName="a b") == "ValidationError"
     given = {"RoleArn": ROLE, "RoleSessionName": "me", "DurationSeconds": 43201}
     assert code(sts.assume_role, **given) == "ValidationError"
+
+
+def test_a_session_of_a_job_ends_with_it_also_when_another_has_its_name():
+    home = Settings.load().layout
+    keys = AccessKeys(home.server.root)
+    credentials = JobCredentials(keys, home)
+    made = Sessions(keys, credentials)
+    begin(home, "job", "first nonce")
+    session, token = made.issue(credentials.get("TSJOB-job"), 900)
+    assert made.find(token, session.id) == session
+    journal = begin(home, "job", "second nonce")
+    assert credentials.secret_of("TSJOB-job") is not None
+    assert made.find(token, session.id) is None
+    second, its_token = made.issue(credentials.get("TSJOB-job"), 900)
+    assert made.find(its_token, second.id) == second
+    journal.move(Secondary.FAILED, reason="for the test")
+    assert made.find(its_token, second.id) is None

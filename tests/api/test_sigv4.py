@@ -42,16 +42,21 @@ def signed(
 
 
 def check(
-    request: Request, payload: bytes | str = b"", *, after: timedelta = timedelta()
+    request: Request, payload: bytes | None = b"", *, after: timedelta = timedelta()
 ) -> sigv4.Signature:
-    sha = payload if isinstance(payload, str) else hashlib.sha256(payload).hexdigest()
+    """Without a payload, as S3 does: against the hash that the request announces."""
+    sha = None if payload is None else hashlib.sha256(payload).hexdigest()
     return verify(request, sha, {KEY: SECRET}.get, datetime.now(UTC) + after)
 
 
-def refusal(request: Request, payload: bytes | str = b"", **when: Any) -> Refusal:
+def refusal(request: Request, payload: bytes | None = b"", **when: Any) -> Refusal:
     with pytest.raises(NotSigned) as caught:
         check(request, payload, **when)
     return caught.value.refusal
+
+
+def with_headers(request: Request, headers: dict[str, str]) -> Request:
+    return replace(request, headers={**request.headers, **headers})
 
 
 def json_call(body: bytes = b'{"TrainingJobName": "a"}') -> Request:
@@ -83,14 +88,13 @@ S3_ADDRESSES = [
 
 @pytest.mark.parametrize("url", S3_ADDRESSES)
 def test_s3_calls_are_verified_whatever_is_in_the_key(url):
-    request = signed(S3SigV4Auth, "GET", url, service="s3")
-    check(request, request.headers["x-amz-content-sha256"])
+    check(signed(S3SigV4Auth, "GET", url, service="s3"), None)
 
 
 @pytest.mark.parametrize("url", S3_ADDRESSES)
 def test_presigned_addresses_are_verified(url):
     request = signed(S3SigV4QueryAuth, "GET", url, service="s3")
-    assert scope_of(request) == check(request).scope
+    assert scope_of(request) == check(request, None).scope
 
 
 @given(
@@ -100,24 +104,19 @@ def test_any_key_a_client_can_name_is_verified(name):
     url = f"http://h/bucket/{quote(name, safe='/~')}"
     if urlsplit(url).path.rstrip("/").split("/")[-1] in (".", ".."):
         return
-    request = signed(S3SigV4Auth, "PUT", url, service="s3", data=b"x")
-    check(request, request.headers["x-amz-content-sha256"])
+    check(signed(S3SigV4Auth, "PUT", url, service="s3", data=b"x"), None)
 
 
 TAMPERINGS: dict[str, Callable[[Request], Request]] = {
     "method": lambda r: replace(r, method="DELETE"),
     "path": lambda r: replace(r, path="/other"),
     "query": lambda r: replace(r, query="x=1"),
-    "header": lambda r: replace(r, headers={**r.headers, "x-amz-target": "SageMaker.Stop"}),
+    "header": lambda r: with_headers(r, {"x-amz-target": "SageMaker.Stop"}),
     "lost header": lambda r: replace(
         r, headers={k: v for k, v in r.headers.items() if k != "x-amz-target"}
     ),
-    "scope": lambda r: replace(
-        r,
-        headers={
-            **r.headers,
-            "authorization": r.headers["authorization"].replace("eu-central-1", "us-east-1"),
-        },
+    "scope": lambda r: with_headers(
+        r, {"authorization": r.headers["authorization"].replace("eu-central-1", "us-east-1")}
     ),
 }
 
@@ -146,15 +145,14 @@ def test_a_clock_that_is_minutes_off_is_refused(minutes):
 
 def test_s3_allows_a_quarter_of_an_hour():
     request = signed(S3SigV4Auth, "GET", "http://h/b/k", service="s3")
-    sha = request.headers["x-amz-content-sha256"]
-    check(request, sha, after=timedelta(minutes=14))
-    assert refusal(request, sha, after=timedelta(minutes=16)) is Refusal.SKEWED
+    check(request, None, after=timedelta(minutes=14))
+    assert refusal(request, None, after=timedelta(minutes=16)) is Refusal.SKEWED
 
 
 def test_a_presigned_address_ends():
     request = signed(S3SigV4QueryAuth, "GET", "http://h/b/k", service="s3")
-    check(request, after=timedelta(seconds=20))
-    assert refusal(request, after=timedelta(seconds=70)) is Refusal.EXPIRED
+    check(request, None, after=timedelta(seconds=20))
+    assert refusal(request, None, after=timedelta(seconds=70)) is Refusal.EXPIRED
 
 
 def test_an_unsigned_request_is_told_apart_from_a_garbled_one():
@@ -169,5 +167,95 @@ def test_an_unsigned_request_is_told_apart_from_a_garbled_one():
 def test_yesterdays_scope_is_refused_though_the_time_stamp_is_fresh():
     request = json_call(b"")
     forged = re.sub(r"/\d{8}/", "/20200101/", request.headers["authorization"])
-    request = replace(request, headers={**request.headers, "authorization": forged})
-    assert refusal(request) is Refusal.MISMATCH
+    assert refusal(with_headers(request, {"authorization": forged})) is Refusal.MISMATCH
+
+
+def s3_call(method: str = "PUT") -> Request:
+    return signed(S3SigV4Auth, method, "http://h/b/k", service="s3", data=b"x")
+
+
+def s3_address(method: str = "PUT", query: str = "") -> Request:
+    return signed(S3SigV4QueryAuth, method, f"http://h/b/k{query}", service="s3")
+
+
+@pytest.mark.parametrize("made", [s3_call, s3_address])
+@pytest.mark.parametrize("name", ["x-amz-copy-source", "x-amz-acl", "x-amz-target", "x-amz-meta-a"])
+def test_a_header_of_amazons_that_is_not_signed_is_refused(made, name):
+    check(made(), None)
+    assert refusal(with_headers(made(), {name: "x"}), None) is Refusal.UNSIGNED_HEADERS
+
+
+@pytest.mark.parametrize("name", ["range", "content-type", "x-amzn-trace-id", "x-amz-cf-id"])
+def test_headers_that_clients_and_proxies_add_need_no_signature(name):
+    for request in (s3_call(), s3_address()):
+        check(with_headers(request, {name: "x"}), None)
+
+
+def test_a_signature_that_does_not_cover_the_host_is_refused():
+    request = Request("GET", "/b/k", "", {"host": "h", "x-amz-content-sha256": sigv4.UNSIGNED})
+    now = datetime.now(UTC)
+    stamp = f"{now:%Y%m%dT%H%M%SZ}"
+    scope = Scope(KEY, stamp[:8], "r", "s3")
+    names = ("x-amz-content-sha256", "x-amz-date")
+    request = with_headers(request, {"x-amz-date": stamp})
+    value = sigv4.signature_of(request, sigv4.UNSIGNED, names, scope, stamp, SECRET).value
+    header = (
+        f"AWS4-HMAC-SHA256 Credential={KEY}/{scope}, "
+        f"SignedHeaders={';'.join(names)}, Signature={value}"
+    )
+    request = with_headers(request, {"authorization": header})
+    assert refusal(request, None) is Refusal.UNSIGNED_HEADERS
+
+
+def test_the_hash_of_a_body_is_bound_though_its_header_is_not_signed():
+    request = with_headers(s3_address(), {"x-amz-content-sha256": hashlib.sha256(b"").hexdigest()})
+    assert refusal(request, None) is Refusal.MISMATCH
+    check(with_headers(s3_address(), {"x-amz-content-sha256": sigv4.UNSIGNED}), None)
+
+
+def test_s3_wants_to_be_told_the_hash_of_a_body():
+    request = signed(SigV4Auth, "PUT", "http://h/b/k", service="s3")
+    assert "x-amz-content-sha256" not in request.headers
+    assert refusal(request, None) is Refusal.NO_PAYLOAD_HASH
+
+
+def test_a_request_is_signed_once():
+    address = s3_address()
+    both = with_headers(address, {"authorization": s3_call().headers["authorization"]})
+    assert refusal(both, None) is Refusal.SIGNED_TWICE
+    hidden = replace(s3_call(), query="X-A%6D%7A-Signature=1")
+    assert refusal(hidden, None) is Refusal.SIGNED_TWICE
+    twice = replace(address, query=f"{address.query}&x-amz-signature=1")
+    assert refusal(twice, None) is Refusal.MALFORMED_ADDRESS
+
+
+@pytest.mark.parametrize("service", ["sagemaker", "logs", "monitoring", "iam"])
+def test_only_s3_and_sts_take_presigned_addresses(service):
+    address = signed(S3SigV4QueryAuth, "GET", "http://h/?Action=GetRole", service=service)
+    assert refusal(address) is Refusal.MALFORMED_ADDRESS
+    assert scope_of(address) is None
+
+
+GARBLED = {
+    "a signature outside ASCII": ("X-Amz-Signature=", "X-Amz-Signature=%C3%A9"),
+    "a region outside UTF-8": ("%2Feu-central-1%2F", "%2F%FF%2F"),
+    "a region of spaces": ("%2Feu-central-1%2F", "%2F%20%2F"),
+    "no end": ("X-Amz-Expires=60", "X-Amz-Expires="),
+    "an end of many digits": ("X-Amz-Expires=60", "X-Amz-Expires=" + "9" * 5000),
+    "an end in other digits": ("X-Amz-Expires=60", "X-Amz-Expires=%D9%A6"),
+}
+
+
+@pytest.mark.parametrize("what", GARBLED)
+def test_a_garbled_address_is_refused_as_one(what):
+    address = s3_address()
+    garbled = replace(address, query=address.query.replace(*GARBLED[what]))
+    assert garbled != address
+    assert refusal(garbled, None) in (Refusal.MALFORMED_ADDRESS, Refusal.MALFORMED)
+
+
+@pytest.mark.parametrize("date", ["Fri, 31 Dec 9999 23:59:59 -2359", "Sat, 01 Jan 0001 00:00:00 Z"])
+def test_dates_at_the_ends_of_time_are_refused(date):
+    headers = {name: value for name, value in s3_call().headers.items() if name != "x-amz-date"}
+    request = replace(s3_call(), headers={**headers, "date": date})
+    assert refusal(request, None) in (Refusal.MALFORMED, Refusal.MISMATCH, Refusal.SKEWED)

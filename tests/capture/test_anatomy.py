@@ -192,13 +192,35 @@ def test_it_is_there_while_the_training_runs_and_from_an_object_store(tmp_path, 
 
 
 def test_unknown_keys_are_left_out_and_missing_ones_have_defaults():
-    anatomy = parse_anatomy(
+    anatomy, num_damaged = parse_anatomy(
         {"world_size": 4, "of_tomorrow": 1, "modules": [{"name": "a", "type": "B", "x": 1}]}
     )
 
+    assert num_damaged == 0
     assert anatomy.world_size == 4
     assert anatomy.modules[0].name == "a"
     assert anatomy.parameters == ()
+
+
+def test_a_damaged_fact_costs_itself():
+    modules = [{"name": "a", "type": "B"}, {"name": "b"}, [1], {"name": "c", "type": 5}]
+    anatomy, num_damaged = parse_anatomy(
+        {"world_size": "4", "modules": modules, "losses": 3, "policy": [], "device": "cpu"}
+    )
+    assert [module.name for module in anatomy.modules] == ["a"]
+    assert (anatomy.world_size, anatomy.losses, anatomy.device) == (1, (), "cpu")
+    assert num_damaged == 6
+
+
+@pytest.mark.parametrize("content", ["[1]", '{"world_size":', "[" * 100_000, '{"a": ' + "9" * 5000])
+def test_a_damaged_file_is_none_and_said_once(tmp_path, caplog, content: str):
+    (tmp_path / "anatomy").mkdir()
+    (tmp_path / "anatomy" / f"worker_{len(content)}.json").write_text(content)
+    file = AnatomyFile(tmp_path)
+    assert file.read() is None
+    assert file.read() is None
+    (said,) = caplog.messages
+    assert f"worker_{len(content)}.json is damaged" in said
 
 
 def test_who_reads_it_again_gets_the_same_until_it_changes(tmp_path):

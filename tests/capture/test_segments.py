@@ -2,6 +2,8 @@ import json
 import math
 import os
 import struct
+import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,14 @@ from trackside.capture.reading.segment_reader import (
     header_size,
     parse_header,
 )
-from trackside.capture.writing.segments import Skipped, StepRecord, lay_out, write_parts
+from trackside.capture.writing.segments import (
+    METADATA_KEY,
+    Skipped,
+    StepRecord,
+    lay_out,
+    write_parts,
+)
+from trackside.json_record import DamagedRecord
 
 
 def record(step: int = 0, mode: str = "TRAIN", **parts: Any) -> StepRecord:
@@ -293,3 +302,86 @@ def test_a_damaged_header_is_torn_or_still_within_the_file(tmp_path_factory, dat
         return
     for run in contents.tensors:
         run.entry.view(bytes(damaged))
+
+
+def changed(data: bytes, change: Callable[[dict[str, Any], dict[str, Any]], None]) -> bytes:
+    """A segment whose header, and the description in it, were changed by hand."""
+    size = header_size(data, len(data))
+    header = json.loads(data[8:size])
+    described = json.loads(header["__metadata__"][METADATA_KEY])
+    change(header, described)
+    header["__metadata__"][METADATA_KEY] = json.dumps(described)
+    text = json.dumps(header).encode()
+    return struct.pack("<Q", len(text)) + text + data[size:]
+
+
+def test_steps_that_lie_far_apart_take_no_memory_for_those_between(tmp_path):
+    steps = [0, 1, 10**11, 2 * 10**11]
+    data, _ = written(tmp_path, [record(step, tensors={"w": np.ones(3)}) for step in steps])
+    tracemalloc.start()
+    try:
+        (run,) = contents_of(data).tensors
+        assert list(run.steps) == steps
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def set_steps(*steps: Any) -> Callable[..., None]:
+    return lambda header, described: described.update(steps=[[*each] for each in steps])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        set_steps((2**63, "TRAIN", 0, 1.0)),
+        set_steps((-1, "TRAIN", 0, 1.0)),
+        set_steps((10**30, "TRAIN", 0, 1.0)),
+        set_steps((True, "TRAIN", 0, 1.0)),
+        set_steps(("0", "TRAIN", 0, 1.0)),
+        set_steps((0, "NONE", 0, 1.0)),
+        set_steps((0, "TRAIN", 2**63, 1.0)),
+        set_steps((0, "TRAIN", 0, float("nan"))),
+        set_steps((0, "TRAIN", 0)),
+        lambda header, described: described.update(names={"w": ["x"]}),
+        lambda header, described: described.update(aliases={"w": [1]}),
+        lambda header, described: described.update(worker=None),
+        lambda header, described: described.update(pairs=["w"]),
+        lambda header, described: described["tensors"][0].update(rows=[0.0]),
+        lambda header, described: described["tensors"][0].update(rows=[-1]),
+        lambda header, described: described["shapes"][0]["shapes"].update(b=[-2]),
+        lambda header, described: described["reductions"][0].update(tensors=["a", "b"]),
+        lambda header, described: described["reductions"][0].update(tensors=[["a"]]),
+        lambda header, described: described["reductions"][0].update(entry="w"),
+        lambda header, described: header["w"].update(shape=[-1, -3]),
+        lambda header, described: header["w"].update(shape=[1, 3, 1.0]),
+        lambda header, described: header["w"].update(shape=[1, 3, *[1] * 70]),
+        lambda header, described: header["empty"].update(shape=[1, 0, 2**62, 2**62]),
+        lambda header, described: header["w"].update(dtype=[]),
+    ],
+)
+def test_a_header_that_says_what_cannot_be_is_torn(tmp_path, change: Callable[..., None]):
+    tensors = {"w": np.ones(3), "empty": np.ones((0, 2))}
+    cubes: dict[str, Any] = {"reduced": ("a",), "reductions": ("mean",), "matrix": np.ones((1, 1))}
+    data, _ = written(tmp_path, [record(0, tensors=tensors, shapes={"b": (2,)}, **cubes)])
+    contents_of(changed(data, lambda header, described: None))
+    with pytest.raises(TornSegment):
+        contents_of(changed(data, change))
+
+
+@pytest.mark.parametrize(
+    "header",
+    [b"[" * 100_000, b"[1]", b"{}", b'{"a": ' + b"9" * 5000 + b"}", b"\xff\xfe\x00", b"null"],
+    ids=["deep", "list", "empty", "digits", "encoding", "null"],
+)
+def test_a_header_that_is_no_description_is_torn(header: bytes):
+    data = struct.pack("<Q", len(header)) + header
+    with pytest.raises(TornSegment):
+        contents_of(data)
+
+
+def test_a_file_that_was_cut_after_its_header_was_read_is_damaged(tmp_path):
+    data, _ = written(tmp_path, [record(0, tensors={"w": np.ones(3)})])
+    (run,) = contents_of(data).tensors
+    with pytest.raises(DamagedRecord):
+        run.entry.view(data[:-1])

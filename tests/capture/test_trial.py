@@ -3,7 +3,9 @@
 import json
 import pickle
 import shutil
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -345,6 +347,51 @@ def test_a_cut_event_file_spoils_only_its_own_values(tmp_path):
             read(2)
     with pytest.raises(IndexReaderException):
         tensor.shapes()
+
+
+def damaged_copy(tmp_path: Path, change: Callable[[dict[str, Any]], object]) -> Path:
+    """smdebug's trial with another index file for step 0."""
+    copy = tmp_path / "trial"
+    shutil.copytree(SMDEBUG_TRIAL, copy)
+    file = copy / "index/000000000/000000000000_worker_0.json"
+    content = json.loads(file.read_text())
+    change(content)
+    file.write_text(json.dumps(content))
+    return copy
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda content: content["meta"].update(mode_step=2**63),
+        lambda content: content["meta"].update(mode="NONE"),
+        lambda content: content.update(meta=[]),
+        lambda content: content["tensor_payload"][0].update(tensorname=5),
+        lambda content: content["tensor_payload"][-1].update(length=-1),
+        lambda content: content["tensor_payload"][-1].update(start_idx=10**30),
+        lambda content: content["shape_payload"].append({"tensorname": "x", "shape": 5}),
+    ],
+)
+def test_an_index_that_says_what_cannot_be_is_left_out_whole(tmp_path, change):
+    trial = create_trial(str(damaged_copy(tmp_path, change)))
+    assert trial.steps() == [2, 3, 6, 8]
+    assert trial.torn_segments == ["index/000000000/000000000000_worker_0.json"]
+    assert 0 not in trial.tensor(WEIGHT).steps(show_incomplete_steps=True)
+
+
+def test_one_damaged_event_file_costs_a_cube_and_a_table_one_step(tmp_path, caplog):
+    copy = tmp_path / "trial"
+    shutil.copytree(SMDEBUG_TRIAL, copy)
+    whole = create_trial(str(copy)).cube([WEIGHT])
+    (copy / "events/000000000002/000000000002_worker_0.tfevents").write_bytes(b"")
+    trial = create_trial(str(copy))
+    cube = trial.cube([WEIGHT])
+    at = whole.steps.index(2)
+    assert cube.steps == whole.steps
+    assert np.isnan(cube.values[at]).all()
+    assert np.array_equal(np.delete(cube.values, at, 0), np.delete(whole.values, at, 0))
+    assert not trial.to_pandas().empty
+    assert "000000000002_worker_0.tfevents is damaged" in caplog.text
 
 
 def test_a_collection_of_the_reader_s_own_is_kept(ours):

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import struct
 import threading
 import time
 from pathlib import Path
@@ -25,7 +26,8 @@ from trackside.capture.exceptions import (
 from trackside.capture.modes import ModeKeys
 from trackside.capture.reading import smdebug_source
 from trackside.capture.reading.numpy_reductions import reduce_rows
-from trackside.capture.reading.smdebug_record import DamagedRecord, read_tensor
+from trackside.capture.reading.segment_reader import header_size
+from trackside.capture.reading.smdebug_record import read_tensor
 from trackside.capture.reading.step_table import StepState
 from trackside.capture.reading.trial_folder import TrialFolder
 from trackside.capture.refreshing import no_refresh, refresh
@@ -33,6 +35,7 @@ from trackside.capture.trial import create_trial
 from trackside.capture.writing.segments import StepRecord
 from trackside.capture.writing.writer import SegmentWriter, WriterLimits
 from trackside.curves.records import frame
+from trackside.json_record import DamagedRecord
 
 EAGER = WriterLimits(age_seconds=0.01)
 
@@ -258,6 +261,36 @@ def test_a_torn_segment_is_named_and_the_rest_is_read(tmp_path, caplog):
     assert torn.name in caplog.text
 
 
+@pytest.mark.parametrize("mode", ["NONE", ["TRAIN"]])
+def test_a_segment_that_says_what_cannot_be_spoils_no_other(tmp_path, caplog, mode):
+    writer = writer_to(tmp_path)
+    for step in range(3):
+        writer.add(record(step))
+        flushed(writer, step + 1)
+    writer.close()
+    odd = sorted((tmp_path / "segments" / "worker_0").iterdir())[1]
+    data = odd.read_bytes()
+    size = header_size(data, len(data))
+    header = data[8:size].replace(b'\\"TRAIN\\"', json.dumps(json.dumps(mode))[1:-1].encode())
+    odd.write_bytes(struct.pack("<Q", len(header)) + header + data[size:])
+    trial = create_trial(str(tmp_path))
+    assert trial.steps() == [0, 2]
+    assert list(trial.tensor("w").values()) == [0, 2]
+    assert trial.torn_segments == [f"segments/worker_0/{odd.name}"]
+    assert odd.name in caplog.text
+
+
+def test_steps_a_hundred_billion_apart_are_read(tmp_path):
+    writer = writer_to(tmp_path)
+    for step in (0, 1, 10**11):
+        writer.add(record(step, float(step)))
+    writer.close()
+    trial = create_trial(str(tmp_path))
+    assert trial.steps() == [0, 1, 10**11]
+    assert trial.tensor("w").steps() == [0, 1, 10**11]
+    assert trial.cube(["w"]).steps == (0, 1, 10**11)
+
+
 def test_files_that_are_no_segments_are_passed_over(tmp_path):
     writer = writer_to(tmp_path)
     writer.add(record(0))
@@ -301,6 +334,30 @@ def test_a_trial_without_a_collections_file_is_read_all_the_same(tmp_path):
     writer.add(record(0))
     writer.close()
     assert create_trial(str(tmp_path)).tensor_names() == ["w"]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "[1]",
+        "[" * 100_000,
+        '{"collections": [], "_meta": []}',
+        '{"collections": {"odd": 5, "weights": {"name": "weights", "include_regex": ["^w"]}}}',
+        '{"collections": {"odd": {"name": "odd", "include_regex": ["a{99999999999}", "("]}}}',
+        '{"_meta": {"num_workers": 1e400}}',
+    ],
+    ids=["list", "deep", "collections", "one of two", "patterns", "workers"],
+)
+def test_collections_of_any_content_cost_themselves(tmp_path, caplog, content: str):
+    writer = SegmentWriter(str(tmp_path), "worker_0", home=tmp_path)
+    writer.put_collections(content)
+    writer.add(record(0))
+    writer.close()
+    trial = create_trial(str(tmp_path))
+    assert trial.tensor_names() == ["w"]
+    assert "Collections file collections/worker_0.json is damaged" in caplog.text
+    if '"weights"' in content:
+        assert trial.tensor_names(collection="weights") == ["w"]
 
 
 def test_a_damaged_collections_file_is_named_and_the_tensors_are_read(tmp_path, caplog):

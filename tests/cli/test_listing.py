@@ -12,6 +12,7 @@ from trackside import hosts
 from trackside.hosts import HostRecord, Phase, Progress, SyncState
 from trackside.jobs.jobs import Jobs
 from trackside.journal import Journal
+from trackside.owners import local_owner
 
 
 def run_to_end(jobs: Jobs, name: str, **hyper: str) -> None:
@@ -63,6 +64,41 @@ def test_jobs_can_be_narrowed(command: Command, jobs: Jobs):
     assert command("jobs", "--limit", "2").stderr == ""
 
 
+def test_the_owner_of_a_job_is_shown_where_there_is_more_than_one(command: Command, jobs: Jobs):
+    run_to_end(jobs, "first")
+    assert "OWNER" not in command("jobs").stdout
+    jobs.enqueue(make_spec("second"), key="TSA", who="alice")
+    lines = command("jobs").stdout.splitlines()
+    assert lines[0].split() == ["NAME", "STATUS", "OWNER", "AGE", "TRAINED", "OUTPUT"]
+    assert [line.split()[::2][:2] for line in lines[1:]] == [
+        ["second", "alice"],
+        ["first", local_owner()],
+    ]
+    found = json.loads(command("jobs", "--json").stdout)
+    assert [job["owner"] for job in found] == ["alice", local_owner()]
+
+
+def test_the_jobs_of_one_owner_are_listed(command: Command, jobs: Jobs):
+    run_to_end(jobs, "first")
+    jobs.enqueue(make_spec("second"), key="TSA", who="alice")
+
+    def names(*options: str) -> list[str]:
+        return [job["name"] for job in json.loads(command("jobs", "--json", *options).stdout)]
+
+    assert names("--owner", "alice") == ["second"]
+    assert names("--mine") == names("--owner", local_owner()) == ["first"]
+    assert command("jobs", "--owner", "bob").stdout == "There is no job of 'bob'.\n"
+    both = command("jobs", "--owner", "alice", "--mine")
+    assert (both.returncode, "cannot be given together" in both.stderr) == (2, True)
+
+
+def test_show_tells_the_owner(command: Command, jobs: Jobs):
+    run_to_end(jobs, "job-1")
+    assert f"\nowner       {local_owner()}\n" in command("show", "job-1").stdout
+    described = json.loads(command("show", "job-1", "--json").stdout)
+    assert described["Trackside"]["owner"] == local_owner()
+
+
 def test_show_tells_the_whole_story(command: Command, jobs: Jobs):
     run_to_end(jobs, "job-1")
     shown = command("show", "job-1").stdout
@@ -71,6 +107,36 @@ def test_show_tells_the_whole_story(command: Command, jobs: Jobs):
         assert f"\n{status} " in shown
     assert "s3://out/runs/job-1/output/model.tar.gz" in shown
     assert json.loads(command("show", "job-1", "--json").stdout)["TrainingJobName"] == "job-1"
+
+
+def test_show_says_what_was_skipped_of_a_damaged_journal(command: Command, jobs: Jobs):
+    run_to_end(jobs, "job-1")
+    folder = jobs.settings.layout.job("job-1")
+    lines = folder.journal.read_bytes().split(b"\n")
+    folder.journal.write_bytes(b"\n".join([lines[0], b"[1]", b"\xff", *lines[2:]]))
+    folder.host("algo-1", 1).record.write_text("[1]")
+    done = command("show", "job-1")
+    assert done.returncode == 0, done.stderr
+    assert "job-1  Completed" in done.stdout
+    assert "2 damaged records were skipped in its journal." in done.stdout.splitlines()
+    assert "1 damaged record was skipped in the record of algo-1." in done.stdout.splitlines()
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("file", ["journal", "spec"])
+def test_a_job_that_cannot_be_read_is_an_error_in_words_and_the_others_are_listed(
+    command: Command, jobs: Jobs, file: str
+):
+    for name in ("job-1", "job-2"):
+        run_to_end(jobs, name)
+    damaged = getattr(jobs.settings.layout.job("job-1"), file)
+    damaged.write_bytes(b"[1]\n")
+    done = command("show", "job-1")
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1].startswith("Error: Job 'job-1' cannot be read: ")
+    assert damaged.name in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "job-2" in command("jobs").stdout
 
 
 def test_show_gives_the_reason_of_a_failure_without_its_escapes(command: Command, jobs: Jobs):

@@ -41,6 +41,22 @@ def test_metrics_shows_last_least_most_and_the_curve(command: Command, jobs: Job
     assert (told[1]["last"], told[1]["points"]) == (2.0, 3)
 
 
+def test_damaged_records_are_skipped_and_said_once(command: Command, jobs: Jobs):
+    finish(jobs, "first", [4.0, 1.0, 2.0])
+    folder = locate(curves_of(make_spec("first")), home=jobs.settings.home).local
+    assert folder is not None
+    (file,) = folder.glob("*.tfevents.*")
+    data = bytearray(file.read_bytes())
+    data[-60] ^= 1  # in the last record but one
+    file.write_bytes(bytes(data) + b"torn")
+    done = command("metrics", "first", "--tag", "accuracy")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[1].split()[:2] == ["accuracy", "-1"]
+    first, second = done.stderr.splitlines()
+    assert first.startswith(f"Warning: 1 damaged record was skipped in event file {file.name}")
+    assert second == f"The last 4 bytes of {file.name!r} are no whole record; they were skipped."
+
+
 def test_a_job_without_metrics_says_how_to_get_some(command: Command, jobs: Jobs):
     jobs.submit(make_spec("bare"))
     jobs.wait("bare")

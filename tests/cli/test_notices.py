@@ -1,11 +1,12 @@
 """Warnings of the program beside a command's output: in words, and once."""
 
 from tests.cli.conftest import Command
+from trackside.permissions import make_folder
 from trackside.settings import Settings
 
 
 def test_a_warning_of_several_parts_is_told_once(command: Command):
-    Settings.load().layout.index.mkdir(parents=True)  # no file can be opened there
+    make_folder(Settings.load().layout.index)  # no file can be opened there
     listed = command("jobs")
     assert listed.returncode == 0
     assert listed.stderr.count("cannot be used") == 1

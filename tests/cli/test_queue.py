@@ -42,7 +42,7 @@ def test_those_that_run_come_first_and_each_that_waits_says_why(jobs: Jobs, comm
         enqueue(jobs, "large", cores=2)
         enqueue(jobs, "small")
         lines = shown(command("queue")).splitlines()
-    assert lines[0].split() == ["#", "JOB", "WHO", "PRIORITY", "NEEDS", "FOR", "WHY"]
+    assert lines[0].split() == ["#", "JOB", "OWNER", "PRIORITY", "NEEDS", "FOR", "WHY"]
     assert [line.split()[0] for line in lines[1:4]] == ["runs", "1", "2"]
     assert lines[1].endswith("Runs: Training")
     assert lines[2].endswith("Waiting for 2 cores: 1 of 2 free")
@@ -60,6 +60,7 @@ def test_without_a_server_the_first_waits_for_one(jobs: Jobs, command: Command):
     assert waiter["why"] == "Waiting for a server: none runs here"
     assert (waiter["position"], waiter["name"], waiter["who"]) == (1, "first", "team")
     assert (waiter["key"], waiter["needs"]["cores"]) == ("TSKEY", 1)
+    assert waiter["owner"] == "team"
     assert waiter["seconds"] >= 0
 
 

@@ -45,3 +45,19 @@ def test_what_the_rules_filed_is_in_it(command: Command, jobs: Jobs, workplace: 
 def test_a_job_that_does_not_exist_leaves_no_file(command: Command, workplace: Path):
     assert command("report", "missing").returncode == 2
     assert not (workplace / "missing.html").exists()
+
+
+def test_secrets_among_the_hyperparameters_are_not_on_the_page(
+    command: Command, jobs: Jobs, workplace: Path
+):
+    for name, key in (("one", "first-secret"), ("two", "second-secret")):
+        jobs.submit(make_spec(name, hyper={"api_key": key, "lr": f"0.{len(key)}"}))
+        jobs.wait(name)
+    assert command("report", "one", "-o", "page.html").returncode == 0
+    page = (workplace / "page.html").read_text()
+    assert "first-secret" not in page
+    assert "api_key" in page
+    compared = command("compare", "one", "two").stdout
+    assert "0.12" in compared
+    assert "api_key" in compared
+    assert "-secret" not in compared

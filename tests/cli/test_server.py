@@ -1,9 +1,11 @@
 """The server as users start it: a process, its keys, and the shell of a client."""
 
+import json
 import os
 import signal
 import socket
 import subprocess
+import tempfile
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +13,13 @@ from pathlib import Path
 import boto3
 import pytest
 
+import trackside
 from tests.cli.conftest import TRACKSIDE, Command
+from tests.other_users import FIRST, SECOND, needs_other_users, packages_for_all, python_for_all
+from trackside.api.keys import AccessKeys, Rights
+from trackside.cli.access import access_keys, own_key
+from trackside.layout import Home
+from trackside.settings import Settings
 
 
 @pytest.fixture
@@ -117,6 +125,29 @@ def test_an_address_that_is_taken_is_named_with_the_way_out(command: Command):
     assert "--listen HOST:PORT" in done.stderr
 
 
+def test_who_makes_a_second_key_of_one_name_is_told_what_that_means(command: Command):
+    first = command("keys", "create", "ci")
+    assert first.stderr == ""
+    key = first.stdout.splitlines()[0].partition("=")[2]
+    second = command("keys", "create", "ci", "--json")
+    assert json.loads(second.stdout)["id"] != key
+    assert second.stderr.startswith(f"Note: {key} is called 'ci' too, and both are one owner")
+
+
+def test_another_key_of_this_machine_s_name_is_not_taken_for_its_own(command: Command):
+    command("keys", "create", "this machine", "--rights", "read")
+    keys = access_keys(Settings.load())
+    assert own_key(keys).rights == "admin"
+    assert own_key(keys) == own_key(keys)
+    assert len(keys.all()) == 2
+
+
+def test_a_name_that_no_key_may_have_is_wrong_input(command: Command):
+    refused = command("keys", "create", "local:root")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "A key cannot be called 'local:root'" in refused.stderr
+
+
 def test_keys_are_made_listed_rotated_and_revoked(command: Command):
     made = command("keys", "create", "ci", "--rights", "read").stdout
     key, secret = (line.partition("=")[2] for line in made.splitlines())
@@ -148,3 +179,118 @@ def test_a_server_in_a_client_s_shell_does_not_become_its_own_store(command: Com
         [TRACKSIDE[0], "-c", code], env=environment, capture_output=True, text=True, check=True
     )
     assert shown.stdout.split() == ["None", "http://minio:9000"]
+
+
+# Who runs the scripts
+
+
+def make_key(home: Path, label: str, rights: Rights) -> None:
+    AccessKeys(Home(home).server.root).create(label, rights)
+
+
+def said_at_start(process: subprocess.Popen[str]) -> str:
+    """All that it wrote to standard error before it listened, and then ended."""
+    assert process.stdout is not None
+    process.stdout.readline()
+    process.terminate()
+    return process.communicate()[1]
+
+
+def started(*options: str, **variables: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [*TRACKSIDE, "server", "--listen", "127.0.0.1:0", *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **variables},
+    )
+
+
+def test_submit_keys_whose_scripts_can_read_the_server_s_secrets_are_named_once(tmp_path: Path):
+    home = tmp_path / "trackside home"
+    for label, rights in (("ci", "submit"), ("boss", "admin"), ("team", "submit"), ("r", "read")):
+        make_key(home, label, Rights(rights))
+    with started() as server:
+        [line] = [line for line in said_at_start(server).splitlines() if "WARNING" in line]
+    assert "scripts of the submit keys 'ci', 'team' run as this server's own user" in line
+    assert "master.key, own_key.json" in line
+    assert "--run-as USER" in line
+
+
+def test_without_submit_keys_nobody_is_warned(tmp_path: Path):
+    make_key(tmp_path / "trackside home", "boss", Rights.ADMIN)
+    with started() as server:
+        assert "WARNING" not in said_at_start(server)
+
+
+@needs_other_users
+def test_keys_that_have_a_user_are_not_warned_of(tmp_path: Path):
+    for label in ("ci", "team"):
+        make_key(tmp_path / "trackside home", label, Rights.SUBMIT)
+    python = {"TRACKSIDE_PYTHON": python_for_all()}
+    with started("--run-as", f"ci={FIRST}", **python) as server:
+        said = said_at_start(server)
+    assert "submit keys 'team' run as" in said
+    with started("--run-as", f"ci={FIRST}", "--run-as", str(SECOND), **python) as server:
+        assert "WARNING" not in said_at_start(server)
+    with started(**python, TRACKSIDE_RUN_AS=f"ci={FIRST},{SECOND}") as server:
+        assert "WARNING" not in said_at_start(server)
+
+
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [
+        ("root", "names 'root', which is root"),
+        ("nobody-of-that-name", "whom this system does not know"),
+        ("ci=", "has 'ci='"),
+    ],
+)
+def test_a_user_that_jobs_cannot_run_as_is_refused_at_the_start(
+    command: Command, option: str, words: str
+):
+    refused = command("server", "--listen", "127.0.0.1:0", "--run-as", option)
+    assert refused.returncode == 2
+    assert words in refused.stderr
+    assert "Traceback" not in refused.stderr
+
+
+@needs_other_users
+def test_a_server_of_a_plain_user_warns_too_and_cannot_run_jobs_as_others():
+    packages = packages_for_all("uvicorn")
+    if not packages:
+        pytest.skip("needs a copy of the server's packages that every user may read")
+    source = Path(trackside.__file__).parents[1]
+    with tempfile.TemporaryDirectory() as folder:
+        os.chown(folder, FIRST, FIRST)
+        environment = {
+            "PATH": os.environ["PATH"],
+            "PYTHONPATH": os.pathsep.join([str(source), packages]),
+            "TRACKSIDE_HOME": f"{folder}/home",
+            "HOME": folder,
+        }
+
+        def trackside_command(*arguments: str) -> subprocess.Popen[str]:
+            return subprocess.Popen(
+                [python_for_all(), "-m", "trackside.cli", *arguments],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                env=environment,
+                cwd=folder,
+                user=FIRST,
+                group=FIRST,
+                extra_groups=[],
+            )
+
+        with trackside_command("keys", "create", "ci", "--rights", "submit") as keys:
+            assert keys.wait() == 0
+        listen = ("server", "--listen", "127.0.0.1:0")
+        with trackside_command(*listen) as server:
+            assert "scripts of the submit keys 'ci' run as" in said_at_start(server)
+        with trackside_command(*listen, "--run-as", str(SECOND)) as server:
+            said = server.communicate()[1]
+        assert server.returncode != 0
+        assert said == (
+            f"Error: Scripts are to run as user '{SECOND}', and only root on Linux can do that. "
+            "Start the server as root, or leave --run-as (TRACKSIDE_RUN_AS) away.\n"
+        )

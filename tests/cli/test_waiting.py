@@ -7,10 +7,12 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.cli.conftest import TRACKSIDE
+from tests.job_processes import until_they_have_left
 from tests.jobs.conftest import is_training, make_spec
 from tests.waiting import until
 from trackside import hosts
@@ -18,6 +20,7 @@ from trackside.cli.waiting import bars
 from trackside.hosts import HostRecord, Phase, Progress
 from trackside.jobs.jobs import Jobs
 from trackside.journal import Journal
+from trackside.settings import Settings, environment
 from trackside.status import Secondary, Status
 
 WAIT = (sys.executable, "-m", "tests.cli.wait_program")
@@ -39,6 +42,9 @@ class Terminal:
     def shows(self, text: str) -> bool:
         self._read()
         return text in self.shown
+
+    def types(self, text: str) -> None:
+        os.write(self._ours, text.encode())
 
     def end(self) -> int:
         until(self._has_ended)
@@ -150,6 +156,58 @@ def test_interrupting_a_followed_log_is_exit_code_130(jobs: Jobs):
         assert "Traceback" not in terminal.shown
     finally:
         terminal.close()
+
+
+def ignoring_interrupts(*command: str) -> "subprocess.Popen[str]":
+    """As a shell without job control starts what is in its background."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        return subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_a_follower_in_the_background_can_be_interrupted(jobs: Jobs):
+    jobs.submit(make_spec("job-1", hyper={"hold": "1"}))
+    with ignoring_interrupts(*TRACKSIDE, "logs", "-f", "job-1") as follower:
+        lines = iter(follower.stdout or ())
+        assert "line 2\n" in lines
+        follower.send_signal(signal.SIGINT)
+        try:
+            assert follower.wait(60) == 130
+        finally:
+            follower.kill()
+
+
+def test_a_run_that_waits_in_the_background_can_be_interrupted(workplace: Path):
+    (workplace / "train.py").write_text(
+        "import pathlib, time\n"
+        "print('it runs', flush=True)\n"
+        f"while not pathlib.Path({str(workplace / 'go')!r}).exists(): time.sleep(0.05)\n"
+    )
+    arguments = ("run", "train.py", "--name", "job-1", "--wait")
+    with ignoring_interrupts(*TRACKSIDE, *arguments) as waiting:
+        assert any("it runs" in line for line in waiting.stdout or ())
+        waiting.send_signal(signal.SIGINT)
+        try:
+            assert waiting.wait(60) == 130
+        finally:
+            waiting.kill()
+            (workplace / "go").touch()
+    settings = Settings.load()
+    assert Jobs(settings, environment()).wait("job-1").state.status is Status.COMPLETED
+    until_they_have_left(settings.home)
+
+
+def test_tests_in_the_background_hear_interrupts_too():
+    code = (
+        "import signal, tests.conftest\n"
+        "assert signal.getsignal(signal.SIGINT) is signal.default_int_handler"
+    )
+    with ignoring_interrupts(sys.executable, "-c", code) as process:
+        assert process.wait() == 0
 
 
 def test_a_reader_that_has_seen_enough_is_no_error(jobs: Jobs):

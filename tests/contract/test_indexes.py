@@ -63,7 +63,17 @@ def names(index: Index, **wanted: object) -> list[str]:
 
 def test_a_row_comes_back_as_it_was_put(index: Index, open_again: Opened):
     full = JobSummary(
-        "full", "s3://ö/'x", "Stopping", "Uploading", 1.125, 1795000000.123456, 2.5, None, 3, "me"
+        "full",
+        "s3://ö/'x",
+        "Stopping",
+        "Uploading",
+        1.125,
+        1795000000.123456,
+        2.5,
+        None,
+        3,
+        "me",
+        "Ann O'Neill",
     )
     index.put([full, ended("x")])
     assert index.find("full") == full
@@ -91,6 +101,13 @@ def test_finished_and_unfinished_jobs_are_told_apart(index: Index):
     index.put([ended("a"), row("b"), row("c")])
     assert index.finished() == {"a"}
     assert index.unfinished() == {"b": row("b"), "c": row("c")}
+
+
+def test_a_row_without_an_owner_is_finished_and_not_settled(index: Index):
+    index.put([ended("a"), replace(ended("b"), owner=None), row("c", owner=None)])
+    assert index.finished() == {"a", "b"}
+    assert index.settled() == {"a"}
+    assert index.settled("me") == {"a"}
 
 
 def test_a_home_knows_its_own_jobs_and_those_of_nobody(index: Index):
@@ -137,6 +154,8 @@ def test_pages_in_any_order_hold_every_job_once(index: Index, order: Order, desc
     ("wanted", "expected"),
     [
         ({"status": "Failed"}, ["c-2"]),
+        ({"owner": "alice"}, ["b-1"]),
+        ({"owner": "Alice"}, []),
         ({"name_contains": "-"}, ["a-1", "b-1", "c-2"]),
         ({"name_contains": "A"}, ["A1"]),
         ({"name_contains": "%"}, []),
@@ -155,7 +174,8 @@ def test_pages_in_any_order_hold_every_job_once(index: Index, order: Order, desc
     ],
 )
 def test_conditions_choose(index: Index, wanted: dict[str, object], expected: list[str]):
-    index.put([ended("A1", 90), ended("a-1", 100), row("b-1", 200), ended("c-2", 300, "Failed")])
+    index.put([ended("A1", 90), ended("a-1", 100), row("b-1", 200, owner="alice")])
+    index.put([ended("c-2", 300, "Failed")])
     assert names(index, order=Order.NAME, descending=False, **wanted) == expected
 
 

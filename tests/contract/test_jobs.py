@@ -21,6 +21,7 @@ from trackside.errors import (
     JobNotFinished,
     JobNotFound,
 )
+from trackside.jobs.stored import Stored
 from trackside.journal import History
 from trackside.sdk.known_jobs import AnyJobs, known_jobs
 from trackside.status import Secondary, Status
@@ -222,11 +223,15 @@ def test_jobs_are_listed_newest_first_and_chosen_by_name_and_status(jobs: AnyJob
     assert names(newest_first=False, limit=2) == ["0", "1"]
     assert names(status=Status.COMPLETED) == ["0"]
     assert names(status="Failed", limit=1) == ["2"]
+    assert names(owner=jobs.owner, limit=1) == ["2"]
+    assert names(owner="somebody else") == []
     assert jobs.list(name_contains=f"{stem}.") == []
     [summary] = jobs.list(name_contains=f"{stem}-0")
     assert summary.output == "s3://trackside"
     assert summary.training_started is not None
     assert summary.ended is not None
+    assert summary.owner == jobs.owner
+    assert jobs.describe(summary.name)["Trackside"]["owner"] == jobs.owner
 
 
 def test_tags_are_changed_and_a_job_is_forgotten(jobs: AnyJobs):
@@ -242,9 +247,28 @@ def test_tags_are_changed_and_a_job_is_forgotten(jobs: AnyJobs):
         attach(job.name)
 
 
-def _is_deleted(jobs: AnyJobs, name: str) -> bool:
+def test_a_deleted_job_says_what_stays_or_takes_it_along(jobs: AnyJobs):
+    kept, gone = start(), start(tensorboard_output_config=TensorBoardOutputConfig("s3://curves"))
+    for job in (kept, gone):
+        jobs.wait(job.name)
+    place = locate_object(gone.model_data, home=jobs.settings.home)
+    until(lambda: _is_deleted(jobs, gone.name, data=True))
+    assert list(place.store.list(f"{gone.name}/")) == []
+    left: list[Stored] = []
+    until(lambda: _is_deleted(jobs, kept.name, left))
+    told = {each.kind: each for each in left}
+    assert told["output"].uri == f"s3://trackside/{kept.name}/output"
+    assert (
+        told["output"].size_bytes == place.store.stat(f"{kept.name}/output/model.tar.gz").size_bytes
+    )
+    assert "source" in told
+
+
+def _is_deleted(jobs: AnyJobs, name: str, left: list[Stored] | None = None, **options) -> bool:
     try:
-        jobs.delete(name)
+        stays = jobs.delete(name, **options)
+        if left is not None:
+            left += stays
     except JobNotFinished:
         return False  # its supervisor is still leaving
     return True

@@ -8,22 +8,37 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from tests.waiting import until
+from trackside.run_as import JobUser, find_user
 from trackside.supervisor.process_sandbox import ProcessSandbox, available
 from trackside.supervisor.sandbox import Exited, Running, Sandbox, SandboxPlan
+from trackside.supervisor.user_folders import hand_over
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 needs_namespaces = pytest.mark.skipif(
     available().kind == "none", reason=f"needs namespaces. {available().reason}"
 )
+
+
+@dataclass(frozen=True)
+class Made:
+    isolation: str
+    user: JobUser | None = None
+
+    def __call__(self) -> Sandbox:
+        return ProcessSandbox(self.isolation)
+
+
 SANDBOXES = [
-    pytest.param(lambda: ProcessSandbox("root"), id="process-root", marks=needs_root),
-    pytest.param(lambda: ProcessSandbox("user"), id="process-user", marks=needs_namespaces),
-    pytest.param(lambda: ProcessSandbox("none"), id="process-none"),
+    pytest.param(Made("root"), id="process-root", marks=needs_root),
+    pytest.param(Made("root", find_user("65533")), id="process-as-another", marks=needs_root),
+    pytest.param(Made("user"), id="process-user", marks=needs_namespaces),
+    pytest.param(Made("none"), id="process-none"),
 ]
 FIND_ML = 'ML="${SAGEMAKER_BASE_DIR:-/opt/ml}"\n'
 
@@ -36,9 +51,10 @@ def sandbox(request: pytest.FixtureRequest) -> Sandbox:
 
 
 @pytest.fixture
-def make_plan(tmp_path: Path, sandbox: Sandbox):
+def make_plan(tmp_path: Path, sandbox: Sandbox, request: pytest.FixtureRequest):
     """Plans for shell scripts; what they started is killed after the test."""
     plans: list[SandboxPlan] = []
+    user: JobUser | None = request.node.callspec.params["sandbox"].user
 
     def make(script: str, *, environment: dict[str, str] | None = None, **fields) -> SandboxPlan:
         root = tmp_path / f"host {len(plans)}"
@@ -49,9 +65,13 @@ def make_plan(tmp_path: Path, sandbox: Sandbox):
             command=["/bin/sh", "-c", FIND_ML + script],
             environment={"PATH": os.defpath} | (environment or {}),
             log=root / "algo-1.log",
+            user=user,
             nonce=f"contract-{os.getpid()}-{time.monotonic_ns()}",
             **fields,
         )
+        if user is not None:
+            for folder in (plan.ml, *plan.mounts.values()):
+                hand_over(folder, user)
         plans.append(plan)
         return plan
 
@@ -89,7 +109,12 @@ def test_a_command_that_does_not_exist_ends_as_in_a_shell(
 ) -> None:
     plan = make_plan("")
     missing = SandboxPlan(
-        folder=plan.folder, ml=plan.ml, command=["/no/such/program"], log=plan.log, nonce=plan.nonce
+        folder=plan.folder,
+        ml=plan.ml,
+        command=["/no/such/program"],
+        log=plan.log,
+        user=plan.user,
+        nonce=plan.nonce,
     )
     assert run(sandbox, missing) == Exited(127)
     assert "'/no/such/program'" in plan.log.read_text()

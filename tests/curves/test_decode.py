@@ -12,7 +12,7 @@ from tensorboard.compat.proto.event_pb2 import Event
 from tensorboard.compat.proto.summary_pb2 import Summary, SummaryMetadata
 from tensorboard.util.tensor_util import make_tensor_proto
 
-from trackside.curves import records
+from trackside.curves import records, wire
 from trackside.curves.columns import Decoded
 from trackside.curves.decode import decode
 from trackside.curves.summaries import scalar, summaries
@@ -110,7 +110,7 @@ def test_a_damaged_record_is_skipped_and_counted(library):
     framed[50] = bytes(broken)
     decoded = decode(b"".join(framed), library)
     assert [step for _, step, _, _ in points(decoded)] == [*range(50), *range(51, 100)]
-    assert decoded.lost_bytes == size
+    assert (decoded.lost_bytes, decoded.num_lost) == (size, 1)
 
 
 def test_a_damaged_header_costs_the_way_to_the_next_sound_one(library):
@@ -153,11 +153,116 @@ def test_one_flipped_byte_never_yields_a_wrong_point(data: st.DataObject):
         assert set(points(decode(bytes(whole), library))) <= set(rows)
 
 
-def test_more_tags_than_the_scanner_keeps_at_once_are_all_read(compiled: ctypes.CDLL):
+def test_more_tags_than_the_scanner_keeps_at_once_are_all_read(library):
     num_tags = 70_000
-    data = b"".join(plain(f"tag {number}", number, 1.0) for number in range(num_tags))
+    data = b"".join(plain(f"tag {number:5}", number, 1.0) for number in range(num_tags))
+    decoded = decode(data, library)
+    assert sorted(step for _, step, _, _ in points(decoded)) == [*range(num_tags)]
+
+
+def test_one_event_with_more_tags_than_the_scanner_keeps_is_read(library):
+    values = [Summary.Value(tag=f"tag {number}", simple_value=1.0) for number in range(65_537)]
+    event = Event(wall_time=1.5, step=3, summary=Summary(value=values))
+    data = records.frame(event.SerializeToString()) + plain("loss", 4, 1.0)
+    decoded = decode(data, library)
+    rows = [*points(decoded), *odd_points(decoded)]
+    assert len({tag for tag, *_ in rows}) == 65_538
+    assert decoded.consumed == len(data)
+
+
+def test_values_without_a_tag_find_room_however_many(library):
+    values = [Summary.Value(simple_value=float(number)) for number in range(500)]
+    data = records.frame(Event(summary=Summary(value=values)).SerializeToString())
+    decoded = decode(data, library)
+    rows = [*points(decoded), *odd_points(decoded)]
+    assert [value for *_, value in rows] == [*range(500)]
+
+
+def test_tags_that_are_made_to_collide_are_read_without_a_search_through_all(compiled):
+    # The checksum is linear: what leaves it as it is may be added to any tag.
+    tags, same = [b"\0" * 16], _tags_of_checksum_zero()
+    for change in same:
+        tags += [bytes(a ^ b for a, b in zip(tag, change, strict=True)) for tag in tags]
+    assert len({records.crc32c(tag) for tag in tags}) == 1
+    contents = (
+        wire.event(1.5, 1, wire.summary(wire.message(1, t) + b"\x15\0\0\0\0")) for t in tags
+    )
+    data = b"".join(map(records.frame, contents))
     decoded = decode(data, compiled)
-    assert [step for _, step, _, _ in points(decoded)] == [*range(num_tags)]
+    assert len(points(decoded)) == len(tags) == 1 << len(same)
+
+
+def _tags_of_checksum_zero() -> list[bytes]:
+    """Changes of sixteen bytes that the checksum does not see: its kernel, by elimination."""
+    zero = records.crc32c(bytes(16))
+    found: dict[int, tuple[int, int]] = {}
+    kernel = []
+    for bit in range(48):
+        change = 1 << bit
+        seen = records.crc32c(change.to_bytes(16, "little")) ^ zero
+        while seen and (top := seen.bit_length()) in found:
+            other, also = found[top]
+            seen, change = seen ^ other, change ^ also
+        if seen:
+            found[seen.bit_length()] = seen, change
+        else:
+            kernel.append(change.to_bytes(16, "little"))
+    return kernel
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        wire.double(1, 1.0) + wire.double(1, 2.0) + wire.integer(2, 7) + wire.integer(2, 8)
+        + wire.summary(wire.simple_value("loss", 0.5)),
+        wire.event(1.0, 2**63, wire.summary(wire.simple_value("loss", 0.5))),
+        b"\x10" + b"\xff" * 9 + b"\x7f" + wire.summary(wire.simple_value("loss", 0.5)),
+        # A float in the place of doubles is none.
+        wire.summary(
+            wire.text(1, "loss") + wire.message(8, b"\x08\x01" + wire.message(6, b"\0\0\0\0"))
+            + wire.metadata("scalars")
+        ),
+        # Metadata that are no message make it no event.
+        wire.summary(
+            wire.text(1, "loss") + wire.message(8, b"\x08\x01" + wire.message(5, b"\0\0\0\0"))
+            + wire.message(9, wire.message(1, wire.text(1, "scalars") + b"\xff"))
+        ),
+    ],
+    ids=["told twice", "negative step", "long number", "wrong holder", "broken metadata"],
+)  # fmt: skip
+def test_both_scanners_take_an_odd_event_for_the_same(content: bytes, compiled: ctypes.CDLL):
+    said: list[object] = []
+    for library in (compiled, None):
+        decoded = decode(records.frame(content), library)
+        try:
+            others = [
+                (each, scalar(each)) for content in decoded.others for each in summaries(content)
+            ]
+        except wire.NotAMessage:
+            said.append("no event")
+            continue
+        said.append([*points(decoded), *((s.tag, s.step, s.time, v) for s, v in others)])
+    assert said[0] == said[1]
+
+
+def test_events_of_several_forms_keep_the_order_of_their_tag(library):
+    forms = [
+        wire.event(0.0, 1, wire.summary(wire.simple_value("loss", 1.0))),
+        wire.event(1.5, 2, wire.summary(wire.simple_value("loss", 1.0))),
+        wire.event(1.5, 3, wire.summary(*[wire.simple_value("loss", 1.0)] * 2)),
+        wire.event(1.5, 4, wire.summary(wire.scalar_tensor("loss", 1.0, is_double=True))),
+        wire.event(1.5, 5, wire.summary(wire.simple_value("loss", 1.0))),
+    ]
+    decoded = decode(b"".join(map(records.frame, forms)), library)
+    assert [step for _, step, _, _ in points(decoded)] == [1, 2, 3, 3, 4, 5]
+
+
+def test_a_whole_block_of_rubbish_is_searched_many_places_at_a_time(library):
+    good = plain("loss", 1, 1.0)
+    rubbish = random.Random(3).randbytes(1 << 20)
+    decoded = decode(good + rubbish + good, library)
+    assert len(points(decoded)) == 2
+    assert (decoded.lost_bytes, decoded.num_lost) == (1 << 20, 1)
 
 
 def test_every_cut_of_a_file_gives_a_beginning_of_its_points(library):

@@ -7,9 +7,14 @@ from pathlib import Path
 import numpy
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from tensorboard.compat.proto.event_pb2 import Event
 from torch.utils.tensorboard import SummaryWriter as TorchWriter
 
 from trackside import curves
+from trackside.curves import event_tail, wire
+from trackside.curves.chunks import Chunk, Source
+from trackside.curves.columns import Decoded
+from trackside.curves.decode import decode
 from trackside.curves.event_file import EventFile
 from trackside.curves.event_tail import MOST_RECORD_BYTES
 from trackside.curves.records import frame, header
@@ -117,6 +122,106 @@ def test_a_record_of_gigabytes_is_passed_over_without_being_loaded(tmp_path):
     found = curves.read(file.path)
     assert found.scalars[".", "loss"].steps.tolist() == [1, 2]
     assert list(found.lost_bytes.values()) == [size + 16]
+
+
+NAME = "events.out.tfevents.1"
+
+
+def scalar_event(step: int) -> bytes:
+    return wire.event(1.5, step, wire.summary(wire.simple_value("loss", 1.0)))
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        wire.summary(wire.message(5, wire.message(6, bytes(9)))),
+        wire.summary(wire.message(5, b"\xff")),
+        wire.summary(wire.message(8, b"\x08\x01" + wire.message(4, bytes(3)))),
+        wire.summary(wire.message(4, b"\xff")),
+        wire.summary(wire.hparams_value("session", wire.message(3, b"\xff"))),
+        wire.summary(b"\xff"),
+        b"\xff",
+    ],
+    ids=["edges", "histogram", "tensor", "image", "hparams", "value", "event"],
+)
+def test_an_event_that_cannot_be_made_out_is_skipped_and_counted(tmp_path, caplog, broken: bytes):
+    contents = [scalar_event(1), broken, broken, scalar_event(2)]
+    (tmp_path / NAME).write_bytes(b"".join(map(frame, contents)))
+    found = curves.read(tmp_path)
+    assert found.scalars[".", "loss"].steps.tolist() == [1, 2]
+    assert found.num_damaged == {NAME: 2}
+    (said,) = caplog.messages
+    assert said.startswith(f"2 damaged records were skipped in event file {NAME} of {tmp_path}")
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        wire.integer(1, 5) + wire.summary(wire.simple_value("loss", 1.0)),
+        wire.double(2, 5.0) + wire.summary(wire.simple_value("loss", 1.0)),
+        wire.summary(wire.integer(1, 5) + wire.integer(2, 5) + wire.simple_value("loss", 1.0)),
+        wire.summary(wire.integer(8, 5) + wire.simple_value("loss", 1.0)),
+        wire.summary(wire.simple_value("loss", 1.0) + wire.integer(9, 7)),
+        wire.summary(wire.simple_value("loss", 1.0) + wire.message(9, wire.integer(1, 7))),
+    ],
+    ids=["time", "step", "tag", "tensor", "metadata", "plugin"],
+)
+def test_a_field_of_another_type_is_one_that_nobody_knows(tmp_path, odd: bytes):
+    theirs = Event.FromString(odd)
+    (tmp_path / NAME).write_bytes(frame(odd))
+    series = curves.read(tmp_path).scalars[".", "loss"]
+    assert series.steps.tolist() == [theirs.step]
+    assert series.values.tolist() == [theirs.summary.value[0].simple_value]
+
+
+def test_rubbish_longer_than_a_block_is_passed_over_block_by_block(tmp_path, monkeypatch):
+    monkeypatch.setattr(event_tail, "BLOCK_BYTES", 4096)
+    sizes = []
+
+    def seen(data: bytes) -> Decoded:
+        sizes.append(len(data))
+        return decode(data)
+
+    monkeypatch.setattr(event_tail, "decode", seen)
+    good = frame(scalar_event(1))
+    (tmp_path / NAME).write_bytes(good + b"\xee" * 100_000 + good)
+    found = curves.read(tmp_path)
+    assert found.scalars[".", "loss"].steps.tolist() == [1, 1]
+    assert found.lost_bytes == {NAME: 100_000}
+    assert max(sizes) == 4096
+
+
+def test_a_record_whose_end_is_in_a_missing_piece_is_passed_over(tmp_path):
+    framed = [frame(scalar_event(step)) for step in range(4)]
+    size = len(framed[0])
+    pieces = {0: framed[0] + framed[1][:15], 3 * size: framed[3]}
+    for offset, data in pieces.items():
+        chunk = Chunk(Source("", NAME, "algo-1"), offset, sent=10**15 + offset)
+        (tmp_path / chunk.path).write_bytes(data)
+    found = curves.read(tmp_path)
+    assert found.scalars[".", "loss"].steps.tolist() == [0, 3]
+    assert found.lost_bytes == {NAME: 2 * size}
+
+
+class LongStore(FolderStore):
+    """Tells a size that a file had before it was cut."""
+
+    def list(self, prefix: str = "", after: str = "") -> Iterator[Entry]:
+        for entry in super().list(prefix, after):
+            yield Entry(entry.key, entry.size_bytes + 100)
+
+
+def test_a_file_that_was_cut_after_the_listing_is_read_as_far_as_it_goes(tmp_path):
+    (tmp_path / NAME).write_bytes(frame(scalar_event(1)))
+    found = curves.read(Location(LongStore(tmp_path), "", str(tmp_path)))
+    assert found.scalars[".", "loss"].steps.tolist() == [1]
+    assert found.unread_bytes == {NAME: 100}
+
+
+def test_a_time_that_no_calendar_has_is_none_in_the_table(tmp_path):
+    event = wire.event(1e300, 1, wire.summary(wire.simple_value("loss", 1.0)))
+    (tmp_path / NAME).write_bytes(frame(event))
+    assert curves.read(tmp_path).to_pandas().time.isna().all()
 
 
 class LateStore(FolderStore):

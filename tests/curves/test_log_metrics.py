@@ -6,14 +6,15 @@ import signal
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import psutil
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from trackside import durable
-from trackside.curves.log_metrics import LogMetrics, MetricsKeeper
+from trackside.curves.log_metrics import LogMetrics, MetricsKeeper, told_points
+from trackside.json_record import DamagedRecord
 from trackside.metric_totals import MetricTotal, from_json, merged
 from trackside.spec import MetricDefinition
 
@@ -52,7 +53,7 @@ class Host:
         return [(point.step, point.wall_time, point.value) for point in events.Scalars(name)]
 
     def totals(self) -> dict[str, MetricTotal]:
-        return from_json(json.loads((self.root / "totals.json").read_bytes()))
+        return from_json(json.loads((self.root / "totals.json").read_bytes())).metrics
 
 
 @pytest.fixture(autouse=True)
@@ -195,3 +196,32 @@ def test_the_last_value_of_several_hosts_is_the_newest(tmp_path):
         hosts.append(host.totals())
     total = merged(hosts)["loss"]
     assert (total.value, total.count, total.least, total.most) == (1.0, 2, 1.0, 2.0)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"[1]",
+        b"[" * 100_000,
+        b'{"MetricName": "a", "Value": 1, "Timestamp": 1e300}',
+        b'{"MetricName": "a", "Value": 1, "Timestamp": NaN}',
+        b'{"MetricName": "a", "Value": 1, "Timestamp": -1}',
+        b'{"MetricName": "a", "Value": 1' + b"0" * 400 + b', "Timestamp": 1}',
+        b'{"MetricName": "a", "Value": 1, "Timestamp": 1, "IterationNumber": 1e999}',
+    ],
+    ids=["list", "deep", "year", "no time", "before all", "huge", "no step"],
+)
+def test_a_line_that_tells_no_metric_is_passed_over(line: bytes):
+    assert list(told_points(line)) == []
+
+
+def test_one_damaged_metric_costs_itself():
+    total = {"count": 1, "value": float("nan"), "time": 1.7e9, "least": 0.5, "most": 0.5}
+    content = {"metrics": {"a": total, "b": [1], "c": {**total, "time": 1e300}}, "offsets": {"": 5}}
+    found = from_json(content)
+    assert [*found.metrics] == ["a"]
+    assert found.offsets == {"": 5}
+    odd: list[dict[str, Any]] = [{}, {"metrics": []}, {"metrics": {}, "offsets": {"": "x"}}]
+    for damaged in odd:
+        with pytest.raises(DamagedRecord):
+            from_json(damaged)

@@ -20,10 +20,11 @@ from torch.utils.tensorboard import SummaryWriter
 
 from tests.conftest import S3Server
 from tests.waiting import until
-from trackside.curves import series
+from trackside.curves import series, wire
 from trackside.curves.event_writer import SummaryWriter as OurWriter
 from trackside.curves.provider import JobCurves, Library
 from trackside.curves.provider_server import ProviderServer
+from trackside.curves.records import frame
 from trackside.curves.series import Tensors
 from trackside.errors import JobNotFound, StoreUnreachable
 from trackside.storage.locate import Location, locate
@@ -297,3 +298,28 @@ def test_of_many_large_tensors_some_are_kept(monkeypatch: pytest.MonkeyPatch):
     assert tensors.steps[0] == 0
     assert tensors.steps[-1] == 99
     assert len(tensors.steps) == len(tensors.values) == len(tensors.times)
+
+
+def test_a_shape_of_billions_takes_no_memory(
+    tmp_path: Path, serve: Callable[[Library], DataProvider]
+):
+    huge = wire.message(2, wire.message(2, wire.integer(1, 10**11)))
+    blob = wire.integer(1, wire.DT_STRING) + huge + wire.message(8, b"\x89PNG")
+    number = wire.integer(1, wire.DT_FLOAT) + huge + wire.message(5, bytes(4))
+    contents = [
+        wire.event(1.5, 1, wire.summary(wire.text(1, tag) + wire.message(8, tensor) + about))
+        for tag, tensor, about in (
+            ("picture", blob, wire.metadata("images")),
+            ("loss", number, wire.metadata("scalars")),
+        )
+    ]
+    plain = wire.event(1.5, 2, wire.summary(wire.simple_value("accuracy", 0.5)))
+    (tmp_path / "events.out.tfevents.1").write_bytes(b"".join(map(frame, [*contents, plain])))
+    provider = serve(library_of(job=tmp_path))
+    assert points(provider, "job", "accuracy") == [(2, 0.5)]
+    assert len(points(provider, "job", "loss")) <= 1  # the one number that it has, at most
+    listed = provider.list_blob_sequences(CTX, experiment_id="", plugin_name="images")
+    assert listed["job"]["picture"].max_length == 1
+    read = provider.read_blob_sequences(CTX, experiment_id="", plugin_name="images", downsample=9)
+    (datum,) = read["job"]["picture"]
+    assert provider.read_blob(CTX, blob_key=datum.values[0].blob_key) == b"\x89PNG"

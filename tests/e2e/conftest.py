@@ -16,6 +16,7 @@ from tests.fault_proxy import FaultProxy
 from tests.job_processes import end_processes_of
 from tests.waiting import until
 from trackside import durable, hosts, processes
+from trackside.host_processes import supervisor_lives
 from trackside.hosts import HostRecord
 from trackside.jobs.jobs import Jobs
 from trackside.journal import History, Journal
@@ -23,7 +24,6 @@ from trackside.layout import HostFolder, JobFolder, JobKeys
 from trackside.settings import Settings
 from trackside.spec import JobSpec
 from trackside.storage.locate import locate_object
-from trackside.supervisor.gang import is_supervised
 
 
 class Machine:
@@ -91,7 +91,7 @@ class Job:
 
         until(is_over, seconds=seconds)
         # The journal's copy in storage and the freed disk follow the final status.
-        until(lambda: not any(map(is_supervised, self._host_folders())), seconds=seconds)
+        until(lambda: not any(map(supervisor_lives, self._host_folders())), seconds=seconds)
         return self.history()
 
     def _host_folders(self) -> list[HostFolder]:

@@ -6,6 +6,9 @@ import signal
 from tests.e2e.conftest import Job
 from tests.fault_proxy import Fault
 from tests.waiting import until
+from trackside import endings
+from trackside.host_processes import supervisor_lives
+from trackside.layout import JobKeys
 from trackside.status import Secondary, Status
 
 HELD = """
@@ -92,6 +95,22 @@ def test_death_while_uploading_is_made_good_by_the_next_look(away, faulty, bucke
     history = job.wait()
     assert history.state.status is Status.COMPLETED
     assert job.model() == {"m.txt": b"trained to the end"}
+
+
+def test_death_between_the_final_status_and_the_last_upload_is_made_good(away, faulty, bucket):
+    job = away.submit(HELD, OutputDataConfig={"S3OutputPath": f"s3://{bucket}/out"})
+    job.wait_for_line("line 9")
+    faulty.inject(Fault(pattern=r"PUT .*journal\.jsonl", times=10_000, status=503))
+    away.go.touch()
+    until(lambda: job.history().state.is_final, seconds=90)
+    os.kill(job.supervisor_pid(), signal.SIGKILL)
+    faulty.clear()
+    until(lambda: not supervisor_lives(job.host()))
+    assert job.host().ml.is_dir()
+    away.jobs.reconcile()  # as any listing does
+    until(lambda: not job.host().ml.exists(), seconds=90)
+    assert job.stored(JobKeys.of(job.spec).journal) == job.folder.journal.read_bytes()
+    until(lambda: endings.noted(away.settings.layout) == [])
 
 
 def test_the_pipes_of_a_dead_supervisor_are_fed_by_the_next(machine):

@@ -169,7 +169,9 @@ def test_rules_that_raise_hang_or_eat_memory_end_alone(submit, custom):
         for part in parts:
             assert part in status.details, status.details
     trace = (watched.rules.custom(0, "Raises") / "log").read_text()
-    assert trace.startswith("Traceback (most recent call last):")
+    confined, _, rest = trace.partition("\n")
+    assert confined.startswith("trackside: this rule runs confined (")
+    assert rest.startswith("Traceback (most recent call last):")
 
 
 def test_a_custom_rule_goes_with_its_evaluator(submit, custom):

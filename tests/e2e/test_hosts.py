@@ -1,8 +1,11 @@
 """Several hosts on one machine: they start together, find each other and end together."""
 
 import json
+import os
+import signal
 
 from tests.waiting import until
+from trackside.host_processes import supervisor_lives
 from trackside.status import Status
 
 TWO = {"InstanceCount": 2, "InstanceType": "local"}
@@ -129,3 +132,44 @@ def test_a_sharded_channel_gives_each_host_its_part(machine):
         found.append(set(eval(line.removeprefix("HAS "))))
     assert len(found[0] | found[1]) == 5
     assert not found[0] & found[1]
+
+
+SLOW_SECOND = """
+import os, time
+while not os.path.exists(os.environ["GO"]):
+    print("at work", flush=True)
+    time.sleep(0.05)
+print("DONE", flush=True)
+"""
+
+
+def test_the_supervisor_of_a_second_host_may_die_again_and_again(machine):
+    job = machine.submit(SLOW_SECOND, ResourceConfig=TWO)
+    place = job.host("algo-2")
+    until(lambda: "at work" in job.log("algo-2"))
+    for _ in range(4):  # its init starts it again, later each time
+        until(lambda: supervisor_lives(place), seconds=60)
+        os.kill(job.supervisor_pid("algo-2"), signal.SIGKILL)
+        until(lambda: not supervisor_lives(place))
+    until(lambda: supervisor_lives(place), seconds=60)
+    assert not job.history().state.is_final
+    machine.go.touch()
+    history = job.wait()
+    assert history.state.status is Status.COMPLETED, history.failure_reason
+    assert history.attempt == 1
+    assert job.log("algo-2").count("DONE") == 1
+
+
+def test_a_lost_host_starts_the_next_attempt_with_nobody_looking(machine):
+    job = machine.submit(SLOW_SECOND, ResourceConfig=TWO, RetryStrategy={"MaximumRetryAttempts": 1})
+    until(lambda: "at work" in job.log("algo-1") and "at work" in job.log("algo-2"))
+    os.kill(job.supervisor_pid("algo-2"), signal.SIGSTOP)  # so that it revives nothing
+    for which in ("init", "command"):
+        os.kill(job.sandbox_process(which, "algo-2"), signal.SIGKILL)
+    os.kill(job.supervisor_pid("algo-2"), signal.SIGKILL)
+    until(lambda: "at work" in job.log("algo-2", attempt=2), seconds=90)
+    machine.go.touch()
+    until(lambda: job.history().state.is_final, seconds=90)
+    history = job.history()
+    assert history.state.status is Status.COMPLETED, history.failure_reason
+    assert history.attempt == 2

@@ -14,6 +14,7 @@ from tests.job_processes import end_processes_of, until_they_have_left
 from tests.waiting import until
 from trackside import durable, hosts, processes
 from trackside.jobs.jobs import Jobs
+from trackside.jobs.reconcile import is_supervised
 from trackside.journal import History
 from trackside.layout import Home, JobFolder
 from trackside.processes import Identity
@@ -87,7 +88,9 @@ def kill_supervisor(folder: JobFolder, host: str = "algo-1", attempt: int = 1) -
 def run_to_end(jobs: Jobs, name: str = "job-1") -> History:
     """Wait for the job, and until its processes have stored the last of it and left."""
     history = jobs.wait(name, timeout_seconds=120)
-    until_they_have_left(jobs.settings.layout.job(name).root)
+    folder = jobs.settings.layout.job(name)
+    until_they_have_left(folder.root)
+    until(lambda: not is_supervised(folder))  # one that is ending has no arguments any more
     return history
 
 

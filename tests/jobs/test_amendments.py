@@ -2,12 +2,16 @@
 
 import shutil
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
 
 from tests.jobs.conftest import is_training, make_spec, run_to_end
 from tests.waiting import until
 from trackside.jobs.amendments import note_tags, tags_of
 from trackside.jobs.jobs import Jobs
 from trackside.jobs.records import read_stored
+from trackside.journal import Journal
 from trackside.layout import Home
 
 
@@ -33,3 +37,23 @@ def test_no_tag_of_several_who_set_them_at_once_is_lost(jobs: Jobs, home: Home):
     with ThreadPoolExecutor(8) as together:
         list(together.map(tag, range(24)))
     assert set(jobs.tags("job-1")) == {f"tag-{number}" for number in range(24)}
+
+
+@pytest.mark.parametrize(
+    "note",
+    [
+        {"what": "tags", "put": ["a"], "removed": []},
+        {"what": "tags", "put": {"a": "b"}},
+        {"what": "update", "profiler": 5, "rules": []},
+        {"what": "update", "profiler": {}, "rules": [{"RuleConfigurationName": 5}]},
+        {"what": "stopped_rule"},
+    ],
+)
+def test_a_damaged_note_costs_itself(jobs: Jobs, home: Home, note: dict[str, Any]):
+    jobs.submit(make_spec())
+    run_to_end(jobs)
+    journal = Journal(home.job("job-1").journal)
+    journal.note(**note)
+    jobs.change_tags("job-1", put={"team": "vision"})
+    assert jobs.tags("job-1") == {"team": "vision"}
+    assert jobs.describe("job-1")["TrainingJobStatus"] == "Completed"

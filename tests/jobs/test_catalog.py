@@ -1,9 +1,11 @@
 """The index is only an index: without it, damaged, locked or full, every job is still listed."""
 
+import json
 import logging
 import os
 import shutil
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,7 @@ from trackside.jobs.records import spec_bytes
 from trackside.jobs.sqlite_index import opened
 from trackside.journal import Journal
 from trackside.layout import Home, JobFolder
+from trackside.owners import Submitter, local_owner
 from trackside.settings import Settings
 from trackside.status import Secondary, Status
 
@@ -62,6 +65,62 @@ def test_a_row_tells_what_the_journal_tells(jobs: Jobs, home: Home):
         "x", "s3://out/runs", "Completed", "Completed", 1001.5, 1005.5, 1002.5, 1005.5
     )
     assert row.is_final
+
+
+def submitted_by(folder: JobFolder, **who: str) -> None:
+    """As a server notes it when the job is created."""
+    first, *rest = map(json.loads, folder.journal.read_text().splitlines())
+    note = {"kind": "note", "what": "submitted", **who, "time": 1001.5}
+    lines = [{**event, "seq": seq} for seq, event in enumerate([first, note, *rest], 1)]
+    folder.journal.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+def test_the_jobs_of_one_owner_are_listed(jobs: Jobs, home: Home):
+    for name, owner in (("a", "alice"), ("b", "bob"), ("c", "alice")):
+        submitted_by(finished_job(home, name), key="TSX", who=owner, owner=owner)
+    finished_job(home, "nobody-s")
+    found = {row.name: row.owner for row in jobs.list()}
+    assert found == {"a": "alice", "b": "bob", "c": "alice", "nobody-s": ""}
+    assert {*names(jobs.list(owner="alice"))} == {"a", "c"}
+    assert jobs.list(owner="carol") == []
+
+
+def test_owners_are_found_for_the_rows_of_an_older_index(jobs: Jobs, home: Home):
+    """Their columns came with a migration; the folders tell, once."""
+    submitted_by(finished_job(home, "server"), key="TSX", who="alice")
+    finished_job(home, "plain")
+    jobs.list()
+    connection = sqlite3.connect(home.index)
+    connection.execute("UPDATE jobs SET owner = NULL")
+    connection.commit()
+    connection.close()
+    again = make_jobs(jobs.settings)
+    assert {row.name: row.owner for row in again.list()} == {"server": "alice", "plain": ""}
+    for name in ("server", "plain"):
+        home.job(name).journal.unlink()  # would be missed if it were read
+    assert {row.name: row.owner for row in again.list()} == {"server": "alice", "plain": ""}
+
+
+def test_a_job_that_is_only_in_storage_keeps_its_owner(jobs: Jobs, home: Home):
+    jobs.submit(make_spec())
+    run_to_end(jobs)
+    assert [row.owner for row in jobs.list()] == [local_owner()]
+    shutil.rmtree(home.job("job-1").root)
+    assert jobs.submitter("job-1") == Submitter(local_owner())
+    home.index.unlink()
+    jobs.reindex(["s3://out/runs"])
+    assert [row.owner for row in jobs.list()] == [local_owner()]
+
+
+def test_whoever_writes_to_storage_does_not_become_the_owner(jobs: Jobs, home: Home):
+    jobs.submit(make_spec())
+    run_to_end(jobs)
+    jobs.list()
+    shutil.rmtree(home.job("job-1").root)
+    [stored] = home.buckets.rglob("journal.jsonl")
+    stored.write_text(stored.read_text().replace(local_owner(), "mallory"))
+    assert jobs.submitter("job-1").owner == local_owner()
+    assert jobs.describe("job-1")["Trackside"]["owner"] == local_owner()
 
 
 def test_a_running_job_s_row_follows_its_journal(jobs: Jobs, home: Home):
@@ -110,6 +169,44 @@ def test_a_damaged_index_is_set_aside_and_made_anew_with_a_word(
     assert home.index.with_name("index.sqlite.damaged").exists()
     with opened(home.index) as present:
         assert len(present.finished()) == 300
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE jobs SET status = 'Happy'",
+        "UPDATE jobs SET created = 'yesterday'",
+        "UPDATE jobs SET modified = 1e300",
+        "UPDATE jobs SET secondary = x'ff00'",
+        "UPDATE jobs SET output = CAST(x'ff' AS TEXT)",
+        "DROP TABLE jobs",
+    ],
+)
+def test_an_index_that_says_what_cannot_be_is_made_anew(
+    jobs: Jobs, home: Home, caplog: pytest.LogCaptureFixture, change: str
+):
+    finished_job(home, "x")
+    assert names(jobs.list()) == ["x"]
+    with closing(sqlite3.connect(home.index)) as connection, connection:
+        connection.execute(change)
+    assert [(row.name, row.status) for row in jobs.list()] == [("x", "Completed")]
+    assert "is damaged" in caplog.text
+    assert [row.output for row in jobs.list()] == ["s3://out/runs"]
+
+
+@pytest.mark.parametrize("line", [b"[1]", b"\x00", b"[" * 100_000, b"null"])
+def test_a_damaged_line_of_a_journal_hides_neither_its_job_nor_another(
+    jobs: Jobs, home: Home, line: bytes
+):
+    for name in ("a", "b"):
+        finished_job(home, name)
+    journal = home.job("a").journal
+    journal.write_bytes(line + b"\n" + journal.read_bytes())
+    jobs.refresh()
+    assert {row.name: row.status for row in jobs.list()} == {"a": "Completed", "b": "Completed"}
+    journal.write_bytes(line + b"\n")
+    home.index.unlink()
+    assert names(make_jobs(jobs.settings).list()) == ["b"]
 
 
 def test_while_the_index_is_locked_everything_still_answers(
@@ -219,6 +316,17 @@ def test_reindex_finds_finished_jobs_in_storage(jobs: Jobs, home: Home):
     assert {row.name: row.status for row in jobs.list()} == {"one": "Completed", "two": "Completed"}
     assert [row.created for row in jobs.list()] == [row.created for row in expected]
     assert b"".join(line.data for line in jobs.logs("one")) == b"line 0\nline 1\nline 2\n"
+
+
+def test_a_job_found_in_an_embedded_bucket_is_where_clients_find_it(jobs: Jobs, home: Home):
+    jobs.submit(make_spec())
+    run_to_end(jobs)
+    before = jobs.describe("job-1")["ModelArtifacts"]
+    shutil.rmtree(home.job("job-1").root)
+    jobs.reindex()
+    assert jobs.describe("job-1")["ModelArtifacts"] == before
+    [row] = jobs.list()
+    assert row.output == "s3://out/runs"
 
 
 def test_reindex_finds_jobs_that_were_brought_from_another_machine(

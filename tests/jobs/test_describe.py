@@ -75,7 +75,8 @@ def test_whole_seconds_are_told_of_a_longer_training(jobs: Jobs, home: Home):
     run_to_end(jobs)
     journal = home.job("job-1").journal
     events = [json.loads(line) for line in journal.read_text().splitlines()]
-    for event, second in zip(events, (0, 10, 20.25, 50, 71.75), strict=True):
+    moves = [event for event in events if event["kind"] == "status"]
+    for event, second in zip(moves, (0, 10, 20.25, 50, 71.75), strict=True):
         event["time"] = 1_000_000 + second
     journal.write_text("".join(json.dumps(event) + "\n" for event in events))
     told = jobs.describe("job-1")

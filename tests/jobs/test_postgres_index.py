@@ -268,7 +268,9 @@ def test_a_file_of_each_earlier_version_is_brought_forward(tmp_path: Path, versi
     connection.executescript("".join(sqlite_index.MIGRATIONS[:version]))
     if version:
         connection.execute(
-            "INSERT INTO jobs VALUES ('x', 's3://out', 'Failed', 'Failed', 1, 2, 1, 2)"
+            "INSERT INTO jobs (name, output, status, secondary, created, modified,"
+            " training_started, ended)"
+            " VALUES ('x', 's3://out', 'Failed', 'Failed', 1, 2, 1, 2)"
         )
     connection.execute(f"PRAGMA user_version = {version}")
     connection.commit()
@@ -277,6 +279,7 @@ def test_a_file_of_each_earlier_version_is_brought_forward(tmp_path: Path, versi
         kept = index.find("x")
         assert (kept is not None) == (version > 0)
         assert kept is None or (kept.attempt, kept.home, kept.ended) == (1, "", 2.0)
+        assert kept is None or (kept.owner, index.settled()) == (None, set())
         index.put([JobSummary("y", "o", "InProgress", "Starting", 3.0, 3.0)])
         assert index.name_in_any_case("Y") == "y"
 

@@ -5,6 +5,7 @@ import shutil
 import signal
 import subprocess
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -19,13 +20,13 @@ from tests.jobs.conftest import (
     run_to_end,
 )
 from tests.waiting import until
-from trackside import durable, hosts, processes, rule_evaluator
+from trackside import boot_clock, durable, hosts, processes, rule_evaluator
 from trackside.hosts import HostRecord, Phase
 from trackside.jobs.jobs import Jobs
 from trackside.jobs.placing import Placed, locked
 from trackside.jobs.reconcile import MAX_REVIVALS, GiveUp, Revive, SeenHost, Start, decide
 from trackside.journal import Journal
-from trackside.layout import Home, JobFolder
+from trackside.layout import Home, HostFolder, JobFolder
 from trackside.placement.placement import Exited, Poll, Running, Unknown
 from trackside.settings import Settings
 from trackside.status import FIRST, Secondary, State, Status
@@ -40,7 +41,8 @@ def seen(poll: Poll | None, *, revivals: int = 0, **changes: Any) -> SeenHost:
         host="algo-1",
         is_lead=True,
         attempt=1,
-        placed=replace(PLACED, revivals=revivals),
+        placed=PLACED,
+        revivals=revivals,
         poll=poll,
         log="/x/supervisor.log",
     )
@@ -48,6 +50,7 @@ def seen(poll: Poll | None, *, revivals: int = 0, **changes: Any) -> SeenHost:
 
 
 FOLLOWER: Any = {"host": "algo-2", "is_lead": False}
+RUNS: Any = {"script_lives": True}
 
 
 @pytest.mark.parametrize(
@@ -67,6 +70,8 @@ FOLLOWER: Any = {"host": "algo-2", "is_lead": False}
         (TRAINING, [seen(Running()), seen(Exited(0), has_ended=True, **FOLLOWER)], []),
         (TRAINING, [seen(Exited(0), has_ended=True)], [Revive]),
         (TRAINING, [seen(None), seen(Exited(0), revivals=3, **FOLLOWER)], [GiveUp]),
+        (TRAINING, [seen(Exited(0), revivals=3, **RUNS, seconds_since_revival=5.0)], []),
+        (TRAINING, [seen(Exited(0), revivals=99, **RUNS, seconds_since_revival=61.0)], [Revive]),
     ],
 )
 def test_what_is_done_follows_from_what_is_known(
@@ -108,7 +113,7 @@ def test_a_supervisor_that_keeps_dying_is_given_up_with_its_log_named(jobs: Jobs
     assert history.state.status is Status.FAILED
     log = home.job("job-1").host("algo-1", 1).supervisor_log
     assert history.failure_reason == (
-        f"InternalServerError: the supervisor of algo-1 died 4 times; its log is {log}"
+        f"InternalServerError: the supervisor of algo-1 died 4 times in a row; its log is {log}"
     )
     assert num_starts(home.job("job-1")) == 4
     stored = home.buckets / "out/runs/job-1/trackside/journal.jsonl"
@@ -128,10 +133,68 @@ def test_a_job_given_up_leaves_no_process_of_its_script(jobs: Jobs, home: Home):
     durable.write_json(sandbox / "intent.json", {"mark": mark})
     script = subprocess.Popen(["sleep", "600"], env={"TRACKSIDE_NONCE": mark})
     kill_supervisor(folder)
-    replace(placed, revivals=MAX_REVIVALS).write(folder.host("algo-1", 1).placed)
+    given_up = replace(placed, revivals=MAX_REVIVALS, revived=boot_clock.now())
+    given_up.write(folder.host("algo-1", 1).placed)
     jobs.reconcile("job-1")
     assert script.wait(60) == -9
     assert jobs.describe("job-1")["TrainingJobStatus"] == "Failed"
+
+
+def test_revivals_of_long_ago_do_not_count(jobs: Jobs, home: Home):
+    jobs.submit(make_spec(hyper={"hold": "yes"}))
+    folder = home.job("job-1")
+    place = folder.host("algo-1", 1)
+    until(lambda: is_training(jobs, "job-1"))
+    for revived in (_minutes_ago(11), boot_clock.Moment("another boot", 5.0)):
+        killed = kill_supervisor(folder)
+        placed = Placed.read(place.placed)
+        assert placed is not None
+        replace(placed, revivals=MAX_REVIVALS, revived=revived).write(place.placed)
+        jobs.reconcile("job-1")
+        until(partial(_is_another, place, killed))
+        placed = Placed.read(place.placed)
+        assert placed is not None
+        assert placed.revivals == 1
+    (folder.root / "release").touch()
+    assert run_to_end(jobs).state.status is Status.COMPLETED
+
+
+def _is_another(place: HostFolder, than: processes.Identity) -> bool:
+    return identity_at(place.supervisor) != than
+
+
+def _minutes_ago(minutes: float) -> boot_clock.Moment:
+    now = boot_clock.now()
+    return replace(now, seconds=now.seconds - 60 * minutes)
+
+
+def test_a_job_whose_script_runs_is_not_given_up(jobs: Jobs, home: Home):
+    jobs.submit(make_spec(hyper={"hold": "yes"}))
+    folder = home.job("job-1")
+    place = folder.host("algo-1", 1)
+    until(lambda: is_training(jobs, "job-1"))
+    killed = kill_supervisor(folder)
+    place.sandbox.mkdir(exist_ok=True)
+    init = subprocess.Popen(["sleep", "600"])
+    identity = processes.identify(init.pid)
+    assert identity is not None
+    record = {"init": {"pid": identity.pid, "started": identity.started}}
+    durable.write_json(place.sandbox / "process.json", {**record, "boot_id": identity.boot_id})
+    placed = Placed.read(place.placed)
+    assert placed is not None
+    try:
+        replace(placed, revivals=9, revived=boot_clock.now()).write(place.placed)
+        jobs.reconcile("job-1")  # too early to try again
+        assert identity_at(place.supervisor) == killed
+        assert not Journal(folder.journal).read().state.is_final
+        replace(placed, revivals=9, revived=_minutes_ago(2)).write(place.placed)
+        jobs.reconcile("job-1")
+        until(lambda: identity_at(place.supervisor) != killed)
+    finally:
+        init.kill()
+        init.wait()
+    (folder.root / "release").touch()
+    assert run_to_end(jobs).state.status is Status.COMPLETED
 
 
 def test_a_recycled_pid_is_not_taken_for_the_supervisor(jobs: Jobs, home: Home):

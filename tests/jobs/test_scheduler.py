@@ -26,6 +26,7 @@ from trackside.jobs.jobs import Jobs
 from trackside.jobs.queue import no_limit
 from trackside.journal import Journal
 from trackside.layout import Home
+from trackside.run_as import Choice
 from trackside.settings import Settings
 from trackside.status import Secondary, Status
 
@@ -70,6 +71,45 @@ def test_who_submitted_is_on_record(jobs: Jobs):
     enqueue(jobs)
     [note] = jobs.describe("job-1")["Trackside"]["notes"]
     assert (note["what"], note["key"], note["who"]) == ("submitted", "TSKEY", "team")
+
+
+def _is_training(jobs: Jobs, name: str) -> bool:
+    return state(jobs, name) == "Training"
+
+
+def test_who_runs_the_script_is_settled_when_it_begins_and_stays_so(settings: Settings, home: Home):
+    run_as = replace(settings, run_as="team=alice,ci=65531,jobs")
+    jobs = make_jobs(run_as)
+    for label in ("team", "ci", "others"):
+        enqueue(jobs, label, who=label, **HOLD)
+        assert jobs.record(label).history.run_as == Choice("")
+    later = make_jobs(replace(settings, run_as="jobs", capacity="cores=9"))
+    with make_jobs(replace(run_as, capacity="cores=9")).scheduler(no_limit):
+        for label in ("team", "ci", "others"):
+            until(partial(_is_training, jobs, label))
+    expected = {
+        "team": Choice("alice", is_shared=False),
+        "ci": Choice("65531", is_shared=False),
+        "others": Choice("jobs"),
+    }
+    for label, choice in expected.items():
+        assert later.record(label).history.run_as == choice
+        kill_supervisor(home.job(label))
+        later.reconcile(label)
+        release(home, label)
+        assert run_to_end(later, label).state.status is Status.COMPLETED
+        assert later.record(label).history.run_as == choice
+
+
+def test_a_job_of_this_machine_s_own_has_the_user_of_all(settings: Settings, home: Home):
+    jobs = make_jobs(replace(settings, run_as="team=alice,jobs"))
+    jobs.submit(make_spec("job-1"))
+    assert jobs.record("job-1").history.run_as == Choice("jobs")
+    assert run_to_end(jobs).state.status is Status.COMPLETED
+    plain = make_jobs(settings)
+    plain.submit(make_spec("job-2"))
+    assert plain.record("job-2").history.run_as == Choice("")
+    assert run_to_end(plain, "job-2").state.status is Status.COMPLETED
 
 
 def test_no_more_run_than_there_is_room_for(jobs: Jobs, home: Home):

@@ -1,5 +1,6 @@
 """The questions of listings, as SQLite plans to answer them."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ class Planned(SqliteDatabase):
         {},
         {"status": "Completed"},
         {"status": "Completed", "created_before": CREATED + 50},
+        {"owner": "alice"},
         {"created_after": CREATED + 50},
         {"created_before": CREATED + 50},
         {"modified_after": CREATED + 50, "order": Order.MODIFIED},
@@ -56,4 +58,16 @@ def test_a_page_is_read_in_the_order_of_an_index_and_never_sorted(
 def row(number: int) -> JobSummary:
     moment = CREATED + number
     name = f"job-{number:03d}"
-    return JobSummary(name, "s3://o", "Completed", "Completed", moment, moment, moment, moment)
+    times = (moment, moment, moment, moment)
+    return JobSummary(name, "s3://o", "Completed", "Completed", *times, owner="alice")
+
+
+def test_the_file_and_those_beside_it_are_the_owner_s_alone(tmp_path: Path):
+    before = os.umask(0)
+    try:
+        with opened(tmp_path / "index.sqlite") as index:
+            index.clear()
+            modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.glob("index*")}
+    finally:
+        os.umask(before)
+    assert modes == dict.fromkeys(("index.sqlite", "index.sqlite-wal", "index.sqlite-shm"), 0o600)

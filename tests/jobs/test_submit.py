@@ -215,7 +215,7 @@ def test_a_supervisor_that_is_not_there_fails_the_job_and_its_log_says_so(
     until(lambda: jobs.describe("job-1")["TrainingJobStatus"] == "Failed")
     reason = jobs.describe("job-1")["FailureReason"]
     assert reason.startswith(
-        "InternalServerError: the supervisor of algo-1 died 4 times; its log is"
+        "InternalServerError: the supervisor of algo-1 died 4 times in a row; its log is"
     )
     log = home.job("job-1").host("algo-1", 1).supervisor_log
     assert str(log) in reason

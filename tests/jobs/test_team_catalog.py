@@ -36,8 +36,10 @@ from trackside.jobs.index import Order, Page
 from trackside.jobs.jobs import Jobs
 from trackside.jobs.logs import LogLine
 from trackside.jobs.placing import locked
+from trackside.jobs.queue import no_limit
 from trackside.layout import JobFolder
 from trackside.log_lines import chunk_name, encode
+from trackside.owners import Submitter, local_owner
 from trackside.settings import Settings
 from trackside.spec import JobSpec
 from trackside.storage.folder import FolderStore
@@ -123,6 +125,46 @@ def test_a_job_of_one_home_is_listed_and_described_by_the_other(here, there, sha
     assert listed(there) == {"job-1": "Completed"}
     assert b"line 0" in b"".join(line.data for line in there.logs("job-1"))
     assert [each.uri for each in there.artifacts("job-1")]
+
+
+def test_the_owner_of_a_job_is_told_by_the_other_home_whatever_storage_says(here, there, shared):
+    """Whoever can write to the bucket can put another journal there."""
+    here.enqueue(spec(shared), key="TSA", who="alice")
+    here.refresh("job-1")
+    with here.scheduler(no_limit):
+        run_to_end(here)
+    here.refresh()
+    (stored,) = Path(shared).rglob("journal.jsonl")
+    stored.write_text(stored.read_text().replace("alice", "mallory"))
+    assert {row.name: row.owner for row in there.page(Page(owner="alice"))} == {"job-1": "alice"}
+    assert there.submitter("job-1").owner == "alice"
+    assert there.describe("job-1")["Trackside"]["owner"] == "alice"
+
+
+def test_a_running_job_of_the_other_home_has_its_owner_from_the_row(here, there, shared):
+    submit(here, spec(shared, hyper={"hold": "yes"}))
+    assert there.submitter("job-1") == Submitter(local_owner())
+    (folder(here, "job-1") / "release").touch()
+    run_to_end(here)
+
+
+def test_the_owner_of_a_job_whose_files_the_other_cannot_read_is_known(here, there):
+    here.enqueue(make_spec(), key="TSA", who="alice")
+    here.refresh("job-1")
+    assert there.submitter("job-1").owner == "alice"
+    with pytest.raises(JobNotFound):
+        there.submitter("nobody")
+
+
+def test_rows_of_before_get_their_owners_when_the_home_is_back(join, here, there, shared, database):
+    submit(here, spec(shared))
+    run_to_end(here)
+    here.refresh()
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute("UPDATE trackside.jobs SET owner = NULL")
+    assert [row.owner for row in there.page(Page())] == [None]
+    join("here", database).refresh()
+    assert [row.owner for row in there.page(Page())] == [local_owner()]
 
 
 def test_the_second_of_two_homes_to_take_a_name_is_refused(here, there, shared, tmp_path):

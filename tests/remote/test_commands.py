@@ -107,6 +107,27 @@ def _by_kind(shown: str) -> list[list[str]]:
     return [log, statuses, list(dict.fromkeys(rules))]
 
 
+def test_owners_are_shown_and_another_s_job_is_not_stopped(
+    command: Command, server: ServerProcess, workplace: Path
+):
+    (workplace / "train.py").write_text("import time; time.sleep(600)")
+    there = server.environment()
+    name = f"owned-{time.time_ns()}"
+    run = command("run", "train.py", "--name", name, "--grace", "0", **there)
+    assert run.returncode == 0, run.stderr
+    listed = command("jobs", "--mine", "--name", name, **there).stdout.splitlines()
+    assert listed[0].split()[:3] == ["NAME", "STATUS", "OWNER"]
+    assert [line.split()[::2][:2] for line in listed[1:]] == [[name, "tests"]]
+    key, secret = AccessKeys(Home(server.home).server.root).create("ben", Rights.SUBMIT)
+    other = {"TRACKSIDE_ACCESS_KEY_ID": key.id, "TRACKSIDE_SECRET_ACCESS_KEY": secret}
+    assert command("jobs", "--mine", **{**there, **other}).stdout == "There is no job of 'ben'.\n"
+    refused = command("stop", name, **{**there, **other})
+    assert refused.returncode == 3
+    assert f"The job {name!r} belongs to 'tests'; a key of that name can" in refused.stderr
+    assert "owner       tests\n" in command("show", name, **{**there, **other}).stdout
+    assert command("stop", name, "--wait", **there).returncode == 0
+
+
 def test_what_is_brought_is_shown_at_a_terminal(
     server: ServerProcess, workplace: Path, monkeypatch: pytest.MonkeyPatch
 ):

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,8 @@ from trackside.errors import (
     InputError,
     InvalidSpec,
     JobExists,
+    JobNotFinished,
+    KeyRefused,
     OnlyAtServer,
     ServerError,
     StorageError,
@@ -211,6 +214,42 @@ def test_a_key_that_may_only_read_may_not_submit(server: ServerProcess, monkeypa
     assert known_jobs().wait(job.name).state.is_final
     with pytest.raises((ServerError, StorageError), match="(?i)not authorized|refused|denied"):
         start()
+
+
+def use_key(server: ServerProcess, monkeypatch: pytest.MonkeyPatch, label: str) -> None:
+    from trackside.api.keys import AccessKeys, Rights
+
+    key, secret = AccessKeys(Home(server.home).server.root).create(label, Rights.SUBMIT)
+    monkeypatch.setenv("TRACKSIDE_ACCESS_KEY_ID", key.id)
+    monkeypatch.setenv("TRACKSIDE_SECRET_ACCESS_KEY", secret)
+
+
+def test_a_job_of_somebody_else_is_seen_and_not_changed(server: ServerProcess, monkeypatch):
+    server.use(monkeypatch)
+    use_key(server, monkeypatch, "ann")
+    job = start()
+    assert known_jobs().owner == "ann"
+    use_key(server, monkeypatch, "ben")
+    known = known_jobs()
+    assert known.owner == "ben"
+    assert known.describe(job.name)["Trackside"]["owner"] == "ann"
+    assert [row.name for row in known.list(owner="ann")] == [job.name]
+    assert known.list(owner="ben") == []
+    known.wait(job.name)
+    for change in (known.delete, partial(known.change_tags, put={"a": "b"})):
+        with pytest.raises(KeyRefused, match=r"belongs to 'ann'; a key of that name can"):
+            change(job.name)
+    use_key(server, monkeypatch, "ann")
+    until(lambda: deleted(job.name))
+
+
+def deleted(name: str) -> bool:
+    """Its last processes may still be at work."""
+    try:
+        known_jobs().delete(name)
+    except JobNotFinished:
+        return False
+    return True
 
 
 def test_what_needs_the_folders_says_so(server: ServerProcess, monkeypatch):

@@ -23,7 +23,11 @@ def make_job(tmp_path: Path) -> MakeJob:
     home = Home(tmp_path / "home of jobs")
 
     def make(
-        name: str = "job-1", settings: dict[str, str] | None = None, **request: Any
+        name: str = "job-1",
+        settings: dict[str, str] | None = None,
+        owner: str = "local:root",
+        key: str = "",
+        **request: Any,
     ) -> WatchedJob:
         spec = JobSpec.from_request(
             {
@@ -38,7 +42,7 @@ def make_job(tmp_path: Path) -> MakeJob:
         folder.rules.root.mkdir(parents=True)
         durable.write_json(folder.spec, spec.to_request())
         journal = Journal(folder.journal)
-        journal.open()
+        journal.open(owner=owner, key=key or None)
         for status in (Secondary.DOWNLOADING, Secondary.TRAINING):
             journal.move(status)
         trial = folder.host("algo-1", 1).inside("/opt/ml/output/tensors")

@@ -1,5 +1,7 @@
 from typing import Any
 
+import pytest
+
 from trackside.finding import Finding, read_findings
 
 
@@ -23,6 +25,27 @@ def test_a_torn_line_loses_only_itself(tmp_path):
     whole = finding(step=1).to_line()
     (tmp_path / "f").write_bytes(whole + whole[:20] + b"\n" + whole + whole[:-5])
     assert [found.step for found in read_findings(tmp_path / "f")] == [1, 1]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"[1]",
+        b"null",
+        b"[" * 100_000,
+        b'{"rule": "a"}',
+        b'{"rule": "a", "message": 5}',
+        b'{"rule": "a", "message": "m", "value": "much"}',
+        b'{"rule": "a", "message": "m", "step": "first"}',
+        b'{"rule": "a", "message": "m", "time": 1e300}',
+    ],
+    ids=["list", "null", "deep", "missing", "message", "value", "step", "time"],
+)
+def test_a_damaged_line_is_skipped_and_counted(tmp_path, caplog, line: bytes):
+    path = tmp_path / "findings.jsonl"
+    path.write_bytes(finding(step=1).to_line() + line + b"\n" + finding(step=2).to_line())
+    assert [found.step for found in read_findings(path)] == [1, 2]
+    assert caplog.messages == [f"{path} is damaged: 1 damaged line was skipped."]
 
 
 def test_no_file_means_no_findings(tmp_path):

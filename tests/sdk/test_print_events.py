@@ -2,22 +2,25 @@
 
 import builtins
 import io
+import json
 from typing import Any
 
 from trackside.jobs.logs import LogLine
-from trackside.journal import History, fold
+from trackside.journal import History, fold_lines
 from trackside.sdk.print_events import LinePrinter, shown_on
 
 START = "2026-11-16 09:25:35,758 trackside-toolkit INFO     Invoking user script\n"
 
 
 def history(*moves: str, message: str = "") -> History:
-    events = [{"kind": "status", "seq": 1, "time": 0.0}]
+    events: list[dict[str, Any]] = [
+        {"kind": "status", "seq": 1, "time": 0.0, "secondary": "Starting"}
+    ]
     for number, move in enumerate(moves, 2):
         events.append({"kind": "status", "seq": number, "time": float(number), "secondary": move})
     if message:
         events.append({"kind": "message", "seq": 99, "time": 99.0, "message": message})
-    return fold(events)
+    return fold_lines(json.dumps(event).encode() for event in events)
 
 
 def line(data: bytes, host: str = "algo-1") -> LogLine:

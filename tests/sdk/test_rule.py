@@ -173,8 +173,21 @@ def test_actions_are_written_as_the_original_does():
 def test_one_action_needs_no_list_and_says_what_it_is(action: Any, record: tuple[str, str, Any]):
     name, key, value = record
     (read,) = json.loads(action_json(action).replace('\\"', '"'))
-    (own,) = (getattr(action, field) for field in type(action).__slots__)
+    own, *unset = (getattr(action, field) for field in type(action).__slots__)
+    assert not any(unset)
     assert read == {"name": name, key: value or own}
+
+
+def test_a_webhook_names_the_variable_that_signs_it():
+    action = rule_configs.Webhook("https://h.example", secret_variable="HOOK_SECRET")
+    (read,) = json.loads(action_json(action).replace('\\"', '"'))
+    assert read == {
+        "name": "webhook",
+        "url": "https://h.example",
+        "secret_variable": "HOOK_SECRET",
+    }
+    with pytest.raises(ValueError, match="must be the name of a variable"):
+        rule_configs.Webhook("https://h.example", secret_variable="the secret itself")
 
 
 def test_the_flight_recorder_needs_no_more_than_its_name():

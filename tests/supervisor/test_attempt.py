@@ -124,7 +124,7 @@ def test_a_supervisor_takes_over_in_every_phase(tmp_path, phase):
     else:
         mine.run()
         if phase == "uploading":
-            mine.context.journal.move(Secondary.UPLOADING)
+            mine._announce(Phase.UPLOADING)
     next_one = attempt(tmp_path)
     assert next_one.run().exit_code == 0
     ran = next_one.folder.ml / "output/data/ran"
@@ -141,7 +141,7 @@ def test_a_supervisor_takes_over_in_every_phase(tmp_path, phase):
 def test_a_stop_while_uploading_makes_it_stopped_with_the_model(tmp_path):
     mine = attempt(tmp_path, AlgorithmSpecification=script("echo m > /opt/ml/model/m"))
     mine.run()
-    mine.context.journal.move(Secondary.UPLOADING)
+    assert mine.context.journal.read().state.secondary is Secondary.UPLOADING
     mine.context.journal.move(Secondary.STOPPING)
     conclude(mine)
     assert mine.context.journal.read().state.status is Status.STOPPED

@@ -1,9 +1,8 @@
 """Hosts that start together and end together, whichever of them fails or vanishes."""
 
+import sys
 import threading
 import time
-
-import pytest
 
 from tests.supervisor.running import attempt, dead_process, record, supervise_by
 from tests.waiting import until
@@ -11,13 +10,9 @@ from trackside import durable, processes
 from trackside.hosts import HostRecord, Phase
 from trackside.status import Secondary
 from trackside.supervisor import gang as gang_module
-from trackside.supervisor import lead
+from trackside.supervisor import lead, peers
+from trackside.supervisor.attempt import Attempt
 from trackside.supervisor.gang import Why, addresses
-
-
-@pytest.fixture(autouse=True)
-def short_waits(monkeypatch):
-    monkeypatch.setattr(gang_module, "LOST_AFTER_SECONDS", 0.1)
 
 
 def test_a_host_that_wrote_nothing_is_preparing(tmp_path):
@@ -53,31 +48,30 @@ def test_the_time_a_job_ran_is_not_the_wall_clock_s(tmp_path, monkeypatch):
     assert 0 <= gang.running_seconds() < 30
 
 
-def test_the_time_before_a_reboot_is_unknown(tmp_path):
+def test_the_time_before_a_reboot_is_as_it_was_last_stamped(tmp_path, monkeypatch):
     gang = attempt(tmp_path).gang
     gang.meet()
     meeting = durable.read_json(gang._meeting_path) or {}
-    durable.write_json(gang._meeting_path, {**meeting, "boot_id": "another", "clock": -1e6})
-    assert gang.running_seconds() == 0.0
+    durable.write_json(gang._meeting_path, {**meeting, "clock": meeting["clock"] - 1000})
+    monkeypatch.setattr(gang_module, "STAMP_SECONDS", 0.0)
+    gang.stamp()
+    stamped = durable.read_json(gang._meeting_path) or {}
+    durable.write_json(gang._meeting_path, {**stamped, "boot_id": "another"})
+    assert 1000 <= gang.running_seconds() < 1030
+    assert gang.master_port == meeting["master_port"]
 
 
-def test_a_host_is_lost_only_when_its_supervisor_stays_away(tmp_path):
-    gang = attempt(tmp_path, num_hosts=3).gang
-    supervise_by(gang.folder, "algo-2", dead_process())
-    supervise_by(gang.folder, "algo-3", processes.myself())
-    assert gang.lost_hosts() == []
-    assert until(gang.lost_hosts) == ["algo-2"]
-    supervise_by(gang.folder, "algo-2", processes.myself())
-    assert gang.lost_hosts() == []
-
-
-def test_a_host_that_has_ended_is_not_lost(tmp_path):
-    gang = attempt(tmp_path, num_hosts=2).gang
-    supervise_by(gang.folder, "algo-2", dead_process())
-    record(gang.folder, "algo-2", Phase.ENDED)
-    gang.lost_hosts()
-    time.sleep(0.15)
-    assert gang.lost_hosts() == []
+def test_earlier_attempts_count_by_the_clock_that_nobody_sets(tmp_path, monkeypatch):
+    mine = attempt(tmp_path)
+    mine.gang.meet()
+    mine.context.journal.move(Secondary.DOWNLOADING)
+    mine.context.journal.move(Secondary.TRAINING)
+    later = time.time() + 86_400
+    monkeypatch.setattr(time, "time", lambda: later)  # somebody sets the clock by a day
+    lead._start_again(mine, "the script was ended from outside")
+    second = Attempt(mine.context, 2)
+    second.gang.meet()
+    assert 0 <= second._runtime_seconds() < 60
 
 
 def test_every_host_of_a_job_has_an_address_of_its_own():
@@ -90,15 +84,35 @@ def test_every_host_of_a_job_has_an_address_of_its_own():
 # The lead
 
 
-def test_two_lost_hosts_do_not_keep_the_lead_waiting(tmp_path):
+def test_two_lost_hosts_do_not_keep_the_lead_waiting(tmp_path, monkeypatch):
+    monkeypatch.setattr(peers, "PAUSES_SECONDS", (0.0, 0.1))
     mine = attempt(tmp_path, num_hosts=3)
     mine.gang.announce(HostRecord(phase=Phase.ENDED, exit_code=0))
     for host in ("algo-2", "algo-3"):
         supervise_by(mine.gang.folder, host, dead_process())
+    monkeypatch.setattr(sys, "executable", "/bin/false")  # a supervisor that dies at once
     lead._wait_for_all(mine)
     order = mine.gang.ordered_end()
     assert order is not None
     assert order.why is Why.HOST_LOST
+
+
+def test_time_spent_on_uploads_does_not_count_as_running(tmp_path):
+    mine = attempt(tmp_path, num_hosts=2, StoppingCondition={"MaxRuntimeInSeconds": 1})
+    mine.gang.meet()
+    meeting = durable.read_json(mine.gang._meeting_path) or {}
+    durable.write_json(mine.gang._meeting_path, {**meeting, "clock": meeting["clock"] - 1000})
+    supervise_by(mine.gang.folder, "algo-2", processes.myself())
+    for host in ("algo-1", "algo-2"):
+        record(mine.gang.folder, host, Phase.UPLOADING, exit_code=0)
+    mine.lead_on()
+    assert mine.gang.ordered_end() is None
+    record(mine.gang.folder, "algo-2", Phase.RUNNING)
+    mine._led_at = 0.0
+    mine.lead_on()
+    order = mine.gang.ordered_end()
+    assert order is not None
+    assert order.why is Why.MAX_RUNTIME
 
 
 def test_the_time_limit_goes_on_when_the_lead_s_own_script_is_over(tmp_path):

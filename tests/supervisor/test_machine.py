@@ -284,7 +284,7 @@ def time_has_passed(seconds: float) -> Callable[[], bool]:
 
 @pytest.mark.parametrize(
     ("running", "profile", "distance"),
-    [(0, 0, 1), (599, 0.5, 1), (600, 0.5, 10), (5, 5, 5), (3600, 0, 10), (3600, 60, 60)],
+    [(0, 0, 1), (59, 0.5, 1), (60, 0.5, 5), (600, 0.5, 15), (5, 5, 5), (3600, 60, 60)],
 )
 def test_points_are_close_at_first_and_wider_later(running: float, profile: float, distance: float):
     assert curve_seconds(running, profile) == distance

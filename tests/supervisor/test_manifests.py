@@ -69,7 +69,10 @@ def test_a_manifest_may_be_on_this_machine_and_name_files_there(home: Path, tmp_
         ([{"prefix": "s3://bucket/images/"}], "names no object"),
         ([{"prefix": "s3://bucket/images/"}, 7], "has the entry 7"),
         ([{"prefix": "s3://bucket/images/"}, "4.jpg"], "names 's3://bucket/images/4.jpg', which"),
-        ([{"prefix": "/nowhere/"}, "4.jpg"], "names '/nowhere/4.jpg', which does not exist"),
+        ([{"prefix": "/nowhere/"}, "4.jpg"], "names '/nowhere/4.jpg', which is in no object store"),
+        ([{"prefix": "file:///etc/"}, "passwd"], "names 'file:///etc/passwd', which is in no obj"),
+        ([{"prefix": "FILE:///etc/"}, "passwd"], "which is in no object store"),
+        ([{"prefix": ""}, "passwd"], "names 'passwd', which is in no object store"),
     ],
 )
 def test_a_manifest_that_cannot_be_used_says_why(home: Path, content: Any, words: str) -> None:
@@ -120,6 +123,20 @@ def test_a_line_that_cannot_be_used_is_numbered(home: Path, line: Any, words: st
 def test_an_augmented_manifest_without_lines_is_refused(home: Path) -> None:
     with pytest.raises(InputError, match="has no lines"):
         manifest_lines(augmented(home, "", " ", attributes=("label",)), home)
+
+
+@pytest.mark.parametrize("uri", ["/etc/passwd", "file:///etc/passwd", "passwd", "~/.ssh/id_rsa"])
+def test_an_augmented_manifest_in_a_store_refers_to_no_file_of_this_machine(home: Path, uri: str):
+    manifest = augmented(home, {"source-ref": uri}, attributes=("source-ref",))
+    with pytest.raises(InputError, match="which is in no object store"):
+        manifest_lines(manifest, home)
+
+
+def test_a_manifest_on_this_machine_may_name_objects(home: Path, tmp_path: Path) -> None:
+    path = tmp_path / "local.manifest"
+    path.write_text(json.dumps([{"prefix": "s3://bucket/images/"}, "1.jpg"]))
+    (item,) = named_objects(channel(str(path), data_type="ManifestFile"), home)
+    assert item.uri == "s3://bucket/images/1.jpg"
 
 
 def test_sizes_are_asked_for_once_each(home: Path) -> None:

@@ -149,3 +149,36 @@ def test_a_feeder_that_follows_a_dead_one_serves_the_epoch_the_script_is_at(
         content = (data / f"train_{epoch + 1}").read_bytes()
         assert content.startswith(f"epoch {epoch + 1}\n".encode())
         assert not (data / "train_7").exists()
+
+
+@pytest.mark.parametrize("plant", ["link", "file"])
+def test_what_the_script_puts_in_a_pipe_s_place_is_never_written_to(
+    data: Path, tmp_path: Path, plant: str
+) -> None:
+    """A supervisor may be allowed to write where the script is not."""
+    kept = tmp_path / "kept"
+    kept.write_text("kept")
+    with Feeder(data, "train", numbered) as feeder:
+        other = tmp_path / "other"
+        if plant == "link":
+            other.symlink_to(kept)
+        else:
+            other.write_text("kept")
+        other.rename(data / "train_0")
+        until(lambda: feeder.failure is not None)
+        with pytest.raises((InputError, OSError)):
+            feeder.check()
+    assert (data / "train_0").read_text() == kept.read_text() == "kept"
+
+
+def test_a_folder_that_was_renamed_is_still_the_one_that_has_the_pipes(
+    data: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    with Feeder(data, "train", numbered):
+        data.rename(tmp_path / "moved")
+        data.symlink_to(other)
+        assert (tmp_path / "moved" / "train_0").read_bytes().startswith(b"epoch 0")
+        assert (tmp_path / "moved" / "train_1").is_fifo()
+    assert os.listdir(other) == os.listdir(tmp_path / "moved") == []

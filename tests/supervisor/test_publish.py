@@ -66,6 +66,45 @@ def test_the_hosts_models_are_merged_and_the_last_one_wins(tmp_path):
     ]
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+@pytest.mark.parametrize("compression", ["GZIP", "NONE"])
+@pytest.mark.parametrize("way", ["model", "model/inside", "model/file", "output", "output/data"])
+def test_links_of_another_user_s_script_lead_nowhere(tmp_path, compression, way):
+    write(tmp_path / "kept" / "data" / "secret", "secret")
+    output = {"S3OutputPath": "s3://bucket/out", "CompressionType": compression}
+    job = context(tmp_path / "home", OutputDataConfig=output)
+    for folder in ("model", "output/data"):
+        if not way.startswith(folder) and not folder.startswith(way):
+            write(ml(job) / folder / "own", "own")
+    (ml(job) / way).parent.mkdir(parents=True, exist_ok=True)
+    target = tmp_path / "kept" / ("data/secret" if way == "model/file" else "")
+    (ml(job) / way).symlink_to(target)
+    for path in (ml(job), *ml(job).rglob("*")):
+        os.chown(path, 65531, 65531, follow_symlinks=False)
+    publisher(job).publish(model=True)
+    packed = [unpacked(path) for path in stored(job).rglob("*.tar.gz")]
+    copied = [path.read_bytes() for path in stored(job).rglob("*") if path.is_file()]
+    assert not any(b"secret" in content for each in packed for content in each.values())
+    assert b"secret" not in copied
+    assert (ml(job) / way).is_symlink()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_a_link_of_another_user_s_script_to_a_file_beside_it_is_that_file(tmp_path):
+    output = {"S3OutputPath": "s3://bucket/out", "CompressionType": "NONE"}
+    job = context(tmp_path, OutputDataConfig=output)
+    write(ml(job) / "model/weights.pt", "weights")
+    (ml(job) / "model/best.pt").symlink_to("weights.pt")
+    for path in (ml(job), *ml(job).rglob("*")):
+        os.chown(path, 65531, 65531, follow_symlinks=False)
+    publisher(job).publish(model=True)
+    folder = stored(job) / "output" / "model"
+    assert {path.name: path.read_text() for path in folder.iterdir()} == {
+        "weights.pt": "weights",
+        "best.pt": "weights",
+    }
+
+
 def test_output_data_of_every_host_is_kept(tmp_path):
     job = context(tmp_path, num_hosts=2)
     for host in job.spec.hosts:

@@ -79,6 +79,48 @@ def test_an_evaluator_that_dies_is_started_again(context: Context, watch):
     until(is_revived)
 
 
+def test_an_evaluator_that_is_frozen_is_replaced(
+    context: Context, watch, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(rule_evaluator, "FROZEN_LOOKS", 6)
+    keeper = watch()
+    keeper.tick()
+    first = until(lambda: pid(context))
+    os.kill(first, signal.SIGSTOP)
+
+    def is_replaced() -> bool:
+        keeper.tick()
+        return pid(context) not in (0, first)
+
+    until(is_replaced)
+    assert processes.identify(first) is None
+
+
+def test_one_that_beats_is_not_frozen_however_long_it_takes(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+):
+    rules, pulse, now = context.folder.rules, rule_evaluator.Pulse(), 1000.0
+    rules.root.mkdir()
+    rule_evaluator.write_myself(rules, "nonce")
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+
+    def looks(num: int, *, beats: bool) -> bool:
+        nonlocal now
+        found = False
+        for number in range(num):
+            now += 60.0  # a machine that hardly moves
+            if beats:
+                os.utime(rules.evaluator, ns=(number, number))
+            found = pulse.is_frozen(rules)
+        return found
+
+    assert not looks(100, beats=True)
+    assert not looks(rule_evaluator.FROZEN_LOOKS - 1, beats=False)
+    assert looks(1, beats=False)
+    os.utime(rules.evaluator)
+    assert not looks(1, beats=False)
+
+
 def test_a_supervisor_that_takes_over_leaves_a_living_one_alone(
     context: Context, watch, monkeypatch: pytest.MonkeyPatch
 ):

@@ -14,6 +14,7 @@ from tests.conftest import environment_for
 from tests.fault_proxy import Fault
 from tests.waiting import until
 from trackside.hosts import HostRecord, SyncState
+from trackside.script_folder import ScriptFolder
 from trackside.storage.locate import Location, entries_below, locate
 from trackside.supervisor import sync
 from trackside.supervisor.folder_scan import Look
@@ -68,6 +69,49 @@ def test_a_checkpoint_written_once_is_uploaded_once(folder, source, stored):
     folder.tick(last=True)
     assert (stored / "epoch-1" / "model.pt").read_bytes() == b"m" * 1000
     assert folder.state.uploaded_bytes == 1000
+
+
+def test_a_checkpoint_whose_writer_pauses_is_not_stored_before_it_is_done(folder, source, stored):
+    send(folder)
+    path = write(source / "model.pt", b"first ")
+    with path.open("ab") as file:
+        send(folder)
+        file.write(b"second")
+        file.flush()
+        os.utime(path, (time.time() - 10, time.time() - 10))  # it pauses, for long
+        send(folder)
+        assert names(stored) == []
+        assert folder.state.pending_files == 1
+    send(folder)
+    assert (stored / "model.pt").read_bytes() == b"first second"
+
+
+def test_a_reader_does_not_hold_a_checkpoint_up(folder, source, stored):
+    path = write(source / "model.pt", b"whole")
+    with path.open("rb"):
+        send(folder)
+    assert names(stored) == ["model.pt"]
+
+
+@pytest.mark.parametrize("was_killed", [True, False])
+def test_a_file_torn_by_a_kill_does_not_replace_the_version_before(
+    folder, source, stored, was_killed
+):
+    path = write(source / "last.pt", b"epoch 1, whole")
+    write(source / "other.pt", b"other")
+    send(folder)
+    with path.open("r+b") as file:
+        file.write(b"epoch 2, torn")
+        file.flush()
+        send(folder)
+    os.truncate(path, 5)  # as a kill leaves it
+    write(source / "new.pt", b"there was none before")
+    syncer = Syncer([folder])
+    syncer.start()
+    assert syncer.finish(time.monotonic() + 60, print, was_killed=was_killed) == ""
+    kept = b"epoch 1, whole" if was_killed else b"epoch"
+    assert (stored / "last.pt").read_bytes() == kept
+    assert names(stored) == ["last.pt", "new.pt", "other.pt"]
 
 
 def test_a_file_that_is_still_being_written_waits_and_is_counted(
@@ -249,7 +293,7 @@ def test_a_file_that_became_a_pipe_after_the_scan_blocks_nothing(source):
     path.unlink()
     os.mkfifo(path)
     with pytest.raises(sync.FileChanged):
-        list(sync._chunks(path, look))
+        list(sync._chunks(ScriptFolder(source), "a.pt", look))
 
 
 @pytest.mark.parametrize("change", ["replaced", "truncated", "grown"])
@@ -258,7 +302,7 @@ def test_a_file_that_changes_while_it_is_sent_never_gets_its_name_torn(
 ):
     monkeypatch.setattr(sync, "READ_BYTES", 4)
     path = write(source / "a.pt", "old old old!")
-    chunks = sync._chunks(path, Look.of(path.stat()))
+    chunks = sync._chunks(ScriptFolder(source), "a.pt", Look.of(path.stat()))
 
     def changing() -> Iterator[bytes]:
         yield next(chunks)

@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -105,15 +106,16 @@ def pair(host: Host, tmp_path: Path) -> list[Host]:
 
 
 def start_pair(pair: list[Host], **more: str) -> list["subprocess.Popen[bytes]"]:
-    names = ("algo-1", "algo-2")
-    processes = []
     # The second host first: it has to wait for the master to appear.
-    for name, each in reversed(list(zip(names, pair, strict=True))):
-        configure(each, name, names, **more)
-        log = (each.base / "log").open("wb")
-        processes.append(each.start(stdout=log, stderr=log))
-        log.close()
-    return processes[::-1]
+    return [start_one(pair, number, **more) for number in (1, 0)][::-1]
+
+
+def start_one(pair: list[Host], number: int, **more: str) -> "subprocess.Popen[bytes]":
+    names = ("algo-1", "algo-2")
+    host = pair[number]
+    configure(host, names[number], names, **more)
+    with (host.base / "log").open("wb") as log:
+        return host.start(stdout=log, stderr=log)
 
 
 def ranks_that_ran(master: Host) -> int:
@@ -161,10 +163,42 @@ def test_a_master_that_dies_is_not_waited_for(pair: list[Host]):
                 each.kill()
 
 
+STRANGER = """
+import os, socket, sys
+os.setuid(65534)
+asking = socket.socket(socket.AF_UNIX)
+asking.connect("\\0" + sys.argv[1])
+print("connected", flush=True)
+print(asking.recv(4))
+"""
+
+
+def test_another_user_of_the_machine_is_not_told_in_a_host_s_place(pair: list[Host]):
+    needs_root()
+    master = start_one(pair, 0, wait="1")
+    [name] = until(lambda: sockets(pair))
+    stranger = subprocess.Popen([sys.executable, "-c", STRANGER, name], stdout=subprocess.PIPE)
+    with stranger:
+        assert stranger.stdout is not None
+        assert stranger.stdout.readline() == b"connected\n"
+        other = start_one(pair, 1, wait="1")
+        until(lambda: num_sockets(pair) == 3)
+        until(lambda: len(list((pair[0].base / "model").glob("ready-*"))) == 4)
+        for process in (other, master):
+            process.terminate()
+        assert [other.wait(), master.wait()] == [0, 0]
+        assert stranger.stdout.read() == b"b''\n"
+
+
 def num_sockets(pair: list[Host]) -> int:
     """The master's, and one more when the other host is connected to it."""
-    name = f"@trackside-mpi-{pair[0].variables['TRAINING_JOB_NAME']}"[:100]
-    return Path("/proc/net/unix").read_text().count(name)
+    return len(sockets(pair))
+
+
+def sockets(pair: list[Host]) -> list[str]:
+    start = f"@trackside-mpi-{pair[0].variables['TRAINING_JOB_NAME']}"[:100]
+    lines = Path("/proc/net/unix").read_text().splitlines()
+    return [line.split()[-1][1:] for line in lines if start in line]
 
 
 class Machine(NamedTuple):
@@ -172,8 +206,11 @@ class Machine(NamedTuple):
     space: str
     shared: Path
 
-    def start(self, name: str, **more: str) -> "subprocess.Popen[bytes]":
+    def start(
+        self, name: str, *, before: str = "true", after: str = "", **more: str
+    ) -> "subprocess.Popen[bytes]":
         configure(self.host, name, ("algo-1", "algo-2"), **more)
+        train = " ".join(TRAIN)
         scratch = self.shared / "scratch"
         enter = [
             f"hostname {name}",
@@ -181,7 +218,8 @@ class Machine(NamedTuple):
             f"mkdir -p ~root/.ssh && mount --bind {self.shared}/ssh ~root/.ssh",
             f"mount -t tmpfs tmpfs {scratch}",
             "mount -t tmpfs tmpfs /run",
-            f"exec {' '.join(TRAIN)}",
+            f"{{ {before}\n}}",
+            f"{{ {train}; code=$?; {after}; exit $code; }}" if after else f"exec {train}",
         ]
         inside = ("unshare", "--uts", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child")
         with (self.host.base / "log").open("wb") as log:
@@ -255,3 +293,28 @@ def test_a_stop_of_two_machines_gives_the_ranks_of_both_their_time(machines: lis
         os.kill(children_of(process.pid)[0], signal.SIGTERM)
     assert [process.wait() for process in processes] == [0, 0], first.log + second.log
     assert len(list(model.glob("saved-*"))) == 4
+
+
+TAKEN = """
+cd $TMPDIR
+mkdir trackside-mpi-job.a elsewhere
+ln -s elsewhere trackside-mpi-job.b
+chown -h 65534 trackside-mpi-job.a trackside-mpi-job.b
+while sleep 0.1; do echo 0 > trackside-mpi-job; done 2> /dev/null &
+cd - > /dev/null
+"""
+
+
+def test_nobody_else_can_tell_a_machine_how_its_job_ended(machines: list[Machine]):
+    """Another user has taken all names that can be foretold: a file, a folder, a link."""
+    first, second = machines
+    left = "ls trackside-mpi-job.a elsewhere; ls -d trackside-mpi-job*"
+    processes = [
+        second.start("algo-2", before=TAKEN, after=f"cd $TMPDIR && {left}", fail="1"),
+        first.start("algo-1", fail="1"),
+    ]
+    assert [process.wait() for process in processes] == [1, 1], first.log + second.log
+    assert second.host.failure.startswith("ExecuteUserScriptError:\nExitCode 1\n")
+    assert second.log.split("elsewhere:")[-1].split() == [
+        *("trackside-mpi-job.a:", "trackside-mpi-job", "trackside-mpi-job.a", "trackside-mpi-job.b")
+    ]

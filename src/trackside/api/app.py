@@ -7,6 +7,7 @@ import asyncio
 import hashlib
 import logging
 import random
+import re
 from collections.abc import (
     AsyncGenerator,
     Awaitable,
@@ -18,7 +19,6 @@ from contextlib import aclosing
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
-from urllib.parse import parse_qsl
 
 from trackside.api import access_log
 from trackside.api.call import (
@@ -32,28 +32,29 @@ from trackside.api.call import (
 )
 from trackside.api.fair_pool import CALLER
 from trackside.api.gate import Cut, Gate, Guest, guest_of
-from trackside.api.keys import KeyRing
+from trackside.api.keys import AccessKey, KeyRing, UnknownKey
 from trackside.api.limits import Limits
-from trackside.api.protocols import JsonProtocol
+from trackside.api.protocols import not_offered
 from trackside.api.request_body import Body, BodyMemory, Receive
 from trackside.api.sessions import Session, Sessions
-from trackside.api.sigv4 import NotSigned, check_claim, scope_of, verify
+from trackside.api.sigv4 import NotSigned, Refusal, candidate, scope_of, session_token_of
 from trackside.sigv4 import Request
 
 logger = logging.getLogger(__name__)
 
 _TARGETS = {
-    "SageMaker": "sagemaker",
-    "Logs_20140328": "logs",
-    "GraniteServiceVersion20100801": "monitoring",
+    "sagemaker": "SageMaker",
+    "logs": "Logs_20140328",
+    "monitoring": "GraniteServiceVersion20100801",
 }
-
+"""How X-Amz-Target begins, by the service's name in a credential scope."""
 _FORMS = {"monitoring": "monitoring-form"}
 """Services that are asked in JSON with a target, and in their older form without one."""
 
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Page = Callable[[Request, str], Awaitable[Reply]]
 """Given the address of who asks."""
+_IN_HEADERS = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 _UNANSWERED = 499
 """Told of a request whose client went away, or that was cut short."""
 
@@ -152,10 +153,8 @@ class App:
         name = service_name(request)
         service = self._services.get(name)
         if service is None:
-            offered = ", ".join(sorted(self._services))
-            text = f"The service {name!r} is not offered here. Offered: {offered}."
-            error = ServiceError("UnknownOperationException", text, 404)
-            return JsonProtocol().refused(error, request_id)
+            offered = sorted(self._services.keys() - _FORMS.values())
+            return not_offered(request, name, offered, request_id)
         body.exchange.service = name
         try:
             if guest is not None and guest.is_extra:
@@ -163,7 +162,7 @@ class App:
             call = await self._verified(request, service, body, request_id)
             if guest is not None:
                 self.gate.sign(guest)
-            return await service.answer(call)
+            return _sendable(await service.answer(call))
         except ServiceError as error:
             return service.refused(error, request_id)
         except NotSigned as error:
@@ -178,48 +177,63 @@ class App:
     ) -> Call:
         session = self._session(request)
         secret_of = (lambda _: session.secret) if session else self._keys.secret_of
-        whole = b""
+        found = candidate(request, secret_of, self._clock())
+        whole, sha256 = b"", None
         if not service.streams:
-            # A large one is not worth its memory unless the rest is right.
-            claimed = "" if body.is_small else check_claim(request, secret_of, self._clock())
-            whole = await body.whole(claimed)
-        sha256 = request.headers.get("x-amz-content-sha256") if service.streams else None
-        if sha256 is None:
+            # Not before all else is right: a large one takes memory.
+            whole = await body.whole(found.claim.scope.access_key)
             sha256 = hashlib.sha256(whole).hexdigest()
-        signature = verify(request, sha256, secret_of, self._clock())
-        caller = self._keys.get(session.parent if session else signature.scope.access_key)
+        signature = found.verified(sha256)
+        _check_target(request, signature.scope.service)
+        caller = self._caller(session.parent if session else signature.scope.access_key)
         body.exchange.key_id = caller.id
         CALLER.set(caller.label)
         chunks = body.chunks() if service.streams else None
         return Call(request, caller, signature, whole, chunks, request_id, body.exchange)
 
     def _session(self, request: Request) -> Session | None:
-        """Of a request with a temporary key, whose parent must still be good."""
-        token = _token(request)
+        """Of a request with a temporary key."""
+        token = session_token_of(request)
         if self._sessions is None or not token:
             return None
         scope = scope_of(request)
-        session = self._sessions.find(token, scope.access_key) if scope else None
-        is_good = session is not None and self._keys.secret_of(session.parent) is not None
-        return session if is_good else None
+        return self._sessions.find(token, scope.access_key) if scope else None
+
+    def _caller(self, key_id: str) -> AccessKey:
+        try:
+            return self._keys.get(key_id)
+        except UnknownKey as error:  # its time was over in this very moment
+            raise NotSigned(Refusal.UNKNOWN_KEY, str(error)) from None
 
 
 def service_name(request: Request) -> str:
-    """In the order that tells best: the target header, the scope of the signature, else S3."""
-    target, dot, _ = request.headers.get("x-amz-target", "").partition(".")
-    if dot and target in _TARGETS:
-        return _TARGETS[target]
+    """What the signature is for. Nothing else decides which service answers.
+
+    Nobody answers a request that is not signed; its other marks only tell in which form to say so.
+    """
     scope = scope_of(request)
-    return "s3" if scope is None else _FORMS.get(scope.service, scope.service)
+    target = request.headers.get("x-amz-target", "")
+    if scope is not None:
+        return scope.service if target else _FORMS.get(scope.service, scope.service)
+    start = target.partition(".")[0]
+    return next((name for name, each in _TARGETS.items() if each == start), "s3")
 
 
-def _token(request: Request) -> str:
-    """What comes with a temporary key, in the header or in a presigned address."""
-    if found := request.headers.get("x-amz-security-token"):
-        return found
-    if "X-Amz-Security-Token=" not in request.query:
-        return ""
-    return dict(parse_qsl(request.query)).get("X-Amz-Security-Token", "")
+def _check_target(request: Request, service: str) -> None:
+    """The header is signed, as all of its kind are; it must be about the same service."""
+    target = request.headers.get("x-amz-target")
+    if target is None:
+        return
+    if target.partition(".")[0] != _TARGETS.get(service):
+        text = f"X-Amz-Target is {target!r}, and the signature is for the service {service!r}."
+        raise ServiceError("UnknownOperationException", text, 404)
+
+
+def _sendable(reply: Reply) -> Reply:
+    """What no header can hold would break the connection after its status was told."""
+    if _IN_HEADERS.fullmatch("".join(reply.headers.values())) is None:
+        raise ValueError(f"an answer has headers that cannot be sent: {dict(reply.headers)!r}")
+    return reply
 
 
 def _request(scope: MutableMapping[str, Any]) -> Request:

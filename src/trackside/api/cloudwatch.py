@@ -4,7 +4,8 @@
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -181,7 +182,7 @@ class TrainingMetrics:
     def data(self, ask: Ask) -> Answer:
         """Page by page through the values of all queries, as if they were one list."""
         asked = _parsed(DataAsked, ask)
-        skip = _place(asked.token, ask) if asked.token else 0
+        skip = before = _skipped(asked.token, ask)
         results, left = [], asked.most
         for query in asked.queries:
             found = list(self._answer(query, asked))
@@ -194,7 +195,6 @@ class TrainingMetrics:
                 results.append(_result(query, shown, is_cut=is_cut))
         answer: dict[str, Any] = {"MetricDataResults": results, "Messages": []}
         if any(each["StatusCode"] == "PartialData" for each in results):
-            before = _place(asked.token, ask) if asked.token else 0
             answer["NextToken"] = tokens.token(ask.given, before + asked.most)
         return answer
 
@@ -204,8 +204,12 @@ class TrainingMetrics:
         if asked.job is not None:
             found = self._values.metrics(asked.job, namespace)
             return {"Metrics": [_metric(each) for each in found if asked.fits(each)]}
-        after, skip = _place(asked.token, ask) if asked.token else (None, 0)
-        page = Page(limit=_JOBS_AT_ONCE, after=None if after is None else tuple(after))
+        page, skip = Page(limit=_JOBS_AT_ONCE), 0
+        if asked.token:
+            with _tokens_told():
+                after, skip = tokens.place_after(asked.token, ask.given, page.order)
+            page = replace(page, after=after)
+        after = page.after
         told: list[dict[str, Any]] = []
         rows = self._jobs.page(page)
         for row in rows:
@@ -285,11 +289,17 @@ def _parsed(cls: type[T], ask: Ask) -> T:
         raise _wrong(error.message) from None
 
 
-def _place(token: str, ask: Ask) -> Any:
+@contextmanager
+def _tokens_told() -> Iterator[None]:
     try:
-        return tokens.place_of(token, ask.given)
+        yield
     except ServiceError as error:
         raise ServiceError("InvalidNextToken", error.message) from None
+
+
+def _skipped(token: str | None, ask: Ask) -> int:
+    with _tokens_told():
+        return int(tokens.place_of(token, ask.given, int)) if token else 0
 
 
 def _wrong(text: str) -> ServiceError:

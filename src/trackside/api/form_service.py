@@ -10,7 +10,7 @@ from typing import Any
 
 from trackside.api.call import Call, Reply, ServiceError
 from trackside.api.json_service import JsonService
-from trackside.api.protocols import QueryProtocol
+from trackside.api.protocols import FORM_TYPE, QueryProtocol
 
 _CONVERTED: dict[str, Callable[[str], Any]] = {
     "Period": int,
@@ -26,7 +26,8 @@ _CONVERTED: dict[str, Callable[[str], Any]] = {
 _VALUE = re.compile(r"MetricData\.member\.\d+\.Value")
 """Unlike the values of dimensions, which are texts."""
 _MOMENTS = ("Timestamp", "Timestamps")
-_NUMBER = re.compile(r"\d{1,4}")
+_NUMBER = re.compile(r"\d{1,4}", re.ASCII)
+_LEVELS_MOST = 16
 
 
 class FormLikeJsonService(JsonService):
@@ -59,7 +60,7 @@ class FormService(QueryProtocol):
 
     async def answer(self, call: Call) -> Reply:
         kind = call.request.headers.get("content-type", "")
-        if not kind.startswith("application/x-www-form-urlencoded"):
+        if not kind.startswith(FORM_TYPE):
             text = f"{kind!r} is not understood here. Ask in JSON with X-Amz-Target, or by a form."
             raise ServiceError("UnsupportedProtocol", text, 415)
         name, form = self.read(call)
@@ -77,6 +78,8 @@ def nested(form: Mapping[str, str]) -> dict[str, Any]:
     tree: dict[str, Any] = {}
     for path, value in form.items():
         *parents, last = path.replace(".member.", ".").split(".")
+        if len(parents) > _LEVELS_MOST:
+            raise _malformed(path)
         inner = tree
         for parent in parents:
             inner = inner.setdefault(parent, {})
@@ -92,7 +95,7 @@ def _converted(path: str, name: str, value: str) -> Any:
         if _VALUE.fullmatch(path):
             return float(value)
         return _CONVERTED[name](value) if name in _CONVERTED else value
-    except ValueError:
+    except (ValueError, OverflowError):
         raise _malformed(path) from None
 
 
@@ -106,7 +109,7 @@ def _listed(tree: Any) -> Any:
 
 
 def _malformed(path: str) -> ServiceError:
-    return ServiceError("MalformedInput", f"The member {path!r} of the form cannot be read.")
+    return ServiceError("MalformedInput", f"The member {path[:256]!r} of the form cannot be read.")
 
 
 def _seconds(text: str) -> float:

@@ -60,7 +60,7 @@ class Sts(QueryProtocol):
         seconds = given.get("DurationSeconds", str(_SESSION_SECONDS))
         if ":role/" not in role or not re.fullmatch(r"[\w+=,.@-]{2,64}", name, re.ASCII):
             raise ServiceError("ValidationError", "RoleArn and RoleSessionName are required.")
-        if not (seconds.isascii() and seconds.isdigit() and 900 <= int(seconds) <= 43200):
+        if not re.fullmatch(r"[0-9]{3,5}", seconds) or not 900 <= int(seconds) <= 43200:
             raise ServiceError("ValidationError", "DurationSeconds is from 900 to 43200.")
         session, token = self._sessions.issue(caller, int(seconds))
         moment = datetime.fromtimestamp(session.expires, UTC)

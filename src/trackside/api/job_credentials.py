@@ -5,18 +5,15 @@ to the job's processes by their environment, and is good until the job has ended
 """
 
 import re
-from collections.abc import Mapping
 
 from trackside.api.keys import AccessKey, AccessKeys, Rights, UnknownKey
 from trackside.jobs.placing import Placed
 from trackside.journal import Journal
 from trackside.layout import Home, JobFolder
 from trackside.spec import JOB_NAME
-from trackside.storage.credentials import ENDPOINT_VARIABLES, s3_access
 
 _PREFIX = "TSJOB-"
 _FIRST_HOST, _FIRST_ATTEMPT = "algo-1", 1
-_OWN = ("AWS_ACCESS_KEY_ID", "AWS_PROFILE", "AWS_WEB_IDENTITY_TOKEN_FILE")
 
 
 class JobCredentials:
@@ -27,7 +24,7 @@ class JobCredentials:
         self._home = home
 
     def environment(self, job: str, url: str) -> dict[str, str]:
-        """For the job's processes, so that AWS clients in them are this job at the server."""
+        """For the job's script, so that AWS clients in it are this job at the server."""
         key_id = _PREFIX + job
         secret = self.secret_of(key_id)
         if secret is None:
@@ -69,13 +66,3 @@ class JobCredentials:
 def job_of(key: AccessKey) -> str | None:
     """The job that has this key; None for a key of somebody's."""
     return key.id.removeprefix(_PREFIX) if key.id.startswith(_PREFIX) else None
-
-
-def are_wanted(environ: Mapping[str, str], url: str) -> bool:
-    """Whether `s3://` is the server's own, and the server was given no keys for its jobs."""
-    if s3_access(environ) is not None:
-        return False
-    endpoints = [environ[name] for name in ENDPOINT_VARIABLES if environ.get(name)]
-    if endpoints:
-        return endpoints[0].rstrip("/") == url
-    return not any(environ.get(name) for name in _OWN)

@@ -28,6 +28,8 @@ class Ask:
     given: Mapping[str, Any]
     region: str
     caller: AccessKey
+    action: str
+    """Such as `sagemaker:StopTrainingJob`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,7 @@ class JsonService(JsonProtocol):
         operation = self._permitted(name, call.caller)
         call.exchange.operation = name
         try:
-            ask = Ask(given, call.region, call.caller)
+            ask = Ask(given, call.region, call.caller, f"{self._name}:{name}")
             lane = self._lanes.heavy if operation.is_heavy else self._lanes.quick
             return await lane.run(partial(operation.run, ask))
         except DatabaseError as error:
@@ -78,16 +80,15 @@ class JsonService(JsonProtocol):
         if operation is None:
             raise unknown_operation(self._name, name, list(self.operations))
         if not caller.rights.allow(operation.needs):
-            raise self._denied(name, caller, operation.needs)
+            why = f"Its key may {caller.rights}; this needs a key that may {operation.needs}."
+            raise denied(f"{self._name}:{name}", caller, why)
         return operation
 
-    def _denied(self, operation: str, caller: AccessKey, needs: Rights) -> ServiceError:
-        who = f"arn:aws:sts::{ACCOUNT}:assumed-role/{ROLE}/{caller.id}"
-        return ServiceError(
-            "AccessDeniedException",
-            f"User: {who} is not authorized to perform: {self._name}:{operation}. "
-            f"Its key may {caller.rights}; this needs a key that may {needs}.",
-        )
+
+def denied(action: str, caller: AccessKey, why: str) -> ServiceError:
+    who = f"arn:aws:sts::{ACCOUNT}:assumed-role/{ROLE}/{caller.id}"
+    text = f"User: {who} is not authorized to perform: {action}. {why}"
+    return ServiceError("AccessDeniedException", text)
 
 
 def _unavailable() -> ServiceError:

@@ -23,8 +23,11 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from trackside import durable
 from trackside.errors import TracksideError
+from trackside.owners import is_reserved
+from trackside.permissions import make_folder, private_opener
 
 _NONCE_BYTES = 12
+_LABEL_MOST = 128
 
 
 class Rights(StrEnum):
@@ -46,7 +49,8 @@ class AccessKey:
     id: str
     rights: Rights
     label: str
-    """Whose it is, for people and for limits per key."""
+    """Whose it is: the owner of the jobs that it submits. Keys with the same label are one owner,
+    and share one limit."""
     created: float
     expires: float | None = None
     """Set by a rotation: both keys are good until then. Seconds since the epoch."""
@@ -55,9 +59,18 @@ class AccessKey:
     limit: int | None = None
     """How many of its jobs run at a time; None is what the server's settings say."""
 
+    @property
+    def is_good(self) -> bool:
+        """Its time is not over."""
+        return self.expires is None or self.expires >= time.time()
+
 
 class UnknownKey(TracksideError):
     code = "unknown_key"
+
+
+class InvalidLabel(TracksideError):
+    code = "invalid_label"
 
 
 class KeyRing(Protocol):
@@ -83,7 +96,9 @@ class AccessKeys:
     def create(
         self, label: str, rights: Rights, *, limit: int | None = None
     ) -> tuple[AccessKey, str]:
-        """The key and its secret, which is shown this once."""
+        """The key and its secret, which is shown this once. `InvalidLabel` for one that cannot be
+        the name of an owner."""
+        _check_label(label)
         key, secret = self._made(label, rights, limit)
         with self._changing() as keys:
             keys[key.id] = key
@@ -163,8 +178,9 @@ class AccessKeys:
     def _changing(self) -> Iterator[dict[str, AccessKey]]:
         """The keys as they are now, kept as the block leaves them: one process at a time, so that
         no key is lost between reading and writing."""
-        self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with self._lock, self._path.with_suffix(".lock").open("wb") as held:
+        make_folder(self._path.parent)
+        lock = self._path.with_suffix(".lock")
+        with self._lock, open(lock, "wb", opener=private_opener) as held:
             fcntl.flock(held, fcntl.LOCK_EX)
             self._seen = None
             self._refresh()
@@ -192,7 +208,7 @@ class AccessKeys:
         try:
             return self._master.read_bytes()
         except FileNotFoundError:
-            self._master.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_folder(self._master.parent)
         # Only the first of two processes makes it; the other reads what that one made.
         temporary = self._master.with_name(f"{self._master.name}.{secrets.token_hex(4)}")
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -211,9 +227,22 @@ class AccessKeys:
 
 def _good(keys: Mapping[str, AccessKey], key_id: str) -> AccessKey:
     key = keys.get(key_id)
-    if key is None or (key.expires is not None and key.expires < time.time()):
+    if key is None or not key.is_good:
         raise _unknown(key_id)
     return key
+
+
+def _check_label(label: str) -> None:
+    if is_reserved(label):
+        raise InvalidLabel(
+            f"A key cannot be called {label!r}: jobs of others would be its own. Give a name that "
+            "is not empty and begins neither with 'local:' nor with 'job '."
+        )
+    if label != label.strip() or not label.isprintable() or len(label) > _LABEL_MOST:
+        raise InvalidLabel(
+            f"A key cannot be called {label!r}. Give at most {_LABEL_MOST} printable characters, "
+            "without spaces at the ends."
+        )
 
 
 def _unknown(key_id: str) -> UnknownKey:

@@ -10,6 +10,7 @@ from trackside.api.json_service import Ask
 from trackside.api.log_events import event_id
 from trackside.api.log_streams import Event, EventStream
 from trackside.api.validation import parsed
+from trackside.jobs.index import Order
 
 T = TypeVar("T")
 
@@ -24,9 +25,16 @@ def asked_for(cls: type[T], ask: Ask) -> T:
         raise wrong(error.message) from None
 
 
-def place_in(token: str, ask: Ask) -> Any:
+def place_in(token: str, ask: Ask, form: tokens.Form) -> Any:
     try:
-        return tokens.place_of(token, ask.given)
+        return tokens.place_of(token, ask.given, form)
+    except ServiceError as error:
+        raise wrong(error.message) from None
+
+
+def place_between(token: str, ask: Ask, order: Order) -> tuple[Any, int]:
+    try:
+        return tokens.place_after(token, ask.given, order)
     except ServiceError as error:
         raise wrong(error.message) from None
 

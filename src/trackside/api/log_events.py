@@ -14,7 +14,9 @@ _EVENT_BYTES = 26
 """What an event counts beside its text."""
 _FIRST_BLOCK_BYTES, _BLOCK_BYTES = 1 << 13, 1 << 20
 _NEVER_MS = 1 << 60
-_TOKEN = re.compile(r"([fb])/(\d{8})(\d{24})(\d{24})")
+_TOKEN = re.compile(r"([fb])/(\d{8})(\d{24})(\d{24})", re.ASCII)
+_OFFSET_MOST = 2**62
+"""No file is as long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +102,10 @@ def end_of(stream: EventStream, window: Window) -> Place | None:
 def place_of(token: str) -> tuple[str, Place] | None:
     """The direction and the place; None when it is no token."""
     match = _TOKEN.fullmatch(token)
-    return None if match is None else (match[1], Place(*(int(match[n]) for n in (2, 3, 4))))
+    if match is None:
+        return None
+    place = Place(*(int(match[n]) for n in (2, 3, 4)))
+    return None if max(place) > _OFFSET_MOST else (match[1], place)
 
 
 def event_id(event: Event, stream: str) -> str:

@@ -9,6 +9,8 @@ from trackside.api.log_search import Cursor
 from trackside.api.log_streams import Place
 
 _MOST = 1 << 62
+_FORM = (bool, None, None)
+"""The direction, the heads, and what a source says of its rest."""
 
 
 def token(ask: Ask, is_forward: bool, cursor: Cursor) -> str:
@@ -20,7 +22,7 @@ def read(given: str | None, ask: Ask, is_forward: bool) -> tuple[bool, Cursor | 
     """The direction, which is that of the first page, and the place."""
     if not given:
         return is_forward, None
-    match place_in(given, ask):
+    match place_in(given, ask, _FORM):
         case [bool(direction), [*heads], rest] if rest is None or isinstance(rest, list):
             return direction, Cursor([_head(each) for each in heads], rest)
     raise invalid()

@@ -6,12 +6,15 @@ The groups of SageMaker are the jobs' own and take nothing.
 import time
 from dataclasses import dataclass
 
-from trackside.api.json_service import Answer, Ask, Operation
+from trackside.api.job_credentials import job_of
+from trackside.api.json_service import Answer, Ask, Operation, denied
 from trackside.api.keys import Rights
 from trackside.api.log_answers import asked_for, no_group, no_stream, taken, wrong
 from trackside.api.log_events import MOST_EVENTS, PAGE_BYTES
 from trackside.api.log_streams import GROUPS
 from trackside.api.own_logs import OwnLogs, OwnStream
+from trackside.api.ownership import acting_for, is_owner, not_yours
+from trackside.jobs.jobs import Jobs
 from trackside.members import member
 
 GROUP_NAME = r"[\.\-_/#A-Za-z0-9]+"
@@ -55,8 +58,9 @@ class EventsPut:
 
 
 class LogWrites:
-    def __init__(self, own: OwnLogs) -> None:
+    def __init__(self, own: OwnLogs, jobs: Jobs) -> None:
         self._own = own
+        self._jobs = jobs
 
     @property
     def operations(self) -> dict[str, Operation]:
@@ -65,8 +69,8 @@ class LogWrites:
             "CreateLogStream": Operation(Rights.SUBMIT, self.create_stream),
             "PutLogEvents": Operation(Rights.SUBMIT, self.put_events),
             "PutRetentionPolicy": Operation(Rights.SUBMIT, self.keep),
-            "DeleteLogGroup": Operation(Rights.ADMIN, self.delete_group),
-            "DeleteLogStream": Operation(Rights.ADMIN, self.delete_stream),
+            "DeleteLogGroup": Operation(Rights.SUBMIT, self.delete_group),
+            "DeleteLogStream": Operation(Rights.SUBMIT, self.delete_stream),
         }
 
     def create_group(self, ask: Ask) -> Answer:
@@ -74,7 +78,7 @@ class LogWrites:
         if asked.group in GROUPS:
             raise taken("group")
         try:
-            self._own.make_group(asked.group)
+            self._own.make_group(asked.group, acting_for(ask.caller, self._jobs))
         except FileExistsError:
             raise taken("group") from None
         return None
@@ -83,7 +87,7 @@ class LogWrites:
         asked = asked_for(StreamAsked, ask)
         self._check_group(asked.group)
         try:
-            self._own.make_stream(asked.group, asked.stream)
+            self._own.make_stream(asked.group, asked.stream, acting_for(ask.caller, self._jobs))
         except FileExistsError:
             raise taken("stream") from None
         return None
@@ -92,6 +96,8 @@ class LogWrites:
         """Those too old or too new are left out and told, as AWS does."""
         asked = asked_for(EventsPut, ask)
         stream = self._stream(asked.group, asked.stream)
+        if stream.owner is not None:  # else from before: whoever wrote to it goes on
+            self._check_owner(ask, f"log stream {stream.name!r}", stream.owner)
         times = [event.time_ms for event in asked.events]
         if times != sorted(times):
             raise wrong("Log events in a single PutLogEvents request must be in order of time.")
@@ -123,14 +129,30 @@ class LogWrites:
     def delete_group(self, ask: Ask) -> Answer:
         asked = asked_for(GroupAsked, ask)
         self._check_group(asked.group)
+        self._check_no_job(ask)
+        for owner in self._own.owners(asked.group):
+            self._check_owner(ask, f"log group {asked.group!r}, or a stream of it,", owner)
         self._own.remove_group(asked.group)
         return None
 
     def delete_stream(self, ask: Ask) -> Answer:
         asked = asked_for(StreamAsked, ask)
-        self._stream(asked.group, asked.stream)
+        stream = self._stream(asked.group, asked.stream)
+        self._check_no_job(ask)
+        self._check_owner(ask, f"log stream {stream.name!r}", stream.owner)
         self._own.remove_stream(asked.group, asked.stream)
         return None
+
+    def _check_owner(self, ask: Ask, what: str, owner: str | None) -> None:
+        if ask.caller.rights.allow(Rights.ADMIN):
+            return
+        if owner is None or not is_owner(ask.caller, owner, self._jobs):
+            raise not_yours(ask, what, owner or "")
+
+    def _check_no_job(self, ask: Ask) -> None:
+        """What a job's owner has besides is none of the job's."""
+        if job_of(ask.caller) is not None:
+            raise denied(ask.action, ask.caller, "The key of a job deletes no logs.")
 
     def _check_group(self, name: str) -> None:
         if name in GROUPS:

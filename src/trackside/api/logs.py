@@ -13,7 +13,15 @@ from trackside.api.call import ServiceError
 from trackside.api.fair_pool import Lanes
 from trackside.api.json_service import Answer, Ask, JsonService, Operation
 from trackside.api.keys import Rights
-from trackside.api.log_answers import CLASS, asked_for, no_group, no_stream, place_in, wrong
+from trackside.api.log_answers import (
+    CLASS,
+    asked_for,
+    no_group,
+    no_stream,
+    place_between,
+    place_in,
+    wrong,
+)
 from trackside.api.log_events import MOST_EVENTS, PAGE_BYTES, Window, size_of
 from trackside.api.log_pattern import may_hold, pattern
 from trackside.api.log_search import Search, Source, Wanted
@@ -21,12 +29,13 @@ from trackside.api.log_sources import JobStreams, KnownStreams
 from trackside.api.log_streams import GROUPS, Event, EventStream, Stream, stream_called
 from trackside.api.log_writes import LogWrites
 from trackside.api.own_logs import OwnLogs
-from trackside.errors import JobNotFound, TracksideError
+from trackside.errors import DamagedJob, JobNotFound, TracksideError
 from trackside.jobs.index import Order, Page
 from trackside.jobs.jobs import Jobs
 from trackside.jobs.logs import LogPosition
 from trackside.members import member
 
+"""Of a place among merged events: forwards or not, and the event's key."""
 _CREATED_MS = 1_767_225_600_000
 """SageMaker's groups are always there."""
 
@@ -125,13 +134,13 @@ def logs(
         "DescribeLogStreams": Operation(Rights.READ, asked.describe_streams, is_heavy=True),
         "GetLogEvents": Operation(Rights.READ, asked.get_events),
         "FilterLogEvents": Operation(Rights.READ, asked.filter_events, is_heavy=True),
-        **LogWrites(own).operations,
+        **LogWrites(own, jobs).operations,
     }
     return JsonService("logs", operations, told, lanes)
 
 
 def told(error: TracksideError) -> ServiceError:
-    if isinstance(error, JobNotFound):
+    if isinstance(error, JobNotFound | DamagedJob):
         return no_stream()
     return ServiceError("ServiceUnavailableException", str(error), 500)
 
@@ -145,7 +154,7 @@ class Logs:
 
     def describe_groups(self, ask: Ask) -> Answer:
         asked = asked_for(GroupsAsked, ask)
-        start = place_in(asked.token, ask) if asked.token else 0
+        start = place_in(asked.token, ask, int) if asked.token else 0
         known = {**dict.fromkeys(GROUPS, _CREATED_MS), **self._own.groups()}
         names = asked.meant(sorted(known))
         end = start + asked.limit
@@ -166,12 +175,8 @@ class Logs:
         if group not in GROUPS:
             return self._describe_own(asked, group, ask)
         order = Order.MODIFIED if by_time else Order.NAME
-        after, skip = place_in(asked.token, ask) if asked.token else (None, 0)
-        page = Page(
-            order=order,
-            descending=asked.descending,
-            after=None if after is None else tuple(after),
-        )
+        after, skip = place_between(asked.token, ask, order) if asked.token else (None, 0)
+        page = Page(order=order, descending=asked.descending, after=after)
         budget = self._budget()
         shown: list[dict[str, Any]] = []
         for at, stream in log_streams.streams(self._jobs, group, asked.prefix, page, skip):
@@ -250,7 +255,7 @@ class Logs:
             found.sort(key=lambda each: (each.span_ms or (0, 0))[1])
         if asked.descending:
             found.reverse()
-        start = place_in(asked.token, ask) if asked.token else 0
+        start = place_in(asked.token, ask, int) if asked.token else 0
         end = start + asked.limit
         told = [log_answers.stream(each, group, ask.region) for each in found[start:end]]
         more = {"nextToken": tokens.token(ask.given, end)} if end < len(found) else {}

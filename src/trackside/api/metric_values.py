@@ -14,7 +14,7 @@ import numpy
 
 from trackside.curves.columns import Reals
 from trackside.curves.event_reader import Follower, Series
-from trackside.errors import JobNotFound
+from trackside.errors import DamagedJob, JobNotFound
 from trackside.jobs.jobs import Jobs
 from trackside.jobs.records import Record
 from trackside.storage.locate import Location
@@ -100,7 +100,7 @@ class MetricValues:
     def _record(self, job: str) -> Record | None:
         try:
             return self._jobs.record(job)
-        except JobNotFound:
+        except (JobNotFound, DamagedJob):
             return None
 
     def _series(self, record: Record | None, run: str) -> list[Series]:

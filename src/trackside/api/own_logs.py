@@ -11,13 +11,15 @@ import shutil
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from trackside import durable
+from trackside import damage, durable
 from trackside.api.log_streams import Event, Place
 from trackside.jobs.log_skim import MayHold
+from trackside.json_record import MOMENT_END, DamagedRecord, parsed
 from trackside.log_lines import line_start, near_line
 
 _GROUP = "group.json"
@@ -29,6 +31,8 @@ class OwnStream:
     path: Path
     name: str
     created_ms: int
+    owner: str | None = None
+    """Whose it is; None for those from before owners were recorded."""
 
     def events(
         self, start: Place | None = None, may_hold: MayHold | None = None
@@ -42,9 +46,14 @@ class OwnStream:
             for line in file:
                 if not line.endswith(b"\n"):
                     return  # on its way
-                time_ms, message = json.loads(line)
                 place = Place(start.attempt, offset, floor)
-                floor, offset = max(floor, time_ms), offset + len(line)
+                offset += len(line)
+                try:
+                    time_ms, message = _event(line)
+                except DamagedRecord as error:
+                    damage.say_once(self.path, f"an event of {self.name!r} is left out: {error}")
+                    continue
+                floor = max(floor, time_ms)
                 yield Event(floor, message, place, Place(start.attempt, offset, floor))
 
     @property
@@ -105,14 +114,19 @@ class OwnLogs:
 
     def groups(self) -> dict[str, int]:
         """By name, when it was made, in milliseconds; in the order of names."""
-        records = map(durable.read_json, self._root.glob(f"*/{_GROUP}"))
-        return dict(sorted((each["name"], each["created_ms"]) for each in records if each))
+        groups = [damage.read(_Group, path) for path in self._root.glob(f"*/{_GROUP}")]
+        return dict(sorted((each.name, each.created_ms) for each in groups if each is not None))
 
-    def make_group(self, name: str) -> None:
+    def make_group(self, name: str, owner: str) -> None:
         """`FileExistsError` when there is one."""
         folder = self._folder(name)
         folder.mkdir(parents=True, exist_ok=True)
-        _make(folder / _GROUP, {"name": name, "created_ms": _now_ms()})
+        _make(folder / _GROUP, {"name": name, "created_ms": _now_ms(), "owner": owner})
+
+    def owners(self, group: str) -> set[str | None]:
+        """Of the group and of all its streams; None stands for those from before."""
+        record = durable.read_json(self._folder(group) / _GROUP) or {}
+        return {record.get("owner"), *(stream.owner for stream in self.streams(group))}
 
     def has_group(self, name: str) -> bool:
         return (self._folder(name) / _GROUP).exists()
@@ -122,16 +136,17 @@ class OwnLogs:
 
     def streams(self, group: str) -> list[OwnStream]:
         """In the order of names."""
-        found = map(_opened, self._folder(group).glob(f"*{_SUFFIX}"))
-        return sorted(found, key=lambda stream: stream.name)
+        found = [_opened(path) for path in self._folder(group).glob(f"*{_SUFFIX}")]
+        known = [stream for stream in found if stream is not None]
+        return sorted(known, key=lambda stream: stream.name)
 
     def stream(self, group: str, name: str) -> OwnStream | None:
         path = self._path(group, name)
         return _opened(path) if path.exists() else None
 
-    def make_stream(self, group: str, name: str) -> None:
+    def make_stream(self, group: str, name: str, owner: str) -> None:
         """`FileExistsError` when there is one."""
-        _make(self._path(group, name), [_now_ms(), name])
+        _make(self._path(group, name), [_now_ms(), name, owner])
 
     def remove_stream(self, group: str, name: str) -> None:
         self._path(group, name).unlink()
@@ -154,17 +169,50 @@ def _make(path: Path, record: Any) -> None:
 
 
 def _time_ms(line: bytes) -> int:
-    """Of a line that is on its way: later than all."""
-    return int(json.loads(line)[0]) if line.endswith(b"\n") else sys.maxsize
+    """Of a line that is on its way, or damaged: later than all."""
+    try:
+        return _event(line)[0] if line.endswith(b"\n") else sys.maxsize
+    except DamagedRecord:
+        return sys.maxsize
 
 
-def _opened(path: Path) -> OwnStream:
+def _opened(path: Path) -> OwnStream | None:
+    """None when its first line, which says who it is, is damaged."""
     with path.open("rb") as file:
-        created_ms, name = json.loads(file.readline())
+        try:
+            created_ms, name, owner = _made(file.readline())
+        except DamagedRecord as error:
+            damage.say_once(path, f"{error}; it is left out")
+            return None
         first = file.readline()
     if first.endswith(b"\n"):  # it may be of before
-        created_ms = min(created_ms, json.loads(first)[0])
-    return OwnStream(path, name, created_ms)
+        with suppress(DamagedRecord):
+            created_ms = min(created_ms, _event(first)[0])
+    return OwnStream(path, name, created_ms, owner)
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    name: str
+    created_ms: int
+
+
+def _made(line: bytes) -> tuple[int, str, str | None]:
+    """When a stream was made, its name and its owner, if that was recorded."""
+    match parsed(line):
+        case [int(time_ms), str(name)] if 0 <= time_ms < MOMENT_END * 1000:
+            return time_ms, name, None
+        case [int(time_ms), str(name), str(owner)] if 0 <= time_ms < MOMENT_END * 1000:
+            return time_ms, name, owner
+    raise DamagedRecord("a first line that does not say when it was made")
+
+
+def _event(line: bytes) -> tuple[int, str]:
+    """Milliseconds and text."""
+    match parsed(line):
+        case [int(time_ms), str(text)] if 0 <= time_ms < MOMENT_END * 1000:
+            return time_ms, text
+    raise DamagedRecord("a line that is no event")
 
 
 def _file_name(name: str) -> str:

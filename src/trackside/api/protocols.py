@@ -4,21 +4,31 @@ Each turns a request into an operation with its input, and an answer or an error
 """
 
 import json
+import re
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import parse_qsl
 from xml.sax.saxutils import escape
 
 from trackside.api.call import BODY_MOST_BYTES, Call, Reply, ServiceError
+from trackside.api.plain_json import read_object
 from trackside.api.sigv4 import NotSigned, Refusal
+from trackside.sigv4 import Request, pairs_of
 
+FORM_TYPE = "application/x-www-form-urlencoded"
+_XML_SERVICES = ("cloudfront", "route53", "s3")
+"""Beginnings of the names of those that are asked by plain GETs and answer in XML; most others
+that are asked so answer in JSON."""
+_NOT_IN_XML = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _GZIP = 16 + zlib.MAX_WBITS
 _MISMATCH = (
     "The request signature we calculated does not match the signature you provided. "
     "Check your AWS Secret Access Key and signing method."
 )
 _UNKNOWN = "The security token included in the request is invalid."
+_TWICE = "A request is signed in the Authorization header or in its address, not in both."
+_UNSIGNED_HEADERS = "There were headers present in the request which were not signed."
 
 
 class JsonProtocol:
@@ -30,6 +40,8 @@ class JsonProtocol:
         Refusal.MISSING: ("MissingAuthenticationTokenException", "Missing Authentication Token."),
         Refusal.MALFORMED: ("IncompleteSignatureException", ""),
         Refusal.MALFORMED_ADDRESS: ("IncompleteSignatureException", ""),
+        Refusal.SIGNED_TWICE: ("IncompleteSignatureException", _TWICE),
+        Refusal.UNSIGNED_HEADERS: ("InvalidSignatureException", _UNSIGNED_HEADERS),
         Refusal.UNKNOWN_KEY: ("UnrecognizedClientException", _UNKNOWN),
         Refusal.MISMATCH: ("InvalidSignatureException", _MISMATCH),
         Refusal.SKEWED: ("InvalidSignatureException", "Signature expired:"),
@@ -40,12 +52,9 @@ class JsonProtocol:
         """The operation and its input."""
         operation = call.request.headers.get("x-amz-target", "").partition(".")[2]
         try:
-            given = json.loads(_plain(call) or b"{}")
+            return operation, read_object(_plain(call) or b"{}")
         except ValueError as error:
             raise ServiceError("SerializationException", f"The body is no JSON: {error}.") from None
-        if not isinstance(given, dict):
-            raise ServiceError("SerializationException", "The body is no JSON object.")
-        return operation, given
 
     def reply(self, answer: Mapping[str, Any] | None) -> Reply:
         """None: an operation without output."""
@@ -69,6 +78,8 @@ class QueryProtocol:
         Refusal.MISSING: ("MissingAuthenticationToken", "Request is missing Authentication Token."),
         Refusal.MALFORMED: ("IncompleteSignature", ""),
         Refusal.MALFORMED_ADDRESS: ("IncompleteSignature", ""),
+        Refusal.SIGNED_TWICE: ("IncompleteSignature", _TWICE),
+        Refusal.UNSIGNED_HEADERS: ("SignatureDoesNotMatch", _UNSIGNED_HEADERS),
         Refusal.UNKNOWN_KEY: ("InvalidClientTokenId", _UNKNOWN),
         Refusal.MISMATCH: ("SignatureDoesNotMatch", _MISMATCH),
         Refusal.SKEWED: ("SignatureDoesNotMatch", "Signature expired:"),
@@ -105,6 +116,25 @@ class QueryProtocol:
         return _told(error, self._CODES, 403)
 
 
+def not_offered(request: Request, name: str, offered: Iterable[str], request_id: str) -> Reply:
+    """The answer for a service that is not here, in the form that its clients read."""
+    code = "UnknownOperationException"
+    text = f"The service {name!r} is not offered here. Offered: {', '.join(offered)}."
+    error = ServiceError(code, text, 404, {"x-amzn-errortype": code})
+    if "smithy-protocol" in request.headers:  # CBOR; an empty body is an error without a text
+        return Reply(error.status, b"", error.headers)
+    form = QueryProtocol("") if _reads_xml(request, name) else JsonProtocol()
+    return form.refused(error, request_id)
+
+
+def _reads_xml(request: Request, service: str) -> bool:
+    kind = request.headers.get("content-type", "")
+    if "x-amz-target" in request.headers or "json" in kind:
+        return False
+    is_form = kind.startswith(FORM_TYPE) or "Action" in dict(pairs_of(request.query))
+    return is_form or "xml" in kind or service.startswith(_XML_SERVICES)
+
+
 def _plain(call: Call) -> bytes:
     """The body; botocore compresses large ones for some operations."""
     coding = call.request.headers.get("content-encoding", "")
@@ -131,7 +161,7 @@ def numbered(given: Mapping[str, str], name: str) -> list[str]:
 
 def _told(error: Exception, codes: Mapping[Refusal, tuple[str, str]], status: int) -> ServiceError:
     refusal = error.refusal if isinstance(error, NotSigned) else Refusal.MALFORMED
-    code, text = codes[refusal]
+    code, text = codes.get(refusal, codes[Refusal.MALFORMED])
     return ServiceError(code, f"{text} {error}".strip(), status)
 
 
@@ -142,4 +172,4 @@ def _xml(value: Any) -> str:
         return "".join(f"<member>{_xml(inner)}</member>" for inner in value)
     if isinstance(value, bool):
         return "true" if value else "false"
-    return escape(str(value))
+    return escape(_NOT_IN_XML.sub("\N{REPLACEMENT CHARACTER}", str(value)))

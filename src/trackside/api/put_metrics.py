@@ -15,6 +15,7 @@ from trackside.api.call import ServiceError
 from trackside.api.job_credentials import job_of
 from trackside.api.json_service import Answer, Ask
 from trackside.api.metric_values import JOB, curve_name
+from trackside.api.ownership import check_may_change
 from trackside.api.validation import parsed
 from trackside.errors import JobNotFound
 from trackside.jobs.jobs import Jobs
@@ -22,7 +23,7 @@ from trackside.members import member
 
 MOST_DATA = 1000
 _FILE = "cloudwatch.json"
-_APPENDING = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
+_APPENDING = os.O_WRONLY | os.O_CREAT | os.O_APPEND
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,22 +75,31 @@ class PutMetrics:
                 )
             name = curve_name(asked.namespace, datum.name, dimensions)
             lines.setdefault(job, []).append(_line(name, datum))
+        for job in lines:
+            self._check(ask, job)
         for job, told in lines.items():
             self._tell(job, told)
         return None
+
+    def _check(self, ask: Ask, job: str) -> None:
+        try:
+            check_may_change(ask, job, self._jobs)
+        except JobNotFound:
+            raise _unknown(job) from None
 
     def _tell(self, job: str, lines: Sequence[str]) -> None:
         """To the supervisor of the first host: who puts it does not say on which one it is."""
         try:
             record = self._jobs.record(job)
         except JobNotFound:
-            raise _wrong(f"There is no training job {job!r}.") from None
+            raise _unknown(job) from None
         if record.folder is None or record.history.state.is_final:
             raise _wrong(f"The training job {job!r} has ended, and its curves with it.")
-        folder = record.folder.host(record.spec.hosts[0], record.history.attempt).told_metrics
+        host = record.folder.host(record.spec.hosts[0], record.history.attempt)
+        folder = host.script_folder(host.told_metrics)
         try:
-            descriptor = os.open(folder / _FILE, _APPENDING, 0o644)
-        except FileNotFoundError:
+            descriptor = folder.open(_FILE, _APPENDING)
+        except (FileNotFoundError, NotADirectoryError):
             raise _wrong(f"The script of the training job {job!r} does not run yet.") from None
         with open(descriptor, "wb", buffering=0) as file:
             file.write("".join(lines).encode())
@@ -99,6 +109,10 @@ def _line(name: str, datum: Datum) -> str:
     moment = time.time() if datum.time is None else datum.time
     told = {"MetricName": name, "Value": datum.value, "Timestamp": round(moment * 1000)}
     return json.dumps(told) + "\n"
+
+
+def _unknown(job: str) -> ServiceError:
+    return _wrong(f"There is no training job {job!r}.")
 
 
 def _wrong(text: str) -> ServiceError:

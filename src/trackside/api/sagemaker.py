@@ -4,6 +4,7 @@ from trackside.api.call import ServiceError
 from trackside.api.fair_pool import Lanes
 from trackside.api.json_service import JsonService, Operation
 from trackside.api.keys import Rights
+from trackside.api.locations import Locations
 from trackside.api.sagemaker_jobs import TrainingJobs
 from trackside.api.sagemaker_processing import ProcessingJobs
 from trackside.api.sagemaker_search import JobSearch
@@ -25,15 +26,16 @@ _RETRY_SECONDS = "5"
 
 
 def sagemaker(jobs: Jobs, lanes: Lanes | None = None) -> JsonService:
-    training, processing = TrainingJobs(jobs), ProcessingJobs(jobs)
-    updates, tags, search = JobUpdate(jobs), Tags(jobs), JobSearch(jobs)
+    locations = Locations.of(jobs.settings)
+    training, processing = TrainingJobs(jobs, locations), ProcessingJobs(jobs)
+    updates, tags, search = JobUpdate(jobs, locations), Tags(jobs), JobSearch(jobs)
     operations = {
         "CreateTrainingJob": Operation(Rights.SUBMIT, training.create),
         "DescribeTrainingJob": Operation(Rights.READ, training.describe),
         "ListTrainingJobs": Operation(Rights.READ, training.list),
         "StopTrainingJob": Operation(Rights.SUBMIT, training.stop),
         "UpdateTrainingJob": Operation(Rights.SUBMIT, updates.update),
-        "DeleteTrainingJob": Operation(Rights.ADMIN, training.delete),
+        "DeleteTrainingJob": Operation(Rights.SUBMIT, training.delete),
         "AddTags": Operation(Rights.SUBMIT, tags.add),
         "ListTags": Operation(Rights.READ, tags.list),
         "DeleteTags": Operation(Rights.SUBMIT, tags.delete),

@@ -40,7 +40,11 @@ def summary(row: JobSummary, region: str, *, with_own: bool = False) -> dict[str
     if row.ended is not None:
         told["TrainingEndTime"] = moment(row.ended)
     if with_own:
-        told[OWN] = {"output": row.output, "training_started": row.training_started}
+        told[OWN] = {
+            "output": row.output,
+            "training_started": row.training_started,
+            "owner": row.owner or None,
+        }
     return told
 
 

@@ -1,15 +1,15 @@
 """Training jobs: created, described, listed, stopped and deleted."""
 
 import logging
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from trackside.api import tokens
 from trackside.api.call import ServiceError
 from trackside.api.images import interpreter_for
 from trackside.api.json_service import Answer, Ask
-from trackside.api.keys import AccessKey
+from trackside.api.locations import Locations
+from trackside.api.ownership import acting_for, check_may_change
 from trackside.api.sagemaker_answers import OWN, described, summary
 from trackside.api.validation import invalid, parsed, refused, wire_violations
 from trackside.errors import InvalidSpec, JobExists, Violation
@@ -17,7 +17,7 @@ from trackside.jobs.describe import arn
 from trackside.jobs.index import Order, Page
 from trackside.jobs.jobs import Jobs
 from trackside.members import member
-from trackside.rules import capture_plan
+from trackside.rules import capture_plan, remote_rules
 from trackside.rules.validation import violations as rule_violations
 from trackside.spec import JOB_NAME, JobSpec
 from trackside.status import Status
@@ -36,6 +36,15 @@ _STATUSES = (*Status, "Deleting")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobName:
     name: str = member("TrainingJobName", pattern=JOB_NAME, least=1, most=63)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deleting:
+    name: str = member("TrainingJobName", pattern=JOB_NAME, least=1, most=63)
+    with_own: bool = member("Trackside", bool, default=False)
+    """Answer what stays in storage. AWS answers nothing, and has no words for those below."""
+    data: bool = member("TracksideData", bool, default=False)
+    checkpoints: bool = member("TracksideCheckpoints", bool, default=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +71,8 @@ class Listing:
     warm_pool: str | None = member("WarmPoolStatusEquals", default=None)
     plan: str | None = member("TrainingPlanArnEquals", default=None)
     with_own: bool = member("Trackside", bool, default=False)
+    owner: str | None = member("TracksideOwner", default=None, most=256)
+    """Only jobs of this owner; AWS has none."""
 
     @property
     def page(self) -> Page:
@@ -70,6 +81,7 @@ class Listing:
             descending=self.sort_order == "Descending",
             limit=self.max_results + 1,  # whether another page follows
             status=self.status,
+            owner=self.owner,
             name_contains=self.name_contains,
             created_after=self.created_after,
             created_before=self.created_before,
@@ -79,13 +91,14 @@ class Listing:
 
 
 class TrainingJobs:
-    def __init__(self, jobs: Jobs) -> None:
+    def __init__(self, jobs: Jobs, locations: Locations) -> None:
         self._jobs = jobs
+        self._locations = locations
 
     def create(self, ask: Ask) -> Answer:
-        spec = self._spec(ask.given)
+        spec = self._spec(ask)
         try:
-            self._enqueue(spec, ask.caller)
+            self._enqueue(spec, ask)
         except JobExists as error:
             text = _EXISTS.format(arn(spec.name, ask.region))
             raise ServiceError("ResourceInUse", text) from error
@@ -102,7 +115,8 @@ class TrainingJobs:
             return {"TrainingJobSummaries": []}
         page = listing.page
         if listing.token:
-            page = replace(page, after=tuple(tokens.place_of(listing.token, ask.given)))
+            form = tokens.key_form(page.order)
+            page = replace(page, after=tuple(tokens.place_of(listing.token, ask.given, form)))
         rows = self._jobs.page(page)
         shown = rows[: listing.max_results]
         answer: dict[str, Any] = {
@@ -111,13 +125,15 @@ class TrainingJobs:
             ]
         }
         if listing.with_own:
-            answer[OWN] = {"output": self._jobs.settings.output}
+            own = {"owner": acting_for(ask.caller, self._jobs)}
+            answer[OWN] = {"output": self._jobs.settings.output, **own}
         if len(rows) > len(shown):
             answer["NextToken"] = tokens.token(ask.given, page.order.key(shown[-1]))
         return answer
 
     def stop(self, ask: Ask) -> Answer:
         name = parsed(JobName, ask.given).name
+        check_may_change(ask, name, self._jobs)
         before = self._jobs.record(name).history.state
         if not before.is_final:
             # It may end by itself in between; then there is nothing left to stop.
@@ -128,19 +144,23 @@ class TrainingJobs:
         )
 
     def delete(self, ask: Ask) -> Answer:
-        self._jobs.delete(parsed(JobName, ask.given).name)
-        return None
+        asked = parsed(Deleting, ask.given)
+        check_may_change(ask, asked.name, self._jobs)
+        kept = self._jobs.delete(asked.name, data=asked.data, checkpoints=asked.checkpoints)
+        return {OWN: [asdict(each) for each in kept]} if asked.with_own else None
 
-    def _spec(self, given: Mapping[str, Any]) -> JobSpec:
+    def _spec(self, ask: Ask) -> JobSpec:
         """With every violation at once, those of its rules too."""
         violations: list[Violation] = []
         spec = None
         try:
-            spec = JobSpec.from_request(given)
+            spec = JobSpec.from_request(ask.given)
         except InvalidSpec as error:
             violations += error.violations
         if spec is not None:
             violations += [*wire_violations(spec), *rule_violations(spec)]
+            violations += self._locations.violations(spec, ask.caller)
+            violations += remote_rules.violations(spec, self._jobs.settings)
         if spec is None or violations:
             raise refused(violations)
         if spec.options.python is None:
@@ -148,8 +168,9 @@ class TrainingJobs:
             return replace(spec, options=replace(spec.options, python=python))
         return spec
 
-    def _enqueue(self, spec: JobSpec, caller: AccessKey) -> None:
+    def _enqueue(self, spec: JobSpec, ask: Ask) -> None:
         for sentence in capture_plan.unsaved(spec):
             logger.warning("job %s: %s", spec.name, sentence)
-        self._jobs.enqueue(spec, key=caller.id, who=caller.label)
+        owner = acting_for(ask.caller, self._jobs)
+        self._jobs.enqueue(spec, key=ask.caller.id, who=ask.caller.label, owner=owner)
         self._jobs.refresh(spec.name)

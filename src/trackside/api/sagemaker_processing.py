@@ -6,6 +6,7 @@ from typing import Any
 
 from trackside.api import tokens
 from trackside.api.json_service import Answer, Ask
+from trackside.api.ownership import check_may_change
 from trackside.api.sagemaker_answers import moment, wire
 from trackside.api.validation import invalid, not_found, parsed
 from trackside.errors import JobNotFound
@@ -63,14 +64,15 @@ class ProcessingJobs:
     def list(self, ask: Ask) -> Answer:
         """A page may be short, and even empty, with a token that leads on."""
         listing = parsed(Listing, ask.given)
-        after, skip = None, 0
+        after: tuple[Any, ...] | None = None
+        skip = 0
         if listing.token:
-            after, skip = tokens.place_of(listing.token, ask.given)
+            after, skip = tokens.place_after(listing.token, ask.given, Order.CREATED)
         page = Page(
             order=Order.CREATED,
             descending=listing.sort_order == "Descending",
             limit=_JOBS_AT_ONCE,
-            after=None if after is None else tuple(after),
+            after=after,
             created_after=listing.created_after,
             created_before=listing.created_before,
         )
@@ -93,6 +95,7 @@ class ProcessingJobs:
     def stop(self, ask: Ask) -> Answer:
         """Its evaluator ends the rule within seconds; until then it is Stopping."""
         record, evaluation = self._find(ask)
+        check_may_change(ask, record.spec.name, self._jobs)
         status = status_of(evaluation)
         if status in ("Completed", "Failed", "Stopped"):
             text = f"The request was rejected because the processing job is in status {status}."

@@ -14,7 +14,7 @@ from typing import Any
 from trackside.api import tokens
 from trackside.api.budget import Budget
 from trackside.api.json_service import Answer, Ask
-from trackside.api.sagemaker_answers import described, summary
+from trackside.api.sagemaker_answers import OWN, described, summary
 from trackside.api.search_expression import Expression, value_at
 from trackside.api.validation import invalid, parsed
 from trackside.errors import JobNotFound
@@ -42,6 +42,7 @@ class Searching:
     sort_order: str = member("SortOrder", default="Descending", choices=("Ascending", "Descending"))
     max_results: int = member("MaxResults", int, default=10, least=1, most=100)
     token: str | None = member("NextToken", default=None, most=8192)
+    with_own: bool = member("Trackside", bool, default=False)
 
     @property
     def is_descending(self) -> bool:
@@ -61,8 +62,10 @@ class JobSearch:
         if searching.resource != "TrainingJob":
             raise invalid(f"Search on {searching.resource!r} is not offered here: TrainingJob is.")
         expression = Expression.parse(ask.given.get("SearchExpression") or {})
-        place = tokens.place_of(searching.token, ask.given) if searching.token else None
-        if searching.sort_by in _ORDERS:
+        order = _ORDERS.get(searching.sort_by)
+        form = (str, int) if order is None else tokens.key_form(order)
+        place = tokens.place_of(searching.token, ask.given, form) if searching.token else None
+        if order is not None:
             return self._walked(ask, searching, expression, place)
         return self._sorted(ask, searching, expression, place)
 
@@ -91,19 +94,13 @@ class JobSearch:
         self, ask: Ask, searching: Searching, expression: Expression, place: Any
     ) -> dict[str, Any]:
         """By what the index does not know: all that match are looked at, once for all pages."""
-        match place:
-            case None:
-                number, skip = "", 0
-            case [str(number), int(skip)] if skip >= 0:
-                pass
-            case _:
-                raise invalid("Invalid pagination token.")
+        number, skip = place or ("", 0)
         names = self._sorted_before.get(number)
         if names is None:
             names = self._names_sorted(ask, searching, expression)
             number = self._sorted_before.keep(names)
         end = skip + searching.max_results
-        jobs = (self._job(name, ask.region) for name in names[skip:end])
+        jobs = (self._job(name, ask) for name in names[skip:end])
         answer: dict[str, Any] = {"Results": [{"TrainingJob": job} for job in jobs if job]}
         if end < len(names):
             answer["NextToken"] = tokens.token(ask.given, [number, end])
@@ -139,13 +136,14 @@ class JobSearch:
                 if by_index and not expression.fits(summary(row, ask.region)):
                     yield row, None
                     continue
-                job = self._job(row.name, ask.region)
+                job = self._job(row.name, ask)
                 yield row, job if job is not None and expression.fits(job) else None
             page = replace(page, after=page.order.key(rows[-1]))
 
-    def _job(self, name: str, region: str) -> dict[str, Any] | None:
+    def _job(self, name: str, ask: Ask) -> dict[str, Any] | None:
         try:
-            job = described(self._jobs.describe(name, region=region))
+            with_own = bool(ask.given.get(OWN))
+            job = described(self._jobs.describe(name, region=ask.region), with_own=with_own)
             tags = self._jobs.tags(name)
         except JobNotFound:  # deleted since the page was read
             return None
@@ -174,7 +172,7 @@ class SortedBefore:
             return self._kept.get(number)
 
 
-_MEMBERS = ("Resource", "SortBy", "SortOrder", "MaxResults", "NextToken")
+_MEMBERS = ("Resource", "SortBy", "SortOrder", "MaxResults", "NextToken", OWN)
 
 
 def _sortable(value: Any) -> tuple[int, Any]:

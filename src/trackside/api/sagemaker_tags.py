@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from trackside.api.json_service import Answer, Ask
+from trackside.api.ownership import check_may_change
 from trackside.api.validation import invalid, not_found, parsed
 from trackside.jobs.jobs import Jobs
 from trackside.members import member
@@ -39,6 +40,7 @@ class Tags:
     def add(self, ask: Ask) -> Answer:
         adding = parsed(Adding, ask.given)
         name = self._job(adding.arn)
+        check_may_change(ask, name, self._jobs)
         put = {tag.key: tag.value for tag in adding.tags}
         if len(self._jobs.tags(name) | put) > MOST_TAGS:
             raise invalid(f"A resource has at most {MOST_TAGS} tags.")
@@ -54,6 +56,7 @@ class Tags:
     def delete(self, ask: Ask) -> Answer:
         deleting = parsed(Deleting, ask.given)
         name = self._job(deleting.arn)
+        check_may_change(ask, name, self._jobs)
         held = self._jobs.tags(name)
         if gone := [key for key in deleting.keys if key in held]:
             self._jobs.change_tags(name, remove=gone)

@@ -6,12 +6,16 @@ from dataclasses import dataclass, replace
 
 from trackside.amended import Update, merged_profiler
 from trackside.api.json_service import Answer, Ask
+from trackside.api.locations import Locations
+from trackside.api.ownership import check_may_change
 from trackside.api.validation import invalid, parsed, refused, wire_violations
 from trackside.errors import Violation
 from trackside.jobs.describe import arn
 from trackside.jobs.jobs import Jobs
 from trackside.members import member
+from trackside.rules import remote_rules
 from trackside.rules.validation import violations as rule_violations
+from trackside.settings import Settings
 from trackside.spec import JOB_NAME, JobSpec, Profiler, RuleConfiguration
 from trackside.status import Status
 
@@ -32,11 +36,13 @@ class UpdateAsked:
 
 
 class JobUpdate:
-    def __init__(self, jobs: Jobs) -> None:
+    def __init__(self, jobs: Jobs, locations: Locations) -> None:
         self._jobs = jobs
+        self._locations = locations
 
     def update(self, ask: Ask) -> Answer:
         asked = parsed(UpdateAsked, ask.given)
+        check_may_change(ask, asked.name, self._jobs)
         record = self._jobs.record(asked.name)
         update = Update(
             profiler=ask.given.get("ProfilerConfig") or {},
@@ -50,20 +56,32 @@ class JobUpdate:
                 raise invalid(
                     f"The request was rejected because the training job is in status {status}."
                 )
-            if violations := [*_problems(record.spec, update)]:
+            after = _updated(record.spec, update)
+            violations = [*_problems(record.spec, after, update, self._jobs.settings)]
+            named = self._locations.violations(after, ask.caller)
+            violations += [each for each in named if each.field.startswith("Profiler")]
+            if violations:
                 raise refused(violations)
         if update != Update():
             self._jobs.update(asked.name, update)
         return {"TrainingJobArn": arn(asked.name, ask.region)}
 
 
-def _problems(spec: JobSpec, update: Update) -> Iterator[Violation]:
-    """What the update would make of the job is checked as a job is that is created so."""
+def _updated(spec: JobSpec, update: Update) -> JobSpec:
+    """With the new rules alone."""
     after = replace(spec, profiler_rules=tuple(update.rules))
     if update.profiler:
         after = replace(after, profiler=merged_profiler(spec.profiler, update.profiler))
+    return after
+
+
+def _problems(
+    spec: JobSpec, after: JobSpec, update: Update, settings: Settings
+) -> Iterator[Violation]:
+    """What the update would make of the job is checked as a job is that is created so."""
     yield from wire_violations(after)
     yield from rule_violations(replace(after, debug_rules=()))
+    yield from remote_rules.violations(replace(after, debug_rules=()), settings)
     yield from _moved(spec, after)
     known = {rule.name for rule in spec.profiler_rules}
     for index, rule in enumerate(update.rules):

@@ -9,12 +9,13 @@ from typing import Self
 from trackside.api import cloudwatch
 from trackside.api.app import App
 from trackside.api.call import Service
+from trackside.api.clearing import Clearing
 from trackside.api.fair_pool import Lanes
 from trackside.api.form_service import FormLikeJsonService, FormService
 from trackside.api.gate import Gate
 from trackside.api.health import Health
 from trackside.api.identity import Iam, Sts
-from trackside.api.job_credentials import JobCredentials, are_wanted
+from trackside.api.job_credentials import JobCredentials
 from trackside.api.keys import AccessKeys
 from trackside.api.limits import Limits
 from trackside.api.logs import logs
@@ -28,8 +29,9 @@ from trackside.api.sessions import Sessions
 from trackside.api.telemetry import Telemetry
 from trackside.api.upkeep import Upkeep
 from trackside.jobs.jobs import Jobs
+from trackside.jobs.retention import Keep
 from trackside.settings import Settings
-from trackside.storage.credentials import store_access
+from trackside.storage.credentials import s3_access, store_access
 
 _CLOSE_SECONDS = 10.0
 
@@ -48,11 +50,9 @@ class Services:
     ) -> None:
         """`url` is where jobs reach this server; without it they get no keys to it."""
         credentials = JobCredentials(keys, settings.layout)
-        job_environment = None
-        if url is not None and are_wanted(environ, url):
-            job_environment = partial(credentials.environment, url=url)
+        job_environment = None if url is None else partial(credentials.environment, url=url)
         self.jobs = jobs or Jobs(settings, environ, job_environment=job_environment)
-        sessions = Sessions(keys)
+        sessions = Sessions(keys, credentials)
         lanes = Lanes()
         services: dict[str, Service] = {
             "sagemaker": sagemaker(self.jobs, lanes),
@@ -64,6 +64,7 @@ class Services:
         }
         self._upkeep = Upkeep(self.jobs)
         self._tidying = Tidying(settings.layout.buckets, settings.upload_age_seconds)
+        self._clearing = Clearing(self.jobs, Keep.parse(settings.keep))
         self._scheduler = self.jobs.scheduler(keys.limits(settings.jobs_per_key))
         gate = Gate(Limits.of(settings))
         telemetry = Telemetry(self.jobs, self._upkeep, gate, lanes)
@@ -82,6 +83,7 @@ class Services:
         self._open.enter_context(self.jobs.index_kept_open())
         self._upkeep.start()
         self._tidying.start()
+        self._clearing.start()
         self._open.enter_context(self._scheduler)
         return self
 
@@ -92,14 +94,16 @@ class Services:
         trace: TracebackType | None,
     ) -> None:
         with self._open:
+            self._clearing.close(timeout=_CLOSE_SECONDS)
             self._tidying.close(timeout=_CLOSE_SECONDS)
             self._upkeep.close(timeout=_CLOSE_SECONDS)
 
 
 def _s3(settings: Settings, environ: Mapping[str, str]) -> Service:
-    if settings.storage.startswith("s3://"):
-        return S3Relay(store_access(environ), environ)
-    return S3(settings.layout.buckets)
+    """`s3://` is the same to the server, to its clients and in its jobs."""
+    is_elsewhere = settings.storage.startswith("s3://")
+    access = store_access(environ) if is_elsewhere else s3_access(environ)
+    return S3(settings.layout.buckets) if access is None else S3Relay(access, environ)
 
 
 def _cloudwatch(jobs: Jobs, lanes: Lanes) -> dict[str, Service]:

@@ -2,6 +2,8 @@
 
 import base64
 import binascii
+import hashlib
+import hmac
 import json
 import secrets
 import time
@@ -9,7 +11,7 @@ from dataclasses import asdict, dataclass
 
 from cryptography.exceptions import InvalidTag
 
-from trackside.api.keys import AccessKey, AccessKeys
+from trackside.api.keys import AccessKey, AccessKeys, KeyRing
 
 _BOUND_TO = "session"
 
@@ -22,13 +24,17 @@ class Session:
     secret: str
     parent: str
     """The id of the key that asked."""
+    parent_mark: str
+    """Of that key's secret. A later job of the same name has the same id and another secret."""
     expires: float
     """Seconds since the epoch."""
 
 
 class Sessions:
-    def __init__(self, keys: AccessKeys) -> None:
+    def __init__(self, keys: AccessKeys, parents: KeyRing | None = None) -> None:
+        """`parents` are those who may ask, where jobs may too."""
         self._keys = keys
+        self._parents = parents or keys
 
     def issue(self, parent: AccessKey, seconds: float) -> tuple[Session, str]:
         """A session and its token."""
@@ -36,12 +42,14 @@ class Sessions:
             id="TSS" + base64.b32encode(secrets.token_bytes(10)).decode(),
             secret=base64.b64encode(secrets.token_bytes(30)).decode(),
             parent=parent.id,
+            parent_mark=self._mark(parent.id),
             expires=time.time() + seconds,
         )
         return session, self._keys.seal(json.dumps(asdict(session)), _BOUND_TO)
 
     def find(self, token: str, key_id: str) -> Session | None:
-        """The session of this id; None for a token of somebody else's, and when its time is over.
+        """The session of this id; None for a token of somebody else's, when its time is over, and
+        when its parent is gone.
 
         A token beside a lasting key is one that was left in a client's environment.
         """
@@ -49,4 +57,12 @@ class Sessions:
             session = Session(**json.loads(self._keys.unseal(token, _BOUND_TO)))
         except (InvalidTag, binascii.Error, ValueError, TypeError):
             return None
-        return session if session.id == key_id and session.expires > time.time() else None
+        if session.id != key_id or session.expires <= time.time():
+            return None
+        mark = self._mark(session.parent)
+        return session if mark and hmac.compare_digest(mark, session.parent_mark) else None
+
+    def _mark(self, key_id: str) -> str:
+        """Empty when there is no such key, or its time is over."""
+        secret = self._parents.secret_of(key_id)
+        return "" if secret is None else hashlib.sha256(secret.encode()).hexdigest()

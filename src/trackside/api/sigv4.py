@@ -24,15 +24,27 @@ from trackside.sigv4 import (
 )
 
 PRESIGNED_MOST_SECONDS = 7 * 24 * 3600
-_CREDENTIAL_MOST = 512
-"""Characters: what anybody sends as one is kept for a while."""
+CONTENT_SHA256 = "x-amz-content-sha256"
+PRESIGNED_SERVICES = ("s3", "sts")
+"""An address is handed on to others, who add a body and headers: no other service takes one."""
 
+_UNSIGNED_ALLOWED = (
+    # Its value is the payload's line of what is signed, so that nobody can change it. S3 allows it.
+    CONTENT_SHA256,
+    # CloudFront adds it on the way. It means nothing to any service.
+    "x-amz-cf-id",
+)
+"""Of the `x-amz-` headers, all of which must be signed at AWS."""
+_SIGNATURE = "X-Amz-Signature"
 _SKEW_SECONDS = {"s3": 15 * 60}
 _OTHER_SKEW_SECONDS = 5 * 60
 _HEADER = re.compile(
     r"AWS4-HMAC-SHA256\s+Credential=(?P<credential>[^,\s]+)\s*,\s*"
     r"SignedHeaders=(?P<headers>[^,\s]+)\s*,\s*Signature=(?P<signature>[0-9a-f]{64})\s*"
 )
+_HEX = re.compile(r"[0-9a-f]{64}")
+_SECONDS = re.compile(r"\d{1,9}", re.ASCII)
+_CREDENTIAL = re.compile(r"[!-~]{1,512}")
 _NOT_V4 = "The Authorization header is not Signature Version 4."
 _WAY_OUT = (
     "`trackside keys list` on the server's machine shows the keys there are; "
@@ -47,7 +59,10 @@ class Refusal(Enum):
     MISSING = "no signature"
     MALFORMED = "the signature cannot be read"
     MALFORMED_ADDRESS = "the presigned address cannot be read"
+    SIGNED_TWICE = "signed both in a header and in the address"
     UNKNOWN_KEY = "nobody has this access key"
+    UNSIGNED_HEADERS = "headers that change what a request does are not signed"
+    NO_PAYLOAD_HASH = "nothing binds the body to the signature"
     MISMATCH = "the signature is wrong"
     SKEWED = "the clocks differ too much"
     EXPIRED = "the presigned address is over"
@@ -73,6 +88,46 @@ class _Claim:
     """How long a presigned address is good for."""
 
 
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A request of which all is right that can be judged before its body is read."""
+
+    request: Request
+    claim: _Claim
+    secret: str
+
+    def verified(self, payload_sha256: str | None) -> Signature:
+        """The signature when it is right, else `NotSigned`.
+
+        `payload_sha256` is the hash of the body; None where the body is checked later, against
+        what the request itself announces.
+        """
+        claim = self.claim
+        expected = signature_of(
+            self.request,
+            self._announced() if payload_sha256 is None else payload_sha256,
+            claim.signed_headers,
+            claim.scope,
+            claim.timestamp,
+            self.secret,
+        )
+        if not hmac.compare_digest(expected.value, claim.signature):
+            raise NotSigned(
+                Refusal.MISMATCH,
+                f"The key {claim.scope.access_key!r} has another secret here, or the request was "
+                f"changed on its way, as by a proxy that rewrites Host. {_WAY_OUT}",
+            )
+        return expected
+
+    def _announced(self) -> str:
+        announced = self.request.headers.get(CONTENT_SHA256)
+        if announced is not None:
+            return announced
+        if self.claim.seconds is None:
+            raise NotSigned(Refusal.NO_PAYLOAD_HASH)
+        return UNSIGNED
+
+
 def scope_of(request: Request) -> Scope | None:
     """Whom and what the request claims to be for, not verified: enough to find the service."""
     try:
@@ -83,43 +138,43 @@ def scope_of(request: Request) -> Scope | None:
         return None
 
 
-def verify(
-    request: Request,
-    payload_sha256: str,
-    secret_of: Callable[[str], str | None],
-    now: datetime,
-) -> Signature:
-    """The signature when it is right, else `NotSigned`.
+def session_token_of(request: Request) -> str:
+    """What comes with a temporary key, in the header or in a presigned address."""
+    if "authorization" in request.headers:
+        return request.headers.get("x-amz-security-token", "")
+    if "X-Amz-Security-Token=" not in request.query:
+        return ""
+    return dict(pairs_of(request.query)).get("X-Amz-Security-Token", "")
 
-    `payload_sha256` is what was signed for the body: S3's header, or the hash of the body itself.
-    """
+
+def candidate(request: Request, secret_of: Callable[[str], str | None], now: datetime) -> Candidate:
+    """`NotSigned` for what no body could make right."""
     claim = _claim(request)
     key_id = claim.scope.access_key
     secret = _secret(key_id, secret_of)
     _check_time(claim, now)
-    if claim.seconds is not None and claim.scope.service == "s3":
-        payload_sha256 = request.headers.get("x-amz-content-sha256", UNSIGNED)
-    for name in claim.signed_headers:
-        if name not in request.headers:
+    _check_headers(request.headers, claim.signed_headers)
+    return Candidate(request, claim, secret)
+
+
+def verify(
+    request: Request,
+    payload_sha256: str | None,
+    secret_of: Callable[[str], str | None],
+    now: datetime,
+) -> Signature:
+    """Both steps at once, for one who has the body already, or will not wait for it."""
+    return candidate(request, secret_of, now).verified(payload_sha256)
+
+
+def _check_headers(headers: Mapping[str, str], signed: tuple[str, ...]) -> None:
+    for name in signed:
+        if name not in headers:
             raise NotSigned(Refusal.MISMATCH, f"The signed header {name!r} did not arrive.")
-    expected = signature_of(
-        request, payload_sha256, claim.signed_headers, claim.scope, claim.timestamp, secret
-    )
-    if not hmac.compare_digest(expected.value, claim.signature):
-        raise NotSigned(
-            Refusal.MISMATCH,
-            f"The key {key_id!r} has another secret here, or the request was changed on its way, "
-            f"as by a proxy that rewrites Host. {_WAY_OUT}",
-        )
-    return expected
-
-
-def check_claim(request: Request, secret_of: Callable[[str], str | None], now: datetime) -> str:
-    """As much of `verify` as takes no body: whose key it claims, if there is one, and of now."""
-    claim = _claim(request)
-    _secret(claim.scope.access_key, secret_of)
-    _check_time(claim, now)
-    return claim.scope.access_key
+    must = {name for name in headers if name.startswith("x-amz-")} | {"host"}
+    if missing := must.difference(signed, _UNSIGNED_ALLOWED):
+        names = ", ".join(sorted(missing))
+        raise NotSigned(Refusal.UNSIGNED_HEADERS, f"Sign, or leave out: {names}.")
 
 
 def _secret(key_id: str, secret_of: Callable[[str], str | None]) -> str:
@@ -137,11 +192,29 @@ def _scope_in_header(authorization: str) -> Scope:
 
 
 def _claim(request: Request) -> _Claim:
+    given = _of_a_signature(request.query)
+    is_presigned = _SIGNATURE in given
     if "authorization" in request.headers:
+        if is_presigned:
+            raise NotSigned(Refusal.SIGNED_TWICE)
         return _claim_in_header(request.headers)
-    if "X-Amz-Signature=" in request.query:
-        return _claim_in_query(request.query)
+    if is_presigned:
+        return _claim_in_query(given)
     raise NotSigned(Refusal.MISSING, f"Nobody has signed the request. {_WAY_OUT}")
+
+
+def _of_a_signature(query: str) -> dict[str, str]:
+    """The members `X-Amz-…`. Of two of one name nobody could tell which is meant."""
+    given: dict[str, str] = {}
+    seen: set[str] = set()
+    for name, value in pairs_of(query):
+        lower = name.lower()
+        if lower.startswith("x-amz-"):
+            if lower in seen:
+                raise NotSigned(Refusal.MALFORMED_ADDRESS, f"{name!r} is there twice.")
+            seen.add(lower)
+            given[name] = value
+    return given
 
 
 def _claim_in_header(headers: Mapping[str, str]) -> _Claim:
@@ -155,25 +228,27 @@ def _claim_in_header(headers: Mapping[str, str]) -> _Claim:
     return _Claim(_scope(match["credential"]), signed, match["signature"], timestamp)
 
 
-def _claim_in_query(query: str) -> _Claim:
-    given = {name: value for name, value in pairs_of(query) if name.startswith("X-Amz-")}
+def _claim_in_query(given: Mapping[str, str]) -> _Claim:
     try:
         if given["X-Amz-Algorithm"] != ALGORITHM:
             raise NotSigned(Refusal.MALFORMED_ADDRESS, f"Only {ALGORITHM} is understood.")
-        seconds = int(given["X-Amz-Expires"])
+        expires, signature = given["X-Amz-Expires"], given[_SIGNATURE]
         claim = _Claim(
             _scope(given["X-Amz-Credential"]),
             tuple(given["X-Amz-SignedHeaders"].split(";")),
-            given["X-Amz-Signature"],
+            signature,
             given["X-Amz-Date"],
-            seconds,
+            int(expires) if _SECONDS.fullmatch(expires) else -1,
         )
-    except (KeyError, ValueError) as error:
-        raise NotSigned(
-            Refusal.MALFORMED_ADDRESS, f"The address lacks or garbles {error}."
-        ) from error
-    if not 0 <= seconds <= PRESIGNED_MOST_SECONDS:
+    except KeyError as error:
+        raise NotSigned(Refusal.MALFORMED_ADDRESS, f"The address lacks {error}.") from error
+    if claim.seconds is None or not 0 <= claim.seconds <= PRESIGNED_MOST_SECONDS:
         raise NotSigned(Refusal.MALFORMED_ADDRESS, "X-Amz-Expires is between 0 s and a week.")
+    if _HEX.fullmatch(signature) is None:
+        raise NotSigned(Refusal.MALFORMED_ADDRESS, f"{_SIGNATURE} is not 64 hexadecimal digits.")
+    if claim.scope.service not in PRESIGNED_SERVICES:
+        text = f"The service {claim.scope.service!r} takes no presigned address: sign in headers."
+        raise NotSigned(Refusal.MALFORMED_ADDRESS, text)
     return claim
 
 
@@ -196,10 +271,9 @@ def _check_time(claim: _Claim, now: datetime) -> None:
 
 @lru_cache(maxsize=1024)
 def _scope(credential: str) -> Scope:
-    if len(credential) > _CREDENTIAL_MOST:
-        raise NotSigned(Refusal.MALFORMED, "The credential scope is too long.")
     parts = credential.rsplit("/", 4)
-    if len(parts) != 5 or parts[4] != "aws4_request" or not all(parts):
+    is_readable = _CREDENTIAL.fullmatch(credential) is not None
+    if not is_readable or len(parts) != 5 or parts[4] != "aws4_request" or not all(parts):
         raise NotSigned(Refusal.MALFORMED, f"{credential!r} is no credential scope.")
     return Scope(*parts[:4])
 
@@ -210,5 +284,5 @@ def _from_http_date(date: str) -> str:
         return (
             parsed.replace(tzinfo=parsed.tzinfo or UTC).astimezone(UTC).strftime("%Y%m%dT%H%M%SZ")
         )
-    except ValueError:
+    except (ValueError, TypeError, OverflowError):
         raise NotSigned(Refusal.MALFORMED, f"{date!r} is no date.") from None

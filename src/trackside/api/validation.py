@@ -16,8 +16,6 @@ T = TypeVar("T")
 
 NOT_FOUND = "Requested resource not found."
 ROLE = r"arn:aws[a-z\-]*:iam::\d{12}:role/?[a-zA-Z_0-9+=,.@\-_/]+"
-_URI = r"(https|s3)://([^/]+)/?(.*)"
-_REMOTE = ("s3://", "gs://", "az://")
 _MAPS = (
     "HyperParameters",
     "Environment",
@@ -84,16 +82,13 @@ def parsed(cls: type[T], given: Mapping[str, Any]) -> T:
 
 
 def wire_violations(spec: JobSpec) -> Iterator[Violation]:
-    """What is good for a job of this machine's own, and not for one that comes over the wire."""
+    """What is good for a job of this machine's own, and not for one that comes over the wire; what
+    it may name is `locations`' to say."""
     if spec.role is None:
         yield Violation("RoleArn", None, "is required", constraint="required")
     elif not re.fullmatch(ROLE, spec.role):
         constraint = f"Member must satisfy regular expression pattern: {ROLE}"
         yield Violation("RoleArn", spec.role, "is no role", constraint=constraint)
-    for field, uri in _uris(spec):
-        if uri is not None and not uri.startswith(_REMOTE):
-            constraint = f"Member must satisfy regular expression pattern: {_URI}"
-            yield Violation(field, uri, "is no s3:// location", constraint=constraint)
     if spec.profiler and spec.profiler.interval_milliseconds not in PROFILING_INTERVALS:
         known = ", ".join(map(str, PROFILING_INTERVALS))
         yield Violation(
@@ -109,25 +104,3 @@ def wire_violations(spec: JobSpec) -> Iterator[Violation]:
             "is not run as a container here; name the script in the hyperparameter"
             " sagemaker_program (entry_point in the SDKs), or a ContainerEntrypoint",
         )
-
-
-def _uris(spec: JobSpec) -> Iterator[tuple[str, str | None]]:
-    yield "OutputDataConfig.S3OutputPath", spec.output.uri
-    for index, channel in enumerate(spec.inputs):
-        yield f"InputDataConfig[{index}].DataSource.S3DataSource.S3Uri", channel.uri
-    if spec.checkpoints:
-        yield "CheckpointConfig.S3Uri", spec.checkpoints.uri
-    if spec.debug_hook:
-        yield "DebugHookConfig.S3OutputPath", spec.debug_hook.uri
-    if spec.tensorboard:
-        yield "TensorBoardOutputConfig.S3OutputPath", spec.tensorboard.uri
-    if spec.profiler:
-        yield "ProfilerConfig.S3OutputPath", spec.profiler.uri
-    for member, rules in (
-        ("DebugRuleConfigurations", spec.debug_rules),
-        ("ProfilerRuleConfigurations", spec.profiler_rules),
-    ):
-        for index, rule in enumerate(rules):
-            yield f"{member}[{index}].S3OutputPath", rule.uri
-            source = rule.parameters.get("source_s3_uri")
-            yield f"{member}[{index}].RuleParameters.source_s3_uri", source

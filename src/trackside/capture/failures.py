@@ -11,6 +11,7 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from trackside.capture.trial_layout import FAILURES
 from trackside.durable import write_json
+from trackside.permissions import BY_UMASK
 
 _LIMIT = 100
 """Failures after which capture is switched off for the rest of the process."""
@@ -66,7 +67,7 @@ class Failures:
             return
         try:
             self._marker.parent.mkdir(parents=True, exist_ok=True)
-            write_json(self._marker, content)
+            write_json(self._marker, content, mode=BY_UMASK)
         except OSError:  # the disk may be the very problem; the log has it
             logger.debug("The marker %s could not be written.", self._marker, exc_info=True)
 

@@ -33,7 +33,7 @@ from trackside.capture.reading.trial_folder import TrialFolder
 from trackside.capture.selection.collection import Collection
 from trackside.capture.trial_layout import END_MARKER, SEGMENTS, VITALS
 from trackside.settings import Settings
-from trackside.storage.locate import locate
+from trackside.storage.locate import Location, locate
 
 POLL_SECONDS = 2.0
 """Between looks at an object store when waiting for a trial to begin or for a step."""
@@ -96,7 +96,9 @@ class Trial:
         *,
         range_steps: tuple[int | None, int | None] | None = None,
         home: Path | None = None,
+        location: Location | None = None,
     ) -> None:
+        """`location`: the place itself, for who has found it already."""
         self.path = str(path).strip()
         self.name = name or self.path.rstrip("/").rpartition("/")[2]
         self.range_steps = range_steps
@@ -110,7 +112,8 @@ class Trial:
         self._tensors: dict[str, Tensor] = {}
         self._lock = RLock()
         self._is_over = False
-        location = locate(self.path, home=home or Settings.load().home)
+        if location is None:
+            location = locate(self.path, home=home or Settings.load().home)
         self._poll_seconds = LOCAL_POLL_SECONDS if location.local else POLL_SECONDS
         self._folder = TrialFolder(location)
         self._files = CollectionsFiles(self._folder)

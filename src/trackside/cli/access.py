@@ -27,7 +27,8 @@ def own_key(keys: "AccessKeys") -> "AccessKey":
     from trackside.api.keys import Rights
 
     for key in keys.all():
-        if key.label == OWN_LABEL and key.expires is None:
+        is_own = key.label == OWN_LABEL and key.rights is Rights.ADMIN
+        if is_own and key.expires is None:
             return key
     made, _ = keys.create(OWN_LABEL, Rights.ADMIN)
     return made

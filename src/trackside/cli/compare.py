@@ -15,6 +15,7 @@ from trackside.cli.text import as_json, duration
 from trackside.curves.event_reader import Series, read
 from trackside.sdk.job import TrainingJob
 from trackside.sdk.known_jobs import known_jobs
+from trackside.secret_names import hidden
 
 _MORE_IS_BETTER = re.compile(
     r"acc|auc|f1|score|precision|recall|bleu|rouge|reward|map\b|iou|dice|r2"
@@ -120,7 +121,8 @@ def _hyperparameters(jobs: list[dict[str, Any]]) -> list[list[Cell]]:
     for name in _names(jobs, "hyperparameters"):
         values = [job["hyperparameters"].get(name) for job in jobs]
         if len({*values}) > 1:
-            rows.append(_row(name, ("" if value is None else value for value in values)))
+            shown = ("" if value is None else hidden(name, value) for value in values)
+            rows.append(_row(name, shown))
     return rows
 
 

@@ -1,24 +1,83 @@
-"""`trackside delete`: forgets jobs that have ended."""
+"""`trackside delete`: forgets jobs that have ended, and removes what they made if asked to."""
+
+import sys
+from collections.abc import Sequence
 
 import click
 
 from trackside.cli.job_names import job_argument
+from trackside.cli.tables import Cell, print_table, print_text
+from trackside.cli.text import size
+from trackside.jobs.stored import CHECKPOINTS, CURVES, Stored, is_removed
 from trackside.sdk.known_jobs import known_jobs
 
 
-@click.command(short_help="Forget jobs that have ended, and keep what they made.")
+@click.command(short_help="Forget jobs that have ended; with --data, remove what they made.")
 @job_argument("jobs", metavar="JOB...", nargs=-1, required=True)
-def delete(jobs: tuple[str, ...]) -> None:
+@click.option("--data", is_flag=True, help="Also remove what they have stored.")
+@click.option(
+    "--checkpoints",
+    is_flag=True,
+    help="With --data: also checkpoints at a location without the job's name in it.",
+)
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+def delete(jobs: tuple[str, ...], data: bool, checkpoints: bool, yes: bool) -> None:
     """Forget jobs that have ended: record, log and list entry. What they made is kept.
 
-    Model, output, checkpoints, tensors and curves stay where `trackside artifacts` lists them. The
-    name is free again.
+    Model, output, checkpoints, tensors and curves stay where they are, which is told. `--data`
+    removes them too, except what other jobs need.
 
     \b
-    Example:
+    Examples:
       trackside delete train-2026-11-15-22-50-46-123
+      trackside delete train-2026-11-15-22-50-46-123 --data
     """
+    is_asked = sys.stdin.isatty() and not yes
+    if checkpoints and not data:
+        raise click.UsageError("--checkpoints says what --data removes. Give both.")
+    if data and not yes and not is_asked:
+        raise click.UsageError(
+            "--data asks before it removes anything, and there is no terminal to ask at. Add --yes."
+        )
     known = known_jobs()
+    if is_asked and not _is_wanted({job: known.stored(job) for job in jobs}, data, checkpoints):
+        print("Nothing was deleted.")
+        return
     for job in jobs:
-        known.delete(job)
+        kept = known.delete(job, data=data, checkpoints=checkpoints)
         print(f"{job} is forgotten")
+        _tell_kept(kept, data)
+
+
+def _is_wanted(stored: dict[str, list[Stored]], data: bool, checkpoints: bool) -> bool:
+    rows, removed = [], 0
+    for job, of_job in stored.items():
+        for each in of_job:
+            goes = is_removed(each, data, checkpoints)
+            removed += each.size_bytes if goes else 0
+            cells = (job, "removed" if goes else "kept", each.kind, size(each.size_bytes), each.uri)
+            rows.append([Cell(text) for text in cells])
+    if rows:
+        print_table(("JOB", "DATA", "KIND", "SIZE", "LOCATION"), rows, numbers=("SIZE",))
+    what = next(iter(stored)) if len(stored) == 1 else f"{len(stored)} jobs"
+    question = f"Forget {what}, and remove {size(removed)} for good?" if data else f"Forget {what}?"
+    return click.confirm(question)
+
+
+def _tell_kept(kept: Sequence[Stored], data: bool) -> None:
+    for each in kept:
+        why = f": {_reason(each)}" if data else ""
+        print(f"  kept {each.kind}, {size(each.size_bytes)}, {each.uri}{why}")
+    if any(each.kind == CURVES for each in kept):
+        print_text(
+            "A new job of this name needs another TensorBoard location while these curves are "
+            "there."
+        )
+
+
+def _reason(kept: Stored) -> str:
+    if kept.kept:
+        return kept.kept
+    if kept.kind == CHECKPOINTS and not kept.is_own:
+        return "the location may be shared; --checkpoints removes it too"
+    return "the server removes no data"

@@ -6,13 +6,14 @@ from pathlib import Path
 
 import click
 
-from trackside import durable
+from trackside import damage, durable
 from trackside.cli.access import access_keys, own_key
 from trackside.cli.server import DEFAULT_LISTEN
 from trackside.clients.environment import Access, changes, restored, sdk_config
 from trackside.clients.shells import SHELLS
 from trackside.errors import KeyRefused, ServerUnreachable
 from trackside.jobs.describe import ROLE_ARN
+from trackside.permissions import make_folder
 from trackside.profiles import Key, Server, chosen_server, no_key
 from trackside.settings import Settings, environment
 
@@ -78,7 +79,7 @@ def make_access(
         raise KeyRefused(no_key(server.url))
     bucket, prefix = (bucket, "") if bucket else _place_at(server, settings)
     config = settings.layout.server.sdk_config(bucket)
-    config.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_folder(config.parent)
     durable.write_bytes(config, sdk_config(bucket, prefix, ROLE_ARN).encode())
     return Access(
         url=server.url,
@@ -114,6 +115,6 @@ def _place_at(server: Server, settings: Settings) -> tuple[str, str]:
 def _own_server(settings: Settings) -> Server:
     keys = access_keys(settings)
     key = own_key(keys)
-    address = durable.read_json(settings.layout.server.address) or {}
+    address = damage.read_object(settings.layout.server.address) or {}
     url = address.get("url") or f"http://{DEFAULT_LISTEN}"
     return Server(url, Key(key.id, keys.secret_of(key.id) or ""))

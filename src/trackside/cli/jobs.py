@@ -2,6 +2,7 @@
 
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import asdict
 
 import click
@@ -13,8 +14,8 @@ from trackside.sdk.known_jobs import known_jobs
 from trackside.status import Status
 
 STATUSES = [status.value for status in Status]
-COLUMNS = ("NAME", "STATUS", "AGE", "TRAINED", "OUTPUT")
-SPARE = ("OUTPUT", "TRAINED", "AGE")
+COLUMNS = ("NAME", "STATUS", "OWNER", "AGE", "TRAINED", "OUTPUT")
+SPARE = ("OUTPUT", "TRAINED", "AGE", "OWNER")
 """`trackside show` has them."""
 
 
@@ -25,35 +26,61 @@ SPARE = ("OUTPUT", "TRAINED", "AGE")
     help="Only jobs with this status.",
 )
 @click.option("--name", "name_contains", metavar="TEXT", help="Only names with this in them.")
+@click.option("--owner", metavar="NAME", help="Only jobs of this owner.")
+@click.option("--mine", is_flag=True, help="Only jobs that belong to you.")
 @click.option("--limit", type=click.IntRange(1), default=20, metavar="N", help="At most; 20.")
 @click.option("--json", is_flag=True, help="Print JSON.")
-def jobs(status: str | None, name_contains: str | None, limit: int, json: bool) -> None:
+def jobs(
+    status: str | None,
+    name_contains: str | None,
+    owner: str | None,
+    mine: bool,
+    limit: int,
+    json: bool,
+) -> None:
     """List jobs, newest first.
+
+    A job belongs to the label of the access key that submitted it or, without a server, to a user
+    of this machine, as local:USER. Owners are shown at a server, and where there are several.
 
     \b
     Examples:
       trackside jobs
       trackside jobs --status Failed --limit 5
+      trackside jobs --mine
       trackside jobs --json | jq '.[].name'
     """
-    found = known_jobs().list(status=status, name_contains=name_contains, limit=limit + 1)
+    if owner and mine:
+        raise click.UsageError("--owner and --mine cannot be given together.")
+    known = known_jobs()
+    owner = known.owner if mine else owner
+    found = known.list(status=status, name_contains=name_contains, owner=owner, limit=limit + 1)
     is_cut, found = len(found) > limit, found[:limit]
     if json:
-        print(as_json([asdict(job) for job in found]))
+        print(as_json([{**asdict(job), "owner": job.owner or None} for job in found]))
     elif not found:
-        print(_none(status, name_contains))
+        print(_none(status, name_contains, owner))
     else:
-        now = time.time()
-        print_table(COLUMNS, [_row(job, now) for job in found], spare=SPARE)
+        owners = {job.owner for job in found if job.owner}
+        _print(found, with_owner=known.is_at_server or len(owners) > 1)
         if is_cut:
             shown = "This is the newest" if limit == 1 else f"These are the newest {limit}"
             print(f"{shown}; --limit {5 * limit} shows more.", file=sys.stderr)
 
 
-def _none(status: str | None, name_contains: str | None) -> str:
-    if not (status or name_contains):
+def _print(found: Sequence[JobSummary], *, with_owner: bool) -> None:
+    now = time.time()
+    columns = [name for name in COLUMNS if with_owner or name != "OWNER"]
+    rows = [dict(zip(COLUMNS, _row(job, now), strict=True)) for job in found]
+    cells = [[row[name] for name in columns] for row in rows]
+    print_table(columns, cells, spare=[name for name in SPARE if name in columns])
+
+
+def _none(status: str | None, name_contains: str | None, owner: str | None) -> str:
+    if not (status or name_contains or owner):
         return "No jobs. `trackside run SCRIPT` starts one."
     named = f" with {name_contains!r} in its name" if name_contains else ""
+    named += f" of {owner!r}" if owner else ""
     return f"No job{named} is {status}." if status else f"There is no job{named}."
 
 
@@ -64,6 +91,7 @@ def _row(job: JobSummary, now: float) -> list[Cell]:
     return [
         Cell(job.name),
         Cell(shown, status_style(job.status)),
+        Cell(job.owner or ""),
         Cell(duration(now - job.created)),
         Cell("" if begun is None else duration((job.ended or now) - begun)),
         Cell(job.output),

@@ -1,5 +1,6 @@
 """`trackside keys`: who may call the server, and what they may do."""
 
+import sys
 import time
 from dataclasses import asdict
 from typing import Any
@@ -42,18 +43,26 @@ def keys() -> None:
 def create(label: str, rights: str, limit: int | None, json: bool) -> None:
     """Make a key; its secret is shown this once.
 
-    read looks at everything, submit also runs and stops jobs and writes to buckets, admin also
-    deletes jobs.
+    read looks at everything. submit also creates jobs, changes and deletes its own, and writes to
+    buckets. admin also changes and deletes the jobs of others. LABEL is the owner of the jobs: keys
+    with the same label are one owner.
 
     \b
     Example:
       trackside keys create ci --rights submit --limit 2
     """
     found = access_keys(Settings.load())
+    others = [key.id for key in found.all() if key.label == label]
     from trackside.api.keys import Rights  # there, now that the extra is known to be installed
 
     made, secret = found.create(label, Rights(rights), limit=limit)
     _print_secret(made.id, secret, json)
+    if others:
+        print(
+            f"Note: {' and '.join(others)} is called {label!r} too, and both are one owner: each "
+            "may change the jobs of the other.",
+            file=sys.stderr,
+        )
 
 
 @keys.command(name="list")

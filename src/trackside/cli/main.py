@@ -5,6 +5,8 @@ Each command is a file of its own, imported only when it is called or listed.
 
 import difflib
 import logging
+import signal
+import threading
 from importlib import import_module
 from pathlib import Path
 
@@ -28,7 +30,11 @@ GROUPS = {
         "tensors",
         "rules",
     ),
-    "When the store was away, or the list of jobs is lost": ("upload", "reindex"),
+    "When the store was away, the list of jobs is lost, or the disk is full": (
+        "upload",
+        "reindex",
+        "gc",
+    ),
     "Jobs for a team, and for AWS's own clients": (
         "server",
         "queue",
@@ -43,6 +49,7 @@ COMMANDS = tuple(name for names in GROUPS.values() for name in names)
 """Each is the function of that name in the module of that name."""
 SYNONYMS = {
     "cancel": "stop",
+    "clean": "gc",
     "curves": "metrics",
     "describe": "show",
     "download": "artifacts",
@@ -51,6 +58,7 @@ SYNONYMS = {
     "list": "jobs",
     "log": "logs",
     "ls": "jobs",
+    "prune": "gc",
     "ps": "jobs",
     "remove": "delete",
     "rm": "delete",
@@ -129,11 +137,20 @@ def main(debug: bool, profile: str | None) -> None:
     Exit codes: 0 done, 1 the job failed, 2 wrong usage or input, 3 storage or server not
     reachable, 4 a check found something, 130 the wait was interrupted (the job goes on).
     """
+    _hear_interrupts()
     tell_warnings()
     if debug:
         logging.basicConfig(level=logging.DEBUG)
     if profile:
         choose_profile(profile)
+
+
+def _hear_interrupts() -> None:
+    """A shell without job control starts what is in its background with SIGINT ignored, which
+    children inherit: nobody who sends it could end the wait for a job."""
+    is_ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    if is_ignored and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _unknown_command(given: str) -> str:

@@ -18,6 +18,7 @@ from trackside.curves.event_reader import TOP, Curves, Follower, Series
 from trackside.harmless import visible
 from trackside.sdk.job import TrainingJob
 from trackside.sdk.known_jobs import known_jobs
+from trackside.status import Status
 
 FOLLOW_SECONDS = 1.0
 NUMBERS = ("LAST", "STEP", "MIN", "MAX", "POINTS")
@@ -54,9 +55,14 @@ def metrics(job: str, tag: str, system: bool, follow: bool, json: bool) -> None:
             print_table(COLUMNS, [*_rows(shown)], numbers=NUMBERS, spare=SPARE)
         else:
             print_text(_nothing(tag, hidden=len(chosen(curves, tag, system=True))))
-        for path, num_bytes in curves.lost_bytes.items():
-            print(f"{num_bytes:,} damaged bytes of {path!r} were skipped.", file=sys.stderr)
-    for pattern, why in known.describe()["Trackside"]["metrics_switched_off"].items():
+    described = known.describe()
+    if Status(described["TrainingJobStatus"]).is_final:  # else the rest may be on its way
+        for path, num_bytes in follower.curves.unread_bytes.items():
+            text = (
+                f"The last {num_bytes:,} bytes of {path!r} are no whole record; they were skipped."
+            )
+            print(visible(text), file=sys.stderr)
+    for pattern, why in described["Trackside"]["metrics_switched_off"].items():
         print(visible(f"The pattern {pattern!r} was switched off: it {why}."), file=sys.stderr)
 
 

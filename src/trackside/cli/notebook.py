@@ -5,16 +5,27 @@ import importlib.util
 import os
 import socket
 import sys
+from collections.abc import Iterable
 from types import ModuleType
 from urllib.parse import urlsplit
 
 from trackside import smdebug_alias
 from trackside.cli.env import DEFAULT_REGION, forget_access, make_access
 from trackside.clients import redirect
-from trackside.clients.environment import Changes, changes, restored
+from trackside.clients.environment import (
+    Change,
+    GiveBack,
+    Keep,
+    Set,
+    Unset,
+    changes,
+    restored,
+)
 from trackside.settings import Settings, environment
 
 _CONNECT_SECONDS = 2.0
+_kept: dict[str, str] = {}
+"""The user's own keys, as this kernel had them: programs that it starts do not find them."""
 
 
 def set_up() -> None:
@@ -49,12 +60,17 @@ def _answers(url: str) -> bool:
     return True
 
 
-def _apply(changes: Changes) -> None:
-    for name, value in changes.items():
-        if value is None:
-            os.environ.pop(name, None)
-        else:
-            os.environ[name] = value
+def _apply(changes: Iterable[Change]) -> None:
+    for change in changes:
+        match change:
+            case Set(name, value):
+                os.environ[name] = value
+            case Keep(name):
+                _kept[name] = os.environ[name]
+            case GiveBack(name) if name in _kept:
+                os.environ[name] = _kept.pop(name)
+            case GiveBack(name) | Unset(name):
+                os.environ.pop(name, None)
 
 
 def _botocore_handlers() -> list[ModuleType]:

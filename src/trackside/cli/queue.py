@@ -17,7 +17,7 @@ from trackside.jobs.room import amount
 from trackside.sdk.known_jobs import jobs_of_this_machine
 from trackside.settings import Settings
 
-COLUMNS = ("#", "JOB", "WHO", "PRIORITY", "NEEDS", "FOR", "WHY")
+COLUMNS = ("#", "JOB", "OWNER", "PRIORITY", "NEEDS", "FOR", "WHY")
 NO_SERVER = "No server runs here: what waits is started once `trackside server` does."
 
 
@@ -64,7 +64,7 @@ def _rows(view: QueueView, now: float) -> Iterator[list[Cell]]:
 
 
 def _row(position: str, entry: Entry, now: float, why: str, style: str) -> list[Cell]:
-    texts = [position, entry.name, entry.who, str(entry.priority), str(entry.needs)]
+    texts = [position, entry.name, entry.owner, str(entry.priority), str(entry.needs)]
     return [*map(Cell, texts), Cell(duration(now - entry.since)), Cell(why, style)]
 
 

@@ -16,6 +16,7 @@ from trackside.cli.job_names import job_argument
 from trackside.cli.text import duration, size
 from trackside.curves.event_reader import Curves, read
 from trackside.errors import TracksideError
+from trackside.permissions import BY_UMASK
 from trackside.rules.profiler.profiler_report import ProfilerReport
 from trackside.rules.report.facts import Head, Material
 from trackside.rules.report.page import report_page
@@ -23,6 +24,7 @@ from trackside.rules.saved.opening import open_trial
 from trackside.rules.saved.profile import Profile
 from trackside.sdk.job import TrainingJob
 from trackside.sdk.known_jobs import AnyJobs, known_jobs
+from trackside.secret_names import hidden
 from trackside.storage.locate import Location, locate
 
 _RUNNING = ("InProgress", "Stopping")
@@ -50,7 +52,7 @@ def report(job: str, output: Path | None, is_opened: bool) -> None:
     path = output or Path(f"{job}.html")
     page = report_page(gather(job, known_jobs()))
     path.parent.mkdir(parents=True, exist_ok=True)
-    durable.write_bytes(path, page)
+    durable.write_bytes(path, page, mode=BY_UMASK)
     print(f"{path}  ({size(len(page))})")
     if is_opened:
         webbrowser.open(path.absolute().as_uri())
@@ -115,7 +117,7 @@ def _head(described: Mapping[str, Any]) -> Head:
         cause=in_short(described.get("FailureReason", "")),
         failure=described.get("FailureReason", ""),
         hyperparameters={
-            key: value
+            key: hidden(key, value)
             for key, value in described.get("HyperParameters", {}).items()
             if not key.startswith("sagemaker_")
         },

@@ -19,9 +19,11 @@ from trackside.errors import (
     StoreUnreachable,
 )
 from trackside.jobs.team_database import open_database
-from trackside.settings import Settings, environment, run_embedded
+from trackside.run_as import RunAs
+from trackside.settings import Settings, environment, keep_files_private, run_embedded
 from trackside.storage.credentials import keep_to_configured_store, keep_to_embedded_buckets
 from trackside.storage.locate import locate
+from trackside.supervisor.user_check import check_users
 
 logger = logging.getLogger(__name__)
 
@@ -48,6 +50,12 @@ _STORES = ("s3://", "gs://", "az://")
     metavar="URI",
     help="s3://BUCKET[/PREFIX], the object store of a team. [TRACKSIDE_STORAGE]",
 )
+@click.option(
+    "--run-as",
+    multiple=True,
+    metavar="[LABEL=]USER",
+    help="Who runs scripts: of one access key, or all. Needs root. [TRACKSIDE_RUN_AS]",
+)
 @click.option("--quiet", is_flag=True, help="No line for each request.")
 @click.option(
     "--log-format",
@@ -67,6 +75,7 @@ def server(
     listen: str,
     database: str | None,
     storage: str | None,
+    run_as: tuple[str, ...],
     quiet: bool,
     log_format: str,
     drain_seconds: float,
@@ -82,12 +91,19 @@ def server(
       eval "$(trackside env)" && aws sagemaker list-training-jobs
       trackside server --listen 0.0.0.0:7007 --log-format json
       trackside server --database postgresql://db/trackside --storage s3://bucket
+      trackside server --run-as team=alice --run-as trackside-jobs
     """
     host, port = parsed(listen)
+    keep_files_private()
     run_embedded()
-    given = {"TRACKSIDE_DATABASE": database, "TRACKSIDE_STORAGE": storage}
+    given = {
+        "TRACKSIDE_DATABASE": database,
+        "TRACKSIDE_STORAGE": storage,
+        "TRACKSIDE_RUN_AS": ",".join(run_as),
+    }
     chosen = {name: value for name, value in given.items() if value}
     settings = Settings.load({**environment(), **chosen}).embedded
+    check_users(settings)
     _check_access(host, settings)
     try:
         from trackside.api.server import listen as bind
@@ -96,6 +112,7 @@ def server(
     except ImportError as error:
         raise MissingExtra("`trackside server`", error.name or "uvicorn", "server") from None
     server_log.write_log(log_format, requests=not quiet)
+    _warn_of_shared_user(settings)
     if settings.database:
         with closing(open_database(settings)) as shared:
             shared.wait_until_there()
@@ -148,6 +165,21 @@ def _check_access(host: str, settings: Settings) -> None:
         raise ServerRefused(
             f"{host!r} can be reached from other machines, and there is no access key. "
             "Make one with `trackside keys create LABEL`, or listen on 127.0.0.1."
+        )
+
+
+def _warn_of_shared_user(settings: Settings) -> None:
+    """Who may only submit can read by a script what the server's user can."""
+    run_as = RunAs.parse(settings.run_as)
+    keys = access_keys(settings).all()
+    labels = {key.label for key in keys if key.rights == "submit" and key.is_good}
+    exposed = sorted(label for label in labels if not run_as.choose(label).user)
+    if exposed:
+        logger.warning(
+            "scripts of the submit keys %s run as this server's own user: they can read its access "
+            "keys (master.key, own_key.json), the jobs of everybody else and the environment of "
+            "this process. --run-as USER runs them as another user",
+            ", ".join(map(repr, exposed)),
         )
 
 

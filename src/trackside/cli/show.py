@@ -12,6 +12,7 @@ from trackside.cli.failures import in_short as failure_in_short
 from trackside.cli.job_names import job_argument
 from trackside.cli.tables import Cell, new_console, print_table, print_text, status_style
 from trackside.cli.text import as_json, duration, size
+from trackside.damage import counted
 from trackside.harmless import one_line, visible
 from trackside.rule_status import in_short
 from trackside.sdk.known_jobs import known_jobs
@@ -55,6 +56,8 @@ def show(job: str, json: bool) -> None:
     print()
     for label, value in _places(described):
         console.print(f"{label:<12}{visible(value)}", soft_wrap=True)
+    for where, number in described["Trackside"].get("damaged", {}).items():
+        print_text(f"{counted(number, 'record')} skipped in {where}.")
 
 
 def _title(described: Mapping[str, Any]) -> Text:
@@ -158,6 +161,8 @@ def _folder(host: str, folder: str, of_hosts: Mapping[str, Any]) -> str:
 
 def _places(described: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     own = described["Trackside"]
+    if own.get("owner"):
+        yield "owner", own["owner"]
     if Status(described["TrainingJobStatus"]) in (Status.COMPLETED, Status.STOPPED):
         yield "model", described["ModelArtifacts"]["S3ModelArtifacts"]
     yield "output", own["output"]

@@ -12,17 +12,43 @@ from urllib.parse import urlsplit
 
 SITE = Path(__file__).parent / "site"
 """On PYTHONPATH it makes clients written in Python ask the server where they would ask Amazon."""
-BEFORE = "_TRACKSIDE_SECRETS_BEFORE"
-"""The variable with what the changed ones were, for `restored`; keys of the user's among them,
-so its name is one that programs hide in what they show."""
+BEFORE = "_TRACKSIDE_BEFORE"
+"""The variable with what the changed ones were, for `restored`. All programs find it, so of the
+user's own keys it says only that there were some: the shell itself keeps them."""
 
 _FOREIGN = ("AWS_SESSION_TOKEN", "AWS_SECURITY_TOKEN", "AWS_PROFILE", "AWS_DEFAULT_PROFILE")
 """They belong to other keys than ours."""
+_SECRET = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_SECURITY_TOKEN")
 _ENDPOINT = "AWS_ENDPOINT_URL"
 _PROXIES = ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY")
 
-Changes = dict[str, str | None]
-"""By variable; None unsets it."""
+
+@dataclass(frozen=True, slots=True)
+class Set:
+    name: str
+    value: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Unset:
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """Remember its present value where no program started from here finds it."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class GiveBack:
+    """The value that was kept; it is unset where none was, as in a shell started from the first."""
+
+    name: str
+
+
+Change = Set | Unset | Keep | GiveBack
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +63,29 @@ class Access:
     """What SageMaker's SDKs are to read."""
 
 
-def changes(access: Access, environ: Mapping[str, str]) -> Changes:
+def changes(access: Access, environ: Mapping[str, str]) -> list[Change]:
     """All that leads an AWS client to the server and away from Amazon; with the way back."""
-    found: Changes = {
+    values = _values(access, environ)
+    known = _before(environ)
+    before = {name: _told(name, environ) for name in values} | known
+    kept = [name for name, value in before.items() if value is True and name not in known]
+    values[BEFORE] = json.dumps(before, sort_keys=True)
+    return [*map(Keep, kept), *(_change(name, value) for name, value in values.items())]
+
+
+def restored(environ: Mapping[str, str]) -> list[Change]:
+    """What undoes `changes` there; nothing where they were never made."""
+    before = _before(environ)
+    if not before:
+        return []
+    # Entries that were added since are the user's.
+    before["PYTHONPATH"] = _joined(*_others(environ)) or None
+    return [*(_change(name, value) for name, value in before.items()), Unset(BEFORE)]
+
+
+def _values(access: Access, environ: Mapping[str, str]) -> dict[str, str | None]:
+    """By variable; None unsets it."""
+    found: dict[str, str | None] = {
         **dict.fromkeys(name for name in environ if name.startswith(f"{_ENDPOINT}_")),
         **dict.fromkeys(name for name in _FOREIGN if name in environ),
         _ENDPOINT: access.url,
@@ -61,19 +107,22 @@ def changes(access: Access, environ: Mapping[str, str]) -> Changes:
         for name in ("no_proxy", "NO_PROXY"):
             listed = [each for each in environ.get(name, "").split(",") if each and each != host]
             found[name] = ",".join([*listed, host])
-    before = {name: environ.get(name) for name in found} | _before(environ)
-    found[BEFORE] = json.dumps(before, sort_keys=True)
     return found
 
 
-def restored(environ: Mapping[str, str]) -> Changes:
-    """What undoes `changes` there; nothing where they were never made."""
-    before = _before(environ)
-    if not before:
-        return {}
-    # Entries that were added since are the user's.
-    before["PYTHONPATH"] = _joined(*_others(environ)) or None
-    return {**before, BEFORE: None}
+def _change(name: str, value: str | bool | None) -> Change:
+    match value:
+        case str():
+            return Set(name, value)
+        case True:
+            return GiveBack(name)
+        case _:
+            return Unset(name)
+
+
+def _told(name: str, environ: Mapping[str, str]) -> str | bool | None:
+    """What `BEFORE` says of a variable: its value, that it is kept, or that there was none."""
+    return True if name in _SECRET and name in environ else environ.get(name)
 
 
 def sdk_config(bucket: str, prefix: str, role: str) -> str:
@@ -96,7 +145,7 @@ SageMaker:
 """
 
 
-def _before(environ: Mapping[str, str]) -> Changes:
+def _before(environ: Mapping[str, str]) -> dict[str, str | bool | None]:
     try:
         known = json.loads(environ.get(BEFORE) or "{}")
     except ValueError:

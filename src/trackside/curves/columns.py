@@ -30,6 +30,8 @@ class Decoded:
     """Bytes up to the end of the last record that could be read; a torn one is left."""
     lost_bytes: int
     """Damaged, and skipped."""
+    num_lost: int = 0
+    """Damaged records, and stretches that are no record."""
 
 
 @dataclass(frozen=True, slots=True)

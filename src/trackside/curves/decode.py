@@ -13,8 +13,8 @@ from trackside.curves.columns import Bytes, Column, Decoded, Integers, Rows, gro
 from trackside.curves.decode_numpy import decode_with_numpy
 
 MOST_TAGS = 1 << 16
-LEAST_SCALAR_BYTES = 9
-"""A value without a tag; so a buffer holds no more scalars than it has room for."""
+LEAST_SCALAR_BYTES = 7
+"""A value without a tag; so a buffer holds no more scalars than there is room for."""
 
 
 def decode(data: bytes, library: ctypes.CDLL | None = native.library) -> Decoded:
@@ -27,15 +27,16 @@ def _by_library(data: bytes, library: ctypes.CDLL) -> Decoded:
     whole = numpy.frombuffer(data, numpy.uint8)
     columns: list[Column] = []
     others: list[bytes] = []
-    at = lost = 0
+    at = lost = num_lost = 0
     while True:
         totals, rows, places = _scan(whole[at:], library)
         columns += grouped(rows, library)
         others += [data[at + start : at + start + size] for start, size in places.tolist()]
         at += totals.consumed
         lost += totals.lost_bytes
+        num_lost += totals.num_lost
         if not totals.is_full:
-            return Decoded(columns, others, at, lost)
+            return Decoded(columns, others, at, lost, num_lost)
 
 
 def _scan(buffer: Bytes, library: ctypes.CDLL) -> tuple[native.Totals, Rows, Integers]:
@@ -54,7 +55,7 @@ def _scan(buffer: Bytes, library: ctypes.CDLL) -> tuple[native.Totals, Rows, Int
     totals = native.Totals()
     arrays = (slots, after, tag, step, time, value, places, tag_places)
     pointers = [array.ctypes.data for array in arrays]
-    library.trackside_scan(buffer.ctypes.data, size, byref(room), *pointers, byref(totals))
+    library.trackside_scan_records(buffer.ctypes.data, size, byref(room), *pointers, byref(totals))
     count = totals.num_scalars
     tags = [
         buffer[start : start + length].tobytes().decode(errors="replace")

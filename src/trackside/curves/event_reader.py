@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy
 
-from trackside.curves import summaries
+from trackside.curves import summaries, wire
 from trackside.curves.columns import Column, Decoded, Integers, Reals
 from trackside.curves.event_tail import EventTail
 from trackside.curves.places import located
@@ -53,6 +53,8 @@ class Curves:
     """Values of other plugins, as they were written."""
     lost_bytes: dict[str, int] = field(default_factory=dict)
     """Damaged and skipped, by the path of the file they were in."""
+    num_damaged: dict[str, int] = field(default_factory=dict)
+    """Records that were skipped, likewise."""
     unread_bytes: dict[str, int] = field(default_factory=dict)
     """At the end of a file, and no whole record yet."""
 
@@ -80,7 +82,7 @@ class Curves:
                 "run": pandas.Categorical.from_codes(*_codes([one.run for one in series], lengths)),
                 "tag": pandas.Categorical.from_codes(*_codes([one.tag for one in series], lengths)),
                 "step": _joined([one.steps for one in series]).astype(numpy.int64),
-                "time": pandas.to_datetime(times, unit="s", utc=True),
+                "time": pandas.to_datetime(times, unit="s", utc=True, errors="coerce"),
                 "value": _joined([one.values for one in series]),
             }
         )
@@ -102,7 +104,11 @@ class Follower:
     def __init__(self, location: str | Path | Location, *, home: Path | None = None) -> None:
         self._tail = EventTail(located(location, home), self._add)
         self.place = self._tail.place
-        self.curves = Curves(lost_bytes=self._tail.lost_bytes, unread_bytes=self._tail.unread_bytes)
+        self.curves = Curves(
+            lost_bytes=self._tail.lost_bytes,
+            num_damaged=self._tail.num_damaged,
+            unread_bytes=self._tail.unread_bytes,
+        )
         self._columns: dict[Key, list[Column]] = defaultdict(list)
         self._plugins: dict[Key, str] = {}
 
@@ -113,13 +119,20 @@ class Follower:
         self._join()
         return self.curves.num_points - before
 
-    def _add(self, folder: str, decoded: Decoded) -> None:
+    def _add(self, folder: str, decoded: Decoded) -> int:
         run = folder or TOP
         for column in decoded.columns:
             self._columns[run, column.tag].append(column)
-        for content in decoded.others:
+        return sum(not self._is_added(run, content) for content in decoded.others)
+
+    def _is_added(self, run: str, content: bytes) -> bool:
+        """False when something in the event, or all of it, cannot be made out."""
+        try:
             for summary in summaries.summaries(content):
                 self._add_other(run, summary)
+        except wire.NotAMessage:
+            return False
+        return True
 
     def _add_other(self, run: str, summary: Summary) -> None:
         curves, key = self.curves, (run, summary.tag)

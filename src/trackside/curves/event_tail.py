@@ -4,20 +4,24 @@ Decoding is `decode.py`'s; which objects belong together is `chunks.py`'s; what 
 the caller's.
 """
 
+import logging
 import os
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 
+from trackside import damage
 from trackside.curves.chunks import Piece, Source
 from trackside.curves.columns import Decoded
 from trackside.curves.decode import decode
 from trackside.curves.event_listing import EventListing
-from trackside.curves.records import FRAME_BYTES, length_at
+from trackside.curves.records import FRAME_BYTES, HEADER_BYTES, length_at
 from trackside.errors import ObjectNotFound
 from trackside.storage.folder import FolderStore
 from trackside.storage.locate import Location
+
+logger = logging.getLogger(__name__)
 
 BLOCK_BYTES = 8 << 20
 MOST_RECORD_BYTES = 256 << 20
@@ -27,8 +31,9 @@ NUM_FETCHERS = 32
 NUM_TRIES = 3
 """Listings, while objects vanish between listing and reading."""
 
-Take = Callable[[str, Decoded], None]
-"""Gets the folder below the location (empty at its top) and what is new in it."""
+Take = Callable[[str, Decoded], int]
+"""Gets the folder below the location (empty at its top) and what is new in it; returns how many of
+the other records were no events."""
 
 
 class EventTail:
@@ -38,6 +43,8 @@ class EventTail:
         self.place = place
         self.lost_bytes: dict[str, int] = {}
         """Damaged and skipped, by the path of the file they were in."""
+        self.num_damaged: dict[str, int] = {}
+        """Records, and stretches that are no record, likewise. A file's first are logged."""
         self.unread_bytes: dict[str, int] = {}
         """At the end of a file, and no whole record yet."""
         self._take = take
@@ -67,53 +74,74 @@ class EventTail:
         return is_whole
 
     def _read(self, source: Source, pieces: list[Piece], pool: ThreadPoolExecutor) -> None:
-        """Block by block from where the last reading stopped."""
+        """Stretch by stretch from where the last reading stopped."""
         name = f"{source.folder}/{source.name}" if source.folder else source.name
         position, end = self._position.get(source, 0), pieces[-1].end
         if position > end:  # begun anew
             position = 0
-        block = BLOCK_BYTES
-        while position < end:
-            start, data = self._fetch(pieces, position, min(end, position + block), pool)
-            self._lose(name, start - position)
-            position = start
-            decoded = decode(data)
-            self._take(source.folder, decoded)
-            self._lose(name, decoded.lost_bytes)
-            position += decoded.consumed
+        is_known = name in self.num_damaged
+        for stretch in _stretches(pieces[bisect_right(pieces, position, key=_end) :]):
+            if (missing := stretch[0].chunk.offset - position) > 0:
+                position = self._lose(name, position, missing)
+            position = self._read_stretch(source, name, stretch, position, pool)
+            if position < stretch[-1].end < end:  # what belongs to it is missing
+                position = self._lose(name, position, stretch[-1].end - position)
             self._position[source] = position
-            if decoded.consumed:
-                continue
-            needed = FRAME_BYTES + (length_at(data) or 0)
-            if start + len(data) >= end or start + needed > end:
-                break  # torn, or not written yet
-            if needed > MOST_RECORD_BYTES:
-                self._lose(name, needed)
-                position += needed
-            block = max(2 * block, min(needed, MOST_RECORD_BYTES))
-        self._position[source] = position
         self.unread_bytes.pop(name, None)
         if position < end:
             self.unread_bytes[name] = end - position
+        if not is_known and name in self.num_damaged:
+            self._say_damaged(name)
 
-    def _fetch(
-        self, pieces: list[Piece], start: int, end: int, pool: ThreadPoolExecutor
-    ) -> tuple[int, bytes]:
-        """Where the next bytes begin (later than asked, if some are missing), and they."""
+    def _read_stretch(
+        self,
+        source: Source,
+        name: str,
+        pieces: list[Piece],
+        position: int,
+        pool: ThreadPoolExecutor,
+    ) -> int:
+        """Block by block; where it stopped. What is behind may be torn, or not written yet."""
+        end, block = pieces[-1].end, BLOCK_BYTES
+        while position < end:
+            size = min(block, end - position)
+            data = self._fetch(pieces, position, position + size, pool)
+            decoded = decode(data)
+            damaged = decoded.num_lost + self._take(source.folder, decoded)
+            self._lose(name, position, decoded.lost_bytes, damaged)
+            position += decoded.consumed
+            self._position[source] = position
+            if decoded.consumed:
+                block = BLOCK_BYTES
+                continue
+            length = length_at(data)
+            needed = FRAME_BYTES + (length or 0)
+            if len(data) < size or size == end - position or position + needed > end:
+                return position
+            if length is None:  # nowhere in the block does a record begin
+                position = self._lose(name, position, size - HEADER_BYTES + 1)
+            elif needed > MOST_RECORD_BYTES:
+                position = self._lose(name, position, needed)
+            else:
+                block = needed
+        return position
+
+    def _fetch(self, pieces: list[Piece], start: int, end: int, pool: ThreadPoolExecutor) -> bytes:
+        """These bytes, of which none is missing: fewer only when a file has become shorter."""
         first = bisect_right(pieces, start, key=_end)
-        start = max(start, pieces[first].chunk.offset)
         ranges: list[tuple[str, int, int]] = []
         at = start
         for piece in islice(pieces, first, None):
-            if piece.chunk.offset > at or at >= end and ranges:
-                break  # bytes are missing, or enough are there
-            ranges.append((piece.key, at - piece.chunk.offset, max(at, end) - piece.chunk.offset))
+            if at >= end:
+                break
+            offset = piece.chunk.offset
+            ranges.append((piece.key, at - offset, min(end, piece.end) - offset))
             at = piece.end
         if len(ranges) == 1:
-            return start, self._get(ranges[0])
+            return self._get(ranges[0])
         # Threads help with a store that is far away; with a disk they are only in the way.
         get = map if isinstance(self.place.store, FolderStore) else pool.map
-        return start, b"".join(get(self._get, ranges))
+        return b"".join(get(self._get, ranges))
 
     def _get(self, part: tuple[str, int, int]) -> bytes:
         key, start, end = part
@@ -126,9 +154,33 @@ class EventTail:
         finally:
             os.close(file)
 
-    def _lose(self, name: str, num_bytes: int) -> None:
+    def _lose(self, name: str, position: int, num_bytes: int, num_records: int = 1) -> int:
+        """Note it, and where reading goes on behind these bytes."""
         if num_bytes:
             self.lost_bytes[name] = self.lost_bytes.get(name, 0) + num_bytes
+        if num_bytes or num_records:
+            self.num_damaged[name] = self.num_damaged.get(name, 0) + num_records
+        return position + num_bytes
+
+    def _say_damaged(self, name: str) -> None:
+        logger.warning(
+            "%s skipped in event file %s of %s, with %d bytes.",
+            damage.counted(self.num_damaged[name], "record"),
+            name,
+            self.place,
+            self.lost_bytes.get(name, 0),
+        )
+
+
+def _stretches(pieces: list[Piece]) -> Iterator[list[Piece]]:
+    """Pieces that follow each other, up to bytes that are missing."""
+    start = 0
+    for at in range(1, len(pieces)):
+        if pieces[at].chunk.offset > pieces[at - 1].end:
+            yield pieces[start:at]
+            start = at
+    if pieces:
+        yield pieces[start:]
 
 
 def _end(piece: Piece) -> int:

@@ -4,20 +4,23 @@ Also picks up the JSON lines of the metrics folder (`SAGEMAKER_METRICS_DIRECTORY
 depends on the log's bytes and times alone, so whoever takes over repeats the last seconds exactly.
 """
 
-import json
 import logging
+import os
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from trackside import durable
+from trackside import damage, durable
 from trackside.curves.event_file import EventFile
 from trackside.curves.pattern_search import PatternSearch
+from trackside.json_record import MOMENT_END, DamagedRecord, parsed_object
 from trackside.log_lines import read_marks, time_of
-from trackside.metric_totals import MetricTotal, from_json, started, to_json
+from trackside.metric_totals import MetricsFile, MetricTotal, from_json, started, to_json
+from trackside.script_folder import ScriptFolder
 from trackside.spec import MetricDefinition
 
 logger = logging.getLogger(__name__)
@@ -45,20 +48,25 @@ class LogMetrics:
     """One host's metrics. Not thread-safe."""
 
     def __init__(
-        self, definitions: Sequence[MetricDefinition], log: Path, times: Path, told: Path
+        self,
+        definitions: Sequence[MetricDefinition],
+        log: Path,
+        times: Path,
+        told: Path | ScriptFolder,
     ) -> None:
         self._search = PatternSearch(definitions)
         self._log = log
         self._times = times
-        self._told = told
+        self._told = ScriptFolder.of(told)
         """The folder of JSON lines."""
 
     def points(self, offsets: dict[str, int], *, last: bool) -> Iterator[Point]:
         """What is new since `offsets`, which are moved on. Of a long log, a part at a time."""
         if self._search.definitions:
             yield from self._scraped(offsets, last=last)
-        for path in sorted(self._told.glob("*.json")):
-            for block in _new_lines(path, offsets, path.name, _size(path), last=last):
+        for name in self._told_files():
+            opened = partial(self._told.open, name)
+            for block in _new_lines(opened, offsets, name, self._told_bytes(name), last=last):
                 for _, line in block:
                     yield from told_points(line)
 
@@ -71,11 +79,29 @@ class LogMetrics:
         """Ends the process that searches; the next search starts another."""
         self._search.close()
 
+    def _told_files(self) -> list[str]:
+        try:
+            with self._told.entries() as entries:
+                return sorted(
+                    each.name
+                    for each in entries
+                    if each.name.endswith(".json") and each.is_file(follow_symlinks=False)
+                )
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+
+    def _told_bytes(self, name: str) -> int:
+        try:
+            return self._told.lstat(name).st_size
+        except (FileNotFoundError, NotADirectoryError):
+            return 0
+
     def _scraped(self, offsets: dict[str, int], *, last: bool) -> Iterator[Point]:
         marks = read_marks(self._times)
         size = marks[-1].size if marks else 0  # later bytes have no time yet
         began = time.monotonic()
-        for block in _new_lines(self._log, offsets, "", size, last=last):
+        opened = partial(os.open, self._log, os.O_RDONLY | os.O_CLOEXEC)
+        for block in _new_lines(opened, offsets, "", size, last=last):
             for at, name, value in self._search.search([_text(line) for _, line in block]):
                 yield Point(name, value, time_of(block[at][0], marks, marks[-1].time))
             if time.monotonic() - began > BUSY_SECONDS and not last:
@@ -89,10 +115,10 @@ class MetricsKeeper:
         self._source = source
         self._curves = curves
         self._path = totals
-        state = durable.read_json(totals) or {"metrics": {}, "offsets": {}}
-        self._totals: dict[str, MetricTotal] = from_json(state)
-        self._offsets: dict[str, int] = state["offsets"]
-        source.switched_off.update(state.get("switched_off", {}))
+        state = _state(totals)
+        self._totals: dict[str, MetricTotal] = state.metrics
+        self._offsets: dict[str, int] = state.offsets
+        source.switched_off.update(state.switched_off)
         self._file = _reopened(curves, state)
         self._is_broken = False
 
@@ -142,15 +168,18 @@ class MetricsKeeper:
 def told_points(line: bytes) -> Iterator[Point]:
     """A line of the metrics folder: MetricName, Value, Timestamp (ms) and IterationNumber."""
     try:
-        record = json.loads(line)
+        record = parsed_object(line)
         step = record.get("IterationNumber")
+        time = float(record["Timestamp"]) / 1000
+        if not 0 <= time < MOMENT_END:
+            return
         yield Point(
             str(record["MetricName"]),
             float(record["Value"]),
-            float(record["Timestamp"]) / 1000,
+            time,
             None if step is None else int(step),
         )
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ArithmeticError, KeyError, TypeError, ValueError):
         return
 
 
@@ -159,11 +188,11 @@ def _text(line: bytes) -> str:
 
 
 def _new_lines(
-    path: Path, offsets: dict[str, int], name: str, size: int, *, last: bool
+    opened: Callable[[], int], offsets: dict[str, int], name: str, size: int, *, last: bool
 ) -> Iterator[list[tuple[int, bytes]]]:
     """Blocks of lines, each with its offset, up to `size`; one without an end only when `last`."""
     while (start := offsets.get(name, 0)) < size:
-        with path.open("rb") as file:
+        with open(opened(), "rb") as file:
             file.seek(start)
             data = file.read(min(READ_BYTES, size - start))
         end = max(data.rfind(b"\n"), data.rfind(b"\r")) + 1
@@ -175,15 +204,22 @@ def _new_lines(
         yield [(start + match.start(), match[0]) for match in _LINE.finditer(data[:end])]
 
 
-def _size(path: Path) -> int:
+def _state(totals: Path) -> MetricsFile:
+    """As an earlier supervisor left it. Of a damaged file nothing is known: all is read again."""
+    content = damage.read_object(totals)
     try:
-        return path.stat().st_size
-    except FileNotFoundError:
-        return 0
+        return MetricsFile({}) if content is None else from_json(content)
+    except DamagedRecord as error:
+        damage.say_once(totals, f"{error}; the log is read again from its start")
+        return MetricsFile({})
 
 
-def _reopened(curves: Path, state: dict[str, Any]) -> EventFile | None:
+def _reopened(curves: Path, state: MetricsFile) -> EventFile | None:
     """The file an earlier supervisor wrote, cut back to what the totals count."""
-    if not state.get("file"):
+    if not state.file:
         return None
-    return EventFile.reopen(curves / state["file"], state["file_bytes"])
+    try:
+        return EventFile.reopen(curves / Path(state.file).name, state.file_bytes)
+    except OSError as error:
+        logger.warning("the metrics in %s are not gone on with: %s", state.file, error)
+        return None

@@ -19,6 +19,7 @@ class Totals(Structure):
     num_tags: int
     lost_bytes: int
     is_full: int
+    num_lost: int
 
     _fields_ = [
         (name, c_int64)
@@ -29,6 +30,7 @@ class Totals(Structure):
             "num_tags",
             "lost_bytes",
             "is_full",
+            "num_lost",
         )
     ]
 
@@ -38,21 +40,22 @@ class Room(Structure):
 
 
 def load(path: Path = LIBRARY) -> ctypes.CDLL | None:
-    """None when it was not built, or was built for another machine."""
+    """None when it was not built, or was built for another machine or from an older source."""
     try:
         library = ctypes.CDLL(str(path))
-    except OSError:
+        library.trackside_scan_records  # noqa: B018 renamed whenever what it takes or gives changes
+    except (AttributeError, OSError):
         return None
     library.trackside_crc32c.argtypes = [c_void_p, c_size_t]
     library.trackside_crc32c.restype = c_uint32
-    library.trackside_scan.argtypes = [
+    library.trackside_scan_records.argtypes = [
         c_void_p,
         c_int64,
         POINTER(Room),
         *(c_void_p,) * 8,
         POINTER(Totals),
     ]
-    library.trackside_scan.restype = None
+    library.trackside_scan_records.restype = None
     library.trackside_group.argtypes = [c_int64, *(c_void_p,) * 8]
     library.trackside_group.restype = None
     return library

@@ -66,13 +66,12 @@ class JobCurves:
             tail.update()
         self._looked = time.monotonic()
 
-    def _add(self, folder: str, new: Decoded) -> None:
+    def _add(self, folder: str, new: Decoded) -> int:
         name = f"{self.name}/{folder}" if folder else self.name
         run = self._runs.setdefault(name, Run())
         for column in new.columns:
             run.add_scalars(column)
-        for event in new.others:
-            run.add_event(event)
+        return sum(not run.is_added(event) for event in new.others)
 
 
 class Library:

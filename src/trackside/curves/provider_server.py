@@ -18,7 +18,6 @@ import numpy as np
 from tensorboard.compat.proto import summary_pb2
 from tensorboard.data.proto import data_provider_pb2 as wire
 from tensorboard.data.proto import data_provider_pb2_grpc as service
-from tensorboard.util import tensor_util
 
 from trackside.curves.downsample import thin
 from trackside.curves.provider import Library
@@ -149,7 +148,9 @@ class Provider(service.TensorBoardDataProviderServicer):  # type: ignore[misc]
         for run, tag, series in self._matching_tensors(request, _BLOBS):
             entry = _tag(response, run, tag)
             _describe(entry.metadata, series)
-            entry.metadata.max_length = max(map(series.num_elements, range(len(series.steps))))
+            entry.metadata.max_length = max(
+                len(series.blobs(at)) for at in range(len(series.steps))
+            )
         return response
 
     @_answering
@@ -161,7 +162,7 @@ class Provider(service.TensorBoardDataProviderServicer):  # type: ignore[misc]
                 data.step.append(series.steps[place])
                 data.wall_time.append(series.times[place])
                 references = data.values.add()
-                for index in range(series.num_elements(place)):
+                for index in range(len(series.blobs(place))):
                     key = _blob_key(request.experiment_id, run, tag, series.steps[place], index)
                     references.blob_refs.add(blob_key=key)
         return response
@@ -173,8 +174,7 @@ class Provider(service.TensorBoardDataProviderServicer):  # type: ignore[misc]
                 series = self._library.runs(experiment)[run].tensors[tag]
                 # The last of that step is the one that counts.
                 place = len(series.steps) - 1 - series.steps[::-1].index(step)
-                tensor = series.values[place]
-            blob = tensor_util.make_ndarray(tensor).flat[index]
+                blob = series.blobs(place)[index]
         except (JobError, LookupError, ValueError) as error:
             context.abort(grpc.StatusCode.NOT_FOUND, f"no blob {request.blob_key!r}: {error}")
         for start in range(0, max(1, len(blob)), BLOB_BYTES):

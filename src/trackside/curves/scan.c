@@ -10,6 +10,7 @@
 #define HEADER 12
 #define FOOTER 4
 #define SLOTS (1 << 17)
+#define MOST_PROBES 1024 /* for one tag: more are needed only by tags made to collide */
 
 typedef struct {
     int64_t consumed;    /* bytes up to the end of the last record that could be read */
@@ -18,6 +19,7 @@ typedef struct {
     int64_t num_tags;
     int64_t lost_bytes;  /* damaged, and skipped */
     int64_t is_full;     /* an output array is full: call again from `consumed` */
+    int64_t num_lost;    /* damaged records, and stretches that are no record */
 } Totals;
 
 typedef struct {
@@ -143,7 +145,7 @@ static double as_double(const uint8_t *at) {
 
 /* A TensorProto of one float or double. */
 static int scalar_tensor(Bytes tensor, double *value) {
-    uint64_t key, number, type = 0;
+    uint64_t key, number, type = 0, holder = 0;
     Bytes content, data = {0, 0};
     while (tensor.at < tensor.end) {
         if (!field(&tensor, &key, &content, &number)) return 0;
@@ -153,30 +155,32 @@ static int scalar_tensor(Bytes tensor, double *value) {
                  || key == (6 << 3 | 2) || key == (6 << 3 | 1)) {
             if (data.at) return 0;
             data = content;
+            holder = key >> 3;
         } else return 0;
     }
     ptrdiff_t size = data.end - data.at;
-    if (type == 1 && size == 4) *value = as_float(data.at);
-    else if (type == 2 && size == 8) *value = as_double(data.at);
+    if (type == 1 && size == 4 && holder != 6) *value = as_float(data.at);
+    else if (type == 2 && size == 8 && holder != 5) *value = as_double(data.at);
     else return 0;
     return 1;
 }
 
-/* A SummaryMetadata of the scalars plugin. */
+/* Whether a SummaryMetadata is the scalars plugin's; -1 when it is no message. */
 static int says_scalars(Bytes metadata) {
     uint64_t key, number;
     Bytes content;
+    int is_named = 0;
     while (metadata.at < metadata.end) {
-        if (!field(&metadata, &key, &content, &number)) return 0;
+        if (!field(&metadata, &key, &content, &number)) return -1;
         if (key != (1 << 3 | 2)) continue;
         Bytes plugin = content;
         while (plugin.at < plugin.end) {
-            if (!field(&plugin, &key, &content, &number)) return 0;
+            if (!field(&plugin, &key, &content, &number)) return -1;
             if (key == (1 << 3 | 2))
-                return content.end - content.at == 7 && !memcmp(content.at, "scalars", 7);
+                is_named = content.end - content.at == 7 && !memcmp(content.at, "scalars", 7);
         }
     }
-    return 0;
+    return is_named;
 }
 
 static int scalar_value(Bytes value, Bytes *tag, double *scalar) {
@@ -191,7 +195,7 @@ static int scalar_value(Bytes value, Bytes *tag, double *scalar) {
             case 2 << 3 | 5: *scalar = as_float(content.at); is_simple = 1; break;
             case 7 << 3 | 2: break;
             case 8 << 3 | 2: tensor = content; break;
-            case 9 << 3 | 2: is_plugin = says_scalars(content); break;
+            case 9 << 3 | 2: if ((is_plugin = says_scalars(content)) < 0) return 0; break;
             default: return 0;
         }
     }
@@ -217,10 +221,11 @@ static int is_tag(const Tags *tags, int32_t number, Bytes tag) {
 static int64_t find_tag(Tags *tags, Bytes tag) {
     size_t size = tag.end - tag.at;
     uint32_t slot = (trackside_crc32c(tag.at, size) * 2654435761u) >> 15;
-    for (;; slot = (slot + 1) & (SLOTS - 1)) {
+    for (int probes = 0;; slot = (slot + 1) & (SLOTS - 1)) {
         int32_t number = tags->slots[slot];
         if (number < 0) break;
         if (is_tag(tags, number, tag)) return number;
+        if (++probes == MOST_PROBES) return -1;
     }
     int64_t number = tags->totals->num_tags;
     if (number >= tags->room.tags) return -1;
@@ -312,9 +317,9 @@ static int note_event(Bytes event, Tags *tags, Columns *columns) {
 }
 
 /* `slots` is scratch of SLOTS and `after` of as many numbers as there is room for tags; `others` gets offset and size of each record's content. */
-void trackside_scan(const uint8_t *buffer, int64_t size, const Room *room, int32_t *slots,
-                    int32_t *after, int32_t *tag, int64_t *step, double *time, double *value,
-                    int64_t *others, int64_t *tag_places, Totals *totals) {
+void trackside_scan_records(const uint8_t *buffer, int64_t size, const Room *room, int32_t *slots,
+                            int32_t *after, int32_t *tag, int64_t *step, double *time,
+                            double *value, int64_t *others, int64_t *tag_places, Totals *totals) {
     Tags tags = {buffer, tag_places, totals, *room, slots, after, -1};
     Columns columns = {tag, step, time, value};
     /* Headers seen to be right: a writer's records have few lengths. Length 1 is not one of row 0. */
@@ -334,6 +339,7 @@ void trackside_scan(const uint8_t *buffer, int64_t size, const Room *room, int32
             while (size - next >= HEADER && !is_header(buffer + next)) next++;
             if (size - next < HEADER) break; /* the next bytes to come may tell */
             totals->lost_bytes += next - at;
+            totals->num_lost++;
             totals->consumed = at = next;
             continue;
         }
@@ -341,10 +347,12 @@ void trackside_scan(const uint8_t *buffer, int64_t size, const Room *room, int32
         const uint8_t *content = buffer + at + HEADER;
         if (masked(content, length) != load32(content + length)) {
             totals->lost_bytes += HEADER + length + FOOTER;
+            totals->num_lost++;
         } else {
             Bytes event = {content, content + length};
             int noted = note_usual(event, &tags, &columns);
             if (!noted) noted = note_event(event, &tags, &columns);
+            if (noted < 0 && !at) noted = 0; /* too much for empty arrays: left for the slow way */
             if (noted < 0 || (!noted && totals->num_others >= room->others)) {
                 totals->is_full = 1;
                 return;

@@ -4,7 +4,7 @@ Scalars are columns, every point of them. Tensors (histograms, texts, hyperparam
 sequences (images, audio, graphs) are kept as they are, of large ones some.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -21,6 +21,8 @@ from trackside.curves.downsample import in_order
 MOST_TAG_BYTES = 64 << 20
 """Of one tag's tensors and blobs. When it has more, every other one goes: TensorBoard asks for ten
 images or five hundred histograms."""
+_UNREADABLE = (DecodeError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+"""What TensorBoard's reading of an event raises that is none, or says something impossible."""
 
 
 class Scalars:
@@ -78,11 +80,10 @@ class Tensors:
                 del kept[1:-1:2]  # never the first or the last
             self.size_bytes = sum(value.ByteSize() for value in self.values)
 
-    def num_elements(self, place: int) -> int:
-        count = 1
-        for dimension in self.values[place].tensor_shape.dim:
-            count *= dimension.size
-        return count
+    def blobs(self, place: int) -> Sequence[bytes]:
+        """As many as there are, whatever the shape says."""
+        strings: Sequence[bytes] = self.values[place].string_val
+        return strings
 
     def kept(self) -> list[int]:
         """The places of those that count; see `in_order`."""
@@ -103,21 +104,27 @@ class Run:
         self._see(float(column.times[0]))
         self._scalars(column.tag).extend(column)
 
-    def add_event(self, content: bytes) -> None:
-        """One event that is more than plain scalars, as it is in its file."""
+    def is_added(self, content: bytes) -> bool:
+        """Add one event that is more than plain scalars, as it is in its file.
+
+        False when there is something in it that TensorBoard cannot make out.
+        """
         try:
             event = event_pb2.Event.FromString(content)
-        except DecodeError:
-            return  # a sound record of something else
-        self._see(event.wall_time)
-        for value in self._values(event):
-            metadata = self._first_metadata[value.tag]
-            if metadata.data_class == summary_pb2.DATA_CLASS_SCALAR:
-                number = float(tensor_util.make_ndarray(value.tensor).item())
-                self._scalars(value.tag, metadata).add(event.step, event.wall_time, number)
-            elif metadata.data_class != summary_pb2.DATA_CLASS_UNKNOWN:
-                series = self.tensors.setdefault(value.tag, Tensors(metadata))
-                series.add(event.step, event.wall_time, value.tensor)
+            self._see(event.wall_time)
+            for value in self._values(event):
+                self._add_value(event.step, event.wall_time, value)
+        except _UNREADABLE:
+            return False
+        return True
+
+    def _add_value(self, step: int, time: float, value: summary_pb2.Summary.Value) -> None:
+        metadata = self._first_metadata[value.tag]
+        if metadata.data_class == summary_pb2.DATA_CLASS_SCALAR:
+            number = _number(value.tensor)  # before there is a series without points
+            self._scalars(value.tag, metadata).add(step, time, number)
+        elif metadata.data_class != summary_pb2.DATA_CLASS_UNKNOWN:
+            self.tensors.setdefault(value.tag, Tensors(metadata)).add(step, time, value.tensor)
 
     def plugins(self) -> set[str]:
         metadata = [
@@ -146,6 +153,13 @@ class Run:
     def _see(self, time: float) -> None:
         if time and (not self.first_time or time < self.first_time):
             self.first_time = time
+
+
+def _number(tensor: tensor_pb2.TensorProto) -> float:
+    """Of a tensor that has one; looked for before it would be filled to the shape it claims."""
+    if any(dimension.size != 1 for dimension in tensor.tensor_shape.dim):
+        raise ValueError("a scalar of another shape")
+    return float(tensor_util.make_ndarray(tensor).item())
 
 
 def _joined(parts: list[Column]) -> Column:

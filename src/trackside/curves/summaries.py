@@ -1,14 +1,21 @@
 """What an event says, one value at a time: the slow way, for everything but plain scalars."""
 
 import struct
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from trackside.curves import wire
 
-_KINDS = {2: "scalar", 4: "image", 5: "histogram", 6: "audio", 8: "tensor"}
+_KINDS = {
+    (2, wire.FIXED32): "scalar",
+    (4, wire.BYTES): "image",
+    (5, wire.BYTES): "histogram",
+    (6, wire.BYTES): "audio",
+    (8, wire.BYTES): "tensor",
+}
 """Fields of Summary.Value that are its content."""
+_FLOATS, _DOUBLES = (wire.BYTES, wire.FIXED32), (wire.BYTES, wire.FIXED64)
+"""Wire types of a repeated number: packed, or one by one."""
+_FLOAT, _DOUBLE = struct.Struct("<f"), struct.Struct("<d")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,17 +57,27 @@ class ImagePoint:
 
 
 def summaries(content: bytes) -> list[Summary]:
-    """The values of an event; none when it is of another kind, or is no event."""
-    try:
-        return list(_summaries(content))
-    except wire.NotAMessage:
-        return []
+    """The values of an event; none when it is of another kind. `NotAMessage` when it is no event.
+
+    As in all of protocol buffers, a known field of another wire type is an unknown one.
+    """
+    step, time = 0, 0.0
+    values: list[bytes] = []
+    for number, kind, value in wire.fields(content):
+        match number, kind:
+            case 1, wire.FIXED64:
+                (time,) = _DOUBLE.unpack(value)
+            case 2, wire.VARINT:
+                step = wire.signed(value)
+            case 5, wire.BYTES:
+                values += _messages(value, 1)
+    return [_value(value, step, time) for value in values]
 
 
 def scalar(summary: Summary) -> float | None:
     """The number, if that is what it is."""
     if summary.kind == "scalar":
-        return float(struct.unpack("<f", summary.data)[0])
+        return float(_FLOAT.unpack(summary.data)[0])
     if summary.kind != "tensor" or summary.plugin not in ("scalars", ""):
         return None
     numbers = tensor_numbers(summary.data)
@@ -69,12 +86,15 @@ def scalar(summary: Summary) -> float | None:
 
 def histogram(summary: Summary) -> HistogramPoint | None:
     if summary.kind == "histogram":
-        found = {number: value for number, _, value in wire.fields(summary.data)}
-        limits, counts = _doubles(found.get(6, b"")), _doubles(found.get(7, b""))
+        found: dict[int, list[bytes]] = {6: [], 7: []}
+        for number, kind, value in wire.fields(summary.data):
+            if number in found and kind in _DOUBLES:
+                found[number].append(value)
+        limits, counts = (_unpacked(b"".join(parts), "d") for parts in found.values())
         return HistogramPoint(summary.step, summary.time, limits, counts)
     if summary.kind == "tensor" and summary.plugin == "histograms":
         # Rows of lower edge, upper edge and count.
-        numbers = tuple(tensor_numbers(summary.data))
+        numbers = tensor_numbers(summary.data)
         return HistogramPoint(summary.step, summary.time, numbers[1::3], numbers[2::3])
     return None
 
@@ -88,7 +108,7 @@ def text(summary: Summary) -> TextPoint | None:
 
 def images(summary: Summary) -> list[ImagePoint]:
     if summary.kind == "image":
-        found = [value for number, _, value in wire.fields(summary.data) if number == 4]
+        found = _messages(summary.data, 4)
     elif summary.kind == "tensor" and summary.plugin == "images":
         found = tensor_strings(summary.data)[2:]  # width and height come first
     else:
@@ -101,78 +121,92 @@ def hparams(summary: Summary) -> dict[str, bool | str | float]:
     if summary.plugin != "hparams":
         return {}
     found: dict[str, bool | str | float] = {}
-    for number, _, start in wire.fields(summary.plugin_data):
-        if number == 3:
-            for entry_number, _, entry in wire.fields(start):
-                if entry_number == 1:
-                    pair = {number: value for number, _, value in wire.fields(entry)}
-                    found[pair[1].decode(errors="replace")] = _any_value(pair.get(2, b""))
+    for start in _messages(summary.plugin_data, 3):
+        for entry in _messages(start, 1):
+            name, value = b"", b""
+            for number, kind, part in wire.fields(entry):
+                if (number, kind) == (1, wire.BYTES):
+                    name = part
+                elif (number, kind) == (2, wire.BYTES):
+                    value = part
+            found[name.decode(errors="replace")] = _any_value(value)
     return found
 
 
-def tensor_numbers(data: bytes) -> list[float]:
-    """The floats or doubles of a TensorProto."""
-    found: dict[int, Any] = {}
-    for number, _, value in wire.fields(data):
-        found[number] = found[number] + value if number in (5, 6) and number in found else value
-    if found.get(1) == wire.DT_FLOAT:
-        packed, form = found.get(4) or found.get(5, b""), "f"
-    elif found.get(1) == wire.DT_DOUBLE:
-        packed, form = found.get(4) or found.get(6, b""), "d"
-    else:
-        return []
-    size = struct.calcsize(form)
-    return list(
-        struct.unpack(f"<{len(packed) // size}{form}", packed[: len(packed) // size * size])
-    )
+def tensor_numbers(data: bytes) -> tuple[float, ...]:
+    """The floats or doubles of a TensorProto: packed as its content, or one by one."""
+    code, content = 0, b""
+    for number, kind, value in wire.fields(data):
+        if (number, kind) == (1, wire.VARINT):
+            code = value
+        elif (number, kind) == (4, wire.BYTES):
+            content = value
+    if code == wire.DT_FLOAT:
+        return _unpacked(content, "f") if content else _numbers(data, 5, "f")
+    if code == wire.DT_DOUBLE:
+        return _unpacked(content, "d") if content else _numbers(data, 6, "d")
+    return ()
 
 
 def tensor_strings(data: bytes) -> list[bytes]:
-    return [value for number, _, value in wire.fields(data) if number == 8]
-
-
-def _summaries(content: bytes) -> Iterator[Summary]:
-    found = list(wire.fields(content))
-    time = next((struct.unpack("<d", value)[0] for number, _, value in found if number == 1), 0.0)
-    step = next((wire.signed(value) for number, _, value in found if number == 2), 0)
-    for number, kind, summary in found:
-        if number == 5 and kind == 2:
-            for value_number, _, value in wire.fields(summary):
-                if value_number == 1:
-                    yield _value(value, step, time)
+    return _messages(data, 8)
 
 
 def _value(data: bytes, step: int, time: float) -> Summary:
-    tag = plugin = kind = ""
+    tag = plugin = what = ""
     content = plugin_data = b""
-    for number, _, value in wire.fields(data):
-        if number == 1:
-            tag = value.decode(errors="replace")
-        elif number == 9:
-            plugin, plugin_data = _plugin(value)
-        elif number in _KINDS:
-            kind, content = _KINDS[number], value
-    return Summary(tag, step, time, kind, plugin, content, plugin_data)
+    for number, kind, value in wire.fields(data):
+        match number, kind:
+            case 1, wire.BYTES:
+                tag = value.decode(errors="replace")
+            case 9, wire.BYTES:
+                plugin, plugin_data = _plugin(value)
+            case known if known in _KINDS:
+                what, content = _KINDS[known], value
+    return Summary(tag, step, time, what, plugin, content, plugin_data)
 
 
 def _plugin(metadata: bytes) -> tuple[str, bytes]:
-    for number, _, plugin in wire.fields(metadata):
-        if number == 1:
-            found = {number: value for number, _, value in wire.fields(plugin)}
-            return found.get(1, b"").decode(errors="replace"), found.get(2, b"")
-    return "", b""
+    name = content = b""
+    for plugin in _messages(metadata, 1):
+        for number, kind, value in wire.fields(plugin):
+            if (number, kind) == (1, wire.BYTES):
+                name = value
+            elif (number, kind) == (2, wire.BYTES):
+                content = value
+    return name.decode(errors="replace"), content
 
 
-def _doubles(packed: bytes) -> tuple[float, ...]:
-    return struct.unpack(f"<{len(packed) // 8}d", packed)
+def _messages(data: bytes, wanted: int) -> list[bytes]:
+    """Texts, bytes or messages in the field of this number."""
+    return [value for number, kind, value in wire.fields(data) if (number, kind) == (wanted, 2)]
+
+
+def _numbers(data: bytes, wanted: int, form: str) -> tuple[float, ...]:
+    """Floats ("f") or doubles ("d") in a repeated field, packed or not."""
+    kinds = _FLOATS if form == "f" else _DOUBLES
+    found = [
+        value for number, kind, value in wire.fields(data) if number == wanted and kind in kinds
+    ]
+    return _unpacked(b"".join(found), form)
+
+
+def _unpacked(packed: bytes, form: str) -> tuple[float, ...]:
+    count, rest = divmod(len(packed), struct.calcsize(form))
+    if rest:
+        raise wire.NotAMessage(f"{len(packed)} bytes of numbers")
+    return struct.unpack(f"<{count}{form}", packed)
 
 
 def _any_value(data: bytes) -> bool | str | float:
-    for number, _, value in wire.fields(data):
-        if number == 2:
-            return float(struct.unpack("<d", value)[0])
-        if number == 3:
-            return str(value.decode(errors="replace"))
-        if number == 4:
-            return bool(value)
-    return ""
+    """A google.protobuf.Value: of several kinds the last counts."""
+    found: bool | str | float = ""
+    for number, kind, value in wire.fields(data):
+        match number, kind:
+            case 2, wire.FIXED64:
+                found = float(_DOUBLE.unpack(value)[0])
+            case 3, wire.BYTES:
+                found = str(value.decode(errors="replace"))
+            case 4, wire.VARINT:
+                found = bool(value)
+    return found

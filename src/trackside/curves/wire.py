@@ -11,7 +11,9 @@ from typing import Any
 FILE_VERSION = b"brain.Event:2"
 DT_FLOAT, DT_DOUBLE, DT_STRING = 1, 2, 7
 
-_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
+"""Wire types. Together with its number, one says what a field is."""
+_64_BITS = (1 << 64) - 1
 _DOUBLE = struct.Struct("<d")
 _FLOAT = struct.Struct("<f")
 
@@ -27,7 +29,7 @@ def varint(number: int) -> bytes:
     """A negative number takes ten bytes, as a 64-bit two's complement."""
     if 0 <= number < 128:
         return bytes((number,))
-    number &= 0xFFFFFFFFFFFFFFFF
+    number &= _64_BITS
     encoded = bytearray()
     while number > 127:
         encoded.append(number & 127 | 128)
@@ -38,11 +40,11 @@ def varint(number: int) -> bytes:
 
 def integer(number: int, value: int) -> bytes:
     """Like the scalars below, left out when it is the default."""
-    return varint(number << 3 | _VARINT) + varint(value) if value else b""
+    return varint(number << 3 | VARINT) + varint(value) if value else b""
 
 
 def double(number: int, value: float) -> bytes:
-    return varint(number << 3 | _FIXED64) + _DOUBLE.pack(value) if value else b""
+    return varint(number << 3 | FIXED64) + _DOUBLE.pack(value) if value else b""
 
 
 def text(number: int, value: bytes | str) -> bytes:
@@ -50,7 +52,7 @@ def text(number: int, value: bytes | str) -> bytes:
 
 
 def message(number: int, content: bytes) -> bytes:
-    return varint(number << 3 | _BYTES) + varint(len(content)) + content
+    return varint(number << 3 | BYTES) + varint(len(content)) + content
 
 
 def event(time: float, step: int | None, what: bytes) -> bytes:
@@ -71,7 +73,7 @@ def summary(*values: bytes) -> bytes:
 
 
 def simple_value(tag: str, value: float) -> bytes:
-    return text(1, tag) + varint(2 << 3 | _FIXED32) + as_float(value)
+    return text(1, tag) + varint(2 << 3 | FIXED32) + as_float(value)
 
 
 def as_float(value: float) -> bytes:
@@ -147,9 +149,9 @@ def _domain(values: Iterable[Any] | None) -> bytes:
 def _any_value(value: Any) -> bytes:
     """A google.protobuf.Value: its kinds are a oneof, so defaults are written too."""
     if isinstance(value, bool):
-        return varint(4 << 3 | _VARINT) + varint(value)
+        return varint(4 << 3 | VARINT) + varint(value)
     if isinstance(value, int | float):
-        return varint(2 << 3 | _FIXED64) + _DOUBLE.pack(value)
+        return varint(2 << 3 | FIXED64) + _DOUBLE.pack(value)
     return message(3, str(value).encode())
 
 
@@ -157,16 +159,19 @@ def fields(data: bytes) -> Iterator[Field]:
     """Each field of a message; `NotAMessage` when the bytes are none."""
     at, size = 0, len(data)
     while at < size:
-        key, at = _read_varint(data, at)
+        key = data[at]
+        at += 1
+        if key > 127:  # most are of one byte
+            key, at = _read_varint(data, at - 1)
         kind = key & 7
-        if kind == _VARINT:
+        if kind == VARINT:
             value, at = _read_varint(data, at)
             yield key >> 3, kind, value
             continue
-        if kind == _BYTES:
+        if kind == BYTES:
             length, at = _read_varint(data, at)
-        elif kind in (_FIXED64, _FIXED32):
-            length = 8 if kind == _FIXED64 else 4
+        elif kind in (FIXED64, FIXED32):
+            length = 8 if kind == FIXED64 else 4
         else:
             raise NotAMessage(f"wire type {kind}")
         if length > size - at:
@@ -186,6 +191,6 @@ def _read_varint(data: bytes, at: int) -> tuple[int, int]:
         at += 1
         value |= (byte & 127) << shift
         if byte < 128:
-            return value, at
+            return value & _64_BITS, at
         shift += 7
     raise NotAMessage("a number without end")

@@ -4,10 +4,14 @@
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from trackside import damage
 from trackside.jobs.records import Record, append_stored_note, publish_journal
 from trackside.journal import Journal
+from trackside.json_record import DamagedRecord
+from trackside.json_record import record as make
 from trackside.layout import Home
 
 _TAGS = "tags"
@@ -16,11 +20,23 @@ _TAGS = "tags"
 def tags_of(record: Record) -> dict[str, str]:
     tags = {tag.key: tag.value for tag in record.spec.tags}
     for note in record.history.notes:
-        if note.get("what") == _TAGS:
-            tags |= note["put"]
-            for key in note["removed"]:
-                tags.pop(key, None)
+        if note.get("what") != _TAGS:
+            continue
+        try:
+            change = make(_Tags, note)
+        except DamagedRecord as error:
+            damage.say_once(f"a note of job {record.spec.name}", f"{error}; it is left out")
+            continue
+        tags |= change.put
+        for key in change.removed:
+            tags.pop(key, None)
     return tags
+
+
+@dataclass(frozen=True, slots=True)
+class _Tags:
+    put: dict[str, str]
+    removed: list[str]
 
 
 def note_tags(record: Record, home: Home, put: Mapping[str, str], removed: Sequence[str]) -> None:

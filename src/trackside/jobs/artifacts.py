@@ -1,11 +1,13 @@
 """What a job has left in object storage: archives with checksums, folders with counts."""
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from trackside import damage
 from trackside.errors import ObjectNotFound
 from trackside.jobs.records import Record
+from trackside.json_record import DamagedRecord, parsed
+from trackside.json_record import record as make
 from trackside.layout import Home
 from trackside.storage.locate import locate, locate_object
 
@@ -31,11 +33,28 @@ def _published(record: Record, home: Home) -> Iterator[Artifact]:
     """The list is written last: without it, nothing is published yet."""
     location = locate_object(record.keys.artifacts, home=home.root)
     try:
-        listed = json.loads(location.store.get(location.key))
+        listed = parsed(location.store.get(location.key))
     except ObjectNotFound:
         return
-    for item in listed:
-        yield Artifact("output", item["uri"], item["size_bytes"], sha256=item["sha256"])
+    except DamagedRecord as error:
+        damage.say_once(record.keys.artifacts, f"{error}; it is left out")
+        return
+    for item in listed if isinstance(listed, list) else [listed]:
+        try:
+            known = make(_Listed, item)
+        except DamagedRecord as error:
+            damage.say_once(record.keys.artifacts, f"an artifact is left out: {error}")
+        else:
+            yield Artifact("output", known.uri, known.size_bytes, sha256=known.sha256)
+
+
+@dataclass(frozen=True, slots=True)
+class _Listed:
+    """As `artifacts.json` has it."""
+
+    uri: str
+    size_bytes: int
+    sha256: str
 
 
 def _folders(record: Record, home: Home) -> Iterator[Artifact]:

@@ -5,7 +5,6 @@ The folders decide. An index that is missing, damaged, locked or on a full disk 
 an answer. `team_catalog.py` tells a database that several homes share.
 """
 
-import json
 import logging
 import os
 import sqlite3
@@ -13,15 +12,17 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from trackside.errors import JobError, ObjectNotFound
 from trackside.jobs.index import Index, JobSummary, Page
 from trackside.jobs.records import UNREADABLE, publish_journal, read_stored_history
-from trackside.jobs.sqlite_index import MEMORY, opened, set_aside
+from trackside.jobs.sqlite_index import MEMORY, is_damage, opened, set_aside
 from trackside.journal import Journal
+from trackside.json_record import DamagedRecord, parsed_object
 from trackside.layout import Home, JobKeys
+from trackside.permissions import make_folder
 from trackside.storage.locate import locate
 
 T = TypeVar("T")
@@ -106,7 +107,7 @@ class Catalog:
     def kept_open(self) -> Iterator[None]:
         """Inside, the last of others to close the file does not have to write it back whole."""
         with ExitStack() as stack:
-            self.home.root.mkdir(parents=True, exist_ok=True)
+            make_folder(self.home.root)
             with suppress(sqlite3.DatabaseError):  # whoever reads it next will say so
                 stack.enter_context(opened(self.home.index))
             yield
@@ -169,16 +170,16 @@ class Catalog:
             return use(index)
 
     def _use_file(self, use: Callable[[Index], T], *, refresh: bool = True) -> T:
-        self.home.root.mkdir(parents=True, exist_ok=True)
+        make_folder(self.home.root)
         try:
             with opened(self.home.index) as index:
                 self._take_in(index)
                 if refresh:
                     self._refresh(index)
                 return use(index)
-        except sqlite3.OperationalError:
-            raise
-        except sqlite3.DatabaseError as error:
+        except (DamagedRecord, sqlite3.DatabaseError) as error:
+            if isinstance(error, sqlite3.OperationalError) and not is_damage(error):
+                raise
             logger.warning(
                 "the index %s is damaged (%s); making it anew from the job folders. "
                 "`trackside reindex` also finds jobs that are only in object storage",
@@ -212,7 +213,7 @@ class Catalog:
         folders = self.folder_names()
         present = {
             name: self._read_folder(name, unfinished.get(name))
-            for name in folders - index.finished()
+            for name in folders - index.settled()
         }
         for name in unfinished.keys() - folders:
             present[name] = self.stored_row(unfinished[name])
@@ -271,7 +272,8 @@ class Catalog:
         except UNREADABLE as error:
             logger.warning("job %s: where it stands is not known: %s", row.name, error)
             return row
-        return JobSummary.of(row.name, row.output, history)
+        found = JobSummary.of(row.name, row.output, history)
+        return found if row.owner is None else replace(found, owner=row.owner)
 
     def stored_jobs(self, locations: Sequence[str]) -> Iterator[JobSummary]:
         """Those that have ended, below each of these."""
@@ -297,4 +299,4 @@ class Catalog:
 
 def _output_of(request: bytes) -> str:
     """Without validation: listing reads jobs that a later version may refuse."""
-    return str(json.loads(request)["OutputDataConfig"]["S3OutputPath"]).rstrip("/")
+    return str(parsed_object(request)["OutputDataConfig"]["S3OutputPath"]).rstrip("/")

@@ -12,11 +12,13 @@ from dataclasses import replace
 
 from trackside.errors import CurvesTaken, StorageError
 from trackside.event_names import is_event_file
+from trackside.json_record import parsed
 from trackside.layout import CURVES_FOLDER, Home, JobKeys, curves_of
 from trackside.spec import JobSpec
 from trackside.storage.locate import Location, locate
 
-_CLAIM = "trackside-claim-"
+CLAIM = "trackside-claim-"
+"""What the name of a claim begins with."""
 
 
 def check_free(spec: JobSpec, home: Home) -> None:
@@ -84,7 +86,7 @@ def _with_outer(uri: str) -> Iterator[str]:
 def _owner(claims: Location, key: str) -> tuple[str, str]:
     """The job and its output; as much as can be read of somebody else's file."""
     try:
-        record = json.loads(claims.store.get(key))
+        record = parsed(claims.store.get(key))
         return str(record["job"]), str(record["output"])
     except (StorageError, ValueError, KeyError, TypeError):
         return "", ""
@@ -105,4 +107,4 @@ def _identity(spec: JobSpec, home: Home) -> str:
 
 def _claims(curves: str, home: Home) -> Location:
     """What the keys of claims on a place begin with. Beside the place, which is for event files."""
-    return locate(curves.removesuffix(f"/{CURVES_FOLDER}"), home=home.root).child(_CLAIM)
+    return locate(curves.removesuffix(f"/{CURVES_FOLDER}"), home=home.root).child(CLAIM)

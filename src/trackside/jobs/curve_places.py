@@ -9,7 +9,12 @@ from trackside.storage.locate import Location, locate
 
 
 def curve_places(record: Record, home: Home) -> list[Location]:
-    """Several while it runs: of each host and attempt, the script's files and the supervisor's."""
+    """Several while it runs: of each host and attempt, the script's files and the supervisor's.
+
+    Of a job that runs as another user, in whose folders may be links, the script's are in storage.
+    """
+    if record.history.run_as.user and record.spec.tensorboard:
+        return [locate(curves_of(record.spec, record.keys), home=home.root)]
     return _places(record, home, lambda host: [*_written(record, host), host.curves])
 
 

@@ -1,16 +1,18 @@
 """Forgets a job that has ended: its folder here and its record in storage.
 
 What the job made (model, output, checkpoints, tensors, event files under a TensorBoard location)
-is the user's and stays.
+is the user's and stays, unless the caller names it: `stored` says what may be removed.
 """
 
 import time
+from collections.abc import Iterable
 
 from trackside import rule_evaluator
 from trackside.errors import JobNotFinished
 from trackside.jobs.curve_claims import release
 from trackside.jobs.reconcile import is_supervised
 from trackside.jobs.records import Record
+from trackside.jobs.stored import Stored, remove
 from trackside.jobs.submit import withdraw
 from trackside.layout import Home, JobFolder, JobKeys
 from trackside.storage.locate import locate
@@ -21,8 +23,20 @@ store is busy, that takes a while."""
 _LOOK_SECONDS = 0.05
 
 
-def delete(record: Record, home: Home) -> None:
-    """Storage first: a crash in between leaves a job that can be deleted again."""
+def delete(record: Record, home: Home, data: Iterable[Stored] = ()) -> None:
+    """Data first, then the record in storage: a crash in between leaves a job that can be deleted
+    again."""
+    check_ended(record)
+    for each in data:
+        remove(each, home)
+    _delete_record(record.keys, home)
+    release(record.spec, home)
+    if record.folder is not None:
+        withdraw(record.folder, home)
+
+
+def check_ended(record: Record) -> None:
+    """`JobNotFinished` while anything of it is at work."""
     if not record.history.state.is_final:
         raise JobNotFinished(
             f"Job {record.spec.name!r} is {record.history.state.secondary}. "
@@ -30,10 +44,6 @@ def delete(record: Record, home: Home) -> None:
         )
     if record.folder is not None:
         _await_quiet(record.folder)
-    _delete_record(record.keys, home)
-    release(record.spec, home)
-    if record.folder is not None:
-        withdraw(record.folder, home)
 
 
 def _await_quiet(folder: JobFolder) -> None:
@@ -49,8 +59,9 @@ def _await_quiet(folder: JobFolder) -> None:
 
 def _delete_record(keys: JobKeys, home: Home) -> None:
     """`job.json` last: it is what makes the rest a job."""
-    folder = locate(keys.spec.rpartition("/")[0], home=home.root)
-    spec = locate(keys.spec, home=home.root)
-    others = [entry.key for entry in folder.store.list(f"{folder.key}/") if entry.key != spec.key]
-    folder.store.delete(others)
+    # From the output on, so that a folder that becomes empty goes too.
+    spec = locate(keys.output, home=home.root).child(keys.spec.removeprefix(f"{keys.output}/"))
+    folder = spec.key.rpartition("/")[0]
+    others = [entry.key for entry in spec.store.list(f"{folder}/") if entry.key != spec.key]
+    spec.store.delete(others)
     spec.store.delete([spec.key])

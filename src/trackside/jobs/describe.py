@@ -23,6 +23,7 @@ RULE_JOB_PART = 26
 """Characters that a rule's job takes from the names of the job and of the configuration."""
 
 _NOT_ECHOED = ("Tags", "Trackside")
+_JOURNAL = "its journal"
 
 
 def arn(name: str, region: str = REGION) -> str:
@@ -159,6 +160,7 @@ def _final_metrics(metrics: Totals) -> dict[str, Any]:
 
 def _trackside(record: Record, options: dict[str, Any], metrics: JobMetrics) -> dict[str, Any]:
     told: dict[str, Any] = {
+        "owner": record.submitter.owner or None,
         "options": options,
         "attempt": record.history.attempt,
         "output": record.keys.prefix,
@@ -167,13 +169,18 @@ def _trackside(record: Record, options: dict[str, Any], metrics: JobMetrics) -> 
         "metrics_switched_off": dict(metrics.switched_off),
         "hosts": {},
         "syncs": {},
+        "damaged": {},
     }
+    if record.history.num_damaged:
+        told["damaged"][_JOURNAL] = record.history.num_damaged
     if record.folder is not None:
         for host in record.spec.hosts:
             place = record.folder.host(host, record.history.attempt)
             if seen := hosts.read(place.record):
                 told["hosts"][host] = asdict(seen)
                 told["syncs"][host] = told["hosts"][host].pop("syncs")
+            elif place.record.exists():
+                told["damaged"][f"the record of {host}"] = 1
     return told
 
 

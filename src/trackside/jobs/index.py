@@ -12,6 +12,8 @@ from operator import attrgetter
 from typing import Any
 
 from trackside.journal import History, Transition
+from trackside.json_record import MOMENT_END, DamagedRecord
+from trackside.owners import Submitter
 from trackside.status import MESSAGES, Secondary, State, Status
 
 Change = tuple[str, Sequence[Sequence[object]]]
@@ -47,6 +49,8 @@ class JobSummary:
     home: str = ""
     """Which of the homes that share a database holds the job's folder; empty where one is alone,
     and for a job that is only in storage."""
+    owner: str | None = ""
+    """Empty for a job without one; None in rows of an older Trackside until the job is read."""
 
     @classmethod
     def of(cls, name: str, output: str, history: History) -> "JobSummary":
@@ -60,6 +64,7 @@ class JobSummary:
             history.training_started,
             history.ended,
             history.attempt,
+            owner=Submitter.of(history).owner,
         )
 
     @property
@@ -107,6 +112,7 @@ class Page:
     after: tuple[Any, ...] | None = None
     """The `key` of the last row of the page before."""
     status: str | None = None
+    owner: str | None = None
     name_contains: str | None = None
     name_starts: str | None = None
     created_after: float | None = None
@@ -119,6 +125,7 @@ class Page:
 
 _CONDITIONS = {
     "status": "status = ?",
+    "owner": "owner = ?",
     "name_contains": "length(replace(name, ?, '')) < length(name)",
     "name_starts": "name >= ?",
     "created_after": "created > ?",
@@ -127,6 +134,7 @@ _CONDITIONS = {
     "modified_before": "modified < ?",
     "alive_since": "(ended IS NULL OR ended >= ?)",
 }
+_STATUSES, _SECONDARIES = frozenset(map(str, Status)), frozenset(map(str, Secondary))
 _AFTER_ALL_LETTERS = "~"
 """Sorts behind whatever a job's name may hold."""
 _COLUMNS = ", ".join(field.name for field in fields(JobSummary))
@@ -158,6 +166,13 @@ class Index:
         """All, or those of one home and of none."""
         ours, values = _of_home(home)
         return self._names(f"{_NAMES} AND ended IS NOT NULL{ours}", *values)
+
+    def settled(self, home: str | None = None) -> set[str]:
+        """Those of the finished about which nothing is missing: rows of an older Trackside have no
+        owner."""
+        ours, values = _of_home(home)
+        known = "ended IS NOT NULL AND owner IS NOT NULL"
+        return self._names(f"{_NAMES} AND {known}{ours}", *values)
 
     def unfinished(self, home: str | None = None) -> dict[str, JobSummary]:
         ours, values = _of_home(home)
@@ -246,10 +261,26 @@ class Index:
         return self._names(f"{_NAMES} AND {asked}", home)
 
     def _rows(self, sql: str, *values: object) -> list[JobSummary]:
-        return [JobSummary(*row) for row in self._database.read(sql, values)]
+        """`DamagedRecord` when one is none that a job can have."""
+        return [_checked(*row) for row in self._database.read(sql, values)]
 
     def _names(self, sql: str, *values: object) -> set[str]:
         return {name for (name,) in self._database.read(sql, values)}
+
+
+def _checked(name: Any, output: Any, status: Any, secondary: Any, *rest: Any) -> JobSummary:
+    created, modified, started, ended, attempt, home, owner = rest
+    moments = (created, modified, *(each for each in (started, ended) if each is not None))
+    is_job = (
+        all(isinstance(each, str) for each in (name, output, home, owner or ""))
+        and status in _STATUSES
+        and secondary in _SECONDARIES
+        and isinstance(attempt, int)
+        and all(isinstance(each, float | int) and 0 <= each < MOMENT_END for each in moments)
+    )
+    if not is_job:
+        raise DamagedRecord(f"the index has a row that no job can have, {name!r:.80}")
+    return JobSummary(name, output, status, secondary, *rest)
 
 
 def _of_home(home: str | None) -> tuple[str, tuple[str, ...]]:

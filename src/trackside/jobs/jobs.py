@@ -11,13 +11,16 @@ from contextlib import AbstractContextManager
 from functools import cached_property, partial
 from typing import Any
 
+from trackside import endings
 from trackside.amended import UPDATE, Update, note_stopped_rule
 from trackside.errors import (
+    DamagedJob,
     InvalidSpec,
     JobElsewhere,
     JobFailed,
     JobNotFinished,
     JobNotFound,
+    StorageError,
     Violation,
 )
 from trackside.finding import Finding, RuleKey
@@ -25,8 +28,9 @@ from trackside.jobs import failure, queue_view, waiting, watch
 from trackside.jobs.amendments import note, note_tags, tags_of
 from trackside.jobs.artifacts import Artifact, artifacts_of
 from trackside.jobs.curve_places import curve_places, own_curve_places
-from trackside.jobs.delete import delete
+from trackside.jobs.delete import check_ended, delete
 from trackside.jobs.describe import REGION, RULE_JOB_PART, describe, rule_job
+from trackside.jobs.disk import Disk
 from trackside.jobs.index import JobSummary, Page
 from trackside.jobs.log_places import LogPlaces
 from trackside.jobs.log_skim import MayHold
@@ -47,18 +51,21 @@ from trackside.jobs.records import (
 from trackside.jobs.room import Room, capacity, gpu_names
 from trackside.jobs.rule_news import Findings, RuleNews
 from trackside.jobs.scheduler import Bell, Plan, Scheduler
+from trackside.jobs.stored import Stored, is_removed, judged, stored_by, uses
 from trackside.jobs.submit import Submission, anchored, sweep_drafts
 from trackside.jobs.team_database import open_catalog
 from trackside.journal import History, Journal
 from trackside.layout import JobFolder, JobKeys
 from trackside.metric_totals import JobMetrics
+from trackside.owners import Submitter, local_owner
 from trackside.placement.local import LocalPlacement
 from trackside.processes import NONCE_VARIABLE
 from trackside.rule_status import Evaluation
+from trackside.run_as import RunAs
 from trackside.settings import Settings
 from trackside.spec import JOB_NAME, JobSpec
 from trackside.status import Secondary, Status
-from trackside.storage.locate import Location
+from trackside.storage.locate import Location, locate
 
 logger = logging.getLogger(__name__)
 
@@ -69,6 +76,8 @@ SUPERVISOR_COMMAND = (sys.executable, "-P", "-m", "trackside.supervisor")
 class Jobs:
     """All methods may be called from several threads and processes at once."""
 
+    is_at_server = False
+
     def __init__(
         self,
         settings: Settings,
@@ -77,17 +86,25 @@ class Jobs:
         supervisor_command: Sequence[str] = SUPERVISOR_COMMAND,
         job_environment: JobEnvironment | None = None,
     ) -> None:
-        """Supervisors get `environ`, for the credentials in it, and what `job_environment` says for
-        their job; neither is ever written to disk."""
+        """Supervisors get `environ`, for the credentials in it, and for their script what
+        `job_environment` says; neither is ever written to disk."""
         self.settings = settings
         self._home = settings.layout
+        if mode := self._home.close_to_others():
+            logger.warning(
+                "%s was open to other users (mode %04o) and is so no more", self._home.root, mode
+            )
         self._catalog = open_catalog(settings)
         # A job that submits a job must not mark the other's supervisors as its own processes.
         inherited = {key: value for key, value in environ.items() if key != NONCE_VARIABLE}
         environment = {**inherited, **settings.variables}
         environment.pop("TRACKSIDE_DATABASE")  # supervisors have no business there
         self._launcher = Launcher(
-            LocalPlacement(), supervisor_command, environment, job_environment
+            LocalPlacement(),
+            supervisor_command,
+            environment,
+            job_environment,
+            RunAs.parse(settings.run_as),
         )
         self._reconciler = Reconciler(self._home, self._launcher)
         self._bell = Bell()
@@ -122,18 +139,19 @@ class Jobs:
             self._catalog.claimed,
         ).submit()
 
-    def enqueue(self, spec: JobSpec, *, key: str, who: str) -> None:
+    def enqueue(self, spec: JobSpec, *, key: str, who: str, owner: str | None = None) -> None:
         """Let a job wait for its turn; returns when it is on disk. A `scheduler` starts it.
 
-        `key` is what submitted it, `who` whose limit it counts against. Refuses what `submit` does,
-        and what this machine can never give.
+        `key` is what submitted it, `who` whose limit it counts against; it belongs to `owner`, or
+        to `who`. Refuses what `submit` does, and what this machine can never give.
         """
         self._check_placement(spec)
         if asked_too_much := list(violations(spec, self.capacity)):
             raise InvalidSpec(asked_too_much)
         claimed = self._catalog.claimed
         submission = Submission(anchored(spec), self._home, self._launcher, claimed=claimed)
-        submission.enqueue(self.capacity, key=key, who=who)
+        belongs_to = who if owner is None else owner
+        submission.enqueue(self.capacity, key=key, who=who, owner=belongs_to)
         self._bell.ring(spec.name)
 
     def scheduler(self, limit_of: LimitOf) -> Scheduler:
@@ -159,6 +177,21 @@ class Jobs:
     def record(self, name: str) -> Record:
         """Spec and history as they are now; nobody is looked after."""
         return self._record(name)
+
+    def submitter(self, name: str) -> Submitter:
+        """Also of a job of which there is only a row left, or whose files another home has."""
+        try:
+            return self._record(name).submitter
+        except JobNotFound:
+            row = self._catalog.find(name)
+            if row is None:
+                raise
+            return Submitter(row.owner or "")
+
+    @property
+    def owner(self) -> str:
+        """Whom the jobs belong to that this process submits."""
+        return local_owner()
 
     def evaluations_of(self, record: Record) -> list[Evaluation]:
         """How far each rule of the job is, in the order of the request."""
@@ -189,10 +222,16 @@ class Jobs:
         note_stopped_rule(Journal(self._folder(name).journal), rule)
         self._heal(name)
 
-    def delete(self, name: str) -> None:
-        """Forget a job that has ended: its name is free again. What it made stays in storage.
+    def stored(self, name: str) -> list[Stored]:
+        """What it has in storage besides its record, and what of it other jobs need."""
+        return [*self._judged(self._record(name))]
 
-        `JobNotFinished` while anything of it still runs.
+    def delete(self, name: str, *, data: bool = False, checkpoints: bool = False) -> list[Stored]:
+        """Forget a job that has ended: its name is free again. What it made stays in storage, and
+        is returned.
+
+        With `data` that is removed too; with `checkpoints` those at a location without the job's
+        name as well. What another job needs stays. `JobNotFinished` while anything of it runs.
         """
         self._check_held(name)
         try:
@@ -200,10 +239,14 @@ class Jobs:
         except JobNotFound:
             if self._catalog.find(name) is None:
                 raise
-            # Its files went before; then the database could not be told.
+            kept = []  # Its files went before; then the database could not be told.
         else:
-            delete(record, self._home)
+            check_ended(record)
+            stored = self._judged(record) if data else stored_by(record, self._home)
+            kept = [each for each in stored if not is_removed(each, data, checkpoints)]
+            delete(record, self._home, [each for each in stored if each not in kept])
         self._catalog.forget(name)
+        return kept
 
     def stop(self, name: str) -> History:
         """Ask the job to end, and return where it stands: it ends by itself, within its grace; at
@@ -355,7 +398,10 @@ class Jobs:
     def find_rule_job(self, name: str) -> tuple[Record, Evaluation] | None:
         """The rule evaluation that is told as a processing job of this name, in any case."""
         for candidate in self._catalog.starting(name, RULE_JOB_PART):
-            record = self._record(candidate)
+            try:
+                record = self._record(candidate)
+            except DamagedJob:
+                continue
             for evaluation in self.evaluations_of(record):
                 told = rule_job(record.spec.name, evaluation.key)
                 if told.lower() == name.lower():
@@ -367,13 +413,18 @@ class Jobs:
         *,
         status: Status | str | None = None,
         name_contains: str | None = None,
+        owner: str | None = None,
         newest_first: bool = True,
         limit: int | None = None,
     ) -> list[JobSummary]:
         """By the time of creation. An index that cannot be used costs time, never an answer."""
         self.reconcile()
         page = Page(
-            status=status, name_contains=name_contains, descending=newest_first, limit=limit
+            status=status,
+            name_contains=name_contains,
+            owner=owner,
+            descending=newest_first,
+            limit=limit,
         )
         return self._catalog.select(page)
 
@@ -384,6 +435,16 @@ class Jobs:
         """
         return self._catalog.reindex(locations or _default_locations(self.settings))
 
+    @property
+    def disk(self) -> Disk:
+        """What may be removed of this home."""
+
+        def rows() -> Sequence[JobSummary]:
+            known = self._catalog.select(Page(limit=None))
+            return [row for row in known if not self._is_elsewhere(row)]
+
+        return Disk(self._home, rows, self._record, self._is_listed_as_ended)
+
     def reconcile(self, name: str | None = None) -> None:
         """See to it that every job that has not ended (or this one) has living supervisors."""
         if name is not None:
@@ -391,7 +452,7 @@ class Jobs:
         sweep_drafts(self._home)
         for asked in self._catalog.asked_to_stop():
             self._stop_as_asked(asked)
-        for unfinished in self._catalog.unfinished():
+        for unfinished in {*self._catalog.unfinished(), *endings.noted(self._home)}:
             self._heal(unfinished)
 
     def _stop_as_asked(self, name: str) -> None:
@@ -412,7 +473,7 @@ class Jobs:
         try:
             self._reconciler.reconcile(name)
         except JobNotFound:
-            pass
+            endings.forget(self._home, name)
         except UNREADABLE as error:
             logger.warning("job %s could not be looked after: %s", name, error)
 
@@ -433,11 +494,27 @@ class Jobs:
             raise JobNotFound(name)
         keys = JobKeys(row.output, name)
         if not self._is_elsewhere(row):
-            return read_stored(keys, self._home)
+            return read_stored(keys, self._home, owner=row.owner)
         try:
-            return read_stored(keys, self._home, row.history)
+            return read_stored(keys, self._home, row.history, row.owner)
         except JobNotFound:
             raise JobElsewhere(name, row.home) from None
+
+    def _is_listed_as_ended(self, name: str) -> bool:
+        for _ in range(2):
+            row = self._catalog.find(name)
+            if row is not None and row.ended is not None:
+                return True
+            self._catalog.refresh()
+        return False
+
+    def _judged(self, record: Record) -> Sequence[Stored]:
+        stored = stored_by(record, self._home)
+        if not stored:
+            return []
+        rows = self._catalog.select(Page(limit=None))
+        others = [row for row in rows if row.name != record.spec.name]
+        return judged(stored, [use for row in others for use in uses(row, self._home)], self._home)
 
     def _check_held(self, name: str) -> None:
         """What changes a job's files is for the home that has them."""
@@ -466,5 +543,15 @@ class Jobs:
 
 def _default_locations(settings: Settings) -> list[str]:
     buckets = settings.layout.buckets
-    embedded = sorted(str(path) for path in buckets.iterdir()) if buckets.is_dir() else []
+    names = sorted(path.name for path in buckets.iterdir()) if buckets.is_dir() else []
+    embedded = [_embedded_location(settings, name) for name in names]
     return list(dict.fromkeys([*embedded, settings.output, settings.storage or settings.output]))
+
+
+def _embedded_location(settings: Settings, bucket: str) -> str:
+    """As jobs and clients name it; a path where `s3://` is another store."""
+    path, uri = settings.layout.buckets / bucket, f"s3://{bucket}"
+    try:
+        return uri if locate(uri, home=settings.home).local == path else str(path)
+    except StorageError:
+        return str(path)

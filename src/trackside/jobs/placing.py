@@ -9,16 +9,20 @@ import fcntl
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from subprocess import SubprocessError
 
-from trackside import durable
+from trackside import damage, durable
+from trackside.boot_clock import Moment
 from trackside.errors import JobError, JobFailed
-from trackside.jobs.room import VISIBLE_GPUS
+from trackside.job_environment import GIVEN, packed
 from trackside.journal import Journal
 from trackside.layout import JobFolder
+from trackside.permissions import make_folder
 from trackside.placement.placement import Handle, Placement
+from trackside.run_as import RunAs
+from trackside.settings import VISIBLE_GPUS
 from trackside.status import Secondary
 
 FIRST_ATTEMPT = 1
@@ -32,7 +36,9 @@ class Placed:
     handle: Handle | None = None
     """None from the intent until the process has been started."""
     revivals: int = 0
-    """How often it was started again after it had died."""
+    """How often it was started again after it had died, without a long life in between."""
+    revived: Moment | None = None
+    """When that was last."""
     gpus: tuple[str, ...] | None = None
     """Those that are this host's alone; None where nobody shares them out."""
 
@@ -41,11 +47,8 @@ class Placed:
 
     @classmethod
     def read(cls, path: Path) -> "Placed | None":
-        record = durable.read_json(path)
-        if record is None:
-            return None
-        gpus = record.get("gpus")
-        return cls(**{**record, "gpus": None if gpus is None else tuple(gpus)})
+        """None when there is none, and when it is damaged: the supervisor itself says who it is."""
+        return damage.read(cls, path)
 
 
 JobEnvironment = Callable[[str], Mapping[str, str]]
@@ -60,7 +63,9 @@ class Launcher:
     environment: Mapping[str, str]
     """The supervisor's whole environment. It goes to the process and never to disk."""
     job_environment: JobEnvironment | None = None
-    """More of it, for a job of this name."""
+    """Variables for the script alone of a job of this name; see the module of that name."""
+    run_as: RunAs = field(default_factory=RunAs)
+    """Which user runs a script: not the supervisor, which stays ours."""
 
     def start(self, folder: JobFolder, host: str, attempt: int, placed: Placed) -> None:
         """Call with the folder's lock held. `placed` becomes the intent, then gets its handle.
@@ -68,13 +73,13 @@ class Launcher:
         `JobError` when the system does not let a process start.
         """
         place = folder.host(host, attempt)
-        place.root.mkdir(parents=True, exist_ok=True)
+        make_folder(place.root)
         intent = replace(placed, handle=None)
         if Placed.read(place.placed) != intent:
             intent.write(place.placed)
         environment = dict(self.environment)
         if self.job_environment is not None:
-            environment |= self.job_environment(folder.root.name)
+            environment[GIVEN] = packed(self.job_environment(folder.root.name))
         if placed.gpus is not None:
             environment[VISIBLE_GPUS] = ",".join(placed.gpus)
         try:

@@ -31,6 +31,10 @@ MIGRATIONS = (
     CREATE INDEX jobs_by_lower_name ON jobs (lower(name) COLLATE "C");
     CREATE INDEX jobs_unfinished ON jobs (home) WHERE ended IS NULL;
     """,
+    """
+    ALTER TABLE jobs ADD COLUMN owner TEXT COLLATE "C";
+    CREATE INDEX jobs_by_owner ON jobs (owner, created, name);
+    """,
 )
 """Each brings the schema one version further. Never edited, only added to."""
 

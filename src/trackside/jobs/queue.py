@@ -13,7 +13,6 @@ from trackside.jobs.needs import needs_of, priority_of
 from trackside.jobs.placing import FIRST_ATTEMPT, Placed
 from trackside.jobs.records import Record
 from trackside.jobs.room import Room, amount
-from trackside.journal import SUBMITTED
 from trackside.layout import JobFolder
 from trackside.status import Secondary
 
@@ -33,6 +32,8 @@ class Entry:
     needs: Room
     who: str = ""
     """Whose limit it counts against; nobody's when it did not come through a server."""
+    owner: str = ""
+    """Whom it belongs to."""
     key: str = ""
     """The id of the access key that submitted it."""
     priority: int = 0
@@ -50,12 +51,12 @@ class Entry:
     def of(cls, record: Record, capacity: Room) -> "Entry":
         history = record.history
         pending = history.first(Secondary.PENDING)
-        submitted = next((note for note in history.notes if note["what"] == SUBMITTED), {})
         return cls(
             name=record.spec.name,
             needs=needs_of(record.spec).clipped(capacity),
-            who=submitted.get("who", ""),
-            key=submitted.get("key", ""),
+            who=history.submitted.get("who", ""),
+            owner=record.submitter.owner,
+            key=record.submitter.key,
             priority=priority_of(record.spec.options, tags_of(record)),
             since=history.created if pending is None else pending,
             status=history.state.secondary,

@@ -8,8 +8,10 @@ import logging
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from math import inf
 
-from trackside import durable, hosts, processes, rule_evaluator
+from trackside import boot_clock, damage, endings, hosts, processes, rule_evaluator
+from trackside.host_processes import script_lives, supervisor_lives
 from trackside.hosts import Phase
 from trackside.jobs.placing import Launcher, Placed, locked, new_nonce
 from trackside.jobs.records import publish_journal, read_folder, read_spec
@@ -17,13 +19,17 @@ from trackside.jobs.submit import announced
 from trackside.journal import Journal
 from trackside.layout import Home, HostFolder, JobFolder
 from trackside.placement.placement import Exited, Placement, Poll, Running
-from trackside.processes import Identity
 from trackside.status import Secondary, State
 
 logger = logging.getLogger(__name__)
 
 MAX_REVIVALS = 3
-"""How often one host's supervisor is started again before the job is given up."""
+"""How often one host's supervisor is started again, within the window, before the job is given up.
+Never while its script runs: then the next start waits."""
+REVIVAL_WINDOW_SECONDS = 600.0
+"""A supervisor that lived as long has earned all its revivals again."""
+LATE_REVIVAL_SECONDS = 60.0
+"""Between further starts of a supervisor that keeps dying while its script runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +42,10 @@ class SeenHost:
     poll: Poll | None
     """None when there is no trace of a supervisor: none was ever started."""
     placed: Placed | None = None
+    revivals: int = 0
+    """How often it was started again within the window."""
+    seconds_since_revival: float = inf
+    script_lives: bool = False
     has_ended: bool = False
     """Its part of the present attempt is over. The lead's is not before the job's."""
     log: str = ""
@@ -73,10 +83,12 @@ def decide(state: State, seen: Sequence[SeenHost]) -> list[Action]:
         if host.poll is None:
             actions.append(Start(host))
         elif isinstance(host.poll, Exited):
-            revivals = host.placed.revivals if host.placed else 0
-            if revivals >= MAX_REVIVALS:
-                return [GiveUp(host, _given_up(host, revivals + 1))]
-            actions.append(Revive(host))
+            if host.revivals < MAX_REVIVALS:
+                actions.append(Revive(host))
+            elif not host.script_lives:
+                return [GiveUp(host, _given_up(host, host.revivals + 1))]
+            elif host.seconds_since_revival >= LATE_REVIVAL_SECONDS:
+                actions.append(Revive(host))
     return actions
 
 
@@ -86,6 +98,8 @@ class Reconciler:
     launcher: Launcher
     _queued: dict[str, tuple[int, int]] = field(default_factory=dict, compare=False)
     """Size and time of the journals of jobs that were last seen to wait: one look for each."""
+    _pulses: dict[str, rule_evaluator.Pulse] = field(default_factory=dict, compare=False)
+    """Of evaluators that go on after their job's end."""
 
     def reconcile(self, name: str) -> None:
         """Nothing to do, somebody else at it, or a job that ended: all silent."""
@@ -99,6 +113,7 @@ class Reconciler:
             self._queued[name] = look
             return None
         if state.is_final:
+            self._revive_end(folder)
             return self._revive_rules(folder)
         if not decide(state, seen):
             return None
@@ -113,12 +128,30 @@ class Reconciler:
                 self._apply(folder, action)
         return None
 
+    def _revive_end(self, folder: JobFolder) -> None:
+        """Start the lead of a job that has ended, to do what its supervisor died before."""
+        name = folder.root.name
+        if endings.keeps_files(self.home, name) is None or is_supervised(folder):
+            return
+        with locked(folder) as mine:
+            if not mine or is_supervised(folder):
+                return
+            attempt = Journal(folder.journal).read().attempt
+            lead, *_ = observe(folder, attempt, self.launcher.placement)
+            if isinstance(lead.poll, Exited) and lead.revivals < MAX_REVIVALS:
+                self._apply(folder, Revive(lead))
+
     def _revive_rules(self, folder: JobFolder) -> None:
         """Rules go on after the job's end, with nobody but their evaluator. Until then its
         supervisor looks after it."""
         rules = folder.rules
         if rule_evaluator.may_live(rules):
+            pulse = self._pulses.setdefault(folder.root.name, rule_evaluator.Pulse())
+            if pulse.is_frozen(rules):
+                logger.warning("job %s: the evaluator of its rules is frozen", folder.root.name)
+                rule_evaluator.kill(rules)
             return
+        self._pulses.pop(folder.root.name, None)
         spec = read_folder(folder).spec
         if not rule_evaluator.is_wanted(spec) or rule_evaluator.is_done(rules, spec):
             return
@@ -147,26 +180,28 @@ class Reconciler:
         match action:
             case GiveUp(seen=seen, reason=reason):
                 logger.error("job %s: %s", folder.root.name, reason)
+                endings.note(self.home, folder.root.name, keeps_files=True)
                 Journal(folder.journal).try_move(Secondary.FAILED, reason=reason)
                 _sweep(folder, seen.attempt)
                 publish_journal(folder, self.home)
+                endings.forget(self.home, folder.root.name)
             case Start(seen=seen):
                 logger.warning("job %s: starting the supervisor of %s", folder.root.name, host)
                 self._launch(folder, seen, revivals=0)
             case Revive(seen=seen):
-                revivals = (seen.placed.revivals if seen.placed else 0) + 1
+                revivals = seen.revivals + 1
                 logger.warning(
-                    "job %s: the supervisor of %s died; starting it again (%d of %d)",
+                    "job %s: the supervisor of %s died; starting it again (number %d)",
                     folder.root.name,
                     host,
                     revivals,
-                    MAX_REVIVALS,
                 )
                 self._launch(folder, seen, revivals=revivals)
 
     def _launch(self, folder: JobFolder, seen: SeenHost, *, revivals: int) -> None:
         placed = seen.placed or Placed(nonce=new_nonce())
-        self.launcher.start(folder, seen.host, seen.attempt, replace(placed, revivals=revivals))
+        placed = replace(placed, revivals=revivals, revived=boot_clock.now() if revivals else None)
+        self.launcher.start(folder, seen.host, seen.attempt, placed)
 
 
 def observe(folder: JobFolder, attempt: int, placement: Placement) -> list[SeenHost]:
@@ -186,27 +221,34 @@ def _observe_host(
     # A supervisor goes on into the next attempt; it may have died before it wrote there.
     places = [folder.host(host, number) for number in range(attempt, 0, -1)]
     seen = SeenHost(host=host, is_lead=is_lead, attempt=attempt, poll=Running())
-    if any(_is_alive(place) for place in places):
+    if any(supervisor_lives(place) for place in places):
         return seen  # by its own word: most often the case, and all that needs to be known
     placed = [found for place in places if (found := Placed.read(place.placed))]
     record = hosts.read(places[0].record)
+    revivals, since = _revivals(placed[0]) if placed else (0, inf)
     return replace(
         seen,
         placed=placed[0] if placed else None,
+        revivals=revivals,
+        seconds_since_revival=since,
         poll=_poll(places, placed, placement),
+        script_lives=any(map(script_lives, places)),
         has_ended=record is not None and record.phase is Phase.ENDED,
         log=str(places[0].supervisor_log),
     )
 
 
 def is_supervised(folder: JobFolder) -> bool:
+    """Whether any host's supervisor is alive, of any attempt."""
     places = folder.hosts.glob("*/*/supervisor.json")
-    return any(_is_alive(HostFolder(path.parent)) for path in places)
+    return any(supervisor_lives(HostFolder(path.parent)) for path in places)
 
 
-def _is_alive(place: HostFolder) -> bool:
-    record = durable.read_json(place.supervisor)
-    return record is not None and processes.is_alive(Identity.from_record(record))
+def _revivals(placed: Placed) -> tuple[int, float]:
+    """Those within the window, and how long ago the last one was."""
+    age = placed.revived.age_seconds() if placed.revived else None
+    since = inf if age is None else age
+    return (placed.revivals if since < REVIVAL_WINDOW_SECONDS else 0), since
 
 
 def _poll(
@@ -222,7 +264,7 @@ def _poll(
 
 def _given_up(host: SeenHost, deaths: int) -> str:
     return (
-        f"InternalServerError: the supervisor of {host.host} died {deaths} times; "
+        f"InternalServerError: the supervisor of {host.host} died {deaths} times in a row; "
         f"its log is {host.log}"
     )
 
@@ -231,6 +273,6 @@ def _sweep(folder: JobFolder, attempt: int) -> None:
     """The script may have outlived its supervisors; a job that has ended has no processes."""
     for path in folder.hosts.iterdir():
         for number in range(attempt, 0, -1):
-            intent = durable.read_json(folder.host(path.name, number).sandbox / "intent.json")
-            if intent is not None:
+            intent = damage.read_object(folder.host(path.name, number).sandbox / "intent.json")
+            if intent is not None and isinstance(intent.get("mark"), str):
                 processes.sweep(intent["mark"])

@@ -3,16 +3,27 @@ when that is gone, from object storage."""
 
 import fcntl
 import json
+import logging
 import time
 from dataclasses import dataclass, replace
 from typing import Any
 
+from trackside import damage
 from trackside.amended import amended
-from trackside.errors import JobNotFound, ObjectNotFound, TracksideError
+from trackside.errors import (
+    DamagedJob,
+    InvalidSpec,
+    JobNotFound,
+    ObjectNotFound,
+    TracksideError,
+)
 from trackside.finding import RuleKey
-from trackside.journal import History, Journal, fold
+from trackside.journal import History, Journal, fold_lines
+from trackside.json_record import DamagedRecord, parsed_object
 from trackside.layout import Home, JobFolder, JobKeys
 from trackside.metric_totals import JobMetrics, from_json, merged
+from trackside.owners import Submitter
+from trackside.permissions import private_opener
 from trackside.rule_evaluator import all_evaluations, first_evaluations
 from trackside.rule_status import (
     Evaluation,
@@ -22,6 +33,8 @@ from trackside.rule_status import (
 )
 from trackside.spec import JobSpec
 from trackside.storage.locate import locate_object
+
+logger = logging.getLogger(__name__)
 
 UNREADABLE = (TracksideError, OSError, ValueError, KeyError, TypeError)
 """What reading a job's files may raise when somebody else has been at them."""
@@ -38,6 +51,7 @@ class Record:
     """None when this machine has no folder of it (any more)."""
     stopped_rules: frozenset[RuleKey] = frozenset()
     """Those that somebody has asked to end."""
+    submitter: Submitter = Submitter()
 
 
 def read_folder(folder: JobFolder) -> Record:
@@ -45,21 +59,25 @@ def read_folder(folder: JobFolder) -> Record:
     history = Journal(folder.journal).read()
     spec = read_spec(folder)
     now = amended(spec, history)
-    return Record(now.spec, history, JobKeys.of(spec), folder, now.stopped_rules)
+    keys, submitter = JobKeys.of(spec), Submitter.of(history)
+    return Record(now.spec, history, keys, folder, now.stopped_rules, submitter)
 
 
 def read_spec(folder: JobFolder) -> JobSpec:
-    """As it was submitted."""
-    return JobSpec.from_request(json.loads(folder.spec.read_bytes()))
+    """As it was submitted; `DamagedJob` when that cannot be read."""
+    return _spec(folder.root.name, str(folder.spec), folder.spec.read_bytes())
 
 
-def read_stored(keys: JobKeys, home: Home, so_far: History | None = None) -> Record:
+def read_stored(
+    keys: JobKeys, home: Home, so_far: History | None = None, owner: str | None = None
+) -> Record:
     """`JobNotFound` unless both its files are there: a job that has ended leaves both.
 
-    `so_far` is for one that may still run elsewhere, which has stored no journal yet.
+    `so_far` is for one that may still run elsewhere, which has stored no journal yet. `owner` is
+    what the index says: more people can write to storage than to the index.
     """
     try:
-        spec = JobSpec.from_request(json.loads(_fetch(keys.spec, home)))
+        spec = _spec(keys.name, keys.spec, fetch(keys.spec, home))
         try:
             history = read_stored_history(keys, home)
         except ObjectNotFound:
@@ -67,13 +85,35 @@ def read_stored(keys: JobKeys, home: Home, so_far: History | None = None) -> Rec
                 raise
             history = so_far
         now = amended(spec, history)
-        return Record(now.spec, history, keys, None, now.stopped_rules)
+        submitter = Submitter.of(history)
+        if owner is not None:
+            submitter = replace(submitter, owner=owner)
+        return Record(now.spec, history, keys, None, now.stopped_rules, submitter)
     except ObjectNotFound:
         raise JobNotFound(keys.name) from None
 
 
 def read_stored_history(keys: JobKeys, home: Home) -> History:
-    return fold([json.loads(line) for line in _fetch(keys.journal, home).splitlines()])
+    return _folded(keys, fetch(keys.journal, home))
+
+
+def _folded(keys: JobKeys, journal: bytes) -> History:
+    try:
+        history = fold_lines(journal.split(b"\n")[:-1])
+    except DamagedRecord as error:
+        what = f"its journal {keys.journal!r} is damaged: {error}"
+        raise DamagedJob.of(keys.name, what) from error
+    if history.num_damaged:
+        damage.say_once(keys.journal, f"{damage.counted(history.num_damaged, 'line')} skipped")
+    return history
+
+
+def _spec(name: str, where: str, data: bytes) -> JobSpec:
+    try:
+        return JobSpec.from_request(parsed_object(data))
+    except (DamagedRecord, InvalidSpec) as error:
+        what = f"{where!r} is no specification of a job: {error}"
+        raise DamagedJob.of(name, what) from error
 
 
 def read_metrics(record: Record, home: Home) -> JobMetrics:
@@ -82,16 +122,28 @@ def read_metrics(record: Record, home: Home) -> JobMetrics:
     switched_off: dict[str, str] = {}
     for host in record.spec.hosts:
         try:
-            if record.folder is None:
-                content = json.loads(_fetch(f"{record.keys.metrics}/{host}.json", home))
-            else:
-                place = record.folder.host(host, record.history.attempt)
-                content = json.loads((place.metrics / f"{host}.json").read_bytes())
-            of_hosts.append(from_json(content))
-            switched_off.update(content.get("switched_off", {}))
-        except UNREADABLE:
+            where, data = _metrics_file(record, host, home)
+        except (ObjectNotFound, FileNotFoundError):
             continue
+        except (TracksideError, OSError) as error:
+            logger.warning("job %s: metrics of %s are left out: %s", record.spec.name, host, error)
+            continue
+        try:
+            found = from_json(parsed_object(data))
+        except DamagedRecord as error:
+            damage.say_once(where, f"{error}; its metrics are left out")
+            continue
+        of_hosts.append(found.metrics)
+        switched_off.update(found.switched_off)
     return JobMetrics(merged(of_hosts), switched_off)
+
+
+def _metrics_file(record: Record, host: str, home: Home) -> tuple[str, bytes]:
+    if record.folder is None:
+        uri = f"{record.keys.metrics}/{host}.json"
+        return uri, fetch(uri, home)
+    path = record.folder.host(host, record.history.attempt).metrics / f"{host}.json"
+    return str(path), path.read_bytes()
 
 
 def read_rules(record: Record, home: Home) -> list[Evaluation]:
@@ -102,7 +154,8 @@ def read_rules(record: Record, home: Home) -> list[Evaluation]:
         if record.folder is not None:
             known = read_evaluations(record.folder.rules.statuses)
         else:
-            known = parse_evaluations(_fetch(f"{record.keys.rules}/statuses.json", home))
+            uri = f"{record.keys.rules}/statuses.json"
+            known = parse_evaluations(fetch(uri, home), uri)
     except UNREADABLE:
         known = []
     told = all_evaluations(record.spec, known, record.history.created)
@@ -139,10 +192,10 @@ def publish_journal(folder: JobFolder, home: Home) -> None:
 def append_stored_note(keys: JobKeys, home: Home, what: str, **details: Any) -> None:
     """As `Journal.note`, for a job of this home whose folder is gone."""
     location = locate_object(keys.journal, home=home.root)
-    with home.notes_lock.open("wb") as held:
+    with open(home.notes_lock, "wb", opener=private_opener) as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         journal = location.store.get(location.key)
-        version = fold([json.loads(line) for line in journal.splitlines()]).version
+        version = _folded(keys, journal).version
         note = {"kind": "note", "what": what, **details, "seq": version + 1, "time": time.time()}
         line = json.dumps(note, separators=(",", ":")).encode() + b"\n"
         location.store.put(location.key, journal + line)
@@ -164,6 +217,6 @@ def spec_bytes(spec: JobSpec) -> bytes:
     return json.dumps(spec.to_request(), indent=1).encode() + b"\n"
 
 
-def _fetch(uri: str, home: Home) -> bytes:
+def fetch(uri: str, home: Home) -> bytes:
     location = locate_object(uri, home=home.root)
     return location.store.get(location.key)

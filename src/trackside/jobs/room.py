@@ -7,9 +7,9 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from trackside.errors import InvalidSetting
+from trackside.settings import VISIBLE_GPUS
 
 GIB = 1 << 30
-VISIBLE_GPUS = "CUDA_VISIBLE_DEVICES"
 _SETTING = "TRACKSIDE_CAPACITY"
 _UNITS = {"cores": "core", "memory_gb": "GB of memory", "gpus": "GPU"}
 

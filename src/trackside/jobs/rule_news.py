@@ -50,9 +50,10 @@ class RuleNews:
             return
         # Findings are filed before the status that follows from them, so they are read after it.
         statuses = self._statuses()
-        if found := tuple(parse_findings(self._new_lines())):
+        job = self._record.spec.name
+        if found := tuple(parse_findings(self._new_lines(), f"the findings of job {job}")):
             yield found
-        for evaluation in parse_evaluations(statuses or b"[]"):
+        for evaluation in parse_evaluations(statuses or b"[]", f"the rules' statuses of job {job}"):
             known = self._told.get(evaluation.key)
             self._told[evaluation.key] = evaluation
             if known is None or known.status is not evaluation.status:

@@ -1,12 +1,14 @@
 """The index of one home: a SQLite file beside the jobs' folders."""
 
+import os
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from trackside.jobs.index import Change, Database, Index
+from trackside.permissions import open_file
 
 BUSY_SECONDS = 5.0
 MEMORY = ":memory:"
@@ -39,6 +41,10 @@ MIGRATIONS = (
     DROP INDEX jobs_by_any_case;
     CREATE INDEX jobs_by_lower_name ON jobs (lower(name));
     """,
+    """
+    ALTER TABLE jobs ADD COLUMN owner TEXT;
+    CREATE INDEX jobs_by_owner ON jobs (owner, created, name);
+    """,
 )
 """Each brings the file one `user_version` further. Never edited, only added to."""
 
@@ -62,6 +68,8 @@ def opened(path: Path | str) -> Iterator[Index]:
     Raises `sqlite3.OperationalError` when a sound file cannot be used now (locked, full,
     read-only), other kinds of `sqlite3.DatabaseError` when it is damaged.
     """
+    if path != MEMORY:
+        _create(path)
     connection = sqlite3.connect(path, timeout=BUSY_SECONDS)
     try:
         connection.execute("PRAGMA journal_mode = WAL")
@@ -71,6 +79,19 @@ def opened(path: Path | str) -> Iterator[Index]:
         yield Index(SqliteDatabase(connection))
     finally:
         connection.close()
+
+
+def _create(path: Path | str) -> None:
+    """With the mode that SQLite then gives to the files beside it, too."""
+    with suppress(OSError):  # SQLite says what is wrong, in its own errors
+        os.close(open_file(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC))
+
+
+def is_damage(error: sqlite3.OperationalError) -> bool:
+    """Whether the file is not what it should be, rather than in use: a table is missing, or a text
+    is none. Errors that this module raises itself have no code."""
+    is_undecodable = str(error).startswith("Could not decode")
+    return is_undecodable or getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR
 
 
 def set_aside(path: Path) -> None:

@@ -34,6 +34,8 @@ from trackside.jobs.records import has_source, publish_spec, read_spec, spec_byt
 from trackside.jobs.room import Room
 from trackside.journal import Journal
 from trackside.layout import Home, JobFolder, JobKeys
+from trackside.owners import local_owner
+from trackside.permissions import make_folder
 from trackside.spec import JobSpec
 from trackside.storage.folder import FolderStore
 from trackside.storage.locate import locate, locate_object
@@ -112,7 +114,7 @@ class Submission:
         draft = JobFolder(self.home.jobs / f".{self.spec.name}.{new_nonce()}")
         try:
             try:
-                draft.root.mkdir(parents=True, mode=0o700)  # the environment may hold secrets
+                make_folder(draft.root)
                 durable.create(draft.spec, spec_bytes(self.spec))
                 write(draft)
                 durable.sync_folder(draft.root)
@@ -124,10 +126,12 @@ class Submission:
                 shutil.rmtree(draft.root, ignore_errors=True)
 
     def _write_placed(self, draft: JobFolder) -> None:
-        Journal(draft.journal).open()
+        journal = Journal(draft.journal)
+        journal.open(owner=local_owner())
+        journal.note_run_as(self.launcher.run_as.choose(local_owner()))
         for host in self.spec.hosts:
             place = draft.host(host, FIRST_ATTEMPT)
-            place.root.mkdir(parents=True)
+            make_folder(place.root)
             Placed(nonce=new_nonce()).write(place.placed)
 
     def _write_queued(self, capacity: Room, who: Mapping[str, str], draft: JobFolder) -> None:

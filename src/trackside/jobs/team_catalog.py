@@ -15,13 +15,14 @@ from functools import cached_property
 from operator import attrgetter
 from threading import Lock
 
-from trackside import durable
-from trackside.errors import DatabaseError, JobExists
+from trackside import damage, durable
+from trackside.errors import DatabaseError, JobExists, ServerRefused
 from trackside.jobs.catalog import Catalog
 from trackside.jobs.index import Index, JobSummary, Order, Page
 from trackside.jobs.placing import locked, new_nonce
 from trackside.jobs.postgres_index import Postgres
 from trackside.layout import Home, JobFolder
+from trackside.permissions import make_folder
 
 logger = logging.getLogger(__name__)
 
@@ -190,14 +191,14 @@ class TeamCatalog:
         """Everything of this home, when nobody can tell what the database has missed."""
         num_outages = self._database.num_outages
         rows = {row.name: row for row in self._local.select(Page(limit=None))}
-        finished = self._index.finished(self.identity)
+        settled = self._index.settled(self.identity)
         unfinished = self._index.unfinished(self.identity)
         lost = {
             name: self._local.stored_row(unfinished[name])
             for name in unfinished.keys() - rows.keys()
         }
         self._told = dict(unfinished)
-        news = [row for name, row in rows.items() if name not in finished]
+        news = [row for name, row in rows.items() if name not in settled]
         news += [row for row in lost.values() if row is not None]
         self._tell(news, forget=[name for name, row in lost.items() if row is None])
         self._told = {name: row for name, row in self._told.items() if not row.is_final}
@@ -220,11 +221,17 @@ class TeamCatalog:
 
 def _identity(home: Home) -> str:
     path = home.server.identity
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    while (record := durable.read_json(path)) is None:
+    make_folder(path.parent)
+    while not path.exists():
         draft = path.with_name(f".{path.name}.{new_nonce()}")
         durable.write_json(draft, {"id": f"{socket.gethostname()}-{new_nonce()[:8]}"})
         with suppress(FileExistsError):  # another process was faster
             os.link(draft, path)
         draft.unlink()
-    return str(record["id"])
+    found = damage.read_object(path)
+    if found is None or not isinstance(found.get("id"), str):
+        raise ServerRefused(
+            f"{str(path)!r} no longer tells what this home is called in the database. "
+            "Put it back from a copy: the database knows this home's jobs by that name."
+        )
+    return str(found["id"])

@@ -23,6 +23,8 @@ from trackside.jobs.records import publish_journal, publish_spec, read_spec
 from trackside.jobs.submit import announced
 from trackside.journal import History, Journal
 from trackside.layout import Home, JobFolder, JobKeys
+from trackside.owners import Submitter
+from trackside.permissions import make_folder
 from trackside.rule_status import RuleStatus, write_evaluations
 from trackside.spec import JobSpec
 from trackside.status import Secondary
@@ -82,9 +84,10 @@ def _start(
     hosts = read_spec(folder).hosts
     for number, host in enumerate(hosts):  # what `reconcile` goes by once the job is `Starting`
         place = folder.host(host, FIRST_ATTEMPT)
-        place.root.mkdir(parents=True, exist_ok=True)
+        make_folder(place.root)
         if gpus is not None:
             Placed(nonce=new_nonce(), gpus=tuple(gpus[number :: len(hosts)])).write(place.placed)
+    journal.note_run_as(launcher.run_as.choose(Submitter.of(journal.read()).owner))
     history = journal.try_move(Secondary.STARTING, only_from=Secondary.PENDING)
     if history.state.secondary is not Secondary.STARTING:
         return Begun.GONE
@@ -110,7 +113,7 @@ def _end_rules(folder: JobFolder, spec: JobSpec, home: Home) -> None:
         replace(each, status=RuleStatus.STOPPED, details="The job never started.", is_over=True)
         for each in rule_evaluator.first_evaluations(spec, now)
     ]
-    folder.rules.root.mkdir(exist_ok=True)
+    make_folder(folder.rules.root)
     write_evaluations(folder.rules.statuses, ended)
     location = locate_object(f"{JobKeys.of(spec).rules}/statuses.json", home=home.root)
     location.store.put(location.key, folder.rules.statuses.read_bytes())

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from trackside import process_table, processes
+from trackside.permissions import private_opener
 from trackside.placement.placement import Exited, Handle, Placement, Poll, Running, Unknown
 from trackside.processes import Identity
 
@@ -44,7 +45,7 @@ class LocalPlacement(Placement):
     def start(
         self, command: Sequence[str], environment: Mapping[str, str], *, nonce: str, log: Path
     ) -> Handle:
-        with log.open("ab") as output:
+        with open(log, "ab", opener=private_opener) as output:
             launcher = subprocess.run(
                 _launch_command(command, environment),
                 env=environment,

@@ -1,7 +1,7 @@
 """A server's answers about jobs as the records that the embedded path has."""
 
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -9,6 +9,7 @@ from trackside.jobs.index import JobSummary
 from trackside.jobs.records import Record
 from trackside.journal import History, Transition
 from trackside.layout import JobKeys
+from trackside.owners import Submitter
 from trackside.spec import IGNORED, JobSpec
 from trackside.status import Secondary, State, Status
 
@@ -31,7 +32,10 @@ def record_of(answer: Mapping[str, Any]) -> Record:
     name, own = answer["TrainingJobName"], answer["Trackside"]
     spec = JobSpec.from_request({**request, "Trackside": own["options"]})
     keys = JobKeys(own["output"].removesuffix(f"/{name}"), name)
-    return Record(spec, history_of(answer), keys, None)
+    history = history_of(answer)
+    # An older server does not tell the owner.
+    submitter = replace(Submitter.of(history), owner=own.get("owner") or "")
+    return Record(spec, history, keys, None, submitter=submitter)
 
 
 def history_of(answer: Mapping[str, Any]) -> History:
@@ -64,6 +68,7 @@ def summary_of(row: Mapping[str, Any]) -> JobSummary:
         modified=row["LastModifiedTime"],
         training_started=own["training_started"],
         ended=row.get("TrainingEndTime"),
+        owner=own.get("owner") or "",
     )
 
 

@@ -29,6 +29,7 @@ from trackside.jobs.index import JobSummary
 from trackside.jobs.logs import LogLine, LogPosition
 from trackside.jobs.records import Record, read_rules
 from trackside.jobs.rule_news import Findings, RuleNews
+from trackside.jobs.stored import Stored, stored_by
 from trackside.journal import History
 from trackside.profiles import Server
 from trackside.remote import following
@@ -55,6 +56,8 @@ class RemoteJobs:
     who follows a job. Its S3 is found as all storage is: by the environment and the profiles, so
     it must be the server that those name.
     """
+
+    is_at_server = True
 
     def __init__(self, server: Server, settings: Settings) -> None:
         self._own = settings
@@ -199,15 +202,26 @@ class RemoteJobs:
             self._call("DeleteTags", {**resource, "TagKeys": [*remove]}, job=name)
         return self.tags(name)
 
-    def delete(self, name: str) -> None:
-        """Forget a job that has ended. `JobNotFinished` while anything of it still runs."""
-        self._call("DeleteTrainingJob", {"TrainingJobName": name}, job=name)
+    def stored(self, name: str) -> list[Stored]:
+        """As of `Jobs`; what other jobs need of it, the server says when it is deleted."""
+        return stored_by(self._record(name), self._home)
+
+    def delete(self, name: str, *, data: bool = False, checkpoints: bool = False) -> list[Stored]:
+        """As of `Jobs`."""
+        stored = self.stored(name) if data else []
+        asked = {"TrainingJobName": name, "Trackside": True}
+        own = {"TracksideData": data, "TracksideCheckpoints": checkpoints}
+        answer = self._call("DeleteTrainingJob", {**asked, **own}, job=name)
+        if "Trackside" not in answer:  # an older server removes no data
+            return stored
+        return [Stored(**each) for each in answer["Trackside"]]
 
     def list(
         self,
         *,
         status: Status | str | None = None,
         name_contains: str | None = None,
+        owner: str | None = None,
         newest_first: bool = True,
         limit: int | None = None,
     ) -> list[JobSummary]:
@@ -224,6 +238,8 @@ class RemoteJobs:
             asked["StatusEquals"] = str(status)
         if name_contains:
             asked["NameContains"] = name_contains
+        if owner:
+            asked["TracksideOwner"] = owner
         found: list[JobSummary] = []
         while limit is None or len(found) < limit:
             answer = self._call("ListTrainingJobs", asked)
@@ -236,9 +252,19 @@ class RemoteJobs:
     def default_output(self) -> str:
         """Where a job of the server puts what it makes, if nothing else is said; empty when an
         older server does not tell. `ServerUnreachable` at once."""
+        return self._told_besides(FOR_NOBODY).get("output", "")
+
+    @property
+    def owner(self) -> str:
+        """Whom the jobs belong to that are submitted from here: the name of the key that is used.
+        Empty when an older server does not tell."""
+        return self._told_besides(FOR_A_PERSON).get("owner", "")
+
+    def _told_besides(self, patience: Patience) -> dict[str, str]:
+        """What comes with every listing."""
         asked = {"MaxResults": 1, "Trackside": True}
-        answer = self._call("ListTrainingJobs", asked, patience=FOR_NOBODY)
-        return str(answer.get("Trackside", {}).get("output", ""))
+        answer = self._call("ListTrainingJobs", asked, patience=patience)
+        return dict(answer.get("Trackside", {}))
 
     def _create(self, spec: JobSpec) -> None:
         try:

@@ -11,15 +11,18 @@ import math
 import os
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from threading import Event, Thread
 
 from trackside import rule_evaluator
-from trackside.layout import JobFolder
+from trackside.layout import JobFolder, RulesFolder
 from trackside.rules.action.action_taker import ActionTaker
 from trackside.rules.evaluation.evaluator import Evaluator
 from trackside.rules.evaluation.published import Publisher
 from trackside.rules.watched_job import WatchedJob
-from trackside.settings import Settings
+from trackside.settings import Settings, keep_files_private
 from trackside.spec import JobSpec
 
 logger = logging.getLogger("trackside.rules")
@@ -34,6 +37,7 @@ HANG_SECONDS = 1800.0
 
 def main(arguments: list[str]) -> int:
     root, nonce = arguments
+    keep_files_private()
     folder = JobFolder(Path(root))
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr
@@ -47,7 +51,8 @@ def main(arguments: list[str]) -> int:
             return 0
         rule_evaluator.write_myself(folder.rules, nonce)
         step_back()
-        evaluate(folder, Settings.load())
+        with heartbeat(folder.rules):
+            evaluate(folder, Settings.load())
         folder.rules.evaluator.unlink(missing_ok=True)
     return 0
 
@@ -65,6 +70,24 @@ def evaluate(folder: JobFolder, settings: Settings) -> None:
         evaluator.close()
     actions.close()
     publisher.close(settings.upload_deadline_seconds)
+
+
+@contextmanager
+def heartbeat(rules: RulesFolder) -> Iterator[None]:
+    """Inside, a thread shows that this process moves, however long a turn takes."""
+    is_over = Event()
+
+    def beat() -> None:
+        while not is_over.wait(rule_evaluator.BEAT_SECONDS):
+            rule_evaluator.beat(rules)
+
+    thread = Thread(target=beat, name="trackside-heartbeat", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()
 
 
 class Alarm:

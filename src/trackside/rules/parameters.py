@@ -4,7 +4,7 @@ import dataclasses
 import difflib
 import re
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -92,6 +92,13 @@ def other_trials(texts: Mapping[str, str]) -> list[str]:
         if (matched := re.fullmatch(r"other_trial_(\d+)", name))
     }
     return [numbered[number] for number in sorted(numbered)]
+
+
+def trial_locations(texts: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """The parameters that say where trials are, in any spelling, each with each place it names."""
+    for name, text in texts.items():
+        if re.fullmatch(r"other_trials?(_\d+)?", name.lower()):
+            yield from ((name, place) for place in _split(text))
 
 
 def _with_other_trials(texts: Mapping[str, str]) -> dict[str, str]:

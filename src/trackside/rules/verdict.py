@@ -70,7 +70,8 @@ def judge_custom(
     evidence = saved.tensors
     found: list[Finding] = []
     try:
-        asked = CustomJudge(rule, texts.get("rule_to_invoke", name), texts, evidence.trial, home)
+        invoked = texts.get("rule_to_invoke", name)
+        asked = CustomJudge(rule, invoked, texts, evidence.trial, lambda uri: Trial(uri, home=home))
         for step in filter(asked.wants, evidence.steps):
             answer = asked.finding(step)
             found += [answer] if answer is not None else []

@@ -9,6 +9,8 @@ from trackside.finding import RuleKey
 from trackside.hosts import Phase
 from trackside.journal import History, Journal
 from trackside.layout import JobFolder, JobKeys, profile_of, safe_name
+from trackside.owners import Submitter
+from trackside.script_folder import ScriptFolder
 from trackside.settings import Settings
 from trackside.spec import JobSpec, RuleConfiguration
 from trackside.status import Secondary, Status
@@ -61,6 +63,11 @@ class WatchedJob:
         return self.history.state.status in (Status.STOPPING, Status.STOPPED)
 
     @property
+    def came_through_server(self) -> bool:
+        """Then its submitter is not the one whose machine it is."""
+        return bool(Submitter.of(self.history).key)
+
+    @property
     def rules(self) -> list[tuple[bool, RuleConfiguration]]:
         """In the order of the request, each with whether it is a profiler rule."""
         tensor, profiler = self.spec.debug_rules, self.spec.profiler_rules
@@ -84,7 +91,8 @@ class WatchedJob:
         """Where the tensors are; None for a job that saves none.
 
         The folder the hook writes to, which is ahead of its copy in storage. Several hosts have
-        several such folders, perhaps on several machines, and one place in storage.
+        several such folders, perhaps on several machines, and one place in storage; and in the
+        folder of a job that runs as another user may be links.
         """
         hook = self.spec.debug_hook
         if hook is None:
@@ -99,6 +107,14 @@ class WatchedJob:
         hook = self.spec.debug_hook
         return None if hook is None else self._only_folder(hook.local_path)
 
+    def hook_folder(self) -> ScriptFolder | None:
+        """The hook's own, to leave it a word, where it is the only one of the job."""
+        hook = self.spec.debug_hook
+        if hook is None or len(self.spec.hosts) > 1:
+            return None
+        host = self.folder.host(self.spec.hosts[0], self.attempt)
+        return host.script_folder(host.inside(hook.local_path))
+
     def profile(self) -> Location | None:
         """Where the machine's figures are; likewise."""
         stored = profile_of(self.spec)
@@ -108,7 +124,7 @@ class WatchedJob:
         return locate(local or stored, home=self.settings.home)
 
     def _only_folder(self, seen_as: str) -> Path | None:
-        if len(self.spec.hosts) > 1:
+        if len(self.spec.hosts) > 1 or self.history.run_as.user:
             return None
         local = self.folder.host(self.spec.hosts[0], self.attempt).inside(seen_as)
         # A job that ended well has given its space back; one that has just begun will make it.

@@ -12,6 +12,7 @@ _PREFIX = r"[A-Za-z0-9-]+"
 _ADDRESS = r"[^@\s]+@[^@\s]+\.[^@\s.]+"
 _PHONE = r"\+\d{1,15}"
 _WEB = r"https?://\S+"
+_VARIABLE = r"[A-Za-z_][A-Za-z0-9_]*"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +44,20 @@ class SMS:
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
-    """POST the finding as JSON to this address, or to the one of the settings."""
+    """POST the finding as JSON to this address, or to the one of the settings.
+
+    What goes to this address is signed with the variable of the job's environment that
+    `secret_variable` names, and not signed without one.
+    """
 
     url: str | None = None
+    secret_variable: str | None = None
 
     def __post_init__(self) -> None:
         if self.url is not None:
             _check(self, "url", _WEB, "an http:// or https:// address")
+        if self.secret_variable is not None:
+            _check(self, "secret_variable", _VARIABLE, "the name of a variable")
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from trackside.errors import (
     TracksideError,
 )
 from trackside.storage import plain_http
-from trackside.storage.cloud_errors import Place, is_beyond_the_end, translated
+from trackside.storage.cloud_errors import Place, is_beyond_the_end, is_refusal, translated
 from trackside.storage.store import Entry, Store, check_key
 
 if TYPE_CHECKING:
@@ -104,7 +104,13 @@ class CloudStore(Store):
     def stat(self, key: str) -> Entry:
         check_key(key)
         with errors_named(self._place, key):
-            return _entry(obstore.head(self._inner, key))
+            try:
+                return _entry(obstore.head(self._inner, key))
+            except BaseError as error:
+                if is_refusal(error):
+                    # The answer to HEAD has no body, and so no code: the one to GET says why.
+                    obstore.get_range(self._inner, key, start=0, length=1)
+                raise
 
     def list(self, prefix: str = "", after: str = "") -> Iterator[Entry]:
         start, bound = _sortable(prefix), _sortable(after)

@@ -78,6 +78,12 @@ def translated(error: Exception, place: Place, key: str) -> StorageError:
     return StorageError(f"{where}: {text}")
 
 
+def is_refusal(error: Exception) -> bool:
+    if isinstance(error, PermissionDeniedError | UnauthenticatedError):
+        return True
+    return _first(_STATUS, str(error)) in ("401", "403")
+
+
 def is_beyond_the_end(error: Exception) -> bool:
     """The range asked for starts at or after the end of an object that exists."""
     text = str(error)  # the words are obstore's own, for a server that sent the whole instead

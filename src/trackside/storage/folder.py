@@ -18,6 +18,7 @@ from trackside.errors import (
     ObjectNotFound,
     StorageError,
 )
+from trackside.permissions import PRIVATE, user_umask
 from trackside.storage.partial_file import PartialFile, is_temporary, sweep
 from trackside.storage.store import Entry, Store, check_key
 
@@ -36,8 +37,11 @@ class FolderStore(Store):
     folder synced. Two keys of which one is a folder of the other cannot both exist here.
     """
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, is_private: bool = False) -> None:
+        """What is put here is for its owner alone if it is private; else the user's umask decides,
+        also in processes of ours that have another one."""
         self.root = root
+        self._is_private = is_private
         self._swept: set[str] = set()
 
     def __repr__(self) -> str:
@@ -47,7 +51,8 @@ class FolderStore(Store):
         path = self._path(key)
         with self._errors_named(key, writing=True):
             self._sweep_once(os.path.dirname(path))
-            file = PartialFile(path)
+            umask = PRIVATE if self._is_private else user_umask()
+            file = PartialFile(path, umask=umask)
         with file:
             if isinstance(data, Path):
                 _copy(data, file)

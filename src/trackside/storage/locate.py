@@ -60,17 +60,25 @@ def locate(uri: str | Path, *, home: Path, hurried: bool = False) -> Location:
     A path that is a file is a key in its folder; any other is a folder, there already or not.
     With `hurried`, a store that cannot be reached is given up within seconds, not minutes.
     """
-    matched = _SCHEME.fullmatch(uri) if isinstance(uri, str) else None
-    if matched is None:
-        return _on_this_machine(Path(uri))
-    uri, scheme, rest = str(uri), matched[1].lower(), matched[2]
-    if scheme not in SCHEMES or not rest.startswith("//"):
-        raise UnknownScheme(uri, [f"{known}://" for known in SCHEMES], _ADVICE.get(scheme, ""))
-    if scheme == "file":
-        return _on_this_machine(_file_path(uri, rest[2:]))
-    bucket, _, key = rest[2:].partition("/")
+    path = uri if isinstance(uri, Path) else local_path(uri)
+    if path is not None:
+        return _on_this_machine(path, home)
+    uri = str(uri)
+    scheme, rest = _parted(uri)
+    bucket, _, key = rest.partition("/")
     _check_bucket(uri, bucket)
     return Location(_store(scheme, bucket, home, hurried), key, uri)
+
+
+def local_path(uri: str) -> Path | None:
+    """What a `file://` location or a path names on this machine; None for an object store.
+
+    Opens nothing and looks at nothing.
+    """
+    scheme, rest = _parted(uri)
+    if not scheme:
+        return Path(uri)
+    return _file_path(uri, rest) if scheme == "file" else None
 
 
 def locate_object(uri: str, *, home: Path, hurried: bool = False) -> Location:
@@ -87,11 +95,23 @@ def entries_below(location: Location) -> Iterator[tuple[str, Entry]]:
             yield entry.key.removeprefix(prefix), entry
 
 
-def _on_this_machine(path: Path) -> Location:
+def _parted(uri: str) -> tuple[str, str]:
+    """The scheme and what follows its slashes; no scheme for a path."""
+    matched = _SCHEME.fullmatch(uri)
+    if matched is None:
+        return "", uri
+    scheme, rest = matched[1].lower(), matched[2]
+    if scheme not in SCHEMES or not rest.startswith("//"):
+        raise UnknownScheme(uri, [f"{known}://" for known in SCHEMES], _ADVICE.get(scheme, ""))
+    return scheme, rest[2:]
+
+
+def _on_this_machine(path: Path, home: Path) -> Location:
     path = Path(os.path.abspath(path.expanduser()))
+    is_private = path.is_relative_to(home)
     if path.is_file():
-        return Location(FolderStore(path.parent), path.name, str(path))
-    return Location(FolderStore(path), "", str(path))
+        return Location(FolderStore(path.parent, is_private=is_private), path.name, str(path))
+    return Location(FolderStore(path, is_private=is_private), "", str(path))
 
 
 def _file_path(uri: str, rest: str) -> Path:
@@ -115,7 +135,7 @@ def _check_bucket(uri: str, bucket: str) -> None:
 def _store(scheme: str, bucket: str, home: Path, hurried: bool) -> Store:
     access = s3_access(home=home) if scheme == "s3" else None
     if scheme == "s3" and access is None:
-        return FolderStore(home / "buckets" / bucket)
+        return FolderStore(home / "buckets" / bucket, is_private=True)
     return _cloud_store(scheme, bucket, access, hurried)
 
 

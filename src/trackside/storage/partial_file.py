@@ -17,6 +17,7 @@ from typing import NoReturn, Self
 
 from trackside.durable import sync_folder
 from trackside.errors import DiskFull
+from trackside.permissions import make_folder, open_file
 
 _PREFIX = ".trackside-"
 _SUFFIX = ".part"
@@ -63,7 +64,7 @@ def sweep(folder: str) -> bool:
     try:
         with os.scandir(folder) as scan:
             for item in scan:
-                is_empty &= is_temporary(item.name) and _removed_if_abandoned(item.path)
+                is_empty &= is_temporary(item.name) and remove_if_abandoned(item.path)
     except (FileNotFoundError, NotADirectoryError):
         return True
     except OSError:
@@ -77,9 +78,11 @@ class PartialFile:
     `write_at` may be called from several threads at once.
     """
 
-    __slots__ = ("_descriptor", "_made", "_temporary", "folder", "target")
+    __slots__ = ("_descriptor", "_made", "_temporary", "_umask", "folder", "target")
 
-    def __init__(self, target: str | Path) -> None:
+    def __init__(self, target: str | Path, *, umask: int | None = None) -> None:
+        """`umask` decides who may read it, and the folders made for it; None: the process's own."""
+        self._umask = umask
         self.target = os.fspath(target)
         self.folder = os.path.dirname(self.target)
         self._temporary = ""
@@ -134,7 +137,7 @@ class PartialFile:
             return False
         self.discard()
         self._temporary = temporary
-        self._descriptor = os.open(temporary, os.O_RDWR | os.O_CLOEXEC)
+        self._descriptor = os.open(temporary, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
         _is_locked(self._descriptor)
         return True
 
@@ -205,7 +208,7 @@ class PartialFile:
         """Until one is ours: a `sweep` may find it before our lock tells that we live."""
         while True:
             self._temporary = _temporary_in(self.folder)
-            descriptor = os.open(self._temporary, _FLAGS, 0o666)
+            descriptor = open_file(self._temporary, _FLAGS, self._umask)
             if _is_locked(descriptor) and os.fstat(descriptor).st_nlink > 0:
                 return descriptor
             os.close(descriptor)
@@ -218,7 +221,7 @@ class PartialFile:
             if parent == missing:
                 break
             missing = parent
-        os.makedirs(self.folder, exist_ok=True)
+        make_folder(self.folder, self._umask)
 
 
 def _write_whole(target: str, temporary: str, data: bytes, modified_ns: int | None) -> None:
@@ -252,7 +255,8 @@ def _is_locked(descriptor: int) -> bool:
     return True
 
 
-def _removed_if_abandoned(path: str) -> bool:
+def remove_if_abandoned(path: str) -> bool:
+    """Whether it is gone; one that is being written stays."""
     with suppress(OSError):  # locked by its writer, or not ours to open
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         try:

@@ -12,13 +12,18 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+from trackside import endings
 from trackside.amended import amended
+from trackside.host_processes import supervisor_lives
+from trackside.journal import Journal
 from trackside.layout import JobFolder
-from trackside.settings import Settings
+from trackside.owners import Submitter
+from trackside.settings import Settings, keep_files_private
 from trackside.spec import JobSpec
 from trackside.supervisor.attempt import Attempt
 from trackside.supervisor.context import Context
-from trackside.supervisor.gang import is_supervised, write_supervisor
+from trackside.supervisor.gang import write_supervisor
+from trackside.supervisor.writers import ignore_lease_breaks
 
 logger = logging.getLogger("trackside.supervisor")
 
@@ -27,6 +32,8 @@ LEAD_GONE_SECONDS = 60.0
 
 def main(arguments: list[str]) -> int:
     root, host, nonce = arguments
+    keep_files_private()
+    ignore_lease_breaks()
     folder = JobFolder(Path(root))
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr
@@ -43,7 +50,8 @@ def main(arguments: list[str]) -> int:
 
 def supervise(folder: JobFolder, host: str, nonce: str) -> None:
     spec = JobSpec.from_request(json.loads(folder.spec.read_bytes()))
-    context = Context(folder, spec, host, nonce, Settings.load(), dict(os.environ))
+    is_of_server = bool(Submitter.of(Journal(folder.journal).read()).key)
+    context = Context(folder, spec, host, nonce, Settings.load(), dict(os.environ), is_of_server)
     folder.reserve_ballast()
     _end_earlier(context)
     while not (history := context.journal.read()).state.is_final:
@@ -61,6 +69,17 @@ def supervise(folder: JobFolder, host: str, nonce: str) -> None:
             conclude(attempt)
         elif not _wait_for_the_lead(attempt):
             return
+    _finish_ending(context, history.attempt)
+
+
+def _finish_ending(context: Context, number: int) -> None:
+    """A predecessor of the lead's may have died between the final status and the last upload."""
+    attempt = Attempt(context, number)
+    home = context.settings.layout
+    if attempt.gang.is_lead and endings.keeps_files(home, context.spec.name) is not None:
+        from trackside.supervisor.lead import wind_up
+
+        wind_up(attempt, time.monotonic() + context.settings.upload_deadline_seconds)
 
 
 def _end_earlier(context: Context) -> None:
@@ -80,7 +99,7 @@ def _wait_for_the_lead(attempt: Attempt) -> bool:
         history = attempt.context.journal.read()
         if history.state.is_final or history.attempt != attempt.number:
             return True
-        if is_supervised(lead):
+        if supervisor_lives(lead) is not False:
             seen = time.monotonic()
         elif time.monotonic() - seen > LEAD_GONE_SECONDS:
             logger.error("the lead is gone; whoever looks at the job next starts it again")

@@ -3,34 +3,47 @@
 Every step leaves its mark on disk, so a supervisor that takes over goes on where the last one died.
 """
 
+import json
 import logging
+import os
 import shutil
 import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trackside import durable, hosts
 from trackside.amended import amended
 from trackside.errors import SandboxError, TracksideError, TransferStopped
 from trackside.hosts import HostRecord, Phase
-from trackside.journal import History
+from trackside.journal import RETRY, History
 from trackside.layout import HostFolder, sandbox_nonce
+from trackside.permissions import user_umask
 from trackside.spec import JobSpec
 from trackside.status import Secondary, Status
-from trackside.supervisor.config_files import failure_file, lay_out, write_profiler_config
+from trackside.supervisor.config_files import (
+    exit_record,
+    failure_text,
+    lay_out,
+    write_profiler_config,
+)
 from trackside.supervisor.context import Context
+from trackside.supervisor.ending import Ending
 from trackside.supervisor.gang import Gang, Why, addresses, interface_name
 from trackside.supervisor.inputs import Inputs, Meter
 from trackside.supervisor.lag import LAG_SECONDS, LAGGING, lag_message
 from trackside.supervisor.logs import LogClock
 from trackside.supervisor.outcome import algorithm_error
-from trackside.supervisor.process_sandbox import ProcessSandbox
+from trackside.supervisor.pace import QUICK_SECONDS, Pace
+from trackside.supervisor.peers import Peers
+from trackside.supervisor.process_sandbox import ProcessSandbox, can_map
 from trackside.supervisor.rule_watch import RuleWatch
 from trackside.supervisor.sandbox import Exited, Lost, Running, SandboxPlan
 from trackside.supervisor.script_start import script_environment, toolkit_command
+from trackside.supervisor.user_folders import UserFolders, user_folders
 
 if TYPE_CHECKING:
     from trackside.supervisor.machine import MachineSampler
@@ -38,10 +51,16 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-QUICK_SECONDS, TICK_SECONDS = 0.02, 0.1
 LEAD_SECONDS = 0.2
 """How often the lead looks at the other hosts."""
+CHORE_SECONDS = 1.0
+"""How often inputs, amendments, rules and syncs are looked at while the script runs."""
+POLL_SECONDS = 30.0
+"""How often the sandbox is asked though nothing says that its script has ended."""
+RECORD_SECONDS = 60.0
+"""How often a host's record is written though nothing in it has changed."""
 TAIL_BYTES = 8192
+MARKER_BYTES = 1 << 20
 _OUTSIDE = {signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT}
 """Signals that, when we did not send them, mean that the machine or a person ended the script."""
 
@@ -56,10 +75,16 @@ class Attempt:
         self.record = hosts.read(self.folder.record) or HostRecord()
         self._sandbox = ProcessSandbox(context.settings.isolation)
         self._inputs = Inputs(context.spec, context.host, self.folder, context.settings.home)
+        self._another: UserFolders | None = None
+        """Set before the start of a script that runs as another user."""
+        self.peers = Peers(context, self.gang)
         self.rules = RuleWatch(context, is_lead=self.gang.is_lead)
         self._syncer: Syncer | None = None
+        self._journal_name = os.fspath(context.folder.journal)
         self._journal_look: tuple[tuple[int, int], History] | None = None
         self._led_at = 0.0
+        self._shown: tuple[str, list[int]] | None = None
+        self._shown_at = 0.0
         self._is_mute = False
 
     def run(self) -> HostRecord:
@@ -89,23 +114,32 @@ class Attempt:
         """Whether an earlier supervisor has started the script; what died with it is made good."""
         state = self._sandbox.poll(self._plan())
         if isinstance(state, Running):
-            self._inputs.resume(Meter(self.record.progress, self._reannounce), stop=self)
+            self._inputs.resume()
         return state is not None
 
     def _prepare(self) -> bool:
         """Everything before the script. False when the job ended meanwhile."""
         self._move(Secondary.DOWNLOADING)
         self._announce(Phase.PREPARING)
+        self._another = user_folders(self._history(), self.folder, self.context.settings.layout)
+        if self._another is not None:
+            self._sandbox.kinds_for(self._another.user)  # or it is refused now
         lay_out(self.folder, self.context.spec, self.context.host, interface_name())
         meter = Meter(self.record.progress, self._announce_progress)
         can_mount = not self.context.spec.inputs or self._sandbox.isolation.kind != "none"
-        notes = self._inputs.provide(meter, stop=self, can_mount=can_mount)
+        notes = self._inputs.provide(meter, stop=self, can_mount=can_mount, can_show=self._can_show)
         for note in notes:
             self._tell(note)
+        if self._another is not None:
+            self._another.make()
         self._announce(Phase.READY)
         if self.gang.is_lead:
             self.gang.meet()
         return self._wait_for_all()
+
+    def _can_show(self, folder: Path) -> bool:
+        """Whether the script will be able to read this folder of ours in place."""
+        return self._another is None or can_map(folder, self._another.user)
 
     def _wait_for_all(self) -> bool:
         """Hosts start together: the lead says when, by the journal."""
@@ -126,7 +160,8 @@ class Attempt:
             self.record.isolation = isolation.kind
             if isolation.kind == "none":
                 self._tell(isolation.reason)
-        self._announce(Phase.RUNNING)
+        if self.record.phase is not Phase.UPLOADING:  # an earlier supervisor saw the script out
+            self._announce(Phase.RUNNING)
 
     # Watching
 
@@ -154,33 +189,37 @@ class Attempt:
 
     def _see_out(self, sampler: "MachineSampler | None") -> tuple[Exited | Lost, bool]:
         """How the script ended, and whether it was asked to."""
+        plan = self._plan()
         clock = LogClock(self.folder.log, self.folder.log_times)
-        began = announced = time.monotonic()
-        asked: float | None = None
-        killed = False
-        while not isinstance(state := self._sandbox.poll(self._plan()), Exited | Lost):
-            now = time.monotonic()
-            if asked is None and self.is_set():
-                asked = now
-                self._sandbox.signal(self._plan(), signal.SIGTERM)
-            if asked is not None and not killed:
-                killed = now - asked >= self.context.spec.options.grace_seconds
-                if killed:
-                    self._sandbox.signal(self._plan(), signal.SIGKILL)
-            with self._unless_disk_full():
-                clock.tick()
-            if now - announced >= 1.0:
-                announced = now
-                self._check_inputs()
+        ending = Ending(self._sandbox, plan, self.context.spec.options.grace_seconds)
+        chores_at = time.monotonic()
+        pace = Pace(chores_at)
+        while not isinstance(state := self._sandbox.poll(plan), Exited | Lost):
+            until = time.monotonic() + POLL_SECONDS
+            while (now := time.monotonic()) < until:
+                if ending.was_asked or self.is_set():
+                    ending.ask(now)
+                    ending.tick(now)
+                    pace.moved(now)
                 with self._unless_disk_full():
-                    self._take_amendments(sampler)
-                    self.rules.tick()
-                    self._announce_syncs()
-            time.sleep(QUICK_SECONDS if now - began < 2.0 else TICK_SECONDS)
+                    if clock.tick():
+                        pace.moved(now)
+                if now - chores_at >= CHORE_SECONDS:
+                    chores_at = now
+                    self._do_chores(sampler)
+                if self._sandbox.wait(plan, pace.pause(now)):
+                    break
         with self._unless_disk_full():
             clock.tick()
         # An earlier supervisor may have been the one who asked.
-        return state, asked is not None or self.is_set()
+        return state, ending.was_asked or self.is_set()
+
+    def _do_chores(self, sampler: "MachineSampler | None") -> None:
+        self._check_inputs()
+        with self._unless_disk_full():
+            self._take_amendments(sampler)
+            self.rules.tick()
+            self._announce_syncs()
 
     def _take_amendments(self, sampler: "MachineSampler | None") -> None:
         """The profiler may be changed, and rules be added, while the script runs."""
@@ -230,28 +269,32 @@ class Attempt:
         if not self.gang.is_lead or now - self._led_at < LEAD_SECONDS or self.gang.ordered_end():
             return
         self._led_at = now
+        records = {self.context.host: self.record}
         if len(self.gang.hosts) > 1:
-            for host, record in self.gang.records().items():
-                if record.phase is Phase.ENDED and record.went_wrong:
+            records = self.gang.records()
+            for host, record in records.items():
+                if record.phase.is_after_script and record.went_wrong:
                     return self.gang.end(Why.HOST_FAILED, host)
-            if lost := self.gang.lost_hosts():
+            if lost := self.peers.look():
                 return self.gang.end(Why.HOST_LOST, lost[0])
+        if all(record.phase.is_after_script for record in records.values()):
+            return  # what is left is to upload, and that has a deadline of its own
+        self.gang.stamp()
         if self._runtime_seconds() > self.context.spec.stopping.max_runtime_seconds:
             self.gang.end(Why.MAX_RUNTIME, self.context.host)
 
     def _runtime_seconds(self) -> float:
         """The limit covers all attempts together."""
-        earlier = sum(
-            (transition.end or transition.start) - transition.start
-            for transition in self._history().transitions
-            if transition.secondary is Secondary.TRAINING and transition.attempt < self.number
-        )
+        notes = (note for note in self._history().notes if note.get("what") == RETRY)
+        earlier = sum(float(note.get("seconds", 0.0)) for note in notes)
         return earlier + self.gang.running_seconds()
 
     def _announce_syncs(self) -> None:
         assert self._syncer is not None
         self.record.syncs = self._syncer.states()
         self.record.capture = self._capture_problem()
+        if not self._is_news():
+            return
         self._announce(self.record.phase)
         if not self.gang.is_lead:
             return
@@ -261,6 +304,17 @@ class Attempt:
             self.context.say(lag + why)
         elif not lag and said.startswith(LAGGING):
             self.context.say("Training in progress. Sync has caught up.")
+
+    def _is_news(self) -> bool:
+        """Whether others must know: something has changed or waits. Each record costs a sync."""
+        states = self.record.syncs.values()
+        waits = any(each.pending_bytes or each.error for each in states)
+        shown = (self.record.capture, [each.uploaded_bytes for each in states])
+        now = time.monotonic()
+        if not waits and shown == self._shown and now - self._shown_at < RECORD_SECONDS:
+            return False
+        self._shown, self._shown_at = shown, now
+        return True
 
     # Ending
 
@@ -287,17 +341,13 @@ class Attempt:
 
     def _script_code(self, code: int) -> int:
         """The script's own code; the toolkit's, which stands for it, when the script never ran."""
-        script = durable.read_json(self.folder.exit_record) or {}
+        script = exit_record(self.folder)
         if script.get("signal"):
-            return -int(script["signal"])
-        return code if script.get("exit_code") is None else int(script["exit_code"])
+            return -script["signal"]
+        return script.get("exit_code", code)
 
     def _failure_text(self) -> str:
-        try:
-            with failure_file(self.folder).open("rb") as file:
-                text = file.read(4096).decode(errors="replace")
-        except OSError:
-            text = ""
+        text = failure_text(self.folder)
         if text or shutil.disk_usage(self.folder.root).free > durable.BALLAST_BYTES:
             return text
         # The script could not even write its traceback.
@@ -325,22 +375,47 @@ class Attempt:
     def _end(self) -> None:
         """Send the rest, give the input's space back, and say that this host is done."""
         self._inputs.close()
+        self._announce(Phase.UPLOADING)
         if self._syncer is not None:
             deadline = time.monotonic() + self.context.settings.upload_deadline_seconds
-            error = self._syncer.finish(deadline, self._announce_waiting)
+            code = self.record.exit_code
+            error = self._syncer.finish(
+                deadline,
+                self._announce_waiting,
+                self.lead_out,
+                was_killed=code is None or code < 0,
+            )
             self.record.syncs = self._syncer.states()
             self.record.capture = self._capture_problem()
             if error:
                 self.record.unsent = error
         self._announce(Phase.ENDED)
 
+    def lead_out(self) -> None:
+        """What the lead does while it waits for uploads, its own or other hosts'."""
+        if not self.gang.is_lead:
+            return
+        with self._unless_disk_full():
+            self.lead_on()
+            self.rules.tick()
+            history = self._history()
+            if history.state.secondary is Secondary.UPLOADING:
+                return
+            is_over = self.gang.all_are(Phase.UPLOADING, Phase.ENDED)
+            if is_over and history.has_trained(self.number):
+                self._move(Secondary.UPLOADING)
+
     def _capture_problem(self) -> str:
         """The first thing the hook reported; it reports each kind once and goes on."""
         hook = self.context.spec.debug_hook
-        marker = hook and self.folder.inside(hook.local_path) / "capture-errors.json"
-        problems = durable.read_json(marker) if marker else None
-        first = next(iter(problems["errors"]), None) if problems else None
-        return f"{first['where']}: {first['message']} ({first['count']} times)" if first else ""
+        if hook is None:
+            return ""
+        tensors = self.folder.script_folder(self.folder.inside(hook.local_path))
+        try:
+            first = json.loads(tensors.read("capture-errors.json", MARKER_BYTES))["errors"][0]
+            return f"{first['where']}: {first['message']} ({first['count']} times)"
+        except (OSError, ValueError, LookupError, TypeError):
+            return ""
 
     def _announce_waiting(self, error: str) -> None:
         assert self._syncer is not None
@@ -362,7 +437,7 @@ class Attempt:
 
     def _history(self) -> History:
         """The journal, read again only when it has changed."""
-        stat = self.context.folder.journal.stat()
+        stat = os.stat(self._journal_name)
         look = (stat.st_size, stat.st_mtime_ns)
         if self._journal_look is None or self._journal_look[0] != look:
             self._journal_look = (look, self.context.journal.read())
@@ -395,13 +470,23 @@ class Attempt:
     def _plan(self) -> SandboxPlan:
         context = self.context
         hosts_of_job = addresses(context.spec.name, context.spec.hosts)
+        command = toolkit_command(context.spec, context.settings)
+        environment = script_environment(context, self.folder, self.gang.master_port)
+        mounts = dict(self._inputs.mounts)
+        another = self._another
+        if another is not None:
+            environment = {**another.environment(environment), **context.spec.environment}
+            mounts = another.mounts(command[0]) | mounts  # a job may name /tmp for its checkpoints
         return SandboxPlan(
             folder=self.folder.sandbox,
             ml=self.folder.ml,
-            mounts=self._inputs.mounts,
+            mounts=mounts,
             read_only=self._inputs.read_only,
-            command=toolkit_command(context.spec, context.settings),
-            environment=script_environment(context, self.folder, self.gang.master_port),
+            command=command,
+            environment=environment,
+            user=None if another is None else another.user,
+            mapped=self._inputs.of_bucket,
+            umask=user_umask(),
             log=self.folder.log,
             host=context.host,
             addresses=hosts_of_job,

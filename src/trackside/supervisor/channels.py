@@ -4,11 +4,12 @@ Copies go through `storage.transfer`, pipes through `pipes.py`; mounts are plain
 supervisor puts into the sandbox's plan. docs/channels.md says what happens when.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from trackside.layout import ML
+from trackside.script_folder import ScriptFolder
 from trackside.spec import Channel
 from trackside.storage.crew import StopFlag
 from trackside.storage.locate import Location, locate
@@ -33,6 +34,8 @@ class Provided:
 
     mounts: Mapping[str, Path] = field(default_factory=dict)
     read_only: frozenset[str] = frozenset()
+    of_bucket: frozenset[str] = frozenset()
+    """Of the mounts, those that show a folder of an embedded bucket."""
     notes: tuple[str, ...] = ()
     """For the job's log: where the channel is provided otherwise than asked."""
     feeder: Feeder | None = None
@@ -46,18 +49,21 @@ def provide(
     *,
     home: Path,
     can_mount: bool = True,
+    can_show: Callable[[Path], bool] = lambda folder: True,
     expect: Callable[[int, int], None] | None = None,
     progress: Progress | None = None,
     stop: StopFlag | None = None,
 ) -> Provided:
     """`data` is the folder that the script sees as /opt/ml/input/data. May be done again.
 
-    Where nothing can be mounted, a folder of the user's becomes a link and FastFile is File.
+    Where nothing can be mounted, a folder of the user's becomes a link and FastFile is File; the
+    latter also for a folder of a bucket that `can_show` says the script would not be able to read.
     `expect` is told how many files and bytes will be copied, before `progress` counts them.
     """
     data.mkdir(parents=True, exist_ok=True)
     if assignment.mode == "Pipe":
-        return _piped(channel, assignment, data, home)
+        items = _items(channel, home, listed_in=data)
+        return Provided(feeder=_feeder(channel, assignment, ScriptFolder(data), items))
     location = locate(channel.uri, home=home)
     (data / channel.name).mkdir(exist_ok=True)
     is_fast = assignment.mode == "FastFile"
@@ -66,7 +72,9 @@ def provide(
             return _own(channel, location, data, read_only=is_fast, can_mount=can_mount)
         if is_fast and can_mount and _is_bucket_folder(channel, location, data, home):
             assert location.local is not None
-            return _mounted(channel.name, location.local, read_only=True)
+            if can_show(location.local):
+                shown = _mounted(channel.name, location.local, read_only=True)
+                return replace(shown, of_bucket=shown.read_only)
     objects = _files(channel, assignment, data, home)
     if expect is not None:
         expect(len(objects), sum(item.size_bytes for item in objects))
@@ -74,9 +82,19 @@ def provide(
     return Provided(notes=(_not_fast(channel, objects),) if is_fast else ())
 
 
-def _piped(channel: Channel, assignment: Assignment, data: Path, home: Path) -> Provided:
-    items = _items(channel, data, home)
+def feed_again(
+    channel: Channel, assignment: Assignment, data: ScriptFolder, *, home: Path
+) -> Feeder:
+    """For a piped channel whose script runs already; all else of it is in place."""
+    return _feeder(channel, assignment, data, _items(channel, home))
 
+
+def _feeder(
+    channel: Channel,
+    assignment: Assignment,
+    data: ScriptFolder,
+    items: Sequence[tuple[Item, ...]],
+) -> Feeder:
     def epoch_stream(epoch: int) -> Iterator[bytes]:
         chosen = assignment.part(shuffled(items, channel, epoch))
         return stream(
@@ -85,14 +103,16 @@ def _piped(channel: Channel, assignment: Assignment, data: Path, home: Path) -> 
             records=channel.record_wrapper == "RecordIO",
         )
 
-    return Provided(feeder=Feeder(data, channel.name, epoch_stream))
+    return Feeder(data, channel.name, epoch_stream)
 
 
-def _items(channel: Channel, data: Path, home: Path) -> list[tuple[Item, ...]]:
+def _items(
+    channel: Channel, home: Path, *, listed_in: Path | None = None
+) -> list[tuple[Item, ...]]:
     """What is shuffled and distributed: objects, or lines of an augmented manifest."""
     if channel.data_type == "AugmentedManifestFile":
         return [line.values for line in manifest_lines(channel, home)]
-    return [(item,) for item in _listed(channel, data, home)]
+    return [(item,) for item in _listed(channel, home, listed_in)]
 
 
 def _is_own(location: Location) -> bool:
@@ -123,7 +143,7 @@ def _is_bucket_folder(channel: Channel, location: Location, data: Path, home: Pa
     if location.local is None:
         return False
     start = location.key if location.key.endswith("/") or not location.key else location.key + "/"
-    return all(item.location.key.startswith(start) for item in _listed(channel, data, home))
+    return all(item.location.key.startswith(start) for item in _listed(channel, home, data))
 
 
 def _mounted(name: str, source: Path, read_only: bool) -> Provided:
@@ -134,7 +154,7 @@ def _mounted(name: str, source: Path, read_only: bool) -> Provided:
 def _files(channel: Channel, assignment: Assignment, data: Path, home: Path) -> list[ChannelObject]:
     """What this host has to fetch. Of an augmented manifest, its own lines are written already."""
     if channel.data_type != "AugmentedManifestFile":
-        objects = shuffled(_listed(channel, data, home), channel, epoch=0)
+        objects = shuffled(_listed(channel, home, data), channel, epoch=0)
         return as_files(channel, assignment.part(objects))
     lines = assignment.part(shuffled(manifest_lines(channel, home), channel, epoch=0))
     manifest = data / channel.name / channel.uri.rpartition("/")[2]
@@ -143,11 +163,12 @@ def _files(channel: Channel, assignment: Assignment, data: Path, home: Path) -> 
     return sized(channel, as_files(channel, objects))
 
 
-def _listed(channel: Channel, data: Path, home: Path) -> list[ChannelObject]:
-    """All of the channel, which is also written down for the script."""
+def _listed(channel: Channel, home: Path, data: Path | None) -> list[ChannelObject]:
+    """All of the channel, which is also written down there for the script."""
     named = named_objects if channel.data_type == "ManifestFile" else below_prefix
     objects = named(channel, home)
-    write_listing(data / f"{channel.name}-manifest", channel, objects)
+    if data is not None:
+        write_listing(data / f"{channel.name}-manifest", channel, objects)
     return objects
 
 

@@ -1,15 +1,14 @@
 """Lays out /opt/ml as the contract has it: folders, and the JSON files below input/config."""
 
 import json
-from pathlib import Path
 from typing import Any
 
-from trackside import durable
 from trackside.layout import HostFolder, JobKeys, profile_of
 from trackside.members import write
 from trackside.spec import JobSpec, Profiler
 
 _PROFILER_CONFIG = "profilerconfig.json"
+_MOST_FAILURE_BYTES = 4096
 GROUP = "homogeneousCluster"
 """The name of the one instance group of a job that has none of its own."""
 
@@ -36,8 +35,8 @@ def lay_out(folder: HostFolder, spec: JobSpec, host: str, interface: str) -> Non
 
 def write_profiler_config(folder: HostFolder, profiler: Profiler) -> None:
     """Anew, for a script that looks again."""
-    path = folder.ml / "input" / "config" / _PROFILER_CONFIG
-    durable.write_bytes(path, json.dumps(_profiler_config(profiler)).encode())
+    config = folder.script_folder(folder.ml / "input" / "config")
+    config.write(_PROFILER_CONFIG, json.dumps(_profiler_config(profiler)).encode())
 
 
 def synced_folders(spec: JobSpec) -> dict[str, str]:
@@ -135,5 +134,22 @@ def _input_data(spec: JobSpec, host: str) -> dict[str, Any]:
     return channels
 
 
-def failure_file(folder: HostFolder) -> Path:
-    return folder.ml / "output" / "failure"
+def exit_record(folder: HostFolder) -> dict[str, int]:
+    """The script's own `exit_code` or `signal`, where the toolkit has left them."""
+    is_apart = folder.private.is_dir()
+    place = folder.script_folder(folder.private if is_apart else folder.root)
+    try:
+        found = json.loads(place.read(folder.exit_record.name, _MOST_FAILURE_BYTES))
+        wanted = ("exit_code", "signal")
+        return {name: int(found[name]) for name in wanted if found.get(name) is not None}
+    except (OSError, ValueError, TypeError, AttributeError):
+        return {}
+
+
+def failure_text(folder: HostFolder) -> str:
+    """What the script, or the toolkit for it, left as the reason of a failure; '' without one."""
+    output = folder.script_folder(folder.ml / "output")
+    try:
+        return output.read("failure", _MOST_FAILURE_BYTES).decode(errors="replace")
+    except OSError:
+        return ""

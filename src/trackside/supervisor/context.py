@@ -5,6 +5,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from trackside.job_environment import of_server, of_submitter
 from trackside.journal import Journal
 from trackside.layout import JobFolder
 from trackside.settings import Settings
@@ -21,7 +22,16 @@ class Context:
     nonce: str
     settings: Settings
     environ: Mapping[str, str]
-    """The environment the submitter gave us; never written to disk."""
+    """The environment the submitter, or the server, gave us; never written to disk."""
+    is_of_server: bool = False
+    """Whether the job came through a server: then the environment is not its submitter's."""
+
+    @property
+    def script_environ(self) -> dict[str, str]:
+        """What of it the script gets."""
+        if self.is_of_server:
+            return of_server(self.environ, self.settings.job_variables.split(","))
+        return of_submitter(self.environ)
 
     @property
     def journal(self) -> Journal:

@@ -16,6 +16,7 @@ from trackside.curves.records import FOOTER_BYTES, HEADER_BYTES, length_at
 from trackside.errors import ObjectNotFound
 from trackside.event_names import is_event_file
 from trackside.hosts import SyncState
+from trackside.script_folder import NoPlainFile, ScriptFolder
 from trackside.storage.locate import Location
 from trackside.supervisor.folder_scan import Look, scan
 
@@ -44,14 +45,14 @@ class EventSync:
     def __init__(
         self,
         name: str,
-        source: Path,
+        source: Path | ScriptFolder,
         to: Location,
         host: str,
         *,
         fill: Callable[..., None] | None = None,
     ) -> None:
         self.name = name
-        self.source = source
+        self.source = ScriptFolder.of(source)
         self.state = SyncState(to=to.uri, last=time.time())
         self.synced_at = self.alive_at = time.monotonic()
         self._to = to
@@ -78,7 +79,7 @@ class EventSync:
         for path in sorted(waiting, key=lambda path: waiting[path].mtime_ns):
             try:
                 self._send(path, waiting[path].inode, last=last)
-            except FileNotFoundError:
+            except (FileNotFoundError, NotADirectoryError, NoPlainFile):
                 continue  # deleted since the scan; what had gone up stays
             self._count(waiting)
             self.alive_at = time.monotonic()
@@ -98,7 +99,7 @@ class EventSync:
         }
 
     def _send(self, path: str, inode: int, *, last: bool) -> None:
-        with (self.source / path).open("rb") as file:
+        with open(self.source.open(path), "rb") as file:
             sent = self._found(path, inode, file.fileno())
             self._settle(sent, file.fileno())
             size = os.fstat(file.fileno()).st_size

@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from trackside.script_folder import ScriptFolder
+
 
 @dataclass(frozen=True, slots=True)
 class Look:
@@ -21,30 +23,35 @@ class Look:
         return cls(status.st_size, status.st_mtime_ns, status.st_ino, status.st_ctime_ns)
 
 
-def scan(root: Path, problems: dict[str, Exception]) -> Iterator[tuple[str, Look]]:
+def scan(root: Path | ScriptFolder, problems: dict[str, Exception]) -> Iterator[tuple[str, Look]]:
     """Path and look of every regular file; folders that cannot be read are left in `problems`.
 
     Links are left out, what vanishes meanwhile is skipped.
     """
+    folder = ScriptFolder.of(root)
     stack = [""]
     while stack:
         below = stack.pop()
+        found: list[tuple[str, Look]] = []
         try:
-            with os.scandir(root / below) as entries:
-                found = list(entries)
+            with folder.entries(below) as entries:
+                for entry in entries:
+                    path = f"{below}/{entry.name}" if below else entry.name
+                    if entry.is_dir(follow_symlinks=False):
+                        stack.append(path)
+                    elif look := _look_at(entry):
+                        found.append((path, look))
         except (FileNotFoundError, NotADirectoryError):
             continue
-        except OSError as error:
+        except OSError as error:  # also a path longer than the system takes
             problems[below] = error
-            continue
-        for entry in found:
-            path = f"{below}/{entry.name}" if below else entry.name
-            try:
-                if entry.is_dir(follow_symlinks=False):
-                    stack.append(path)
-                elif entry.is_file(follow_symlinks=False):
-                    yield path, Look.of(entry.stat(follow_symlinks=False))
-            except FileNotFoundError:
-                continue
-            except OSError as error:  # a path longer than the system takes
-                problems[path] = error
+        yield from found
+
+
+def _look_at(entry: "os.DirEntry[str]") -> Look | None:
+    try:
+        if entry.is_file(follow_symlinks=False):
+            return Look.of(entry.stat(follow_symlinks=False))
+    except FileNotFoundError:
+        pass
+    return None

@@ -4,6 +4,7 @@ Host algo-1 leads: it makes the job's moves. Nothing else here knows where the o
 placement without a shared folder replaces this module's files by another meeting place.
 """
 
+import os
 import socket
 import sys
 import time
@@ -13,14 +14,14 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from trackside import durable, hosts, process_table, processes
+from trackside import boot_clock, durable, hosts, processes
 from trackside.hosts import HostRecord, Phase
 from trackside.layout import HostFolder, JobFolder
 from trackside.spec import JobSpec
 
 DEFAULT_PORT = 7777
-LOST_AFTER_SECONDS = 10.0
-"""A host whose supervisor is gone this long, with its script not ended, is lost."""
+STAMP_SECONDS = 60.0
+"""How often the lead notes how long the hosts have run, for whoever goes on after a reboot."""
 
 
 class Why(StrEnum):
@@ -45,7 +46,10 @@ class Gang:
         self.host = host
         self.attempt = attempt
         self.is_lead = host == spec.hosts[0]
-        self._missing_since: dict[str, float] = {}
+        self._stamped_at = time.monotonic()
+        self._met: boot_clock.Moment | None = None
+        self._order: EndOrder | None = None
+        self._end_name = os.fspath(folder.gang / f"{attempt}.end.json")
         folder.gang.mkdir(exist_ok=True)
 
     def folder_of(self, host: str) -> HostFolder:
@@ -70,13 +74,17 @@ class Gang:
             durable.write_json(self._end_path, order)
 
     def ordered_end(self) -> EndOrder | None:
-        data: dict[str, Any] | None = durable.read_json(self._end_path)
-        return None if data is None else EndOrder(Why(data["why"]), data["host"], data["time"])
+        if self._order is None and os.path.exists(self._end_name):  # asked for many times a second
+            data: dict[str, Any] | None = durable.read_json(self._end_path)
+            if data is not None:
+                self._order = EndOrder(Why(data["why"]), data["host"], data["time"])
+        return self._order
 
     def meet(self) -> None:
         """The lead notes what all hosts need to agree on, once per attempt."""
         if durable.read_json(self._meeting_path) is None:
-            clock = {"boot_id": process_table.boot_id(), "clock": _since_boot()}
+            now = boot_clock.now()
+            clock = {"boot_id": now.boot_id, "clock": now.seconds}
             durable.write_json(self._meeting_path, {"master_port": _free_port(), **clock})
 
     @property
@@ -85,27 +93,35 @@ class Gang:
         return int(meeting["master_port"]) if meeting else DEFAULT_PORT
 
     def running_seconds(self) -> float:
-        """Since the hosts met; by a clock that no one can set, and that outlives the supervisor."""
-        meeting = durable.read_json(self._meeting_path)
-        if not meeting or meeting["boot_id"] != process_table.boot_id():
-            return 0.0
-        return _since_boot() - float(meeting["clock"])
+        """Since the hosts met, by a clock that nobody can set and that outlives the supervisor.
 
-    def lost_hosts(self) -> list[str]:
-        """Hosts whose supervisor has been gone for a while although their script has not ended."""
+        After a reboot: as the lead last stamped it.
+        """
+        if self._met is not None:
+            return self._met.age_seconds() or 0.0
+        meeting = durable.read_json(self._meeting_path)
+        if not meeting:
+            return 0.0
+        met = boot_clock.Moment(meeting["boot_id"], float(meeting["clock"]))
+        age = met.age_seconds()
+        if age is None:
+            return float(meeting.get("ran", 0.0))
+        self._met = met
+        return age
+
+    def stamp(self) -> None:
+        """Note now and then how long the hosts have run."""
         now = time.monotonic()
-        lost = []
-        for host, record in self.records().items():
-            alive = is_supervised(self.folder_of(host))
-            if host == self.host or record.phase is Phase.ENDED or alive:
-                self._missing_since.pop(host, None)
-            elif now - self._missing_since.setdefault(host, now) > LOST_AFTER_SECONDS:
-                lost.append(host)
-        return lost
+        if now - self._stamped_at < STAMP_SECONDS:
+            return
+        self._stamped_at = now
+        if meeting := durable.read_json(self._meeting_path):
+            ran = {"ran": round(self.running_seconds(), 1)}
+            durable.write_json(self._meeting_path, {**meeting, **ran})
 
     @property
     def _end_path(self) -> Path:
-        return self.folder.gang / f"{self.attempt}.end.json"
+        return Path(self._end_name)
 
     @property
     def _meeting_path(self) -> Path:
@@ -115,14 +131,6 @@ class Gang:
 def write_supervisor(folder: HostFolder, nonce: str) -> None:
     """This process is the host's supervisor now."""
     durable.write_json(folder.supervisor, {**asdict(processes.myself()), "nonce": nonce})
-
-
-def is_supervised(folder: HostFolder) -> bool:
-    """Whether the host's supervisor lives; also true before it has come forward."""
-    record: dict[str, Any] | None = durable.read_json(folder.supervisor)
-    if record is None:
-        return True
-    return processes.is_alive(processes.Identity.from_record(record))
 
 
 def addresses(job: str, host_names: tuple[str, ...]) -> dict[str, str]:
@@ -146,8 +154,3 @@ def _free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("", 0))
         return int(probe.getsockname()[1])
-
-
-def _since_boot() -> float:
-    clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-    return time.clock_gettime(clock)

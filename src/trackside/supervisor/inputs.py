@@ -5,7 +5,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
@@ -14,6 +14,7 @@ from trackside import hosts
 from trackside.errors import ArchiveError, InputError, TracksideError
 from trackside.extract import extract
 from trackside.layout import HostFolder
+from trackside.permissions import close_tree_to_others
 from trackside.spec import Channel, JobSpec
 from trackside.storage.crew import StopFlag
 from trackside.storage.locate import entries_below, locate, locate_object
@@ -45,32 +46,57 @@ class Inputs:
             if not path.startswith("/opt/ml/")
         }
         self.read_only: frozenset[str] = frozenset()
+        self.of_bucket: frozenset[str] = frozenset()
 
-    def provide(self, meter: "Meter", *, stop: StopFlag, can_mount: bool) -> list[str]:
+    def provide(
+        self,
+        meter: "Meter",
+        *,
+        stop: StopFlag,
+        can_mount: bool,
+        can_show: Callable[[Path], bool] = lambda folder: True,
+    ) -> list[str]:
         """Bring everything in. Returns what the user should know of; done again, it goes on."""
         self._unpack_source(stop)
         self._restore_checkpoints(meter, stop)
-        return self._provide_channels(self._spec.inputs, meter, stop, can_mount)
+        return self._provide_channels(meter, stop, can_mount, can_show)
 
-    def resume(self, meter: "Meter", *, stop: StopFlag) -> None:
+    def resume(self) -> None:
         """Feed the pipes of a script that runs already: its feeders died with the supervisor."""
         piped = [channel for channel in self._spec.inputs if self._is_piped(channel)]
-        self._provide_channels(piped, meter, stop, can_mount=True)
+        if not piped:
+            return
+        from trackside.supervisor.channel_objects import assign  # as below
+        from trackside.supervisor.channels import feed_again
+
+        data = self._folder.script_folder(self._folder.ml / "input" / "data")
+        for channel in piped:
+            assignment = assign(self._spec, channel, self._host)
+            if assignment is not None:
+                self._feed(feed_again(channel, assignment, data, home=self._home))
+
+    def _feed(self, feeder: "Feeder") -> None:
+        self._feeders.append(feeder)
+        feeder.start()
 
     def _is_piped(self, channel: Channel) -> bool:
         return (channel.input_mode or self._spec.algorithm.input_mode) == "Pipe"
 
     def _provide_channels(
-        self, channels: Sequence[Channel], meter: "Meter", stop: StopFlag, can_mount: bool
+        self,
+        meter: "Meter",
+        stop: StopFlag,
+        can_mount: bool,
+        can_show: Callable[[Path], bool],
     ) -> list[str]:
-        if not channels:
+        if not self._spec.inputs:
             return []
         # 40 ms that a job without channels starts earlier.
         from trackside.supervisor.channel_objects import assign
         from trackside.supervisor.channels import provide
 
         notes: list[str] = []
-        for channel in channels:
+        for channel in self._spec.inputs:
             assignment = assign(self._spec, channel, self._host)
             if assignment is None:
                 continue
@@ -82,16 +108,17 @@ class Inputs:
                 data,
                 home=self._home,
                 can_mount=can_mount,
+                can_show=can_show,
                 expect=meter.expect,
                 progress=meter,
                 stop=stop,
             )
             self.mounts.update(provided.mounts)
             self.read_only |= provided.read_only
+            self.of_bucket |= provided.of_bucket
             notes.extend(provided.notes)
             if provided.feeder is not None:
-                self._feeders.append(provided.feeder)
-                provided.feeder.start()
+                self._feed(provided.feeder)
         return notes
 
     def check(self) -> None:
@@ -121,6 +148,7 @@ class Inputs:
         place = locate_object(source.rstrip("/"), home=self._home)
         if place.local is not None and place.local.is_dir():
             shutil.copytree(place.local, code, symlinks=True)
+            close_tree_to_others(code)
         elif place.local is not None:
             _extract(place.local, code)
         else:

@@ -11,8 +11,8 @@ from trackside.process_table import started
 from trackside.supervisor.sandbox_command import reset_signals
 from trackside.supervisor.sandbox_records import replace
 
-REVIVE_PAUSES_SECONDS = (0, 2, 10, 60, 300)
-"""How long after the last revival the next may follow; after as many, the supervisor stays dead."""
+REVIVE_PAUSES_SECONDS = (0, 1, 2, 5, 15, 60)
+"""How long after the last revival the next may follow; the last pause for all further ones."""
 SOUND_AFTER_SECONDS = 600.0
 """A supervisor that lived as long has earned the pauses from the beginning."""
 
@@ -47,9 +47,8 @@ class Keeper:
             if now - self._last > SOUND_AFTER_SECONDS:
                 self._num_revivals = 0
             return
-        if self._num_revivals == len(REVIVE_PAUSES_SECONDS):
-            return
-        if last or now - self._last >= REVIVE_PAUSES_SECONDS[self._num_revivals]:
+        pause = REVIVE_PAUSES_SECONDS[min(self._num_revivals, len(REVIVE_PAUSES_SECONDS) - 1)]
+        if last or now - self._last >= pause:
             self._num_revivals += 1
             self._last = now
             try:

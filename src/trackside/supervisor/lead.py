@@ -5,8 +5,9 @@ import shutil
 import time
 from functools import partial
 
+from trackside import endings
 from trackside.hosts import HostRecord, Phase
-from trackside.journal import History
+from trackside.journal import RETRY, History
 from trackside.layout import JobKeys
 from trackside.status import Secondary, Status
 from trackside.supervisor.attempt import Attempt
@@ -43,8 +44,8 @@ def _wait_for_all(attempt: Attempt) -> dict[str, HostRecord]:
         waiting = {host for host, record in records.items() if record.phase is not Phase.ENDED}
         if not waiting:
             return records
-        attempt.lead_on()  # the time limit goes on for the others
-        if lost := gang.lost_hosts():
+        attempt.lead_out()  # the time limit goes on for the others
+        if lost := attempt.peers.look():
             gang.end(Why.HOST_LOST, lost[0])
             if waiting.issubset(lost):
                 return records
@@ -55,7 +56,8 @@ def _start_again(attempt: Attempt, reason: str) -> None:
     journal = attempt.context.journal
     number = attempt.number + 1
     message = f"Attempt {attempt.number} ended: {reason}"
-    journal.note("retry", attempt=attempt.number, reason=reason)
+    seconds = round(attempt.gang.running_seconds(), 3)
+    journal.note(RETRY, attempt=attempt.number, reason=reason, seconds=seconds)
     if journal.try_move(Secondary.RESTARTING, message=message).state.is_final:
         return
     journal.try_move(Secondary.STARTING, attempt=number, message=f"Starting attempt {number}")
@@ -71,20 +73,33 @@ def _finish(attempt: Attempt, end: End, records: dict[str, HostRecord]) -> None:
     def waiting(error: str) -> None:
         context.say(f"Waiting to upload: {error}")
 
-    if _has_trained(journal.read(), attempt.number):
+    if journal.read().has_trained(attempt.number):
         journal.try_move(Secondary.UPLOADING)
         publish = partial(publisher.publish, model=end.keeps_model)
         unsent = until(deadline, publish, waiting) or unsent
-    history = _write_end(attempt, end, unsent)
+    endings.note(context.settings.layout, context.spec.name, keeps_files=bool(unsent))
+    _write_end(attempt, end, unsent)
+    wind_up(attempt, deadline)
+
+
+def wind_up(attempt: Attempt, deadline: float) -> None:
+    """What follows the final status: the journal in storage, the rules' last look, the disk freed.
+
+    Done again by the next supervisor, should this one die before it is through.
+    """
+    context, home = attempt.context, attempt.context.settings.layout
+    publisher = Publisher(context.spec, context.folder, attempt.number, context.settings.home)
     error = until(deadline, publisher.put_end, lambda error: None)
     attempt.rules.see_out()
-    if not error and not unsent:
-        _free_space(attempt, history)
-    elif error:
+    if error:
         logger.error("The journal could not be uploaded: %s", error)
+        return
+    if endings.keeps_files(home, context.spec.name) is False:
+        _free_space(attempt, context.journal.read())
+    endings.forget(home, context.spec.name)
 
 
-def _write_end(attempt: Attempt, end: End, unsent: str) -> History:
+def _write_end(attempt: Attempt, end: End, unsent: str) -> None:
     """The one final status. A stop that came while uploading turns Completed into Stopped."""
     journal = attempt.context.journal
     if unsent:
@@ -96,18 +111,9 @@ def _write_end(attempt: Attempt, end: End, unsent: str) -> History:
         )
         if end.reason:
             reason = f"{end.reason} Also: {reason}"
-        return journal.try_move(Secondary.FAILED, reason=reason[:1024])
-    history = journal.try_move(end.secondary, reason=end.reason)
-    if not history.state.is_final:
-        history = journal.try_move(Secondary.STOPPED)
-    return history
-
-
-def _has_trained(history: History, attempt: int) -> bool:
-    return any(
-        transition.secondary is Secondary.TRAINING and transition.attempt == attempt
-        for transition in history.transitions
-    )
+        journal.try_move(Secondary.FAILED, reason=reason[:1024])
+    elif not journal.try_move(end.secondary, reason=end.reason).state.is_final:
+        journal.try_move(Secondary.STOPPED)
 
 
 def _free_space(attempt: Attempt, history: History) -> None:
@@ -116,6 +122,10 @@ def _free_space(attempt: Attempt, history: History) -> None:
         for number in range(1, attempt.number + 1):
             folder = attempt.context.folder.host(host, number)
             failed = history.state.status is Status.FAILED
-            for path in [folder.ml / "input" / "data"] if failed else [folder.ml, folder.mounts]:
+            shutil.rmtree(folder.private, ignore_errors=True)
+            if failed:
+                folder.script_folder(folder.ml).remove_tree("input/data")
+                continue
+            for path in (folder.ml, folder.mounts):
                 shutil.rmtree(path, ignore_errors=True)
     attempt.context.folder.ballast.unlink(missing_ok=True)

@@ -19,28 +19,30 @@ class LogClock:
     """Notes which size the log had when. Called often; writes only when the log has grown."""
 
     def __init__(self, log: Path, times: Path) -> None:
-        self._log = log
+        self._log = os.fspath(log)
         self._times = times
         marks = read_marks(times)
         self._size = marks[-1].size if marks else 0
         self._time = marks[-1].time if marks else 0.0
         _drop_torn_line(times)
 
-    def tick(self) -> None:
+    def tick(self) -> bool:
+        """Whether it has grown."""
         try:
-            size = self._log.stat().st_size
+            size = os.stat(self._log).st_size
         except FileNotFoundError:
-            return
+            return False
         if size <= self._size:
-            return
+            return False
         self._time = max(self._time, time.time())  # readers look for a time by halves
         line = f"{size} {self._time:.3f}\n".encode()
         with self._times.open("ab", buffering=0) as file:
             end = file.seek(0, os.SEEK_END)
             if file.write(line) != len(line):  # the disk filled up in the middle
                 file.truncate(end)
-                return
+                return False
         self._size = size
+        return True
 
 
 def _drop_torn_line(times: Path) -> None:

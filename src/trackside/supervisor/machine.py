@@ -4,6 +4,7 @@ Owns the thread and its pace; `machine_reading` looks, `machine_figures` reckons
 """
 
 import logging
+import math
 import time
 from pathlib import Path
 from threading import Event, Thread
@@ -20,10 +21,9 @@ from trackside.supervisor.profiler_files import MinuteFiles
 
 logger = logging.getLogger(__name__)
 
-CURVE_SECONDS = 1.0
-LATER_CURVE_SECONDS = 10.0
-"""The distance of points after the first minutes; they are means, so nothing falls in between."""
-FIRST_MINUTES_SECONDS = 600.0
+CURVE_SECONDS = ((60.0, 1.0), (600.0, 5.0), (math.inf, 15.0))
+"""The distance of points, by how long the script has run at most. They are means, so nothing falls
+in between."""
 LEAST_PROFILE_SECONDS = 0.1
 """The shortest interval that the contract has."""
 LEAST_SECONDS = 0.05
@@ -36,7 +36,7 @@ def make_sampler(
     """What samples this host for this job; None where there is nothing to see."""
     if root_pid is None or not process_table.PRESENT:
         return None
-    profile = folder.inside((spec.profiler or Profiler()).local_path)
+    profile = folder.script_folder(folder.inside((spec.profiler or Profiler()).local_path))
     return MachineSampler(
         root_pid,
         host,
@@ -163,8 +163,8 @@ class MachineSampler:
 
 def curve_seconds(running_seconds: float, profile_seconds: float = 0.0) -> float:
     """From point to point: close at first, wider later; never closer than the profile's looks."""
-    is_new = running_seconds < FIRST_MINUTES_SECONDS
-    return max(profile_seconds, CURVE_SECONDS if is_new else LATER_CURVE_SECONDS)
+    distance = next(pause for until, pause in CURVE_SECONDS if running_seconds < until)
+    return max(profile_seconds, distance)
 
 
 def _profile_seconds(profiler: Profiler | None) -> float:

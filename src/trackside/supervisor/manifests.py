@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from trackside.errors import InputError, InvalidKey, ObjectNotFound
+from trackside.json_record import parsed
 from trackside.spec import Channel
-from trackside.storage.locate import Location, locate
+from trackside.storage.locate import Location, local_path, locate
 from trackside.supervisor.channel_objects import ChannelObject, nothing_found
 
 REQUESTS = 16
@@ -36,7 +37,7 @@ class ManifestLine:
 def named_objects(channel: Channel, home: Path) -> list[ChannelObject]:
     """The objects of a `ManifestFile`, in its order; never none."""
     try:
-        content = json.loads(_text(channel, home))
+        content = parsed(_text(channel, home))
     except ValueError as error:
         raise _unusable(channel, f"is no JSON ({error})", LIST_FORM) from error
     first = content[0] if isinstance(content, list) and content else None
@@ -47,7 +48,7 @@ def named_objects(channel: Channel, home: Path) -> list[ChannelObject]:
     for name in names:
         if not isinstance(name, str):
             raise _unusable(channel, f"has the entry {name!r}", LIST_FORM)
-    places = _Places(home)
+    places = _Places(channel, home)
     found = [
         ChannelObject(places.of(prefix + name), name.lstrip("/"))
         for name in names
@@ -60,7 +61,7 @@ def named_objects(channel: Channel, home: Path) -> list[ChannelObject]:
 
 def manifest_lines(channel: Channel, home: Path) -> list[ManifestLine]:
     """The lines of an `AugmentedManifestFile`; never none. Its objects' sizes are not known yet."""
-    places = _Places(home)
+    places = _Places(channel, home)
     found = [
         ManifestLine(line, tuple(_values(channel, number, line, places)))
         for number, line in enumerate(_text(channel, home).split("\n"), start=1)
@@ -97,9 +98,15 @@ def write_listing(path: Path, channel: Channel, found: Sequence[ChannelObject]) 
 
 
 class _Places:
-    """`locate` for many objects of few buckets: it reads the AWS settings every time."""
+    """`locate` for many objects of few buckets: it reads the AWS settings every time.
 
-    def __init__(self, home: Path) -> None:
+    A manifest in a store names objects, and no files of this machine: who wrote it may be somebody
+    who must not read them.
+    """
+
+    def __init__(self, channel: Channel, home: Path) -> None:
+        self._channel = channel
+        self._is_stored = local_path(channel.uri) is None
         self._home = home
         self._buckets: dict[str, Location] = {}
 
@@ -107,11 +114,20 @@ class _Places:
         scheme, is_uri, rest = uri.partition("://")
         bucket, slash, key = rest.partition("/")
         if not is_uri or not slash or scheme.lower() == "file":
-            return locate(uri, home=self._home)
+            return self._elsewhere(uri)
         top = f"{scheme}://{bucket}/"
         if top not in self._buckets:
             self._buckets[top] = locate(top, home=self._home)
         return replace(self._buckets[top], key=key, uri=uri)
+
+    def _elsewhere(self, uri: str) -> Location:
+        if self._is_stored and local_path(uri) is not None:
+            raise _unusable(
+                self._channel,
+                f"names {uri!r}, which is in no object store",
+                "Upload the file, or put the manifest on this machine, too.",
+            )
+        return locate(uri, home=self._home)
 
 
 def _values(
@@ -139,7 +155,7 @@ def _values(
 
 def _record(channel: Channel, number: int, line: str) -> dict[str, Any]:
     try:
-        record = json.loads(line)
+        record = parsed(line)
     except ValueError as error:
         raise _unusable(channel, f"has no JSON in line {number} ({error})", LINES_FORM) from error
     if not isinstance(record, dict):

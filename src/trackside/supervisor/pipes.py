@@ -1,6 +1,7 @@
 """Pipe mode: a named pipe per epoch, fed by one thread while the script reads.
 
-What is fed comes from `streams.py`; this module owns the pipes and never blocks a shutdown.
+What is fed comes from `streams.py`; this module owns the pipes and never blocks a shutdown. The
+script may put anything in a pipe's place: what is no pipe is never opened for writing.
 """
 
 import errno
@@ -8,6 +9,7 @@ import fcntl
 import os
 import re
 import select
+import stat
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -16,6 +18,7 @@ from types import TracebackType
 from typing import Self
 
 from trackside.errors import InputError
+from trackside.script_folder import ScriptFolder
 
 POLL_SECONDS = 0.02
 """How often a pipe is looked at for a reader; the system has no event for that."""
@@ -31,9 +34,14 @@ class Feeder:
     """
 
     def __init__(
-        self, folder: Path, channel: str, stream: Callable[[int], Iterable[bytes]]
+        self,
+        folder: Path | ScriptFolder,
+        channel: str,
+        stream: Callable[[int], Iterable[bytes]],
     ) -> None:
-        self._folder = folder
+        self._place = ScriptFolder.of(folder)
+        self._folder = -1
+        """Its descriptor, from `start` to `close`: the script may rename the folder."""
         self._channel = channel
         self._stream = stream
         self._stopping = Event()
@@ -56,6 +64,8 @@ class Feeder:
 
     def start(self) -> None:
         """The first pipe exists when this returns."""
+        with self._place.opened() as folder:
+            self._folder = os.dup(folder)
         # A supervisor that follows a dead one finds its pipe, which the script may have left.
         last = max(self._epochs(), default=0)
         self._offered = [last, last + 1] if self._epochs() else [0]
@@ -83,8 +93,11 @@ class Feeder:
             )
         os.close(self._wake)
         os.close(self._wake_reader)
-        for epoch in self._epochs():
-            self._path(epoch).unlink(missing_ok=True)
+        if self._folder >= 0:
+            for epoch in self._epochs():
+                self._remove(epoch)
+            os.close(self._folder)
+            self._folder = -1
 
     def _run(self) -> None:
         try:
@@ -100,14 +113,28 @@ class Feeder:
         """The epoch that was opened and its pipe; None when it is time to stop."""
         while not self._stopping.wait(POLL_SECONDS):
             for epoch in self._offered:
-                try:
-                    pipe = os.open(self._path(epoch), os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-                except OSError as error:
-                    if error.errno != errno.ENXIO:  # which means: nobody reads
-                        raise
-                else:
+                pipe = self._open(epoch)
+                if pipe is not None:
                     return epoch, pipe
         return None
+
+    def _open(self, epoch: int) -> int | None:
+        """None while nobody reads."""
+        name = self._name(epoch)
+        flags = os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+        try:
+            pipe = os.open(name, flags, dir_fd=self._folder)
+        except OSError as error:
+            if error.errno == errno.ENXIO:
+                return None
+            raise
+        if stat.S_ISFIFO(os.fstat(pipe).st_mode):
+            return pipe
+        os.close(pipe)
+        raise InputError(
+            f"Channel {self._channel!r}: the script has put something else in the place of the "
+            f"pipe {name!r}. Let it read the pipe, and leave it where it is."
+        )
 
     def _feed(self, epoch: int, pipe: int) -> None:
         _enlarge(pipe)
@@ -148,20 +175,35 @@ class Feeder:
         self._make(epoch + 1)
         for old in self._offered:
             if old <= epoch:
-                self._path(old).unlink(missing_ok=True)
+                self._remove(old)
         self._offered = [epoch + 1]
 
     def _epochs(self) -> list[int]:
         pattern = re.compile(re.escape(self._channel) + r"_(\d+)")
-        found = (pattern.fullmatch(path.name) for path in self._folder.iterdir())
-        return [int(match[1]) for match in found if match and self._path(int(match[1])).is_fifo()]
+        found = (pattern.fullmatch(name) for name in os.listdir(self._folder))
+        return [int(match[1]) for match in found if match and self._is_fifo(match[0])]
+
+    def _is_fifo(self, name: str) -> bool:
+        try:
+            status = os.stat(name, dir_fd=self._folder, follow_symlinks=False)
+        except FileNotFoundError:
+            return False
+        return stat.S_ISFIFO(status.st_mode)
 
     def _make(self, epoch: int) -> None:
+        name = self._name(epoch)
         with suppress(FileExistsError):
-            os.mkfifo(self._path(epoch), 0o666)
+            os.mkfifo(name, 0o666, dir_fd=self._folder)
+            owner = os.fstat(self._folder).st_uid
+            if owner != os.geteuid():  # the script is another user's
+                os.chown(name, owner, -1, dir_fd=self._folder, follow_symlinks=False)
 
-    def _path(self, epoch: int) -> Path:
-        return self._folder / f"{self._channel}_{epoch}"
+    def _remove(self, epoch: int) -> None:
+        with suppress(FileNotFoundError):
+            os.unlink(self._name(epoch), dir_fd=self._folder)
+
+    def _name(self, epoch: int) -> str:
+        return f"{self._channel}_{epoch}"
 
 
 @contextmanager

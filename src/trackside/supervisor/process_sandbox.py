@@ -22,7 +22,8 @@ from typing import Any, Literal, cast, get_args
 from trackside import process_table, processes
 from trackside.durable import read_json, write_json
 from trackside.errors import SandboxError
-from trackside.processes import Identity
+from trackside.processes import Identity, ProcessEnd
+from trackside.run_as import JobUser
 from trackside.supervisor.sandbox import Exited, Lost, Running, Sandbox, SandboxPlan, SandboxState
 from trackside.supervisor.sandbox_records import replace
 
@@ -34,6 +35,7 @@ _NONCE = re.compile(r"[A-Za-z0-9._-]{8,128}")
 _START_SECONDS = 60.0  # somebody else may be starting it, on a machine that hardly moves
 _PACKAGE = Path(__file__).resolve().parent.parent
 _INIT_LOG = "init.log"
+_KERNEL_FOLDERS = ("/proc", "/sys", "/dev")
 
 # Stand-ins for our packages, so that init imports its two modules and not what theirs import.
 _BOOTSTRAP = """\
@@ -62,10 +64,17 @@ def available() -> Isolation:
     kinds = [kind for kind in _ways() if kind != "none"]
     tried: list[str] = []
     if kinds:
-        tried = _run_init("namespaces", tempfile.gettempdir(), *kinds).splitlines()
+        tried = run_init("namespaces", tempfile.gettempdir(), *kinds).splitlines()
     works = [kind for kind in kinds if kind in tried]
     refusals = "; ".join(line for line in tried if ": " in line)
     return _isolation(works[0] if works else "none", refusals)
+
+
+def can_map(folder: Path, user: JobUser) -> bool:
+    """Whether a sandbox can show this folder of ours as the user's own: kernel and disk decide."""
+    with tempfile.TemporaryDirectory() as stage:
+        place = str(folder.resolve())
+        return run_init("owner_mapping", stage, place, str(user.uid), str(user.gid)) == "yes"
 
 
 class ProcessSandbox(Sandbox):
@@ -84,6 +93,8 @@ class ProcessSandbox(Sandbox):
             known = ", ".join(map(repr, (AUTO, *get_args(Kind))))
             raise SandboxError(f"Unknown isolation {isolation!r}. Known: {known}.")
         self._kinds = _ways() if isolation == AUTO else [cast(Kind, isolation)]
+        self._end: ProcessEnd | None = None
+        """Of the init of the plan that is waited for."""
 
     def start(self, plan: SandboxPlan) -> None:
         """Returns when the command is on its way, or raises with nothing left behind.
@@ -102,7 +113,8 @@ class ProcessSandbox(Sandbox):
             intent = _declare(plan)
             if intent["boot_id"] != process_table.boot_id():
                 return
-            said, _, text = _spawn(plan, self._kinds, intent["mark"], lock).partition("\n")
+            kinds = self.kinds_for(plan.user)
+            said, _, text = _spawn(plan, kinds, intent["mark"], lock).partition("\n")
         if said != "started":
             raise SandboxError(_explain(plan, text))
 
@@ -126,6 +138,19 @@ class ProcessSandbox(Sandbox):
         pid = record["init"]["pid"]
         return Lost(f"The sandbox's init (pid {pid}) was killed, and the script with it.")
 
+    def wait(self, plan: SandboxPlan, seconds: float) -> bool:
+        if self._end is None:
+            record = read_json(plan.folder / "process.json")
+            if record is None:
+                time.sleep(seconds)
+                return True
+            self._end = ProcessEnd(_identity(record, "init"))
+        has_ended = self._end.wait(seconds)
+        if has_ended:
+            self._end.close()
+            self._end = None
+        return has_ended
+
     def signal(self, plan: SandboxPlan, number: int) -> None:
         record = read_json(plan.folder / "process.json")
         if record is None or _end(plan.folder):
@@ -134,6 +159,22 @@ class ProcessSandbox(Sandbox):
         if number == _SIGKILL:
             _kill_below(_identity(record, "init"), spare=_supervisor(plan.folder))
             processes.sweep(record["mark"])
+
+    def kinds_for(self, user: JobUser | None) -> list[Kind]:
+        """The ways to run a command as this user, best first; `SandboxError` when there is none."""
+        if user is None:
+            return self._kinds
+        if "root" in self._kinds:
+            return ["root"]
+        if sys.platform != "linux" or os.geteuid() != 0:
+            why, way_out = "only root on Linux can do that", "Start the server as root"
+        else:
+            why = f"the isolation {self._kinds[0]!r} cannot do that"
+            way_out = "Unset TRACKSIDE_ISOLATION"
+        raise SandboxError(
+            f"Scripts are to run as user {user}, and {why}. {way_out}, or leave --run-as "
+            "(TRACKSIDE_RUN_AS) away."
+        )
 
     @property
     def isolation(self) -> Isolation:
@@ -163,6 +204,16 @@ def _check(plan: SandboxPlan) -> None:
             raise SandboxError(f"The mount target {target!r} is relative. Give it from / on.")
         if not source.is_dir() and not source.is_file():  # a channel may be a single file
             raise SandboxError(f"There is no folder {str(source)!r} to show as {target!r}.")
+        if plan.user is not None and _is_of_kernel(target):
+            raise SandboxError(
+                f"{target!r} is the kernel's and can be no folder of a job that runs as "
+                f"{plan.user}. Choose another path."
+            )
+
+
+def _is_of_kernel(target: str) -> bool:
+    place = os.path.realpath(target)
+    return any(place == path or place.startswith(path + "/") for path in _KERNEL_FOLDERS)
 
 
 @contextmanager
@@ -223,22 +274,25 @@ def _spawn(plan: SandboxPlan, kinds: list[Kind], mark: str, lock: int) -> str:
         "ml": str(plan.ml.resolve()),
         "mounts": [(target, str(source.resolve())) for target, source in plan.mounts.items()],
         "read_only": list(plan.read_only),
+        "mapped": list(plan.mapped) if plan.user else [],
         "command": list(plan.command),
         "environment": {**plan.environment, processes.NONCE_VARIABLE: mark},
+        "umask": plan.umask,
         "log": str(plan.log.resolve()),
         "host": plan.host,
         "hosts": "".join(f"{address}\t{name}\n" for name, address in plan.addresses.items()),
+        "user": plan.user and plan.user.numbers,
         "mark": mark,
         "revive": list(plan.revive),
         "lock": lock,
     }
     with (plan.folder / _INIT_LOG).open("ab") as errors:
-        return _run_init(
+        return run_init(
             "sandbox_init", mark, message=marshal.dumps(message), keep=lock, errors=errors
         )
 
 
-def _run_init(
+def run_init(
     module: str,
     *arguments: str,
     message: bytes = b"",

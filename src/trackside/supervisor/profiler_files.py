@@ -4,13 +4,13 @@
 """
 
 import json
-import os
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from trackside import timeline_file
+from trackside.script_folder import ScriptFolder
 
 MINUTE_SECONDS = 60
 
@@ -18,10 +18,9 @@ MINUTE_SECONDS = 60
 class MinuteFiles:
     """Lines are on disk at once, beside the folder, so that a crash loses none of them."""
 
-    def __init__(self, folder: Path, parts: Path, host: str) -> None:
+    def __init__(self, folder: Path | ScriptFolder, parts: Path, host: str) -> None:
         """`parts` holds the minute being written; it must be on the disk that `folder` is on."""
-        self._profiler = folder
-        self._folder = folder / "system" / "incremental"
+        self._profiler = ScriptFolder.of(folder)
         self._parts = parts
         self._host = host
         self._minute = -1
@@ -48,6 +47,4 @@ class MinuteFiles:
         for part in self._parts.iterdir():
             if part.name != but:
                 hour = datetime.fromtimestamp(int(part.name.partition(".")[0]), UTC)
-                folder = self._folder / f"{hour:%Y%m%d%H}"
-                folder.mkdir(parents=True, exist_ok=True)
-                os.replace(part, folder / part.name)
+                self._profiler.take(part, f"system/incremental/{hour:%Y%m%d%H}/{part.name}")

@@ -24,6 +24,7 @@ from trackside.errors import (
 )
 from trackside.journal import Journal
 from trackside.layout import HostFolder, JobFolder, JobKeys, profile_of
+from trackside.script_folder import ScriptFolder
 from trackside.settings import Settings
 from trackside.spec import JobSpec
 from trackside.storage.locate import Location, locate_object
@@ -58,8 +59,8 @@ class Publisher:
         self._put_end_markers()
         keys = JobKeys.of(self.spec)
         artifacts = []
-        if any(_has_files(folder.ml / "output" / "data") for folder in self._hosts()):
-            sources = self._sources("output/data")
+        sources = self._sources("output/data")
+        if any(_has_files(source.opened) for source in sources):
             artifacts.append(self._pack(sources, Clash.HOST_FOLDER, keys.output_data))
         if model and self.spec.output.compression == "NONE":
             artifacts.extend(self._copy_model(keys.model_folder))
@@ -96,11 +97,15 @@ class Publisher:
         return [self.folder.host(host, self.attempt) for host in self.spec.hosts]
 
     def _sources(self, below: str) -> list[Source]:
-        return [
-            Source(folder.ml / below, host=host, seen_as=f"/opt/ml/{below}")
-            for host, folder in zip(self.spec.hosts, self._hosts(), strict=True)
-            if (folder.ml / below).is_dir()
-        ]
+        found = []
+        for host, folder in zip(self.spec.hosts, self._hosts(), strict=True):
+            source = folder.script_folder(folder.ml / below)
+            if source.is_dir():
+                seen_as = f"/opt/ml/{below}"
+                found.append(Source(source.path, host, seen_as=seen_as, script_folder=source))
+            elif source.path.is_symlink():
+                logger.warning("%r is left out: it is a link", str(source.path))
+        return found
 
     def _pack(self, sources: list[Source], clash: Clash, uri: str) -> Artifact:
         digest = _Digest(pack(sources, clash=clash, warn=logger.warning))
@@ -109,15 +114,18 @@ class Publisher:
     def _copy_model(self, uri: str) -> Iterator[Artifact]:
         """The files that would be in the archive; a link to one of them goes as its copy."""
         sources = self._sources("model")
-        roots = [source.path.resolve() for source in sources]
+        roots = [(source.path.resolve(), source.opened) for source in sources]
         for member in plan(sources, clash=Clash.LAST_WINS):
             path = member.path.resolve()
             if not path.is_file():
                 continue
-            if not any(path.is_relative_to(root) for root in roots):
+            inside = [(root, folder) for root, folder in roots if path.is_relative_to(root)]
+            if not inside:
                 logger.warning("%r is left out: it leads outside the folder", str(member.path))
                 continue
-            yield self._store(f"{uri}/{member.name}", _Digest(_read(path)))
+            root, folder = inside[0]
+            chunks = _read(folder, str(path.relative_to(root)))
+            yield self._store(f"{uri}/{member.name}", _Digest(chunks))
 
     def _store(self, uri: str, data: "_Digest") -> Artifact:
         location = self._locate(uri)
@@ -201,11 +209,12 @@ class _Digest:
         return self._hash.hexdigest()
 
 
-def _read(path: Path, size: int = 4 << 20) -> Iterator[bytes]:
-    with path.open("rb") as file:
+def _read(folder: ScriptFolder, path: str, size: int = 4 << 20) -> Iterator[bytes]:
+    with open(folder.open(path), "rb") as file:
         while data := file.read(size):
             yield data
 
 
-def _has_files(folder: Path) -> bool:
-    return folder.is_dir() and any(folder.iterdir())
+def _has_files(folder: ScriptFolder) -> bool:
+    with folder.entries() as entries:
+        return bool(entries)

@@ -9,6 +9,7 @@ import subprocess
 import time
 
 from trackside import rule_evaluator
+from trackside.job_environment import GIVEN
 from trackside.processes import NONCE_VARIABLE
 from trackside.spec import JobSpec
 from trackside.supervisor.context import Context
@@ -33,6 +34,7 @@ class RuleWatch:
         self._process: subprocess.Popen[bytes] | None = None
         self._num_starts = 0
         self._started_at = 0.0
+        self._pulse = rule_evaluator.Pulse()
         self._is_mute = False
 
     def follow(self, spec: JobSpec) -> None:
@@ -46,7 +48,9 @@ class RuleWatch:
         pauses = REVIVE_PAUSES_SECONDS
         pause = pauses[min(self._num_starts, len(pauses) - 1)]
         try:
-            if self._lives() or rule_evaluator.is_done(self._rules, self._spec):
+            if self._lives():
+                return self._end_frozen()
+            if rule_evaluator.is_done(self._rules, self._spec):
                 return
             if time.monotonic() - self._started_at >= pause or not self._num_starts:
                 self._start()
@@ -74,6 +78,12 @@ class RuleWatch:
             return rule_evaluator.may_live(self._rules)
         return self._process.poll() is None or rule_evaluator.is_alive(self._rules)
 
+    def _end_frozen(self) -> None:
+        """So that the next look starts another."""
+        if self._pulse.is_frozen(self._rules):
+            logger.warning("the evaluator of the rules is frozen and is replaced")
+            rule_evaluator.kill(self._rules)
+
     def _start(self) -> None:
         context = self._context
         nonce = rule_evaluator.intend(self._rules)
@@ -85,7 +95,8 @@ class RuleWatch:
             logger.warning("the evaluator of the rules died; starting it again")
         self._num_starts += 1
         self._started_at = time.monotonic()
-        inherited = {k: v for k, v in context.environ.items() if k != NONCE_VARIABLE}
+        apart = (NONCE_VARIABLE, GIVEN)  # the script's
+        inherited = {k: v for k, v in context.environ.items() if k not in apart}
         with self._rules.log.open("ab") as log:
             self._process = subprocess.Popen(
                 rule_evaluator.command(context.folder, nonce),

@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from trackside.run_as import JobUser
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxPlan:
@@ -25,11 +27,17 @@ class SandboxPlan:
     command: Sequence[str] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     """The whole environment of the command; nothing else leaks in."""
+    umask: int | None = None
+    """Of the command; None: that of the process which starts it."""
     log: Path
     """Standard output and error are appended here, as they come."""
     host: str = "algo-1"
     addresses: Mapping[str, str] = field(default_factory=dict)
     """Host name to IP address for every host of the job."""
+    user: JobUser | None = None
+    """Who the command is; None: who starts it. `ml` and what it may write to are its own then."""
+    mapped: frozenset[str] = frozenset()
+    """Of the mounts, those whose files are ours and are to be the user's own in there."""
     nonce: str = ""
     """Marks every process of this sandbox, so that it can be recognised and swept."""
     revive: Sequence[str] = ()
@@ -73,6 +81,10 @@ class Sandbox(ABC):
     @abstractmethod
     def poll(self, plan: SandboxPlan) -> SandboxState | None:
         """None before start. Found by what is on disk, so any process may ask."""
+
+    @abstractmethod
+    def wait(self, plan: SandboxPlan, seconds: float) -> bool:
+        """Rest for so long, or until a started command may have ended: then True, and `poll`."""
 
     @abstractmethod
     def signal(self, plan: SandboxPlan, number: int) -> None:

@@ -11,7 +11,11 @@ import sys
 from trackside import process_table
 
 if sys.platform == "linux":
-    from trackside.supervisor import namespaces
+    from trackside.linux_calls import die_with
+    from trackside.supervisor import confinement, namespaces, owner_mapping
+
+
+_MOST_DESCRIPTORS = 1 << 16  # of init, which opens a dozen
 
 
 class Plan:
@@ -23,11 +27,15 @@ class Plan:
     ml: str
     mounts: list[tuple[str, str]]
     read_only: list[str]
+    mapped: list[str]
     command: list[str]
     environment: dict[str, str]
+    umask: int | None
     log: str
     host: str
     hosts: str
+    user: tuple[int, int, list[int]] | None
+    """User, group and groups of the command; None is to run it as ourselves."""
     mark: str
     """The value of TRACKSIDE_NONCE, which also names the source of the first mount."""
     revive: list[str]
@@ -44,30 +52,45 @@ class Refused(OSError):
 class Command:
     """A process that is ready to turn into the command, held back until `release`."""
 
-    def __init__(self, pid: int, gate: int) -> None:
+    def __init__(self, pid: int, child: int, gate: int, verdict: int) -> None:
         self.pid = pid
+        self.child = child
+        """Init's own child, which ends with the command: the first of its PID namespace where it
+        has one, else the command itself."""
         self._gate = gate
+        self._verdict = verdict
 
     def release(self) -> None:
         os.write(self._gate, b"go")
         os.close(self._gate)
+
+    def code(self, of_child: int) -> int:
+        """The command's exit code, given its child's: what that one has left behind, if anything.
+
+        The first of a PID namespace cannot end by a signal of its own choice.
+        """
+        status = _read_to_end(self._verdict)
+        return os.waitstatus_to_exitcode(int(status)) if status else of_child
 
 
 def prepare(plan: Plan, kind: str, log: int) -> Command:
     """Fork the command's process. Should init die before the release, it ends without a trace."""
     reply, answer = os.pipe()
     gate, opener = os.pipe()
-    pid = os.fork()
+    verdict, judge = os.pipe()
+    pid = _fork(plan)
     if pid == 0:
-        os.close(opener)
-        _become_command(plan, kind, log, gate, answer)
-    os.close(answer)
-    os.close(gate)
+        for ours in (reply, opener, verdict):
+            os.close(ours)
+        _become_command(plan, kind, log, gate, answer, judge)
+    for theirs in (answer, gate, judge):
+        os.close(theirs)
     said, _, text = _read_to_end(reply).decode(errors="surrogateescape").partition("\n")
     os.close(reply)
     if said == "ready":
-        return Command(pid, opener)
+        return Command(int(text) or pid, pid, opener, verdict)
     os.close(opener)
+    os.close(verdict)
     os.waitpid(pid, 0)
     failure = Refused if said == "refused" else OSError
     raise failure(0, text or "init's child ended while it was being prepared")
@@ -88,22 +111,38 @@ def describe(error: OSError) -> str:
     return f"{error.strerror}{where}"
 
 
-def _become_command(plan: Plan, kind: str, log: int, gate: int, answer: int) -> None:
+def _fork(plan: Plan) -> int:
+    if plan.user is None:
+        return os.fork()
+    ours = confinement.begin_process_space()
+    pid = os.fork()
+    if pid:
+        confinement.end_process_space(ours)
+    return pid
+
+
+def _become_command(plan: Plan, kind: str, log: int, gate: int, answer: int, judge: int) -> None:
     parent = os.getppid()
     try:
-        os.setpgid(0, 0)
         reset_signals()
-        null = os.open("/dev/null", os.O_RDONLY)
+        null = os.open("/dev/null", os.O_RDWR)
         _surround(plan, kind)
-        if sys.platform == "linux":
-            namespaces.die_with(parent)
+        pid = 0
+        if plan.user is not None:
+            os.fchown(log, plan.user[0], plan.user[1])  # /dev/stderr can be opened by its owner
+            pid = _follow_first(plan.user, parent, null, judge)
+        elif plan.umask is not None:
+            os.umask(plan.umask)
+        os.setpgid(0, 0)
+        if sys.platform == "linux" and plan.user is None:
+            die_with(parent)
         for source, target in ((null, 0), (log, 1), (log, 2)):
             os.dup2(source, target)
     except OSError as error:
         said = "refused" if isinstance(error, Refused) else "error"
         os.write(answer, f"{said}\n{describe(error)}".encode(errors="surrogateescape"))
         os._exit(1)
-    os.write(answer, b"ready")
+    os.write(answer, f"ready\n{pid}".encode())
     os.close(answer)
     if os.read(gate, 2) != b"go":
         os._exit(1)
@@ -114,6 +153,30 @@ def _become_command(plan: Plan, kind: str, log: int, gate: int, answer: int) -> 
         os._exit(127 if isinstance(error, FileNotFoundError) else 126)  # as a shell would
 
 
+def _follow_first(user: "confinement.User", parent: int, null: int, judge: int) -> int:
+    """Leave a process behind as the first of the PID namespace, and go on in its child as `user`.
+
+    The first one has the kernel's duties: it reaps, and when it ends nothing of the namespace is
+    left. It is the same user's, but not open to it. Returns our pid as the outside knows it.
+    """
+    child = os.fork()
+    if child == 0:
+        pid = confinement.see_own_processes()
+        confinement.become(user)
+        return pid
+    confinement.become(user)
+    die_with(parent)  # after `become`, which makes the kernel forget it
+    for stream in (0, 1, 2):
+        os.dup2(null, stream)
+    os.dup2(judge, 3)
+    os.closerange(4, _MOST_DESCRIPTORS)
+    while True:
+        pid, status = os.waitpid(-1, 0)
+        if pid == child:
+            os.write(3, str(status).encode())
+            os._exit(0)
+
+
 def _surround(plan: Plan, kind: str) -> None:
     """The command begins in its /opt/ml, whatever that is called here."""
     if kind == "none":
@@ -121,13 +184,21 @@ def _surround(plan: Plan, kind: str) -> None:
         _link(plan.ml, plan.mounts)
         os.chdir(plan.ml)
         return
-    stage = f"{plan.folder}/stage"
+    mark = process_table.MOUNT_PREFIX + plan.mark
     try:
-        namespaces.isolate(kind, stage, process_table.MOUNT_PREFIX + plan.mark)
+        stage = namespaces.isolate(kind, f"{plan.folder}/stage", mark, shares_ipc=not plan.user)
     except OSError as error:
         raise Refused(error.errno, error.strerror) from error
     mounts = [(namespaces.ML, plan.ml), *plan.mounts]
-    namespaces.arrange(stage, mounts, plan.read_only, plan.host, plan.hosts)
+    owner = plan.user[0] if plan.user else None
+
+    def show(target: str, source: int, place: str) -> bool:
+        if plan.user is None or target not in plan.mapped:
+            return False
+        owner_mapping.show(source, place, *plan.user[:2])
+        return True
+
+    namespaces.arrange(stage, mounts, plan.read_only, plan.host, plan.hosts, owner=owner, show=show)
     os.chdir(namespaces.ML)
 
 

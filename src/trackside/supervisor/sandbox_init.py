@@ -17,11 +17,11 @@ from trackside.supervisor.sandbox_command import Command, Plan, Refused, describ
 from trackside.supervisor.sandbox_records import record_end, record_start
 
 if sys.platform == "linux":
-    from trackside.supervisor.namespaces import become_subreaper
+    from trackside.linux_calls import become_subreaper
 if not process_table.PRESENT:
     from trackside import processes
 
-TICK_SECONDS = 1.0
+TICK_SECONDS = 2.0
 SWEEP_SECONDS = 10.0
 
 _SIGKILL = 9
@@ -78,9 +78,10 @@ def _keep(plan: Plan, command: Command, ooms: int) -> None:
     for stream in (0, 1):
         os.dup2(null, stream)
     keeper = Keeper(plan.folder, plan.revive)
-    waiter = Waiter(command.pid)
+    waiter = Waiter(command.child)
     while (code := waiter.wait(TICK_SECONDS)) is None:
         keeper.tick()
+    code = command.code(code)
     _sweep(plan.mark, keeper)
     oom = code != 0 and _num_oom_kills() > ooms
     record_end(plan.folder, code, oom, began_at, time.monotonic() - began)

@@ -14,7 +14,6 @@ from trackside.supervisor.gang import addresses
 REGION = "us-east-1"
 WATCHED_AGE_SECONDS = 0.25
 """How long a saved step waits for others to share its file when rules are waiting for it."""
-_OURS = ("SM_", "SAGEMAKER_", "TRACKSIDE_")
 
 
 def toolkit_command(spec: JobSpec, settings: Settings) -> list[str]:
@@ -30,7 +29,7 @@ def toolkit_command(spec: JobSpec, settings: Settings) -> list[str]:
 
 
 def script_environment(context: Context, folder: HostFolder, master_port: int) -> dict[str, str]:
-    spec, environ = context.spec, context.environ
+    spec, environ = context.spec, context.script_environ
     job = {
         "TRAINING_JOB_NAME": spec.name,
         "TRAINING_JOB_ARN": job_arn(spec.name, region_of(environ)),
@@ -54,8 +53,7 @@ def script_environment(context: Context, folder: HostFolder, master_port: int) -
         job["TRACKSIDE_HOSTS_SHARED_MACHINE"] = "1"
         job["MASTER_ADDR"] = addresses(spec.name, spec.hosts)[spec.hosts[0]]
         job["MASTER_PORT"] = str(master_port)
-    inherited = {key: value for key, value in environ.items() if not key.startswith(_OURS)}
-    return {**inherited, **job, **spec.environment}
+    return {**environ, **job, **spec.environment}
 
 
 def _own_command(spec: JobSpec) -> list[str]:

@@ -6,7 +6,6 @@ Event files, which grow until the script ends, are `event_sync.py`'s.
 
 import logging
 import os
-import stat
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -18,6 +17,7 @@ from trackside.errors import InvalidKey, TracksideError
 from trackside.event_names import is_event_file
 from trackside.hosts import SyncState
 from trackside.layout import HostFolder, JobKeys, curves_of
+from trackside.script_folder import NoPlainFile, ScriptFolder
 from trackside.settings import Settings
 from trackside.spec import JobSpec
 from trackside.storage.locate import Location, entries_below, locate
@@ -25,6 +25,7 @@ from trackside.supervisor.config_files import synced_folders
 from trackside.supervisor.event_sync import EventSync
 from trackside.supervisor.folder_scan import Look, scan
 from trackside.supervisor.logs import LogUploader
+from trackside.supervisor.writers import has_writer
 
 logger = logging.getLogger(__name__)
 
@@ -33,6 +34,9 @@ SCAN_SHARE = 0.02
 """Of a core's time, that passes may take where each is long: a watched training of hours leaves
 ten thousand segments, and a look at all of them every second would cost it a tenth of a core."""
 LONGEST_PAUSE_SECONDS = 10.0
+IDLE_PASSES = 3
+IDLE_PAUSE_SECONDS = 3.0
+"""Between passes after so many that found nothing new."""
 SETTLED_SECONDS = 1.0
 """A file that has not changed for this long is taken to be whole."""
 WEDGED_SECONDS = 180.0
@@ -77,14 +81,14 @@ class FolderSync:
     def __init__(
         self,
         name: str,
-        source: Path,
+        source: Path | ScriptFolder,
         to: Location,
         *,
         mirror: bool = False,
         leave: Callable[[str], bool] = lambda path: False,
     ) -> None:
         self.name = name
-        self.source = source
+        self.source = ScriptFolder.of(source)
         self.state = SyncState(to=to.uri, last=time.time())
         self.synced_at = self.alive_at = time.monotonic()
         self._to = to
@@ -92,8 +96,13 @@ class FolderSync:
         """Also delete there what was deleted here (checkpoints)."""
         self._leave = leave
         """Whether a file is somebody else's to send."""
+        self.keeps_older = False
+        """The script was killed: a file that it was writing then is torn, and does not replace an
+        older version that is whole."""
         self._sent: dict[str, Look] = {}
         self._seen: dict[str, Look] = {}
+        self._unfinished: set[str] = set()
+        """Those that a process had open for writing at the last look."""
         self._known = False
 
     def tick(self, *, last: bool = False) -> None:
@@ -108,9 +117,27 @@ class FolderSync:
         looks = self._looks(problems)
         is_whole = not problems and self.source.is_dir()
         waiting = {path: look for path, look in looks.items() if self._sent.get(path) != look}
+        if last and self.keeps_older:
+            self._leave_torn(waiting)
         due = [path for path, look in waiting.items() if last or self._is_due(path, look)]
         self._seen = looks
         self._count(waiting)
+        self._send_due(due, waiting, problems, last=last)
+        if self._mirror and is_whole:  # what could not be seen may still be there
+            self._delete(set(self._sent) - set(looks))
+        if not waiting:
+            self.state.last, self.synced_at = began, looked
+        if problems:
+            raise LeftBehind(problems)
+
+    def _send_due(
+        self,
+        due: Collection[str],
+        waiting: dict[str, Look],
+        problems: dict[str, Exception],
+        *,
+        last: bool,
+    ) -> None:
         # By time of writing: a pointer to the newest checkpoint follows the checkpoint.
         for path in sorted(due, key=lambda path: waiting[path].mtime_ns):
             try:
@@ -125,20 +152,38 @@ class FolderSync:
                 problems[path] = error
                 continue
             self._discount(waiting.pop(path))
-        if self._mirror and is_whole:  # what could not be seen may still be there
-            self._delete(set(self._sent) - set(looks))
-        if not waiting:
-            self.state.last, self.synced_at = began, looked
-        if problems:
-            raise LeftBehind(problems)
 
     def _is_due(self, path: str, look: Look) -> bool:
         settled = time.time() - look.mtime_ns / 1e9
         # A clock that was set back must not hold a file for ever: two equal looks settle it too.
-        return self._seen.get(path) == look and (settled >= SETTLED_SECONDS or settled < 0)
+        if self._seen.get(path) != look or 0 <= settled < SETTLED_SECONDS:
+            return False
+        return not self._is_being_written(path)
+
+    def _is_being_written(self, path: str) -> bool:
+        """Also by one that pauses in the middle of the file, for however long."""
+        self._unfinished.discard(path)
+        try:
+            descriptor = self.source.open(path)
+            try:
+                if has_writer(descriptor):
+                    self._unfinished.add(path)
+            finally:
+                os.close(descriptor)
+        except OSError:  # who sends it finds out what is wrong with it
+            return False
+        return path in self._unfinished
+
+    def _leave_torn(self, waiting: dict[str, Look]) -> None:
+        """Those of which an older version is stored, and which were written to until the end."""
+        for path, look in list(waiting.items()):
+            is_torn = path in self._unfinished or self._seen.get(path) != look
+            if path in self._sent and is_torn:
+                logger.warning("%r was being written when the script was killed", path)
+                del waiting[path]
 
     def _send(self, path: str, look: Look) -> None:
-        chunks = self._watched(_chunks(self.source / path, look))
+        chunks = self._watched(_chunks(self.source, path, look))
         self._to.store.put(self._to.child(path).key, chunks)
         self._sent[path] = look
         self.state.uploaded_bytes += look.size
@@ -219,16 +264,28 @@ class Syncer:
             part.state.lag_seconds = round(now - part.synced_at, 1)
         return {part.name: part.state for part in self.parts}
 
-    def finish(self, deadline: float, waiting: Callable[[str], None]) -> str:
+    def finish(
+        self,
+        deadline: float,
+        waiting: Callable[[str], None],
+        look: Callable[[], None] = lambda: None,
+        *,
+        was_killed: bool = False,
+    ) -> str:
         """Send everything that is left, trying until the deadline (monotonic). The error, or ''.
 
-        `waiting` is told about each new error. What is under way at the deadline is not cut short,
-        unless it gives no sign of life.
+        `waiting` is called with each new error, `look` now and then while it lasts. What is under
+        way at the deadline is not cut short, unless it gives no sign of life. `was_killed`: the
+        script had no chance to finish what it was writing.
         """
+        for part in self.parts:
+            if isinstance(part, FolderSync):
+                part.keeps_older = was_killed
         self._deadline = deadline
         self._stop.set()
         said = ""
         while alive := [thread for thread in self._threads if thread.is_alive()]:
+            look()
             alive[0].join(_LOOK_SECONDS)
             error = self._error()
             if error and error != said:
@@ -245,11 +302,12 @@ class Syncer:
         return self._error()
 
     def _run(self, parts: Sequence[Part]) -> None:
-        pause = SCAN_SECONDS
+        pause, num_idle = SCAN_SECONDS, 0
         while not self._stop.wait(pause):
-            began = time.thread_time()
+            began, before = time.thread_time(), _amounts(parts)
             self._pass(parts, last=False)
-            pause = pause_after(time.thread_time() - began)
+            num_idle = num_idle + 1 if _amounts(parts) == before else 0
+            pause = pause_after(time.thread_time() - began, num_idle)
         pause, num_hopeless = 0.5, 0
         while True:
             self._pass(parts, last=True)
@@ -289,9 +347,15 @@ class Syncer:
         return next((part.state.error for part in self.parts if part.state.error), "")
 
 
-def pause_after(cpu_seconds: float) -> float:
-    """Until the next pass, by what the last one cost."""
-    return min(max(SCAN_SECONDS, cpu_seconds / SCAN_SHARE), LONGEST_PAUSE_SECONDS)
+def pause_after(cpu_seconds: float, num_idle: int = 0) -> float:
+    """Until the next pass, by what the last one cost and how many have found nothing new."""
+    least = SCAN_SECONDS if num_idle < IDLE_PASSES else IDLE_PAUSE_SECONDS
+    return min(max(least, cpu_seconds / SCAN_SHARE), LONGEST_PAUSE_SECONDS)
+
+
+def _amounts(parts: Sequence[Part]) -> list[tuple[int, int]]:
+    """What has gone up and what waits: the same again when nothing is new."""
+    return [(part.state.uploaded_bytes, part.state.pending_bytes) for part in parts]
 
 
 def make_syncer(
@@ -301,7 +365,8 @@ def make_syncer(
     files: list[Part] = []
     events: list[Part] = []
     for seen_as, uri in synced_folders(spec).items():
-        source, to = folder.inside(seen_as), locate(uri, home=settings.home)
+        source = folder.script_folder(folder.inside(seen_as))
+        to = locate(uri, home=settings.home)
         if spec.checkpoints is not None and seen_as == spec.checkpoints.local_path.rstrip("/"):
             # Event files too are whole here: a later attempt gets them back as they were.
             files.append(FolderSync(seen_as, source, to, mirror=True))
@@ -325,7 +390,7 @@ def folders_since(
     return [
         FolderSync(
             seen_as,
-            folder.inside(seen_as),
+            folder.script_folder(folder.inside(seen_as)),
             locate(uri, home=settings.home),
             leave=_is_not_ours,
         )
@@ -341,7 +406,8 @@ def _is_not_ours(path: str) -> bool:
 
 def _own_curves(spec: JobSpec, folder: HostFolder, host: str, settings: Settings) -> EventSync:
     """What the supervisor itself writes for TensorBoard: a run named after the host."""
-    source = LogMetrics(spec.algorithm.metrics, folder.log, folder.log_times, folder.told_metrics)
+    told = folder.script_folder(folder.told_metrics)
+    source = LogMetrics(spec.algorithm.metrics, folder.log, folder.log_times, told)
     folder.metrics.mkdir(exist_ok=True)
     run = folder.curves / "trackside" / host
     keeper = MetricsKeeper(source, run, folder.metrics / f"{host}.json")
@@ -349,34 +415,26 @@ def _own_curves(spec: JobSpec, folder: HostFolder, host: str, settings: Settings
     return EventSync("curves", folder.curves, to, host, fill=keeper.tick)
 
 
-def _chunks(path: Path, look: Look) -> Iterator[bytes]:
+def _chunks(folder: ScriptFolder, path: str, look: Look) -> Iterator[bytes]:
     """The file's bytes as the scan saw it; `FileChanged` before the last one if it is no longer so.
 
     Raising inside the upload throws the upload away, so a torn file never gets its final name.
     """
+    changed = FileChanged(f"{str(folder.path / path)!r} was written to while it was sent.")
     try:
-        # Should a FIFO or a link have taken the file's place, neither blocks nor is followed.
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError as error:
-        if path.is_symlink():
-            raise _changed(path) from error
-        raise
+        handle = folder.open(path)
+    except (NoPlainFile, NotADirectoryError) as error:
+        raise changed from error
     left = look.size
     with open(handle, "rb") as file:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise _changed(path)
         while left:
             data = file.read(min(READ_BYTES, left))
             if not data:
-                raise _changed(path)
+                raise changed
             left -= len(data)
             if left:
                 yield data
-        if Look.of(os.lstat(path)) != look:
-            raise _changed(path)
+        if Look.of(folder.lstat(path)) != look:
+            raise changed
         if look.size:
             yield data
-
-
-def _changed(path: Path) -> FileChanged:
-    return FileChanged(f"{str(path)!r} was written to while it was sent.")

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from trackside.errors import InvalidSetting, ToolkitError
+from trackside.secret_names import looks_secret
 from trackside.toolkit import machine
 from trackside.toolkit.arguments import Split, decode, split, to_arguments, to_text
-from trackside.toolkit.masking import looks_secret
 
 DEFAULT_BASE = "/opt/ml"
 DEFAULT_GROUP = "homogeneousCluster"

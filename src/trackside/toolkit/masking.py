@@ -1,33 +1,18 @@
 """Hides secrets in what the toolkit shows: values with telling names, passwords in addresses."""
 
-import re
 from collections.abc import Mapping, Sequence
 
-MASK = "***"
+from trackside.secret_names import MASK, hidden, hide_passwords, looks_secret
 
-_SECRET_WORDS = frozenset(
-    {
-        *("secret", "secrets", "password", "passwd", "passphrase", "token", "private"),
-        *("credential", "credentials", "creds", "apikey", "accesskey"),
-    }
-)
-_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
-_IN_ADDRESS = re.compile(r"(?<=://)[^/\s@:]+:[^/\s@]+@")
 # Shorter ones would hide ordinary words of a message.
 _SHORTEST_SEARCHED = 6
-
-
-def looks_secret(name: str) -> bool:
-    """`api_key` and `hubToken` do; `max_tokens`, `tokenizer` and `monkey` do not."""
-    words = [word.lower() for word in _WORDS.findall(name)]
-    return not _SECRET_WORDS.isdisjoint(words) or words[-1:] == ["key"]
 
 
 def mask_arguments(arguments: Sequence[str]) -> list[str]:
     """Name and value pairs, as to_arguments makes them, without the secret values."""
     shown: list[str] = []
     for name, value in zip(arguments[::2], arguments[1::2], strict=True):
-        shown += [name, MASK if looks_secret(name) else mask_addresses(value)]
+        shown += [name, hidden(name, value)]
     return shown
 
 
@@ -37,16 +22,12 @@ def mask_mapping(values: Mapping[str, object]) -> dict[str, object]:
     }
 
 
-def mask_addresses(text: str) -> str:
-    return _IN_ADDRESS.sub(f"{MASK}@", text)
-
-
 def mask_text(text: str, secrets: Sequence[str]) -> str:
     """Free text, as the script wrote it, without these values."""
     for secret in secrets:
         if len(secret) >= _SHORTEST_SEARCHED:
             text = text.replace(secret, MASK)
-    return mask_addresses(text)
+    return hide_passwords(text)
 
 
 def secret_values(arguments: Sequence[str]) -> list[str]:
@@ -56,4 +37,4 @@ def secret_values(arguments: Sequence[str]) -> list[str]:
 def _mask_value(value: object) -> object:
     if isinstance(value, Mapping):
         return mask_mapping(value)
-    return mask_addresses(value) if isinstance(value, str) else value
+    return hide_passwords(value) if isinstance(value, str) else value

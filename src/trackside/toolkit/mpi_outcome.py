@@ -1,9 +1,12 @@
 """How the hosts of an MPI job learn what became of the master's mpirun.
 
-On one machine through a local socket; between machines over ssh, which mpirun needs anyway.
+On one machine through a local socket; between machines over ssh, which mpirun needs anyway. Other
+users of a machine are neither told nor believed.
 """
 
 import os
+import shlex
+import shutil
 import socket
 import struct
 import subprocess
@@ -23,6 +26,23 @@ _SSH = ("ssh", "-o", "StrictHostKeyChecking=no", "-o", "BatchMode=yes", "-o", "C
 _REPORT_SECONDS = 30.0
 _MASTER_GONE_SECONDS = 60.0
 _CODE = struct.Struct("!i")
+_CREDENTIALS = struct.Struct("3i")  # pid, user, group
+_OUTCOME = "outcome"
+# A name in /tmp proves nothing: only folders of this user are written to, and never through a link.
+# The host may not have made its own yet.
+_LEAVE_OUTCOME = """
+for attempt in 1 2 3 4 5 6 7 8 9 10; do
+  for folder in {prefix}*; do
+    if [ -d "$folder" ] && [ -O "$folder" ] && [ ! -L "$folder" ]; then
+      file="$folder/{name}"
+      echo {code} > "$file.partial" && mv "$file.partial" "$file" && told=1
+    fi
+  done
+  [ -n "$told" ] && exit 0
+  sleep 1
+done
+exit 1
+"""
 
 
 class OutcomeChannel(ABC):
@@ -58,7 +78,7 @@ class LocalChannel(OutcomeChannel):
         port = job.settings.master_port or ""
         name = f"trackside-mpi-{environment.job_name}-{environment.master_hostname}-{port}"
         self._address = f"\0{name}"[:100]
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._socket = _new_socket()
 
     def prepare(self) -> None:
         self._socket.bind(self._address)
@@ -67,26 +87,27 @@ class LocalChannel(OutcomeChannel):
 
     def report(self, code: int) -> None:
         deadline = time.monotonic() + _REPORT_SECONDS
-        for num_told in range(self._num_others):
+        num_told = 0
+        while num_told < self._num_others:
             self._socket.settimeout(max(0.01, deadline - time.monotonic()))
             try:
                 connection, _ = self._socket.accept()
             except TimeoutError:
                 log.warning(f"Only {num_told} of {self._num_others} other hosts asked for the end.")
                 return
-            with connection, suppress(OSError):
-                connection.sendall(_CODE.pack(code))
+            with connection:
+                if not _is_of_this_user(connection):
+                    continue
+                num_told += 1
+                with suppress(OSError):
+                    connection.sendall(_CODE.pack(code))
 
     def receive(self) -> int | None:
         deadline = time.monotonic() + self._wait_seconds
-        while True:
-            try:
-                self._socket.connect(self._address)
-                break
-            except ConnectionRefusedError:
-                if time.monotonic() > deadline:
-                    raise ToolkitError("The master host of this MPI job was never there.") from None
-                time.sleep(0.05)
+        while not self._is_connected():
+            if time.monotonic() > deadline:
+                raise ToolkitError("The master host of this MPI job was never there.")
+            time.sleep(0.05)
         try:
             answer = self._socket.recv(_CODE.size, socket.MSG_WAITALL)
         except ConnectionError:
@@ -95,6 +116,17 @@ class LocalChannel(OutcomeChannel):
 
     def close(self) -> None:
         self._socket.close()
+
+    def _is_connected(self) -> bool:
+        try:
+            self._socket.connect(self._address)
+        except ConnectionRefusedError:
+            return False
+        if _is_of_this_user(self._socket):
+            return True
+        self._socket.close()
+        self._socket = _new_socket()
+        return False
 
 
 class SshChannel(OutcomeChannel):
@@ -105,10 +137,10 @@ class SshChannel(OutcomeChannel):
         self._master = environment.master_hostname
         self._others = [host for host in environment.distribution_hosts if host != self._master]
         self._wait_seconds = job.settings.host_wait_seconds
-        name = f"trackside-mpi-{environment.job_name or 'job'}"
-        self._file = os.path.join(tempfile.gettempdir(), name)
-        with suppress(FileNotFoundError):
-            os.unlink(self._file)
+        # No job's name has a dot in it: what begins like this is no other job's.
+        prefix = f"trackside-mpi-{environment.job_name or 'job'}."
+        self._prefix = os.path.join(tempfile.gettempdir(), prefix)
+        self._folder = None if environment.is_master else tempfile.mkdtemp(prefix=prefix)
         self._sshd = _start_sshd()
 
     def prepare(self) -> None:
@@ -116,7 +148,9 @@ class SshChannel(OutcomeChannel):
             wait_for_port(host, _SSH_PORT, self._wait_seconds)
 
     def report(self, code: int) -> None:
-        write = f"echo {code} > {self._file}.partial && mv {self._file}.partial {self._file}"
+        prefix = shlex.quote(self._prefix)
+        script = _LEAVE_OUTCOME.format(prefix=prefix, code=code, name=_OUTCOME)
+        write = shlex.join(["sh", "-c", script])
         for host in self._others:
             try:
                 subprocess.run(
@@ -126,21 +160,35 @@ class SshChannel(OutcomeChannel):
                 log.warning(f"Host {host!r} was not told the end of the job: {refused}")
 
     def receive(self) -> int | None:
+        assert self._folder is not None
+        outcome = os.path.join(self._folder, _OUTCOME)
         wait_for_port(self._master, _SSH_PORT, self._wait_seconds)
         last_seen = time.monotonic()
-        while not os.path.exists(self._file):
+        while not os.path.exists(outcome):
             if answers(self._master, _SSH_PORT):
                 last_seen = time.monotonic()
             elif time.monotonic() - last_seen > _MASTER_GONE_SECONDS:
                 return None
             time.sleep(1)
-        with open(self._file) as file:
+        with open(outcome) as file:
             return int(file.read())
 
     def close(self) -> None:
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
         if self._sshd is not None:
             self._sshd.terminate()
             self._sshd.wait()
+
+
+def _new_socket() -> socket.socket:
+    return socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+
+
+def _is_of_this_user(connection: socket.socket) -> bool:
+    """Anybody on the machine may use the name of a socket that is no file."""
+    told = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    return bool(_CREDENTIALS.unpack(told)[1] == os.geteuid())
 
 
 def _start_sshd() -> "subprocess.Popen[bytes] | None":

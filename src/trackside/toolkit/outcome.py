@@ -6,6 +6,7 @@ Nothing here raises: the exit status is what counts, and a full disk must not ch
 import json
 import os
 
+from trackside.permissions import PRIVATE, open_file
 from trackside.toolkit import log
 
 SUCCESS, FAILURE = "success", "failure"
@@ -46,14 +47,15 @@ def record_exit(path: str | None, code: int | None) -> None:
         "exit_code": None if is_signal else code,
         "signal": -code if is_signal and code is not None else None,
     }
-    _write(path, json.dumps(record) + "\n")
+    _write(path, json.dumps(record) + "\n", umask=PRIVATE)
 
 
-def _write(path: str, text: str) -> None:
+def _write(path: str, text: str, *, umask: int | None = None) -> None:
     partial = f"{path}.partial"
     try:
         os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
-        with open(partial, "w", encoding="utf-8", errors="backslashreplace") as file:
+        descriptor = open_file(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, umask)
+        with open(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
             file.write(text)
         os.replace(partial, path)
     except OSError as refused:

@@ -8,31 +8,44 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Sequence
+from typing import IO
 
+from trackside.overlays import MARKER, open_lock
+from trackside.permissions import close_tree_to_others, make_folder, private_opener
 from trackside.toolkit.requirements import site_folders
 
-_MARKER = ".complete"
+_in_use: list[IO[str]] = []
+"""Locks that are held until this process ends."""
 
 
 def cached_overlay(cache: str, key: str, paths: Sequence[str], fill: Callable[[str], None]) -> str:
     """The folder of the overlay with this key; `fill` installs into a new one.
 
-    Several jobs may ask at once: one builds, the others wait for it.
+    Several jobs may ask at once: one builds, the others wait for it. As long as this process lives
+    nobody removes it.
     """
     folder = os.path.join(cache, key)
-    marker = os.path.join(folder, _MARKER)
-    if os.path.exists(marker):
-        return folder
-    os.makedirs(cache, exist_ok=True)
-    with open(f"{folder}.lock", "w") as lock:
+    marker = os.path.join(folder, MARKER)
+    make_folder(cache)
+    lock = open_lock(folder)
+    _in_use.append(lock)
+    while not _is_shared(lock, marker):
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not os.path.exists(marker):
             new_overlay(folder, paths)
             fill(folder)
+            close_tree_to_others(folder)
             # Its scripts name its path, so it cannot be built elsewhere and moved.
-            with open(marker, "w"):
+            with open(marker, "w", opener=private_opener):
                 pass
+    os.utime(marker)
     return folder
+
+
+def _is_shared(lock: IO[str], marker: str) -> bool:
+    """Going from one kind of lock to the other lets others in between: so look afterwards."""
+    fcntl.flock(lock, fcntl.LOCK_SH)
+    return os.path.exists(marker)
 
 
 def new_overlay(folder: str, paths: Sequence[str]) -> None:

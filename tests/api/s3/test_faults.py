@@ -208,7 +208,7 @@ def test_a_disk_that_syncs_slowly_holds_up_only_those_who_wait_for_it(place, s3,
 
 
 def test_where_files_have_no_attributes_records_are_kept_beside(s3, place, monkeypatch):
-    def refuse(*_):
+    def refuse(*_, **__):
         raise OSError(95, "Operation not supported")
 
     monkeypatch.setattr(os, "setxattr", refuse)

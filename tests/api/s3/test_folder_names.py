@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from trackside.api.s3 import folder_names
+from trackside.api.s3.beneath import open_folder
 from trackside.api.s3.folder_names import FolderNames
 
 
@@ -20,6 +21,7 @@ def large_is_three(monkeypatch: pytest.MonkeyPatch) -> None:
 def folder(tmp_path: Path) -> Path:
     root = tmp_path / "folder"
     (root / "a").mkdir(parents=True)
+    (root / "link").symlink_to(root / "a")
     for name in ("b", "a-b", "c"):
         (root / name).touch()
     settle(root)
@@ -32,16 +34,18 @@ def settle(path: Path) -> None:
 
 
 def keys(names: FolderNames, path: Path, after: bytes = b"") -> list[bytes]:
-    return [each.key for each in names.read(str(path), after)]
+    with open_folder(str(path)) as folder:
+        return [each.key for each in names.read(folder.descriptor, after)]
 
 
-def count_scans(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    scanned: list[str] = []
+def count_scans(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The numbers of the folders that are read."""
+    scanned: list[int] = []
     scandir = os.scandir
 
-    def counted(path: str) -> Any:
-        scanned.append(path)
-        return scandir(path)
+    def counted(descriptor: int) -> Any:
+        scanned.append(os.fstat(descriptor).st_ino)
+        return scandir(descriptor)
 
     monkeypatch.setattr(os, "scandir", counted)
     return scanned
@@ -57,7 +61,7 @@ def test_a_folder_that_stays_the_same_is_read_once(folder: Path, monkeypatch: py
     scanned, names = count_scans(monkeypatch), FolderNames()
     for _ in range(3):
         assert len(keys(names, folder)) == 4
-    assert scanned == [str(folder)]
+    assert scanned == [folder.stat().st_ino]
     (folder / "d").touch()
     assert keys(names, folder)[-1] == b"d"
     assert len(scanned) == 2
@@ -84,4 +88,4 @@ def test_so_many_names_are_kept_and_no_more(tmp_path: Path, monkeypatch: pytest.
     scanned, names = count_scans(monkeypatch), FolderNames()
     for each in (*folders, *folders[1:], folders[0]):
         keys(names, each)
-    assert scanned == [str(tmp_path / name) for name in "abca"]
+    assert scanned == [(tmp_path / name).stat().st_ino for name in "abca"]

@@ -46,6 +46,35 @@ def test_what_a_job_wrote_is_an_object_like_any_other(s3, place):
     assert list(place.store().list()) == []
 
 
+@pytest.mark.parametrize(
+    "record",
+    [
+        b"[1]",
+        b"\xff",
+        b"[" * 3000,
+        b'{"size": 3, "modified": MODIFIED, "etag": 5}',
+        b'{"size": 3, "modified": MODIFIED, "etag": "a", "headers": {"x\\r\\ny": "z"}}',
+        b'{"size": 3, "modified": MODIFIED, "etag": "a", "metadata": {"m": "\\u4e2d"}}',
+        b'{"size": 3, "modified": MODIFIED, "etag": "a", "parts": [[1]]}',
+        b'{"size": 3, "modified": MODIFIED, "etag": "a", "algorithm": "<x>", "checksum": "y"}',
+    ],
+    ids=["list", "bytes", "deep", "etag", "header", "metadata", "parts", "algorithm"],
+)
+def test_an_object_whose_record_is_damaged_is_one_all_the_same(s3, place, record: bytes):
+    s3.put_object(Bucket=BUCKET, Key="a.json", Body=b"123", Metadata={"owner": "me"})
+    path = place.buckets / BUCKET / "a.json"
+    try:
+        os.getxattr(path, "user.trackside.object")
+    except (AttributeError, OSError):
+        pytest.skip("no extended attributes here")
+    modified = str(path.stat().st_mtime_ns).encode()
+    os.setxattr(path, "user.trackside.object", record.replace(b"MODIFIED", modified))
+    head = s3.head_object(Bucket=BUCKET, Key="a.json")
+    assert (head["ContentType"], head["ContentLength"]) == ("application/json", 3)
+    assert content(s3, "a.json") == b"123"
+    assert [each["Key"] for each in s3.list_objects_v2(Bucket=BUCKET)["Contents"]] == ["a.json"]
+
+
 def test_headers_and_user_metadata_are_kept(s3):
     given = {
         "ContentType": "text/x-test",

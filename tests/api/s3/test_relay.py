@@ -25,6 +25,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from tests.api.raw_requests import Caller
 from tests.api.s3.conftest import REGION, S3Place, listening, serving
 from tests.api.s3.test_object_calls import refused
 from tests.conftest import S3Server
@@ -312,8 +313,10 @@ def access_at(holder: socket.socket) -> S3Access:
     return S3Access(f"http://127.0.0.1:{port_of(holder)}", "us-east-1", "key", "secret")
 
 
-def test_a_server_with_a_configured_store_passes_requests_on_to_it(tmp_path):
-    home = {"TRACKSIDE_HOME": str(tmp_path / "home"), "TRACKSIDE_STORAGE": "s3://team"}
+@pytest.mark.parametrize("storage", ["s3://team", ""])
+def test_a_server_with_another_store_passes_requests_on_to_it(tmp_path: Path, storage: str):
+    """Named as such, or by its environment alone: `s3://` is the same to jobs and to clients."""
+    home = {"TRACKSIDE_HOME": str(tmp_path / "home"), "TRACKSIDE_STORAGE": storage}
     settings = Settings.load(home)
     keys = AccessKeys(settings.layout.server.root)
     key, secret = keys.create("tests", Rights.ADMIN)
@@ -454,6 +457,8 @@ def test_a_relay_needs_the_rights_that_embedded_buckets_need(tmp_path):
         ("PUT", "/b1x/k", "retention", {}),
         ("PUT", "/b1x/k", "", {"x-amz-acl": "public-read"}),
         ("PUT", "/b1x/k", "x-amz-acl=public-read&x-id=PutObject", {}),
+        ("PUT", "/b1x/k", "x-amz-acl=private", {"x-amz-acl": "public-read"}),
+        ("PUT", "/b1x/k", "x-amz-acl=public-read", {"x-amz-acl": "private"}),
         ("PUT", "/b1x/k", "X-Amz-Grant-Read=uri%3Dall", {}),
         ("PUT", "/b1x/k", "", {"x-amz-grant-read": "uri=all"}),
         ("PUT", "/b1x/k", "", {"x-amz-object-lock-mode": "COMPLIANCE"}),
@@ -462,6 +467,54 @@ def test_a_relay_needs_the_rights_that_embedded_buckets_need(tmp_path):
 )
 def test_what_changes_a_stores_rules_or_opens_it_needs_an_admin(method, path, query, headers):
     assert needed_rights(read_target(call_of(method, path, query, headers))) is Rights.ADMIN
+
+
+OTHER_PLACES = ["//team", "/./team", "/x/../team", "/%2e/team", "/x/%2E%2e/team", "/x%2F..%2Fteam",
+                "/team//", "/team/.", "/team/%2F", "/team/x/..", "//", "/..", "/x/..\\..\\team",
+                "/%2f/team"]  # fmt: skip
+
+
+@pytest.mark.parametrize("path", OTHER_PLACES)
+def test_a_path_that_a_store_may_take_for_another_needs_the_rights_of_both(tmp_path, path):
+    for method, query in (("PUT", "policy"), ("DELETE", ""), ("PUT", "")):
+        call = call_of(method, path, query, {})
+        assert needed_rights(read_target(call)) is Rights.ADMIN, (method, query)
+    assert needed_rights(read_target(call_of("GET", path, "policy", {}))) is Rights.READ
+
+
+def test_no_trick_with_the_path_makes_a_submitter_an_admin(tmp_path):
+    with before(tmp_path, say(OK)) as (store, front):
+        key, secret = front.keys.create("somebody", Rights.SUBMIT)
+        somebody = Caller(front.url, key.id, secret)
+        for path in OTHER_PLACES:
+            status, _ = somebody.ask("PUT", f"{path}?policy", b"{}")
+            assert status in (400, 403), path
+        assert store.heads == []
+        assert somebody.ask("PUT", "/team/a//b", b"1")[0] == 200
+
+
+def test_the_store_is_asked_in_the_form_that_was_judged(tmp_path):
+    with before(tmp_path, say(OK)) as (store, front):
+        caller = Caller(front.url, front.key_id, front.secret)
+        asked = {
+            "/b1x/%6B%7e?x%3Bacl&%61=+": b"PUT /b1x/k~?x%3Bacl&a=%2B HTTP/1.1\r\n",
+            "/b1x/a;b%2Fc?uploadId=%2f": b"PUT /b1x/a%3Bb/c?uploadId=%2F HTTP/1.1\r\n",
+            "/b1x/%FF": b"PUT /b1x/%FF HTTP/1.1\r\n",
+        }
+        for address, line in asked.items():
+            assert caller.ask("PUT", address, b"1")[0] == 200
+            assert line in store.heads[-1]  # after the body of the one before
+
+
+def test_headers_that_s3_does_not_have_do_not_reach_the_store(tmp_path):
+    """Stores have some of their own, which they obey because we have signed."""
+    with before(tmp_path, say(OK)) as (store, front):
+        own = {"x-minio-extract": "true", "x_amz_copy_source": "b/k", "x-forwarded-for": "10.0.0.1"}
+        caller = Caller(front.url, front.key_id, front.secret)
+        assert caller.ask("PUT", "/b1x/k", b"1", own)[0] == 200
+        head = store.heads[0].lower()
+        assert not any(name.encode() in head for name in own)
+        assert caller.ask("PATCH", "/b1x/k", b"1")[0] == 405
 
 
 def test_keys_that_the_surroundings_give_are_renewed_and_kept_while_they_are_good(tmp_path):

@@ -3,15 +3,22 @@
 import socket
 import urllib.error
 import urllib.request
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import boto3
 import pytest
 from botocore.exceptions import ClientError
 
-from tests.api.s3.conftest import BUCKET, REGION
+from tests.api.s3.conftest import BUCKET, REGION, listening
 from tests.api.s3.test_object_calls import content, refused
-from trackside.api.keys import Rights
+from trackside.api.app import App
+from trackside.api.keys import AccessKeys, Rights
+from trackside.api.s3.service import S3
+from trackside.errors import AccessRefused
+from trackside.storage.connect import Retry, open_s3
+from trackside.storage.credentials import S3Access
 
 
 def test_a_reader_reads_and_nothing_else(place, s3):
@@ -203,3 +210,17 @@ def test_expect_100_continue_is_answered_before_the_body_is_sent(place, s3):
         connection.sendall(b"abc")
         assert connection.recv(1000).startswith(b"HTTP/1.1 200")
     assert content(s3, "k") == b"abc"
+
+
+def test_our_own_client_names_a_clock_that_is_off(tmp_path: Path) -> None:
+    """Also by HEAD, whose answer has no body to say so: a job is submitted with one."""
+    keys = AccessKeys(tmp_path / "server")
+    buckets = tmp_path / "buckets"
+    (buckets / BUCKET).mkdir(parents=True)
+    ahead = App({"s3": S3(buckets)}, keys, clock=lambda: datetime.now(UTC) + timedelta(minutes=20))
+    key, secret = keys.create("tests", Rights.READ)
+    with listening(ahead) as url:
+        access = S3Access(url, REGION, key.id, secret)
+        store = open_s3(BUCKET, access, Retry(max_retries=0))
+        with pytest.raises(AccessRefused, match="clock differs from the store's"):
+            store.stat("out/job/trackside/job.json")

@@ -24,6 +24,9 @@ from trackside.finding import Finding
 from trackside.journal import Journal
 from trackside.rules.action import action_taker, deliveries
 from trackside.rules.action.action_taker import ActionTaker
+from trackside.rules.action.actions import Notify
+from trackside.rules.action.callbacks import Callbacks
+from trackside.rules.action.setbacks import Refused
 from trackside.rules.watched_job import WatchedJob
 from trackside.spec import RuleConfiguration
 from trackside.status import Secondary, Status
@@ -103,6 +106,30 @@ def test_of_two_jobs_that_could_be_meant_neither_is_stopped(make_job: MakeJob):
     assert state == "failed"
     assert "2 do: night-1, night-2" in details
     assert {each.journal.read().state.status for each in others} == {Status.IN_PROGRESS}
+
+
+def test_a_job_of_another_owner_is_never_stopped(make_job: MakeJob):
+    job, other = make_job(owner="alice"), make_job("night-1", owner="bob")
+    stop = {"name": "stoptraining", "training_job_prefix": "night"}
+    state, details = outcome(job, stop)
+    assert (state, other.journal.read().state.status) == ("failed", Status.IN_PROGRESS)
+    assert "exactly one of the same owner" in details
+    mine = make_job("night-2", owner="alice")
+    again = make_job("job-2", owner="alice")
+    assert outcome(again, stop) == ("done", "night-2 is Stopping")
+    assert mine.journal.read().state.status is Status.STOPPING
+
+
+def test_a_script_s_link_does_not_lead_the_evaluator_astray(make_job: MakeJob, tmp_path: Path):
+    hook = {"S3OutputPath": "s3://bucket/debug", "HookParameters": {"ring": "20"}}
+    job = make_job(DebugHookConfig=hook)
+    folder = job.trial_folder()
+    assert folder is not None
+    target = tmp_path / "elsewhere"
+    (folder / RECORDER_REQUEST).symlink_to(target)
+    assert outcome(job, {"name": "save_flight_recorder"})[0] == "done"
+    assert not target.exists()
+    assert not (folder / RECORDER_REQUEST).is_symlink()
 
 
 def test_the_flight_recorder_is_asked_for_by_its_file(make_job: MakeJob):
@@ -186,6 +213,14 @@ def test_a_command_that_does_not_end_is_ended(
 def test_a_command_that_goes_wrong_is_on_record(make_job: MakeJob):
     state, details = outcome(make_job(), {"name": "command", "command": "echo oh no; exit 3"})
     assert (state, details) == ("failed", "exit code 3: oh no")
+
+
+def test_a_job_of_a_server_runs_no_command_there(make_job: MakeJob, tmp_path: Path):
+    run = {"name": "command", "command": f"touch '{tmp_path}/ran'"}
+    state, details = outcome(make_job(key="TSKEY"), run)
+    assert state == "failed"
+    assert "runs no command" in details
+    assert not (tmp_path / "ran").exists()
 
 
 # Mail
@@ -375,6 +410,82 @@ def test_a_webhook_s_own_address_comes_first(make_job: MakeJob, hooks: Hooks):
     job = make_job(settings={"TRACKSIDE_WEBHOOK_URL": "http://127.0.0.1:1/nobody"})
     assert outcome(job, {"name": "webhook", "url": hooks.url}) == ("done", "answered 200")
     assert len(hooks.calls) == 1
+
+
+def is_signed(headers: dict[str, str], body: bytes, secret: bytes) -> bool:
+    moment = headers["X-Trackside-Timestamp"]
+    signed = hmac.new(secret, moment.encode() + b"." + body, hashlib.sha256).hexdigest()
+    return headers.get("X-Trackside-Signature") == f"sha256={signed}"
+
+
+def test_the_operator_s_secret_signs_nothing_for_somebody_else_s_address(
+    make_job: MakeJob, hooks: Hooks
+):
+    job = make_job(settings={"TRACKSIDE_WEBHOOK_SECRET": "hush"})
+    assert outcome(job, {"name": "webhook", "url": hooks.url})[0] == "done"
+    [(headers, _)] = hooks.calls
+    assert "X-Trackside-Signature" not in headers
+
+
+def test_an_address_of_one_s_own_has_a_secret_of_one_s_own(make_job: MakeJob, hooks: Hooks):
+    settings = {"TRACKSIDE_WEBHOOK_SECRET": "hush"}
+    job = make_job(settings=settings, Environment={"HOOK_SECRET": "mine"})
+    hook = {"name": "webhook", "url": hooks.url, "secret_variable": "HOOK_SECRET"}
+    assert outcome(job, hook)[0] == "done"
+    [(headers, body)] = hooks.calls
+    assert is_signed(headers, body, b"mine")
+    assert "HOOK_SECRET" not in body.decode()
+    assert "mine" not in job.folder.rules.actions.read_text()
+
+
+def test_a_secret_that_the_job_does_not_have_is_told(make_job: MakeJob, hooks: Hooks):
+    hook = {"name": "webhook", "url": hooks.url, "secret_variable": "HOOK_SECRET"}
+    state, details = outcome(make_job(), hook)
+    assert (state, hooks.calls) == ("failed", [])
+    assert "'HOOK_SECRET' is no variable of the job's Environment" in details
+
+
+def test_the_operator_s_own_address_is_signed_for_jobs_of_a_server_too(
+    make_job: MakeJob, hooks: Hooks
+):
+    settings = {"TRACKSIDE_WEBHOOK_URL": hooks.url, "TRACKSIDE_WEBHOOK_SECRET": "hush"}
+    assert outcome(make_job(settings=settings, key="TSKEY"), SMS) == ("done", "answered 200")
+    [(headers, body)] = hooks.calls
+    assert is_signed(headers, body, b"hush")
+
+
+def test_a_job_of_a_server_calls_nobody_on_the_server_s_machine(make_job: MakeJob, hooks: Hooks):
+    state, details = outcome(make_job(key="TSKEY"), {"name": "webhook", "url": hooks.url})
+    assert (state, hooks.calls) == ("failed", [])
+    assert "the server's own machine" in details
+    assert "TRACKSIDE_ALLOW_CALLBACKS" in details
+
+
+def test_unless_the_operator_allows_it(make_job: MakeJob, hooks: Hooks):
+    job = make_job(key="TSKEY", settings={"TRACKSIDE_ALLOW_CALLBACKS": "127.0.0.0/8"})
+    assert outcome(job, {"name": "webhook", "url": hooks.url}) == ("done", "answered 200")
+
+
+def test_a_name_is_looked_at_again_when_it_has_become_an_address(hooks: Hooks):
+    url = hooks.url.replace("127.0.0.1", "localhost")
+    action, call = Notify("webhook", {}, url), deliveries.Call(url, callbacks=Callbacks())
+    with pytest.raises(Refused, match="'localhost' is "):
+        deliveries.post(call, action, "job-1", FINDING, "delivery")
+    assert hooks.calls == []
+    allowed = deliveries.Call(url, callbacks=Callbacks.allowed_by("localhost"))
+    assert deliveries.post(allowed, action, "job-1", FINDING, "delivery") == "answered 200"
+
+
+def test_behind_a_proxy_too(hooks: Hooks, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("http_proxy", hooks.url)
+    action = Notify("webhook", {}, "http://localhost:1/")
+    with pytest.raises(Refused, match="'localhost' is "):
+        deliveries.post(
+            deliveries.Call(action.url, callbacks=Callbacks()), action, "job", FINDING, "delivery"
+        )
+    elsewhere = deliveries.Call("http://hooks.invalid/", callbacks=Callbacks())
+    assert deliveries.post(elsewhere, action, "job", FINDING, "delivery") == "answered 200"
+    assert len(hooks.calls) == 1  # only the proxy knows where that is
 
 
 def test_a_webhook_that_fails_is_called_again_as_the_same_delivery(

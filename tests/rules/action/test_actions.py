@@ -52,6 +52,13 @@ def test_each_kind_of_action_is_known():
     )
 
 
+def test_a_webhook_may_name_what_signs_it():
+    sent = {"name": "webhook", "url": "https://h.example", "Secret_Variable": "MINE", "to": "me"}
+    assert parse_actions(json.dumps(sent)) == (
+        Notify("webhook", {"to": "me"}, "https://h.example", "MINE"),
+    )
+
+
 def test_quotes_within_a_command_survive_both_spellings():
     sent = json.dumps([{"name": "command", "command": 'echo "it fired"'}])
     for text in (sent, sent.replace('"', '\\"')):

@@ -14,7 +14,7 @@ def findings(check, folder: Path, num_steps: int) -> list[Finding]:
     for step in range(num_steps):
         recording.step(step, {"loss": step})
     recording.end()
-    judge = CustomJudge(check, "check", {}, create_trial(str(folder)), folder)
+    judge = CustomJudge(check, "check", {}, create_trial(str(folder)), create_trial)
     found = [judge.finding(step) for step in range(num_steps)]
     return [each for each in found if each is not None]
 
@@ -49,6 +49,6 @@ def test_nobody_is_asked_about_steps_of_which_only_vitals_were_saved(tmp_path: P
         recording.step(step, {"loss" if step % 3 == 0 else "vitals/gradient_norm": 1.0})
     recording.end()
     trial = create_trial(str(tmp_path))
-    judge = CustomJudge(lambda step, tensors: False, "check", {}, trial, tmp_path)
+    judge = CustomJudge(lambda step, tensors: False, "check", {}, trial, create_trial)
 
     assert [step for step in range(6) if judge.wants(step)] == [0, 3]

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from tests.rules.profiling import START, Profiling
 from trackside.rules.saved import profile_tables
 from trackside.rules.saved.profile import Profile
+from trackside.rules.saved.profile_records import Timeline
 from trackside.rules.saved.profile_tables import Samples
 from trackside.storage.locate import locate
 
@@ -205,6 +207,69 @@ def test_a_window_waits_for_a_slow_node_but_not_for_a_silent_one(profiling):
     profiling.samples({"cpu": [[1]] * 2}, start=START + 400)
     profile.advance()
     assert len(list(profile.windows(None, 10))) == 40
+
+
+def test_a_clock_that_jumps_by_decades_is_not_gone_through_minute_by_minute(profiling):
+    system_file(profiling).write_text(lines(1, 1, 1, start=5.0) + lines(2, 2, 2, *[2] * 60))
+    profile = Profile(profiling.folder)
+    profile.advance()
+    windows = list(islice(profile.windows(None, 10), 100))
+    assert len(windows) < 10
+    figures = [window.samples("algo-1", "CPUUtilization").values for window in windows]
+    assert {float(value) for each in figures for value in each.ravel()} == {1.0, 2.0}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"Type": "cpu", "Name": "cpu0", "Dimension": "D", "Value": 1.2.3, "NodeId": "algo-1", '
+        '"Timestamp": 1591160640.5}',
+        '{"Type": "cpu", "Name": "cpu0", "Dimension": "D", "Value": 1, "NodeId": "algo-1", '
+        '"Timestamp": 9999999999999999}',
+        '{"Name": ["cpu0"], "Dimension": "D", "Value": 1, "NodeId": "algo-1", "Timestamp": 5}',
+        '{"Name": "cpu0", "Dimension": "D", "Value": 1e999, "NodeId": "algo-1", "Timestamp": NaN}',
+        f'{{"Name": "c", "Dimension": "D", "Value": {10**400}, "NodeId": "n", "Timestamp": 5}}',
+        "[" * 100_000,
+        "[1]",
+    ],
+    ids=["number", "year", "name", "time", "huge", "deep", "list"],
+)
+def test_a_damaged_line_of_figures_costs_itself(profiling, caplog, line: str):
+    file = system_file(profiling)
+    file.write_text(f"{line}\n{lines(3, 3, 3, 3)}")
+    profile = Profile(profiling.folder)
+    profile.advance()
+    assert cpu(profile).values.ravel().tolist() == [3, 3, 3, 3]
+    assert f"{file.name} of {profiling.folder} is damaged: 1 damaged record was" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        '{"ph": "M", "name": "process_name", "args": 5}',
+        '{"ph": "M", "name": "process_name", "args": {"start_time_since_epoch_in_micros": "x"}}',
+        '{"ph": "M", "name": "process_name", "pid": [], "args": {"name": "a"}}',
+        '{"ph": "X", "name": "a", "pid": {}, "ts": 5}',
+        '{"ph": "X", "name": "a", "ts": 1e400}',
+        '{"ph": "X", "name": "a", "ts": 5, "args": {"step_num": 1e300}}',
+        '{"ph": "X", "name": "a", "ts": 5, "args": [1]}',
+        "[" * 100_000 + "{",
+    ],
+)
+def test_a_damaged_record_of_a_timeline_costs_itself(record: str):
+    good = '{"ph": "X", "name": "b", "ts": 7000000, "dur": 5, "args": {"step_num": 3}}'
+    timeline = Timeline()
+    found = timeline.parse(f"[\n{record},\n{good}\n".encode())
+    assert found == {"b": [(7.0, 5e-06, 3, 0)]}
+    assert timeline.num_damaged == 1
+
+
+def test_a_figure_with_a_name_of_its_own_on_each_line_takes_no_room_for_all_pairs(profiling):
+    made = [lines(1, name=f"cpu{number}", start=START + number) for number in range(5000)]
+    system_file(profiling).write_text("".join(made))
+    profile = Profile(profiling.folder)
+    profile.advance()
+    assert len(profile.nodes["algo-1"].names("CPUUtilization")) == profile_tables.MOST_COLUMNS
 
 
 def test_old_rows_are_thinned_when_there_are_too_many(profiling, monkeypatch):

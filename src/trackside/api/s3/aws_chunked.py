@@ -13,6 +13,7 @@ from trackside.api.s3.errors import s3_error
 from trackside.sigv4 import EMPTY_SHA256, Signature, sign
 
 _LINE_MOST_BYTES = 16 << 10
+_TRAILERS_MOST = 16
 _HEAD = re.compile(rb"([0-9a-fA-F]{1,16})(?:;chunk-signature=([0-9a-f]{64}))?")
 TRAILER_SIGNATURE = "x-amz-trailer-signature"
 
@@ -122,7 +123,7 @@ class ChunkedBody:
     def _read_trailer(self, line: bytes) -> None:
         if line:
             name, colon, value = line.decode("latin-1").partition(":")
-            if not colon:
+            if not colon or len(self.trailers) == _TRAILERS_MOST:
                 raise s3_error("MalformedTrailerError")
             self.trailers[name.strip().lower()] = value.strip()
             return
@@ -133,5 +134,5 @@ class ChunkedBody:
 
 
 def _check(expected: str, claimed: str) -> None:
-    if not hmac.compare_digest(expected, claimed):
+    if not hmac.compare_digest(expected.encode(), claimed.encode()):
         raise s3_error("SignatureDoesNotMatch", "The signature of a chunk is wrong.")

@@ -1,13 +1,12 @@
 """One bucket: a folder whose files are the objects, as `storage/folder.py` reads and writes them.
 
 Keys that no plain file can stand for ('a' beside 'a/b', 'a/', 'a//b', '..', very long ones) are
-files of the hidden folder, named by the key in percent-encoding or by its hash.
+files of the hidden folder, as `places` tells. Links are no objects, and lead nowhere.
 """
 
 import fcntl
 import hashlib
 import os
-import re
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -15,20 +14,30 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
-from urllib.parse import quote, unquote_to_bytes
+from urllib.parse import unquote_to_bytes
 
+from trackside.api.s3.beneath import NO_FILE, Folder, open_file, open_folder
 from trackside.api.s3.errors import s3_error
-from trackside.api.s3.record import ObjectRecord, drop_record, read_record, write_record
+from trackside.api.s3.places import HASHED, ODD_KEYS, Place, odd_place, places, plain_place
+from trackside.api.s3.record import (
+    RECORDS,
+    ObjectRecord,
+    drop_record,
+    read_record,
+    write_record,
+)
+from trackside.permissions import PRIVATE
 from trackside.storage.folder import HIDDEN, FolderStore, give_name
 from trackside.storage.partial_file import PartialFile, is_temporary, sweep
 
-_NAME_MOST_BYTES = 255
-_NOT_PLAIN = re.compile(r"[\x00-\x1f\x7f]|(?:\A|/)\.{0,2}(?:/|\Z)")
-_HASHED = "%hash-"
-"""No percent-encoding starts like this."""
 _LOCKS = 256
 _SWEPT_MOST = 10_000
-_READING = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK  # a FIFO in a user's folder must not block
+_TRIES = 100
+_READING = os.O_RDONLY | os.O_NONBLOCK  # a FIFO in a user's folder must not block
+TIME_MOST = 253402300799.0
+"""The end of the year 9999: a file may have any time, and none later can be told."""
+
+_LOCK_FOLDER = (HIDDEN, "locks")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,97 +84,66 @@ class Bucket:
     def __init__(self, root: str) -> None:
         self.root = root
         self.name = os.path.basename(root)
-        self.hidden = os.path.join(root, HIDDEN)
-        self.odd_keys = os.path.join(self.hidden, "keys")
-        self.records = os.path.join(self.hidden, "records")
         self._store = FolderStore(Path(root))
-        self._swept: set[str] = set()
+        self._swept: set[Place] = set()
 
     def open(self, key: str) -> OpenObject:
         """NoSuchKey when there is none."""
-        for path in self.paths(key):
-            try:
-                descriptor = os.open(path, _READING)
-            except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
-                continue
-            try:
-                status = os.fstat(descriptor)
-                if stat.S_ISREG(status.st_mode):
-                    record = read_record(descriptor, status, key, self.records)
-                    info = ObjectInfo(key, status.st_size, status.st_mtime, record)
-                    return OpenObject(descriptor, info)
-            except BaseException:
-                os.close(descriptor)
-                raise
-            os.close(descriptor)
-        raise s3_error("NoSuchKey")
+        found = self._opened(key)
+        if found is None:
+            raise s3_error("NoSuchKey")
+        return found
 
     def find(self, key: str) -> ObjectInfo | None:
-        for path in self.paths(key):
-            with suppress(FileNotFoundError, NotADirectoryError):
-                status = os.stat(path)
-                if stat.S_ISREG(status.st_mode):
-                    record = read_record(path, status, key, self.records)
-                    return ObjectInfo(key, status.st_size, status.st_mtime, record)
-        return None
+        found = self._opened(key)
+        if found is None:
+            return None
+        found.close()
+        return found.info
+
+    def info(self, key: str, folder: Folder, name: str) -> ObjectInfo | None:
+        """Of a file there, which need not be opened; None for what is no file.
+
+        Its record is looked for by its path, which takes half the time. One that somebody puts
+        there meanwhile is believed only if it tells of this very file.
+        """
+        status = folder.stat(name)
+        return self._told(key, status, f"{folder.where}/{name}")
 
     def create(self, key: str) -> "NewObject":
         """Where its bytes can be written to; it is seen by nobody until it is published."""
-        plain = self.plain_path(key)
-        if plain is not None and not _is_folder(plain):
-            with suppress(NotADirectoryError, FileExistsError):
-                self._sweep_once(os.path.dirname(plain))
-                return NewObject(self, key, PartialFile(plain))
-        return NewObject(self, key, PartialFile(self.odd_path(key)))
+        plain = plain_place(key)
+        if plain is not None:
+            with suppress(NotADirectoryError, IsADirectoryError, FileExistsError):
+                return self._created(key, plain)
+        return self._created(key, odd_place(key))
 
     def delete(self, key: str) -> None:
         """What is not there is deleted already."""
         with self.locked(key):
-            plain = self.plain_path(key)
-            for path in self.paths(key):
-                with suppress(FileNotFoundError, NotADirectoryError, IsADirectoryError):
-                    status = os.stat(path)
+            for place in places(key):
+                with suppress(*NO_FILE), open_folder(self.root, place[:-1]) as folder:
+                    status = folder.stat(place[-1])
                     if not stat.S_ISREG(status.st_mode):
                         continue
-                    os.unlink(path)
-                    drop_record(status, self.records)
-                    if path == plain:
-                        self.prune(path)
+                    os.unlink(place[-1], dir_fd=folder.descriptor)
+                    drop_record(status, self.root)
+                    if place[0] != HIDDEN:
+                        self.prune(place)
 
     def change_record(self, key: str, change: Callable[[ObjectRecord], ObjectRecord]) -> ObjectInfo:
         """In place: the bytes and their time stay."""
         with self.locked(key, alone=True), self.open(key) as found:
             record = change(found.info.record)
-            write_record(found.descriptor, record, self.records)
+            write_record(found.descriptor, record, self.root)
             return replace(found.info, record=record)
-
-    def paths(self, key: str) -> Iterator[str]:
-        """Where the object may lie; a plain file is the newer one, should there be both."""
-        plain = self.plain_path(key)
-        if plain is not None:
-            yield plain
-        yield self.odd_path(key)
-
-    def plain_path(self, key: str) -> str | None:
-        if _NOT_PLAIN.search(key) is not None or key.partition("/")[0] == HIDDEN:
-            return None
-        names = key.split("/")
-        if is_temporary(names[-1]):
-            return None
-        if len(key) > _NAME_MOST_BYTES // 4 and any(
-            len(os.fsencode(name)) > _NAME_MOST_BYTES for name in names
-        ):
-            return None
-        return f"{self.root}/{key}"
-
-    def odd_path(self, key: str) -> str:
-        return os.path.join(self.odd_keys, _odd_name(key))
 
     def odd(self) -> list[bytes]:
         """The keys of the hidden folder, as bytes in order."""
         try:
-            names = os.listdir(self.odd_keys)
-        except FileNotFoundError:
+            with open_folder(self.root, ODD_KEYS) as folder:
+                names = os.listdir(folder.descriptor)
+        except NO_FILE:
             return []
         return sorted(key for name in names if (key := self._odd_key(name)) is not None)
 
@@ -173,42 +151,104 @@ class Bucket:
     def locked(self, key: str, *, alone: bool = False) -> Iterator[None]:
         """Held shared by every writer of the key, alone by one who first looks and then writes."""
         number = hashlib.blake2b(os.fsencode(key), digest_size=2).digest()[0] % _LOCKS
-        path = os.path.join(self.hidden, "locks", f"{number:02x}")
-        descriptor = _made(path)
+        with open_folder(self.root, _LOCK_FOLDER, make=True) as folder:
+            descriptor = folder.open(f"{number:02x}", os.O_RDWR | os.O_CREAT)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
             yield
         finally:
             os.close(descriptor)
 
-    def prune(self, path: str) -> None:
+    def prune(self, place: Place) -> None:
         """Remove folders above that became empty."""
-        self._store.prune(os.path.dirname(path))
+        self._store.prune(os.path.join(self.root, *place[:-1]))
 
-    def _sweep_once(self, folder: str) -> None:
-        if folder not in self._swept:
+    def status(self, place: Place) -> os.stat_result | None:
+        """Of a file."""
+        with suppress(*NO_FILE), open_folder(self.root, place[:-1]) as folder:
+            found = folder.stat(place[-1])
+            return found if stat.S_ISREG(found.st_mode) else None
+        return None
+
+    def has_sidecars(self) -> bool:
+        """Whether anything of an object may lie elsewhere than in its own file."""
+        folders = (os.path.join(self.root, *names) for names in (RECORDS, ODD_KEYS))
+        return any(os.access(folder, os.F_OK) for folder in folders)
+
+    def _opened(self, key: str) -> OpenObject | None:
+        for place in places(key):
+            try:
+                descriptor = open_file(self.root, place, _READING)
+            except NO_FILE:
+                continue
+            try:
+                info = self._told(key, os.fstat(descriptor), descriptor)
+            except BaseException:
+                os.close(descriptor)
+                raise
+            if info is not None:
+                return OpenObject(descriptor, info)
+            os.close(descriptor)
+        return None
+
+    def _told(self, key: str, status: os.stat_result, file: int | str) -> ObjectInfo | None:
+        if not stat.S_ISREG(status.st_mode):
+            return None
+        record = read_record(file, status, key, self.root)
+        return ObjectInfo(key, status.st_size, _time(status), record)
+
+    def _created(self, key: str, place: Place) -> "NewObject":
+        # Whoever deletes the last object of a folder removes the folder, too, perhaps just now.
+        for _ in range(_TRIES):
+            try:
+                folder = open_folder(self.root, place[:-1], make=True)
+            except FileNotFoundError:
+                if os.path.isdir(self.root):
+                    continue
+                raise s3_error("NoSuchBucket") from None
+            try:
+                if _is_folder(folder, place[-1]):
+                    raise IsADirectoryError
+                file = PartialFile(os.path.join(folder.path, place[-1]), umask=PRIVATE)
+                self._sweep_once(folder, place[:-1])
+                return NewObject(self, key, place, folder, file)
+            except FileNotFoundError:
+                folder.close()
+            except BaseException:
+                folder.close()
+                raise
+        raise s3_error("OperationAborted")
+
+    def _sweep_once(self, folder: Folder, names: Place) -> None:
+        if names not in self._swept:
             if len(self._swept) > _SWEPT_MOST:
                 self._swept.clear()
-            self._swept.add(folder)
-            sweep(folder)
+            self._swept.add(names)
+            sweep(folder.path)
 
     def _odd_key(self, name: str) -> bytes | None:
         if is_temporary(name):
             return None
-        if not name.startswith(_HASHED):
+        if not name.startswith(HASHED):
             return unquote_to_bytes(name)
-        path = os.path.join(self.odd_keys, name)
-        with suppress(FileNotFoundError):
-            return os.fsencode(read_record(path, os.stat(path), "", self.records).key)
+        with suppress(*NO_FILE), open_folder(self.root, ODD_KEYS) as folder:
+            info = self.info("", folder, name)
+            # It may say anything, but it is found only where its own key leads.
+            if info is not None and odd_place(info.record.key)[-1] == name:
+                return os.fsencode(info.record.key)
         return None
 
 
 class NewObject:
     """Leaving the block without `publish` leaves nothing."""
 
-    def __init__(self, bucket: Bucket, key: str, file: PartialFile) -> None:
+    def __init__(
+        self, bucket: Bucket, key: str, place: Place, folder: Folder, file: PartialFile
+    ) -> None:
         self._bucket = bucket
         self._key = key
+        self._place = place
+        self._folder = folder
         self._info: ObjectInfo | None = None
         self.file = file
 
@@ -225,10 +265,10 @@ class NewObject:
 
     def describe(self, record: ObjectRecord) -> None:
         """After the last byte is written."""
-        if os.path.basename(self.file.target).startswith(_HASHED):
+        if self._place[-1].startswith(HASHED):
             record = replace(record, key=self._key)
-        status = write_record(self.file.descriptor, record, self._bucket.records)
-        self._info = ObjectInfo(self._key, status.st_size, status.st_mtime, record)
+        status = write_record(self.file.descriptor, record, self._bucket.root)
+        self._info = ObjectInfo(self._key, status.st_size, _time(status), record)
 
     def publish(self, allowed: Callable[[ObjectInfo | None], None] | None = None) -> ObjectInfo:
         """`allowed` looks at the object that would be replaced, and raises to keep it."""
@@ -240,65 +280,47 @@ class NewObject:
             replaced = self._replaced()
             try:
                 give_name(self.file)
-            except (IsADirectoryError, NotADirectoryError):
+            except NO_FILE:  # somebody made a folder of that name, or removed what was written
                 raise s3_error("OperationAborted") from None
             self._forget(replaced)
         self.file.sync_folders()
         return self._info
 
     def discard(self) -> None:
+        """Always, at the end; what was published stays."""
         if self.file.descriptor >= 0:  # not published
             self.file.discard()
-            self._bucket.prune(self.file.target)
+            self._bucket.prune(self._place)
+        self._folder.close()
 
-    def _replaced(self) -> list[tuple[str, os.stat_result]]:
+    def _replaced(self) -> list[tuple[Place, os.stat_result]]:
         """Files whose time is over; looked for only where anything can be left of them."""
         bucket = self._bucket
-        if not os.access(bucket.records, os.F_OK) and not os.access(bucket.odd_keys, os.F_OK):
+        if not bucket.has_sidecars():
             return []
-        found = [(path, _status(path)) for path in bucket.paths(self._key)]
-        return [(path, status) for path, status in found if status is not None]
+        found = [(place, bucket.status(place)) for place in places(self._key)]
+        return [(place, status) for place, status in found if status is not None]
 
-    def _forget(self, replaced: list[tuple[str, os.stat_result]]) -> None:
-        for path, status in replaced:
-            drop_record(status, self._bucket.records)
-            if path != self.file.target and path == self._bucket.odd_path(self._key):
-                with suppress(FileNotFoundError):
-                    os.unlink(path)
-
-
-def _odd_name(key: str) -> str:
-    name = quote(os.fsencode(key), safe="")
-    if name in (".", "..") or is_temporary(name):
-        name = name.replace(".", "%2E")
-    if len(name) <= _NAME_MOST_BYTES:
-        return name
-    return f"{_HASHED}{hashlib.sha256(os.fsencode(key)).hexdigest()}"
+    def _forget(self, replaced: list[tuple[Place, os.stat_result]]) -> None:
+        for place, status in replaced:
+            drop_record(status, self._bucket.root)
+            if place != self._place and place[0] == HIDDEN:
+                with suppress(*NO_FILE), open_folder(self._bucket.root, place[:-1]) as folder:
+                    os.unlink(place[-1], dir_fd=folder.descriptor)
 
 
-def _is_folder(path: str) -> bool:
+def _is_folder(folder: Folder, name: str) -> bool:
     """Whether it is one that holds anything; an empty one is removed."""
-    if not os.access(f"{path}/", os.F_OK):
+    if not os.access(f"{name}/", os.F_OK, dir_fd=folder.descriptor):
         return False
     try:
-        os.rmdir(path)
+        os.rmdir(name, dir_fd=folder.descriptor)
     except (NotADirectoryError, FileNotFoundError):
         return False
     except OSError:
-        return os.path.isdir(path)
+        return stat.S_ISDIR(folder.stat(name).st_mode)
     return False
 
 
-def _made(path: str) -> int:
-    try:
-        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-    except FileNotFoundError:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-
-
-def _status(path: str) -> os.stat_result | None:
-    try:
-        return os.stat(path)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
+def _time(status: os.stat_result) -> float:
+    return min(max(status.st_mtime, 0.0), TIME_MOST)

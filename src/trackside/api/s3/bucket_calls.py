@@ -2,7 +2,7 @@
 
 from trackside.api.call import Reply, ServiceError
 from trackside.api.s3.bucket import Bucket
-from trackside.api.s3.buckets import Buckets
+from trackside.api.s3.buckets import REGION, Buckets
 from trackside.api.s3.documents import (
     Node,
     document,
@@ -44,8 +44,10 @@ class BucketCalls:
         data = await whole_body(target)
         region = target.call.region
         if data.strip():
-            given = read_document(data, "CreateBucketConfiguration")
+            given = await self._threads.run(read_document, data, "CreateBucketConfiguration")
             region = given.text("LocationConstraint") or region
+        if not REGION.fullmatch(region):
+            raise s3_error("InvalidLocationConstraint", f"{region!r} is no name of a region.")
         try:
             await self._threads.run(self._buckets.create, target.bucket, region)
         except ServiceError as error:
@@ -99,7 +101,7 @@ class BucketCalls:
 
     async def delete_objects(self, target: Target) -> Reply:
         bucket = self._buckets.get(target.bucket)
-        given = read_document(await whole_body(target), "Delete")
+        given = await self._threads.run(read_document, await whole_body(target), "Delete")
         objects = given.all("Object")
         if not 1 <= len(objects) <= _PAGE:
             raise s3_error("MalformedXML", f"{len(objects)} keys; 1 to {_PAGE} are allowed.")

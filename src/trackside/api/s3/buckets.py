@@ -1,8 +1,11 @@
 """All buckets: the folders of one folder, also those that a job made by writing into them."""
 
+import json
+import logging
 import os
 import re
 import shutil
+import stat
 import time
 from contextlib import suppress
 from dataclasses import dataclass
@@ -10,14 +13,19 @@ from pathlib import Path
 
 from trackside import durable
 from trackside.api.call import ServiceError
-from trackside.api.s3.bucket import Bucket, OpenObject
+from trackside.api.s3.beneath import NO_FILE, open_file, open_folder
+from trackside.api.s3.bucket import TIME_MOST, Bucket, OpenObject
 from trackside.api.s3.errors import s3_error
-from trackside.storage.folder import FolderStore
+from trackside.storage.folder import HIDDEN, FolderStore
 from trackside.storage.partial_file import sweep
+
+logger = logging.getLogger(__name__)
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,61}[A-Za-z0-9]")
 _NEW = re.compile(r"(?!\d+\.\d+\.\d+\.\d+\Z)[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 """Stricter than what is read: other programs refuse capitals in `s3://` addresses."""
+REGION = re.compile(r"[A-Za-z0-9-]{1,64}")
+"""What may be the name of one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,16 +41,20 @@ class Buckets:
 
     def all(self) -> list[BucketInfo]:
         with suppress(FileNotFoundError), os.scandir(self._root) as scan:
-            names = [each.name for each in scan if each.is_dir() and each.name[0] != "."]
+            folders = [each.name for each in scan if each.is_dir(follow_symlinks=False)]
+            names = [name for name in folders if name[0] != "."]
             return [BucketInfo(name, self._created(name)) for name in sorted(names)]
         return []
 
     def get(self, name: str) -> Bucket:
         """NoSuchBucket when there is none, InvalidBucketName for what might lead out of here."""
         bucket = self._named(name)
-        if not os.path.isdir(bucket.root):
+        if not _is_folder(bucket.root):
             self._known.pop(name, None)
-            raise s3_error("NoSuchBucket", f"The specified bucket does not exist: {name!r}.")
+            text = f"The specified bucket does not exist: {name!r}."
+            if os.path.islink(bucket.root):
+                text += " Its folder is a link, and links are not followed: mount the other there."
+            raise s3_error("NoSuchBucket", text)
         return bucket
 
     def open(self, name: str, key: str) -> OpenObject:
@@ -62,7 +74,7 @@ class Buckets:
             os.mkdir(path)
         except FileExistsError:
             raise s3_error("BucketAlreadyOwnedByYou") from None
-        hidden = Path(Bucket(path).hidden)
+        hidden = Path(path, HIDDEN)
         hidden.mkdir()
         durable.write_json(hidden / "bucket.json", {"created": time.time(), "region": region})
         durable.sync_folder(Path(path))
@@ -74,9 +86,9 @@ class Buckets:
         if next(FolderStore(Path(bucket.root)).list(), None) is not None or bucket.odd():
             raise s3_error("BucketNotEmpty")
         try:
-            with suppress(FileNotFoundError):
-                os.rmdir(bucket.odd_keys)
-            shutil.rmtree(bucket.hidden, ignore_errors=True)
+            with suppress(*NO_FILE), open_folder(bucket.root, (HIDDEN,)) as hidden:
+                os.rmdir("keys", dir_fd=hidden.descriptor)
+            shutil.rmtree(os.path.join(bucket.root, HIDDEN), ignore_errors=True)
             for folder, _, _ in os.walk(bucket.root, topdown=False):
                 sweep(folder)
                 os.rmdir(folder)
@@ -85,7 +97,9 @@ class Buckets:
         self._known.pop(name, None)
 
     def region(self, name: str) -> str:
-        return str(self._record(name).get("region", ""))
+        """Empty where it is not known."""
+        region = self._record(name).get("region")
+        return region if isinstance(region, str) and REGION.fullmatch(region) else ""
 
     def _named(self, name: str) -> Bucket:
         bucket = self._known.get(name)
@@ -97,13 +111,29 @@ class Buckets:
 
     def _created(self, name: str) -> float:
         created = self._record(name).get("created")
-        if isinstance(created, float):
+        if isinstance(created, float) and 0 <= created <= TIME_MOST:
             return created
         with suppress(FileNotFoundError):
             return os.stat(os.path.join(self._root, name)).st_mtime
         return 0.0
 
     def _record(self, name: str) -> dict[str, object]:
-        hidden = Bucket(os.path.join(self._root, name)).hidden
-        record = durable.read_json(Path(hidden, "bucket.json"))
+        try:
+            place = (HIDDEN, "bucket.json")
+            descriptor = open_file(os.path.join(self._root, name), place, os.O_RDONLY)
+            with open(descriptor, "rb") as file:
+                record = json.load(file)
+        except NO_FILE:
+            return {}
+        except (ValueError, RecursionError) as error:
+            logger.warning("the record of bucket %r is damaged: %s", name, error)
+            return {}
         return record if isinstance(record, dict) else {}
+
+
+def _is_folder(path: str) -> bool:
+    """Not a link to one."""
+    try:
+        return stat.S_ISDIR(os.lstat(path).st_mode)
+    except FileNotFoundError:
+        return False

@@ -61,6 +61,6 @@ def _seconds(date: str | None) -> float | None:
         return None
     try:
         parsed = parsedate_to_datetime(date)
-    except ValueError:
+        return parsed.replace(tzinfo=parsed.tzinfo or UTC).timestamp()
+    except (ValueError, TypeError, OverflowError):
         return None
-    return parsed.replace(tzinfo=parsed.tzinfo or UTC).timestamp()

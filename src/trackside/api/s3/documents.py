@@ -3,8 +3,9 @@
 import re
 import time
 from collections.abc import Iterable
+from typing import NoReturn
 from urllib.parse import quote
-from xml.etree import ElementTree
+from xml.parsers import expat
 from xml.sax.saxutils import escape
 
 from trackside.api.call import Reply
@@ -15,7 +16,15 @@ from trackside.api.s3.target import Target
 
 NAMESPACE = "http://s3.amazonaws.com/doc/2006-03-01/"
 OWNER_ID = "0" * 63 + "1"
-_DOCUMENT_MOST_BYTES = 10 << 20
+_DOCUMENT_MOST_BYTES = 8 << 20
+"""A thousand keys to delete, all of their characters escaped, are less."""
+_ELEMENTS_MOST = 100_000
+"""A list of 10,000 parts has seven of each when all of their checksums are told."""
+_DEPTH_MOST = 16
+_ATTRIBUTES_MOST = 16
+_TAG_MOST_BYTES = 64 << 10
+_PIECE_BYTES = 16 << 10
+"""Between two of them other threads have their turn."""
 _CONTROL = re.compile(r"[\x00-\x1f]")
 
 Node = tuple[str, "str | int | bool | Iterable[Node] | None"]
@@ -49,53 +58,118 @@ async def whole_body(target: Target, *, has_own_checksum: bool = True) -> bytes:
 
     Without a checksum of its own, the header is about something else.
     """
-    if "content-length" not in target.headers and "transfer-encoding" not in target.headers:
-        return b""
-    parts: list[bytes] = []
-    headers = target.headers
+    headers = dict(target.headers)
+    has_body = "content-length" in headers or "transfer-encoding" in headers
+    if not has_body:
+        headers["content-length"] = "0"  # which must be what was signed, too
     if not has_own_checksum:
         headers = {name: headers[name] for name in headers if not name.startswith(HEADER)}
-    intake = Intake(headers, target.call.signature, lambda data, _: parts.append(data))
+    body = bytearray()
+
+    def take(data: bytes, _: int) -> None:
+        if len(body) + len(data) > _DOCUMENT_MOST_BYTES:
+            text = f"The document has more than {_DOCUMENT_MOST_BYTES} bytes."
+            raise s3_error("MalformedXML", text)
+        body.extend(data)
+
+    intake = Intake(headers, target.call.signature, take)
     if (intake.size or 0) > _DOCUMENT_MOST_BYTES:
         raise s3_error("MalformedXML", f"The document has more than {_DOCUMENT_MOST_BYTES} bytes.")
-    assert target.call.chunks is not None
-    async for chunk in target.call.chunks:
-        intake.feed((chunk,))
+    if has_body:
+        assert target.call.chunks is not None
+        async for chunk in target.call.chunks:
+            intake.feed((chunk,))
     intake.finish()
-    return b"".join(parts)
+    return bytes(body)
 
 
 class Element:
-    """A read document, its name spaces left aside: clients differ in whether they send one."""
+    """Of a read document, its name spaces left aside: clients differ in whether they send one."""
 
-    def __init__(self, node: ElementTree.Element) -> None:
-        self._node = node
+    __slots__ = ("_children", "_text", "name")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._children: list[Element] = []
+        self._text: list[str] = []
 
     def text(self, name: str) -> str | None:
-        found = next(iter(self.all(name)), None)
+        found = next((child for child in self._children if child.name == name), None)
         return None if found is None else found.own_text
 
     @property
     def own_text(self) -> str:
-        return self._node.text or ""
-
-    @property
-    def name(self) -> str:
-        return self._node.tag.rpartition("}")[2]
+        return "".join(self._text)
 
     def all(self, name: str) -> list["Element"]:
-        children = [Element(child) for child in self._node]
-        return [child for child in children if child.name == name]
+        return [child for child in self._children if child.name == name]
+
+    @property
+    def first(self) -> "Element":
+        return self._children[0]
+
+    def add(self, child: "Element") -> None:
+        self._children.append(child)
+
+    def add_text(self, text: str) -> None:
+        if not self._children:  # what stands between children is indentation
+            self._text.append(text)
 
 
 def read_document(data: bytes, root: str) -> Element:
+    """MalformedXML for what is none, and for what no document of S3's has. It may be large, so that
+    it is read in a thread."""
     try:
-        found = Element(ElementTree.fromstring(data))
-    except ElementTree.ParseError:
+        found = _Reader().read(data)
+    except (expat.ExpatError, LookupError, ValueError):  # no XML, or in no encoding
         raise s3_error("MalformedXML") from None
     if found.name != root:
-        raise s3_error("MalformedXML", f"Expected a {root} document, not {found.name!r}.")
+        raise s3_error("MalformedXML", f"Expected a {root} document, not {found.name[:64]!r}.")
     return found
+
+
+class _Reader:
+    """Ends as soon as a document has more of anything than S3's have."""
+
+    def __init__(self) -> None:
+        self._num_elements = 0
+        self._top = Element("")
+        self._open = [self._top]
+        self._parser = parser = expat.ParserCreate()
+        parser.buffer_text = True
+        parser.StartElementHandler = self._start
+        parser.EndElementHandler = self._end
+        parser.CharacterDataHandler = self._add_text
+        parser.StartDoctypeDeclHandler = self._refuse
+
+    def read(self, data: bytes) -> Element:
+        for start in range(0, len(data), _PIECE_BYTES):
+            piece = data[start : start + _PIECE_BYTES]
+            self._parser.Parse(piece, False)
+            if start + len(piece) - self._parser.CurrentByteIndex > _TAG_MOST_BYTES:
+                self._refuse()
+        self._parser.Parse(b"", True)
+        return self._top.first
+
+    def _start(self, name: str, attributes: dict[str, str]) -> None:
+        self._num_elements += 1
+        if self._num_elements > _ELEMENTS_MOST or len(self._open) > _DEPTH_MOST:
+            self._refuse()
+        if len(attributes) > _ATTRIBUTES_MOST:
+            self._refuse()
+        element = Element(name.rpartition(":")[2])
+        self._open[-1].add(element)
+        self._open.append(element)
+
+    def _end(self, _: str) -> None:
+        self._open.pop()
+
+    def _add_text(self, text: str) -> None:
+        self._open[-1].add_text(text)
+
+    def _refuse(self, *_: object) -> NoReturn:
+        text = "The document has a type, or more elements or attributes than any of S3's."
+        raise s3_error("MalformedXML", text)
 
 
 def _written(children: Iterable[Node]) -> str:

@@ -26,6 +26,7 @@ _CODES: dict[str, tuple[int, str]] = {
     "InvalidArgument": (400, "Invalid Argument"),
     "InvalidBucketName": (400, "The specified bucket is not valid."),
     "InvalidDigest": (400, "The Content-MD5 you specified was invalid."),
+    "InvalidLocationConstraint": (400, "The specified location-constraint is not valid"),
     "InvalidPart": (400, "One or more of the specified parts could not be found."),
     "InvalidPartOrder": (400, "The list of parts was not in ascending order."),
     "InvalidRange": (416, "The requested range is not satisfiable"),
@@ -71,11 +72,22 @@ _REFUSALS = {
     Refusal.MISSING: "AccessDenied",
     Refusal.MALFORMED: "AuthorizationHeaderMalformed",
     Refusal.MALFORMED_ADDRESS: "AuthorizationQueryParametersError",
+    Refusal.SIGNED_TWICE: "InvalidArgument",
     Refusal.UNKNOWN_KEY: "InvalidAccessKeyId",
+    Refusal.UNSIGNED_HEADERS: "AccessDenied",
+    Refusal.NO_PAYLOAD_HASH: "InvalidRequest",
     Refusal.MISMATCH: "SignatureDoesNotMatch",
     Refusal.SKEWED: "RequestTimeTooSkewed",
     Refusal.EXPIRED: "AccessDenied",
 }
+_WORDS = {
+    Refusal.SIGNED_TWICE: "Only one auth mechanism allowed; only the X-Amz-Algorithm query "
+    "parameter, Signature query string parameter or the Authorization header should be specified",
+    Refusal.UNSIGNED_HEADERS: "There were headers present in the request which were not signed",
+    Refusal.NO_PAYLOAD_HASH: "Missing required header for this request: x-amz-content-sha256",
+    Refusal.EXPIRED: "Request has expired",
+}
+"""Where the refusal says more than its code does."""
 
 
 def s3_error(
@@ -88,7 +100,7 @@ def s3_error(
 def not_signed(error: Exception) -> ServiceError:
     refusal = error.refusal if isinstance(error, NotSigned) else Refusal.MALFORMED
     code = _REFUSALS[refusal]
-    usual = "Request has expired" if refusal is Refusal.EXPIRED else _CODES[code][1]
+    usual = _WORDS.get(refusal, _CODES[code][1])
     return s3_error(code, f"{usual.rstrip('.')}. {error}".rstrip())
 
 
@@ -99,6 +111,9 @@ def of_the_system(error: OSError | DiskFull) -> ServiceError | None:
         return s3_error("InsufficientStorage", text)
     if isinstance(error, PermissionError) or error.errno == errno.EROFS:
         return s3_error("AccessDenied", "The server's own user may not do this in its folder.")
+    if isinstance(error, NotADirectoryError):
+        text = "A link or a file stands in the bucket's folder where the server needs a folder."
+        return s3_error("AccessDenied", f"{text} Remove it: links are not followed.")
     return None
 
 

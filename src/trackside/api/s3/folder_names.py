@@ -27,52 +27,59 @@ class Name(NamedTuple):
     is_folder: bool
 
 
+_Folder = tuple[int, int]
+"""Its device and number, whatever it is called."""
+_State = tuple[int, int]
+"""When it last changed."""
+
+
 class FolderNames:
     """Thread-safe."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[str, tuple[tuple[int, int, int], Sequence[Name]]] = OrderedDict()
+        self._kept: OrderedDict[_Folder, tuple[_State, Sequence[Name]]] = OrderedDict()
         self._num_kept = 0
         self._lock = Lock()
 
-    def read(self, path: str, after: bytes = b"") -> Sequence[Name]:
-        """In order, those whose keys are not before this; `OSError` when it is no folder."""
-        names = self._all(path)
+    def read(self, descriptor: int, after: bytes = b"") -> Sequence[Name]:
+        """Of an open folder, in order, those whose keys are not before this. Links are left out."""
+        names = self._all(descriptor)
         return names[bisect_left(names, after, key=lambda each: each.key) :] if after else names
 
-    def _all(self, path: str) -> Sequence[Name]:
-        status = os.stat(path)
-        state = (status.st_dev, status.st_ino, status.st_mtime_ns)
+    def _all(self, descriptor: int) -> Sequence[Name]:
+        status = os.fstat(descriptor)
+        folder = (status.st_dev, status.st_ino)
+        state = (status.st_mtime_ns, status.st_ctime_ns)
         with self._lock:
-            kept = self._kept.get(path)
+            kept = self._kept.get(folder)
             if kept is not None and kept[0] == state:
-                self._kept.move_to_end(path)
+                self._kept.move_to_end(folder)
                 return kept[1]
         is_settled = status.st_mtime_ns + _SETTLED_NS < time.time_ns()
-        names = _scanned(path)
-        self._keep(path, state, names if is_settled and len(names) >= KEPT_FROM else None)
+        names = _scanned(descriptor)
+        self._keep(folder, state, names if is_settled and len(names) >= KEPT_FROM else None)
         return names
 
-    def _keep(self, path: str, state: tuple[int, int, int], names: Sequence[Name] | None) -> None:
+    def _keep(self, folder: _Folder, state: _State, names: Sequence[Name] | None) -> None:
         with self._lock:
-            _, before = self._kept.pop(path, (state, ()))
+            _, before = self._kept.pop(folder, (state, ()))
             self._num_kept -= len(before)
             if names is not None and len(names) <= MOST_KEPT:
-                self._kept[path] = (state, names)
+                self._kept[folder] = (state, names)
                 self._num_kept += len(names)
             while self._num_kept > MOST_KEPT:
                 _, (_, oldest) = self._kept.popitem(last=False)
                 self._num_kept -= len(oldest)
 
 
-def _scanned(path: str) -> list[Name]:
+def _scanned(descriptor: int) -> list[Name]:
     found = []
-    with os.scandir(path) as scan:
+    with os.scandir(descriptor) as scan:
         for item in scan:
             key = os.fsencode(item.name)
-            if item.is_dir():
+            if item.is_dir(follow_symlinks=False):
                 found.append(Name(key + b"/", item.name, True))
-            elif not is_temporary(item.name):
+            elif not item.is_symlink() and not is_temporary(item.name):
                 found.append(Name(key, item.name, False))
     found.sort()
     return found

@@ -22,6 +22,7 @@ from trackside.api.s3.checksums import (
     new_digest,
 )
 from trackside.api.s3.errors import s3_error
+from trackside.api.s3.target import whole_number
 from trackside.sigv4 import UNSIGNED, Signature
 
 OBJECT_MOST_BYTES = 5 << 40
@@ -133,11 +134,12 @@ def announced_size(headers: Mapping[str, str]) -> int | None:
     text = headers.get(name, "")
     if not text and not is_stream and "transfer-encoding" in headers:
         return None
-    if not text.isascii() or not text.isdigit():
+    size = whole_number(text)
+    if size is None:
         raise s3_error("MissingContentLength", f"You must provide the {name} header, a number.")
-    if int(text) > OBJECT_MOST_BYTES:
+    if size > OBJECT_MOST_BYTES:
         raise s3_error("EntityTooLarge")
-    return int(text)
+    return size
 
 
 def trailer_named(headers: Mapping[str, str]) -> str | None:

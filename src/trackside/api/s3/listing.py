@@ -6,14 +6,15 @@ learning that it holds an object.
 
 import heapq
 import os
-import stat
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass
 
+from trackside.api.s3.beneath import NO_FILE, Folder, open_folder
 from trackside.api.s3.bucket import Bucket, ObjectInfo
-from trackside.api.s3.folder_names import FolderNames
-from trackside.api.s3.record import read_record
+from trackside.api.s3.folder_names import FolderNames, Name
+from trackside.api.s3.places import Place
+from trackside.api.s3.target import KEY_MOST_BYTES
 from trackside.storage.folder import HIDDEN
 from trackside.storage.partial_file import is_temporary
 
@@ -38,27 +39,27 @@ class Page:
 
 
 def list_page(bucket: Bucket, question: Question, names: FolderNames | None = None) -> Page:
-    """`names` are kept between the pages of one listing."""
+    """`names` are kept from one page to the next."""
     objects: list[ObjectInfo] = []
     prefixes: list[str] = []
     last = ""
     if question.most == 0:
         return Page([], [], None)
-    for found in _Listing(bucket, question, names or FolderNames()).items():
-        if len(objects) + len(prefixes) == question.most:
-            return Page(objects, prefixes, last)
-        if isinstance(found, str):
-            prefixes.append(found)
-            last = found
-        else:
-            objects.append(found)
-            last = found.key
+    with closing(_Listing(bucket, question, names or FolderNames())) as listing:
+        for found in listing.items():
+            if len(objects) + len(prefixes) == question.most:
+                return Page(objects, prefixes, last)
+            if isinstance(found, str):
+                prefixes.append(found)
+                last = found
+            else:
+                objects.append(found)
+                last = found.key
     return Page(objects, prefixes, None)
 
 
-_Item = tuple[bytes, str | None, bool]
+_Item = tuple[bytes, Place | None, bool]
 """A key's bytes, where its file lies (None: among the odd ones), whether it is a whole folder."""
-_Identity = tuple[int, int]
 
 
 class _Listing:
@@ -72,17 +73,24 @@ class _Listing:
         """The latest common prefix: nothing that starts with it is wanted any more."""
         if self._fold(self._after) == self._after:
             self._folded = self._after
+        self._looked_into: tuple[Place, Folder] | None = None
+        """The latest folder of a file: the next one is mostly there, too."""
+
+    def close(self) -> None:
+        if self._looked_into is not None:
+            self._looked_into[1].close()
+            self._looked_into = None
 
     def items(self) -> Iterator[ObjectInfo | str]:
         before: bytes | None = None
-        for key, path, is_folder in heapq.merge(self._plain(), self._odd(), key=lambda i: i[0]):
+        for key, place, is_folder in heapq.merge(self._plain(), self._odd(), key=lambda i: i[0]):
             if not self._is_wanted(key) and not (is_folder and self._may_hold(key)):
                 continue
             folded = self._fold(key)
             if folded:
                 self._folded = folded
                 yield os.fsdecode(folded)
-            elif key != before and (info := self._info(key, path)) is not None:
+            elif key != before and (info := self._info(key, place)) is not None:
                 before = key
                 yield info
 
@@ -118,33 +126,31 @@ class _Listing:
             return
         if folder == _HIDDEN or folder.startswith(_HIDDEN + b"/"):
             return
-        path = os.path.join(self._bucket.root, os.fsdecode(folder))
-        yield from self._walk(path, folder + slash, ())
+        names = tuple(os.fsdecode(folder).split("/")) if slash else ()
+        yield from self._walk(names, folder + slash)
 
-    def _walk(self, path: str, above: bytes, within: tuple[_Identity, ...]) -> Iterator[_Item]:
-        """Links to folders are followed, except back into one that we are `within`."""
-        with suppress(FileNotFoundError, NotADirectoryError):
-            status = os.stat(path)
-            identity = (status.st_dev, status.st_ino)
-            if identity in within:
-                return
-            for key, name, is_folder in self._names(path, above):
-                inner = os.path.join(path, name)
-                if not is_folder:
-                    yield key, inner, False
-                elif not self._may_hold(key):
-                    continue
-                elif self._fold(key) == key and key > self._after:
-                    if _holds_object(inner, (*within, identity)):
-                        yield key, inner, True
-                else:
-                    yield from self._walk(inner, key, (*within, identity))
+    def _walk(self, within: Place, above: bytes) -> Iterator[_Item]:
+        """Links are no objects and lead nowhere, here as everywhere."""
+        for key, name, is_folder in self._names(within, above):
+            inner = (*within, name)
+            if not is_folder:
+                yield key, inner, False
+            elif not self._may_hold(key):
+                continue
+            elif self._fold(key) == key and key > self._after:
+                if self._holds_object(inner):
+                    yield key, inner, True
+            else:
+                yield from self._walk(inner, key)
 
-    def _names(self, path: str, above: bytes) -> Iterator[tuple[bytes, str, bool]]:
+    def _names(self, within: Place, above: bytes) -> Iterator[tuple[bytes, str, bool]]:
         """Those that may be wanted, or hold what is."""
-        for own, name, is_folder in self._folder_names.read(path, self._first_in(above)):
+        names: Sequence[Name] = ()
+        with suppress(*NO_FILE), open_folder(self._bucket.root, within) as folder:
+            names = self._folder_names.read(folder.descriptor, self._first_in(above))
+        for own, name, is_folder in names:
             key = above + own
-            if key in (_HIDDEN, _HIDDEN + b"/"):
+            if key in (_HIDDEN, _HIDDEN + b"/") or len(key) - is_folder > KEY_MOST_BYTES:
                 continue
             if self._may_hold(key) if is_folder else self._is_wanted(key):
                 yield key, name, is_folder
@@ -156,31 +162,38 @@ class _Listing:
         name, slash, _ = self._after[len(above) :].partition(b"/")
         return name + slash
 
-    def _info(self, key: bytes, path: str | None) -> ObjectInfo | None:
-        """None for what is gone by now, a dangling link, a socket."""
+    def _holds_object(self, within: Place) -> bool:
+        folders = []
+        with closing(_looked_into(self._bucket.root, within)) as items:
+            for item in items:
+                if item.is_dir(follow_symlinks=False):
+                    folders.append((*within, item.name))
+                elif item.is_file(follow_symlinks=False) and not is_temporary(item.name):
+                    return True
+        is_too_deep = len(within) > KEY_MOST_BYTES // 2
+        return not is_too_deep and any(self._holds_object(each) for each in folders)
+
+    def _info(self, key: bytes, place: Place | None) -> ObjectInfo | None:
+        """None for what is gone by now, a link, a socket."""
         named = os.fsdecode(key)
-        if path is None:
+        if place is None:
             return self._bucket.find(named)
-        with suppress(FileNotFoundError, NotADirectoryError):
-            status = os.stat(path)
-            if stat.S_ISREG(status.st_mode):
-                record = read_record(path, status, named, self._bucket.records)
-                return ObjectInfo(named, status.st_size, status.st_mtime, record)
+        with suppress(*NO_FILE):
+            return self._bucket.info(named, self._folder(place[:-1]), place[-1])
         return None
 
+    def _folder(self, names: Place) -> Folder:
+        if self._looked_into is None or self._looked_into[0] != names:
+            self.close()
+            self._looked_into = names, open_folder(self._bucket.root, names)
+        return self._looked_into[1]
 
-def _holds_object(path: str, within: tuple[_Identity, ...]) -> bool:
-    with suppress(FileNotFoundError, NotADirectoryError):
-        status = os.stat(path)
-        identity = (status.st_dev, status.st_ino)
-        if identity in within:
-            return False
-        folders = []
-        with os.scandir(path) as scan:
-            for item in scan:
-                if item.is_dir():
-                    folders.append(item.path)
-                elif item.is_file() and not is_temporary(item.name):
-                    return True
-        return any(_holds_object(each, (*within, identity)) for each in folders)
-    return False
+
+def _looked_into(root: str, names: Place) -> Generator["os.DirEntry[str]", None, None]:
+    """What may be an object or hold one; nothing where there is no such folder."""
+    with (
+        suppress(*NO_FILE),
+        open_folder(root, names) as folder,
+        os.scandir(folder.descriptor) as scan,
+    ):
+        yield from (item for item in scan if not item.is_symlink())

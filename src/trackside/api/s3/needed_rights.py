@@ -1,10 +1,11 @@
 """Which rights a request to another store needs: as for embedded buckets, and more for what makes
 buckets there, opens a store to others or changes its rules."""
 
+import posixpath
 from collections.abc import Mapping
 
 from trackside.api.keys import Rights
-from trackside.api.s3.target import Target
+from trackside.api.s3.target import Target, decoded, split_path
 
 _READING = ("GET", "HEAD")
 _GOVERNING = {"acl", "legal-hold", "retention", "torrent"}
@@ -20,11 +21,23 @@ def needed_rights(target: Target) -> Rights:
         return Rights.READ
     if not target.key and not (method == "POST" and "delete" in target.query):
         return Rights.ADMIN
-    # What a signer put into the address counts as a header.
-    given = {**target.headers, **{name.lower(): value for name, value in target.query.items()}}
-    if given.keys() & _GOVERNING or _opens_to_others(given):
+    if _may_be_another_place(target):
+        return Rights.ADMIN
+    # What a signer put into the address counts as a header; a store may heed either.
+    in_address = {name.lower(): value for name, value in target.query.items()}
+    if in_address.keys() & _GOVERNING:
+        return Rights.ADMIN
+    if _opens_to_others(target.headers) or _opens_to_others(in_address):
         return Rights.ADMIN
     return Rights.SUBMIT
+
+
+def _may_be_another_place(target: Target) -> bool:
+    """Stores, and proxies before them, resolve empty and dotted names or do not: `//b`, `/./b` and
+    `/x/../b` are objects to us, and may be the bucket 'b' to them."""
+    path = decoded(target.call.request.path).replace("\\", "/")
+    bucket, _, key = split_path(posixpath.normpath("/" + path.lstrip("/")))
+    return bucket != target.bucket or bool(key) != bool(target.key)
 
 
 def _opens_to_others(given: Mapping[str, str]) -> bool:

@@ -22,7 +22,7 @@ from trackside.api.s3.object_headers import (
 )
 from trackside.api.s3.ranges import byte_range
 from trackside.api.s3.record import ObjectRecord
-from trackside.api.s3.target import Target
+from trackside.api.s3.target import Target, whole_number
 from trackside.api.s3.threads import SMALL_BYTES, Threads
 
 
@@ -88,7 +88,7 @@ class ObjectCalls:
 
     async def put_tags(self, target: Target) -> Reply:
         bucket = self._buckets.get(target.bucket)
-        given = read_document(await whole_body(target), "Tagging")
+        given = await self._threads.run(read_document, await whole_body(target), "Tagging")
         pairs = [
             (tag.text("Key") or "", tag.text("Value") or "")
             for tag_set in given.all("TagSet")
@@ -241,6 +241,7 @@ def _parts(record: ObjectRecord, most: int, marker: int) -> list[Node]:
 
 def _number(headers: Mapping[str, str], name: str, otherwise: int) -> int:
     text = headers.get(name, "")
-    if text and not (text.isascii() and text.isdigit()):
-        raise s3_error("InvalidArgument", f"{name}: {text!r} is no number.")
-    return int(text) if text else otherwise
+    number = whole_number(text) if text else otherwise
+    if number is None:
+        raise s3_error("InvalidArgument", f"{name}: {text[:64]!r} is no number.")
+    return number

@@ -1,5 +1,6 @@
 """Headers of an object: which of a request are kept, and how they come back."""
 
+import re
 from collections.abc import Mapping
 from email.utils import formatdate
 from functools import lru_cache
@@ -8,18 +9,10 @@ from urllib.parse import parse_qsl
 from trackside.api.s3.bucket import ObjectInfo
 from trackside.api.s3.checksums import HEADER
 from trackside.api.s3.errors import s3_error
-from trackside.api.s3.record import DEFAULT_TYPE, ObjectRecord
+from trackside.api.s3.record import DEFAULT_TYPE, KEPT_HEADERS, ObjectRecord
 
-_KEPT = (
-    "cache-control",
-    "content-disposition",
-    "content-encoding",
-    "content-language",
-    "expires",
-    "x-amz-storage-class",
-    "x-amz-website-redirect-location",
-)
 _META = "x-amz-meta-"
+_NOT_IN_HEADERS = re.compile(r"[^\t\x20-\x7e\xa0-\xff]")
 _META_MOST_BYTES = 2048
 _TAGS_MOST = 10
 _OVERRIDES = {
@@ -47,7 +40,7 @@ def described(headers: Mapping[str, str]) -> ObjectRecord:
     size = sum(len(name) + len(value) for name, value in metadata.items())
     if size > _META_MOST_BYTES:
         raise s3_error("MetadataTooLarge", f"{size} bytes of user metadata; 2048 are allowed.")
-    kept = {name: headers[name] for name in _KEPT if name in headers}
+    kept = {name: headers[name] for name in KEPT_HEADERS if name in headers}
     if "content-encoding" in kept:
         coded = [each.strip() for each in kept["content-encoding"].split(",")]
         left = ", ".join(each for each in coded if each and each != "aws-chunked")
@@ -91,8 +84,15 @@ def shown(info: ObjectInfo, query: Mapping[str, str], *, with_checksum: bool) ->
         headers.update(checksum_headers(record))
     for name, header in _OVERRIDES.items():
         if name in query:
-            headers[header] = query[name]
+            headers[header] = _in_header(name, query[name])
     return headers
+
+
+def _in_header(name: str, value: str) -> str:
+    if _NOT_IN_HEADERS.search(value):
+        text = "Header value cannot be represented using ISO-8859-1"
+        raise s3_error("InvalidArgument", f"{text}: {name}={value[:64]!r}.")
+    return value
 
 
 @lru_cache(maxsize=4096)

@@ -2,26 +2,47 @@
 
 One extended attribute of the file, written before the file gets its name, so that both appear at
 once. Where attributes are missing or too small it is a file named after the very version it tells
-of. Files that others wrote have none and are objects all the same.
+of. Files that others wrote have none and are objects all the same; so are those whose record is
+damaged.
 """
 
 import errno
 import json
+import logging
 import mimetypes
 import os
+import re
 from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from trackside import durable
-from trackside.storage.folder import version_of
+from trackside.api.s3.beneath import NO_FILE, open_file, open_folder
+from trackside.api.s3.checksums import ALGORITHMS
+from trackside.storage.folder import HIDDEN, version_of
+
+logger = logging.getLogger(__name__)
 
 DEFAULT_TYPE = "binary/octet-stream"
+KEPT_HEADERS = (
+    "cache-control",
+    "content-disposition",
+    "content-encoding",
+    "content-language",
+    "expires",
+    "x-amz-storage-class",
+    "x-amz-website-redirect-location",
+)
+RECORDS = (HIDDEN, "records")
+"""Below a bucket's root: the folder for what finds no room in the attributes of files."""
 _ATTRIBUTE = "user.trackside.object"
 _ATTRIBUTE_MOST_BYTES = 3500
 """ext4 has one block for all attributes of a file."""
 _NO_ROOM = (errno.ENOTSUP, errno.ENOSPC, errno.E2BIG, errno.ERANGE, errno.EPERM)
+_SIDECAR_MOST_BYTES = 4 << 20
+_IN_HEADERS = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9a-z-]*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,10 +66,30 @@ class ObjectRecord:
 
 
 _NAMES = [each.name for each in fields(ObjectRecord)]
+_TYPES = {"headers": dict, "metadata": dict, "tags": dict, "parts": list}
+"""Of the members that are no texts."""
 
 
-def write_record(descriptor: int, record: ObjectRecord, beside: str) -> os.stat_result:
-    """`beside` is the folder for what finds no room in the file's attributes.
+def record_of(kept: dict[str, Any]) -> ObjectRecord:
+    """From its JSON. ValueError for what is no record of ours: whoever can write to a bucket's
+    folder can write one, too, and much of it goes into the headers of answers."""
+    for name, value in kept.items():
+        if type(value) is not _TYPES.get(name, str):
+            raise ValueError(f"{name!r} is a {type(value).__name__}")
+        if type(value) is dict and not all(type(text) is str for text in value.values()):
+            raise ValueError(f"{name!r} has what is no text")
+    if not _are_parts(kept.get("parts", [])):
+        raise ValueError("parts are no sizes and checksums")
+    try:
+        record = ObjectRecord(**kept)
+    except TypeError:
+        raise ValueError(f"its members are {', '.join(kept)}") from None
+    _check_headers(record)
+    return record
+
+
+def write_record(descriptor: int, record: ObjectRecord, root: str) -> os.stat_result:
+    """`root` is the bucket's, for what finds no room in the file's attributes.
 
     Returns the state of the file that the record tells of.
     """
@@ -59,26 +100,47 @@ def write_record(descriptor: int, record: ObjectRecord, beside: str) -> os.stat_
     if not _is_attribute_written(descriptor, data):
         with suppress(OSError, AttributeError):  # an older record there would be believed
             os.removexattr(descriptor, _ATTRIBUTE)
-        os.makedirs(beside, exist_ok=True)
-        durable.write_bytes(_sidecar(beside, status), data)
+        with open_folder(root, RECORDS, make=True) as folder:
+            durable.write_bytes(Path(folder.path, _sidecar(status)), data)
     return status
 
 
-def read_record(file: int | str, status: os.stat_result, name: str, beside: str) -> ObjectRecord:
-    """Of an open file or a path. A file that was changed since has only what its looks tell."""
-    data = _attribute(file) or _sidecar_data(beside, status)
+def read_record(file: int | str, status: os.stat_result, key: str, root: str) -> ObjectRecord:
+    """Of an open file, or by its path. One that was changed since has only what its state tells."""
+    data = _attribute(file) or _sidecar_data(root, status)
     if data:
-        kept = json.loads(data)
-        if (kept.pop("size"), kept.pop("modified")) == (status.st_size, status.st_mtime_ns):
-            return ObjectRecord(**kept)
-    kind = mimetypes.guess_type(name)[0] or DEFAULT_TYPE
+        try:
+            kept = json.loads(data)
+            if (kept.pop("size"), kept.pop("modified")) == (status.st_size, status.st_mtime_ns):
+                record = record_of(kept)
+                if record.parts and sum(size for size, _ in record.parts) != status.st_size:
+                    raise ValueError("its parts have another size")
+                return record
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            logger.warning("the record of object %r in %s is damaged: %s", key, root, error)
+    kind = mimetypes.guess_type(key)[0] or DEFAULT_TYPE
     return ObjectRecord(etag=version_of(status), content_type=kind)
 
 
-def drop_record(status: os.stat_result, beside: str) -> None:
+def drop_record(status: os.stat_result, root: str) -> None:
     """After the version it tells of is gone."""
-    with suppress(FileNotFoundError, NotADirectoryError):
-        os.unlink(_sidecar(beside, status))
+    with suppress(*NO_FILE), open_folder(root, RECORDS) as folder:
+        os.unlink(_sidecar(status), dir_fd=folder.descriptor)
+
+
+def _are_parts(parts: list[Any]) -> bool:
+    return all(type(part) is list and [type(each) for each in part] == [int, str] for part in parts)
+
+
+def _check_headers(record: ObjectRecord) -> None:
+    if record.headers and not record.headers.keys() <= set(KEPT_HEADERS):
+        raise ValueError("headers are others than are kept")
+    if record.algorithm and record.algorithm not in ALGORITHMS:
+        raise ValueError(f"the algorithm {record.algorithm!r} is unknown")
+    values = (record.etag, record.content_type, record.checksum, record.checksum_type)
+    text = "".join((*values, *record.headers.values(), *record.metadata.values()))
+    if not _IN_HEADERS.fullmatch(text) or not _HEADER_NAME.fullmatch("".join(record.metadata)):
+        raise ValueError("no header can hold it")
 
 
 def _is_attribute_written(descriptor: int, data: bytes) -> bool:
@@ -97,19 +159,21 @@ def _attribute(file: int | str) -> bytes | None:
     if not hasattr(os, "getxattr"):
         return None
     try:
-        return os.getxattr(file, _ATTRIBUTE)
+        return os.getxattr(file, _ATTRIBUTE, follow_symlinks=isinstance(file, int))
     except OSError:  # none, or none to be had here
         return None
 
 
-def _sidecar(beside: str, status: os.stat_result) -> Path:
-    return Path(beside, f"{version_of(status)}.json")
+def _sidecar(status: os.stat_result) -> str:
+    return f"{version_of(status)}.json"
 
 
-def _sidecar_data(beside: str, status: os.stat_result) -> bytes | None:
+def _sidecar_data(root: str, status: os.stat_result) -> bytes | None:
+    if not os.access(os.path.join(root, *RECORDS), os.F_OK):  # nearly always
+        return None
     try:
-        descriptor = os.open(f"{beside}/{version_of(status)}.json", os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = open_file(root, (*RECORDS, _sidecar(status)), os.O_RDONLY | os.O_NONBLOCK)
     except OSError:
         return None
     with open(descriptor, "rb") as stream:
-        return stream.read()
+        return stream.read(_SIDECAR_MOST_BYTES)

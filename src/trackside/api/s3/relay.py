@@ -12,6 +12,7 @@ from functools import partial
 
 from trackside.api.call import Call, Reply, ServiceError
 from trackside.api.s3.aws_chunked import ChunkSigner
+from trackside.api.s3.bound_body import SHA256, check_body_is_bound, has_body
 from trackside.api.s3.errors import error_reply, not_signed, s3_error
 from trackside.api.s3.intake import SIGNED_STREAMS, announced_size, trailer_named
 from trackside.api.s3.needed_rights import needed_rights
@@ -19,14 +20,16 @@ from trackside.api.s3.relayed_body import hashed, signed_anew, size_signed_anew
 from trackside.api.s3.store_client import StoreClient
 from trackside.api.s3.store_connection import StoreAway
 from trackside.api.s3.store_keys import StoreKeys
-from trackside.api.s3.target import decoded, read_target
+from trackside.api.s3.target import Target, decoded, read_target
+from trackside.api.sigv4 import CONTENT_SHA256
 from trackside.sigv4 import (
     ALGORITHM,
-    EMPTY_SHA256,
     UNSIGNED,
     Request,
     Scope,
     Signature,
+    encoded_name,
+    encoded_path,
     signature_of,
 )
 from trackside.storage.credentials import S3Access
@@ -45,18 +48,27 @@ _OF_THIS_HOP = frozenset(
         "upgrade",
     }
 )
-_OURS = _OF_THIS_HOP | {
-    "authorization",
-    "date",
-    "host",
-    "x-amz-content-sha256",
+_OURS = {
+    CONTENT_SHA256,
+    "x-amz-cf-id",
     "x-amz-date",
     # Those clients know the account that our STS tells of, not the store's.
     "x-amz-expected-bucket-owner",
     "x-amz-security-token",
     "x-amz-source-expected-bucket-owner",
 }
-"""Headers of a request that mean us, and are made anew for the store."""
+"""Headers of S3's that mean us, and are left out or made anew for the store."""
+_OF_HTTP = frozenset(
+    {
+        "accept", "accept-encoding", "cache-control", "content-disposition", "content-encoding",
+        "content-language", "content-length", "content-md5", "content-type", "expect", "expires",
+        "if-match", "if-modified-since", "if-none-match", "if-range", "if-unmodified-since",
+        "origin", "range", "referer", "user-agent", "via",
+    }
+)  # fmt: skip
+"""Passed on as they are, signed or not. Stores have headers of their own, too; those that S3 does
+not have would be obeyed there because we sign, and nobody has looked at them here."""
+_METHODS = ("GET", "HEAD", "PUT", "POST", "DELETE")
 _OF_A_PRESIGNED_ADDRESS = frozenset(
     f"x-amz-{name}"
     for name in (
@@ -64,7 +76,6 @@ _OF_A_PRESIGNED_ADDRESS = frozenset(
         "signedheaders",
     )
 )  # fmt: skip
-_SHA256 = re.compile(r"[0-9a-f]{64}")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
@@ -89,11 +100,12 @@ class S3Relay:
         """By which it knows a request that it has passed on itself."""
 
     async def answer(self, call: Call) -> Reply:
-        _check_rights(call)
+        target = read_target(call)
+        _check(target)
         if self._name in call.request.headers.get("via", ""):
             text = f"The store at {self._client.endpoint} leads back to this server: name another."
             raise s3_error("InvalidRequest", text)
-        request, body = self._signed(call, await self._keys.get())
+        request, body = self._signed(target, await self._keys.get())
         address = f"{request.path}?{request.query}" if request.query else request.path
         try:
             answer = await self._client.ask(request.method, address, request.headers, body)
@@ -114,27 +126,28 @@ class S3Relay:
     def not_signed(self, error: Exception) -> ServiceError:
         return not_signed(error)
 
-    def _signed(self, call: Call, keys: Keys) -> tuple[Request, AsyncIterator[bytes] | None]:
-        """The request as the store gets it."""
+    def _signed(self, target: Target, keys: Keys) -> tuple[Request, AsyncIterator[bytes] | None]:
+        """The request as the store gets it: its path and query in the form that was judged."""
+        call = target.call
         passed = _passed_on(call.request)
         now = self._clock().strftime("%Y%m%dT%H%M%SZ")
         via = ", ".join(filter(None, [passed.headers.get("via"), self._name]))
         headers = {"host": self._client.host, **passed.headers, "via": via, "x-amz-date": now}
         if keys.token is not None:
             headers["x-amz-security-token"] = keys.token
-        if _has_body(call.request.headers) and "content-length" not in headers:
+        if has_body(target) and "content-length" not in headers:
             headers["transfer-encoding"] = "chunked"
         scope = Scope(keys.id, now[:8], self._region, "s3")
         names = sorted(name for name in headers if _is_signed(name))
-        path = self._client.base_path + call.request.path
+        path = self._client.base_path + encoded_path(call.request.path)
         request = Request(call.request.method, path, passed.query, headers)
-        sha256 = headers["x-amz-content-sha256"]
+        sha256 = headers[CONTENT_SHA256]
         signature = signature_of(request, sha256, names, scope, now, keys.secret)
         headers["authorization"] = (
             f"{ALGORITHM} Credential={keys.id}/{scope}, "
             f"SignedHeaders={';'.join(names)}, Signature={signature.value}"
         )
-        return request, _body(call, signature, headers)
+        return request, _body(call, signature, headers) if has_body(target) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,68 +156,71 @@ class _Passed:
     headers: dict[str, str]
 
 
-def _check_rights(call: Call) -> None:
-    target = read_target(call)
+def _check(target: Target) -> None:
+    """That the caller may do what the store is then asked to do."""
+    call = target.call
     level = "OBJECT" if target.key else "BUCKET" if target.bucket else "SERVICE"
+    if call.request.method not in _METHODS:
+        raise s3_error("MethodNotAllowed")
     call.exchange.operation = f"REST.{call.request.method}.{level}"
     needed = needed_rights(target)
     if not call.caller.rights.allow(needed):
         text = f"This key has the rights {call.caller.rights!s}; this needs {needed!s}."
         raise s3_error("AccessDenied", text)
+    check_body_is_bound(target)
 
 
 def _passed_on(request: Request) -> _Passed:
     """What of a request is not about us."""
-    headers = {name: value for name, value in request.headers.items() if name not in _OURS}
-    sha256 = request.headers.get("x-amz-content-sha256")
-    query = request.query
+    given = {name: value for name, value in request.headers.items() if _is_passed(name)}
+    parts = [part.partition("=") for part in request.query.split("&") if part]
     if "authorization" not in request.headers:
-        query, hoisted = _without_signature(query)
-        headers |= {name: value for name, value in hoisted.items() if name not in _OURS}
-        sha256 = sha256 or hoisted.get("x-amz-content-sha256") or UNSIGNED
-    headers["x-amz-content-sha256"] = sha256 or EMPTY_SHA256
+        parts, hoisted = _without_signature(parts)
+        given |= {name: value for name, value in hoisted.items() if _is_passed(name)}
+    sha256 = request.headers.get(CONTENT_SHA256, UNSIGNED)
+    given[CONTENT_SHA256] = sha256
     if sha256 in SIGNED_STREAMS:
         size, trailer = announced_size(request.headers), trailer_named(request.headers)
-        headers["content-length"] = str(size_signed_anew(size or 0, trailer))
-    return _Passed(query, headers)
+        given["content-length"] = str(size_signed_anew(size or 0, trailer))
+    query = "&".join(
+        f"{encoded_name(decoded(name))}{equals}{encoded_name(decoded(value))}"
+        for name, equals, value in parts
+    )
+    return _Passed(query, given)
 
 
-def _without_signature(query: str) -> tuple[str, dict[str, str]]:
+def _is_passed(name: str) -> bool:
+    return name in _OF_HTTP or (name.startswith("x-amz-") and name not in _OURS)
+
+
+def _without_signature(
+    parts: list[tuple[str, str, str]],
+) -> tuple[list[tuple[str, str, str]], dict[str, str]]:
     """A presigned address as any other, and the headers that its signer had put into it."""
     kept, hoisted = [], {}
-    for part in query.split("&"):
-        raw_name, _, raw_value = part.partition("=")
-        name = decoded(raw_name).lower()
+    for part in parts:
+        name, value = decoded(part[0]).lower(), decoded(part[2])
         if not name.startswith("x-amz-"):
             kept.append(part)
         elif name not in _OF_A_PRESIGNED_ADDRESS:
-            value = decoded(raw_value)
             if _CONTROL.search(name + value):
                 raise s3_error("InvalidArgument", f"{name}={value!r} cannot be a header.")
             hoisted[name] = value.encode("utf-8", "surrogateescape").decode("latin-1")
-    return "&".join(kept), hoisted
-
-
-def _has_body(headers: Mapping[str, str]) -> bool:
-    return "transfer-encoding" in headers or headers.get("content-length", "0") != "0"
+    return kept, hoisted
 
 
 def _is_signed(name: str) -> bool:
     return name in ("host", "content-md5", "content-type") or name.startswith("x-amz-")
 
 
-def _body(
-    call: Call, signature: Signature, headers: Mapping[str, str]
-) -> AsyncIterator[bytes] | None:
-    if not _has_body(call.request.headers):
-        return None
+def _body(call: Call, signature: Signature, headers: Mapping[str, str]) -> AsyncIterator[bytes]:
     assert call.chunks is not None
-    form = headers["x-amz-content-sha256"]
+    form = headers[CONTENT_SHA256]
     if form in SIGNED_STREAMS:
         size, trailer = announced_size(call.request.headers), trailer_named(call.request.headers)
         signers = ChunkSigner(call.signature), ChunkSigner(signature)
         return signed_anew(call.chunks, *signers, size or 0, trailer)
-    chunks = hashed(call.chunks, form) if _SHA256.fullmatch(form) else call.chunks
+    chunks = hashed(call.chunks, form) if SHA256.fullmatch(form) else call.chunks
     return chunks if "content-length" in headers else _framed(chunks)
 
 

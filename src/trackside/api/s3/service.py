@@ -8,6 +8,7 @@ from pathlib import Path
 
 from trackside.api.call import Call, Reply, ServiceError
 from trackside.api.keys import Rights
+from trackside.api.s3.bound_body import check_body_is_bound
 from trackside.api.s3.bucket_calls import ABSENT, BucketCalls
 from trackside.api.s3.buckets import Buckets
 from trackside.api.s3.copy_calls import CopyCalls
@@ -43,6 +44,7 @@ class S3:
         if not call.caller.rights.allow(needed):
             text = f"This key has the rights {call.caller.rights!s}; this needs {needed!s}."
             raise s3_error("AccessDenied", text)
+        check_body_is_bound(target)
         try:
             reply = await operation(target)
         except (OSError, DiskFull) as error:

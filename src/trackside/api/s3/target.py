@@ -3,6 +3,7 @@
 Buckets are named in the path; names in the host would need a domain of their own.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import unquote_to_bytes
@@ -11,6 +12,9 @@ from trackside.api.call import Call
 from trackside.api.s3.errors import s3_error
 
 KEY_MOST_BYTES = 1024
+_NUMBER_MOST = 2**31 - 1
+_DIGITS = re.compile(r"\d{1,20}", re.ASCII)
+"""More are no number that anybody means, and take long to read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +35,12 @@ class Target:
         text = self.query.get(name, "")
         if not text:
             return otherwise
-        if not text.isascii() or not text.isdigit() or int(text) > 2**31 - 1:
-            raise s3_error("InvalidArgument", f"{name}={text!r} is no number up to {2**31 - 1}.")
-        return min(int(text), most)
+        number = whole_number(text)
+        if number is None or number > _NUMBER_MOST:
+            raise s3_error(
+                "InvalidArgument", f"{name}={text[:64]!r} is no number to {_NUMBER_MOST}."
+            )
+        return min(number, most)
 
 
 def read_target(call: Call) -> Target:
@@ -43,6 +50,11 @@ def read_target(call: Call) -> Target:
     if "\0" in key:
         raise s3_error("InvalidArgument", "A key cannot contain the NUL character.")
     return Target(call, bucket, key, read_query(call.request.query))
+
+
+def whole_number(text: str) -> int | None:
+    """None for what is none, or is larger than anything that is counted here."""
+    return int(text) if _DIGITS.fullmatch(text) else None
 
 
 def split_path(path: str) -> tuple[str, str, str]:

@@ -38,7 +38,7 @@ from trackside.api.s3.object_calls import condition
 from trackside.api.s3.object_headers import described
 from trackside.api.s3.ranges import copied_range
 from trackside.api.s3.record import ObjectRecord
-from trackside.api.s3.target import Target
+from trackside.api.s3.target import Target, whole_number
 from trackside.api.s3.threads import Threads
 from trackside.api.s3.upload_part import PART_LEAST_BYTES, Part
 from trackside.api.s3.uploads import PARTS_MOST, Upload, Uploads
@@ -220,9 +220,10 @@ def _chosen(demanded: Sequence[Element], found: dict[int, Part], upload: Upload)
 
 def _number_of(part: Element) -> int:
     text = part.text("PartNumber") or ""
-    if not text.isascii() or not text.isdigit():
-        raise s3_error("MalformedXML", f"{text!r} is no part number.")
-    return int(text)
+    number = whole_number(text)
+    if number is None:
+        raise s3_error("MalformedXML", f"{text[:64]!r} is no part number.")
+    return number
 
 
 def _whole(upload: Upload, parts: Sequence[Part]) -> ObjectRecord:

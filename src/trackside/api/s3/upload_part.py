@@ -4,14 +4,19 @@ It goes to its slot of the file that all parts share when it fits there and nobo
 slot before; otherwise to a file of its own.
 """
 
+import json
 import os
+import re
 import secrets
 import time
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from trackside import durable
+from trackside.api.s3.beneath import Folder
+from trackside.api.s3.bucket import TIME_MOST
 from trackside.api.s3.intake import Arrived
 from trackside.storage.partial_file import disk_full_named
 
@@ -20,6 +25,10 @@ PART_LEAST_BYTES = 5 << 20
 """Of all but the last part."""
 _SLOT = "slot-bytes"
 _CLAIMED, _WRITTEN = ".claimed", ".written"
+_RECORD = ".part.json"
+_RECORD_MOST_BYTES = 64 << 10
+_OWN = re.compile(r"\d{5}-[0-9a-f]{16}\.own")
+_HEX = re.compile(r"[0-9a-f]{32}")
 _SHARED_MOST_BYTES = 8 << 40
 """Well below what file systems take for a file with holes."""
 
@@ -41,11 +50,41 @@ class Part:
         return self.file == SHARED
 
 
+def parts_in(folder: Folder) -> dict[int, Part]:
+    """By number, in order. What is no record of a part is none: whoever can write to the folder
+    could otherwise name files elsewhere."""
+    found: dict[int, Part] = {}
+    for name in os.listdir(folder.descriptor):
+        if name.endswith(_RECORD) and not name.startswith("."):
+            with suppress(FileNotFoundError, ValueError, TypeError, RecursionError):
+                part = _read_part(folder, name)
+                found[part.number] = part
+    return dict(sorted(found.items()))
+
+
+def _read_part(folder: Folder, name: str) -> Part:
+    with open(folder.open(name, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
+        kept: dict[str, Any] = json.loads(file.read(_RECORD_MOST_BYTES))
+    part = Part(**kept)
+    numbers = (part.number, part.size, part.offset)
+    if not all(type(each) is int and 0 <= each <= _SHARED_MOST_BYTES for each in numbers):
+        raise ValueError("no numbers")
+    if not 0 <= part.modified <= TIME_MOST or not isinstance(part.checksum, str):
+        raise ValueError("no time and no checksum")
+    if part.file != SHARED and not _OWN.fullmatch(part.file):
+        raise ValueError("no file of a part")
+    if not _HEX.fullmatch(part.etag):
+        raise ValueError("no MD5")
+    return part
+
+
 class NewPart:
     """Without `keep`, the part that was there before stays."""
 
-    def __init__(self, folder: str, number: int, size: int) -> None:
-        self._folder = folder
+    def __init__(self, folder: Folder, number: int, size: int) -> None:
+        """The folder is closed with it."""
+        self._open = folder
+        self._folder = folder.path
         self._number = number
         self._claim = ""
         self._file = SHARED
@@ -53,9 +92,8 @@ class NewPart:
         self._descriptor = self._open_slot(size)
         if self._descriptor < 0:
             self._file, self._offset = f"{number:05}-{secrets.token_hex(8)}.own", 0
-            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-            with disk_full_named(folder):
-                self._descriptor = os.open(os.path.join(folder, self._file), flags, 0o666)
+            with disk_full_named(self._folder):
+                self._descriptor = folder.open(self._file, os.O_RDWR | os.O_CREAT | os.O_EXCL)
 
     @property
     def descriptor(self) -> int:
@@ -86,11 +124,13 @@ class NewPart:
             file=self._file,
             offset=self._offset,
         )
-        record = Path(self._folder, f"{self._number:05}.part.json")
-        before = durable.read_json(record)
-        durable.write_json(record, asdict(part))
-        if before is not None and before["file"] != SHARED:
-            Path(self._folder, before["file"]).unlink(missing_ok=True)
+        name = f"{self._number:05}{_RECORD}"
+        before = None
+        with suppress(FileNotFoundError, ValueError, TypeError, RecursionError):
+            before = _read_part(self._open, name)
+        durable.write_json(Path(self._folder, name), asdict(part))
+        if before is not None and not before.is_shared:
+            Path(self._folder, before.file).unlink(missing_ok=True)
         if self._claim:
             os.rename(self._claim, self._claim.removesuffix(_CLAIMED) + _WRITTEN)
         self._claim = self._file = ""
@@ -104,6 +144,7 @@ class NewPart:
                 os.unlink(self._claim)
             elif self._file:
                 os.unlink(os.path.join(self._folder, self._file))
+        self._open.close()
 
     def _open_slot(self, size: int) -> int:
         """-1 when the part needs a file of its own."""
@@ -115,12 +156,12 @@ class NewPart:
         if os.path.exists(claim.removesuffix(_CLAIMED) + _WRITTEN):
             return -1
         try:
-            os.close(os.open(claim, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666))
+            os.close(os.open(claim, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         except FileExistsError:
             return -1
         # Claimed before it is opened: whoever completes seals the file, then looks for claims.
         try:
-            descriptor = os.open(os.path.join(self._folder, SHARED), os.O_RDWR | os.O_CLOEXEC)
+            descriptor = self._open.open(SHARED, os.O_RDWR)
         except FileNotFoundError:
             os.unlink(claim)
             return -1
@@ -135,16 +176,18 @@ class NewPart:
                 os.symlink(str(size), path)  # a file with its content, made in one step or not
         try:
             return int(os.readlink(path))
+        except ValueError:
+            return 0  # nothing of ours
         except FileNotFoundError:
-            return 0 if os.path.isdir(self._folder) else _gone(self._folder)
+            return 0 if os.fstat(self._open.descriptor).st_nlink else _gone(self._folder)
 
 
-def make_shared(folder: str) -> None:
-    os.close(os.open(os.path.join(folder, SHARED), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666))
+def make_shared(folder: Folder) -> None:
+    os.close(folder.open(SHARED, os.O_WRONLY | os.O_CREAT))
 
 
-def is_being_written(folder: str) -> bool:
-    return any(name.endswith(_CLAIMED) for name in os.listdir(folder))
+def is_being_written(folder: Folder) -> bool:
+    return any(name.endswith(_CLAIMED) for name in os.listdir(folder.descriptor))
 
 
 def copy_range(source: int, start: int, target: int, offset: int, size: int) -> None:

@@ -22,6 +22,7 @@ from trackside.capture.taking.open_step import OpenStep
 from trackside.capture.trial_layout import RECORDER_REPORT, RECORDER_REQUEST
 from trackside.capture.writing.segments import StepRecord
 from trackside.durable import write_json
+from trackside.permissions import BY_UMASK
 
 logger = logging.getLogger(__name__)
 
@@ -76,7 +77,7 @@ class FlightRecorder:
         logger.info("Wrote the last %d steps: %s.", len(steps), reason)
         if self._folder is not None:
             self._folder.mkdir(parents=True, exist_ok=True)
-            write_json(self._folder / RECORDER_REPORT, self._dumps)
+            write_json(self._folder / RECORDER_REPORT, self._dumps, mode=BY_UMASK)
         elif self._send is not None:
             self._send(RECORDER_REPORT, json.dumps(self._dumps))
 

@@ -3,17 +3,20 @@
 Needs no torch. `anatomy_facts.py` gathers the facts; docs/capture.md explains them.
 """
 
-import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+from trackside import damage
 from trackside.capture.reading.trial_folder import TrialFolder
 from trackside.capture.trial_layout import ANATOMY, anatomy_file
+from trackside.json_record import DamagedRecord, parsed_object, record
 from trackside.settings import Settings
 from trackside.storage.locate import locate
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,15 +286,26 @@ class AnatomyFile:
         self._anatomy: Anatomy | None = None
 
     def read(self) -> Anatomy | None:
-        """As written last; None before it is there."""
+        """As written last; None before it is there, and when nothing in it can be read."""
         for file in self._folder.list(ANATOMY):
             if self._wanted is None or file.name == self._wanted:
                 content = self._folder.read(file.name)
                 if content != self._content:
-                    self._anatomy = parse_anatomy(json.loads(content))
+                    self._anatomy = self._parsed(file.name, content)
                     self._content = content
                 return self._anatomy
         return None
+
+    def _parsed(self, name: str, content: bytes) -> Anatomy | None:
+        try:
+            anatomy, num_damaged = parse_anatomy(parsed_object(content))
+        except DamagedRecord as error:
+            damage.say_once(name, f"{error}; it is left out")
+            return None
+        if num_damaged:
+            said = damage.counted(num_damaged, "fact")
+            damage.say_once(name, f"{said} left out")
+        return anatomy
 
 
 def read_anatomy(
@@ -301,8 +315,8 @@ def read_anatomy(
     return AnatomyFile(location, worker, home=home).read()
 
 
-def parse_anatomy(content: Mapping[str, Any]) -> Anatomy:
-    """Keys that this version does not know are left out."""
+def parse_anatomy(content: Mapping[str, Any]) -> tuple[Anatomy, int]:
+    """And how many facts were damaged and left out. Keys of later versions are left out too."""
     parts: dict[str, Any] = {
         "modules": ModuleFacts,
         "parameters": ParameterFacts,
@@ -318,27 +332,27 @@ def parse_anatomy(content: Mapping[str, Any]) -> Anatomy:
         "forwards": ForwardCount,
         "backwards": BackwardCount,
     }
-    values = {name: _tuples(value) for name, value in _known(Anatomy, content).items()}
+    values: dict[str, Any] = {}
+    num_damaged = 0
     for name, kind in parts.items():
-        listed: Iterable[Mapping[str, Any]] = content.get(name, ())
-        values[name] = tuple(
-            kind(**{key: _tuples(value) for key, value in _known(kind, each).items()})
-            for each in listed
+        listed = content.get(name, ())
+        found = (
+            [_fact(kind, each) for each in listed] if isinstance(listed, list | tuple) else [None]
         )
-    if content.get("policy"):
-        values["policy"] = PolicyFacts(**_known(PolicyFacts, content["policy"]))
-    return Anatomy(**values)
+        values[name] = tuple(each for each in found if each is not None)
+        num_damaged += found.count(None)
+    for field in fields(Anatomy):
+        if field.name in content and field.name not in parts:
+            single = _fact(Anatomy, {field.name: content[field.name]})
+            if single is None:
+                num_damaged += 1
+            else:
+                values[field.name] = getattr(single, field.name)
+    return Anatomy(**values), num_damaged
 
 
-def _known(kind: Any, content: Mapping[str, Any]) -> dict[str, Any]:
-    names = _names(kind)
-    return {key: value for key, value in content.items() if key in names}
-
-
-@cache
-def _names(kind: Any) -> frozenset[str]:
-    return frozenset(field.name for field in fields(kind))
-
-
-def _tuples(value: Any) -> Any:
-    return tuple(_tuples(each) for each in value) if isinstance(value, list) else value
+def _fact(kind: type[T], content: Any) -> T | None:
+    try:
+        return record(kind, content)
+    except DamagedRecord:
+        return None

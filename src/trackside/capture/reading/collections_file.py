@@ -1,19 +1,23 @@
 """Reads what the hooks said about their collections and how many workers write."""
 
-import json
 import logging
 import re
-from typing import Any
 
 from trackside.capture.reading.trial_folder import TrialFolder
 from trackside.capture.selection.collection import Collection
 from trackside.capture.trial_layout import COLLECTIONS
-from trackside.errors import TracksideError
+from trackside.errors import ObjectNotFound, TracksideError
+from trackside.json_record import DamagedRecord, parsed_object
 
 logger = logging.getLogger(__name__)
 
 _OURS = re.compile(r"collections/([^/]+)\.json")
 _SMDEBUG = re.compile(r"collections/\d{9}/(.+)_collections\.json")
+_DAMAGE = (
+    *(ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError),
+    TracksideError,
+)
+"""What making a collection of anything may raise; patterns can be too deep, or too large."""
 
 
 class CollectionsFiles:
@@ -44,19 +48,37 @@ class CollectionsFiles:
                 continue
             self._etags[file.name] = file.etag
             self.num_read += 1
-            try:
-                self._enter(json.loads(self._folder.read(file.name)))
-            except (AttributeError, TypeError, ValueError, TracksideError) as error:
-                logger.warning("Collections file %s is damaged: %s", file.name, error)
+            self._read(file.name)
             self.is_smdebug = self.is_smdebug or smdebug is not None
             if matched[1] not in self.workers:
                 self.workers.append(matched[1])
 
-    def _enter(self, content: dict[str, Any]) -> None:
-        self.num_workers = max(1, int(content.get("_meta", {}).get("num_workers", 1)))
-        for name, described in content.get("collections", {}).items():
-            read = Collection.from_dict(described)
-            known = self.collections.setdefault(name, read)
-            known.include(read.include_regex)
-            known.exclude(read.exclude_regex)
-            known.tensor_names.update(read.tensor_names)
+    def _read(self, name: str) -> None:
+        """What is damaged in it costs itself: one collection, the number of workers, or all."""
+        try:
+            content = parsed_object(self._folder.read(name))
+        except (DamagedRecord, FileNotFoundError, ObjectNotFound) as error:
+            return _warn(name, "", error)
+        try:
+            self.num_workers = max(1, int(content.get("_meta", {}).get("num_workers", 1)))
+        except _DAMAGE as error:
+            _warn(name, ", about its workers", error)
+        collections = content.get("collections", {})
+        if not isinstance(collections, dict):
+            return _warn(name, "", "its collections are no object")
+        for key, described in collections.items():
+            try:
+                self._enter(key, Collection.from_dict(described))
+            except _DAMAGE as error:
+                _warn(name, f", in collection {key!r}", error)
+        return None
+
+    def _enter(self, name: str, read: Collection) -> None:
+        known = self.collections.setdefault(name, read)
+        known.include(read.include_regex)
+        known.exclude(read.exclude_regex)
+        known.tensor_names.update(read.tensor_names)
+
+
+def _warn(name: str, where: str, why: object) -> None:
+    logger.warning("Collections file %s is damaged%s: %s", name, where, why)

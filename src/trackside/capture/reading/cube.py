@@ -8,6 +8,7 @@ import numpy as np
 
 from trackside.capture.dtypes import Array
 from trackside.capture.modes import ModeKeys
+from trackside.capture.reading import damaged_blocks
 from trackside.capture.reading.numpy_reductions import reduce_rows
 from trackside.capture.reading.step_table import StepTable
 from trackside.capture.reading.tensor_index import Block, CubeRun, Run, TensorIndex, TensorRecord
@@ -156,9 +157,10 @@ class _Figures:
 
     def put_stored(self, cube: CubeRun, places: tuple[_Places, _Places], column: str) -> None:
         at = self._rows.places(cube.steps) if column in cube.columns else None
-        if at is None:
+        whole = None if at is None else damaged_blocks.read(cube.block)
+        if at is None or whole is None:
             return
-        plane = cube.block.read()[:, :, cube.columns.index(column)]
+        plane = whole[:, :, cube.columns.index(column)]
         self.saved[_grid(at[0], places[0])] = True
         if all(isinstance(each, slice) for each in (*at, *places)):
             self._values[at[0], places[0]] = plane[at[1], places[1]]
@@ -189,7 +191,10 @@ class _Figures:
             at = self._rows.places(steps)
             assert at is not None
             for places, block in _joined(blocks):
-                found = reduce_rows(block.read(), column).reshape(len(places), -1).T[at[1]]
+                values = damaged_blocks.read(block)
+                if values is None:
+                    continue
+                found = reduce_rows(values, column).reshape(len(places), -1).T[at[1]]
                 target = _grid(at[0], np.array(places))
                 self._values[target] = np.where(stored[target], self._values[target], found)
                 self.saved[target] = True

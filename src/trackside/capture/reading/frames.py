@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from trackside.capture.dtypes import Array
-from trackside.capture.reading.tensor_index import Block, TensorRecord
+from trackside.capture.reading import damaged_blocks
+from trackside.capture.reading.tensor_index import Block, CubeRun, Run, TensorRecord
 
 if TYPE_CHECKING:
     from trackside.capture.trial import Trial
@@ -49,6 +50,18 @@ def _part(
     steps = sorted(step for step in known if step in trial.step_table)
     if not steps:
         return None
+    about = []
+    for step in steps:
+        saved = trial.step_table.get(step)
+        assert saved is not None
+        about.append((step, saved.mode.name, saved.mode_step, saved.time, worker, name))
+    return about, _figures(name, steps, scalars, cubes)
+
+
+def _figures(
+    name: str, steps: Sequence[int], scalars: Sequence[Run], cubes: Sequence[CubeRun]
+) -> dict[str, Array]:
+    """By column; NaN where nothing was saved, or where it cannot be read."""
     rows = {step: row for row, step in enumerate(steps)}
     found: dict[str, Array] = {}
 
@@ -59,18 +72,15 @@ def _part(
                 array[rows[step]] = figure
 
     for run in scalars:
-        put("value", run.steps, run.block.read().reshape(-1).real)
+        if (values := damaged_blocks.read(run.block)) is not None:
+            put("value", run.steps, values.reshape(-1).real)
     for cube in cubes:
-        array = cube.block.read()[:, cube.positions[name]]
-        for place, column in enumerate(cube.columns):
-            put(column, cube.steps, array[:, place])
-    about = []
-    for step in steps:
-        saved = trial.step_table.get(step)
-        assert saved is not None
-        about.append((step, saved.mode.name, saved.mode_step, saved.time, worker, name))
-    return about, found
+        if (array := damaged_blocks.read(cube.block)) is not None:
+            for place, column in enumerate(cube.columns):
+                put(column, cube.steps, array[:, cube.positions[name], place])
+    return found
 
 
 def _is_number(block: Block) -> bool:
-    return math.prod(block.shape) == 1 and block.dtype != "str"
+    about = damaged_blocks.attempt(block, lambda: (block.shape, block.dtype))
+    return about is not None and math.prod(about[0]) == 1 and about[1] != "str"

@@ -1,20 +1,26 @@
 """Opens a segment: checks that it is whole, says what it holds, gives arrays without copying."""
 
-import json
 import math
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from trackside.capture.dtypes import NAMES, RAW, Array, as_numpy
+from trackside.capture.modes import ModeKeys
 from trackside.capture.writing.segments import FORMAT, METADATA_KEY
+from trackside.json_record import DamagedRecord, parsed
 
-HEADER_LIMIT = 100 << 20
-"""What safetensors itself allows."""
+HEADER_LIMIT = 32 << 20
+"""A hundred times what a large model needs. Parsed, it may take some twenty times as much memory;
+safetensors itself allows 100 MB."""
+MOST = 1 << 62
+"""No step, and no size of an axis, is as large: sums and products of them stay within 64 bits."""
+_MOST_AXES = 64 if int(np.__version__.partition(".")[0]) > 1 else 32
+"""That numpy has."""
 
 
 class TornSegment(ValueError):
@@ -40,7 +46,10 @@ class Entry(NamedTuple):  # a tuple because a long trial has a hundred thousand 
     def view(self, data: Any, offset: int = 0) -> Array:
         """Users' form of the entry, from the file's bytes starting at `offset`."""
         kind = RAW[self.stored_dtype]
-        raw: Array = np.ndarray(self.stored_shape, kind, data, self.start - offset)
+        try:
+            raw: Array = np.ndarray(self.stored_shape, kind, data, self.start - offset)
+        except (TypeError, ValueError) as error:  # the file was cut since its header was read
+            raise DamagedRecord(f"a file without its data ({error})") from error
         return as_numpy(raw, self.dtype)
 
 
@@ -88,18 +97,21 @@ def header_size(beginning: bytes, file_size: int) -> int:
 
 
 def parse_header(header: bytes, file_size: int) -> SegmentContents:
-    """What the file holds. `header` are its first `header_size` bytes."""
+    """What the file holds. `header` are its first `header_size` bytes.
+
+    All that is said here holds, whoever wrote it: an array that is told of can be read.
+    """
     try:
-        entries = json.loads(header[8:])
+        entries = parsed(header[8:])
         metadata = entries.pop("__metadata__")
         if metadata["format"] != FORMAT:
-            raise TornSegment(f"of format {metadata['format']!r}, not {FORMAT!r}")
-        described = json.loads(metadata[METADATA_KEY])
+            raise TornSegment(f"of format {str(metadata['format'])[:40]!r}, not {FORMAT!r}")
+        described = parsed(metadata[METADATA_KEY])
         return _contents(_entries(entries, described["pairs"], len(header), file_size), described)
-    except (AttributeError, KeyError, IndexError, TypeError, UnicodeError) as error:
-        raise TornSegment(f"an unreadable header ({error})") from error
-    except json.JSONDecodeError as error:
-        raise TornSegment(f"an unreadable header ({error})") from error
+    except TornSegment:
+        raise
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        raise TornSegment(f"an unreadable header ({str(error)[:200]})") from error
 
 
 def _entries(
@@ -107,27 +119,43 @@ def _entries(
 ) -> dict[str, Entry]:
     complex_entries = frozenset(pairs)
     entries, expected = {}, data_start
+    items = listed.values()
+    _numbers([n for item in items for n in (*item["data_offsets"], *item["shape"])])
     for key, item in listed.items():
         start, end = item["data_offsets"]
         stored, shape = item["dtype"], tuple(item["shape"])
-        size = RAW[stored].itemsize * math.prod(shape)
+        itemsize = RAW[stored].itemsize
+        size = itemsize * math.prod(shape)
+        if not size or len(shape) > _MOST_AXES:
+            _check_shape(shape, itemsize)
         if data_start + start != expected or end - start != size:
-            raise TornSegment(f"entry {key!r} at bytes {start} to {end}, with shape {list(shape)}")
+            raise TornSegment(f"entry {key[:80]!r} at bytes {start} to {end}, of size {size}")
         expected = data_start + end
         dtype = "complex128" if key in complex_entries else NAMES[stored]
+        if dtype == "complex128" and (stored != "F64" or len(shape) < 2 or shape[-1] != 2):
+            raise TornSegment(f"entry {key[:80]!r}, which is no array of pairs")
         entries[key] = Entry(data_start + start, data_start + end, dtype, stored, shape)
     if expected != file_size:
         raise TornSegment(f"{file_size} bytes where the header promises {expected}")
     return entries
 
 
+def _check_shape(shape: tuple[int, ...], itemsize: int) -> None:
+    """`TornSegment` when numpy has no such array."""
+    if len(shape) > _MOST_AXES:
+        raise TornSegment(f"an entry of {len(shape)} axes")
+    if itemsize * math.prod(filter(None, shape)) > MOST:  # though nothing is in it
+        raise TornSegment("an empty entry of impossible shape")
+
+
 def _contents(entries: Mapping[str, Entry], described: Mapping[str, Any]) -> SegmentContents:
-    steps = tuple([(int(s), str(m), int(ms), float(t)) for s, m, ms, t in described["steps"]])
+    steps = tuple([_step(*row) for row in described["steps"]])
     numbers = [step for step, *_ in steps]
     if any(first >= second for first, second in pairwise(numbers)):
-        raise TornSegment(f"steps out of order, {numbers}")
+        raise TornSegment("steps out of order")
     renamed, aliases = described["names"], described.get("aliases", {})
-    tensors = []
+    _texts([*entries, *renamed.values(), *chain.from_iterable(aliases.values())])
+    tensors: list[TensorRun] = []
     for group in described["tensors"]:
         at = _steps(numbers, group["rows"])
         for key in group["entries"]:
@@ -135,15 +163,7 @@ def _contents(entries: Mapping[str, Entry], described: Mapping[str, Any]) -> Seg
             tensors += [TensorRun(name, entries[key], at) for name in names]
     if any(run.entry.stored_shape[:1] != (len(run.steps),) for run in tensors):
         raise TornSegment("an entry with more or fewer steps than it says")
-    reductions = [
-        ReductionRun(
-            entries[cube["entry"]],
-            _steps(numbers, cube["rows"]),
-            tuple(cube["tensors"]),
-            tuple(cube["columns"]),
-        )
-        for cube in described["reductions"]
-    ]
+    reductions = [_reductions(entries, numbers, cube) for cube in described["reductions"]]
     shapes = [
         ShapeRun(
             _steps(numbers, group["rows"]),
@@ -151,15 +171,53 @@ def _contents(entries: Mapping[str, Entry], described: Mapping[str, Any]) -> Seg
         )
         for group in described["shapes"]
     ]
-    return SegmentContents(
-        str(described["worker"]), steps, tuple(tensors), tuple(reductions), tuple(shapes)
-    )
+    for run in shapes:
+        _texts(run.shapes)
+        _numbers([size for shape in run.shapes.values() for size in shape])
+    (worker,) = _texts([described["worker"]])
+    return SegmentContents(worker, steps, tuple(tensors), tuple(reductions), tuple(shapes))
+
+
+def _step(step: int, mode: str, mode_step: int, time: float) -> tuple[int, str, int, float]:
+    is_numbered = type(step) is type(mode_step) is int and 0 <= step < MOST
+    if not is_numbered or abs(mode_step) >= MOST or mode not in ModeKeys.__members__:
+        raise TornSegment("a step of which it says what cannot be")
+    if type(time) not in (int, float) or not -MOST < time < MOST:
+        raise TornSegment(f"step {step} at no time")
+    return step, mode, mode_step, float(time)
+
+
+def _reductions(
+    entries: Mapping[str, Entry], numbers: Sequence[int], cube: Mapping[str, Any]
+) -> ReductionRun:
+    entry, steps = entries[cube["entry"]], _steps(numbers, cube["rows"])
+    tensors, columns = _texts(cube["tensors"]), _texts(cube["columns"])
+    if entry.stored_shape != (len(steps), len(tensors), len(columns)):
+        raise TornSegment(f"reductions of shape {list(entry.stored_shape)[:4]}")
+    if entry.dtype not in ("float32", "float64"):
+        raise TornSegment(f"reductions of type {entry.dtype}")
+    return ReductionRun(entry, steps, tensors, columns)
 
 
 def _steps(numbers: Sequence[int], rows: Sequence[int]) -> Sequence[int]:
-    if not rows or any(first >= second for first, second in pairwise(rows)) or rows[0] < 0:
-        raise TornSegment(f"rows {rows}, which are not ascending")
+    _numbers(rows)
+    if not rows or any(first >= second for first, second in pairwise(rows)):
+        raise TornSegment("rows that are not ascending")
     steps = [numbers[row] for row in rows]
     stride = steps[1] - steps[0] if len(steps) > 1 else 1
-    evenly = range(steps[0], steps[-1] + 1, stride)
-    return evenly if steps == [*evenly] else tuple(steps)
+    if any(second - first != stride for first, second in pairwise(steps)):
+        return tuple(steps)
+    return range(steps[0], steps[-1] + 1, stride)
+
+
+def _numbers(values: Sequence[int]) -> None:
+    """`TornSegment` unless all are whole, not negative, and of some size."""
+    if values and ({*map(type, values)} != {int} or min(values) < 0 or max(values) >= MOST):
+        raise TornSegment("numbers that are none")
+
+
+def _texts(values: Iterable[str]) -> tuple[str, ...]:
+    """Each of them; an error unless all are texts."""
+    texts = tuple(values)
+    "".join(texts)
+    return texts

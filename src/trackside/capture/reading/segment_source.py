@@ -16,6 +16,7 @@ from trackside.capture.reading.step_table import StepTable
 from trackside.capture.reading.tensor_index import CubeRun, Run, ShapeRun, TensorIndex
 from trackside.capture.reading.trial_folder import FoundFile, TrialFolder
 from trackside.capture.trial_layout import SEGMENTS, VITALS, SegmentName, segments_of
+from trackside.errors import ObjectNotFound
 
 logger = logging.getLogger(__name__)
 
@@ -93,13 +94,13 @@ class SegmentSource:
             loaded.add(parsed)
             try:
                 contents = self._contents(file)
-            except TornSegment as error:
+            except (TornSegment, FileNotFoundError, ObjectNotFound) as error:
                 self.torn.append(file.name)
                 logger.warning(
-                    "Segment %s of %s is torn and left out: it has %s.",
+                    "Segment %s of %s is damaged and left out: it has %s.",
                     file.name,
                     self._folder.location,
-                    error,
+                    error if isinstance(error, TornSegment) else "gone",
                 )
             else:
                 _enter(contents, worker, self._folder, file, index, steps)

@@ -4,14 +4,16 @@ Framing and fields are those of all event files, known to `curves`; docs/formats
 them smdebug writes.
 """
 
-from typing import Any
+import math
 
 import numpy as np
 
 from trackside.capture.dtypes import Array, as_numpy
 from trackside.curves import records, wire
+from trackside.json_record import DamagedRecord
 
 _STRING = 7
+_DIM = [2, wire.BYTES]
 _DTYPES = {
     1: "float32",
     2: "float64",
@@ -31,10 +33,6 @@ _DTYPES = {
 }
 
 
-class DamagedRecord(ValueError):
-    pass
-
-
 class MissingEventFile(FileNotFoundError):
     pass
 
@@ -44,39 +42,51 @@ def read_tensor(record: bytes) -> tuple[str, Array]:
     place = next(records.contents(record), None)
     if place is None:
         raise DamagedRecord(f"{len(record)} bytes that are no whole record")
-    try:
+    try:  # smdebug writes no checksum of the content: always the same four bytes
         value = _message(_message(record[slice(*place)], 5), 1)
         return _tensor(_message(value, 8))
-    except (KeyError, ValueError) as error:
+    except (ArithmeticError, KeyError, ValueError) as error:
         raise DamagedRecord(f"an unreadable record ({error})") from error
 
 
 def _tensor(message: bytes) -> tuple[str, Array]:
-    code, shape, content, strings = 0, [], b"", []
-    for field, _, value in wire.fields(message):
-        if field == 1:
-            code = value
-        elif field == 2:
-            shape = [_dimension(dim) for number, _, dim in wire.fields(value) if number == 2]
-        elif field == 4:
-            content = value
-        elif field == 8:
-            strings.append(value.decode())
+    code, content = 0, b""
+    shape: list[int] = []
+    strings: list[str] = []
+    for number, kind, value in wire.fields(message):
+        match number, kind:
+            case 1, wire.VARINT:
+                code = value
+            case 2, wire.BYTES:
+                shape = [_dimension(each) for *field, each in wire.fields(value) if field == _DIM]
+            case 4, wire.BYTES:
+                content = value
+            case 8, wire.BYTES:
+                strings.append(value.decode())
     if strings or code in (0, _STRING):
         return "str", np.array(strings)
     name = _DTYPES[code]
-    if name == "bfloat16":
-        return name, as_numpy(np.frombuffer(content, "<u2").reshape(shape), name)
-    return name, np.frombuffer(content, np.dtype(name).newbyteorder("<")).reshape(shape)
+    stored = np.dtype("<u2") if name == "bfloat16" else np.dtype(name).newbyteorder("<")
+    if len(content) != stored.itemsize * math.prod(shape):
+        raise DamagedRecord(f"{len(content)} bytes for a tensor of shape {shape[:8]}")
+    return name, as_numpy(np.frombuffer(content, stored).reshape(shape), name)
 
 
 def _dimension(message: bytes) -> int:
-    return next((int(value) for field, _, value in wire.fields(message) if field == 1), 0)
+    """As protocol buffers have it: 0 when it is not said, and the last when it is said twice."""
+    size = 0
+    for number, kind, value in wire.fields(message):
+        if (number, kind) == (1, wire.VARINT):
+            size = wire.signed(value)
+    if size < 0:
+        raise DamagedRecord(f"an axis of {size}")
+    return size
 
 
-def _message(message: bytes, wanted: int) -> Any:
+def _message(message: bytes, wanted: int) -> bytes:
     """The first embedded message with this number."""
-    for field, _, value in wire.fields(message):
-        if field == wanted and isinstance(value, bytes):
-            return value
+    for number, kind, value in wire.fields(message):
+        if (number, kind) == (wanted, wire.BYTES):
+            found: bytes = value
+            return found
     raise KeyError(f"no field {wanted}")

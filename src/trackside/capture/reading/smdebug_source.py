@@ -1,21 +1,21 @@
 """Finds what is new in a trial written by smdebug: index files that point into event files."""
 
-import json
 import logging
 import re
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from trackside.capture.dtypes import Array
 from trackside.capture.modes import ModeKeys
+from trackside.capture.reading.segment_reader import MOST
 from trackside.capture.reading.smdebug_record import MissingEventFile, read_tensor
 from trackside.capture.reading.step_table import StepTable
 from trackside.capture.reading.tensor_index import CubeRun, Run, ShapeRun, TensorIndex
 from trackside.capture.reading.trial_folder import FoundFile, TrialFolder
 from trackside.capture.trial_layout import END_MARKER
 from trackside.errors import ObjectNotFound
+from trackside.json_record import DamagedRecord, parsed, record
 
 logger = logging.getLogger(__name__)
 
@@ -40,7 +40,11 @@ class EventBlock:
 
     def read(self) -> Array:
         _, value = self._tensor()
-        return value.reshape(1, 1, 1) if self.is_reduction else value[None]
+        if not self.is_reduction:
+            return value[None]
+        if value.size != 1:
+            raise DamagedRecord(f"a reduction of {value.size} elements")
+        return value.reshape(1, 1, 1)
 
     @property
     def dtype(self) -> str:
@@ -95,11 +99,14 @@ class SmdebugSource:
                 continue
             self._loaded.add(file.name)
             try:
-                content = json.loads(self._folder.read(file.name))
-                self._enter(content, int(matched[1]), matched[2], index, steps)
-            except (KeyError, TypeError, ValueError) as error:
+                content = record(_IndexFile, parsed(self._folder.read(file.name)))
+                event_file = _checked_event_file(content.meta.event_file_name)
+            except (FileNotFoundError, ObjectNotFound, ValueError) as error:
                 self.torn.append(file.name)
                 logger.warning("Index file %s is damaged and left out: %s", file.name, error)
+                continue
+            at = int(matched[1]), matched[2]
+            self._enter(content, FoundFile(event_file, None), *at, index, steps)
         steps.settle()
         done = steps.last_complete_step
         if done >= 0:  # a slower worker's file for a later step may sort before what was seen
@@ -110,30 +117,65 @@ class SmdebugSource:
 
     def _enter(
         self,
-        content: Mapping[str, Any],
+        content: "_IndexFile",
+        events: FoundFile,
         step: int,
         worker: str,
         index: TensorIndex,
         steps: StepTable,
     ) -> None:
-        meta = content["meta"]
-        events = FoundFile(_checked_event_file(meta["event_file_name"]), None)
         at = (step,)
-        steps.add(step, ModeKeys[meta["mode"]], int(meta["mode_step"]), 0.0, worker)
-        for item in content.get("tensor_payload") or ():
-            start = int(item["start_idx"])
-            end = start + int(item["length"])
-            reduction = _REDUCTION.fullmatch(item["tensorname"])
+        steps.add(step, ModeKeys[content.meta.mode], content.meta.mode_step, 0.0, worker)
+        for item in content.tensor_payload or ():
+            end = item.start_idx + item.length
+            reduction = _REDUCTION.fullmatch(item.tensorname)
             block = EventBlock(
-                self._folder, events, start, end, reduction is not None, self._num_retries
+                self._folder, events, item.start_idx, end, reduction is not None, self._num_retries
             )
             if reduction is None:
-                index.add_run(item["tensorname"], Run(worker, at, block))
+                index.add_run(item.tensorname, Run(worker, at, block))
             else:
                 positions = index.positions((reduction[2],))
                 index.add_cube(CubeRun(worker, at, block, positions, (reduction[1],)))
-        for item in content.get("shape_payload") or ():
-            index.add_shape(item["tensorname"], ShapeRun(worker, at, tuple(item["shape"])))
+        for shape in content.shape_payload or ():
+            index.add_shape(shape.tensorname, ShapeRun(worker, at, shape.shape))
+
+
+@dataclass(frozen=True, slots=True)
+class _Meta:
+    mode: str
+    mode_step: int
+    event_file_name: str
+
+    def __post_init__(self) -> None:
+        if self.mode not in ModeKeys.__members__:
+            raise DamagedRecord(f"{self.mode!r} is no mode")
+
+
+@dataclass(frozen=True, slots=True)
+class _Payload:
+    tensorname: str
+    start_idx: int
+    length: int
+
+    def __post_init__(self) -> None:
+        if not (0 <= self.start_idx < MOST and 0 <= self.length < MOST):
+            raise DamagedRecord(f"bytes {self.start_idx} and {self.length} more")
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    tensorname: str
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _IndexFile:
+    """As smdebug writes it."""
+
+    meta: _Meta
+    tensor_payload: tuple[_Payload, ...] | None = None
+    shape_payload: tuple[_Shape, ...] | None = None
 
 
 def _checked_event_file(name: str) -> str:

@@ -16,11 +16,11 @@ from trackside.capture.exceptions import (
     TensorUnavailableForStep,
 )
 from trackside.capture.modes import ModeKeys
+from trackside.capture.reading.damaged_blocks import UNREADABLE
 from trackside.capture.reading.numpy_reductions import column_name, reduce_rows
-from trackside.capture.reading.smdebug_record import DamagedRecord, MissingEventFile
+from trackside.capture.reading.smdebug_record import MissingEventFile
 from trackside.capture.reading.step_table import StepState
 from trackside.capture.reading.tensor_index import Block, TensorRecord
-from trackside.errors import ObjectNotFound
 
 if TYPE_CHECKING:
     from trackside.capture.trial import Trial
@@ -228,5 +228,5 @@ class Tensor:
         except MissingEventFile as error:
             self._trial.logger.warning("%s.", error)
             raise TensorUnavailableForStep(self.name, step, mode) from error
-        except (DamagedRecord, FileNotFoundError, ObjectNotFound) as error:
+        except UNREADABLE as error:
             raise IndexReaderException(f"A file of the trial cannot be read: {error}.") from error

@@ -2,6 +2,7 @@
 
 import mmap
 import os
+import resource
 from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,11 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from trackside.errors import ObjectNotFound
+from trackside.json_record import DamagedRecord
 from trackside.storage.locate import Location
 
 _MAPS = 512
 """Files mapped at once; the system allows some 65,000 per process, other libraries need some."""
 _FETCHED_BYTES = 256 << 20
+_FETCHED_SHARE = 8
+"""At most this part of the memory that the process may use."""
 _WHOLE_BYTES = 32 << 20
 """Objects up to this size are fetched whole when a second part of them is wanted."""
 
@@ -36,7 +40,7 @@ class TrialFolder:
         self._prefix = location.key.strip("/") + "/" if location.key.strip("/") else ""
         self._local: Path | None = location.local
         self._maps: OrderedDict[str, mmap.mmap] = OrderedDict()
-        self._fetched = _ByteCache(_FETCHED_BYTES)
+        self._fetched = _ByteCache(_fetched_bytes())
 
     def list(self, prefix: str, after: str = "") -> Iterator[FoundFile]:
         """Files whose names start with `prefix`, in order, only those greater than `after`."""
@@ -78,12 +82,22 @@ class TrialFolder:
         descriptor = os.open(self._local / name, os.O_RDONLY | os.O_CLOEXEC)
         try:
             mapped = mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)
+        except ValueError as error:
+            raise DamagedRecord(f"{name} is empty") from error
         finally:
             os.close(descriptor)
         self._maps[name] = mapped
         if len(self._maps) > _MAPS:
             self._maps.popitem(last=False)  # unmapped when the last array of it is gone
         return mapped
+
+
+def _fetched_bytes() -> int:
+    """Less in a process that may use little memory, as a custom rule's."""
+    allowed, _ = resource.getrlimit(resource.RLIMIT_DATA)
+    if allowed == resource.RLIM_INFINITY:
+        return _FETCHED_BYTES
+    return min(_FETCHED_BYTES, allowed // _FETCHED_SHARE)
 
 
 _Part = tuple[str, int, int | None]

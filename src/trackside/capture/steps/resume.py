@@ -8,6 +8,7 @@ from typing import Any
 from trackside.capture.failures import Failures
 from trackside.capture.modes import ModeKeys
 from trackside.durable import read_json, write_json
+from trackside.permissions import BY_UMASK
 
 STATE = "metadata.json"
 _IGNORED = "sagemaker-uploaded"
@@ -71,7 +72,7 @@ class ResumeState:
                 "latest-mode-step": {mode.name: step for mode, step in mode_steps.items()},
             }
         )
-        write_json(self._folder / STATE, self._items)
+        write_json(self._folder / STATE, self._items, mode=BY_UMASK)
         self._seen = newest
 
     def _is_time(self) -> bool:

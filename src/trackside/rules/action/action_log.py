@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from trackside import durable
+from trackside import damage, durable
 from trackside.finding import Finding, RuleKey
+from trackside.json_record import DamagedRecord, parsed_object, record
 
 ActionKey = tuple[RuleKey, str]
 """A configured rule, and the key of one of its actions."""
@@ -31,8 +32,7 @@ class ActionLog:
     def __init__(self, path: Path) -> None:
         self._path = path
         self.taken: dict[ActionKey, Taken] = {}
-        for line in _lines(path):
-            self._enter(line)
+        self._read()
 
     def intend(self, key: ActionKey, finding: Finding) -> None:
         told = json.loads(finding.to_line())
@@ -50,18 +50,40 @@ class ActionLog:
         durable.giving_up_ballast(self._path, lambda: durable.append_lines(self._path, data))
         self._enter(line)
 
-    def _enter(self, line: dict[str, Any]) -> None:
-        key = (line.get("is_profiler", False), line["configuration"]), line["action"]
-        if line["state"] == "intended":
-            self.taken[key] = Taken(Finding.from_line(json.dumps(line["finding"]).encode()))
+    def _read(self) -> None:
+        """What an earlier evaluator wrote. A damaged line is skipped: what it told may be done
+        again, which is better than never."""
+        num_damaged = 0
+        for line in _lines(self._path):
+            try:
+                self._enter(parsed_object(line))
+            except DamagedRecord:
+                num_damaged += 1
+        if num_damaged:
+            damage.say_once(self._path, f"{damage.counted(num_damaged, 'line')} skipped")
+
+    def _enter(self, content: dict[str, Any]) -> None:
+        line = record(_Line, content)
+        key = (line.is_profiler, line.configuration), line.action
+        if line.state == "intended":
+            self.taken[key] = Taken(Finding.from_line(json.dumps(line.finding).encode()))
         elif key in self.taken:
             self.taken[key] = Taken(self.taken[key].finding, is_settled=True)
 
 
-def _lines(path: Path) -> list[dict[str, Any]]:
+@dataclass(frozen=True, slots=True)
+class _Line:
+    configuration: str
+    action: str
+    state: str
+    is_profiler: bool = False
+    finding: dict[str, Any] | None = None
+
+
+def _lines(path: Path) -> list[bytes]:
     """Whole ones: a torn one was never acted upon."""
     try:
         data = path.read_bytes()
     except FileNotFoundError:
         return []
-    return [json.loads(line) for line in data[: data.rfind(b"\n") + 1].splitlines()]
+    return data.split(b"\n")[:-1]

@@ -107,12 +107,16 @@ class ActionTaker:
         from trackside.rules.action import deliveries  # mail, TLS and HTTP: 40 ms of a start
 
         job, settings = self._job.spec.name, self._job.settings
+        is_remote = self._job.came_through_server
         delivery = hashlib.sha256(f"{job}\0{key}".encode()).hexdigest()[:32]
         match action:
             case Email():
                 return deliveries.send_mail(action, job, finding, settings, delivery)
             case Notify():
-                return deliveries.post(action, job, finding, settings, delivery)
+                call = deliveries.call(action, self._job.spec, settings, is_remote=is_remote)
+                return deliveries.post(call, action, job, finding, delivery)
+            case Command() if is_remote:
+                raise Refused("A job that came through a server runs no command on its machine.")
             case Command():
                 return deliveries.run_command(action, job, finding)
 

@@ -58,6 +58,8 @@ class Notify:
     details: Mapping[str, Any] = field(default_factory=dict)
     url: str = ""
     """Where to; the one in the settings when not given."""
+    secret_variable: str = ""
+    """Of the job's environment: what signs a call of `url`."""
 
     @property
     def key(self) -> str:
@@ -106,7 +108,8 @@ def _action(given: Any) -> Action:
             return SaveFlightRecorder()
         case _:
             url = members.pop("url", None)
-            return Notify(name, _Frozen(members), "" if url is None else _web_address(url))
+            secret = _plain(members.pop("secret_variable", None))
+            return Notify(name, _Frozen(members), "" if url is None else _web_address(url), secret)
 
 
 def _key(given: Mapping[str, Any], name: str) -> str:

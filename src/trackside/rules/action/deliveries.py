@@ -6,6 +6,7 @@ thread of `action_taker.py`.
 
 import hashlib
 import hmac
+import http.client
 import json
 import os
 import signal
@@ -16,14 +17,20 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
 from email.message import EmailMessage
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
 from trackside.finding import Finding
+from trackside.permissions import user_umask
 from trackside.rules.action.actions import Command, Email, Notify
+from trackside.rules.action.callbacks import Callbacks
 from trackside.rules.action.setbacks import Passing, Refused
 from trackside.settings import Settings, environment
+from trackside.spec import JobSpec
 
 TRY_SECONDS = 10.0
 COMMAND_SECONDS = 60.0
@@ -71,12 +78,36 @@ def mail_text(job: str, finding: Finding) -> str:
     return "\n\n".join(filter(None, [head, "\n".join(told), finding.advice])) + "\n"
 
 
-def post(action: Notify, job: str, finding: Finding, settings: Settings, delivery: str) -> str:
-    url = action.url or settings.webhook_url
-    if not url:
-        raise Refused(
-            f"Nobody takes {action.name!r}: set TRACKSIDE_WEBHOOK_URL to an address that does."
-        )
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Where a finding is posted, and how."""
+
+    url: str
+    secret: str = field(default="", repr=False)
+    callbacks: Callbacks | None = None
+    """What the address is held to; None for one that is the operator's, or on his own machine."""
+
+
+def call(action: Notify, spec: JobSpec, settings: Settings, *, is_remote: bool) -> Call:
+    """The operator's secret signs what goes to the operator's address; who names an address of
+    his own names a secret of his own, or none."""
+    if action.url in ("", settings.webhook_url):
+        if not settings.webhook_url:
+            raise Refused(
+                f"Nobody takes {action.name!r}: set TRACKSIDE_WEBHOOK_URL to an address that does."
+            )
+        return Call(settings.webhook_url, settings.webhook_secret)
+    name = action.secret_variable
+    if name and name not in spec.environment:
+        raise Refused(f"The secret {name!r} is no variable of the job's Environment.")
+    callbacks = Callbacks.allowed_by(settings.allow_callbacks) if is_remote else None
+    if callbacks is not None and (problem := callbacks.problem(action.url)):
+        raise Refused(problem)
+    return Call(action.url, spec.environment.get(name, ""), callbacks)
+
+
+def post(call: Call, action: Notify, job: str, finding: Finding, delivery: str) -> str:
+    url = call.url
     body = json.dumps(
         {
             "action": {"name": action.name, **action.details},
@@ -86,10 +117,10 @@ def post(action: Notify, job: str, finding: Finding, settings: Settings, deliver
         }
     ).encode()
     request = urllib.request.Request(url, body, method="POST")
-    for name, value in headers(body, settings.webhook_secret, delivery).items():
+    for name, value in headers(body, call.secret, delivery).items():
         request.add_header(name, value)
     try:
-        with _opener().open(request, timeout=TRY_SECONDS) as answer:
+        with _opener(call.callbacks).open(request, timeout=TRY_SECONDS) as answer:
             return f"answered {answer.status}"
     except urllib.error.HTTPError as error:
         told = f"{_host(url)} answered {error.code} {error.reason}"
@@ -119,6 +150,7 @@ def headers(body: bytes, secret: str, delivery: str, now: float | None = None) -
 def run_command(action: Command, job: str, finding: Finding) -> str:
     """By /bin/sh, with what was found in its environment and, as JSON, on its standard input.
     What it prints is kept in short."""
+    umask = user_umask()
     process = subprocess.Popen(
         ["/bin/sh", "-c", action.command],
         env={**environment(), **variables(job, finding)},
@@ -126,6 +158,7 @@ def run_command(action: Command, job: str, finding: Finding) -> str:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         start_new_session=True,
+        umask=-1 if umask is None else umask,  # the user's: the files that it makes are theirs
     )
     try:
         output, _ = process.communicate(finding.to_line(), timeout=COMMAND_SECONDS)
@@ -173,8 +206,41 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
         return None
 
 
-def _opener() -> urllib.request.OpenerDirector:
-    return urllib.request.build_opener(_NoRedirect())
+class _Checked(urllib.request.HTTPSHandler, urllib.request.HTTPHandler):
+    """Connects only to where `callbacks` let it."""
+
+    def __init__(self, callbacks: Callbacks) -> None:
+        super().__init__()
+        self._callbacks = callbacks
+
+    def http_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
+        return self.do_open(partial(self._connection, http.client.HTTPConnection, req), req)
+
+    def https_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
+        return self.do_open(partial(self._connection, http.client.HTTPSConnection, req), req)
+
+    def _connection(
+        self,
+        kind: type[http.client.HTTPConnection],
+        request: urllib.request.Request,
+        host: str,
+        **options: Any,
+    ) -> http.client.HTTPConnection:
+        connection = kind(host, **options)
+        target = getattr(request, "_tunnel_host", None)
+        if target is None and not request.has_proxy():
+            # The attribute is private, but how else to connect has been asked for since Python 3.4.
+            connection._create_connection = self._callbacks.connect  # type: ignore[attr-defined]
+            return connection
+        # Behind a proxy it is the proxy that looks names up, perhaps others than we can.
+        with suppress(OSError):
+            self._callbacks.check(urlsplit(request.full_url).hostname or "")
+        return connection
+
+
+def _opener(callbacks: Callbacks | None) -> urllib.request.OpenerDirector:
+    checked = [] if callbacks is None else [_Checked(callbacks)]
+    return urllib.request.build_opener(_NoRedirect(), *checked)
 
 
 def _host(url: str) -> str:

@@ -6,7 +6,7 @@ from trackside.capture.trial_layout import RECORDER_REQUEST
 from trackside.errors import TracksideError
 from trackside.finding import Finding
 from trackside.journal import Journal
-from trackside.layout import Home
+from trackside.owners import Submitter
 from trackside.rules.action.actions import StopTraining
 from trackside.rules.action.setbacks import Refused
 from trackside.rules.watched_job import WatchedJob
@@ -17,17 +17,18 @@ _MESSAGE_MOST = 500
 
 
 def stop_training(action: StopTraining, job: WatchedJob, finding: Finding) -> str:
-    """As `trackside stop` does. The rule's own job where the prefix fits or is not given."""
+    """As `trackside stop` does. The rule's own job where the prefix fits or is not given; any other
+    only if both belong to the same owner."""
     why = f"Rule {finding.configuration!r} asked for it. {finding.message}"[:_MESSAGE_MOST]
     own = job.spec.name
     if own.lower().startswith(action.prefix.lower()):
         state = job.journal.try_move(Secondary.STOPPING, message=why).state
         return f"{own} is {state.secondary}"
-    found = _in_progress(job.settings.layout, action.prefix)
+    found = _in_progress(job, action.prefix)
     if len(found) != 1:
         which = f"{len(found)} do: {', '.join(found[:5])}" if found else "none does"
         raise Refused(
-            f"No job was stopped: exactly one that is InProgress must begin with "
+            f"No job was stopped: exactly one of the same owner that is InProgress must begin with "
             f"{action.prefix!r}, and {which}."
         )
     journal = Journal(job.settings.layout.job(found[0]).journal)
@@ -36,28 +37,33 @@ def stop_training(action: StopTraining, job: WatchedJob, finding: Finding) -> st
 
 
 def ask_for_recorder(job: WatchedJob) -> str:
-    hook, folder = job.spec.debug_hook, job.trial_folder()
+    hook, folder = job.spec.debug_hook, job.hook_folder()
     if hook is None or hook.parameters.get("ring", "0") in ("", "0"):
         raise Refused(
             "The job's hook keeps no last steps. Set `ring` to how many, in its HookParameters."
         )
     if folder is None or not folder.is_dir():
         raise Refused("The hook's folder is not on this machine (any more).")
-    (folder / RECORDER_REQUEST).touch()
+    try:
+        folder.write(RECORDER_REQUEST, b"")
+    except OSError as error:  # the script can write there, too: no link that it made is followed
+        raise Refused(f"The hook cannot be asked: {error.strerror}.") from None
     return "the hook writes its last steps at the end of the next one"
 
 
-def _in_progress(home: Home, prefix: str) -> list[str]:
-    """Names are compared in lower case, which is how the original's prefixes arrive."""
+def _in_progress(job: WatchedJob, prefix: str) -> list[str]:
+    """Those of the same owner. Names are compared in lower case, which is how the original's
+    prefixes arrive."""
     found = []
+    home, owner = job.settings.layout, Submitter.of(job.history).owner
     for path in sorted(home.jobs.iterdir()):
         name = path.name
         if not re.fullmatch(JOB_NAME, name) or not name.lower().startswith(prefix.lower()):
             continue
         try:
-            status = Journal(home.job(name).journal).read().state.status
+            history = Journal(home.job(name).journal).read()
         except (TracksideError, OSError, ValueError):
             continue  # another process is at it
-        if status is Status.IN_PROGRESS:
+        if history.state.status is Status.IN_PROGRESS and Submitter.of(history).owner == owner:
             found.append(name)
     return found

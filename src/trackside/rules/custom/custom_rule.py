@@ -1,29 +1,51 @@
 """A rule of the user's, in a process of its own: started, listened to, and ended if it must be.
 
-`process.py` is the other side. What the rule does there, raising, hanging or eating memory,
-reaches nobody else.
+`process.py` is the other side, `guard.py` the process in between, which keeps the rule to its
+limits. What the rule does there, raising, hanging or eating memory, reaches nobody else; what it
+says is a stranger's word.
 """
 
+import hashlib
 import json
 import os
+import random
 import select
 import signal
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
 
 from trackside import processes
 from trackside.finding import Finding
 from trackside.rule_evaluator import rule_name
-from trackside.rules.custom.rule_source import SOURCE
+from trackside.rules.custom import confinement, control_group, limits, rule_source
+from trackside.rules.custom.trial_server import ServedTrial, TrialServer
+from trackside.rules.custom.words import (
+    LINE_BYTES,
+    Begins,
+    Failed,
+    Looked,
+    Nonsense,
+    Over,
+    Word,
+    parse,
+)
+from trackside.rules.parameters import other_trials
 from trackside.rules.watched_job import WatchedJob
 from trackside.settings import environment
 from trackside.spec import RuleConfiguration
+from trackside.storage.locate import Location, locate, locate_object
 
 _READ_BYTES = 1 << 16
+_READS = 16
+"""At one turn: who says more than that waits, so that the other rules have theirs."""
 _TAIL_BYTES = 700
+_END_SECONDS = 15.0
+"""What the guard has to end everything."""
 
 
 class CustomRule:
@@ -35,14 +57,26 @@ class CustomRule:
         self.is_over = False
         self.has_data = False
         self._limit_seconds = job.settings.rule_step_seconds
-        self._begun_at: float | None = time.monotonic()
+        self._heard_at = time.monotonic()
+        self._begun_at: float | None = self._heard_at
         self._at = "while it was loaded"
+        self._silent_seconds = self._limit_seconds + job.settings.upload_deadline_seconds
         self._unread = b""
         self._was_told = False
+        self._is_closed = False
         self._folder = job.folder.rules.custom(number, rule.name)
         self._folder.mkdir(parents=True, exist_ok=True)
         self._mark = f"{os.urandom(16).hex()}.rule"
-        self._process = self._start(job, rule)
+        digest = hashlib.sha256(os.fsencode(self._folder)).hexdigest()
+        self._group = f"trackside-rule-{digest[:24]}"
+        self._memory_bytes = int(job.settings.rule_memory_gb * (1 << 30))
+        self._num_processes = job.settings.rule_processes
+        self._trials = _served(job, rule)
+        try:
+            self._process = self._start(job, rule)
+        except BaseException:
+            self._trials.close()
+            raise
 
     def fileno(self) -> int:
         assert self._process.stdout is not None
@@ -53,22 +87,28 @@ class CustomRule:
         if is_last and not self._was_told:
             self._was_told = True
             self._tell(b"over\n")
-        found = [Finding.from_line(line) for line in self._listen()]
-        begun = self._begun_at
-        if begun is not None and time.monotonic() - begun > self._limit_seconds:
+            self._heard_at = time.monotonic()
+        found = self._listen()
+        now = time.monotonic()
+        if self._begun_at is not None and now - self._begun_at > self._limit_seconds:
             self._fail(
                 f"ClientError: the rule took longer than {self._limit_seconds:g} s {self._at} and "
                 "was ended. Make it faster, or raise TRACKSIDE_RULE_STEP_SECONDS."
+            )
+        elif self._was_told and now - self._heard_at > self._silent_seconds:
+            self._fail(
+                f"ClientError: the rule said nothing for {self._silent_seconds:g} s though the job "
+                "was over, and was ended."
             )
         return found
 
     def close(self) -> None:
         """End it and all that it has started. Again: nothing."""
         self.is_over = True
-        if self._process.poll() is None:
-            os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait()
-            processes.sweep(self._mark)
+        if not self._is_closed:
+            self._is_closed = True
+            self._trials.close()
+            self._end_guard()
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None and not pipe.closed:
                 try:
@@ -76,33 +116,67 @@ class CustomRule:
                 except BrokenPipeError:
                     continue
 
+    def _end_guard(self) -> None:
+        """It takes all with it; should it be killed itself, nothing of them is left either."""
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGTERM)
+        try:
+            code = self._process.wait(_END_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            code = self._process.wait()
+        if code == -signal.SIGKILL:
+            processes.sweep(self._mark)
+            control_group.clear(self._group)
+
     def _start(self, job: WatchedJob, rule: RuleConfiguration) -> subprocess.Popen[bytes]:
         place = job.trial()
-        plan = {
+        told = {
             "rule": rule_name(rule),
-            "source": rule.parameters.get(SOURCE),
+            "source": rule.parameters.get(rule_source.SOURCE),
             "parameters": dict(rule.parameters),
             "trial": None if place is None else place.uri,
-            "folder": str(self._folder),
-            "home": str(job.settings.home),
-            "memory_bytes": int(job.settings.rule_memory_gb * (1 << 30)),
+            "memory_bytes": self._memory_bytes,
+            "num_processes": self._num_processes,
         }
         with (self._folder / "log").open("ab") as log:
             process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "trackside.rules.custom.process"],
+                [sys.executable, "-P", "-m", "trackside.rules.custom.guard"]
+                + [self._plan(job, rule).to_text()],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
-                cwd=self._folder,
-                env={**environment(), processes.NONCE_VARIABLE: self._mark},
+                cwd="/",
+                env=confinement.variables(environment(), self._mark),
+                pass_fds=[self._trials.far.fileno()],
                 start_new_session=True,
                 bufsize=0,
             )
+        self._trials.start()
         assert process.stdout is not None
         os.set_blocking(process.stdout.fileno(), False)
         self._process = process
-        self._tell(json.dumps(plan).encode() + b"\n")
+        self._tell(json.dumps(told).encode() + b"\n")
         return process
+
+    def _plan(self, job: WatchedJob, rule: RuleConfiguration) -> confinement.Plan:
+        hidden = os.path.realpath(job.settings.home)
+        more = job.settings.rule_folders.split(":")
+        if not rule_source.is_custom(rule.parameters):
+            module = rule_source.installed()[rule_name(rule)].module
+            more.append(confinement.package_folder(module) or "")
+        return confinement.Plan(
+            kinds=confinement.kinds(job.settings.isolation, is_root=os.geteuid() == 0),
+            user=confinement.FIRST_USER + random.randrange(confinement.NUM_USERS),
+            views=confinement.views(environment(), more, hidden),
+            hidden=hidden,
+            desk=os.path.join(tempfile.gettempdir(), f"trackside-rule-{self._mark}"),
+            mark=self._mark,
+            group=self._group,
+            memory_bytes=self._memory_bytes,
+            num_processes=self._num_processes,
+            line=self._trials.far.fileno(),
+        )
 
     def _tell(self, line: bytes) -> None:
         assert self._process.stdin is not None
@@ -111,9 +185,11 @@ class CustomRule:
         except BrokenPipeError:
             return  # it has ended; what it said last tells why
 
-    def _listen(self) -> list[bytes]:
-        found: list[bytes] = []
-        while not self.is_over:
+    def _listen(self) -> list[Finding]:
+        found: list[Finding] = []
+        for _ in range(_READS):
+            if self.is_over:
+                break
             try:
                 data = os.read(self.fileno(), _READ_BYTES)
             except BlockingIOError:
@@ -121,43 +197,82 @@ class CustomRule:
             if not data:
                 self._ended()
                 break
+            self._heard_at = time.monotonic()
             *lines, self._unread = (self._unread + data).split(b"\n")
-            for line in lines:
-                self._take_in(json.loads(line), found)
+            try:
+                if len(self._unread) > LINE_BYTES:
+                    raise Nonsense(f"a line of more than {LINE_BYTES} bytes")
+                for word in map(parse, lines):
+                    self._take_in(word, found)
+            except Nonsense as error:
+                self._fail(f"ClientError: the rule's process says what none of them would: {error}")
         return found
 
-    def _take_in(self, said: dict[str, Any], found: list[bytes]) -> None:
-        match said["kind"]:
-            case "begins":
+    def _take_in(self, said: Word, found: list[Finding]) -> None:
+        match said:
+            case Begins(step):
                 self._begun_at = time.monotonic()
-                step = said["step"]
                 self._at = "while it was made" if step is None else f"at step {step}"
                 self.has_data = True
-            case "looked":
+            case Looked(step):
                 self._begun_at = None
-                self.last_step = self.last_step if said["step"] is None else said["step"]
-            case "finding":
-                found.append(said["line"].encode())
-            case "failure":
-                self._fail(said["text"])
-            case "over":
-                self.is_over = True
+                self.last_step = self.last_step if step is None else step
+            case Finding():
+                found.append(said)
+            case Failed(text):
+                self._fail(text)
+            case Over():
                 self.close()
 
     def _ended(self) -> None:
         """Without a last word."""
-        code = self._process.wait()
-        how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+        with suppress(subprocess.TimeoutExpired):  # the guard knows how, and is about to say so
+            self._process.wait(_END_SECONDS)
+        self.close()
+        match code := self._process.returncode:
+            case confinement.MEMORY:
+                self._fail(limits.memory_told(self._memory_bytes))
+            case confinement.PROCESSES:
+                self._fail(limits.processes_told(self._num_processes))
+            case confinement.NOT_STARTED:
+                self._fail(f"ClientError: the rule was not started.\n{self._log_tail()}")
+            case _:
+                how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+                tail = self._log_tail()
+                self._fail(f"ClientError: the rule's process ended by {how}.\n{tail}".strip())
+
+    def _log_tail(self) -> str:
         try:
-            tail = (self._folder / "log").read_bytes()[-_TAIL_BYTES:].decode(errors="replace")
+            data = (self._folder / "log").read_bytes()
         except OSError:
-            tail = ""
-        self._fail(f"ClientError: the rule's process ended by {how}.\n{tail.strip()}".strip())
+            return ""
+        return data[-_TAIL_BYTES:].decode(errors="replace").strip()
 
     def _fail(self, text: str) -> None:
         self.failure = self.failure or text
-        self.is_over = True
         self.close()
+
+
+def _served(job: WatchedJob, rule: RuleConfiguration) -> TrialServer:
+    """The job's own trial, those it is compared with, and the rule's source."""
+    home = job.settings.home
+
+    def own() -> ServedTrial:
+        place = job.trial()
+        assert place is not None
+        is_inside = place.local is not None and place.local.is_relative_to(job.folder.root)
+        return ServedTrial(place, job.folder.root if is_inside else None)
+
+    def other(uri: str) -> ServedTrial:
+        return ServedTrial(locate(uri, home=home))
+
+    finders: list[Callable[[], ServedTrial]] = [own]
+    finders += [partial(other, uri) for uri in other_trials(rule.parameters)]
+    uri = rule.parameters.get(rule_source.SOURCE)
+    source: Callable[[], Location] | None = None
+    if uri:
+        source = partial(locate_object, uri, home=home)
+    return TrialServer(finders, source)
 
 
 def wait_for_any(rules: Sequence[CustomRule], seconds: float) -> None:

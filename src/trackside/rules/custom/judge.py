@@ -5,7 +5,6 @@ In which process, and for how long it may think, is for whoever asks.
 
 import sys
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 from trackside.capture.exceptions import (
@@ -37,8 +36,9 @@ class CustomJudge:
         name: str,
         texts: Mapping[str, str],
         trial: Trial,
-        home: Path,
+        open_trial: Callable[[str], Trial],
     ) -> None:
+        """`open_trial` opens the trials that the parameters name to compare with."""
         self.is_at_end = False
         """The rule wants to see no more."""
         self._name = name
@@ -48,7 +48,7 @@ class CustomJudge:
         """Place of a finding to the last look at which it was there."""
         self._start = _limit(texts, "start_step", 0)
         self._end = _limit(texts, "end_step", sys.maxsize)
-        others = [Trial(uri, home=home) for uri in other_trials(texts)]
+        others = [open_trial(uri) for uri in other_trials(texts)]
         if isinstance(rule, type):
             given = {"base_trial": trial, "other_trials": others or None, "action_str": None}
             self._ask = self._by_class(rule(**rule_source.arguments(rule, given, texts)))

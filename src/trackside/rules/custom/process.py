@@ -1,13 +1,12 @@
-"""`python -m trackside.rules.custom.process`: one rule of the user's, apart from everything else.
+"""One rule of the user's, apart from everything else: what runs inside the walls of `box.py`.
 
 Its plan is the first line of stdin, a JSON object; a line `over` follows when the job has ended.
-What it has to say goes out as JSON lines. `custom_rule.py` is the other side.
+What it has to say goes out as JSON lines. `custom_rule.py` is the other side, and `trial_server.py`
+gives it what it reads.
 """
 
 import json
 import os
-import resource
-import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator
@@ -18,20 +17,24 @@ from typing import Any
 
 from trackside.capture.trial import Trial
 from trackside.finding import Finding
-from trackside.rules.custom import rule_source
+from trackside.rules.custom import limits, rule_source
 from trackside.rules.custom.judge import CustomJudge
+from trackside.rules.custom.served_store import EvaluatorLine, ServedStore
+from trackside.rules.custom.words import checked
 from trackside.rules.failing import trace_end
+from trackside.rules.parameters import other_trials
 from trackside.rules.saved import feeds
-from trackside.storage.locate import locate
+from trackside.storage.locate import Location
 
 
-def main() -> int:
+def main(line: int) -> int:
+    """`line` is the descriptor of the socket to the trials."""
     channel = Channel()
     plan = channel.read_plan()
     try:
-        Watcher(plan, channel).run()
+        Watcher(plan, channel, EvaluatorLine(line)).run()
     except Exception as error:  # noqa: BLE001 the user's code: told, whole, and the end of it
-        lift_limit()
+        limits.use_reserve()
         traceback.print_exc()
         channel.say("failure", text=_told(error, plan))
         return 1
@@ -51,6 +54,7 @@ class Channel:
         os.dup2(null, 0)
         os.dup2(2, 1)
         self._over = Event()
+        os.register_at_fork(after_in_child=self._fall_silent)
 
     def read_plan(self) -> dict[str, Any]:
         plan: dict[str, Any] = json.loads(self._in.readline())
@@ -65,6 +69,12 @@ class Channel:
         for _ in self._in:
             self._over.set()
         os._exit(1)
+
+    def _fall_silent(self) -> None:
+        """A copy of this process is not the rule: nobody listens to what it would say."""
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, self._out)
+        os.close(null)
 
     def say(self, kind: str, **what: Any) -> None:
         line = json.dumps({"kind": kind, **what}).encode() + b"\n"
@@ -82,17 +92,15 @@ class Channel:
 class Watcher:
     """Asks one rule about each step, as they come."""
 
-    def __init__(self, plan: dict[str, Any], channel: Channel) -> None:
+    def __init__(self, plan: dict[str, Any], channel: Channel, line: EvaluatorLine) -> None:
         self._name: str = plan["rule"]
         self._texts: dict[str, str] = plan["parameters"]
-        self._home = Path(plan["home"])
         self._channel = channel
+        self._line = line
         rule_source.make_smdebug_importable()
-        limit_memory(plan["memory_bytes"])
         self._rule = self._load(plan)
         channel.say("looked", step=None)  # loaded: from here on it waits
-        place = None if plan["trial"] is None else locate(plan["trial"], home=self._home)
-        self._feed = feeds.tensors(place, self._home)
+        self._feed = self._feed_of(plan["trial"])
 
     def run(self) -> None:
         judge: CustomJudge | None = None
@@ -116,41 +124,33 @@ class Watcher:
         if not plan["source"]:
             rule: Callable[..., Any] = rule_source.installed()[self._name].load()
             return rule
-        path = rule_source.fetch(plan["source"], Path(plan["folder"]), self._home)
+        path = rule_source.local_path(plan["source"], Path.cwd())
+        path.write_bytes(self._line.ask("source"))
         return rule_source.find(rule_source.load(path), self._name)
+
+    def _feed_of(self, uri: str | None) -> feeds.Feed:
+        if uri is None:
+            return feeds.tensors(None, Path.cwd())
+        store = ServedStore(self._line, 0)
+        return feeds.tensors(Location(store, "", uri), Path.cwd(), store.has_news)
 
     def _make(self, trial: Trial) -> CustomJudge:
         with self._channel.timed(None):
-            return CustomJudge(self._rule, self._name, self._texts, trial, self._home)
+            return CustomJudge(self._rule, self._name, self._texts, trial, self._open)
+
+    def _open(self, uri: str) -> Trial:
+        """One of those that the parameters name; the evaluator counts them from 1."""
+        number = 1 + other_trials(self._texts).index(uri)
+        return Trial(uri, location=Location(ServedStore(self._line, number), "", uri))
 
     def _say(self, finding: Finding | None) -> None:
         if finding is not None:
-            self._channel.say("finding", line=finding.to_line().decode())
-
-
-def limit_memory(size_bytes: int) -> None:
-    """Private, writable memory, which an allocation asks for and is refused at once.
-
-    Not the address space, of which a mere `import torch` maps gigabytes; and not the resident
-    size, which can only be looked at afterwards, when the machine may have nothing left.
-    """
-    resource.setrlimit(resource.RLIMIT_DATA, (size_bytes, resource.RLIM_INFINITY))
-
-
-def lift_limit() -> None:
-    """To be able to tell of it."""
-    resource.setrlimit(resource.RLIMIT_DATA, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+            self._channel.say("finding", line=checked(finding).to_line().decode())
 
 
 def _told(error: Exception, plan: dict[str, Any]) -> str:
     if isinstance(error, MemoryError):
-        gigabytes = plan["memory_bytes"] / (1 << 30)
-        return (
-            f"ClientError: the rule used more than {gigabytes:g} GB of memory. Let it keep less, "
-            f"or raise TRACKSIDE_RULE_MEMORY_GB.\n{trace_end(error)}"
-        )
+        return f"{limits.memory_told(plan['memory_bytes'])}\n{trace_end(error)}"
+    if limits.is_refused_process(error):
+        return f"{limits.processes_told(plan['num_processes'])}\n{trace_end(error)}"
     return f"ClientError: {trace_end(error)}"
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -41,11 +41,16 @@ def installed() -> "dict[str, EntryPoint]":
 
 
 def fetch(uri: str, folder: Path, home: Path) -> Path:
-    """The file on this machine, under its own name: its traces then read as the user knows it."""
+    """The file, brought into a folder of this machine."""
     place = locate_object(uri, home=home)
-    path = folder / uri.rpartition("/")[2]
+    path = local_path(uri, folder)
     path.write_bytes(place.store.get(place.key))
     return path
+
+
+def local_path(uri: str, folder: Path) -> Path:
+    """Under its own name: the traces then read as the user knows it."""
+    return folder / uri.rpartition("/")[2]
 
 
 def load(path: Path) -> Any:

@@ -7,7 +7,7 @@ import os
 from collections import Counter
 from pathlib import Path
 
-from trackside import durable
+from trackside import damage, durable
 from trackside.finding import RuleKey
 
 MOST_DEATHS = 2
@@ -19,7 +19,8 @@ class InHand:
 
     def __init__(self, now: Path, deaths: Path) -> None:
         self._descriptor = os.open(now, os.O_RDWR | os.O_CREAT, 0o644)
-        self.deaths: Counter[str] = Counter(durable.read_json(deaths) or {})
+        counts = damage.read_object(deaths) or {}
+        self.deaths = Counter({k: n for k, n in counts.items() if type(n) is int and 0 < n < 1000})
         """By rule: evaluators that died with it in hand."""
         name = os.pread(self._descriptor, 4096, 0).decode(errors="replace")
         if name:

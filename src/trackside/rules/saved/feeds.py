@@ -128,14 +128,16 @@ class Feed:
         return self._local is not None and self._local.exists()
 
 
-def tensors(place: Location | None, home: Path) -> Feed:
+def tensors(place: Location | None, home: Path, has_news: Callable[[], bool] | None = None) -> Feed:
+    """`has_news`: whether a look may be worth it, for a place that knows; it is asked often."""
     local = None if place is None else place.local
-    has_news = _always if local is None else _Pulse(local).has_changed
-    seconds = STORE_SECONDS if local is None else LOCAL_SECONDS
+    if has_news is None and local is not None:
+        has_news = pulse(local)
+    seconds = STORE_SECONDS if has_news is None else LOCAL_SECONDS
     return Feed(
         place,
         lambda found: _open_evidence(found, home),
-        has_news=has_news,
+        has_news=has_news or _always,
         seconds=seconds,
         nothing=NO_TENSORS,
     )
@@ -154,6 +156,11 @@ def figures(place: Location | None) -> Feed:
 def _open_evidence(place: Location, home: Path) -> Evidence | None:
     trial = open_trial(place, home)
     return None if trial is None else Evidence(trial)
+
+
+def pulse(root: Path) -> Callable[[], bool]:
+    """Whether a trial's folder has changed since the last call."""
+    return _Pulse(root).has_changed
 
 
 def _always() -> bool:

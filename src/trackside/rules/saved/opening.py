@@ -13,4 +13,4 @@ def open_trial(place: Location, home: Path) -> Trial | None:
     folder = TrialFolder(place)
     if not any(True for prefix in (COLLECTIONS, SEGMENTS) for _ in folder.list(prefix)):
         return None
-    return Trial(place.uri, home=home)
+    return Trial(place.uri, home=home, location=place)

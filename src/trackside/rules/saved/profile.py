@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from trackside import damage
 from trackside.capture.dtypes import Array
 from trackside.errors import ObjectNotFound
 from trackside.rules.saved.profile_records import Timeline, parse_system
@@ -23,6 +24,8 @@ STEP = "Step:ModeKeys."
 """Begins the phase of every training step; the mode's name follows."""
 SILENT_SECONDS = 300.0
 """A node that has sent nothing for so long, while others have, is no longer waited for."""
+PAUSE_SECONDS = 86400.0
+"""Without a figure. Longer ones are not gone through stretch by stretch."""
 _SYSTEM = "system/incremental/"
 _FRAMEWORK = "framework/pevents/"
 _END_MARKERS = ("system/training_job_end.ts", "framework/training_job_end.ts")
@@ -54,6 +57,7 @@ class Profile:
         self._system = _Folder(place, _SYSTEM, _SYSTEM_FILE)
         self._framework = _Folder(place, _FRAMEWORK, _TIMELINE_FILE)
         self._timelines: dict[str, Timeline] = {}
+        self._damaged: set[str] = set()
 
     def end(self) -> None:
         """Nothing more will come, whether or not a marker says so: the next `advance` reads all."""
@@ -99,10 +103,18 @@ class Profile:
         complete = self._complete_until()
         while start + seconds <= complete:
             yield Window(self, start, start + seconds)
-            start += seconds
+            start = self._after_pause(start + seconds, seconds)
         if self.is_all:
             # Beyond the last figure, which is then inside.
             yield Window(self, start, np.nextafter(max(self.last_time or 0.0, start), np.inf), True)
+
+    def _after_pause(self, start: float, seconds: float) -> float:
+        """The start of the next stretch; of one with figures, where a clock has jumped by days."""
+        times = [table.times for table in self.nodes.values()]
+        times += [events.starts for phases in self.events.values() for events in phases.values()]
+        coming = [each[at] for each in times if (at := np.searchsorted(each, start)) < len(each)]
+        pause = float(min(coming)) - start if coming else 0.0
+        return start + int(pause // seconds) * seconds if pause > PAUSE_SECONDS else start
 
     def _complete_until(self) -> float:
         """No node that still speaks has anything left to say about the time before this."""
@@ -128,8 +140,10 @@ class Profile:
 
     def _read_system(self, *, everything: bool) -> bool:
         changed = False
-        for _, data in self._system.new_data(everything=everything):
-            for node, figures in parse_system(data).by_node():
+        for name, data in self._system.new_data(everything=everything):
+            parsed = parse_system(data)
+            self._say_damaged(_SYSTEM + name, parsed.num_damaged)
+            for node, figures in parsed.by_node():
                 self.nodes.setdefault(node, NodeTable()).add(figures)
                 changed = True
         for table in self.nodes.values():
@@ -141,12 +155,21 @@ class Profile:
         for name, data in self._framework.new_data(everything=everything, is_json=True):
             match = _TIMELINE_FILE.fullmatch(name)
             assert match is not None
-            for phase, rows in self._timelines.setdefault(name, Timeline()).parse(data).items():
+            timeline = self._timelines.setdefault(name, Timeline())
+            for phase, rows in timeline.parse(data).items():
                 found.setdefault((match[1], phase), []).extend(rows)
+            self._say_damaged(_FRAMEWORK + name, timeline.num_damaged)
         for (worker, phase), rows in found.items():
             phases = self.events.setdefault(worker, {})
             phases[phase] = phases.get(phase, Events.none()).with_rows(rows)
         return bool(found)
+
+    def _say_damaged(self, name: str, number: int) -> None:
+        """Once for each file: it is read piece by piece."""
+        if number and name not in self._damaged:
+            self._damaged.add(name)
+            said = damage.counted(number, "record")
+            damage.say_once(f"{name} of {self.place}", f"{said} skipped")
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,8 @@ SNAPSHOT_SECONDS = 0.020
 MOST_ROWS = 1 << 20
 """Of one node. With more, every other row of the older half goes: six days at two looks a second
 stay whole, and the figures of a year are still those of the whole year."""
+MOST_COLUMNS = 2048
+"""Figures of one node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,18 +47,21 @@ class NodeTable:
 
     def add(self, figures: Figures) -> None:
         """Seen after the next `settle`."""
-        columns = np.array(
-            [
-                self._columns.setdefault((dimension, name), len(self._columns))
-                for name, dimension, _ in figures.keys
-            ]
-        )
+        columns = np.array([self._column(name, dimension) for name, dimension, _ in figures.keys])
         order = np.argsort(figures.times, kind="stable")
+        order = order[columns[figures.which[order]] >= 0] if len(columns) else order
         times = figures.times[order]
         begins = np.diff(times, prepend=-np.inf) > SNAPSHOT_SECONDS
         values = np.full((int(begins.sum()), len(self._columns)), np.nan, np.float32)
         values[np.cumsum(begins) - 1, columns[figures.which[order]]] = figures.values[order]
         self._new.append((times[begins], values))
+
+    def _column(self, name: str, dimension: str) -> int:
+        """-1 for one too many: no machine has as many figures, and each costs room in every row."""
+        known = self._columns.get((dimension, name), -1)
+        if known < 0 and len(self._columns) < MOST_COLUMNS:
+            known = self._columns[dimension, name] = len(self._columns)
+        return known
 
     def settle(self) -> None:
         if not self._new:

@@ -1,0 +1,51 @@
+"""Who may change what: its owner, and every key that may `admin`.
+
+`owners` says whom a job belongs to; the rights of a key are `keys`' and checked before. Reading is
+for everybody.
+"""
+
+from trackside.api.call import ServiceError
+from trackside.api.job_credentials import job_of
+from trackside.api.json_service import Ask, denied
+from trackside.api.keys import AccessKey, Rights
+from trackside.jobs.jobs import Jobs
+from trackside.owners import is_reserved
+
+
+def acting_for(caller: AccessKey, jobs: Jobs) -> str:
+    """Whom that belongs to what this caller makes: a job's key acts for the owner of its job."""
+    job = job_of(caller)
+    return caller.label if job is None else jobs.submitter(job).owner
+
+
+def is_owner(caller: AccessKey, owner: str, jobs: Jobs) -> bool:
+    """A name that no key may have owns nothing, should an older version have made such a key."""
+    if job_of(caller) is None and is_reserved(caller.label):
+        return False
+    return acting_for(caller, jobs) == owner
+
+
+def check_may_change(ask: Ask, job: str, jobs: Jobs) -> None:
+    """Of a job; `JobNotFound` when there is none. A job's key changes that job, and those that it
+    submitted."""
+    caller = ask.caller
+    own = job_of(caller)
+    if caller.rights.allow(Rights.ADMIN) or own == job:
+        return
+    submitter = jobs.submitter(job)
+    if own is not None and submitter.key != caller.id:
+        why = f"The key of a job changes that job and those it submitted, and {job!r} is neither."
+        raise denied(ask.action, caller, why)
+    if not is_owner(caller, submitter.owner, jobs):
+        raise not_yours(ask, f"job {job!r}", submitter.owner)
+
+
+def not_yours(ask: Ask, what: str, owner: str) -> ServiceError:
+    admin = f"one that may {Rights.ADMIN}"
+    if not owner:
+        why = f"The {what} has no owner, as it is from before there were any; a key can, {admin}."
+    elif is_reserved(owner):
+        why = f"The {what} belongs to {owner!r}, which is no key's name; a key can, {admin}."
+    else:
+        why = f"The {what} belongs to {owner!r}; a key of that name can, or {admin}."
+    return denied(ask.action, ask.caller, why)

@@ -1,0 +1,38 @@
+"""Which processes of one host of a job are alive, by what they wrote about themselves.
+
+Only for processes of this machine: their records hold pids.
+"""
+
+from dataclasses import dataclass
+
+from trackside import damage, processes
+from trackside.layout import HostFolder
+from trackside.processes import Identity
+
+
+@dataclass(frozen=True, slots=True)
+class _Process:
+    pid: int
+    started: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Sandbox:
+    """What a sandbox's init writes about itself."""
+
+    init: _Process
+    boot_id: str
+
+
+def supervisor_lives(folder: HostFolder) -> bool | None:
+    """None when no supervisor has written who it is yet."""
+    identity = damage.read(Identity, folder.supervisor)
+    return None if identity is None else processes.is_alive(identity)
+
+
+def script_lives(folder: HostFolder) -> bool:
+    """Whether the sandbox's init runs: it outlives the script, and starts a supervisor again."""
+    found = damage.read(_Sandbox, folder.sandbox / "process.json")
+    if found is None:
+        return False
+    return processes.is_alive(Identity(found.init.pid, found.init.started, found.boot_id))

@@ -1,0 +1,106 @@
+"""Who may read what Trackside writes: in TRACKSIDE_HOME its owner alone, elsewhere as the user's
+umask says.
+
+Our own long-running processes give themselves a private umask (`keep_private`), so that nothing
+they make is open by mistake. The SDK and the CLI run in the user's process, whose umask is not ours
+to change: what they make in TRACKSIDE_HOME gets its mode explicitly. The toolkit uses this, too, so
+it imports nothing slow.
+"""
+
+import os
+
+PRIVATE = 0o077
+"""The umask that leaves everything to its owner."""
+PRIVATE_FILE = 0o600
+BY_UMASK = 0o666
+"""The mode that programs ask for when the umask is to decide."""
+_FOLDER = 0o777
+
+StrPath = str | os.PathLike[str]
+
+_user_umask: int | None = None
+
+
+def keep_private(given: str | None = None) -> str:
+    """For a process of our own, before it has threads: what it makes is for its owner alone.
+
+    `given` is the user's umask as a process above this one returned it; without it, the present
+    umask is the user's. Returns it for the processes below.
+    """
+    global _user_umask
+    present = os.umask(PRIVATE)
+    _user_umask = present if given is None else int(given, 8)
+    return f"{_user_umask:03o}"
+
+
+def user_umask() -> int | None:
+    """What the user's files are made with; None where it is simply this process's own umask."""
+    return _user_umask
+
+
+def open_file(path: StrPath, flags: int, umask: int | None = PRIVATE) -> int:
+    """As `os.open`; a new file gets the mode that this umask leaves, None being the process's."""
+    mode = BY_UMASK if umask is None else BY_UMASK & ~umask
+    descriptor = os.open(path, flags, mode)
+    if umask is not None and mode & PRIVATE:
+        os.fchmod(descriptor, mode)  # the process's own umask has taken more
+    return descriptor
+
+
+def private_opener(path: str, flags: int) -> int:
+    """For `open(..., opener=private_opener)`."""
+    return open_file(path, flags)
+
+
+def make_folder(folder: StrPath, umask: int | None = PRIVATE) -> None:
+    """With all that are missing above it. One that exists stays as it is."""
+    if umask is None:
+        os.makedirs(folder, exist_ok=True)
+        return
+    missing = []
+    path = os.fspath(folder)
+    while not os.path.isdir(path):
+        missing.append(path)
+        above = os.path.dirname(path)
+        if above == path or not above:
+            break
+        path = above
+    for path in reversed(missing):
+        _make_one(path, _FOLDER & ~umask)
+
+
+def close_to_others(path: StrPath) -> int | None:
+    """Take all rights of other users away from one's own file or folder.
+
+    The mode that it had; None when there was nothing to do, or nothing that this user may do.
+    A folder that is sticky, such as /tmp, is everybody's on purpose and stays so.
+    """
+    try:
+        status = os.stat(path)
+        mode = status.st_mode & 0o7777
+        if status.st_uid != os.geteuid() or not mode & PRIVATE or mode & 0o1000:
+            return None
+        os.chmod(path, mode & ~PRIVATE)
+    except OSError:
+        return None
+    return mode
+
+
+def close_tree_to_others(folder: StrPath) -> None:
+    """For what another program has made, with modes of its own choice."""
+    for path, folders, files in os.walk(folder):
+        for name in (".", *folders, *files):
+            inner = os.path.join(path, name)
+            if not os.path.islink(inner):
+                close_to_others(inner)
+
+
+def _make_one(path: str, mode: int) -> None:
+    try:
+        os.mkdir(path, mode)
+    except FileExistsError:
+        if not os.path.isdir(path):
+            raise
+        return
+    if mode & PRIVATE:
+        os.chmod(path, mode)  # the process's own umask has taken more

@@ -1,0 +1,157 @@
+"""What a custom rule is shut into: how much it may use, what it sees, which variables it gets.
+
+Decides. `guard.py` starts the rule so and watches it, `box.py` makes the walls.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from trackside.processes import NONCE_VARIABLE
+
+MEMORY, PROCESSES, NOT_STARTED = 90, 91, 92
+"""Exit codes of the guard: a limit was hit, or the rule could not be shut in as asked."""
+
+FIRST_USER = 0x70000000
+NUM_USERS = 1 << 20
+"""Ids that neither accounts nor containers have: each rule of a root's server gets its own."""
+
+SCRATCH = ("/tmp", "/dev/shm")
+"""In a box the rule's own, in memory; in the first it works."""
+
+_SYSTEM = (
+    *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store"),
+    *("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives"),
+    *("/etc/localtime", "/etc/timezone", "/etc/nsswitch.conf", "/etc/passwd", "/etc/group"),
+    *("/etc/fonts", "/sys/devices/system/cpu"),
+)
+"""What Python and the libraries of its packages need of a machine."""
+
+_KEPT_VARIABLES = frozenset(
+    {
+        "PATH",
+        "LANG",
+        "LANGUAGE",
+        "TZ",
+        "LD_LIBRARY_PATH",
+        "DYLD_LIBRARY_PATH",
+        "PYTHONHASHSEED",
+        "PYTHONHOME",
+        "PYTHONNOUSERSITE",
+        "PYTHONIOENCODING",
+        "PYTHONPATH",
+        "PYTHONUTF8",
+        "MKL_NUM_THREADS",
+        "NUMEXPR_MAX_THREADS",
+        "NUMEXPR_NUM_THREADS",
+        "OMP_NUM_THREADS",
+        "OPENBLAS_NUM_THREADS",
+        "SMDEBUG_INCOMPLETE_STEP_WAIT_WINDOW",
+        "SMDEBUG_LOG_LEVEL",
+        "SMDEBUG_MISSING_EVENT_FILE_RETRY_LIMIT",
+        "SMDEBUG_TRAINING_END_DELAY_REFRESH",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What the guard is told, as a text on its command line: nothing in it is secret."""
+
+    kinds: Sequence[str]
+    """Ways to shut the rule in, best first: see `kinds`."""
+    user: int
+    """Whom a rule becomes that root starts."""
+    views: Sequence[str]
+    """Files and folders that it may read."""
+    hidden: str
+    """A folder of which it sees nothing but the views that are in it."""
+    desk: str
+    """Where it works when it has no /tmp of its own."""
+    mark: str
+    group: str
+    """The name of its control group, the same for each start of this rule."""
+    memory_bytes: int
+    num_processes: int
+    line: int
+    """The descriptor of the socket to the evaluator's trials."""
+
+    def to_text(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_text(cls, text: str) -> "Plan":
+        return cls(**json.loads(text))
+
+
+def kinds(isolation: str, *, is_root: bool, is_linux: bool = sys.platform == "linux") -> list[str]:
+    """`root`: namespaces, and another user. `user`: a user namespace. `uid`: another user, no
+    namespaces. `none`: neither. TRACKSIDE_ISOLATION narrows them down."""
+    boxes = [kind for kind in ("root", "user") if isolation in ("auto", kind) and is_linux]
+    if not is_root and "root" in boxes:
+        boxes.remove("root")
+    open_ones = ["uid", "none"] if is_root else ["none"]
+    return boxes + (open_ones if isolation in ("auto", "none") else [])
+
+
+def variables(environ: Mapping[str, str], mark: str) -> dict[str, str]:
+    """The rule's environment: what a Python program needs, and nothing that may be secret."""
+    kept = {
+        name: value
+        for name, value in environ.items()
+        if name in _KEPT_VARIABLES or name.startswith("LC_")
+    }
+    return {
+        **kept,
+        "USER": "rule",
+        "LOGNAME": "rule",
+        "CUDA_VISIBLE_DEVICES": "",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        NONCE_VARIABLE: mark,
+    }
+
+
+def views(environ: Mapping[str, str], more: Iterable[str] = (), hidden: str = "") -> list[str]:
+    """Where Python, its packages and their libraries are, and `more`; none lies in another, unless
+    what is `hidden` is between them."""
+    wanted = [
+        *_SYSTEM,
+        *(sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix),
+        *sys.path,
+        *environ.get("LD_LIBRARY_PATH", "").split(":"),
+        *more,
+    ]
+    found = {each for path in filter(os.path.isabs, wanted) for each in _both_names(path)}
+    found -= {"/", *SCRATCH}
+    return sorted(path for path in found if not any(_shows(other, path, hidden) for other in found))
+
+
+def is_inside(path: str, folder: str) -> bool:
+    """Or the folder itself."""
+    return Path(path).is_relative_to(folder)
+
+
+def _shows(other: str, path: str, hidden: str) -> bool:
+    if other == path or not is_inside(path, other):
+        return False
+    return not (hidden and is_inside(path, hidden) and is_inside(hidden, other))
+
+
+def package_folder(module: str) -> str | None:
+    """Where a package is that is found in other ways than by sys.path: an editable install."""
+    from importlib.util import find_spec
+
+    spec = find_spec(module.partition(".")[0])
+    if spec is None or not spec.origin or not os.path.isabs(spec.origin):
+        return None
+    return os.path.dirname(spec.origin)
+
+
+def _both_names(path: str) -> Iterator[str]:
+    """As it is written, and where it is in truth: programs use either."""
+    if os.path.exists(path):
+        yield os.path.normpath(path)
+        yield os.path.realpath(path)

@@ -1,0 +1,86 @@
+"""How much a custom rule may use: the limits that its own process carries, and how it is told.
+
+What all of its processes use together is `guard.py`'s to watch.
+"""
+
+import errno
+import os
+import resource
+from contextlib import suppress
+
+from trackside import process_table
+
+RESERVE_BYTES = 64 << 20
+"""Beyond the limit on memory, to be able to tell of it."""
+FILE_BYTES = 256 << 20
+"""The size of one file, its log included."""
+_OTHERS = 10_000
+"""Processes of the same user that may begin meanwhile, where they all count together."""
+
+
+def set_limits(memory_bytes: int, num_processes: int | None) -> None:
+    """For this process and those it starts, for good: hard limits, which it cannot raise again.
+
+    Memory is private, writable memory, which an allocation asks for and is refused at once: not
+    the address space, of which a mere `import torch` maps gigabytes. `num_processes` counts all
+    of its user.
+    """
+    _limit(resource.RLIMIT_DATA, memory_bytes, memory_bytes + RESERVE_BYTES)
+    dump_no_core()
+    _limit(resource.RLIMIT_FSIZE, FILE_BYTES)
+    if num_processes is not None:
+        _limit(resource.RLIMIT_NPROC, num_processes)
+
+
+def use_reserve() -> None:
+    """A rule that was refused memory has this much left to say so."""
+    _, most = resource.getrlimit(resource.RLIMIT_DATA)
+    resource.setrlimit(resource.RLIMIT_DATA, (most, most))
+
+
+def memory_told(memory_bytes: int) -> str:
+    return (
+        f"ClientError: the rule used more than {memory_bytes / (1 << 30):g} GB of memory. Let it "
+        "keep less, or raise TRACKSIDE_RULE_MEMORY_GB."
+    )
+
+
+def processes_told(num_processes: int) -> str:
+    return (
+        f"ClientError: the rule had more than {num_processes} processes and threads at a time. "
+        "Let it start fewer, or raise TRACKSIDE_RULE_PROCESSES."
+    )
+
+
+def is_refused_process(error: BaseException) -> bool:
+    """Whether the system did not let it start a process or a thread."""
+    if isinstance(error, OSError):
+        return error.errno == errno.EAGAIN and error.filename is None
+    return isinstance(error, RuntimeError) and "can't start new thread" in str(error)
+
+
+def backstop(num_processes: int) -> int | None:
+    """A limit on the processes of this user that stops a rule which starts them without end, and
+    nobody else; None where they cannot be counted."""
+    if not process_table.PRESENT:
+        return None
+    found = 0
+    for pid in process_table.pids():
+        with suppress(OSError):
+            if os.stat(f"/proc/{pid}").st_uid == os.getuid():
+                found += len(os.listdir(f"/proc/{pid}/task"))
+    return found + num_processes + _OTHERS
+
+
+def dump_no_core() -> None:
+    _limit(resource.RLIMIT_CORE, 0)
+
+
+def _limit(what: int, soft: int, hard: int | None = None) -> None:
+    """Never above what holds already."""
+    _, most = resource.getrlimit(what)
+    hard = soft if hard is None else hard
+    if most != resource.RLIM_INFINITY:
+        soft, hard = min(soft, most), min(hard, most)
+    with suppress(ValueError, OSError):  # macOS does not take all of them
+        resource.setrlimit(what, (soft, hard))

@@ -1,0 +1,106 @@
+"""What a custom rule reads its trials from: the evaluator, which has the right to.
+
+`trial_server.py` is the other side. Objects can be listed and read, and nothing else.
+"""
+
+import json
+import os
+import socket
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from trackside.errors import ObjectNotFound, StorageError
+from trackside.rules.custom.trial_server import DATA, FAILED, FRAME
+from trackside.storage.store import Entry, Store
+
+_NOT_FOUND = ObjectNotFound.code
+
+
+class EvaluatorLine:
+    """One question at a time, from any thread of the process that was given the socket."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._socket = socket.socket(fileno=descriptor)
+        self._answers = self._socket.makefile("rb")
+        self._lock = Lock()
+        self._pid = os.getpid()
+        self._is_in_step = True
+
+    def ask(self, what: str, **details: Any) -> bytes:
+        if os.getpid() != self._pid:
+            raise StorageError(
+                "A process that a rule has started cannot read the trial. Read the values first "
+                "and hand them over."
+            )
+        with self._lock:
+            if not self._is_in_step:
+                raise StorageError("The evaluator was interrupted in an answer. Let it answer.")
+            self._is_in_step = False  # whatever ends this early leaves half an answer behind
+            kind, data = self._exchange({"ask": what, **details})
+            self._is_in_step = True
+        if kind == FAILED:
+            told = json.loads(data)
+            raise (ObjectNotFound if told["code"] == _NOT_FOUND else StorageError)(told["text"])
+        return data
+
+    def close(self) -> None:
+        self._answers.close()
+        self._socket.close()
+
+    def _exchange(self, question: dict[str, Any]) -> tuple[int, bytes]:
+        self._socket.sendall(json.dumps(question).encode() + b"\n")
+        pieces = []
+        kind = DATA
+        while kind == DATA:
+            kind, size = FRAME.unpack(self._exactly(FRAME.size))
+            pieces.append(self._exactly(size))
+        return kind, b"".join(pieces) if kind != FAILED else pieces[-1]
+
+    def _exactly(self, size: int) -> bytes:
+        data = self._answers.read(size)
+        if len(data) < size:
+            raise StorageError("The evaluator answers no more: it has ended, or refused.")
+        return data
+
+
+class ServedStore(Store):
+    """One trial; keys are the names below it."""
+
+    def __init__(self, line: EvaluatorLine, trial: int) -> None:
+        self._line = line
+        self._trial = trial
+
+    def has_news(self) -> bool:
+        """Whether a look may be worth it."""
+        return bool(self._line.ask("news", trial=self._trial))
+
+    def get(
+        self, key: str, start: int = 0, end: int | None = None, *, etag: str | None = None
+    ) -> bytes:
+        return self._line.ask("read", trial=self._trial, name=key, start=start, end=end)
+
+    def read(
+        self, key: str, start: int = 0, end: int | None = None, *, etag: str | None = None
+    ) -> Iterator[bytes]:
+        yield self.get(key, start, end)
+
+    def stat(self, key: str) -> Entry:
+        [entry] = _entries(self._line.ask("stat", trial=self._trial, name=key))
+        return entry
+
+    def list(self, prefix: str = "", after: str = "") -> Iterator[Entry]:
+        yield from _entries(self._line.ask("list", trial=self._trial, prefix=prefix, after=after))
+
+    def put(self, key: str, data: bytes | Path | Iterable[bytes]) -> Entry:
+        raise StorageError(f"{key!r} is not stored: a rule reads its trials and changes nothing.")
+
+    def delete(self, keys: Iterable[str]) -> None:
+        raise StorageError("Nothing is deleted: a rule reads its trials and changes nothing.")
+
+
+def _entries(data: bytes) -> Iterator[Entry]:
+    for row in data.splitlines():
+        name, size_bytes, etag, modified = json.loads(row)
+        yield Entry(name, size_bytes, etag, modified)

@@ -1,0 +1,81 @@
+"""What a command that runs as another user gets beyond `namespaces.py`: processes, /dev/shm and IPC
+of its own, then that user's rights and no others, for good.
+
+Runs inside the sandbox's init, as root and in mounts that the job has a say in: nothing is imported
+or looked up by name here, and nothing is left of root when the command begins.
+"""
+
+import os
+
+from trackside.linux_calls import (
+    CLONE_NEWPID,
+    MS_NODEV,
+    MS_NOEXEC,
+    MS_NOSUID,
+    check,
+    give_up_privileges,
+    libc,
+    limit_capabilities,
+    mount,
+    unshare,
+)
+
+# From <sys/prctl.h> and <linux/keyctl.h>.
+_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL = 47, 4
+_KEYCTL_JOIN_SESSION_KEYRING = 1
+_KEYCTL = {"x86_64": 250, "aarch64": 219}
+_UMASK = 0o022
+
+User = tuple[int, int, list[int]]
+"""User, group and all groups, as numbers."""
+
+
+def begin_process_space() -> int:
+    """The next child of this process is the first in a PID namespace of its own.
+
+    Give what is returned to `end_process_space`: later children are to be where we are.
+    """
+    ours = os.open("/proc/self/ns/pid", os.O_RDONLY)
+    unshare(CLONE_NEWPID)
+    return ours
+
+
+def end_process_space(ours: int) -> None:
+    check(libc.setns(ours, CLONE_NEWPID), "setns")
+    os.close(ours)
+
+
+def see_own_processes() -> int:
+    """Show only the processes of this PID namespace, and shared memory that is theirs alone.
+
+    Returns this process's pid as the outside knows it, which /proc tells until it is covered.
+    """
+    pid = int(os.readlink("/proc/self"))
+    flags = MS_NOSUID | MS_NODEV
+    if os.path.isdir("/dev/shm"):
+        mount("trackside-shm", os.path.realpath("/dev/shm"), "tmpfs", flags, "mode=1777")
+    mount("proc", "/proc", "proc", flags | MS_NOEXEC)
+    return pid
+
+
+def become(user: User) -> None:
+    """Be this user from here on. No program that is started can gain more, not even by setuid."""
+    uid, gid, groups = user
+    _leave_keyring()
+    limit_capabilities(0)
+    libc.prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
+    os.setgroups(groups)
+    os.setresgid(gid, gid, gid)
+    os.setresuid(uid, uid, uid)
+    give_up_privileges()  # also the inheritable ones, which a change of user leaves
+    os.umask(_UMASK)
+    if os.getresuid() != (uid, uid, uid) or os.getresgid() != (gid, gid, gid):
+        raise OSError(0, f"the kernel kept rights of uid {os.getuid()}")
+
+
+def _leave_keyring() -> None:
+    """Keys of the server's session are open to whoever inherits it. A kernel without keyrings
+    refuses, and has none to leave."""
+    number = _KEYCTL.get(os.uname().machine)
+    if number is not None:
+        libc.syscall(number, _KEYCTL_JOIN_SESSION_KEYRING, None)

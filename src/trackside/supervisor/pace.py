@@ -1,0 +1,27 @@
+"""How long a supervisor rests between two looks at its job.
+
+Short while the job is young or moves, long while nothing happens: hundreds of jobs that sleep must
+cost next to nothing. The script's end is seen at once in any case.
+"""
+
+QUICK_SECONDS = 0.02
+TICK_SECONDS = 0.1
+IDLE_SECONDS = 1.0
+QUICK_FOR_SECONDS = 2.0
+IDLE_AFTER_SECONDS = 15.0
+
+
+class Pace:
+    """Times are monotonic."""
+
+    def __init__(self, now: float) -> None:
+        self._began = self._moved_at = now
+
+    def moved(self, now: float) -> None:
+        """Something happened: more may follow soon."""
+        self._moved_at = now
+
+    def pause(self, now: float) -> float:
+        if now - self._began < QUICK_FOR_SECONDS:
+            return QUICK_SECONDS
+        return TICK_SECONDS if now - self._moved_at < IDLE_AFTER_SECONDS else IDLE_SECONDS

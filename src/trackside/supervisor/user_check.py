@@ -1,0 +1,99 @@
+"""Whether jobs can run as the users that a server was told, found out by trying before it starts.
+
+A refusal here is one sentence and a way out; found later it would be every job's failure.
+"""
+
+import marshal
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import trackside
+from trackside.errors import SandboxError, ServerRefused
+from trackside.run_as import JobUser, RunAs, find_user
+from trackside.settings import Settings
+from trackside.supervisor import user_trial
+from trackside.supervisor.process_sandbox import ProcessSandbox, run_init
+
+_PACKAGE = Path(trackside.__file__).parent
+
+
+def check_users(settings: Settings) -> None:
+    """`ServerRefused`, or `InvalidSetting` for a user that there is not.
+
+    TRACKSIDE_HOME is closed to everybody else, which is what keeps jobs from it.
+    """
+    users = [find_user(name) for name in RunAs.parse(settings.run_as).users]
+    if not users:
+        return
+    try:
+        ProcessSandbox(settings.isolation).kinds_for(users[0])
+    except SandboxError as error:
+        raise ServerRefused(str(error)) from error
+    settings.home.mkdir(parents=True, exist_ok=True, mode=0o700)
+    settings.home.chmod(0o700)
+    for user in users:
+        _check(user, settings)
+
+
+def _check(user: JobUser, settings: Settings) -> None:
+    python = _interpreter(settings)
+    another = "Set TRACKSIDE_PYTHON to an interpreter that it can run."
+    read = {
+        os.path.realpath(python): another,
+        python: another,
+        str(_PACKAGE): "Install Trackside where every user can read it, such as below /opt.",
+    }
+    ours = {
+        str(settings.home): "Choose a TRACKSIDE_HOME below folders that only root can write to.",
+        str(_PACKAGE): "Root runs it: give it to root, or install Trackside elsewhere.",
+        sys.executable: "Root runs it: give it to root, or install Trackside elsewhere.",
+    }
+    code = f"import sys; sys.path.append({str(_PACKAGE.parent)!r}); import trackside.toolkit.launch"
+    with tempfile.TemporaryDirectory() as stage:
+        trial = {
+            "user": user.numbers,
+            "stage": stage,
+            "read": list(read),
+            "ours": list(ours),
+            "command": [python, "-P", "-c", code],
+        }
+        said = run_init("user_trial", message=marshal.dumps(trial))
+    if said:
+        raise ServerRefused(_sentence(said, user, python, read, ours))
+
+
+def _interpreter(settings: Settings) -> str:
+    name = settings.python or sys.executable
+    found = shutil.which(name)
+    if found is None:
+        raise ServerRefused(f"There is no interpreter {name!r}. Correct TRACKSIDE_PYTHON.")
+    return os.path.abspath(found)
+
+
+def _sentence(
+    said: str, user: JobUser, python: str, read: Mapping[str, str], ours: Mapping[str, str]
+) -> str:
+    lines = said.splitlines()
+    what, *words = lines[0].split("\t")
+    if what == user_trial.KERNEL:
+        return (
+            f"Jobs cannot run as {user} here: the kernel refuses what it takes ({words[0]}). In a "
+            "container, allow it CAP_SYS_ADMIN; or start the server without --run-as."
+        )
+    if what == user_trial.CLOSED:
+        path, way = words
+        closed = "" if way == path else f": {way!r} is closed to it"
+        return f"{path!r} cannot be read by user {user}{closed}. {read[path]}"
+    if what == user_trial.OPEN:
+        path, way = words
+        through = "" if way == path else f", through {way!r}"
+        return f"{path!r} can be changed by user {user}{through}. {ours[path]}"
+    last = lines[-2] if len(lines) > 1 else f"exit code {words[0]}"
+    return (
+        f"The interpreter {python!r} does not start as user {user}: {last}. "
+        "Set TRACKSIDE_PYTHON to one that does."
+    )

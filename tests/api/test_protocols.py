@@ -1,0 +1,25 @@
+"""Services that are not here, asked by botocore: it must be able to read the answer."""
+
+import pytest
+from botocore.exceptions import ClientError
+
+from tests.api.conftest import Server
+
+CALLS = {
+    "dynamodb": "list_tables",  # JSON with a target
+    "lambda": "list_functions",  # JSON by paths
+    "cloudformation": "list_stacks",  # forms
+    "ec2": "describe_instances",  # forms, with errors of its own
+    "route53": "list_hosted_zones",  # XML by paths
+    "cloudfront": "list_distributions",
+}
+
+
+@pytest.mark.parametrize("service", CALLS)
+def test_a_service_that_is_not_offered_says_so_in_its_own_form(server: Server, service: str):
+    with pytest.raises(
+        ClientError, match=f"{service}' is not offered here. Offered: iam, sts"
+    ) as e:
+        getattr(server.client(service), CALLS[service])()
+    assert e.value.response["Error"]["Code"] == "UnknownOperationException"
+    assert e.value.response["ResponseMetadata"]["HTTPStatusCode"] == 404

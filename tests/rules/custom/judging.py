@@ -1,0 +1,165 @@
+"""One custom rule on a small trial: here, or on a machine that gives its user less.
+
+`python -m tests.rules.custom.judging FOLDER` is such a machine: namespaces hide what is not to be
+there, and the evaluator's side runs as a user without rights.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import trackside
+from tests.rules.recording import Recording
+from trackside import durable
+from trackside import linux_calls as linux
+from trackside.journal import Journal
+from trackside.layout import Home
+from trackside.rules.custom.custom_rule import CustomRule, wait_for_any
+from trackside.rules.watched_job import WatchedJob
+from trackside.settings import Settings
+from trackside.spec import JobSpec, RuleConfiguration
+from trackside.status import Secondary
+
+NUM_STEPS = 3
+SECONDS = 120.0
+USER = 54321
+IS_ROOT = sys.platform == "linux" and os.geteuid() == 0
+
+
+@dataclass(frozen=True)
+class Judged:
+    failure: str
+    messages: tuple[str, ...]
+    last_step: int | None
+    log: str
+
+
+def make_job(home: Path, settings: Mapping[str, str]) -> WatchedJob:
+    """A job whose script has saved a loss at each of three steps, and has ended."""
+    spec = JobSpec.from_request(
+        {
+            "TrainingJobName": "job-1",
+            "HyperParameters": {"sagemaker_program": "train.py"},
+            "OutputDataConfig": {"S3OutputPath": "s3://bucket/out"},
+            "DebugHookConfig": {"S3OutputPath": "s3://bucket/debug"},
+        }
+    )
+    folder = Home(home).job("job-1")
+    folder.rules.root.mkdir(parents=True)
+    durable.write_json(folder.spec, spec.to_request())
+    journal = Journal(folder.journal)
+    journal.open()
+    for status in (Secondary.DOWNLOADING, Secondary.TRAINING):
+        journal.move(status)
+    record(folder.host("algo-1", 1).inside("/opt/ml/output/tensors"))
+    return WatchedJob(folder, spec, Settings.load({"TRACKSIDE_HOME": str(home), **settings}))
+
+
+def record(folder: Path) -> None:
+    folder.mkdir(parents=True)
+    recording = Recording(folder)
+    for step in range(NUM_STEPS):
+        recording.step(step, {"loss": 0.5 + step})
+    recording.end()
+
+
+def configured(source: Path, **parameters: str) -> RuleConfiguration:
+    given = {"source_s3_uri": str(source), "rule_to_invoke": "check", **parameters}
+    return RuleConfiguration(name="Mine", parameters=given)
+
+
+def start(job: WatchedJob, source: str, **parameters: str) -> CustomRule:
+    path = job.settings.home.parent / "mine.py"
+    path.write_text(source)
+    return CustomRule(job, configured(path, **parameters), 0)
+
+
+def outcome(job: WatchedJob, rule: CustomRule, is_enough: Callable[[], bool] = bool) -> Judged:
+    """When it has ended, by itself or not."""
+    messages: list[str] = []
+    deadline = time.monotonic() + SECONDS
+    while not rule.is_over and not is_enough():
+        assert time.monotonic() < deadline, "the rule neither ends nor is ended"
+        messages += [found.message for found in rule.findings(is_last=True)]
+        wait_for_any([rule], 0.05)
+    log = (job.folder.rules.custom(0, "Mine") / "log").read_text()
+    return Judged(rule.failure, tuple(messages), rule.last_step, log)
+
+
+def judge(home: Path, source: str, settings: Mapping[str, str], **parameters: str) -> Judged:
+    job = make_job(home, settings)
+    rule = start(job, source, **parameters)
+    try:
+        return outcome(job, rule)
+    finally:
+        rule.close()
+
+
+def judge_elsewhere(
+    folder: Path,
+    source: str,
+    settings: Mapping[str, str],
+    *,
+    user: int = USER,
+    covered: tuple[str, ...] = (),
+) -> Judged:
+    """As this user, without what is covered; `folder` is world-writable and found by everybody.
+
+    As root only; a user without rights is on such a machine already.
+    """
+    plan = {"source": source, "settings": dict(settings), "user": user, "covered": covered}
+    (folder / "plan.json").write_text(json.dumps(plan))
+    ended = subprocess.run(
+        [sys.executable, "-m", "tests.rules.custom.judging", str(folder)],
+        cwd=Path(__file__).parents[3],
+        capture_output=True,
+        text=True,
+        timeout=SECONDS + 30,
+    )
+    assert ended.returncode == 0, ended.stderr
+    told: dict[str, Any] = json.loads(ended.stdout.splitlines()[-1])
+    return Judged(**{**told, "messages": tuple(told["messages"])})
+
+
+def main(folder: Path) -> None:
+    plan = json.loads((folder / "plan.json").read_text())
+    linux.unshare(linux.CLONE_NEWNS)
+    linux.mount(None, "/", flags=linux.MS_SLAVE | linux.MS_REC)
+    for place in plan["covered"]:
+        linux.mount("covered", place, "tmpfs")
+    _open_the_way()
+    if plan["user"]:
+        os.setgroups([])
+        os.setresgid(plan["user"], plan["user"], plan["user"])
+        os.setresuid(plan["user"], plan["user"], plan["user"])
+        linux.set_dumpable(True)
+    told = asdict(judge(folder / "home", plan["source"], plan["settings"]))
+    sys.stdout.write(json.dumps(told) + "\n")
+
+
+def _open_the_way() -> None:
+    """To Python and to us, as on a machine on which users may use them."""
+    wanted = (sys.prefix, sys.base_prefix, str(Path(trackside.__file__).parent))
+    closed: dict[Path, list[str]] = {}
+    for path in wanted:
+        for above in reversed(Path(path).parents):
+            if not above.stat().st_mode & 0o001:
+                closed.setdefault(above, []).append(path)
+                break
+    for above, paths in closed.items():
+        found = [(path, os.open(path, os.O_PATH)) for path in paths]
+        linux.mount("covered", str(above), "tmpfs", data="mode=755")
+        for path, descriptor in found:
+            os.makedirs(path)
+            linux.bind(f"/proc/self/fd/{descriptor}", path)
+            os.close(descriptor)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,13 @@
+"""A supervisor looks often while something happens, and rests while nothing does."""
+
+from trackside.supervisor.pace import IDLE_SECONDS, QUICK_SECONDS, TICK_SECONDS, Pace
+
+
+def test_looks_are_close_at_first_and_while_the_job_moves():
+    pace = Pace(100.0)
+    assert pace.pause(101.0) == QUICK_SECONDS
+    assert pace.pause(103.0) == TICK_SECONDS
+    assert pace.pause(116.0) == IDLE_SECONDS
+    pace.moved(120.0)
+    assert pace.pause(134.0) == TICK_SECONDS
+    assert pace.pause(136.0) == IDLE_SECONDS
