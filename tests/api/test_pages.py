@@ -6,6 +6,7 @@ import http.client
 import json
 import re
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -19,6 +20,7 @@ from tests.waiting import until
 from trackside.api import health, pages
 from trackside.api.health import Health
 from trackside.api.keys import Rights
+from trackside.api.telemetry import Telemetry
 from trackside.sigv4 import Request
 
 
@@ -51,6 +53,27 @@ def metrics_with(service: Server, *keys: tuple[str, ...]) -> dict[tuple[Any, ...
         return found if all(key in found for key in keys) else {}
 
     return until(look)
+
+
+def test_many_who_ask_for_metrics_at_once_have_them_written_once(
+    service: Server, monkeypatch: pytest.MonkeyPatch
+):
+    begun, go = [], Event()
+    told = Telemetry.told
+
+    def slowly(telemetry: Telemetry) -> bytes:
+        begun.append(1)
+        assert go.wait(60)
+        return told(telemetry)
+
+    monkeypatch.setattr(Telemetry, "told", slowly)
+    with ThreadPoolExecutor(20) as clients:
+        asked = [clients.submit(get, service, "/metrics") for _ in range(20)]
+        until(lambda: begun)
+        assert get(service, "/health")[0] == 200
+        go.set()
+        assert [each.result()[0] for each in asked] == [200] * 20
+    assert len(begun) < 20
 
 
 def test_a_server_that_is_well_says_so(service: Server):

@@ -159,12 +159,12 @@ class Gate:
 
     def _look(self, loop: asyncio.AbstractEventLoop) -> None:
         now = loop.time()
-        for guest in list(self._groups):
-            guest.check(now)
-        self._tell(now)
         self._sweep = None
         if self._groups:
             self._sweep_later()
+        for guest in list(self._groups):
+            guest.check(now)
+        self._tell(now)
 
     def _tell(self, now: float) -> None:
         """One line a minute at most, however many come."""

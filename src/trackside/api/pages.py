@@ -26,12 +26,18 @@ def pages(health: Health, telemetry: Telemetry, keys: AccessKeys) -> Mapping[str
     async def alive(request: Request, peer: str) -> Reply:
         return await health.alive()
 
+    written: asyncio.Future[bytes] | None = None
+
     async def metrics(request: Request, peer: str) -> Reply:
+        """Who asks while the page is written gets the same: many at once take no more threads."""
+        nonlocal written
         if not (is_of_this_machine(request, peer) or has_key(request, keys)):
             text = b"Ask from this machine, or with an access key by HTTP basic authentication.\n"
             headers = {"www-authenticate": 'Basic realm="trackside"', "content-type": "text/plain"}
             return Reply(401, text, headers)
-        body = await asyncio.to_thread(telemetry.told)
+        if written is None or written.done():
+            written = asyncio.ensure_future(asyncio.to_thread(telemetry.told))
+        body = await asyncio.shield(written)
         return Reply(200, body, {"content-type": CONTENT_TYPE, "cache-control": "no-store"})
 
     return {"/health": ready, "/health/live": alive, "/metrics": metrics}

@@ -162,7 +162,7 @@ class Body:
         except TimeoutError:
             self._is_late = True
             self._gate.cuts[Cut.BODY_SLOW] += 1
-            text = f"Fewer than {limits.body_rate} bytes a second arrived for {left:g} s."
+            text = f"Fewer than {limits.body_rate} bytes/s came in {limits.body_seconds:g} s."
             raise ServiceError("RequestTimeout", text, 408) from None
         self._waited_seconds += loop.time() - began
         self._num_since += len(message.get("body", b""))

@@ -11,6 +11,7 @@ from trackside.api.s3.bucket import ObjectInfo
 from trackside.api.s3.buckets import Buckets
 from trackside.api.s3.documents import Node, document, iso_time, owner, url_encoded
 from trackside.api.s3.errors import s3_error
+from trackside.api.s3.folder_names import FolderNames
 from trackside.api.s3.listing import Page, Question, list_page
 from trackside.api.s3.target import Target
 from trackside.api.s3.threads import Threads
@@ -23,6 +24,7 @@ class ListCalls:
     def __init__(self, buckets: Buckets, threads: Threads) -> None:
         self._buckets = buckets
         self._threads = threads
+        self._names = FolderNames()
 
     async def objects(self, target: Target) -> Reply:
         """The first form: pages go on from the last name seen."""
@@ -107,7 +109,7 @@ class ListCalls:
         query = target.query
         most = target.number("max-keys", _PAGE, _PAGE)
         question = Question(query.get("prefix", ""), query.get("delimiter", ""), after, most)
-        return await self._threads.look_through(list_page, bucket, question)
+        return await self._threads.look_through(list_page, bucket, question, self._names)
 
 
 class _Form:

@@ -6,12 +6,13 @@ learning that it holds an object.
 
 import heapq
 import os
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 
 from trackside.api.s3.beneath import NO_FILE, Folder, open_folder
 from trackside.api.s3.bucket import Bucket, ObjectInfo
+from trackside.api.s3.folder_names import FolderNames, Name
 from trackside.api.s3.places import Place
 from trackside.api.s3.target import KEY_MOST_BYTES
 from trackside.storage.folder import HIDDEN
@@ -37,13 +38,14 @@ class Page:
     """What to go on after; None on the last page."""
 
 
-def list_page(bucket: Bucket, question: Question) -> Page:
+def list_page(bucket: Bucket, question: Question, names: FolderNames | None = None) -> Page:
+    """`names` are kept from one page to the next."""
     objects: list[ObjectInfo] = []
     prefixes: list[str] = []
     last = ""
     if question.most == 0:
         return Page([], [], None)
-    with closing(_Listing(bucket, question)) as listing:
+    with closing(_Listing(bucket, question, names or FolderNames())) as listing:
         for found in listing.items():
             if len(objects) + len(prefixes) == question.most:
                 return Page(objects, prefixes, last)
@@ -61,8 +63,9 @@ _Item = tuple[bytes, Place | None, bool]
 
 
 class _Listing:
-    def __init__(self, bucket: Bucket, question: Question) -> None:
+    def __init__(self, bucket: Bucket, question: Question, names: FolderNames) -> None:
         self._bucket = bucket
+        self._folder_names = names
         self._prefix = os.fsencode(question.prefix)
         self._delimiter = os.fsencode(question.delimiter)
         self._after = os.fsencode(question.after)
@@ -140,20 +143,24 @@ class _Listing:
             else:
                 yield from self._walk(inner, key)
 
-    def _names(self, within: Place, above: bytes) -> list[tuple[bytes, str, bool]]:
-        found: list[tuple[bytes, str, bool]] = []
-        for item in _looked_into(self._bucket.root, within):
-            key = above + os.fsencode(item.name)
-            if key == _HIDDEN or len(key) > KEY_MOST_BYTES:
+    def _names(self, within: Place, above: bytes) -> Iterator[tuple[bytes, str, bool]]:
+        """Those that may be wanted, or hold what is."""
+        names: Sequence[Name] = ()
+        with suppress(*NO_FILE), open_folder(self._bucket.root, within) as folder:
+            names = self._folder_names.read(folder.descriptor, self._first_in(above))
+        for own, name, is_folder in names:
+            key = above + own
+            if key in (_HIDDEN, _HIDDEN + b"/") or len(key) - is_folder > KEY_MOST_BYTES:
                 continue
-            if item.is_dir(follow_symlinks=False):
-                key += b"/"  # 'a-b' comes before 'a/x', though 'a' comes before 'a-b'
-                if self._may_hold(key):
-                    found.append((key, item.name, True))
-            elif self._is_wanted(key) and not is_temporary(item.name):
-                found.append((key, item.name, False))
-        found.sort()
-        return found
+            if self._may_hold(key) if is_folder else self._is_wanted(key):
+                yield key, name, is_folder
+
+    def _first_in(self, above: bytes) -> bytes:
+        """The first name in this folder that is not before what was listed last."""
+        if not self._after.startswith(above):
+            return b""
+        name, slash, _ = self._after[len(above) :].partition(b"/")
+        return name + slash
 
     def _holds_object(self, within: Place) -> bool:
         folders = []

@@ -1,0 +1,85 @@
+"""The names in a folder, in the order of S3's keys. Those of large folders are kept from one page
+of a listing to the next, as long as the folder says that it is what it was."""
+
+import os
+import time
+from bisect import bisect_left
+from collections import OrderedDict
+from collections.abc import Sequence
+from threading import Lock
+from typing import NamedTuple
+
+from trackside.storage.partial_file import is_temporary
+
+KEPT_FROM = 1000
+"""Names; a smaller folder is read again as quickly."""
+MOST_KEPT = 500_000
+"""Names, of all folders together."""
+_SETTLED_NS = 2_000_000_000
+"""A folder whose last change is older than this shows the next one by its time."""
+
+
+class Name(NamedTuple):
+    key: bytes
+    """As it stands in a key; of a folder with its slash: 'a-b' comes before 'a/x', though 'a'
+    comes before 'a-b'."""
+    name: str
+    is_folder: bool
+
+
+_Folder = tuple[int, int]
+"""Its device and number, whatever it is called."""
+_State = tuple[int, int]
+"""When it last changed."""
+
+
+class FolderNames:
+    """Thread-safe."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[_Folder, tuple[_State, Sequence[Name]]] = OrderedDict()
+        self._num_kept = 0
+        self._lock = Lock()
+
+    def read(self, descriptor: int, after: bytes = b"") -> Sequence[Name]:
+        """Of an open folder, in order, those whose keys are not before this. Links are left out."""
+        names = self._all(descriptor)
+        return names[bisect_left(names, after, key=lambda each: each.key) :] if after else names
+
+    def _all(self, descriptor: int) -> Sequence[Name]:
+        status = os.fstat(descriptor)
+        folder = (status.st_dev, status.st_ino)
+        state = (status.st_mtime_ns, status.st_ctime_ns)
+        with self._lock:
+            kept = self._kept.get(folder)
+            if kept is not None and kept[0] == state:
+                self._kept.move_to_end(folder)
+                return kept[1]
+        is_settled = status.st_mtime_ns + _SETTLED_NS < time.time_ns()
+        names = _scanned(descriptor)
+        self._keep(folder, state, names if is_settled and len(names) >= KEPT_FROM else None)
+        return names
+
+    def _keep(self, folder: _Folder, state: _State, names: Sequence[Name] | None) -> None:
+        with self._lock:
+            _, before = self._kept.pop(folder, (state, ()))
+            self._num_kept -= len(before)
+            if names is not None and len(names) <= MOST_KEPT:
+                self._kept[folder] = (state, names)
+                self._num_kept += len(names)
+            while self._num_kept > MOST_KEPT:
+                _, (_, oldest) = self._kept.popitem(last=False)
+                self._num_kept -= len(oldest)
+
+
+def _scanned(descriptor: int) -> list[Name]:
+    found = []
+    with os.scandir(descriptor) as scan:
+        for item in scan:
+            key = os.fsencode(item.name)
+            if item.is_dir(follow_symlinks=False):
+                found.append(Name(key + b"/", item.name, True))
+            elif not item.is_symlink() and not is_temporary(item.name):
+                found.append(Name(key, item.name, False))
+    found.sort()
+    return found
