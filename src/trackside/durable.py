@@ -1,7 +1,7 @@
 """Files that another process reads: written under a temporary name, synced, renamed.
 
 They are for their owner alone, unless a mode says otherwise. On a full disk a job's ballast file
-is given up, once, so that its records can still be written.
+is given up, once, so that what must be written about it can be.
 """
 
 import errno
@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from trackside.disk_space import is_full
 from trackside.json_record import parsed
 from trackside.permissions import PRIVATE_FILE, open_file, private_opener
 
@@ -22,12 +23,18 @@ BALLAST_BYTES = 1 << 20
 _serial = itertools.count()
 
 
-def write_bytes(path: Path, data: bytes, *, mode: int = PRIVATE_FILE) -> None:
+def write_bytes(
+    path: Path, data: bytes, *, mode: int = PRIVATE_FILE, spends_ballast: bool = True
+) -> None:
     """Readers see the old content or the new, whole, also after a power cut.
 
-    `mode`, less the umask, is what others may do with it, from the first byte on.
+    `mode`, less the umask, is what others may do with it, from the first byte on. What will soon be
+    written again does not spend the ballast.
     """
-    giving_up_ballast(path, lambda: _write(path, data, mode))
+    if spends_ballast:
+        giving_up_ballast(path, lambda: _write(path, data, mode))
+    else:
+        _write(path, data, mode)
 
 
 def create(path: Path, data: bytes) -> None:
@@ -45,14 +52,20 @@ def giving_up_ballast(path: Path, action: Callable[[], None]) -> None:
         action()
     except OSError as error:
         ballast = next((f / BALLAST for f in path.parents[:5] if (f / BALLAST).exists()), None)
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT) or ballast is None:
+        if not is_full(error) or ballast is None:
             raise
         ballast.unlink(missing_ok=True)
         action()
 
 
-def write_json(path: Path, record: Any, *, mode: int = PRIVATE_FILE) -> None:
-    write_bytes(path, json.dumps(record, indent=1).encode() + b"\n", mode=mode)
+def write_json(
+    path: Path, record: Any, *, mode: int = PRIVATE_FILE, spends_ballast: bool = True
+) -> None:
+    write_bytes(path, json_bytes(record), mode=mode, spends_ballast=spends_ballast)
+
+
+def json_bytes(record: Any) -> bytes:
+    return json.dumps(record, indent=1).encode() + b"\n"
 
 
 def read_json(path: Path) -> Any | None:

@@ -4,7 +4,6 @@ Owns what a member may become on disk. What an archive says is `tar_reader`'s; p
 `archive`'s. Standard library only, so that the in-container half can share it.
 """
 
-import errno
 import gzip
 import logging
 import os
@@ -16,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from trackside.disk_space import is_full
 from trackside.errors import ArchiveError, DiskFull
 from trackside.tar_header import Kind, Member
 from trackside.tar_reader import TarReader
@@ -329,7 +329,7 @@ def _clear(target: Path, *, keep: bool) -> None:
 
 
 def _explained(failure: OSError, archive: str, target: Path) -> ArchiveError | DiskFull:
-    if failure.errno in (errno.ENOSPC, errno.EDQUOT):
+    if is_full(failure):
         return DiskFull(
             f"No space left in {str(target)!r} while unpacking {archive!r}; what was unpacked is "
             "removed again. Free some space there and try again."

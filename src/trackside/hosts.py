@@ -81,7 +81,7 @@ class HostRecord:
 
 
 def write(path: Path, host: HostRecord) -> None:
-    durable.write_json(path, asdict(host))
+    durable.write_json(path, asdict(host), spends_ballast=host.phase.is_after_script)
 
 
 def read(path: Path) -> HostRecord | None:

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -163,7 +164,8 @@ class Journal:
         with self._locked() as descriptor:
             history = self.read()
             if not history.state.is_final and history.message != message:
-                self._write(descriptor, history, _line("message", message=message))
+                event = _line("message", message=message)
+                self._write(descriptor, history, event, spends_ballast=False)
 
     def note_run_as(self, choice: Choice) -> None:
         """Before the job starts; nothing is written for our own user."""
@@ -194,7 +196,14 @@ class Journal:
         with self._locked() as descriptor:
             return self._write(descriptor, self._fold(), event)
 
-    def _write(self, descriptor: int, history: History | None, event: dict[str, Any]) -> History:
+    def _write(
+        self,
+        descriptor: int,
+        history: History | None,
+        event: dict[str, Any],
+        *,
+        spends_ballast: bool = True,
+    ) -> History:
         """Append one line; what it would make of the history is checked first."""
         event["seq"] = history.version + 1 if history else 1
         # The wall clock may jump back; the order of a journal never does.
@@ -203,9 +212,11 @@ class Journal:
         line = _encoded(event)
         # Who is told that the move was not made will make it again: the same line twice would be
         # a history that nobody can read.
-        durable.giving_up_ballast(
-            self.path, lambda: durable.write_lines(descriptor, line, self.path)
-        )
+        append = partial(durable.write_lines, descriptor, line, self.path)
+        if spends_ballast:
+            durable.giving_up_ballast(self.path, append)
+        else:
+            append()
         return after
 
     def _fold(self) -> History | None:

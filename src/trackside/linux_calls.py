@@ -1,4 +1,4 @@
-"""System calls of Linux that Python's library lacks: namespaces, mounts, privileges.
+"""System calls of Linux that Python's library lacks: namespaces, mounts, privileges, disk space.
 
 For processes that must start fast, so it imports next to nothing. Errors are OSError with the path
 in them. What is mounted where, and who gives up what, is for the callers.
@@ -33,6 +33,7 @@ _PR_SET_NO_NEW_PRIVS = 38
 _LAST_CAPABILITY = 63
 _CAPABILITY_VERSION_3 = 0x20080522
 _SIGKILL = 9
+_FALLOC_KEEP_SIZE = 1
 
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -135,6 +136,14 @@ def give_up_privileges() -> None:
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
     check(libc.capset(header, (ctypes.c_uint32 * 6)()), "capset")
     check(libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "prctl")
+
+
+def reserve(descriptor: int, start: int, size_bytes: int) -> None:
+    """Have the file system set space aside for these bytes; the file's size stays as it is."""
+    returned = libc.fallocate(
+        descriptor, _FALLOC_KEEP_SIZE, ctypes.c_int64(start), ctypes.c_int64(size_bytes)
+    )
+    check(returned, "fallocate")
 
 
 def write(path: str, text: str) -> None:

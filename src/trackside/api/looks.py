@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import Mapping
 
+from trackside import disk_space
 from trackside.api.health import Look
 from trackside.api.upkeep import Upkeep
 from trackside.errors import ObjectNotFound
@@ -35,6 +36,8 @@ def looks(jobs: Jobs, upkeep: Upkeep) -> Mapping[str, Look]:
         return ""
 
     def disk() -> str:
+        if trouble := disk_space.trouble(settings.home):
+            return trouble
         free = shutil.disk_usage(settings.home).free
         return "" if free >= _LEAST_FREE_BYTES else f"only {free >> 20} MiB are free"
 

@@ -126,7 +126,8 @@ class TrainingJobs:
         }
         if listing.with_own:
             own = {"owner": acting_for(ask.caller, self._jobs)}
-            answer[OWN] = {"output": self._jobs.settings.output, **own}
+            disk = self._jobs.disk_trouble
+            answer[OWN] = {"output": self._jobs.settings.output, "disk": disk, **own}
         if len(rows) > len(shown):
             answer["NextToken"] = tokens.token(ask.given, page.order.key(shown[-1]))
         return answer

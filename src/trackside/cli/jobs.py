@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 import click
 
-from trackside.cli.tables import Cell, print_table, status_style
+from trackside.cli.tables import Cell, print_table, print_text, status_style
 from trackside.cli.text import as_json, duration
 from trackside.jobs.index import JobSummary
 from trackside.sdk.known_jobs import known_jobs
@@ -63,6 +63,8 @@ def jobs(
     else:
         owners = {job.owner for job in found if job.owner}
         _print(found, with_owner=known.is_at_server or len(owners) > 1)
+        if any(not job.is_final for job in found) and (trouble := known.disk_trouble):
+            print_text(trouble, stderr=True)
         if is_cut:
             shown = "This is the newest" if limit == 1 else f"These are the newest {limit}"
             print(f"{shown}; --limit {5 * limit} shows more.", file=sys.stderr)

@@ -13,6 +13,7 @@ from pathlib import Path
 import click
 
 import trackside
+from trackside import disk_space
 from trackside.cli.failures import EXPECTED, INTERRUPTED, USAGE, exit_code, explain
 from trackside.cli.notices import tell, tell_warnings
 from trackside.errors import JobNotFound
@@ -186,6 +187,8 @@ def _newest_job(wrong: click.UsageError) -> str:
 
 def _way_out(failure: BaseException) -> str:
     """Of a home in which nothing can be written."""
+    if trouble := disk_space.takes_nothing(failure) and disk_space.trouble(Settings.load().home):
+        return f". {trouble} Free some space, or set TRACKSIDE_HOME to a folder on another disk."
     if not isinstance(failure, OSError) or not isinstance(failure.filename, str):
         return ""
     is_ours = Path(failure.filename).is_relative_to(Settings.load().home)

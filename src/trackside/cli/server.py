@@ -2,13 +2,14 @@
 
 import ipaddress
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import closing
+from pathlib import Path
 from socket import socket
 
 import click
 
-from trackside import durable
+from trackside import disk_space, durable
 from trackside.cli import server_log
 from trackside.cli.access import access_keys, own_key
 from trackside.errors import (
@@ -120,8 +121,9 @@ def server(
         url = url_for(host, listener.getsockname()[1])
         _settle_storage(settings, url)
         settings.layout.server.root.mkdir(parents=True, exist_ok=True, mode=0o700)
-        durable.write_json(settings.layout.server.address, {"url": url})
+        _keep(settings.layout.server.address, {"url": url})
         _keep_own_key(settings)
+        _warn_of_full_disk(settings)
         print(f"Listening at {url}", flush=True)
         print('  eval "$(trackside env)"   sets up AWS clients in a shell', flush=True)
         with Services(settings, access_keys(settings), environment(), url=url) as services:
@@ -189,7 +191,31 @@ def _keep_own_key(settings: Settings) -> None:
     keys = access_keys(settings)
     key = own_key(keys)
     record = {"id": key.id, "secret": keys.secret_of(key.id)}
-    durable.write_json(settings.layout.server.own_key, record, mode=0o600)
+    _keep(settings.layout.server.own_key, record)
+
+
+def _keep(path: Path, record: Mapping[str, str | None]) -> None:
+    """For clients on this machine. Others need no such record, so a full disk stops nobody."""
+    try:
+        if not path.exists() or path.read_bytes() != durable.json_bytes(record):
+            durable.write_json(path, record, mode=0o600)
+    except OSError as error:
+        if not disk_space.takes_nothing(error):
+            raise
+        logger.warning(
+            "%s cannot be written, so commands on this machine may not find this server: %s",
+            path,
+            error.strerror,
+        )
+
+
+def _warn_of_full_disk(settings: Settings) -> None:
+    if trouble := disk_space.trouble(settings.home):
+        logger.warning(
+            "%s What is there can be read; nothing can be stored, and no job started, until that "
+            "changes",
+            trouble,
+        )
 
 
 def _settle_storage(settings: Settings, url: str) -> None:

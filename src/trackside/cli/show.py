@@ -41,6 +41,8 @@ def show(job: str, json: bool) -> None:
     console.print(_title(described))
     if reason := described.get("FailureReason"):
         console.print(Text(visible(reason), "red"))
+    if trouble := described["Trackside"].get("disk"):
+        console.print(Text(visible(trouble), "bold red"))
     print()
     print_table(("STATUS", "SINCE", "FOR", "MESSAGE"), _statuses(described, time.time()))
     print()

@@ -40,6 +40,8 @@ class Catalog:
     """When the index was last compared with all folders: theirs and the monotonic time."""
     _added: deque[str] = field(default_factory=deque, compare=False)
     """Jobs that the next look takes in, all at once."""
+    _troubles: set[str] = field(default_factory=set, compare=False)
+    """Why the index cannot be used at present, as far as it was said."""
     identity = ""
     """A home that is alone needs no name."""
 
@@ -159,15 +161,24 @@ class Catalog:
     def _look(self, use: Callable[[Index], T], *, refresh: bool = True) -> T:
         """At the index, or at the folders alone when the index cannot be used now."""
         try:
-            return self._use_file(use, refresh=refresh)
+            found = self._use_file(use, refresh=refresh)
         except (sqlite3.OperationalError, OSError) as error:
-            logger.warning(
-                "the index %s cannot be used (%s); reading the job folders", self.home.index, error
-            )
+            self._warn(error)
+        else:
+            self._troubles.clear()
+            return found
         with opened(MEMORY) as index:
             if refresh:
                 self._refresh(index)
             return use(index)
+
+    def _warn(self, error: Exception) -> None:
+        """Once: a server looks every second."""
+        if str(error) not in self._troubles:
+            self._troubles.add(str(error))
+            logger.warning(
+                "the index %s cannot be used (%s); reading the job folders", self.home.index, error
+            )
 
     def _use_file(self, use: Callable[[Index], T], *, refresh: bool = True) -> T:
         make_folder(self.home.root)

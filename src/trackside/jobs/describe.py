@@ -6,7 +6,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
-from trackside import hosts
+from trackside import disk_space, hosts
 from trackside.finding import RuleKey
 from trackside.jobs.records import Record
 from trackside.journal import History, Transition
@@ -170,10 +170,13 @@ def _trackside(record: Record, options: dict[str, Any], metrics: JobMetrics) -> 
         "hosts": {},
         "syncs": {},
         "damaged": {},
+        "disk": "",
     }
     if record.history.num_damaged:
         told["damaged"][_JOURNAL] = record.history.num_damaged
     if record.folder is not None:
+        if not record.history.state.is_final:
+            told["disk"] = disk_space.trouble(record.folder.root)
         for host in record.spec.hosts:
             place = record.folder.host(host, record.history.attempt)
             if seen := hosts.read(place.record):

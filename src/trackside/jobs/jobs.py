@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from functools import cached_property, partial
 from typing import Any
 
-from trackside import endings
+from trackside import disk_space, endings
 from trackside.amended import UPDATE, Update, note_stopped_rule
 from trackside.errors import (
     DamagedJob,
@@ -192,6 +192,11 @@ class Jobs:
     def owner(self) -> str:
         """Whom the jobs belong to that this process submits."""
         return local_owner()
+
+    @property
+    def disk_trouble(self) -> str:
+        """Why jobs can write nothing to their folders at present; empty when they can."""
+        return disk_space.trouble(self.settings.home)
 
     def evaluations_of(self, record: Record) -> list[Evaluation]:
         """How far each rule of the job is, in the order of the request."""

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from trackside import durable
+from trackside.disk_space import is_full
 from trackside.errors import (
     CurvesTaken,
     DiskFull,
@@ -46,7 +47,6 @@ DRAFT_SECONDS = 3600.0
 """Nobody takes this long from a draft to the claim."""
 
 _TAKEN = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)
-_NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +260,7 @@ def _named(spec: JobSpec) -> Iterator[None]:
 
 
 def _disk_full(error: OSError, folder: Path) -> Exception:
-    if error.errno in _NO_SPACE:
+    if is_full(error):
         return DiskFull(
             f"No space left for the job's folder in {str(folder)!r}. "
             "Free some, or set TRACKSIDE_HOME to a folder on another disk."

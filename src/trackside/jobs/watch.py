@@ -1,12 +1,12 @@
 """Where a job stands, looked at cheaply and often, and its log as it comes."""
 
 import logging
-import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from trackside import disk_space
 from trackside.errors import DatabaseUnreachable, JobNotFound, StoreUnreachable
 from trackside.jobs.logs import LogLine, LogReader
 from trackside.jobs.rule_news import Findings, RuleNews
@@ -19,8 +19,6 @@ POLL_SECONDS = 0.05
 FAR_SECONDS = 1.0
 """Between looks at a job of another home: each asks a database and a store."""
 RECONCILE_SECONDS = 1.0
-_LITTLE_BYTES = 64 * 1024
-"""Free on a disk on which a job cannot go on."""
 
 Look = Callable[[], History]
 
@@ -53,15 +51,10 @@ class Watch:
 
     def _tell_of_full_disk(self) -> None:
         """Once, each time it is: the job's own words about it find no room there."""
-        folder = self._journal.path.parent
-        try:
-            space = os.statvfs(folder)
-        except OSError:
-            return
-        is_full = space.f_bavail * space.f_frsize < _LITTLE_BYTES
-        if is_full and not self._is_full:
-            logger.warning("no space left in %s: the job waits there until there is some", folder)
-        self._is_full = is_full
+        trouble = disk_space.trouble(self._journal.path.parent)
+        if trouble and not self._is_full:
+            logger.warning("%s The job goes on; what it writes there waits or is lost.", trouble)
+        self._is_full = bool(trouble)
 
 
 class FarWatch:

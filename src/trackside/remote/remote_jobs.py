@@ -260,6 +260,11 @@ class RemoteJobs:
         Empty when an older server does not tell."""
         return self._told_besides(FOR_A_PERSON).get("owner", "")
 
+    @property
+    def disk_trouble(self) -> str:
+        """Why jobs can write nothing at the server at present; empty when they can."""
+        return self._told_besides(FOR_A_PERSON).get("disk", "")
+
     def _told_besides(self, patience: Patience) -> dict[str, str]:
         """What comes with every listing."""
         asked = {"MaxResults": 1, "Trackside": True}

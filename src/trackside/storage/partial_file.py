@@ -4,7 +4,6 @@ Used by folder stores (durable) and by downloads (not: what was fetched can be f
 What a killed process left behind is removed by whoever writes to that folder next.
 """
 
-import errno
 import fcntl
 import hashlib
 import itertools
@@ -15,6 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import NoReturn, Self
 
+from trackside.disk_space import is_full
 from trackside.durable import sync_folder
 from trackside.errors import DiskFull
 from trackside.permissions import make_folder, open_file
@@ -269,7 +269,7 @@ def remove_if_abandoned(path: str) -> bool:
 
 
 def _raise_named(error: OSError, folder: str | Path) -> NoReturn:
-    if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+    if not is_full(error):
         raise error
     raise DiskFull(
         f"No space left in {str(folder)!r}. Free some there, or use a folder on another disk."

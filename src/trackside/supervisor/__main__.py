@@ -12,7 +12,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from trackside import endings
+from trackside import disk_space, endings
 from trackside.amended import amended
 from trackside.host_processes import supervisor_lives
 from trackside.journal import Journal
@@ -28,6 +28,8 @@ from trackside.supervisor.writers import ignore_lease_breaks
 logger = logging.getLogger("trackside.supervisor")
 
 LEAD_GONE_SECONDS = 60.0
+DISK_SECONDS = 1.0
+"""How often a disk that is full is tried again, once there is a script."""
 
 
 def main(arguments: list[str]) -> int:
@@ -52,24 +54,37 @@ def supervise(folder: JobFolder, host: str, nonce: str) -> None:
     spec = JobSpec.from_request(json.loads(folder.spec.read_bytes()))
     is_of_server = bool(Submitter.of(Journal(folder.journal).read()).key)
     context = Context(folder, spec, host, nonce, Settings.load(), dict(os.environ), is_of_server)
-    folder.reserve_ballast()
     _end_earlier(context)
-    while not (history := context.journal.read()).state.is_final:
-        host_folder = folder.host(host, history.attempt)
-        host_folder.root.mkdir(parents=True, exist_ok=True)
-        write_supervisor(host_folder, nonce)
-        now = replace(context, spec=amended(context.spec, history).spec)
-        attempt = Attempt(now, history.attempt)
-        attempt.run()
-        if attempt.gang.is_lead:
-            from trackside.supervisor.lead import (
-                conclude,  # packing: 25 ms the start can do without
-            )
+    while True:
+        try:
+            folder.reserve_ballast()
+            if _go_on(context):
+                return
+        except OSError as error:
+            if not disk_space.takes_nothing(error):
+                raise
+            logger.warning("waiting for the disk: %s", error)
+            time.sleep(DISK_SECONDS)
 
-            conclude(attempt)
-        elif not _wait_for_the_lead(attempt):
-            return
-    _finish_ending(context, history.attempt)
+
+def _go_on(context: Context) -> bool:
+    """Take the job as far as it can be taken; again, from where it stands. Whether that is all."""
+    history = context.journal.read()
+    if history.state.is_final:
+        _finish_ending(context, history.attempt)
+        return True
+    host_folder = context.folder.host(context.host, history.attempt)
+    host_folder.root.mkdir(parents=True, exist_ok=True)
+    write_supervisor(host_folder, context.nonce)
+    now = replace(context, spec=amended(context.spec, history).spec)
+    attempt = Attempt(now, history.attempt)
+    attempt.run()
+    if not attempt.gang.is_lead:
+        return not _wait_for_the_lead(attempt)
+    from trackside.supervisor.lead import conclude  # packing: 25 ms the start can do without
+
+    conclude(attempt)
+    return False
 
 
 def _finish_ending(context: Context, number: int) -> None:

@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trackside import durable, hosts
+from trackside import disk_space, durable, hosts
 from trackside.amended import amended
 from trackside.errors import SandboxError, TracksideError, TransferStopped
 from trackside.hosts import HostRecord, Phase
@@ -39,7 +39,7 @@ from trackside.supervisor.logs import LogClock
 from trackside.supervisor.outcome import algorithm_error
 from trackside.supervisor.pace import QUICK_SECONDS, Pace
 from trackside.supervisor.peers import Peers
-from trackside.supervisor.process_sandbox import ProcessSandbox, can_map
+from trackside.supervisor.process_sandbox import REASONS, ProcessSandbox, can_map
 from trackside.supervisor.rule_watch import RuleWatch
 from trackside.supervisor.sandbox import Exited, Lost, Running, SandboxPlan
 from trackside.supervisor.script_start import script_environment, toolkit_command
@@ -88,7 +88,8 @@ class Attempt:
         self._is_mute = False
 
     def run(self) -> HostRecord:
-        """Bring this host to `ended`. What goes wrong is in the record, never raised."""
+        """Bring this host to `ended`. What goes wrong is in the record; raised is only, once there
+        is a script, that the disk takes no record: then call this again later."""
         if self.record.phase is Phase.ENDED:
             return self.record
         try:
@@ -98,6 +99,8 @@ class Attempt:
         except TransferStopped:
             logger.info("host %s was told to end while it was preparing", self.context.host)
         except (TracksideError, OSError) as error:
+            if disk_space.takes_nothing(error) and self._sandbox.poll(self._plan()) is not None:
+                raise  # the script runs, or what it did is known: both outlast a full disk
             logger.exception("host %s", self.context.host)
             self._fail(error)
         self.kill()
@@ -158,8 +161,6 @@ class Attempt:
         isolation = self._sandbox.isolation_of(plan)
         if isolation and isolation.kind != self.record.isolation:
             self.record.isolation = isolation.kind
-            if isolation.kind == "none":
-                self._tell(isolation.reason)
         if self.record.phase is not Phase.UPLOADING:  # an earlier supervisor saw the script out
             self._announce(Phase.RUNNING)
 
@@ -463,7 +464,7 @@ class Attempt:
             )
 
     def _tell(self, line: str) -> None:
-        """Into the job's log, where people look."""
+        """Into the job's log, where people look. Before the start: then the sandbox writes it."""
         with self.folder.log.open("ab") as file:
             file.write(f"[trackside] {line}\n".encode())
 
@@ -488,6 +489,8 @@ class Attempt:
             mapped=self._inputs.of_bucket,
             umask=user_umask(),
             log=self.folder.log,
+            log_variable="TRACKSIDE_LOG_FD",
+            notes={"none": REASONS["none"]},
             host=context.host,
             addresses=hosts_of_job,
             nonce=sandbox_nonce(context.nonce, self.number),

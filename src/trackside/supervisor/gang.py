@@ -117,7 +117,7 @@ class Gang:
         self._stamped_at = now
         if meeting := durable.read_json(self._meeting_path):
             ran = {"ran": round(self.running_seconds(), 1)}
-            durable.write_json(self._meeting_path, {**meeting, **ran})
+            durable.write_json(self._meeting_path, {**meeting, **ran}, spends_ballast=False)
 
     @property
     def _end_path(self) -> Path:

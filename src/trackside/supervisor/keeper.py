@@ -9,7 +9,7 @@ import time
 from trackside import process_table
 from trackside.process_table import started
 from trackside.supervisor.sandbox_command import reset_signals
-from trackside.supervisor.sandbox_records import replace
+from trackside.supervisor.sandbox_records import write_supervisor
 
 REVIVE_PAUSES_SECONDS = (0, 1, 2, 5, 15, 60)
 """How long after the last revival the next may follow; the last pause for all further ones."""
@@ -76,4 +76,4 @@ class Keeper:
                 os._exit(127)
         os.close(log)
         self._child = (pid, started(pid))
-        replace(f"{self._folder}/supervisor", f"{pid} {self._child[1] or 0}")
+        write_supervisor(self._folder, pid, self._child[1] or 0)

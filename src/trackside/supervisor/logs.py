@@ -1,6 +1,6 @@
 """A host's log on its way out: when each part was written, and chunks of it in object storage.
 
-The script writes its log file itself, without us between; so nothing is lost when we die.
+The sandbox writes the log file, without us between; so nothing is lost when we die.
 """
 
 import os

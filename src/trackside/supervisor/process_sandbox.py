@@ -25,7 +25,7 @@ from trackside.errors import SandboxError
 from trackside.processes import Identity, ProcessEnd
 from trackside.run_as import JobUser
 from trackside.supervisor.sandbox import Exited, Lost, Running, Sandbox, SandboxPlan, SandboxState
-from trackside.supervisor.sandbox_records import replace
+from trackside.supervisor.sandbox_records import write_supervisor
 
 Kind = Literal["root", "user", "none"]
 AUTO = "auto"
@@ -36,6 +36,12 @@ _START_SECONDS = 60.0  # somebody else may be starting it, on a machine that har
 _PACKAGE = Path(__file__).resolve().parent.parent
 _INIT_LOG = "init.log"
 _KERNEL_FOLDERS = ("/proc", "/sys", "/dev")
+
+REASONS: dict[Kind, str] = {
+    "root": "Namespaces made as root: a private /opt/ml, host name and /etc/hosts.",
+    "user": "A user namespace: a private /opt/ml, host name and /etc/hosts.",
+    "none": "No namespaces: the job's folder is in SAGEMAKER_BASE_DIR, there is no /opt/ml.",
+}
 
 # Stand-ins for our packages, so that init imports its two modules and not what theirs import.
 _BOOTSTRAP = """\
@@ -106,7 +112,7 @@ class ProcessSandbox(Sandbox):
         folder = plan.folder
         (folder / "stage").mkdir(parents=True, exist_ok=True)
         me = processes.myself()
-        replace(str(folder / "supervisor"), f"{me.pid} {me.started}")
+        write_supervisor(str(folder), me.pid, me.started)
         with _lock(folder) as lock:
             if lock is None or _has_run(folder):
                 return
@@ -279,6 +285,8 @@ def _spawn(plan: SandboxPlan, kinds: list[Kind], mark: str, lock: int) -> str:
         "environment": {**plan.environment, processes.NONCE_VARIABLE: mark},
         "umask": plan.umask,
         "log": str(plan.log.resolve()),
+        "log_variable": plan.log_variable,
+        "notes": dict(plan.notes),
         "host": plan.host,
         "hosts": "".join(f"{address}\t{name}\n" for name, address in plan.addresses.items()),
         "user": plan.user and plan.user.numbers,
@@ -328,13 +336,8 @@ def _ways() -> list[Kind]:
 
 
 def _isolation(kind: Kind, refusals: str) -> Isolation:
-    reasons = {
-        "root": "Namespaces made as root: a private /opt/ml, host name and /etc/hosts.",
-        "user": "A user namespace: a private /opt/ml, host name and /etc/hosts.",
-        "none": "No namespaces: the job's folder is in SAGEMAKER_BASE_DIR, there is no /opt/ml.",
-    }
     tried = f" Tried: {refusals}." if refusals else ""
-    return Isolation(kind, reasons[kind] + tried)
+    return Isolation(kind, REASONS[kind] + tried)
 
 
 def _kill_below(init: Identity, *, spare: int) -> None:

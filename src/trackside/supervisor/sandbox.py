@@ -30,7 +30,11 @@ class SandboxPlan:
     umask: int | None = None
     """Of the command; None: that of the process which starts it."""
     log: Path
-    """Standard output and error are appended here, as they come."""
+    """Standard output and error are appended here, as they come, by the sandbox alone."""
+    log_variable: str = ""
+    """The variable that tells the command from which descriptor it can read its own log, if any."""
+    notes: Mapping[str, str] = field(default_factory=dict)
+    """A line for the log before the command's first, by the isolation that the sandbox has got."""
     host: str = "algo-1"
     addresses: Mapping[str, str] = field(default_factory=dict)
     """Host name to IP address for every host of the job."""

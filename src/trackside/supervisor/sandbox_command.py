@@ -32,6 +32,8 @@ class Plan:
     environment: dict[str, str]
     umask: int | None
     log: str
+    log_variable: str
+    notes: dict[str, str]
     host: str
     hosts: str
     user: tuple[int, int, list[int]] | None
@@ -73,8 +75,9 @@ class Command:
         return os.waitstatus_to_exitcode(int(status)) if status else of_child
 
 
-def prepare(plan: Plan, kind: str, log: int) -> Command:
-    """Fork the command's process. Should init die before the release, it ends without a trace."""
+def prepare(plan: Plan, kind: str, output: int, log: int) -> Command:
+    """Fork the command's process, which writes to `output` and may read `log`. Should init die
+    before the release, it ends without a trace."""
     reply, answer = os.pipe()
     gate, opener = os.pipe()
     verdict, judge = os.pipe()
@@ -82,7 +85,7 @@ def prepare(plan: Plan, kind: str, log: int) -> Command:
     if pid == 0:
         for ours in (reply, opener, verdict):
             os.close(ours)
-        _become_command(plan, kind, log, gate, answer, judge)
+        _become_command(plan, kind, (output, log), gate, answer, judge)
     for theirs in (answer, gate, judge):
         os.close(theirs)
     said, _, text = _read_to_end(reply).decode(errors="surrogateescape").partition("\n")
@@ -121,23 +124,29 @@ def _fork(plan: Plan) -> int:
     return pid
 
 
-def _become_command(plan: Plan, kind: str, log: int, gate: int, answer: int, judge: int) -> None:
+def _become_command(
+    plan: Plan, kind: str, streams: tuple[int, int], gate: int, answer: int, judge: int
+) -> None:
     parent = os.getppid()
+    output, log = streams
     try:
         reset_signals()
         null = os.open("/dev/null", os.O_RDWR)
         _surround(plan, kind)
         pid = 0
         if plan.user is not None:
-            os.fchown(log, plan.user[0], plan.user[1])  # /dev/stderr can be opened by its owner
+            os.fchown(output, plan.user[0], plan.user[1])  # its owner can open /dev/stderr
             pid = _follow_first(plan.user, parent, null, judge)
         elif plan.umask is not None:
             os.umask(plan.umask)
         os.setpgid(0, 0)
         if sys.platform == "linux" and plan.user is None:
             die_with(parent)
-        for source, target in ((null, 0), (log, 1), (log, 2)):
+        for source, target in ((null, 0), (output, 1), (output, 2)):
             os.dup2(source, target)
+        if plan.log_variable:
+            os.set_inheritable(log, True)
+            plan.environment[plan.log_variable] = str(log)
     except OSError as error:
         said = "refused" if isinstance(error, Refused) else "error"
         os.write(answer, f"{said}\n{describe(error)}".encode(errors="surrogateescape"))

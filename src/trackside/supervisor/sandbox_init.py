@@ -13,8 +13,9 @@ import time
 
 from trackside import process_table
 from trackside.supervisor.keeper import Keeper
+from trackside.supervisor.log_pump import PIECE_BYTES, RETRY_SECONDS, LogPump
 from trackside.supervisor.sandbox_command import Command, Plan, Refused, describe, prepare
-from trackside.supervisor.sandbox_records import record_end, record_start
+from trackside.supervisor.sandbox_records import record_end, record_start, reserve_end
 
 if sys.platform == "linux":
     from trackside.linux_calls import become_subreaper
@@ -24,6 +25,10 @@ if not process_table.PRESENT:
 TICK_SECONDS = 2.0
 SWEEP_SECONDS = 10.0
 
+_BREATH_SECONDS = 0.005
+"""Between two looks at output that comes in small pieces."""
+_MUCH_BYTES = PIECE_BYTES // 4
+"""After as much the pipe is looked at again at once: its writer may be waiting."""
 _SIGKILL = 9
 _IGNORED = (1, 2, 3, 15)  # HUP, INT, QUIT, TERM: only the end of the command ends init
 
@@ -39,14 +44,15 @@ def main() -> None:
         _signal.signal(number, _signal.SIG_IGN)
     try:
         ooms = _num_oom_kills()
-        command = _start(plan)
+        pump = LogPump(plan.log)
+        command = _start(plan, pump)
     except OSError as error:
         _tell(f"error\n{describe(error)}")
         return
-    _keep(plan, command, ooms)
+    _keep(plan, command, pump, ooms)
 
 
-def _start(plan: Plan) -> Command:
+def _start(plan: Plan, pump: LogPump) -> Command:
     """Prepare the command in the first way that works, record it, then let it go.
 
     The record is there before the first instruction of the command: a folder without a record has
@@ -55,15 +61,18 @@ def _start(plan: Plan) -> Command:
     """
     if sys.platform == "linux":
         become_subreaper()
-    log = os.open(plan.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    reserve_end(plan.folder)
+    log = pump.open_for_reading()
     refusals: list[str] = []
     for kind in plan.kinds:
         try:
-            command = prepare(plan, kind, log)
+            command = prepare(plan, kind, pump.writable, log)
         except Refused as error:
             refusals.append(f"{kind}: {error.strerror}")
             continue
         os.close(log)
+        if kind in plan.notes:
+            pump.say(plan.notes[kind] + (f" Tried: {'; '.join(refusals)}." if refusals else ""))
         record_start(plan.folder, plan.mark, command.pid, kind, "; ".join(refusals))
         command.release()
         _tell("started")
@@ -71,45 +80,61 @@ def _start(plan: Plan) -> Command:
     raise OSError(0, "; ".join(refusals))
 
 
-def _keep(plan: Plan, command: Command, ooms: int) -> None:
+def _keep(plan: Plan, command: Command, pump: LogPump, ooms: int) -> None:
     """Watch command and supervisor, then sweep, record the end and leave."""
     began, began_at = time.monotonic(), time.time()
     null = os.open("/dev/null", os.O_RDWR)
     for stream in (0, 1):
         os.dup2(null, stream)
     keeper = Keeper(plan.folder, plan.revive)
-    waiter = Waiter(command.child)
+    waiter = Waiter(command.child, pump)
     while (code := waiter.wait(TICK_SECONDS)) is None:
         keeper.tick()
     code = command.code(code)
     _sweep(plan.mark, keeper)
+    pump.finish()
     oom = code != 0 and _num_oom_kills() > ooms
     record_end(plan.folder, code, oom, began_at, time.monotonic() - began)
     keeper.tick(last=True)
 
 
 class Waiter:
-    """Waits for the command and reaps every orphan that comes our way."""
+    """Waits for the command, moves its output, and reaps every orphan that comes our way."""
 
-    def __init__(self, pid: int) -> None:
+    def __init__(self, pid: int, pump: LogPump) -> None:
         self._pid = pid
-        self._poll: select.poll | None = None
+        self._pump = pump
+        self._end: select.poll | None = None
         try:
             descriptor = os.pidfd_open(pid)
         except (OSError, AttributeError):  # macOS, before Linux 5.3, or a Python built for one
             return
-        self._poll = select.poll()
-        self._poll.register(descriptor, select.POLLIN)
+        self._end = select.poll()
+        self._end.register(descriptor, select.POLLIN)
+        self._any = select.poll()
+        self._any.register(descriptor, select.POLLIN)
+        self._any.register(pump.readable, select.POLLIN)
 
     def wait(self, seconds: float) -> int | None:
         """The command's exit code, or minus its signal; None when it still runs after as long."""
-        if self._poll is not None:
-            self._poll.poll(seconds * 1000)
-            return self._reap()
         deadline = time.monotonic() + seconds
-        while (code := self._reap()) is None and time.monotonic() < deadline:
-            time.sleep(0.02)
-        return code
+        while True:
+            self._rest(deadline)
+            code = self._reap()
+            if code is not None or time.monotonic() >= deadline:
+                return code
+
+    def _rest(self, deadline: float) -> None:
+        """Until something happens; many small writes are moved together."""
+        moved = self._pump.step()
+        if self._end is None:
+            return time.sleep(0 if moved >= _MUCH_BYTES else _BREATH_SECONDS)
+        if moved >= _MUCH_BYTES or (moved and self._end.poll(_BREATH_SECONDS * 1000)):
+            return
+        left = max(0.0, deadline - time.monotonic())
+        if self._pump.is_holding:
+            left = min(left, RETRY_SECONDS)
+        self._any.poll(left * 1000)
 
     def _reap(self) -> int | None:
         code = None

@@ -9,6 +9,10 @@ import time
 from trackside import process_table
 from trackside.process_table import started
 
+_RESERVED = "exit.json.reserved"
+_END_BYTES = 512
+_SUPERVISOR_BYTES = 64
+
 
 def record_start(folder: str, mark: str, pid: int, kind: str, refusals: str) -> None:
     """Who init and its command are, and in which isolation; init calls this."""
@@ -23,6 +27,15 @@ def record_start(folder: str, mark: str, pid: int, kind: str, refusals: str) -> 
     )
 
 
+def reserve_end(folder: str) -> None:
+    """Take the space that `record_end` will need: the disk may be full by then."""
+    descriptor = os.open(f"{folder}/{_RESERVED}", os.O_WRONLY | os.O_CREAT, 0o644)
+    try:
+        _write_all(descriptor, bytes(_END_BYTES))
+    finally:
+        os.close(descriptor)
+
+
 def record_end(folder: str, code: int, oom: bool, began_at: float, seconds: float) -> None:
     """How the command ended, for good. Returns when it is on disk, however long that takes."""
     text = (
@@ -32,25 +45,66 @@ def record_end(folder: str, code: int, oom: bool, began_at: float, seconds: floa
     )
     while True:
         try:
-            return replace(f"{folder}/exit.json", text, durable=True)
+            return _move_reserved(folder, text.encode())
         except FileNotFoundError:
             return  # the job's folder was removed; nobody will ask
         except OSError:
-            time.sleep(1)  # a full disk: what the command did must not be lost for that
+            time.sleep(1)  # a disk that takes nothing: what the command did must not be lost
 
 
-def replace(path: str, text: str, *, durable: bool = False) -> None:
-    """What `durable.py` does, without its imports; lasting beyond a power cut only if asked."""
-    new = f"{path}.{os.getpid()}-{time.monotonic_ns()}.part"
-    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+def write_supervisor(folder: str, pid: int, since: int) -> None:
+    """Who watches over the sandbox from now on; `keeper.py` reads it. Needs no space but once."""
+    path = f"{folder}/supervisor"
+    text = f"{pid} {since}".ljust(_SUPERVISOR_BYTES)
     try:
-        os.write(descriptor, text.encode(errors="surrogateescape"))
-        if durable:
-            os.fsync(descriptor)
+        descriptor = os.open(path, os.O_WRONLY)
+    except FileNotFoundError:
+        return replace(path, text)
+    try:
+        os.pwrite(descriptor, text.encode(), 0)  # far less than a block: readers see old or new
     finally:
         os.close(descriptor)
-    os.rename(new, path)
-    if durable:
-        folder = os.open(os.path.dirname(path), os.O_RDONLY)
-        os.fsync(folder)
-        os.close(folder)
+
+
+def replace(path: str, text: str) -> None:
+    """What `durable.py` does, without its imports, and without lasting beyond a power cut."""
+    new = f"{path}.{os.getpid()}-{time.monotonic_ns()}.part"
+    try:
+        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+        try:
+            _write_all(descriptor, text.encode(errors="surrogateescape"))
+        finally:
+            os.close(descriptor)
+        os.rename(new, path)
+    except OSError:
+        _remove(new)
+        raise
+
+
+def _move_reserved(folder: str, data: bytes) -> None:
+    """Write into the space that was reserved, and give it its name."""
+    reserved = f"{folder}/{_RESERVED}"
+    descriptor = os.open(reserved, os.O_WRONLY)
+    try:
+        os.pwrite(descriptor, data, 0)
+        os.ftruncate(descriptor, len(data))
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    os.rename(reserved, f"{folder}/exit.json")
+    parent = os.open(folder, os.O_RDONLY)
+    os.fsync(parent)
+    os.close(parent)
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    """A disk that fills up takes a part of it first, and refuses the rest."""
+    while data:
+        data = data[os.write(descriptor, data) :]
+
+
+def _remove(path: str) -> None:
+    try:
+        os.unlink(path)
+    except OSError:
+        return

@@ -18,6 +18,7 @@ from trackside.toolkit.environment import (
     read_settings,
     script_variables,
     secrets_of_process,
+    take_log,
 )
 from trackside.toolkit.launch import run_script
 from trackside.toolkit.masking import secret_values
@@ -40,6 +41,7 @@ def main() -> int:
     signals.install()
     output = os.path.join(base_folder(), "output")
     secrets = secrets_of_process()
+    log.read_from(take_log())
     try:
         job = read_job(read_settings())
         secrets += secret_values(job.arguments)

@@ -18,6 +18,7 @@ DEFAULT_BASE = "/opt/ml"
 DEFAULT_GROUP = "homogeneousCluster"
 DEFAULT_HOST = "algo-1"
 HOST_WAIT_SECONDS = 900.0
+LOG_VARIABLE = "TRACKSIDE_LOG_FD"
 
 _DISTRIBUTIONS = (
     "sagemaker_mpi_enabled",
@@ -181,6 +182,18 @@ def read_settings() -> Settings:
 
 def exit_record() -> str | None:
     return os.environ.get("TRACKSIDE_EXIT_RECORD") or None
+
+
+def take_log() -> int | None:
+    """TRACKSIDE_LOG_FD: from where the log can be read, when whoever started us says so. It is
+    ours alone: no script inherits it or hears of it."""
+    named = os.environ.pop(LOG_VARIABLE, "")
+    try:
+        descriptor = int(named)
+        os.set_inheritable(descriptor, False)
+    except (ValueError, OSError):
+        return None
+    return descriptor
 
 
 def read_job(settings: Settings) -> Job:

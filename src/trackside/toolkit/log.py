@@ -1,10 +1,13 @@
-"""The toolkit's own lines on standard error, in the form SageMaker's log readers know.
+"""The toolkit's own lines on standard error, in the form SageMaker's log readers know; and the log
+behind it, for reading.
 
 Not `logging`: importing that would cost every job 6 ms before its first line.
 """
 
+import fcntl
 import os
 import stat
+import sys
 import time
 
 NAME = "trackside-toolkit"
@@ -13,6 +16,41 @@ INFO, WARNING, ERROR = 20, 30, 40
 
 _LEVELS = {INFO: "INFO", WARNING: "WARNING", ERROR: "ERROR"}
 _threshold = INFO
+_log: int | None = None
+_SETTLE_SECONDS = 2.0
+_FIONREAD = 0x541B  # of Linux; `termios` has it too, where it was built
+
+
+def read_from(descriptor: int | None) -> None:
+    """Where to read the log when standard error is a pipe that somebody else empties into it."""
+    global _log
+    _log = descriptor
+
+
+def open_for_reading() -> int | None:
+    """A new descriptor on the log. None where it cannot be read."""
+    try:
+        if stat.S_ISREG(os.fstat(2).st_mode):
+            # By descriptor: the log's path may not exist in this mount namespace.
+            return os.open("/dev/fd/2", os.O_RDONLY)
+        return None if _log is None else os.dup(_log)
+    except OSError:
+        return None
+
+
+def settle() -> None:
+    """Wait until all that was written to standard error is in the log, or it takes too long: the
+    log may be on a disk that is full."""
+    deadline = time.monotonic() + _SETTLE_SECONDS
+    try:
+        while _log is not None and _num_unread() and time.monotonic() < deadline:
+            time.sleep(0.001)
+    except OSError:
+        return  # standard error is no pipe
+
+
+def _num_unread() -> int:
+    return int.from_bytes(fcntl.ioctl(2, _FIONREAD, bytes(4)), sys.byteorder)
 
 
 def set_level(level: int) -> None:
@@ -42,19 +80,20 @@ def _write(level: int, message: str) -> None:
 
 
 def _line_end() -> bytes:
-    """For a line that the script has left open, as progress bars do. Known where the log is a
-    file; elsewhere the lines run together."""
+    """For a line that the script has left open, as progress bars do. Known where the log can be
+    read; elsewhere the lines run together."""
+    log = open_for_reading()
+    if log is None:
+        return b""
+    settle()
     try:
-        size_bytes = os.fstat(2).st_size if stat.S_ISREG(os.fstat(2).st_mode) else 0
-        if not size_bytes:
-            return b""
-        log = os.open("/dev/fd/2", os.O_RDONLY)  # ours is for writing alone
-        try:
-            return b"" if os.pread(log, 1, size_bytes - 1) == b"\n" else b"\n"
-        finally:
-            os.close(log)
+        size_bytes = os.fstat(log).st_size
+        is_open = size_bytes and os.pread(log, 1, size_bytes - 1) != b"\n"
+        return b"\n" if is_open else b""
     except OSError:
         return b""
+    finally:
+        os.close(log)
 
 
 def write_all(descriptor: int, data: bytes) -> None:

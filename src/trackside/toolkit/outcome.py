@@ -5,6 +5,7 @@ Nothing here raises: the exit status is what counts, and a full disk must not ch
 
 import json
 import os
+from contextlib import suppress
 
 from trackside.permissions import PRIVATE, open_file
 from trackside.toolkit import log
@@ -59,4 +60,6 @@ def _write(path: str, text: str, *, umask: int | None = None) -> None:
             file.write(text)
         os.replace(partial, path)
     except OSError as refused:
+        with suppress(OSError):
+            os.unlink(partial)
         log.error(f"{path!r} cannot be written: {refused}")

@@ -9,7 +9,7 @@ import sys
 from typing import NoReturn
 
 from trackside.toolkit import log
-from trackside.toolkit.environment import base_folder, process_variables
+from trackside.toolkit.environment import base_folder, process_variables, take_log
 from trackside.toolkit.install import interpreter_paths
 from trackside.toolkit.overlay import new_overlay
 
@@ -18,6 +18,7 @@ _PIP = '#!/bin/sh\nexec "$(dirname "$0")/python" -m pip "$@"\n'
 
 def main() -> NoReturn:
     """Becomes the command in the arguments."""
+    log.read_from(take_log())
     variables = process_variables({})
     overlay = os.path.join(base_folder(), ".overlay")
     new_overlay(overlay, interpreter_paths())

@@ -7,7 +7,6 @@ failure text.
 import os
 import select
 import signal
-import stat
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
@@ -142,13 +141,14 @@ class _Tail(ABC):
 
 
 class _FileTail(_Tail):
-    """Standard error is a file: the command writes there itself, we read it afterwards."""
+    """The log can be read: the command writes there itself, we look at it afterwards."""
 
     descriptor = 2
     source = None
 
     def __init__(self, file: int) -> None:
         self._file = file
+        log.settle()
         self._start = os.fstat(file).st_size
 
     def started(self) -> None:
@@ -158,6 +158,7 @@ class _FileTail(_Tail):
         pass
 
     def text(self) -> str:
+        log.settle()
         size = os.fstat(self._file).st_size
         start = max(self._start, size - TAIL_BYTES)
         return os.pread(self._file, max(0, size - start), start).decode(errors="replace")
@@ -198,21 +199,12 @@ class _PipeTail(_Tail):
 
 @contextmanager
 def _open_tail() -> Iterator[_Tail]:
-    tail = _file_tail() or _PipeTail()
+    file = log.open_for_reading()
+    tail = _PipeTail() if file is None else _FileTail(file)
     try:
         yield tail
     finally:
         tail.close()
-
-
-def _file_tail() -> _FileTail | None:
-    try:
-        if not stat.S_ISREG(os.fstat(2).st_mode):
-            return None
-        # By descriptor: the log's path may not exist in this mount namespace.
-        return _FileTail(os.open("/dev/fd/2", os.O_RDONLY))
-    except OSError:
-        return None
 
 
 @contextmanager

@@ -6,6 +6,7 @@ from xml.sax.saxutils import escape
 
 from trackside.api.call import TOO_BUSY, Reply, ServiceError
 from trackside.api.sigv4 import NotSigned, Refusal
+from trackside.disk_space import is_full
 from trackside.errors import DiskFull
 
 _CODES: dict[str, tuple[int, str]] = {
@@ -106,7 +107,7 @@ def not_signed(error: Exception) -> ServiceError:
 
 def of_the_system(error: OSError | DiskFull) -> ServiceError | None:
     """What a disk's refusal is called here; None for what is our own defect."""
-    if isinstance(error, DiskFull) or error.errno in (errno.ENOSPC, errno.EDQUOT):
+    if isinstance(error, DiskFull) or is_full(error):
         text = "The server's disk is full; nothing was stored. Free space there, then try again."
         return s3_error("InsufficientStorage", text)
     if isinstance(error, PermissionError) or error.errno == errno.EROFS:
