@@ -125,6 +125,7 @@ def test_a_recycled_pid_is_exited_and_not_signalled(tmp_path: Path) -> None:
 def test_closing_the_terminal_or_killing_the_submitter_does_not_touch_it(tmp_path: Path) -> None:
     pid, terminal = pty.fork()
     if pid == 0:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # `nohup` may be around the tests
         os.execv(sys.executable, [sys.executable, "-c", SUBMIT, str(tmp_path / "log")])
     handle = json.loads(until(lambda: os.read(terminal, 4096)))
     try:
