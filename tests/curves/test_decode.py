@@ -192,6 +192,21 @@ def test_tags_that_are_made_to_collide_are_read_without_a_search_through_all(com
     assert len(points(decoded)) == len(tags) == 1 << len(same)
 
 
+def test_one_number_in_a_shape_of_many_is_no_scalar(library):
+    """It would fill the shape, which may be of billions."""
+    shapes = [wire.integer(1, 10**11), wire.integer(1, 0), b""]
+    for size in shapes:
+        number = wire.message(5, bytes(4))
+        tensor = wire.integer(1, wire.DT_FLOAT) + wire.message(2, wire.message(2, size)) + number
+        content = wire.summary(
+            wire.text(1, "loss") + wire.message(8, tensor) + wire.metadata("scalars")
+        )
+        decoded = decode(records.frame(content), library)
+        assert points(decoded) == []
+        (other,) = decoded.others
+        assert [scalar(each) for each in summaries(other)] == [None]
+
+
 def _tags_of_checksum_zero() -> list[bytes]:
     """Changes of sixteen bytes that the checksum does not see: its kernel, by elimination."""
     zero = records.crc32c(bytes(16))

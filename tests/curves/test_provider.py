@@ -317,7 +317,7 @@ def test_a_shape_of_billions_takes_no_memory(
     (tmp_path / "events.out.tfevents.1").write_bytes(b"".join(map(frame, [*contents, plain])))
     provider = serve(library_of(job=tmp_path))
     assert points(provider, "job", "accuracy") == [(2, 0.5)]
-    assert len(points(provider, "job", "loss")) <= 1  # the one number that it has, at most
+    assert points(provider, "job", "loss") == []
     listed = provider.list_blob_sequences(CTX, experiment_id="", plugin_name="images")
     assert listed["job"]["picture"].max_length == 1
     read = provider.read_blob_sequences(CTX, experiment_id="", plugin_name="images", downsample=9)

@@ -81,7 +81,7 @@ def scalar(summary: Summary) -> float | None:
     if summary.kind != "tensor" or summary.plugin not in ("scalars", ""):
         return None
     numbers = tensor_numbers(summary.data)
-    return numbers[0] if len(numbers) == 1 else None
+    return numbers[0] if len(numbers) == 1 and _is_single(summary.data) else None
 
 
 def histogram(summary: Summary) -> HistogramPoint | None:
@@ -131,6 +131,22 @@ def hparams(summary: Summary) -> dict[str, bool | str | float]:
                     value = part
             found[name.decode(errors="replace")] = _any_value(value)
     return found
+
+
+def _is_single(tensor: bytes) -> bool:
+    """Whether its shape has room for one number. A tensor may be written with one number and a
+    large shape, which it fills; that is no scalar."""
+    dimensions = [each for shape in _messages(tensor, 2) for each in _messages(shape, 2)]
+    return all(_size(dimension) == 1 for dimension in dimensions)
+
+
+def _size(dimension: bytes) -> int:
+    sizes = [
+        value
+        for number, kind, value in wire.fields(dimension)
+        if (number, kind) == (1, wire.VARINT)
+    ]
+    return sizes[-1] if sizes else 0
 
 
 def tensor_numbers(data: bytes) -> tuple[float, ...]:
