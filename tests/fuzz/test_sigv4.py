@@ -15,6 +15,7 @@ import pytest
 
 from tests.api.raw_requests import REGION, Caller
 from tests.fuzz.asgi import Answer, Asked, Wire
+from tests.fuzz.bounded import SEED
 from tests.fuzz.rounds import rounds
 from trackside.api.app import App
 from trackside.api.call import Call, Reply, Service
@@ -152,10 +153,13 @@ def covered(wire: Wire) -> Any:
         signed = claimed.get(b"X-Amz-SignedHeaders", b"")
         claim = b""
     names = signed.split(b";")
-    values = [(name, b" ".join(headers.get(name, b"").split())) for name in names]
+    # As botocore signs them: spaces of every kind count as one, also those beyond ASCII.
+    values = [(name, headers.get(name, b"").decode("latin-1").split()) for name in names]
     # The others hash the body itself.
     is_s3 = b"/s3/aws4_request" in claim + claimed.get(b"X-Amz-Credential", b"")
-    sha256 = headers.get(b"x-amz-content-sha256", b"") if is_s3 else b""
+    # A presigned address without the header is signed as one with the words for "any body".
+    absent = b"" if claim else UNSIGNED.encode()
+    sha256 = headers.get(b"x-amz-content-sha256", absent) if is_s3 else b""
     path = unquote_to_bytes(wire.path)
     is_dated = b"x-amz-date" in headers or b"X-Amz-Date" in claimed
     date = b"" if is_dated else headers.get(b"date", b"")
@@ -334,7 +338,7 @@ def test_every_original_is_let_in(place):
 
 
 def test_nothing_else_is_let_in_and_nothing_breaks_the_server(place):
-    rng = Random(20261117)
+    rng = Random(f"{SEED}/signatures")
     wires = originals(place.caller)
     kinds = dict.fromkeys((change.__name__ for change in CHANGES), 0)
     for _ in range(rounds(3000)):
