@@ -98,6 +98,7 @@ open("/opt/ml/model/m", "w").write("trained")
     assert missing == sum(len(f"while full {number}\n") for number in lost)
     assert kept[-1] == 19_999
     assert "Disk full" not in command(machine, "show", job.name).stdout
+    until(lambda: not job.folder.ballast.exists())  # space is given back at the end
 
 
 def is_at_rest(log: Path) -> bool:

@@ -57,7 +57,6 @@ def supervise(folder: JobFolder, host: str, nonce: str) -> None:
     _end_earlier(context)
     while True:
         try:
-            folder.reserve_ballast()
             if _go_on(context):
                 return
         except OSError as error:
@@ -73,6 +72,7 @@ def _go_on(context: Context) -> bool:
     if history.state.is_final:
         _finish_ending(context, history.attempt)
         return True
+    context.folder.reserve_ballast()
     host_folder = context.folder.host(context.host, history.attempt)
     host_folder.root.mkdir(parents=True, exist_ok=True)
     write_supervisor(host_folder, context.nonce)
