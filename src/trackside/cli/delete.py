@@ -40,12 +40,13 @@ def delete(jobs: tuple[str, ...], data: bool, checkpoints: bool, yes: bool) -> N
             "--data asks before it removes anything, and there is no terminal to ask at. Add --yes."
         )
     known = known_jobs()
-    if is_asked and not _is_wanted({job: known.stored(job) for job in jobs}, data, checkpoints):
+    stored = {job: known.stored(job) for job in jobs} if is_asked or data else {}
+    if is_asked and not _is_wanted(stored, data, checkpoints):
         print("Nothing was deleted.")
         return
     for job in jobs:
         kept = known.delete(job, data=data, checkpoints=checkpoints)
-        print(f"{job} is forgotten")
+        print(f"{job} is forgotten{_removed(stored[job], kept) if data else ''}")
         _tell_kept(kept, data)
 
 
@@ -62,6 +63,12 @@ def _is_wanted(stored: dict[str, list[Stored]], data: bool, checkpoints: bool) -
     what = next(iter(stored)) if len(stored) == 1 else f"{len(stored)} jobs"
     question = f"Forget {what}, and remove {size(removed)} for good?" if data else f"Forget {what}?"
     return click.confirm(question)
+
+
+def _removed(stored: Sequence[Stored], kept: Sequence[Stored]) -> str:
+    places = {each.uri for each in kept}
+    gone = sum(each.size_bytes for each in stored if each.uri not in places)
+    return f", and {size(gone)} that it had stored are removed" if gone else ""
 
 
 def _tell_kept(kept: Sequence[Stored], data: bool) -> None:
