@@ -150,5 +150,6 @@ def test_two_hosts_make_one_group_and_the_failing_ranks_words_are_kept(host: Hos
     assert processes[1].wait() == 1
     assert "1 of 2: 3" in (second.base / "log").read_text()
     assert second.failure.startswith(
-        'ExecuteUserScriptError:\nExitCode 1\nErrorMessage "ValueError: the unlucky rank\n'
+        "ExecuteUserScriptError:\nExitCode 1\n"
+        'ErrorMessage "ValueError: the unlucky rank, at train.py:'
     )
