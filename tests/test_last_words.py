@@ -84,7 +84,11 @@ def test_evidence_is_cut_between_frames():
 @pytest.mark.parametrize(
     ("out_of_memory", "told"),
     [
-        (True, "Out of memory: the kernel killed the script by SIGKILL after 2 min 5 s. A smaller"),
+        (
+            True,
+            "Out of memory: the script was killed by the kernel (SIGKILL) after 2 min 5 s. A "
+            "smaller batch or fewer workers need less. Last line: epoch 2",
+        ),
         (
             False,
             "The script was killed by SIGKILL after 2 min 5 s. The kernel recorded no "

@@ -142,7 +142,7 @@ def _of_crash(end: End, name: str, lines: Sequence[str]) -> LastWords:
 
 def _killed(end: End) -> tuple[str, str]:
     if end.out_of_memory:
-        how = f"Out of memory: the kernel killed {_lower(end.who)} by SIGKILL{_after(end)}"
+        how = f"Out of memory: {_lower(end.who)} was killed by the kernel (SIGKILL){_after(end)}"
         return how, ". A smaller batch or fewer workers need less"
     note = ". The kernel recorded no out-of-memory kill"
     if end.out_of_memory is None:
