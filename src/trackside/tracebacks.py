@@ -67,8 +67,8 @@ class Raised:
 
     def frame(self, code: str) -> Frame | None:
         """The innermost of the user's own; in a library alone, the innermost."""
-        own = [frame for frame in self.frames if frame.is_users(code)]
-        return (own or [*self.frames] or [None])[-1]
+        own = [frame for frame in self.frames if frame.is_users(code)] or self.frames
+        return own[-1] if own else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,11 +116,11 @@ def first_failed_rank(lines: Sequence[str]) -> FailedRank | None:
     start = next((i for i, line in enumerate(lines) if line.startswith(_ROOT_CAUSE)), None)
     if start is None:
         return None
-    told = dict(found.groups() for line in lines[start:] if (found := _TOLD.match(line)))
+    told = {found[1]: int(found[2]) for line in lines[start:] if (found := _TOLD.match(line))}
     if not told.keys() >= {"rank", "exitcode"}:
         return None
     by_launcher = next(i for i, line in enumerate(lines) if i == start or _ELASTIC.match(line))
-    return FailedRank(int(told["rank"]), int(told["exitcode"]), tuple(lines[:by_launcher]))
+    return FailedRank(told["rank"], told["exitcode"], tuple(lines[:by_launcher]))
 
 
 def without_ranks(lines: Sequence[str]) -> list[str]:

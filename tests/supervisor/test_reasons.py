@@ -4,10 +4,12 @@ import json
 import os
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.supervisor import running
+from trackside.hosts import HostRecord
 from trackside.supervisor.outcome import REASON_LENGTH, algorithm_error, failure_reason
 from trackside.supervisor.reasons import log_tail, reason
 from trackside.supervisor.sandbox import Exited
@@ -16,11 +18,11 @@ TOOLKIT = (
     "2026-11-16 09:25:35,758 trackside-toolkit INFO     Invoking user script\n"
     "  SM_HOSTS=[]\n  SM_USER_ARGS=[]\n  python -- train.py\n"
 )
-SCRIPT = {"AlgorithmSpecification": {"TrainingImage": "pytorch"}}
+SCRIPT: dict[str, Any] = {"AlgorithmSpecification": {"TrainingImage": "pytorch"}}
 REPORT = 'ExecuteUserScriptError:\nExitCode 1\nErrorMessage "RuntimeError: no"\nCommand "python"'
 
 
-def told(home: Path, state: Exited, *, log: str = "", failure: str = "", **request: object) -> str:
+def told(home: Path, state: Exited, *, log: str = "", failure: str = "", **request: Any) -> str:
     context = running.context(home, **request)
     folder = context.folder.host("algo-1", 1)
     (folder.ml / "output").mkdir(parents=True, exist_ok=True)
@@ -117,7 +119,7 @@ def test_the_tail_of_a_log_is_bounded_and_may_be_missing(tmp_path: Path):
 @pytest.mark.parametrize("num_hosts", [1, 2])
 def test_a_reason_of_any_length_is_cut_once_and_at_a_word(tmp_path: Path, num_hosts: int):
     text = told(tmp_path, Exited(3), failure="a reason of many words, " * 100)
-    record = running.HostRecord(failure=algorithm_error(text, 3))
+    record = HostRecord(failure=algorithm_error(text, 3))
     shown = failure_reason("algo-1", record, num_hosts)
     assert len(shown) <= REASON_LENGTH
     before, mark, after = shown.partition("…")
