@@ -7,7 +7,7 @@ business of `last_words`.
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 HEADER = "Traceback (most recent call last):"
 
@@ -87,11 +87,10 @@ def raised(lines: Sequence[str]) -> Raised | None:
     starts = [i for i, (_, text) in enumerate(split) if text.endswith(HEADER)]
     for start in reversed(starts):
         rank = split[start][0]
-        before = [text for other, text in split[:start] if other == rank]
-        block = [text for other, text in split[start:] if other == rank]
-        found = _parsed(before, block)
+        found = _parsed([text for other, text in split[start:] if other == rank])
         if found is not None and not found.message[0].startswith(_LAUNCHER):
-            return found
+            link, cause = _led_to([text for other, text in split[:start] if other == rank])
+            return replace(found, link=link, cause=cause)
     return None
 
 
@@ -133,23 +132,23 @@ def _of_rank(line: str) -> tuple[str, str]:
     return found[1] or found[2] or "", _GROUP_MARGIN.sub("", found[3])
 
 
-def _parsed(before: Sequence[str], block: Sequence[str]) -> Raised | None:
-    """`block` begins with the header; `before` may have the exception that led to this one."""
+def _parsed(block: Sequence[str]) -> Raised | None:
+    """`block` begins with the header."""
     at = next((i for i, text in enumerate(block[1:], 1) if text and not text[0].isspace()), 0)
     if not at:
         return None
     message = (block[at], *_rest_of_message(block[at + 1 :]))
-    frames = tuple(_frames(block[1:at]))
+    return Raised(message, tuple(_frames(block[1:at])))
+
+
+def _led_to(before: Sequence[str]) -> tuple[str, Raised | None]:
+    """The exception before this one, where Python says that they belong together."""
     said = [i for i, text in enumerate(before) if text.strip()]
     link = _LINKS.get(before[said[-1]], "") if said else ""
-    if not link:
-        return Raised(message, frames)
-    return Raised(message, frames, link, _before(before[: said[-1]]))
-
-
-def _before(lines: Sequence[str]) -> Raised | None:
-    starts = [i for i, text in enumerate(lines) if text.endswith(HEADER)]
-    return _parsed(lines[: starts[-1]], lines[starts[-1] :]) if starts else None
+    starts = [i for i, text in enumerate(before) if text.endswith(HEADER)]
+    if not link or not starts:
+        return "", None
+    return link, _parsed(before[starts[-1] : said[-1]])
 
 
 def _rest_of_message(lines: Sequence[str]) -> list[str]:

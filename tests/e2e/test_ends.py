@@ -70,6 +70,17 @@ def test_a_script_ended_by_a_signal_fails_with_the_signal(machine, number, told)
     assert answer["FailureReason"].endswith(f"exit code: {-number}")
 
 
+def test_a_message_of_kilobytes_leaves_the_place_and_the_lines_around_it(machine):
+    job = machine.run("def main():\n    raise ValueError('word ' * 1500)\n\n\nmain()\n")
+    reason = job.describe()["FailureReason"]
+    assert "ValueError: word word" in reason
+    assert "word…, at train.py:2 in main\n" in reason
+    assert reason.endswith("exit code: 1")
+    lines = str(machine.jobs.failure_of(job.name)).splitlines()
+    assert max(map(len, lines)) < 600
+    assert "  |     raise ValueError('word ' * 1500)" in lines
+
+
 def test_a_toolkit_that_is_killed_is_told_with_the_script_s_last_line(machine):
     job = machine.run(
         "import os, signal, time\n"

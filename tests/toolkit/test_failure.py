@@ -1,4 +1,5 @@
 import os
+import random
 import re
 import subprocess
 import sys
@@ -113,10 +114,49 @@ def test_a_line_that_is_longer_than_all_that_is_kept_is_quoted_from_its_beginnin
 
 
 def test_the_text_is_never_cut_again_by_who_shows_it():
-    said = f"{TRACEBACK.replace('the loss', 'the loss ' * 500)}"
+    frames = "".join(f'  File "f.py", line {n}, in g\n    h()\n' for n in range(100))
+    said = f"Traceback (most recent call last):\n{frames}ValueError: no"
     failed = CommandFailed("ExecuteUserScriptError", 137, said=said, command="python " * 500)
     text = compose(failed, [])
     assert text in algorithm_error(text, 137)
+
+
+PIECES = [
+    "Traceback (most recent call last):",
+    '  File "/opt/ml/code/train.py", line 4, in main',
+    "    loss = model(x)",
+    "ValueError: " + "no " * 500,
+    "[rank1]: Traceback (most recent call last):",
+    "[rank1]: KeyError: 'x'",
+    "During handling of the above exception, another exception occurred:",
+    "Root Cause (first observed failure):",
+    "  rank      : 1 (local_rank: 1)",
+    "  exitcode  : -9 (pid: 5211)",
+    "Fatal Python error: Segmentation fault",
+    "Current thread 0x00007f (most recent call first):",
+    "ERROR: No matching distribution found for x",
+    "  ╰─> [9 lines of output]",
+    "[Errno 28] No space left on device: '/no/such/place'",
+    "\x1b[31mred\x1b[",
+    "x" * 3000,
+    "50%|## |\r",
+    "",
+]
+
+
+def test_nothing_that_is_said_keeps_the_reason_from_being_told():
+    chosen = random.Random(7)
+    for _ in range(400):
+        said = "\n".join(chosen.choices(PIECES, k=chosen.randrange(30)))
+        kind = chosen.choice(["ExecuteUserScriptError", "InstallRequirementsError"])
+        code = chosen.choice([1, 2, 137, 255, -9, -11, -64, -65])
+        failed = CommandFailed(kind, code, said=said, command="python", seconds=1.0)
+        text = compose(failed, [])
+        assert len(text) <= LONGEST
+        assert text.startswith(f'{kind}:\nExitCode {code}\nErrorMessage "')
+        assert text.splitlines()[2] != 'ErrorMessage "'
+        assert text.endswith('Command "python"')
+        assert "\x1b" not in text
 
 
 def test_secrets_are_masked_before_a_cut_could_hide_their_beginning():

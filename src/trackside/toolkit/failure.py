@@ -4,7 +4,6 @@ What a script's end means is said by `last_words` and `disk_trouble`, what pip's
 """
 
 import os
-import tempfile
 import traceback
 
 from trackside.disk_trouble import disk_trouble
@@ -13,7 +12,7 @@ from trackside.last_words import End, LastWords, last_words
 from trackside.secret_names import mask_text
 from trackside.shortening import last_lines, plain, shortened
 from trackside.toolkit import machine
-from trackside.toolkit.environment import base_folder, exit_record
+from trackside.toolkit.environment import base_folder, exit_record, process_variables
 from trackside.toolkit.pip_failure import pip_words
 
 # FailureReason has 1024 characters; its category, the host's name and the exit code need some.
@@ -82,7 +81,8 @@ def _folders(code: str) -> list[str]:
     """Where scripts write."""
     base = base_folder()
     ours = [os.path.join(base, name) for name in ("model", "checkpoints", "output")]
-    return [code, *ours, tempfile.gettempdir(), "/dev/shm"]
+    # Not tempfile's answer: it writes a file to find out.
+    return [code, *ours, process_variables({}).get("TMPDIR", "/tmp"), "/dev/shm"]
 
 
 def _current_folder() -> str:
