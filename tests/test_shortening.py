@@ -2,7 +2,7 @@
 
 import pytest
 
-from trackside.shortening import last_lines, plain, shortened
+from trackside.shortening import from_whole_line, last_lines, plain, shortened
 
 
 @pytest.mark.parametrize("most", range(1, 60))
@@ -41,6 +41,11 @@ def test_characters_of_several_bytes_stay_whole():
 )
 def test_orders_to_a_terminal_are_left_out(text: str, shown: str):
     assert plain(text) == shown
+
+
+def test_the_end_of_a_text_begins_with_a_whole_line():
+    assert from_whole_line("lf a line\nwhole\nlast\n") == "whole\nlast\n"
+    assert from_whole_line("lf of all that there is\n") == "…of all that there is\n"
 
 
 def test_the_last_whole_lines_that_fit_are_kept():

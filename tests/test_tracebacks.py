@@ -49,6 +49,31 @@ def test_a_file_that_does_not_compile_is_named(tmp_path: Path):
     assert frame.place(str(tmp_path)) == "broken.py:1"
 
 
+def test_an_entry_point_that_does_not_compile_is_named(tmp_path: Path):
+    error = raised(["starting", *said_by(tmp_path, train="x = 1\ny = = 2\n")])
+    assert error is not None
+    assert error.message[0].startswith("SyntaxError: ")
+    frame = error.frame(str(tmp_path))
+    assert frame is not None
+    assert frame.place(str(tmp_path)) == "train.py:2"
+
+
+def test_a_trace_whose_beginning_is_lost_is_understood(tmp_path: Path):
+    script = "def ping(n):\n    pong(n)\n\n\ndef pong(n):\n    ping(n)\n\n\nping(0)\n"
+    lines = said_by(tmp_path, train=script)
+    assert len(lines) > 1000
+    error = raised(lines[-500:])
+    assert error is not None
+    assert error.message[0].startswith("RecursionError: ")
+    frame = error.frame(str(tmp_path))
+    assert frame is not None
+    assert frame.source in ("pong(n)", "ping(n)")
+
+
+def test_indented_output_is_no_trace():
+    assert raised(["usage:", "  train.py [-h]", "train.py: error: unknown option --x"]) is None
+
+
 @pytest.mark.parametrize(
     ("how", "link"), [("from cause", "caused by"), ("", "while handling")], ids=["from", "during"]
 )

@@ -34,6 +34,14 @@ def shortened(text: str, most: int) -> str:
     return cut.rstrip() + ELLIPSIS
 
 
+def from_whole_line(text: str) -> str:
+    """The end of a longer text, without the rest of the line that it begins in the middle of."""
+    _, _, lines = text.partition("\n")
+    if lines.strip():
+        return lines
+    return ELLIPSIS + text.partition(" ")[2]
+
+
 def last_lines(lines: Sequence[str], most: int) -> str:
     """The last whole lines that fit; of a single one that does not, its beginning."""
     whole = "\n".join(lines)

@@ -91,7 +91,7 @@ def raised(lines: Sequence[str]) -> Raised | None:
         if found is not None and not found.message[0].startswith(_LAUNCHER):
             link, cause = _led_to([text for other, text in split[:start] if other == rank])
             return replace(found, link=link, cause=cause)
-    return None
+    return None if starts else _headless([text for _, text in split])
 
 
 def fault(lines: Sequence[str]) -> Raised | None:
@@ -139,6 +139,18 @@ def _parsed(block: Sequence[str]) -> Raised | None:
         return None
     message = (block[at], *_rest_of_message(block[at + 1 :]))
     return Raised(message, tuple(_frames(block[1:at])))
+
+
+def _headless(lines: Sequence[str]) -> Raised | None:
+    """Frames without a header: it was cut off, or a file of the script does not compile."""
+    ends = [i for i, text in enumerate(lines) if i and text[:1].strip() and lines[i - 1][:1] == " "]
+    if not ends:
+        return None
+    start = ends[-1]
+    while start and lines[start - 1][:1] == " ":
+        start -= 1
+    found = _parsed([HEADER, *lines[start:]])
+    return found if found is not None and found.frames else None
 
 
 def _led_to(before: Sequence[str]) -> tuple[str, Raised | None]:

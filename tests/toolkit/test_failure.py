@@ -113,6 +113,12 @@ def test_a_line_that_is_longer_than_all_that_is_kept_is_quoted_from_its_beginnin
     assert ' word…"\n' in host.failure
 
 
+def test_a_line_that_is_longer_than_what_is_kept_of_the_output_is_quoted_from_a_word(host: Host):
+    host.script("import sys; sys.exit('secretive ' * 9000)")
+    assert host.train().code == 1
+    assert "Last line: …secretive secretive " in host.failure
+
+
 def test_the_text_is_never_cut_again_by_who_shows_it():
     frames = "".join(f'  File "f.py", line {n}, in g\n    h()\n' for n in range(100))
     said = f"Traceback (most recent call last):\n{frames}ValueError: no"

@@ -12,7 +12,7 @@ from trackside.disk_trouble import full_disk, space_of
 from trackside.last_words import End, LastWords, last_words
 from trackside.layout import HostFolder
 from trackside.secret_names import looks_secret, mask_text
-from trackside.shortening import plain
+from trackside.shortening import from_whole_line, plain
 from trackside.supervisor.config_files import exit_record, failure_text
 from trackside.supervisor.context import Context
 from trackside.supervisor.outcome import REASON_LENGTH
@@ -43,8 +43,10 @@ def log_tail(folder: HostFolder) -> list[str]:
     """The last lines of its log."""
     try:
         with folder.log.open("rb") as file:
-            file.seek(max(0, file.seek(0, 2) - _TAIL_BYTES))
-            return file.read().decode(errors="replace").splitlines()
+            start = max(0, file.seek(0, 2) - _TAIL_BYTES)
+            file.seek(start)
+            text = file.read().decode(errors="replace")
+            return (from_whole_line(text) if start else text).splitlines()
     except OSError:
         return []
 

@@ -10,10 +10,11 @@ from trackside.disk_trouble import disk_trouble
 from trackside.errors import CommandFailed, TracksideError
 from trackside.last_words import End, LastWords, last_words
 from trackside.secret_names import mask_text
-from trackside.shortening import last_lines, plain, shortened
+from trackside.shortening import from_whole_line, last_lines, plain, shortened
 from trackside.toolkit import machine
 from trackside.toolkit.environment import base_folder, exit_record, process_variables
 from trackside.toolkit.pip_failure import pip_words
+from trackside.toolkit.process import TAIL_BYTES
 
 # FailureReason has 1024 characters; its category, the host's name and the exit code need some.
 LONGEST = 970
@@ -45,7 +46,8 @@ def _command_text(failed: CommandFailed, secrets: list[str]) -> str:
     extra = f'ExtraInfo "{_extra(failed)}"\n' if _extra(failed) else ""
     head = f'{failed.kind}:\nExitCode {failed.exit_code}\nErrorMessage "'
     foot = f'"\n{extra}Command "{command}"'
-    said = mask_text(plain(failed.said), secrets)
+    is_cut = len(failed.said.encode(errors="replace")) >= TAIL_BYTES
+    said = mask_text(plain(from_whole_line(failed.said) if is_cut else failed.said), secrets)
     return head + _words(failed, said).fitted(LONGEST - len(head) - len(foot)) + foot
 
 
