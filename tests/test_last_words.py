@@ -113,7 +113,7 @@ def test_a_kill_is_told_with_what_the_kernel_recorded(out_of_memory: bool | None
 def test_a_crash_is_named_and_explained(name: str):
     words = last_words(End(code=-getattr(signal, name), seconds=0.34))
     assert words.sentence.startswith(
-        f"The script crashed with {name} after 0.3 s and wrote nothing"
+        f"The script crashed with {name} after 0.3 s without an error message"
     )
     assert words.sentence.endswith("With PYTHONFAULTHANDLER=1 Python says where")
 
@@ -133,9 +133,9 @@ def test_a_crash_that_faulthandler_saw_is_told_with_its_place():
 
 def test_an_exit_without_a_word():
     assert last_words(End(code=3, seconds=0.12)) == LastWords(
-        "The script ended after 0.1 s and wrote nothing"
+        "The script ended after 0.1 s without an error message"
     )
-    assert last_words(End(code=3, said="\n====\n----\n")).sentence.endswith("wrote nothing")
+    assert last_words(End(code=3, said="\n====\n----\n")).sentence.endswith("an error message")
 
 
 def test_without_an_exception_the_last_line_is_told():

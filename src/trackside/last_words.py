@@ -33,7 +33,7 @@ _CRASHES = {
     "SIGSEGV": "native code used memory that is not its own",
     "SIGBUS": "memory could not be read or written; often /dev/shm is too small",
     "SIGILL": "this processor does not have an instruction of the program",
-    "SIGFPE": "native code divided by zero or alike",
+    "SIGFPE": "native code made an arithmetic error, such as a division by zero",
     "SIGABRT": "native code gave up",
     "SIGSYS": "a system call is not allowed here",
 }
@@ -55,6 +55,10 @@ class LastWords:
         if not self.evidence or left < _LEAST_EVIDENCE:
             return head
         return f"{head}\n{last_lines(self.evidence, left)}"
+
+    @property
+    def text(self) -> str:
+        return "\n".join((self.sentence, *self.evidence))
 
     def because(self, sentence: str) -> "LastWords":
         """The same end, told by its cause."""
@@ -153,7 +157,7 @@ def _killed(end: End) -> tuple[str, str]:
 def _with_last_line(how: str, note: str, lines: Sequence[str]) -> LastWords:
     own = _speaking(without_ranks(lines))
     if not own:
-        return LastWords(f"{how} and wrote nothing{note}")
+        return LastWords(f"{how} without an error message{note}")
     last = own[-1].strip()
     rest = own[-_MOST_EVIDENCE_LINES:-1]
     return LastWords(f"{how}{note}. Last line: {shortened(last, _MOST_LINE)}", tuple(rest))

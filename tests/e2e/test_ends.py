@@ -101,7 +101,7 @@ def test_a_command_that_fails_in_silence_is_told_with_its_time(machine):
     )
     reason = job.describe()["FailureReason"]
     assert reason.startswith("AlgorithmError: The command ended after ")
-    assert reason.endswith(" s and wrote nothing, exit code: 3")
+    assert reason.endswith(" s without an error message, exit code: 3")
 
 
 def test_stop_lets_the_script_save_and_uploads_what_it_saved(machine):

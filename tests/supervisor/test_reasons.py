@@ -43,8 +43,8 @@ def test_a_toolkit_that_was_killed_is_told_with_the_script_s_last_lines(tmp_path
 def test_a_toolkit_killed_before_the_script_wrote_anything(tmp_path: Path):
     text = told(tmp_path, Exited(-9, out_of_memory=True), log=TOOLKIT, **SCRIPT)
     assert text.startswith(
-        "Out of memory: the toolkit, which runs the script, was killed by the kernel (SIGKILL) and "
-        "wrote nothing"
+        "Out of memory: the toolkit, which runs the script, was killed by the kernel (SIGKILL) "
+        "without an error message"
     )
 
 
@@ -62,7 +62,7 @@ def test_a_script_whose_reason_could_not_be_written_is_told_from_its_log(tmp_pat
 @pytest.mark.parametrize(
     ("log", "sentence"),
     [
-        ("", "The command ended after 0.2 s and wrote nothing"),
+        ("", "The command ended after 0.2 s without an error message"),
         ("sh: 1: foo: not found\n", "The command ended after 0.2 s. Last line: sh: 1: foo: not fo"),
     ],
 )

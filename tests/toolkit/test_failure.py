@@ -36,7 +36,7 @@ def test_the_four_lines_of_a_failed_script(host: Host):
     command = f"{sys.executable} -- train.py --lr 0.1"
     assert re.fullmatch(
         r"ExecuteUserScriptError:\nExitCode 3\n"
-        r'ErrorMessage "The script ended after [\d.]+ s and wrote nothing"\n'
+        r'ErrorMessage "The script ended after [\d.]+ s without an error message"\n'
         rf'Command "{re.escape(command)}"',
         host.failure,
     )
@@ -212,8 +212,8 @@ def test_a_killed_script_without_evidence_is_not_called_out_of_memory(host: Host
     host.script("import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
     assert host.train().code == 1
     assert re.search(
-        r'ExitCode -9\nErrorMessage "The script was killed by SIGKILL after [\d.]+ s and wrote '
-        r"nothing\. (The kernel recorded no out-of-memory kill|Whether for lack of memory is not)",
+        r'ExitCode -9\nErrorMessage "The script was killed by SIGKILL after [\d.]+ s without an '
+        r"error message\. (The kernel recorded no out-of-memory kill|Whether for lack of memory)",
         host.failure,
     )
     assert 'ExtraInfo "Process killed by SIGKILL (signal 9)"' in host.failure
@@ -252,6 +252,11 @@ def test_a_full_disk_is_told_before_what_it_led_to(host: Host, write: str, raise
     assert told[2].startswith(f'ErrorMessage "The disk of {str(model)!r} is full, 0 B of 65.5 kB')
     assert told[3].startswith(raised)
     assert f", at train.py:3 in <module>: {write}" in told[3]
+
+
+def test_what_was_said_about_a_disk_long_before_the_end_is_no_reason():
+    said = "capture: [Errno 28] No space left on device\n" + "step\n" * 50 + TRACEBACK
+    assert message_of(said).startswith("ValueError: the loss is not a number, at ")
 
 
 def test_the_kernels_record_makes_it_out_of_memory(host: Host):

@@ -75,7 +75,7 @@ def _words(failed: CommandFailed, said: str) -> LastWords:
             )
         )
     home = base_folder() if exit_record() else ""  # where TRACKSIDE_HOME has a say
-    trouble = disk_trouble(said, _folders(code), in_home=home)
+    trouble = disk_trouble(words.text, _folders(code), in_home=home)
     return words.because(trouble) if trouble else words
 
 
