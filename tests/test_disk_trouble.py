@@ -45,6 +45,17 @@ def test_a_folder_on_a_full_disk_is_named_with_what_is_free(small: Path, tmp_pat
 
 
 @needs_root
+def test_of_several_folders_on_a_full_disk_the_one_in_the_message_is_named(small: Path):
+    folders = [small / "model", small / "output"]
+    for folder in folders:
+        folder.mkdir()
+    fill(small)
+    said = f"RuntimeError: {folders[1]}/x.pt: iostream error"
+    told = disk_trouble(said, [str(folder) for folder in folders])
+    assert told.startswith(f"The disk of {str(folders[1])!r} is full")
+
+
+@needs_root
 def test_a_full_disk_that_nobody_named_is_found_when_the_words_mean_one(
     small: Path, tmp_path: Path
 ):

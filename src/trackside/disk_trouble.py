@@ -20,7 +20,8 @@ _SAYS_READ_ONLY = re.compile(r"Read-only file system|\[Errno 30\]")
 _PATH = re.compile(
     r"(?:No space left on device|Disk quota exceeded|Read-only file system)[^\n]*?['\"](/[^'\"\n]+)"
 )
-_LITTLE_BYTES = 1 << 20
+_LITTLE_BYTES = 4 << 20
+"""A disk that was full may have a little again: a job of ours gives its ballast up."""
 _LOCAL = frozenset({"ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "tmpfs", "overlay"})
 """File systems that answer at once; a network's may never."""
 _MOST_TOLD = 3
@@ -43,7 +44,7 @@ class Space:
 
     @property
     def is_nearly_full(self) -> bool:
-        little = min(_LITTLE_BYTES, self.size_bytes // 20)
+        little = min(_LITTLE_BYTES, self.size_bytes // 10)
         return self.is_full or (not self.is_read_only and self.free_bytes < little)
 
 
@@ -58,7 +59,8 @@ def disk_trouble(said: str, folders: Sequence[str], *, in_home: str = "") -> str
     if _SAYS_QUOTA.search(said):
         where = f" of {named[0]!r}" if named else ""
         return f"The disk quota{where} is used up; delete files there or ask for more"
-    spaces = [space for folder in [*named, *folders] if (space := space_of(folder))]
+    by_mention = sorted(folders, key=lambda folder: folder not in said)
+    spaces = [space for folder in [*named, *by_mention] if (space := space_of(folder))]
     if full := next((space for space in spaces if space.is_full), None):
         return full_disk(full, in_home)
     says, may_mean = _SAYS_FULL.search(said), _MAY_MEAN_FULL.search(said)

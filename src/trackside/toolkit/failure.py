@@ -84,7 +84,7 @@ def _folders(code: str) -> list[str]:
     base = base_folder()
     ours = [os.path.join(base, name) for name in ("model", "checkpoints", "output")]
     # Not tempfile's answer: it writes a file to find out.
-    return [code, *ours, process_variables({}).get("TMPDIR", "/tmp"), "/dev/shm"]
+    return [*ours, process_variables({}).get("TMPDIR", "/tmp"), "/dev/shm", code]
 
 
 def _current_folder() -> str:
