@@ -3,7 +3,7 @@
 import pytest
 
 from trackside.errors import InvalidSetting, InvalidSpec
-from trackside.secret_names import hidden, looks_secret, names_a_user
+from trackside.secret_names import hidden, looks_secret, mask_text, names_a_user
 from trackside.settings import Settings
 from trackside.spec import JobSpec
 
@@ -83,3 +83,8 @@ def test_a_refused_request_does_not_repeat_its_secrets():
 def test_a_refused_setting_does_not_repeat_its_secret():
     with pytest.raises(InvalidSetting, match=r"TRACKSIDE_SMPT_PASSWORD' = '\*\*\*'"):
         Settings.load({"TRACKSIDE_SMPT_PASSWORD": "hush"})
+
+
+def test_short_values_do_not_hide_words_of_a_message():
+    assert mask_text("the answer is yes", ["yes"]) == "the answer is yes"
+    assert mask_text("rejected: longer-secret", ["longer-secret"]) == "rejected: ***"

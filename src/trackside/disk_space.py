@@ -3,9 +3,58 @@
 import errno
 import os
 from pathlib import Path
+from typing import NamedTuple
 
 LITTLE_BYTES = 64 * 1024
 """Free on a disk on which nothing can go on."""
+
+
+class Space(NamedTuple):
+    folder: str
+    free_bytes: int
+    """For this user: root may use the blocks that are kept back from others."""
+    size_bytes: int
+    free_files: int | None
+    """None where the file system does not count them."""
+    is_read_only: bool
+
+    @property
+    def is_full(self) -> bool:
+        return not self.is_read_only and (self.free_bytes == 0 or self.free_files == 0)
+
+
+def space_of(folder: str | Path) -> Space | None:
+    """None for what is not there, and for file systems that have no size."""
+    try:
+        found = os.statvfs(folder)
+    except OSError:
+        return None
+    if not found.f_blocks:
+        return None
+    is_root = os.geteuid() == 0
+    blocks = found.f_bfree if is_root else found.f_bavail
+    files = found.f_ffree if is_root else found.f_favail
+    return Space(
+        str(folder),
+        blocks * found.f_frsize,
+        found.f_blocks * found.f_frsize,
+        files if found.f_files else None,
+        bool(found.f_flag & os.ST_RDONLY),
+    )
+
+
+def trouble(folder: Path) -> str:
+    """Why nothing can be written below this folder; empty when something can, or nobody knows."""
+    space = space_of(folder)
+    if space is None:
+        return ""
+    if space.is_read_only:
+        return f"The disk of {space.folder!r} is read-only."
+    if space.free_bytes < LITTLE_BYTES:
+        return f"Disk full: the disk of {space.folder!r} has no space left."
+    if space.free_files == 0:
+        return f"Disk full: the disk of {space.folder!r} has no inodes left."
+    return ""
 
 
 def is_full(error: BaseException) -> bool:
@@ -16,21 +65,3 @@ def is_full(error: BaseException) -> bool:
 def takes_nothing(error: BaseException) -> bool:
     """Whether a write failed because of the disk, be it full or read-only: it may succeed later."""
     return is_full(error) or (isinstance(error, OSError) and error.errno == errno.EROFS)
-
-
-def trouble(folder: Path) -> str:
-    """Why nothing can be written below this folder; empty when something can, or nobody knows."""
-    try:
-        disk = os.statvfs(folder)
-    except OSError:
-        return ""
-    if disk.f_flag & os.ST_RDONLY:
-        return f"The disk of {str(folder)!r} is read-only."
-    # Root may use the blocks that are kept back from others.
-    num_free = disk.f_bfree if os.geteuid() == 0 else disk.f_bavail
-    if num_free * disk.f_frsize < LITTLE_BYTES:
-        return f"Disk full: the disk of {str(folder)!r} has no space left."
-    # Some file systems have no inodes to count.
-    if disk.f_files and not (disk.f_ffree if os.geteuid() == 0 else disk.f_favail):
-        return f"Disk full: the disk of {str(folder)!r} has no inodes left."
-    return ""

@@ -241,13 +241,24 @@ class CommandFailed(ToolkitError):
     code = "command_failed"
 
     def __init__(
-        self, kind: str, exit_code: int, *, said: str = "", command: str = "", extra: str = ""
+        self,
+        kind: str,
+        exit_code: int,
+        *,
+        said: str = "",
+        command: str = "",
+        sentence: str = "",
+        seconds: float | None = None,
+        out_of_memory: bool | None = None,
     ) -> None:
+        """`sentence` is what went wrong, where that is not to be read from what it said."""
         self.kind = kind
         self.exit_code = exit_code
         self.said = said
         self.command = command
-        self.extra = extra
+        self.sentence = sentence
+        self.seconds = seconds
+        self.out_of_memory = out_of_memory
         super().__init__(f"{kind}: {command} ended with exit code {exit_code}.")
 
 

@@ -1,8 +1,11 @@
 """Which names and values look like secrets, and what is shown in place of them."""
 
 import re
+from collections.abc import Iterable
 
 MASK = "***"
+# Shorter values would hide ordinary words of a message.
+_SHORTEST_SEARCHED = 6
 
 _SECRET_WORDS = frozenset(
     {
@@ -33,6 +36,14 @@ def names_a_user(value: str) -> bool:
 def hidden(name: str, value: str) -> str:
     """The value as it may be shown to whoever sees the name."""
     return MASK if looks_secret(name) else hide_passwords(value)
+
+
+def mask_text(text: str, secrets: Iterable[str]) -> str:
+    """Free text, as a script wrote it, without these values and without passwords in addresses."""
+    for secret in secrets:
+        if len(secret) >= _SHORTEST_SEARCHED:
+            text = text.replace(secret, MASK)
+    return hide_passwords(text)
 
 
 def hide_passwords(text: str) -> str:

@@ -1,6 +1,7 @@
 """One program, run on this machine and at a server: what it sees must be the same."""
 
 import io
+import json
 import os
 import sys
 import tarfile
@@ -125,6 +126,61 @@ def test_who_has_seen_a_part_of_the_log_goes_on_after_it(jobs: AnyJobs):
         after = {line.host: line.end for line in lines[:seen]}
         rest = b"".join(line.data for line in jobs.logs(job.name, after=after))
         assert rest == b"".join(line.data for line in lines[seen:])
+
+
+RESTARTED = r"""
+import os, signal, sys
+mark = os.path.join(os.environ["MARKS"], os.environ["SM_CURRENT_HOST"])
+number = 1 if not os.path.exists(mark) else 2
+for line in range(5):
+    print(os.environ["SM_CURRENT_HOST"], "attempt", number, "line", line, flush=True)
+print("no end of a line", end="", flush=True)
+if number == 1:
+    open(mark, "w").close()
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_reader_that_is_cut_off_goes_on_where_it_stopped(jobs: AnyJobs, tmp_path: Path):
+    (tmp_path / "train.py").write_text(RESTARTED)
+    environment = {"MARKS": str(tmp_path)}
+    job = start(instance_count=2, max_retry_attempts=3, environment=environment)
+    seen: dict[str, list[int]] = {}
+    read: dict[tuple[str, int], bytes] = {}
+    is_over = False
+    while not is_over:
+        is_over = True
+        kept = json.loads(json.dumps(seen))
+        for number, line in enumerate(job.logs(follow=True, after=kept)):
+            if number == 7:
+                is_over = False
+                break
+            seen[line.host] = list(line.end)
+            read[line.host, line.attempt] = read.get((line.host, line.attempt), b"") + line.data
+    assert job.status is Status.COMPLETED
+    whole: dict[tuple[str, int], bytes] = {}
+    for line in job.logs():
+        whole[line.host, line.attempt] = whole.get((line.host, line.attempt), b"") + line.data
+    assert read == whole
+    assert {attempt for _, attempt in whole} >= {1, 2}
+    assert {host for host, _ in whole} == {"algo-1", "algo-2"}
+    assert list(job.logs(after=seen)) == list(job.logs(after=seen, follow=True)) == []
+    rest = job.logs(host="algo-2", after={**seen, "algo-2": [2, 0]})
+    later = [data for (host, attempt), data in whole.items() if host == "algo-2" and attempt > 1]
+    assert b"".join(line.data for line in rest) == b"".join(later)
+
+
+@pytest.mark.parametrize("follow", [False, True])
+def test_what_is_no_position_in_the_log_is_refused(jobs: AnyJobs, follow: bool):
+    job = start()
+    for text in ("[1]", "[0, 0]", "[1, -1]", '["1", "0"]', "17"):
+        wrong = json.loads(text)
+        with pytest.raises(JobError, match=r"is no position in the log of 'algo-1'"):
+            job.logs(follow=follow, after={"algo-1": wrong})
+    with pytest.raises(JobError, match=r"has no host 'algo-2'. Its hosts: algo-1"):
+        job.logs(follow=follow, after={"algo-2": [1, 0]})
+    job.stop()
+    jobs.wait(job.name)
 
 
 def test_a_line_that_has_not_ended_is_shown_while_the_job_runs(jobs: AnyJobs):

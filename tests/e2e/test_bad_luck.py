@@ -66,7 +66,10 @@ def test_a_disk_that_fills_up_while_training_is_told_by_the_script_and_the_end_i
     )
     history = job.history()
     assert history.state.status is Status.FAILED
-    assert "No space left on device" in (history.failure_reason or "")
+    reason = history.failure_reason or ""
+    assert "No space left on device" in reason
+    assert "is full, " in reason
+    assert "or set TRACKSIDE_HOME to a folder on a larger disk" in reason
 
 
 @needs_root

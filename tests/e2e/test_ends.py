@@ -39,7 +39,7 @@ def test_a_script_that_raises_fails_the_job_with_its_last_words(machine):
     answer = job.describe()
     assert answer["TrainingJobStatus"] == "Failed"
     assert answer["FailureReason"].startswith("AlgorithmError: ExecuteUserScriptError:")
-    assert "the learning rate is a pumpkin" in answer["FailureReason"]
+    assert "the learning rate is a pumpkin, at train.py:2 in <module>" in answer["FailureReason"]
     assert answer["FailureReason"].endswith("exit code: 1")
     assert job.output_data() == {"partial.txt": b"kept"}
     error = machine.jobs.failure_of(job.name)
@@ -53,12 +53,55 @@ def test_a_script_s_own_failure_text_is_kept(machine):
     assert job.describe()["FailureReason"] == "AlgorithmError: no data for 2026, exit code: 7"
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])
-def test_a_script_ended_by_a_signal_fails_with_the_signal(machine, number):
+@pytest.mark.parametrize(
+    ("number", "told"),
+    [
+        (signal.SIGKILL, "The script was killed by SIGKILL after "),
+        (signal.SIGSEGV, "The script crashed with SIGSEGV after "),
+    ],
+)
+def test_a_script_ended_by_a_signal_fails_with_the_signal(machine, number, told):
     job = machine.run(f"import os; os.kill(os.getpid(), {int(number)})")
     answer = job.describe()
     assert answer["TrainingJobStatus"] == "Failed"
-    assert f"exit code: {-int(number)}" in answer["FailureReason"]
+    assert answer["FailureReason"].startswith(
+        f'AlgorithmError: ExecuteUserScriptError:\nExitCode {-number}\nErrorMessage "{told}'
+    )
+    assert answer["FailureReason"].endswith(f"exit code: {-number}")
+
+
+def test_a_message_of_kilobytes_leaves_the_place_and_the_lines_around_it(machine):
+    job = machine.run("def main():\n    raise ValueError('word ' * 1500)\n\n\nmain()\n")
+    reason = job.describe()["FailureReason"]
+    assert "ValueError: word word" in reason
+    assert "word…, at train.py:2 in main\n" in reason
+    assert reason.endswith("exit code: 1")
+    lines = str(machine.jobs.failure_of(job.name)).splitlines()
+    assert max(map(len, lines)) < 600
+    assert "  |     raise ValueError('word ' * 1500)" in lines
+
+
+def test_a_toolkit_that_is_killed_is_told_with_the_script_s_last_line(machine):
+    job = machine.run(
+        "import os, signal, time\n"
+        "print('epoch 3', flush=True)\n"
+        "os.kill(os.getppid(), signal.SIGKILL)\n"
+        "time.sleep(600)\n"
+    )
+    reason = job.describe()["FailureReason"]
+    assert reason.startswith(
+        "AlgorithmError: The toolkit, which runs the script, was killed by SIG"
+    )
+    assert reason.endswith("Last line: epoch 3, exit code: -9")
+
+
+def test_a_command_that_fails_in_silence_is_told_with_its_time(machine):
+    job = machine.run(
+        "", AlgorithmSpecification={"ContainerEntrypoint": ["sh", "-c", "sleep 0.3; exit 3"]}
+    )
+    reason = job.describe()["FailureReason"]
+    assert reason.startswith("AlgorithmError: The command ended after ")
+    assert reason.endswith(" s without an error message, exit code: 3")
 
 
 def test_stop_lets_the_script_save_and_uploads_what_it_saved(machine):

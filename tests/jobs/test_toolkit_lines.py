@@ -31,6 +31,12 @@ def test_a_failure_is_not_told_twice():
     assert shown(log) == f"ValueError: no\n{FAILURE}from a child\n"
 
 
+def test_pip_s_failure_is_not_told_twice():
+    report = ["InstallRequirementsError:\n", "ExitCode 1\n", 'ErrorMessage "pip: no"\n']
+    log = ["ERROR: no\n", FAILURE, *report, 'Command "python -m pip"\n']
+    assert shown(log) == f"ERROR: no\n{FAILURE}"
+
+
 def test_a_failure_that_the_log_has_not_told_is_shown():
     log = [FAILURE, "Framework Error: no such channel\n", "Traceback\n"]
     assert shown(log) == "".join(log)

@@ -132,6 +132,20 @@ def test_ranks_of_one_host_find_each_other(host: Host):
 
 
 @pytest.mark.timeout(600)
+def test_a_rank_that_is_killed_is_named(host: Host):
+    host.hyperparameters(
+        sagemaker_torch_distributed_enabled="true", sagemaker_mpi_num_of_processes_per_host="2"
+    )
+    host.script(
+        "import os, signal, time\n"
+        "if os.environ['RANK'] == '1': os.kill(os.getpid(), signal.SIGKILL)\n"
+        "time.sleep(600)\n"
+    )
+    assert host.train(MASTER_PORT=free_port()).code == 1
+    assert 'ExitCode 1\nErrorMessage "Rank 1 was killed by SIGKILL after ' in host.failure
+
+
+@pytest.mark.timeout(600)
 def test_two_hosts_make_one_group_and_the_failing_ranks_words_are_kept(host: Host, tmp_path: Path):
     second = Host(tmp_path / "second")
     hosts = {"algo-1": host, "algo-2": second}
@@ -150,5 +164,6 @@ def test_two_hosts_make_one_group_and_the_failing_ranks_words_are_kept(host: Hos
     assert processes[1].wait() == 1
     assert "1 of 2: 3" in (second.base / "log").read_text()
     assert second.failure.startswith(
-        'ExecuteUserScriptError:\nExitCode 1\nErrorMessage "ValueError: the unlucky rank\n'
+        "ExecuteUserScriptError:\nExitCode 1\n"
+        'ErrorMessage "ValueError: the unlucky rank, at train.py:'
     )

@@ -63,7 +63,8 @@ def test_a_failing_rank_fails_the_job_with_its_words(host: Host):
     configure(host, fail="1")
     assert host.train().code == 1
     assert host.failure.startswith(
-        'ExecuteUserScriptError:\nExitCode 1\nErrorMessage "ValueError: rank one is unwell\n'
+        "ExecuteUserScriptError:\nExitCode 1\n"
+        'ErrorMessage "ValueError: rank one is unwell, at train.py:'
     )
 
 

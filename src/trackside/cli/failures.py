@@ -26,12 +26,16 @@ INTERRUPTED = 130
 
 
 _OF_SCRIPT = re.compile(
-    r"(?:AlgorithmError: )?(?P<host>algo-\d+: )?ExecuteUserScriptError:\nExitCode (?P<code>-?\d+)\n"
+    r"(?:AlgorithmError: )?(?P<host>algo-\d+: )?"
+    r"(?:ExecuteUserScript|InstallRequirements|InstallModule)Error:\nExitCode (?P<code>-?\d+)\n"
     r'ErrorMessage "(?P<said>.*?)(?:"?\nExtraInfo "(?P<extra>[^\n]*)")?(?:"?\nCommand "[^\n]*)?',
     re.DOTALL,
 )
 """The contract's four lines and more, of which people need two facts. The end may be cut off."""
-_FRAME = re.compile(r"^(?:Traceback |  File )", re.MULTILINE)
+_PLAIN = re.compile(
+    r"AlgorithmError: (?P<host>algo-\d+: )?(?P<said>.*), exit code: (?P<code>-?\d+)", re.DOTALL
+)
+"""Where the script, or nobody but the supervisor, said why."""
 
 
 def exit_code(failure: BaseException) -> int:
@@ -76,13 +80,15 @@ def wrapped(text: str, columns: int) -> str:
 def in_short(reason: str) -> str:
     """Why a job failed, for somebody who has just seen its log: no trace, no command line."""
     found = _OF_SCRIPT.fullmatch(reason)
+    extra = "" if found is None else found["extra"]
+    if found is None:
+        found = _PLAIN.fullmatch(reason)
     if found is None:
         return reason
-    said = found["extra"] or _gist(found["said"]) or "the script said nothing"
+    said = _first_line(found["said"]) or extra or "the script said nothing"
     return f"{found['host'] or ''}{said} (exit code {found['code']})"
 
 
-def _gist(said: str) -> str:
-    """The contract has an exception before its trace; without one, the last line says most."""
-    lines = [line for line in said.splitlines() if line.strip()] or [""]
-    return lines[0 if _FRAME.search(said) else -1].strip()
+def _first_line(said: str) -> str:
+    """What went wrong comes before the evidence."""
+    return next((line.strip() for line in said.splitlines() if line.strip()), "")

@@ -16,8 +16,10 @@ from trackside.damage import counted
 from trackside.harmless import one_line, visible
 from trackside.rule_status import in_short
 from trackside.sdk.known_jobs import known_jobs
+from trackside.shortening import shortened
 from trackside.status import Secondary, Status
 
+MOST_NOTE = 100
 LAGGING_SECONDS = 60
 """A folder with files waiting longer than this is not being kept."""
 
@@ -92,16 +94,12 @@ def _hosts(described: Mapping[str, Any]) -> list[list[Cell]]:
         code = host["exit_code"]
         style = "red" if code or host["failure"] or host["lost"] else ""
         exit_text = "" if code is None else str(code)
-        note = shortened(one_line(failure_in_short(host["failure"] or host["lost"])))
+        note = shortened(one_line(failure_in_short(host["failure"] or host["lost"])), MOST_NOTE)
         note = note or progress_text(host["progress"])
         if host["capture"]:
-            note = f"{note} CAPTURE: {shortened(one_line(host['capture']))}".strip()
+            note = f"{note} CAPTURE: {shortened(one_line(host['capture']), MOST_NOTE)}".strip()
         rows.append([Cell(name), Cell(host["phase"]), Cell(exit_text, style), Cell(note)])
     return rows
-
-
-def shortened(text: str, most: int = 100) -> str:
-    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def progress_text(progress: Mapping[str, Any]) -> str:
@@ -118,7 +116,7 @@ def _rules(described: Mapping[str, Any]) -> Iterator[list[Cell]]:
         for rule in described.get(member, ()):
             status = rule["RuleEvaluationStatus"]
             style = {"IssuesFound": "bold red", "Error": "red"}.get(status, "")
-            shown = shortened(one_line(in_short(rule.get("StatusDetails", ""))))
+            shown = shortened(one_line(in_short(rule.get("StatusDetails", ""))), MOST_NOTE)
             yield [Cell(rule["RuleConfigurationName"]), Cell(status, style), Cell(shown)]
 
 

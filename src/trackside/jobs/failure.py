@@ -9,9 +9,11 @@ from trackside.jobs.logs import LogReader
 from trackside.jobs.records import Record
 from trackside.jobs.toolkit_lines import of_script
 from trackside.layout import Home
+from trackside.shortening import shortened
 from trackside.status import Status
 
 SHOWN_LINES = 20
+LONGEST_LINE = 500
 TAIL_LINES = 100
 """Enough for a short log's beginning and the toolkit's report at its end, which are left out."""
 
@@ -38,7 +40,11 @@ def explained(
     lines = [_exit(of_hosts.get(host), host, also)]
     if last := of_script(tail(host))[-SHOWN_LINES:]:
         rest = f"Its whole log is {_log_place(record, host)}; `trackside logs {name}` prints it."
-        lines += [f"The last lines of {host}:", *(f"  | {line}" for line in last), rest]
+        lines += [
+            f"The last lines of {host}:",
+            *(f"  | {shortened(line, LONGEST_LINE)}" for line in last),
+            rest,
+        ]
     reason = record.history.failure_reason or "no reason was recorded"
     return JobFailed(name, reason, "\n".join(filter(None, lines)))
 

@@ -34,7 +34,7 @@ from trackside.jobs.disk import Disk
 from trackside.jobs.index import JobSummary, Page
 from trackside.jobs.log_places import LogPlaces
 from trackside.jobs.log_skim import MayHold
-from trackside.jobs.logs import LogLine, LogPosition, LogReader
+from trackside.jobs.logs import LogLine, LogPosition, LogReader, SeenLogs
 from trackside.jobs.needs import violations
 from trackside.jobs.placing import JobEnvironment, Launcher
 from trackside.jobs.queue import LimitOf, no_limit
@@ -293,11 +293,12 @@ class Jobs:
         *,
         host: str | None = None,
         follow: bool = False,
-        after: Mapping[str, LogPosition] | None = None,
+        after: SeenLogs | None = None,
     ) -> Iterator[LogLine]:
         """The log so far or, following, until the job has ended and every byte was given.
 
-        `after` has for each host the `end` of the last line already seen.
+        `after` has for each host the `end` of the last line already seen; hosts that are not in it
+        are read from the beginning.
         """
         if follow:
             both = self.follow(name, host=host, after=after)
@@ -330,7 +331,7 @@ class Jobs:
         name: str,
         *,
         host: str | None = None,
-        after: Mapping[str, LogPosition] | None = None,
+        after: SeenLogs | None = None,
     ) -> Iterator[History | LogLine]:
         """Lines as `logs` gives them, and the history whenever it changes; the end comes last."""
         record = self._record(name)

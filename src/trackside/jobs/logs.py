@@ -34,6 +34,10 @@ class LogPosition(NamedTuple):
     offset: int
 
 
+SeenLogs = Mapping[str, LogPosition | Sequence[int]]
+"""How far each host's log was read. A position that was kept as JSON comes back as a list."""
+
+
 @dataclass(frozen=True, slots=True)
 class LogLine:
     """A line with its newline, or a part of one that is long or has not ended yet.
@@ -63,7 +67,7 @@ class LogReader:
         record: Record,
         home: Home,
         host: str | None = None,
-        after: Mapping[str, LogPosition] | None = None,
+        after: SeenLogs | None = None,
         *,
         settled: bool = False,
         may_hold: MayHold | None = None,
@@ -74,7 +78,7 @@ class LogReader:
         """
         self._record = record
         self._home = home
-        self._after = after or {}
+        self._after = positions(record, after or {})
         self._settled = settled
         self._may_hold = may_hold
         self._hosts = chosen_hosts(record, host)
@@ -313,3 +317,19 @@ def chosen_hosts(record: Record, host: str | None) -> Sequence[str]:
             f"Job {record.spec.name!r} has no host {host!r}. Its hosts: {', '.join(hosts)}."
         )
     return (host,)
+
+
+def positions(record: Record, seen: SeenLogs) -> dict[str, LogPosition]:
+    """The same, checked: each is of a host of this job and a place that a log can have."""
+    return {host: _position(record, host, place) for host, place in seen.items()}
+
+
+def _position(record: Record, host: str, place: Sequence[int]) -> LogPosition:
+    chosen_hosts(record, host)
+    match place:
+        case [int(attempt), int(offset)] if attempt >= 1 and offset >= 0:
+            return LogPosition(attempt, offset)
+    raise JobError(
+        f"{place!r} is no position in the log of {host!r}. Give the `end` of a line that "
+        "`logs` gave, an attempt from 1 and an offset from 0."
+    )

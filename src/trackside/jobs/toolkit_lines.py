@@ -10,8 +10,12 @@ from trackside.jobs.logs import LogLine
 _STARTS = b" trackside-toolkit INFO     Invoking user script\n"
 _FAILS = b" trackside-toolkit ERROR    Reporting training FAILURE\n"
 _VARIABLE = b"  SM_"
-_REPORT = b"ExecuteUserScriptError:\n"
-"""Begins a report that quotes the end of the log, which has just been shown."""
+_REPORTS = (
+    b"ExecuteUserScriptError:\n",
+    b"InstallRequirementsError:\n",
+    b"InstallModuleError:\n",
+)
+"""Begin reports that quote the end of the log, which has just been shown."""
 _LAST_OF_REPORT = b'Command "'
 
 
@@ -60,7 +64,7 @@ def _seen(line: bytes, after: _After) -> tuple[bool, _After]:
     """Whether to show it, and what the next line comes after."""
     if after is _After.START and line.startswith(_VARIABLE):
         return False, after
-    if after is _After.FAILURE and line == _REPORT:
+    if after is _After.FAILURE and line in _REPORTS:
         return False, _After.REPORT
     if after is _After.REPORT:
         return False, _After.ANYTHING if line.startswith(_LAST_OF_REPORT) else after

@@ -5,7 +5,7 @@ import heapq
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from trackside.jobs.logs import LogLine, LogPosition, chosen_hosts
+from trackside.jobs.logs import LogLine, LogPosition, SeenLogs, chosen_hosts, positions
 from trackside.jobs.records import Record
 from trackside.remote.api_client import ApiClient
 from trackside.remote.patience import FOR_A_PERSON, Patience
@@ -22,7 +22,7 @@ class JobLog:
         client: ApiClient,
         record: Record,
         host: str | None = None,
-        after: Mapping[str, LogPosition] | None = None,
+        after: SeenLogs | None = None,
         *,
         patience: Patience = FOR_A_PERSON,
     ) -> None:
@@ -30,7 +30,7 @@ class JobLog:
         self._name = record.spec.name
         self._hosts = chosen_hosts(record, host)
         self._patience = patience
-        self._places = dict(after or {})
+        self._places = positions(record, after or {})
         self._held: dict[str, LogPosition] = {}
         self._streams: dict[str, str] = {}
 

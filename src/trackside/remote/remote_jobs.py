@@ -26,7 +26,7 @@ from trackside.jobs.artifacts import Artifact, artifacts_of
 from trackside.jobs.curve_places import curve_places
 from trackside.jobs.describe import ROLE_ARN, arn
 from trackside.jobs.index import JobSummary
-from trackside.jobs.logs import LogLine, LogPosition
+from trackside.jobs.logs import LogLine, SeenLogs
 from trackside.jobs.records import Record, read_rules
 from trackside.jobs.rule_news import Findings, RuleNews
 from trackside.jobs.stored import Stored, stored_by
@@ -137,7 +137,7 @@ class RemoteJobs:
         *,
         host: str | None = None,
         follow: bool = False,
-        after: Mapping[str, LogPosition] | None = None,
+        after: SeenLogs | None = None,
     ) -> Iterator[LogLine]:
         """The log so far or, following, until the job has ended and every line was given."""
         if follow:
@@ -150,7 +150,7 @@ class RemoteJobs:
         name: str,
         *,
         host: str | None = None,
-        after: Mapping[str, LogPosition] | None = None,
+        after: SeenLogs | None = None,
     ) -> Iterator[History | LogLine]:
         """Lines as `logs` gives them, and the history whenever it changes; the end comes last."""
         log = JobLog(self._client, self._record(name), host, after, patience=FOR_A_JOB)

@@ -7,7 +7,7 @@ from typing import Any
 from trackside.errors import JobNotFinished
 from trackside.finding import Finding
 from trackside.jobs.artifacts import Artifact
-from trackside.jobs.logs import LogLine
+from trackside.jobs.logs import LogLine, SeenLogs
 from trackside.jobs.rule_news import Findings
 from trackside.journal import History
 from trackside.layout import JobKeys
@@ -107,8 +107,15 @@ class TrainingJob:
         """What its rules have found so far."""
         return self._jobs.findings(self.name)
 
-    def logs(self, host: str | None = None, follow: bool = False) -> Iterator[LogLine]:
-        return self._jobs.logs(self.name, host=host, follow=follow)
+    def logs(
+        self, host: str | None = None, follow: bool = False, after: SeenLogs | None = None
+    ) -> Iterator[LogLine]:
+        """Its log so far or, following, until the job has ended and every byte was given.
+
+        `after` has for each host the `end` of the last line already seen, as it is or as JSON gives
+        it back; hosts that are not in it are read from the beginning.
+        """
+        return self._jobs.logs(self.name, host=host, follow=follow, after=after)
 
     def stop(self) -> None:
         """Ask it to stop; what it has made is kept. A job that has ended stays as it is."""

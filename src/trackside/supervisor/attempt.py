@@ -6,7 +6,6 @@ Every step leaves its mark on disk, so a supervisor that takes over goes on wher
 import json
 import logging
 import os
-import shutil
 import signal
 import time
 from collections.abc import Iterator
@@ -15,18 +14,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trackside import disk_space, durable, hosts
+from trackside import disk_space, hosts
 from trackside.amended import amended
 from trackside.errors import SandboxError, TracksideError, TransferStopped
 from trackside.hosts import HostRecord, Phase
 from trackside.journal import RETRY, History
 from trackside.layout import HostFolder, sandbox_nonce
 from trackside.permissions import user_umask
+from trackside.shortening import last_lines
 from trackside.spec import JobSpec
 from trackside.status import Secondary, Status
 from trackside.supervisor.config_files import (
     exit_record,
-    failure_text,
     lay_out,
     write_profiler_config,
 )
@@ -40,6 +39,7 @@ from trackside.supervisor.outcome import algorithm_error
 from trackside.supervisor.pace import QUICK_SECONDS, Pace
 from trackside.supervisor.peers import Peers
 from trackside.supervisor.process_sandbox import REASONS, ProcessSandbox, can_map
+from trackside.supervisor.reasons import log_tail, reason
 from trackside.supervisor.rule_watch import RuleWatch
 from trackside.supervisor.sandbox import Exited, Lost, Running, SandboxPlan
 from trackside.supervisor.script_start import script_environment, toolkit_command
@@ -59,7 +59,8 @@ POLL_SECONDS = 30.0
 """How often the sandbox is asked though nothing says that its script has ended."""
 RECORD_SECONDS = 60.0
 """How often a host's record is written though nothing in it has changed."""
-TAIL_BYTES = 8192
+TAIL_LINES = 20
+TAIL_LENGTH = 8192
 MARKER_BYTES = 1 << 20
 _OUTSIDE = {signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT}
 """Signals that, when we did not send them, mean that the machine or a person ended the script."""
@@ -330,12 +331,12 @@ class Attempt:
             return
         if was_asked:
             return  # it was told to end: how it did is no failure of its own
-        record.tail = self._log_tail()
+        record.tail = last_lines(log_tail(self.folder)[-TAIL_LINES:], TAIL_LENGTH)
+        failing = code or state.code
+        told = reason(self.context, self.folder, state, failing)
+        record.failure = algorithm_error(told, failing)
         if state.out_of_memory:
-            text = "OutOfMemory: the kernel killed a process of the script. " + self._failure_text()
-            record.failure = algorithm_error(text, code)
             return
-        record.failure = algorithm_error(self._failure_text(), code or state.code)
         ended_by = -code if code < 0 else code - 128 if code > 128 else 0
         if ended_by in _OUTSIDE:
             record.lost = f"the script was ended by {signal.Signals(ended_by).name} from outside"
@@ -346,26 +347,6 @@ class Attempt:
         if script.get("signal"):
             return -script["signal"]
         return script.get("exit_code", code)
-
-    def _failure_text(self) -> str:
-        text = failure_text(self.folder)
-        if text or shutil.disk_usage(self.folder.root).free > durable.BALLAST_BYTES:
-            return text
-        # The script could not even write its traceback.
-        home = self.context.settings.home
-        return (
-            f"No space left on device: the disk of {str(home)!r} is full. Free some space, or set "
-            "TRACKSIDE_HOME to a folder on a larger disk"
-        )
-
-    def _log_tail(self) -> str:
-        try:
-            with self.folder.log.open("rb") as file:
-                file.seek(max(0, file.seek(0, 2) - TAIL_BYTES))
-                lines = file.read().decode(errors="replace").splitlines()
-        except OSError:
-            return ""
-        return "\n".join(lines[-20:])
 
     def _fail(self, error: Exception) -> None:
         self.record.ended_at = time.time()

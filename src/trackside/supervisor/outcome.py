@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from trackside.hosts import HostRecord
+from trackside.shortening import shortened
 from trackside.status import Secondary, State, Status
 from trackside.supervisor.gang import EndOrder, Why
 
@@ -63,11 +64,11 @@ def failure_reason(host: str, record: HostRecord, num_hosts: int) -> str:
     if num_hosts > 1:
         category, _, rest = text.partition(": ")
         text = f"{category}: {host}: {rest}"
-    return text[:REASON_LENGTH]
+    return shortened(text, REASON_LENGTH)
 
 
 def algorithm_error(text: str, code: int) -> str:
     """The contract's form: category, text, exit code; the text gives way, never the code."""
     head, tail = "AlgorithmError: ", f", exit code: {code}"
     room = REASON_LENGTH - len(head) - len(tail) - len("algo-1000: ")
-    return f"{head}{text.strip()[:room]}{tail}"
+    return f"{head}{shortened(text.strip(), room)}{tail}"

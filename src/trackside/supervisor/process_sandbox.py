@@ -358,7 +358,7 @@ def _supervisor(folder: Path) -> int:
 
 def _end(folder: Path) -> Exited | None:
     end = read_json(folder / "exit.json")
-    return None if end is None else Exited(end["code"], end["out_of_memory"])
+    return None if end is None else Exited(end["code"], end["out_of_memory"], end.get("seconds"))
 
 
 def _identity(record: dict[str, Any], which: str) -> Identity:

@@ -59,6 +59,8 @@ class Exited:
     """The command's exit code; a signal is its negative number."""
     out_of_memory: bool = False
     """The kernel's memory limit killed a process of this sandbox (read from the cgroup)."""
+    seconds: float | None = field(default=None, compare=False)
+    """How long the command ran, where that was recorded."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,98 +1,98 @@
-"""The failure text: SageMaker's four lines, the essence first, short enough to be shown whole."""
+"""The failure text: SageMaker's four lines, what went wrong first, short enough to be shown whole.
 
-import re
+What a script's end means is said by `last_words` and `disk_failure`, what pip's by `pip_failure`.
+"""
+
+import os
 import traceback
 
+from trackside.disk_failure import disk_failure
 from trackside.errors import CommandFailed, TracksideError
+from trackside.last_words import End, LastWords, last_words
+from trackside.secret_names import mask_text
+from trackside.shortening import from_whole_line, last_lines, plain, shortened
 from trackside.toolkit import machine
-from trackside.toolkit.masking import mask_text
+from trackside.toolkit.environment import base_folder, exit_record, process_variables
+from trackside.toolkit.pip_failure import pip_words
+from trackside.toolkit.process import TAIL_BYTES
 
-# FailureReason is cut there by the service.
-LONGEST = 1024
-_LONGEST_COMMAND = 300
-
-_RANK = re.compile(r"(?:(\[rank\d+\]:) ?|(\[\d+,\d+\]<std(?:err|out)>:))?(.*)")
-_TRACEBACK = "Traceback (most recent call last):"
-# Said by launchers about the process that failed; its own words come before.
-_LAUNCHER = "torch.distributed.elastic.multiprocessing.errors.ChildFailedError"
+# FailureReason has 1024 characters; its category, the host's name and the exit code need some.
+LONGEST = 970
+_LONGEST_COMMAND = 200
+_SIGKILL = (-9, 137)
+_KILLED = "Process killed by SIGKILL (signal 9)"
 
 
 def compose(failed: BaseException, secrets: list[str]) -> str:
-    """The text for the failure file: at most 1024 characters, none of these values in it."""
+    """The text for the failure file: none of these values in it, and no cut in mid-word."""
     if isinstance(failed, CommandFailed):
         return _command_text(failed, secrets)
     if isinstance(failed, TracksideError) or _is_client_error(failed):
-        return mask_text(str(failed), secrets)[:LONGEST]
-    last = "".join(traceback.format_exception_only(failed)).strip()
-    head = f"Framework Error: {last[: LONGEST // 2]}\n"
-    whole = "".join(traceback.format_exception(failed)).strip()
-    return mask_text(head + _end(whole, LONGEST - len(head)), secrets)[:LONGEST]
+        return shortened(mask_text(str(failed), secrets), LONGEST)
+    last = mask_text("".join(traceback.format_exception_only(failed)).strip(), secrets)
+    head = f"Framework Error: {shortened(last, LONGEST // 2)}\n"
+    whole = mask_text("".join(traceback.format_exception(failed)).strip(), secrets)
+    return head + last_lines(whole.splitlines(), LONGEST - len(head))
 
 
-def oom_evidence(code: int, kills_before: int | None) -> str:
-    """What can be said about a SIGKILL: only the kernel's own record makes it out-of-memory."""
-    if code not in (-9, 137):
-        return ""
-    killed = "Process killed by SIGKILL (signal 9)"
+def out_of_memory(kills_before: int | None) -> bool | None:
+    """Whether the kernel has killed for lack of memory since; None when it keeps no record."""
     kills = machine.num_oom_kills()
-    if kills is None or kills_before is None:
-        return f"{killed}. Possibly out of memory; this machine keeps no record of it"
-    if kills > kills_before:
-        return f"OutOfMemory: {killed}"
-    return f"{killed}. Not for lack of memory: the cgroup records no such kill"
-
-
-def essence(said: str) -> str:
-    """The exception first, then where it was raised; without a traceback the last lines."""
-    found = [match for line in said.splitlines() if (match := _RANK.match(line))]
-    split = [(match[1] or match[2] or "", match[3]) for match in found]
-    # Behind a prompt or a progress bar it begins in the middle of a line.
-    starts = [i for i, (_, text) in enumerate(split) if text.endswith(_TRACEBACK)]
-    for start in reversed(starts):
-        rank = split[start][0]
-        block = [text for other, text in split[start:] if other == rank]
-        at = next((i for i, text in enumerate(block[1:], 1) if text and not text[0].isspace()), 0)
-        if not at or block[at].startswith(_LAUNCHER):
-            continue
-        message = [block[at], *_message_lines(block[at + 1 :])]
-        return "\n".join([*message, _TRACEBACK, *block[1:at]])
-    return "\n".join(text for _, text in split if text.strip())
-
-
-def _message_lines(lines: list[str]) -> list[str]:
-    """The further lines of a message, up to the next blank one."""
-    blank = next((i for i, text in enumerate(lines) if not text.strip()), len(lines))
-    return lines[:blank]
+    return None if kills is None or kills_before is None else kills > kills_before
 
 
 def _command_text(failed: CommandFailed, secrets: list[str]) -> str:
-    command = mask_text(failed.command, secrets)
-    if len(command) > _LONGEST_COMMAND:
-        command = command[: _LONGEST_COMMAND - 3] + "..."
-    extra = f'ExtraInfo "{failed.extra}"\n' if failed.extra else ""
+    command = shortened(mask_text(failed.command, secrets), _LONGEST_COMMAND)
+    extra = f'ExtraInfo "{_extra(failed)}"\n' if _extra(failed) else ""
     head = f'{failed.kind}:\nExitCode {failed.exit_code}\nErrorMessage "'
     foot = f'"\n{extra}Command "{command}"'
-    room = LONGEST - len(head) - len(foot)
-    return head + _fitted(mask_text(failed.said, secrets), room) + foot
+    is_cut = len(failed.said.encode(errors="replace")) >= TAIL_BYTES
+    said = mask_text(plain(from_whole_line(failed.said) if is_cut else failed.said), secrets)
+    return head + _words(failed, said).fitted(LONGEST - len(head) - len(foot)) + foot
 
 
-def _fitted(said: str, room: int) -> str:
-    text = essence(said)
-    if len(text) <= room:
-        return text
-    if _TRACEBACK not in text:
-        return _end(text, room)
-    message, _, frames = text.partition(f"\n{_TRACEBACK}\n")
-    message = message[: max(room - 200, room // 2)]
-    return f"{message}\n{_end(frames, room - len(message) - 1)}"
+def _extra(failed: CommandFailed) -> str:
+    """The contract's own words for a SIGKILL."""
+    if failed.exit_code not in _SIGKILL:
+        return ""
+    return ("OutOfMemory: " if failed.out_of_memory else "") + _KILLED
 
 
-def _end(text: str, room: int) -> str:
-    """The last whole lines that fit."""
-    if len(text) <= room:
-        return text
-    cut = text[len(text) - room + 4 :]
-    return "...\n" + cut.partition("\n")[2] if "\n" in cut else cut
+def _words(failed: CommandFailed, said: str) -> LastWords:
+    if failed.sentence:
+        return LastWords(failed.sentence)
+    code = _current_folder()
+    if failed.kind.startswith("Install"):
+        words = pip_words(failed.exit_code, said, seconds=failed.seconds, code_folder=code)
+    else:
+        words = last_words(
+            End(
+                code=failed.exit_code,
+                said=said,
+                seconds=failed.seconds,
+                out_of_memory=failed.out_of_memory,
+                code_folder=code,
+            )
+        )
+    home = base_folder() if exit_record() else ""  # where TRACKSIDE_HOME has a say
+    trouble = disk_failure(words.text, _folders(code), in_home=home)
+    return words.because(trouble) if trouble else words
+
+
+def _folders(code: str) -> list[str]:
+    """Where scripts write."""
+    base = base_folder()
+    ours = [os.path.join(base, name) for name in ("model", "checkpoints", "output")]
+    # Not tempfile's answer: it writes a file to find out.
+    return [*ours, process_variables({}).get("TMPDIR", "/tmp"), "/dev/shm", code]
+
+
+def _current_folder() -> str:
+    """The source's, where the script was started."""
+    try:
+        return os.getcwd()
+    except FileNotFoundError:
+        return os.path.join(base_folder(), "code")
 
 
 def _is_client_error(failed: BaseException) -> bool:

@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 
 from trackside.errors import CommandFailed, StoppedEarly, ToolkitError
@@ -71,8 +72,15 @@ def _pip(kind: str, where: list[str], wanted: list[str], signals: StopSignals) -
     command = [sys.executable, "-P", "-m", "pip", *where, "install", *wanted]
     log.info(f"Installing: {' '.join(command)}")
     quiet = {"PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_ROOT_USER_ACTION": "ignore"}
+    began = time.monotonic()
     ended = run(command, process_variables(quiet), signals)
     if signals.received:
         raise StoppedEarly(signals.name)
     if ended.code != 0:
-        raise CommandFailed(kind, ended.code, said=ended.said, command=" ".join(command))
+        raise CommandFailed(
+            kind,
+            ended.code,
+            said=ended.said,
+            command=" ".join(command),
+            seconds=time.monotonic() - began,
+        )

@@ -4,9 +4,6 @@ from collections.abc import Mapping, Sequence
 
 from trackside.secret_names import MASK, hidden, hide_passwords, looks_secret
 
-# Shorter ones would hide ordinary words of a message.
-_SHORTEST_SEARCHED = 6
-
 
 def mask_arguments(arguments: Sequence[str]) -> list[str]:
     """Name and value pairs, as to_arguments makes them, without the secret values."""
@@ -20,14 +17,6 @@ def mask_mapping(values: Mapping[str, object]) -> dict[str, object]:
     return {
         name: MASK if looks_secret(name) else _mask_value(value) for name, value in values.items()
     }
-
-
-def mask_text(text: str, secrets: Sequence[str]) -> str:
-    """Free text, as the script wrote it, without these values."""
-    for secret in secrets:
-        if len(secret) >= _SHORTEST_SEARCHED:
-            text = text.replace(secret, MASK)
-    return hide_passwords(text)
 
 
 def secret_values(arguments: Sequence[str]) -> list[str]:

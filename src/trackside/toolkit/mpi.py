@@ -171,7 +171,10 @@ def _wait_for_master(channel: OutcomeChannel, job: Job, signals: StopSignals) ->
         raise ToolkitError(f"{master} ended without reporting the outcome of mpirun.")
     if code != 0:
         raise CommandFailed(
-            SCRIPT_ERROR, code, said=f"The log of {master} has the message.", command="mpirun"
+            SCRIPT_ERROR,
+            code,
+            sentence=f"mpirun failed on {master}, whose log has the message",
+            command="mpirun",
         )
 
 

@@ -1,6 +1,7 @@
 """Runs the command that is the user's script: says so, waits for its end, and judges that."""
 
 import shlex
+import time
 from collections.abc import Callable, Mapping, Sequence
 
 from trackside.errors import CommandFailed
@@ -25,17 +26,19 @@ def execute(
     """Raises CommandFailed for a code other than 0. `shown` is the command without secrets."""
     _announce(job, shown)
     kills_before = machine.num_oom_kills()
+    began = time.monotonic()
     ended = run(command, variables, signals, deliver=deliver)
     if ended.code == 0:
         return
-    from trackside.toolkit.failure import oom_evidence
+    from trackside.toolkit.failure import out_of_memory
 
     raise CommandFailed(
         SCRIPT_ERROR,
         ended.code,
         said=ended.said,
         command=" ".join(shown),
-        extra=oom_evidence(ended.code, kills_before),
+        seconds=time.monotonic() - began,
+        out_of_memory=out_of_memory(kills_before),
     )
 
 
