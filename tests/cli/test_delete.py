@@ -82,7 +82,8 @@ def test_data_is_not_removed_where_nobody_can_be_asked(command: Command, jobs: J
     assert "Add --yes" in refused.stderr
     assert is_known(command, digits)
     done = command("delete", digits, "--data", "--yes")
-    assert (done.returncode, done.stdout) == (
+    removed = "digits is forgotten, and 7 B that it had stored are removed\n"
+    assert (done.returncode, done.stdout) == (0, removed)
         0,
         "digits is forgotten, and 7 B that it had stored are removed\n",
     )

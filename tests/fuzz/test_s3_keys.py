@@ -85,7 +85,7 @@ def written(rng: Random, key: str) -> str:
 
 def outside(place: Place) -> dict[str, int]:
     """All files beyond the buckets, with their sizes; what the two buckets' folders are called."""
-    found = {}
+    found: dict[str, int] = {}
     for folder, _, names in os.walk(place.root.parent):
         if not Path(folder).is_relative_to(place.root):
             found |= {

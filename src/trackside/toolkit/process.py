@@ -19,7 +19,7 @@ from trackside.errors import StoppedEarly
 from trackside.toolkit import log
 from trackside.toolkit.machine import processes
 
-TAIL_BYTES = 32 * 1024
+TAIL_BYTES = 256 * 1024
 LEFTOVER_GRACE_SECONDS = 5.0
 
 _STOPPING = (signal.SIGTERM, signal.SIGINT)
