@@ -84,9 +84,6 @@ def test_data_is_not_removed_where_nobody_can_be_asked(command: Command, jobs: J
     done = command("delete", digits, "--data", "--yes")
     removed = "digits is forgotten, and 7 B that it had stored are removed\n"
     assert (done.returncode, done.stdout) == (0, removed)
-        0,
-        "digits is forgotten, and 7 B that it had stored are removed\n",
-    )
     assert not (jobs.settings.layout.buckets / "out/runs/digits").exists()
 
 

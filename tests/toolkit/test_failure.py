@@ -114,7 +114,7 @@ def test_a_line_that_is_longer_than_all_that_is_kept_is_quoted_from_its_beginnin
 
 
 def test_a_line_that_is_longer_than_what_is_kept_of_the_output_is_quoted_from_a_word(host: Host):
-    host.script("import sys; sys.exit('secretive ' * 9000)")
+    host.script("import sys; sys.exit('secretive ' * 90_000)")
     assert host.train().code == 1
     assert "Last line: …secretive secretive " in host.failure
 
