@@ -1,6 +1,7 @@
 """Build hook: compiles the event-file scanner and the reductions where a C compiler is at hand.
 
 Without one the installation goes on: `curves` then does the same with numpy, `capture` with torch.
+For an editable installation it also says where `smdebug` is, which a wheel has at a fixed place.
 """
 
 import os
@@ -8,6 +9,7 @@ import shlex
 import subprocess
 import sys
 import sysconfig
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +21,15 @@ SOURCES = (
 )
 
 
+ALIAS = Path("src", "trackside", "smdebug_alias", "trackside_smdebug.pth")
+
+
 class NativeBuildHook(BuildHookInterface):  # type: ignore[type-arg]
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         if self.target_name != "wheel":
             return
+        if version == "editable":
+            build_data["force_include_editable"][alias_path(Path(self.root))] = ALIAS.name
         made = [source for source in SOURCES if compiled(Path(self.root, source))]
         for source in SOURCES:
             if source not in made:
@@ -35,6 +42,13 @@ class NativeBuildHook(BuildHookInterface):  # type: ignore[type-arg]
             # No part of Python's own interface is used, so any version of Python will do.
             build_data["tag"] = f"py3-none-{platform}"
             build_data["pure_python"] = False
+
+
+def alias_path(root: Path) -> str:
+    """A file that puts the alias's folder, where it is, at the end of sys.path."""
+    made = Path(tempfile.mkdtemp(), ALIAS.name)
+    made.write_text(f"{root / ALIAS.parent}\n")
+    return str(made)
 
 
 def compiled(source: Path) -> bool:

@@ -37,3 +37,21 @@ def test_importing_the_package_loads_none_of_its_parts():
     code = "import sys, trackside; print(*[n for n in sys.modules if n.startswith('trackside.')])"
     command = [sys.executable, "-c", code]
     assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "\n"
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "from trackside.pytorch import PyTorch",
+        "from trackside.estimator import Estimator",
+        "from trackside.inputs import TrainingInput, ShuffleConfig",
+        "from trackside.debugger import Rule, ProfilerRule, rule_configs, CollectionConfig, "
+        "DebuggerHookConfig, ProfilerConfig, TensorBoardOutputConfig",
+    ],
+)
+def test_sagemaker_s_modules_have_ours_beside_them(statement: str):
+    """So that a script only needs another word in its imports."""
+    found: dict[str, object] = {}
+    exec(statement, found)
+    names = [name.strip() for name in statement.partition("import")[2].split(",")]
+    assert all(found[name] is getattr(trackside, name) for name in names)

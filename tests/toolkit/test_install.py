@@ -79,6 +79,18 @@ def test_a_toolkit_started_without_packages_finds_them_for_the_script(host: Host
     assert output.decode().splitlines()[-1].startswith(str(overlays))
 
 
+def test_a_package_of_the_requirements_wins_over_our_stand_in_for_it(host: Host, overlays: Path):
+    folder = host.code / "wheels"
+    path = wheel(folder, "smdebug", "1.0.35")
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("smdebug/__init__.py", "version = 'the original'\n")
+    host.script("import smdebug; print(smdebug.version)")
+    host.script("--find-links wheels\nsmdebug==1.0.35\n", "requirements.txt")
+    finished = host.train()
+    assert finished.code == 0, finished.log
+    assert finished.last_line == "the original"
+
+
 def test_a_second_job_reuses_the_overlay_without_pip(host: Host, overlays: Path):
     wheel(host.code / "wheels", "tracksidetest")
     host.script(REPORT.format("tracksidetest"))

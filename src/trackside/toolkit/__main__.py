@@ -108,7 +108,7 @@ def _interpreter(job: Job, entry_point: EntryPoint, signals: StopSignals) -> Int
 def _variables(job: Job, interpreter: Interpreter) -> dict[str, str]:
     check_arguments(job.arguments)
     overlay = interpreter.overlay
-    paths = [*sys.path, *([overlay] if overlay else [])]
+    paths = [*sys.path, *_packages_of(overlay)]
     return script_variables(
         accepted(sm_variables(job.environment, job.arguments)) | job.exports,
         code=job.code_dir,
@@ -116,6 +116,14 @@ def _variables(job: Job, interpreter: Interpreter) -> dict[str, str]:
         aliases=[folder for name, folder in ALIASES.items() if not _is_installed(name, paths)],
         programs=os.path.join(overlay, "bin") if overlay else None,
     )
+
+
+def _packages_of(overlay: str | None) -> list[str]:
+    if overlay is None:
+        return []
+    from trackside.toolkit.overlay import packages_of  # was loaded to make it
+
+    return [packages_of(overlay)]
 
 
 def _is_installed(name: str, paths: list[str]) -> bool:
