@@ -12,12 +12,13 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 
-from tests.e2e.conftest import Machine
+from tests.e2e.conftest import Machine, end
 from tests.job_processes import end_processes_of
 from tests.server_process import TRACKSIDE, ServerProcess
 from tests.small_disk import fill, small_disk
 from tests.waiting import until
 from trackside.jobs.jobs import Jobs
+from trackside.layout import JobFolder
 from trackside.settings import Settings
 from trackside.status import Status
 
@@ -47,6 +48,8 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine
         machine = Machine(tmp_path, dict(os.environ))
         machine.go.mkdir()
         yield machine
+        for path in machine.settings.layout.jobs.glob("*"):
+            end(JobFolder(path))
         end_processes_of(machine.settings.home)
 
 
