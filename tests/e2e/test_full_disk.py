@@ -12,13 +12,11 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 
-from tests.e2e.conftest import Machine, end
-from tests.job_processes import end_processes_of
+from tests.e2e.conftest import Machine, made_machine
 from tests.server_process import TRACKSIDE, ServerProcess
 from tests.small_disk import fill, small_disk
 from tests.waiting import until
 from trackside.jobs.jobs import Jobs
-from trackside.layout import JobFolder
 from trackside.settings import Settings
 from trackside.status import Status
 
@@ -45,12 +43,9 @@ def wait_for(name):
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
     with small_disk(tmp_path / "disk", "6m") as disk:
         monkeypatch.setenv("TRACKSIDE_HOME", str(disk / "home"))
-        machine = Machine(tmp_path, dict(os.environ))
-        machine.go.mkdir()
-        yield machine
-        for path in machine.settings.layout.jobs.glob("*"):
-            end(JobFolder(path))
-        end_processes_of(machine.settings.home)
+        with made_machine(tmp_path) as machine:
+            machine.go.mkdir()
+            yield machine
 
 
 def command(machine: Machine, *arguments: str) -> subprocess.CompletedProcess[str]:
