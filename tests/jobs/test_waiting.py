@@ -88,7 +88,7 @@ def test_a_server_sends_it_by_itself(jobs: Jobs, home: Home, store: FaultProxy, 
 
 def test_the_rules_of_such_a_job_end_too(jobs: Jobs, home: Home, store: FaultProxy, bucket: str):
     hook = {"S3OutputPath": f"s3://{bucket}/out"}
-    rules = {"DebugRuleConfigurations": [RULE], "DebugHookConfig": hook}
+    rules: dict[str, Any] = {"DebugRuleConfigurations": [RULE], "DebugHookConfig": hook}
     spec = stopped_while_the_store_is_away(jobs, store, bucket, **rules)
     jobs.reconcile()
     assert is_stored(jobs, f"{JobKeys.of(spec).rules}/statuses.json")
