@@ -16,7 +16,9 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from tests.waiting import until
+from trackside import process_table
 from trackside.spec import Profiler
+from trackside.supervisor import machine_reading
 from trackside.supervisor.gpus import Gpu, Gpus
 from trackside.supervisor.machine import MachineSampler, curve_seconds
 from trackside.supervisor.machine_figures import profiler_lines, scalars
@@ -105,6 +107,37 @@ def test_a_grandchild_s_time_and_memory_are_the_script_s():
         finally:
             reader.close()
             os.killpg(script.pid, signal.SIGKILL)
+
+
+def test_the_table_is_looked_through_only_when_a_process_has_begun(
+    reader: MachineReader, monkeypatch: pytest.MonkeyPatch
+):
+    newest, looks = [b"1\n"], []
+
+    def looked(root: int, without: int = 0) -> dict[int, int]:
+        looks.append(newest[-1])
+        return {}
+
+    monkeypatch.setattr(machine_reading, "SCAN_SHARE", float("inf"))
+    monkeypatch.setattr(machine_reading, "_newest_process", lambda: newest[-1])
+    monkeypatch.setattr(process_table, "descendants", looked)
+    for _ in range(3):
+        reader.read()
+    newest.append(b"2\n")
+    for _ in range(3):
+        reader.read()
+    assert looks == newest
+    newest.append(b"")  # where the kernel does not say
+    for _ in range(3):
+        reader.read()
+    assert looks[2:] == [b""] * 3
+
+
+def test_the_newest_process_is_known():
+    before = machine_reading._newest_process()
+    assert before.strip().isdigit()
+    subprocess.run(["true"], check=True)
+    assert machine_reading._newest_process() != before
 
 
 def spent_by(processes: list[psutil.Process]) -> float:
