@@ -5,6 +5,7 @@ from trackside.supervisor.pace import (
     IDLE_CHORE_SECONDS,
     IDLE_SECONDS,
     QUICK_SECONDS,
+    STILL_SECONDS,
     TICK_SECONDS,
     Pace,
 )
@@ -18,6 +19,9 @@ def test_looks_are_close_at_first_and_while_the_job_moves():
     pace.moved(120.0)
     assert pace.pause(134.0) == TICK_SECONDS
     assert pace.pause(136.0) == IDLE_SECONDS
+    assert pace.pause(241.0) == STILL_SECONDS
+    pace.moved(241.0)
+    assert pace.pause(242.0) == TICK_SECONDS
 
 
 def test_chores_wait_longer_while_nothing_happens():
