@@ -26,6 +26,7 @@ NAMES = (
     "api",
     "queue",
     "siege",
+    "scale",
 )
 
 

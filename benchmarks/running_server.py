@@ -99,9 +99,9 @@ def running_server(folder: Path, *, cores: int = 2) -> Iterator[RunningServer]:
         "TRACKSIDE_CAPACITY": f"cores={cores}",
     }
     settings = Settings.load(variables)
-    (folder / "stamps").mkdir()
+    (folder / "stamps").mkdir(exist_ok=True)
     archive = settings.layout.buckets / "code" / "source.tar.gz"
-    archive.parent.mkdir(parents=True)
+    archive.parent.mkdir(parents=True, exist_ok=True)
     with tarfile.open(archive, "w:gz") as tar:
         info = tarfile.TarInfo("train.py")
         info.size = len(_SCRIPT)

@@ -2,7 +2,8 @@
 
 The lead's supervisor notes such a job before it writes the final status, and takes the note away
 when the journal is in storage and the disk is freed. Should it die in between, whoever looks after
-jobs next finds the note and starts it again.
+jobs next finds the note and starts it again. A job that ends while it waits has no supervisor: who
+ends it writes the note, and `jobs/reconcile` sends what could not be sent then.
 """
 
 import os

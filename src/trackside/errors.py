@@ -17,6 +17,7 @@ TracksideError
 ├── ArchiveError            an archive is damaged or would leave its folder
 ├── SandboxError            the script's surroundings cannot be made
 ├── DiskFull                no space left, with the folder and the way out
+├── QuotaExceeded           the jobs of an owner keep more on the server than they may
 ├── MissingExtra            a package that only this command needs is not installed
 ├── TensorBoardFailed       TensorBoard did not start, or ended
 ├── ServerRefused           the server does not start as asked
@@ -161,6 +162,10 @@ class SandboxError(TracksideError):
 
 class DiskFull(TracksideError):
     code = "disk_full"
+
+
+class QuotaExceeded(TracksideError):
+    code = "quota_exceeded"
 
 
 class MissingExtra(TracksideError):

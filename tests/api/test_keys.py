@@ -1,3 +1,4 @@
+import json
 import multiprocessing
 import stat
 from pathlib import Path
@@ -115,3 +116,25 @@ def test_a_limit_is_the_label_s_and_outlives_a_rotation(keys: AccessKeys):
     limit_of = keys.limits(5)
     assert [limit_of(who) for who in ("ci", "free", "other", "gone")] == [2, None, 5, 5]
     assert keys.limits(0)("other") is None
+
+
+def test_a_quota_is_the_label_s_and_outlives_a_rotation(keys: AccessKeys):
+    key, _ = keys.create("ci", Rights.SUBMIT, quota_bytes=10)
+    keys.create("other", Rights.SUBMIT)
+    keys.rotate(key.id, 0)
+    keys.create("ci", Rights.SUBMIT)  # which does not lift it
+    assert keys.quotas() == {"ci": 10}
+    newest = keys.all()[-1]
+    assert keys.set_quota(newest.id, 20) == "ci"
+    assert keys.quotas() == {"ci": 20}
+    keys.set_quota(newest.id, None)
+    assert keys.quotas() == {}
+    with pytest.raises(UnknownKey):
+        keys.set_quota("TSNONE", 5)
+
+
+def test_what_no_key_has_is_not_in_the_file(keys: AccessKeys, tmp_path: Path):
+    """So that a version from before there was a quota reads it."""
+    keys.create("ci", Rights.SUBMIT)
+    [record] = json.loads((tmp_path / "server" / "keys.json").read_bytes())
+    assert record.keys() == {"id", "rights", "label", "created", "sealed"}

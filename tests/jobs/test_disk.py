@@ -11,6 +11,7 @@ import pytest
 from tests.jobs.conftest import is_training, make_spec, run_to_end
 from tests.waiting import until
 from trackside import endings
+from trackside.jobs.delete import delete
 from trackside.jobs.jobs import Jobs
 from trackside.jobs.retention import Item, Keep, Kind
 from trackside.journal import Journal
@@ -56,6 +57,14 @@ def test_a_job_whose_folder_went_is_still_listed_described_and_read(jobs: Jobs, 
     assert b"".join(line.data for line in jobs.logs("job-1")) == log != b""
     assert jobs.stored("job-1")
     assert cleared(jobs, ALL) == []
+
+
+def test_a_job_may_be_deleted_while_its_folder_goes(jobs: Jobs, home: Home):
+    finished(jobs, "job-1")
+    record = jobs.record("job-1")
+    assert cleared(jobs, ALL) == [(Kind.FOLDER, "job-1")]
+    delete(record, home)
+    assert not (home.buckets / "out/runs/job-1/trackside").exists()
 
 
 def test_looking_removes_nothing(jobs: Jobs, home: Home):

@@ -1,4 +1,4 @@
-"""SIGKILL at each line: of who accepts a job, and of who begins one that waits."""
+"""SIGKILL at each line: of who accepts a job, and of who begins or ends one that waits."""
 
 import os
 import signal
@@ -15,16 +15,18 @@ import pytest
 import trackside
 from tests.jobs.conftest import make_jobs, make_spec, num_starts, run_to_end
 from tests.waiting import until
+from trackside import endings
 from trackside.jobs import waiting
 from trackside.jobs.jobs import Jobs
 from trackside.jobs.queue import no_limit
 from trackside.layout import Home
 from trackside.settings import Settings
-from trackside.status import Status
+from trackside.status import Secondary, Status
 
 SOURCE = Path(trackside.__file__).parent
 ACCEPTING = ("jobs/submit.py",)
 BEGINNING = ("jobs/waiting.py", "jobs/placing.py")
+ENDING = ("jobs/waiting.py", "endings.py")
 
 
 def kill_points(files: tuple[str, ...], act: Callable[[], None]) -> Iterator[int]:
@@ -116,6 +118,26 @@ def test_a_kill_while_beginning_costs_a_job_nothing(settings: Settings):
         assert num_starts(jobs.settings.layout.job("job-1")) == 1, f"killed at line {number}"
         jobs = jobs_with_one_that_waits(settings, f"killed at {number}")
     assert run_to_end(jobs).state.status is Status.COMPLETED
+
+
+def test_a_kill_while_ending_leaves_a_job_that_waits_or_an_end_that_is_stored(settings: Settings):
+    jobs = jobs_with_one_that_waits(settings, "whole")
+
+    def end() -> None:
+        waiting.end(jobs.settings.layout.job("job-1"), jobs.settings.layout, Secondary.STOPPED)
+
+    seen = set()
+    for number in kill_points(ENDING, end):
+        jobs.reconcile()
+        home = jobs.settings.layout
+        state = jobs.record("job-1").history.state
+        seen.add(state.secondary)
+        if state.is_final:
+            stored = home.buckets / "out/runs/job-1/trackside/journal.jsonl"
+            assert stored.read_bytes() == home.job("job-1").journal.read_bytes(), number
+            assert endings.noted(home) == [], f"killed at line {number}"
+        jobs = jobs_with_one_that_waits(settings, f"killed at {number}")
+    assert seen == {Secondary.PENDING, Secondary.STOPPED}
 
 
 def has_begun(jobs: Jobs) -> bool:

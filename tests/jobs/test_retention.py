@@ -1,9 +1,11 @@
 """What goes, by age and size: the oldest first, and what is lost for good last."""
 
+import time
+
 import pytest
 
 from trackside.errors import InvalidSetting
-from trackside.jobs.retention import Item, Keep, Kind, decide
+from trackside.jobs.retention import Item, Keep, Kind, decide, parse_quota, within_quota
 
 NOW = 1e9
 DAY = 86400.0
@@ -76,3 +78,44 @@ def test_limits_are_read(text: str, age: float | None, size: float | None):
 def test_limits_that_say_nothing_clear_are_refused(text: str):
     with pytest.raises(InvalidSetting, match="as in 90d,200GB"):
         Keep.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("200GB", 200 * 10**9), (" 1.5 TB ", 1_500 * 10**9), ("1MB", 10**6), ("none", None)],
+)
+def test_a_quota_is_read(text: str, size: int | None):
+    assert parse_quota(text) == size
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["-1", "-1GB", "lots", "0", "0GB", "", "200", "200gb", "200GiB", "0.0000001MB", "1e3GB"]
+    + ["nan GB", "9" * 400 + "TB", "200GB,1TB", "None", "90d"],
+)
+def test_a_quota_that_says_nothing_clear_is_refused(text: str):
+    with pytest.raises(InvalidSetting, match="as in 200GB, or none for no quota") as caught:
+        parse_quota(text)
+    assert repr(text) in str(caught.value)
+
+
+def test_a_quota_takes_no_data_of_the_last_day(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(time, "time", lambda: NOW)
+    found = [
+        item(Kind.FOLDER, "new", 0.1),
+        item(Kind.FOLDER, "old", 2),
+        item(Kind.DATA, "new", 0.9),
+        item(Kind.DATA, "old", 2),
+        item(Kind.DATA, "older", 3),
+    ]
+
+    def gone(quota: int) -> list[tuple[str, str]]:
+        chosen = within_quota(found, quota_bytes=quota, used_bytes=100)
+        return [(str(each.kind), each.name) for each in chosen]
+
+    folders = [("job folder", "old"), ("job folder", "new")]
+    data = [("job data", "older"), ("job data", "old")]
+    assert gone(100) == []
+    assert gone(85) == folders
+    assert gone(75) == [*folders, *data[:1]]
+    assert gone(0) == [*folders, *data]

@@ -1,6 +1,7 @@
 """The machine's figures are right, are cheap, and reach curves and the profiler's files."""
 
 import json
+import math
 import os
 import signal
 import subprocess
@@ -16,7 +17,9 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from tests.waiting import until
+from trackside import process_table
 from trackside.spec import Profiler
+from trackside.supervisor import machine, machine_reading
 from trackside.supervisor.gpus import Gpu, Gpus
 from trackside.supervisor.machine import MachineSampler, curve_seconds
 from trackside.supervisor.machine_figures import profiler_lines, scalars
@@ -105,6 +108,37 @@ def test_a_grandchild_s_time_and_memory_are_the_script_s():
         finally:
             reader.close()
             os.killpg(script.pid, signal.SIGKILL)
+
+
+def test_the_table_is_looked_through_only_when_a_process_has_begun(
+    reader: MachineReader, monkeypatch: pytest.MonkeyPatch
+):
+    newest, looks = [b"1\n"], []
+
+    def looked(root: int, without: int = 0) -> dict[int, int]:
+        looks.append(newest[-1])
+        return {}
+
+    monkeypatch.setattr(machine_reading, "SCAN_SHARE", float("inf"))
+    monkeypatch.setattr(machine_reading, "_newest_process", lambda: newest[-1])
+    monkeypatch.setattr(process_table, "descendants", looked)
+    for _ in range(3):
+        reader.read()
+    newest.append(b"2\n")
+    for _ in range(3):
+        reader.read()
+    assert looks == newest
+    newest.append(b"")  # where the kernel does not say
+    for _ in range(3):
+        reader.read()
+    assert looks[2:] == [b""] * 3
+
+
+def test_the_newest_process_is_known():
+    before = machine_reading._newest_process()
+    assert before.strip().isdigit()
+    subprocess.run(["true"], check=True)
+    assert machine_reading._newest_process() != before
 
 
 def spent_by(processes: list[psutil.Process]) -> float:
@@ -264,9 +298,9 @@ def curves_in(folder: Path) -> EventAccumulator:
     return EventAccumulator(str(folder)).Reload()
 
 
-def sampler(folder: Path, **given: Any) -> MachineSampler:
+def sampler(folder: Path, root_pid: int | None = None, **given: Any) -> MachineSampler:
     files = MinuteFiles(folder / "profiler", folder / "part", "algo-1")
-    return MachineSampler(os.getpid(), "algo-1", folder, files, **given)
+    return MachineSampler(root_pid or os.getpid(), "algo-1", folder, files, **given)
 
 
 def test_a_short_script_has_a_point_too(tmp_path: Path):
@@ -288,6 +322,26 @@ def time_has_passed(seconds: float) -> Callable[[], bool]:
 )
 def test_points_are_close_at_first_and_wider_later(running: float, profile: float, distance: float):
     assert curve_seconds(running, profile) == distance
+
+
+def test_points_of_a_script_that_does_nothing_are_wide_from_the_first_minute_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(machine, "CURVE_SECONDS", ((60.0, 0.1), (600.0, 0.1), (math.inf, 3600.0)))
+    asked: list[float] = []
+
+    def noted(running: float, profile: float = 0.0) -> float:
+        asked.append(curve_seconds(running, profile))
+        return asked[-1]
+
+    monkeypatch.setattr(machine, "curve_seconds", noted)
+    with subprocess.Popen(["sleep", "300"]) as script:
+        try:
+            with sampler(tmp_path, script.pid):
+                until(lambda: 3600.0 in asked)
+        finally:
+            script.kill()
+    assert asked.index(3600.0) >= machine.STILL_POINTS
 
 
 def test_a_script_that_is_over_at_once_has_a_point_too(tmp_path: Path):

@@ -13,10 +13,12 @@ import pytest
 from tests.conftest import environment_for
 from tests.fault_proxy import Fault
 from tests.waiting import until
+from trackside.curves.records import frame
 from trackside.hosts import HostRecord, SyncState
 from trackside.script_folder import ScriptFolder
 from trackside.storage.locate import Location, entries_below, locate
 from trackside.supervisor import sync
+from trackside.supervisor.event_sync import EventSync
 from trackside.supervisor.folder_scan import Look
 from trackside.supervisor.lag import lag_message
 from trackside.supervisor.sync import FolderSync, LeftBehind, Syncer
@@ -432,6 +434,35 @@ class Panic(BaseException):
 )
 def test_passes_that_cost_much_come_the_less_often(cpu_seconds: float, pause: float):
     assert sync.pause_after(cpu_seconds) == pytest.approx(pause)
+
+
+def test_passes_that_find_nothing_come_the_less_often():
+    pauses = [sync.pause_after(0.0, num_idle) for num_idle in (0, 2, 3, 9, 10, 1000)]
+    assert pauses == [1.0, 1.0, 3.0, 3.0, 10.0, 10.0]
+
+
+def test_who_rests_because_nothing_was_new_is_woken(monkeypatch):
+    monkeypatch.setattr(sync, "SCAN_SECONDS", 0.01)
+    monkeypatch.setattr(sync, "IDLE_PAUSE_SECONDS", 600.0)
+    monkeypatch.setattr(sync, "LONGEST_PAUSE_SECONDS", 600.0)
+    part = Failing()
+    syncer = Syncer([part])
+    syncer.start()
+    until(lambda: part.num_ticks == sync.IDLE_PASSES)
+    syncer.wake()
+    until(lambda: part.num_ticks > sync.IDLE_PASSES)
+    assert syncer.finish(time.monotonic() + 600, lambda error: None) == ""
+
+
+def test_what_we_draw_of_the_machine_is_no_news(source, stored):
+    def draw(last: bool) -> None:
+        write(source / "events.out.tfevents.1.host.1.0", frame(b"a record"))
+
+    own = EventSync("curves", source, place(stored), "algo-1", fill=draw)
+    theirs = EventSync("events", source, place(stored), "algo-1")
+    own.tick()
+    assert own.state.uploaded_bytes > 0
+    assert len(sync._amounts([own, theirs])) == 1
 
 
 def test_the_thread_survives_whatever_a_store_raises(monkeypatch):

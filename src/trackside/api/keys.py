@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from threading import Lock
-from typing import Protocol
+from typing import Any, Protocol
 
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
@@ -50,7 +50,7 @@ class AccessKey:
     rights: Rights
     label: str
     """Whose it is: the owner of the jobs that it submits. Keys with the same label are one owner,
-    and share one limit."""
+    and share one limit and one quota."""
     created: float
     expires: float | None = None
     """Set by a rotation: both keys are good until then. Seconds since the epoch."""
@@ -58,6 +58,8 @@ class AccessKey:
     """The secret, encrypted and bound to the id."""
     limit: int | None = None
     """How many of its jobs run at a time; None is what the server's settings say."""
+    quota_bytes: int | None = None
+    """How much the jobs of its label may keep on the server's disk; None is any amount."""
 
     @property
     def is_good(self) -> bool:
@@ -94,12 +96,17 @@ class AccessKeys:
         self._secrets: dict[str, str] = {}
 
     def create(
-        self, label: str, rights: Rights, *, limit: int | None = None
+        self,
+        label: str,
+        rights: Rights,
+        *,
+        limit: int | None = None,
+        quota_bytes: int | None = None,
     ) -> tuple[AccessKey, str]:
         """The key and its secret, which is shown this once. `InvalidLabel` for one that cannot be
         the name of an owner."""
         _check_label(label)
-        key, secret = self._made(label, rights, limit)
+        key, secret = self._made(label, rights, limit, quota_bytes)
         with self._changing() as keys:
             keys[key.id] = key
         return key, secret
@@ -108,10 +115,18 @@ class AccessKeys:
         """A successor with the same rights; the old one ends after the overlap."""
         with self._changing() as keys:
             old = _good(keys, key_id)
-            key, secret = self._made(old.label, old.rights, old.limit)
+            key, secret = self._made(old.label, old.rights, old.limit, old.quota_bytes)
             keys[key.id] = key
             keys[key_id] = replace(old, expires=time.time() + overlap_seconds)
         return key, secret
+
+    def set_quota(self, key_id: str, quota_bytes: int | None) -> str:
+        """Of all keys with the label of this one, which share it; that label."""
+        with self._changing() as keys:
+            label = _good(keys, key_id).label
+            for key in [each for each in keys.values() if each.label == label]:
+                keys[key.id] = replace(key, quota_bytes=quota_bytes)
+        return label
 
     def revoke(self, key_id: str) -> None:
         with self._changing() as keys:
@@ -142,6 +157,11 @@ class AccessKeys:
 
         return limit_of
 
+    def quotas(self) -> dict[str, int]:
+        """Of each label with one: as the newest of its keys says that has one, so that a second
+        key without a quota does not lift it."""
+        return {key.label: key.quota_bytes for key in self.all() if key.quota_bytes is not None}
+
     def secret_of(self, key_id: str) -> str | None:
         try:
             key = self.get(key_id)
@@ -168,11 +188,21 @@ class AccessKeys:
         made = hmac.digest(self._machine_key(), purpose.encode(), "sha256")
         return base64.b64encode(made).decode()
 
-    def _made(self, label: str, rights: Rights, limit: int | None) -> tuple[AccessKey, str]:
+    def _made(
+        self, label: str, rights: Rights, limit: int | None, quota_bytes: int | None
+    ) -> tuple[AccessKey, str]:
         secret = base64.b64encode(secrets.token_bytes(30)).decode()
         named = "TS" + base64.b32encode(secrets.token_bytes(12)).decode().rstrip("=")
-        key = AccessKey(id=named, rights=rights, label=label, created=time.time(), limit=limit)
-        return replace(key, sealed=self.seal(secret, key.id)), secret
+        key = AccessKey(
+            id=named,
+            rights=rights,
+            label=label,
+            created=time.time(),
+            sealed=self.seal(secret, named),
+            limit=limit,
+            quota_bytes=quota_bytes,
+        )
+        return key, secret
 
     @contextmanager
     def _changing(self) -> Iterator[dict[str, AccessKey]]:
@@ -186,7 +216,7 @@ class AccessKeys:
             self._refresh()
             keys = dict(self._keys)
             yield keys
-            durable.write_json(self._path, [asdict(key) for key in keys.values()])
+            durable.write_json(self._path, [_told(key) for key in keys.values()])
             self._seen = None
 
     def _refresh(self) -> None:
@@ -223,6 +253,11 @@ class AccessKeys:
         finally:
             temporary.unlink()
         return self._master.read_bytes()
+
+
+def _told(key: AccessKey) -> dict[str, Any]:
+    """Without what is not set, so that a version from before there was a quota reads it too."""
+    return {name: value for name, value in asdict(key).items() if value is not None}
 
 
 def _good(keys: Mapping[str, AccessKey], key_id: str) -> AccessKey:

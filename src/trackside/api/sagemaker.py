@@ -5,7 +5,7 @@ from trackside.api.fair_pool import Lanes
 from trackside.api.json_service import JsonService, Operation
 from trackside.api.keys import Rights
 from trackside.api.locations import Locations
-from trackside.api.sagemaker_jobs import TrainingJobs
+from trackside.api.sagemaker_jobs import CheckQuota, TrainingJobs, no_quota
 from trackside.api.sagemaker_processing import ProcessingJobs
 from trackside.api.sagemaker_search import JobSearch
 from trackside.api.sagemaker_tags import Tags
@@ -17,6 +17,7 @@ from trackside.errors import (
     JobElsewhere,
     JobNotFinished,
     JobNotFound,
+    QuotaExceeded,
     StoreUnreachable,
     TracksideError,
 )
@@ -25,9 +26,11 @@ from trackside.jobs.jobs import Jobs
 _RETRY_SECONDS = "5"
 
 
-def sagemaker(jobs: Jobs, lanes: Lanes | None = None) -> JsonService:
+def sagemaker(
+    jobs: Jobs, lanes: Lanes | None = None, check_quota: CheckQuota = no_quota
+) -> JsonService:
     locations = Locations.of(jobs.settings)
-    training, processing = TrainingJobs(jobs, locations), ProcessingJobs(jobs)
+    training, processing = TrainingJobs(jobs, locations, check_quota), ProcessingJobs(jobs)
     updates, tags, search = JobUpdate(jobs, locations), Tags(jobs), JobSearch(jobs)
     operations = {
         "CreateTrainingJob": Operation(Rights.SUBMIT, training.create),
@@ -57,6 +60,8 @@ def told(error: TracksideError) -> ServiceError:
             return refused(error.violations)
         case JobNotFinished():
             return ServiceError("ResourceInUse", str(error))
+        case QuotaExceeded():
+            return ServiceError("ResourceLimitExceeded", str(error))
         case StoreUnreachable() | DiskFull():
             # Nothing was left behind, so that clients may try again by themselves.
             headers = {"retry-after": _RETRY_SECONDS}

@@ -1,6 +1,8 @@
 """Training jobs: created, described, listed, stopped and deleted."""
 
 import logging
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -12,7 +14,7 @@ from trackside.api.locations import Locations
 from trackside.api.ownership import acting_for, check_may_change
 from trackside.api.sagemaker_answers import OWN, described, summary
 from trackside.api.validation import invalid, parsed, refused, wire_violations
-from trackside.errors import InvalidSpec, JobExists, Violation
+from trackside.errors import InvalidSpec, JobExists, JobNotFound, QuotaExceeded, Violation
 from trackside.jobs.describe import arn
 from trackside.jobs.index import Order, Page
 from trackside.jobs.jobs import Jobs
@@ -90,10 +92,21 @@ class Listing:
         )
 
 
+CheckQuota = Callable[[str], None]
+"""`QuotaExceeded` when this owner may create no job now."""
+
+
+def no_quota(owner: str) -> None:
+    pass
+
+
 class TrainingJobs:
-    def __init__(self, jobs: Jobs, locations: Locations) -> None:
+    def __init__(
+        self, jobs: Jobs, locations: Locations, check_quota: CheckQuota = no_quota
+    ) -> None:
         self._jobs = jobs
         self._locations = locations
+        self._check_quota = check_quota
 
     def create(self, ask: Ask) -> Answer:
         spec = self._spec(ask)
@@ -173,5 +186,16 @@ class TrainingJobs:
         for sentence in capture_plan.unsaved(spec):
             logger.warning("job %s: %s", spec.name, sentence)
         owner = acting_for(ask.caller, self._jobs)
+        self._check_room(owner, spec.name)
         self._jobs.enqueue(spec, key=ask.caller.id, who=ask.caller.label, owner=owner)
         self._jobs.refresh(spec.name)
+
+    def _check_room(self, owner: str, name: str) -> None:
+        """A client that asks again, as it got no answer, is told that its job exists."""
+        try:
+            self._check_quota(owner)
+        except QuotaExceeded:
+            with suppress(JobNotFound):
+                self._jobs.submitter(name)
+                raise JobExists(name) from None
+            raise

@@ -21,6 +21,7 @@ from trackside.api.limits import Limits
 from trackside.api.logs import logs
 from trackside.api.looks import looks
 from trackside.api.pages import pages
+from trackside.api.quotas import Quotas
 from trackside.api.s3.relay import S3Relay
 from trackside.api.s3.service import S3
 from trackside.api.s3.tidying import Tidying
@@ -52,10 +53,11 @@ class Services:
         credentials = JobCredentials(keys, settings.layout)
         job_environment = None if url is None else partial(credentials.environment, url=url)
         self.jobs = jobs or Jobs(settings, environ, job_environment=job_environment)
+        self._quotas = Quotas(self.jobs, keys.quotas)
         sessions = Sessions(keys, credentials)
         lanes = Lanes()
         services: dict[str, Service] = {
-            "sagemaker": sagemaker(self.jobs, lanes),
+            "sagemaker": sagemaker(self.jobs, lanes, self._quotas.check),
             "logs": logs(self.jobs, lanes),
             **_cloudwatch(self.jobs, lanes),
             "sts": Sts(sessions),
@@ -84,6 +86,7 @@ class Services:
         self._upkeep.start()
         self._tidying.start()
         self._clearing.start()
+        self._quotas.start()
         self._open.enter_context(self._scheduler)
         return self
 
@@ -94,6 +97,7 @@ class Services:
         trace: TracebackType | None,
     ) -> None:
         with self._open:
+            self._quotas.close(timeout=_CLOSE_SECONDS)
             self._clearing.close(timeout=_CLOSE_SECONDS)
             self._tidying.close(timeout=_CLOSE_SECONDS)
             self._upkeep.close(timeout=_CLOSE_SECONDS)

@@ -4,10 +4,14 @@ import time
 
 import click
 
+from trackside.cli.access import access_keys
 from trackside.cli.tables import Cell, print_table
 from trackside.cli.text import duration, size
+from trackside.errors import MissingExtra
+from trackside.jobs.disk import Disk
 from trackside.jobs.retention import Item, Keep
 from trackside.sdk.known_jobs import jobs_of_this_machine
+from trackside.settings import Settings
 
 
 @click.command(short_help="Free disk of what ended jobs left in TRACKSIDE_HOME.")
@@ -22,7 +26,8 @@ def gc(keep: str | None, dry_run: bool) -> None:
 
     Working files first, then overlays of packages and job folders, whose record stays in storage.
     Only when a size is still exceeded, the data of the oldest jobs in embedded buckets. Without an
-    age and a size, only what killed processes left. Nothing outside TRACKSIDE_HOME is touched.
+    age and a size, only what killed processes left. Then, of each key's label with a quota, what
+    does not fit that. Nothing outside TRACKSIDE_HOME is touched.
 
     \b
     Examples:
@@ -32,22 +37,42 @@ def gc(keep: str | None, dry_run: bool) -> None:
     known = jobs_of_this_machine("Freeing the disk")
     limits = Keep.parse(known.settings.keep) if keep is None else Keep.parse(keep, "--keep")
     disk = known.disk
-    items = disk.find(limits)
-    if not dry_run:
-        items = [item for item in items if disk.remove(item)]
-    if not items:
+    quotas = _quotas(known.settings)
+    used = disk.used_by(quotas) if quotas else {}
+    items = _gone(disk, disk.find(limits), dry_run)
+    for owner, quota in quotas.items():
+        items += _gone(disk, disk.find_beyond(owner, quota, used[owner], items), dry_run)
+    if items:
+        _print(items, with_owner=bool(quotas))
+        total = size(sum(item.size_bytes for item in items))
+        print(f"{total} would be freed." if dry_run else f"{total} freed.")
+    else:
         print("Nothing to remove.")
-        return
-    _print(items)
-    total = size(sum(item.size_bytes for item in items))
-    print(f"{total} would be freed." if dry_run else f"{total} freed.")
+    for owner, quota in quotas.items():
+        left = used[owner] - sum(item.size_bytes for item in items if item.owner == owner)
+        then = f"; {size(left)} then" if left != used[owner] else ""
+        print(f"{owner} keeps {size(used[owner])} of a quota of {size(quota)}{then}.")
 
 
-def _print(items: list[Item]) -> None:
+def _quotas(settings: Settings) -> dict[str, int]:
+    """Of the keys of this machine's server. Where it cannot be installed, there is none."""
+    try:
+        return access_keys(settings).quotas()
+    except MissingExtra:
+        return {}
+
+
+def _gone(disk: Disk, items: list[Item], dry_run: bool) -> list[Item]:
+    return items if dry_run else [item for item in items if disk.remove(item)]
+
+
+def _print(items: list[Item], *, with_owner: bool) -> None:
     now = time.time()
     rows = []
     for item in items:
         age = duration(now - item.last_used)
-        cells = (str(item.kind), age, size(item.size_bytes), item.name)
+        owner = (item.owner,) if with_owner else ()
+        cells = (str(item.kind), age, size(item.size_bytes), *owner, item.name)
         rows.append([Cell(text) for text in cells])
-    print_table(("KIND", "AGE", "SIZE", "NAME"), rows, numbers=("AGE", "SIZE"))
+    columns = ("KIND", "AGE", "SIZE", *(("OWNER",) if with_owner else ()), "NAME")
+    print_table(columns, rows, numbers=("AGE", "SIZE"))

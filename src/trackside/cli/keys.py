@@ -2,18 +2,24 @@
 
 import sys
 import time
+from collections.abc import Collection, Mapping
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from trackside.cli import text
 from trackside.cli.access import access_keys
 from trackside.cli.tables import Cell, print_table
 from trackside.cli.text import as_json, duration
-from trackside.settings import Settings
+from trackside.jobs.retention import parse_quota
+from trackside.settings import Settings, environment
+
+if TYPE_CHECKING:
+    from trackside.api.keys import AccessKey
 
 RIGHTS = ("read", "submit", "admin")
-COLUMNS = ("KEY", "RIGHTS", "AGE", "ENDS IN", "LIMIT", "LABEL")
+COLUMNS = ("KEY", "RIGHTS", "AGE", "ENDS IN", "LIMIT", "QUOTA", "USED", "LABEL")
 DEFAULT_OVERLAP_HOURS = 24.0
 
 
@@ -25,6 +31,7 @@ def keys() -> None:
     Examples:
       trackside keys create ci --rights submit
       trackside keys list
+      trackside keys quota TSABC 200GB
       trackside keys rotate TSABC --overlap 48
       trackside keys revoke TSABC
     """
@@ -39,8 +46,13 @@ def keys() -> None:
     metavar="JOBS",
     help="How many of its jobs run at a time; 0 is any number. Else TRACKSIDE_JOBS_PER_KEY.",
 )
+@click.option(
+    "--quota",
+    metavar="SIZE",
+    help="How much its jobs may keep on the server's disk, such as 200GB; else any amount.",
+)
 @click.option("--json", is_flag=True, help="Print JSON.")
-def create(label: str, rights: str, limit: int | None, json: bool) -> None:
+def create(label: str, rights: str, limit: int | None, quota: str | None, json: bool) -> None:
     """Make a key; its secret is shown this once.
 
     read looks at everything. submit also creates jobs, changes and deletes its own, and writes to
@@ -50,12 +62,14 @@ def create(label: str, rights: str, limit: int | None, json: bool) -> None:
     \b
     Example:
       trackside keys create ci --rights submit --limit 2
+      trackside keys create alice --quota 200GB
     """
+    quota_bytes = None if quota is None else parse_quota(quota)
     found = access_keys(Settings.load())
     others = [key.id for key in found.all() if key.label == label]
     from trackside.api.keys import Rights  # there, now that the extra is known to be installed
 
-    made, secret = found.create(label, Rights(rights), limit=limit)
+    made, secret = found.create(label, Rights(rights), limit=limit, quota_bytes=quota_bytes)
     _print_secret(made.id, secret, json)
     if others:
         print(
@@ -70,18 +84,52 @@ def create(label: str, rights: str, limit: int | None, json: bool) -> None:
 def list_keys(json: bool) -> None:
     """List keys, oldest first. Secrets are never shown.
 
+    USED is what the jobs of a label with a quota keep on this machine's disk.
+
     \b
     Example:
       trackside keys list --json
     """
-    found = access_keys(Settings.load()).all()
-    records = [{k: v for k, v in asdict(key).items() if k != "sealed"} for key in found]
+    found = access_keys(Settings.load())
+    quotas = found.quotas()
+    used = _used_by(quotas)
+    records = [_record(key, quotas, used) for key in found.all()]
     if json:
         print(as_json(records))
     elif not records:
         print("No keys. `trackside keys create LABEL` makes one.")
     else:
-        print_table(COLUMNS, [_row(record, time.time()) for record in records])
+        rows = [_row(record, time.time()) for record in records]
+        print_table(COLUMNS, rows, numbers=("QUOTA", "USED"))
+
+
+@keys.command(short_help="Set how much the jobs of a key may keep.")
+@click.argument("key")
+@click.argument("size")
+def quota(key: str, size: str) -> None:
+    """Set how much the jobs of this key's label may keep on the server's disk.
+
+    SIZE is a number of MB, GB or TB, or none. Beyond it the oldest jobs of the label that have
+    ended go first, as by TRACKSIDE_KEEP; `trackside gc --dry-run` shows which.
+
+    \b
+    Examples:
+      trackside keys quota TSABC 200GB
+      trackside keys quota TSABC none
+    """
+    quota_bytes = parse_quota(size, "SIZE")
+    label = access_keys(Settings.load()).set_quota(key, quota_bytes)
+    if quota_bytes is None:
+        print(f"{label} has no quota")
+        return
+    used = _used_by([label])[label]
+    print(f"{label} may keep {text.size(quota_bytes)}, and keeps {text.size(used)}")
+    if used > quota_bytes:
+        print(
+            f"Note: {text.size(used - quota_bytes)} of ended jobs go within minutes, the oldest "
+            "first, if a server runs here.",
+            file=sys.stderr,
+        )
 
 
 @keys.command(short_help="Make a successor of a key.")
@@ -127,10 +175,27 @@ def _print_secret(key_id: str, secret: str, json: bool) -> None:
         print(f"export AWS_SECRET_ACCESS_KEY={secret}")
 
 
+def _used_by(labels: Collection[str]) -> dict[str, int]:
+    """Walks through the jobs of these, and loads nothing where there are none."""
+    if not labels:
+        return {}
+    from trackside.jobs.jobs import Jobs
+
+    return Jobs(Settings.load().embedded, environment()).disk.used_by(labels)
+
+
+def _record(key: "AccessKey", quotas: Mapping[str, int], used: Mapping[str, int]) -> dict[str, Any]:
+    """As it is shown: with the quota that counts for its label, and without its secret."""
+    told = {name: value for name, value in asdict(key).items() if name != "sealed"}
+    return {**told, "quota_bytes": quotas.get(key.label), "used_bytes": used.get(key.label)}
+
+
 def _row(key: dict[str, Any], now: float) -> list[Cell]:
     ends = key["expires"]
     left = "" if ends is None else "over" if ends <= now else duration(ends - now)
     age = duration(now - key["created"])
     limit = "" if key["limit"] is None else str(key["limit"] or "none")
-    texts = [key["id"], str(key["rights"]), age, left, limit, key["label"]]
-    return [Cell(text) for text in texts]
+    sizes = (key["quota_bytes"], key["used_bytes"])
+    quota, used = ("" if each is None else text.size(each) for each in sizes)
+    texts = [key["id"], str(key["rights"]), age, left, limit, quota, used, key["label"]]
+    return [Cell(each) for each in texts]

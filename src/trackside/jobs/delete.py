@@ -6,6 +6,7 @@ is the user's and stays, unless the caller names it: `stored` says what may be r
 
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 
 from trackside import rule_evaluator
 from trackside.errors import JobNotFinished
@@ -32,7 +33,8 @@ def delete(record: Record, home: Home, data: Iterable[Stored] = ()) -> None:
     _delete_record(record.keys, home)
     release(record.spec, home)
     if record.folder is not None:
-        withdraw(record.folder, home)
+        with suppress(FileNotFoundError):  # the disk was freed of it meanwhile
+            withdraw(record.folder, home)
 
 
 def check_ended(record: Record) -> None:

@@ -10,18 +10,20 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from trackside import endings, rule_evaluator
 from trackside.errors import StorageError
+from trackside.jobs.disk_use import DiskUse
 from trackside.jobs.index import JobSummary
 from trackside.jobs.placing import locked
 from trackside.jobs.reconcile import is_supervised
 from trackside.jobs.records import UNREADABLE, Record, publish_journal, read_folder
-from trackside.jobs.retention import Item, Keep, Kind, decide
+from trackside.jobs.retention import Item, Keep, Kind, decide, within_quota
 from trackside.jobs.stored import Stored, Use, judged, remove, stored_by, uses
 from trackside.jobs.submit import DRAFT_SECONDS, withdraw
 from trackside.layout import Home, HostFolder, JobFolder
@@ -45,6 +47,7 @@ class Disk:
     record: Callable[[str], Record]
     is_listed: Callable[[str], bool]
     """Whether the index knows how the job ended, and so finds it without its folder."""
+    use: DiskUse
 
     def find(self, keep: Keep) -> list[Item]:
         """What is to go, in the order in which it does. Removes nothing."""
@@ -57,6 +60,27 @@ class Disk:
             if left > keep.size_bytes:
                 found += self._data(left - keep.size_bytes)
                 chosen = decide(found, keep, now=now, used_bytes=used)
+        return [item for item in chosen if item.kind is not Kind.FOLDER or self._is_stored(item)]
+
+    def used_by(self, owners: Collection[str]) -> dict[str, int]:
+        """Bytes that the jobs of each of these owners use. Walks through all of theirs."""
+        return self.use.of(owners, self.rows())
+
+    def find_beyond(
+        self, owner: str, quota_bytes: int, used_bytes: int, going: Sequence[Item] = ()
+    ) -> list[Item]:
+        """What of one owner's ended jobs is to go for the rest to fit a quota, besides what goes
+        anyway. Removes nothing."""
+        used_bytes -= sum(item.size_bytes for item in going if item.owner == owner)
+        if used_bytes <= quota_bytes:
+            return []
+        choose = partial(within_quota, quota_bytes=quota_bytes, used_bytes=used_bytes)
+        found = [item for item in self._ended_jobs(owner) if item not in going]
+        chosen = choose(found)
+        left = used_bytes - sum(item.size_bytes for item in chosen)
+        if left > quota_bytes:
+            data = self._data(left - quota_bytes, owner)
+            chosen = choose([*found, *(item for item in data if item not in going)])
         return [item for item in chosen if item.kind is not Kind.FOLDER or self._is_stored(item)]
 
     def remove(self, item: Item) -> bool:
@@ -133,32 +157,36 @@ class Disk:
             if used is not None:
                 yield Item(Kind.OVERLAY, path.name, used, size_of(path), path)
 
-    def _ended_jobs(self) -> Iterator[Item]:
+    def _ended_jobs(self, owner: str | None = None) -> Iterator[Item]:
+        """All, or one owner's."""
         for path in _inside(self.home.jobs):
             folder = JobFolder(path)
             record = None if path.name.startswith(".") else self._ended(folder)
-            if record is None:
+            if record is None or owner not in (None, record.submitter.owner):
                 continue
             working = sum(map(size_of, _working(folder)))
-            ended = record.history.modified
+            ended, whose = record.history.modified, record.submitter.owner
             if working:
-                yield Item(Kind.WORKING, path.name, ended, working, path)
-            yield Item(Kind.FOLDER, path.name, ended, size_of(path) - working, path)
+                yield Item(Kind.WORKING, path.name, ended, working, path, owner=whose)
+            rest = size_of(path) - working
+            yield Item(Kind.FOLDER, path.name, ended, rest, path, owner=whose)
 
-    def _data(self, excess_bytes: float) -> Iterator[Item]:
-        """Of the oldest jobs whose output is in the embedded buckets, as much as is needed. Reads
-        every job's request: only asked for when nothing else is left to remove."""
+    def _data(self, excess_bytes: float, owner: str | None = None) -> Iterator[Item]:
+        """Of the oldest jobs, all or one owner's, whose output is in the embedded buckets, as much
+        as is needed. Reads every job's request: only asked for when nothing else is left to
+        remove."""
         rows = self.rows()
         needed = {row.name: uses(row, self.home) for row in rows}
-        ended = sorted((row.ended, row.name) for row in rows if row.ended is not None)
-        for last_used, name in ended:
+        asked = [row for row in rows if owner is None or row.owner == owner]
+        ended = [(row.ended, row.name, row.owner or "") for row in asked if row.ended is not None]
+        for last_used, name, whose in sorted(ended):
             if excess_bytes <= 0:
                 return
             others = [use for job, of_job in needed.items() if job != name for use in of_job]
             if data := self._free_data(name, others):
                 size = sum(each.size_bytes for each in data)
                 excess_bytes -= size
-                yield Item(Kind.DATA, name, last_used, size, data=tuple(data))
+                yield Item(Kind.DATA, name, last_used, size, data=tuple(data), owner=whose)
 
     def _free_data(self, name: str, others: list[Use]) -> list[Stored]:
         try:

@@ -31,6 +31,7 @@ from trackside.jobs.curve_places import curve_places, own_curve_places
 from trackside.jobs.delete import check_ended, delete
 from trackside.jobs.describe import REGION, RULE_JOB_PART, describe, rule_job
 from trackside.jobs.disk import Disk
+from trackside.jobs.disk_use import DiskUse
 from trackside.jobs.index import JobSummary, Page
 from trackside.jobs.log_places import LogPlaces
 from trackside.jobs.log_skim import MayHold
@@ -108,6 +109,7 @@ class Jobs:
         )
         self._reconciler = Reconciler(self._home, self._launcher)
         self._bell = Bell()
+        self._disk_use = DiskUse(self._home)
 
     @cached_property
     def capacity(self) -> Room:
@@ -449,7 +451,7 @@ class Jobs:
             known = self._catalog.select(Page(limit=None))
             return [row for row in known if not self._is_elsewhere(row)]
 
-        return Disk(self._home, rows, self._record, self._is_listed_as_ended)
+        return Disk(self._home, rows, self._record, self._is_listed_as_ended, self._disk_use)
 
     def reconcile(self, name: str | None = None) -> None:
         """See to it that every job that has not ended (or this one) has living supervisors."""

@@ -6,16 +6,19 @@ Jobs that wait are left to a server's `scheduler.py`.
 
 import logging
 import os
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 
 from trackside import boot_clock, damage, endings, hosts, processes, rule_evaluator
+from trackside.errors import StorageError
 from trackside.host_processes import script_lives, supervisor_lives
 from trackside.hosts import Phase
 from trackside.jobs.placing import Launcher, Placed, locked, new_nonce
 from trackside.jobs.records import publish_journal, read_folder, read_spec
 from trackside.jobs.submit import announced
+from trackside.jobs.waiting import has_ended_waiting, keep_end
 from trackside.journal import Journal
 from trackside.layout import Home, HostFolder, JobFolder
 from trackside.placement.placement import Exited, Placement, Poll, Running
@@ -30,6 +33,8 @@ REVIVAL_WINDOW_SECONDS = 600.0
 """A supervisor that lived as long has earned all its revivals again."""
 LATE_REVIVAL_SECONDS = 60.0
 """Between further starts of a supervisor that keeps dying while its script runs."""
+STORE_AWAY_SECONDS = 15.0
+"""Before an output location that could not be reached is tried again, by one process."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +105,8 @@ class Reconciler:
     """Size and time of the journals of jobs that were last seen to wait: one look for each."""
     _pulses: dict[str, rule_evaluator.Pulse] = field(default_factory=dict, compare=False)
     """Of evaluators that go on after their job's end."""
+    _away: dict[str, float] = field(default_factory=dict, compare=False)
+    """Output locations that could not be reached, and until when they are left alone."""
 
     def reconcile(self, name: str) -> None:
         """Nothing to do, somebody else at it, or a job that ended: all silent."""
@@ -136,10 +143,25 @@ class Reconciler:
         with locked(folder) as mine:
             if not mine or is_supervised(folder):
                 return
-            attempt = Journal(folder.journal).read().attempt
-            lead, *_ = observe(folder, attempt, self.launcher.placement)
+            history = Journal(folder.journal).read()
+            if has_ended_waiting(history):
+                return self._send_end(folder)
+            lead, *_ = observe(folder, history.attempt, self.launcher.placement)
             if isinstance(lead.poll, Exited) and lead.revivals < MAX_REVIVALS:
                 self._apply(folder, Revive(lead))
+
+    def _send_end(self, folder: JobFolder) -> None:
+        """Of a job that never began. A store that is away is left alone for a while: many such
+        jobs would otherwise hold up the care for all others, seconds each."""
+        output = read_spec(folder).output.uri
+        if time.monotonic() < self._away.get(output, 0.0):
+            return
+        try:
+            keep_end(folder, self.home)
+        except StorageError:
+            self._away[output] = time.monotonic() + STORE_AWAY_SECONDS
+            raise
+        self._away.pop(output, None)
 
     def _revive_rules(self, folder: JobFolder) -> None:
         """Rules go on after the job's end, with nobody but their evaluator. Until then its

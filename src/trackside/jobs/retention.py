@@ -1,6 +1,7 @@
 """What of a home may go, by age and size. Pure: `disk` finds what there is, and removes it."""
 
 import re
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -41,6 +42,8 @@ class Item:
     size_bytes: int
     path: Path | None = None
     data: tuple[Stored, ...] = ()
+    owner: str = ""
+    """Whose job it is of; empty for what is no job's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +72,26 @@ class Keep:
         return cls(age, size)
 
 
+QUOTA_KEEPS_SECONDS = 86400.0
+"""A quota takes no data of a job that ended less than this ago: its owner can still fetch it."""
+_QUOTA_MOST = 2**63
+
+
+def parse_quota(text: str, where: str = "--quota") -> int | None:
+    """`200GB` in bytes; None for `none`. `InvalidSetting` for others."""
+    if text.strip() == "none":
+        return None
+    matched = _LIMIT.fullmatch(text.strip())
+    factor = _BYTES.get(matched[2], 0.0) if matched else 0.0
+    size_bytes = float(matched[1]) * factor if matched else 0.0
+    if not 1 <= size_bytes < _QUOTA_MOST:
+        raise InvalidSetting(
+            f"{where} = {text!r} is no quota. Write a size greater than zero in {', '.join(_BYTES)}"
+            ", as in 200GB, or none for no quota."
+        )
+    return int(size_bytes)
+
+
 def decide(found: Iterable[Item], keep: Keep, *, now: float, used_bytes: int) -> list[Item]:
     """What goes, in this order: what is too old, and then, until the rest fits, one kind after the
     other, the oldest first."""
@@ -82,6 +105,14 @@ def decide(found: Iterable[Item], keep: Keep, *, now: float, used_bytes: int) ->
             chosen.add(item)
             left -= item.size_bytes
     return [item for item in ordered if item in chosen]
+
+
+def within_quota(found: Iterable[Item], *, quota_bytes: int, used_bytes: int) -> list[Item]:
+    """What of one owner's goes until the rest fits, as by `decide`; the newest data stay."""
+    now = time.time()
+    old = now - QUOTA_KEEPS_SECONDS
+    free = (item for item in found if item.kind is not Kind.DATA or item.last_used < old)
+    return decide(free, Keep(size_bytes=quota_bytes), now=now, used_bytes=used_bytes)
 
 
 def _is_due(item: Item, keep: Keep, now: float) -> bool:

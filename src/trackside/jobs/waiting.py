@@ -6,11 +6,12 @@ Both take one step in the journal, so that of a start and a stop at the same tim
 import logging
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from enum import Enum, auto
 
-from trackside import rule_evaluator
-from trackside.errors import JobFailed, JobNotFound, StorageError
+from trackside import endings, rule_evaluator
+from trackside.errors import JobFailed, JobNotFound, ObjectNotFound, StorageError
 from trackside.jobs.placing import (
     FIRST_ATTEMPT,
     Launcher,
@@ -64,18 +65,43 @@ def begin(
 
 
 def end(folder: JobFolder, home: Home, how: Secondary, message: str = "") -> History:
-    """End it if it waits; either way where it stands."""
+    """End it if it waits; either way where it stands.
+
+    Its end is noted before it is written, so that `reconcile` sends what cannot be sent now. Should
+    it begin just now instead, its supervisor takes the note away: therefore one that frees nothing.
+    """
     journal = Journal(folder.journal)
     history = journal.read()
     if not history.state.is_queued:
         return history
+    endings.note(home, folder.root.name, keeps_files=True)
     history = journal.try_move(how, only_from=Secondary.PENDING, message=message)
-    if history.state.is_final:
+    if has_ended_waiting(history):
         try:
-            _keep_end(folder, home)
-        except StorageError as error:  # `reindex` sends the journal
+            keep_end(folder, home)
+        except StorageError as error:
             logger.warning("job %s has ended, which is not in storage: %s", folder.root.name, error)
     return history
+
+
+def has_ended_waiting(history: History) -> bool:
+    """Whether the job ended without ever having begun: it has no supervisor to send its end."""
+    before = history.transitions[-2:-1]
+    return history.state.is_final and any(each.secondary is Secondary.PENDING for each in before)
+
+
+def keep_end(folder: JobFolder, home: Home) -> None:
+    """Send to storage what is to be there of a job that never began. Doing it again changes
+    nothing; a `StorageError`, within seconds, when the store is away."""
+    spec = read_spec(folder)
+    with suppress(ObjectNotFound):
+        location = locate_object(JobKeys.of(spec).spec, home=home.root, hurried=True)
+        location.store.stat(location.key)
+    publish_spec(spec, home)
+    publish_journal(folder, home)
+    if rule_evaluator.is_wanted(spec):
+        _end_rules(folder, spec, home)
+    endings.forget(home, spec.name)
 
 
 def _start(
@@ -96,14 +122,6 @@ def _start(
     except JobFailed as error:
         logger.warning("%s", error)
     return Begun.YES
-
-
-def _keep_end(folder: JobFolder, home: Home) -> None:
-    spec = read_spec(folder)
-    publish_spec(spec, home)
-    publish_journal(folder, home)
-    if rule_evaluator.is_wanted(spec):
-        _end_rules(folder, spec, home)
 
 
 def _end_rules(folder: JobFolder, spec: JobSpec, home: Home) -> None:

@@ -53,12 +53,12 @@ logger = logging.getLogger(__name__)
 
 LEAD_SECONDS = 0.2
 """How often the lead looks at the other hosts."""
-CHORE_SECONDS = 1.0
-"""How often inputs, amendments, rules and syncs are looked at while the script runs."""
 POLL_SECONDS = 30.0
 """How often the sandbox is asked though nothing says that its script has ended."""
 RECORD_SECONDS = 60.0
 """How often a host's record is written though nothing in it has changed."""
+SENT_SECONDS = 15.0
+"""How often it is written though no more has changed than how much was sent."""
 TAIL_LINES = 20
 TAIL_LENGTH = 8192
 MARKER_BYTES = 1 << 20
@@ -84,7 +84,9 @@ class Attempt:
         self._journal_name = os.fspath(context.folder.journal)
         self._journal_look: tuple[tuple[int, int], History] | None = None
         self._led_at = 0.0
-        self._shown: tuple[str, list[int]] | None = None
+        self._amended_by: History | None = None
+        """What the journal said when it was last looked through for changes of the job."""
+        self._shown: tuple[str, int] | None = None
         self._shown_at = 0.0
         self._is_mute = False
 
@@ -191,6 +193,7 @@ class Attempt:
 
     def _see_out(self, sampler: "MachineSampler | None") -> tuple[Exited | Lost, bool]:
         """How the script ended, and whether it was asked to."""
+        assert self._syncer is not None
         plan = self._plan()
         clock = LogClock(self.folder.log, self.folder.log_times)
         ending = Ending(self._sandbox, plan, self.context.spec.options.grace_seconds)
@@ -206,7 +209,9 @@ class Attempt:
                 with self._unless_disk_full():
                     if clock.tick():
                         pace.moved(now)
-                if now - chores_at >= CHORE_SECONDS:
+                        self._syncer.wake()
+                is_changed = self._history() is not self._amended_by
+                if is_changed or now - chores_at >= pace.chore_pause(now):
                     chores_at = now
                     self._do_chores(sampler)
                 if self._sandbox.wait(plan, pace.pause(now)):
@@ -225,7 +230,11 @@ class Attempt:
 
     def _take_amendments(self, sampler: "MachineSampler | None") -> None:
         """The profiler may be changed, and rules be added, while the script runs."""
-        spec = amended(self.context.spec, self._history()).spec
+        history = self._history()
+        if history is self._amended_by:
+            return
+        self._amended_by = history
+        spec = amended(self.context.spec, history).spec
         if spec == self.context.spec:
             return
         self.context = replace(self.context, spec=spec)
@@ -311,11 +320,13 @@ class Attempt:
         """Whether others must know: something has changed or waits. Each record costs a sync."""
         states = self.record.syncs.values()
         waits = any(each.pending_bytes or each.error for each in states)
-        shown = (self.record.capture, [each.uploaded_bytes for each in states])
+        problem, num_bytes = self.record.capture, sum(each.uploaded_bytes for each in states)
+        pause = RECORD_SECONDS if (problem, num_bytes) == self._shown else SENT_SECONDS
         now = time.monotonic()
-        if not waits and shown == self._shown and now - self._shown_at < RECORD_SECONDS:
+        is_known = self._shown is not None and self._shown[0] == problem
+        if is_known and not waits and now - self._shown_at < pause:
             return False
-        self._shown, self._shown_at = shown, now
+        self._shown, self._shown_at = (problem, num_bytes), now
         return True
 
     # Ending

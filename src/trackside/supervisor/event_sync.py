@@ -65,6 +65,11 @@ class EventSync:
         self._used: set[Source] = set()
         self._last_sent = 0
 
+    @property
+    def is_filled(self) -> bool:
+        """We write its files ourselves."""
+        return self._fill is not None
+
     def tick(self, *, last: bool = False) -> None:
         """Send the whole records that are new (`last`: all bytes). Raises what the store raises."""
         if self._fill is not None:

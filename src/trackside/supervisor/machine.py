@@ -5,6 +5,7 @@ Owns the thread and its pace; `machine_reading` looks, `machine_figures` reckons
 
 import logging
 import math
+import sys
 import time
 from pathlib import Path
 from threading import Event, Thread
@@ -24,6 +25,8 @@ logger = logging.getLogger(__name__)
 CURVE_SECONDS = ((60.0, 1.0), (600.0, 5.0), (math.inf, 15.0))
 """The distance of points, by how long the script has run at most. They are means, so nothing falls
 in between."""
+STILL_POINTS = 3
+"""After so many without any processor time of the script's, points are as far apart as they get."""
 LEAST_PROFILE_SECONDS = 0.1
 """The shortest interval that the contract has."""
 LEAST_SECONDS = 0.05
@@ -128,9 +131,11 @@ class MachineSampler:
         profile_seconds = _profile_seconds(profiler)
         first = drawn = profiled = reader.read()
         due = drawn.clock
-        is_over = False
+        is_over, num_still = False, 0
         while not is_over:
-            curves = curve_seconds(time.monotonic() - self._begun, profile_seconds)
+            is_still = num_still >= STILL_POINTS
+            running = sys.maxsize if is_still else time.monotonic() - self._begun
+            curves = curve_seconds(running, profile_seconds)
             pause = profile_seconds or curves
             due = max(due + pause, time.monotonic())
             self._wait(due - time.monotonic())
@@ -145,6 +150,7 @@ class MachineSampler:
             # Half a pause of slack: a wait that ends a little early must not skip a point.
             if now.clock - drawn.clock >= curves - pause / 2 or is_over:
                 self._draw(drawn, now)
+                num_still = num_still + 1 if _spent(now) == _spent(drawn) else 0
                 drawn = now
 
     def _write_profile(self, before: Reading, now: Reading) -> None:
@@ -165,6 +171,11 @@ def curve_seconds(running_seconds: float, profile_seconds: float = 0.0) -> float
     """From point to point: close at first, wider later; never closer than the profile's looks."""
     distance = next(pause for until, pause in CURVE_SECONDS if running_seconds < until)
     return max(profile_seconds, distance)
+
+
+def _spent(reading: Reading) -> int:
+    """Ticks of the script's processes."""
+    return sum(process.ticks for process in reading.script.values())
 
 
 def _profile_seconds(profiler: Profiler | None) -> float:

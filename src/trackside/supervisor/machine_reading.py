@@ -19,6 +19,8 @@ SCAN_SHARE = 0.001
 FIRST_SECONDS = 15.0
 FIRST_PAUSE_SECONDS = 0.5
 """… but for the beginning, when the script starts its processes: then at every such pause."""
+IDLE_FACTOR = 10.0
+"""So much longer are the pauses while the script's processes take no processor time."""
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
@@ -147,24 +149,42 @@ class _ProcessTree:
         self._root = root
         self._pids: list[int] = [root]
         self._began = time.monotonic()
-        self._next_scan = 0.0
+        self._scanned = self._pause = 0.0
+        self._newest = b""
+        """The newest process of this machine at the last scan."""
+        self._ticks = self._ticks_at_scan = -1
 
     def read(self) -> dict[int, Process]:
         now = time.monotonic()
-        if now >= self._next_scan:
+        if self._is_due(now):
             self._scan(now)
         seen = {pid: process for pid in self._pids if (process := _process(pid)) is not None}
         self._pids = list(seen)
+        self._ticks = sum(process.ticks for process in seen.values())
         return seen
+
+    def _is_due(self, now: float) -> bool:
+        is_idle = self._ticks == self._ticks_at_scan and now - self._began >= FIRST_SECONDS
+        if now < self._scanned + self._pause * (IDLE_FACTOR if is_idle else 1.0):
+            return False
+        newest = _newest_process()
+        return not newest or newest != self._newest
 
     def _scan(self, now: float) -> None:
         began = time.thread_time()  # not the clock's: others' load must not make us look away
+        self._newest = _newest_process()  # first: one that begins meanwhile is found the next time
         # We may be a descendant ourselves: a revived supervisor is a child of the sandbox.
         found = process_table.descendants(self._root, without=os.getpid())
         self._pids = [self._root, *found]
         pause = (time.thread_time() - began) / SCAN_SHARE
         is_first = now - self._began < FIRST_SECONDS
-        self._next_scan = now + (min(pause, FIRST_PAUSE_SECONDS) if is_first else pause)
+        self._pause = min(pause, FIRST_PAUSE_SECONDS) if is_first else pause
+        self._scanned, self._ticks_at_scan = now, self._ticks
+
+
+def _newest_process() -> bytes:
+    """The pid that was given out last, of all of this machine; empty where the kernel has none."""
+    return process_table.read("/proc/loadavg").rpartition(b" ")[2]
 
 
 def _process(pid: int) -> Process | None:

@@ -9,6 +9,12 @@ TICK_SECONDS = 0.1
 IDLE_SECONDS = 1.0
 QUICK_FOR_SECONDS = 2.0
 IDLE_AFTER_SECONDS = 15.0
+STILL_SECONDS = 2.0
+STILL_AFTER_SECONDS = 120.0
+CHORE_SECONDS = 1.0
+"""Between looks at what changes rarely, …"""
+IDLE_CHORE_SECONDS = 5.0
+"""… and while nothing happens."""
 
 
 class Pace:
@@ -24,4 +30,12 @@ class Pace:
     def pause(self, now: float) -> float:
         if now - self._began < QUICK_FOR_SECONDS:
             return QUICK_SECONDS
-        return TICK_SECONDS if now - self._moved_at < IDLE_AFTER_SECONDS else IDLE_SECONDS
+        if not self._is_idle(now):
+            return TICK_SECONDS
+        return IDLE_SECONDS if now - self._moved_at < STILL_AFTER_SECONDS else STILL_SECONDS
+
+    def chore_pause(self, now: float) -> float:
+        return IDLE_CHORE_SECONDS if self._is_idle(now) else CHORE_SECONDS
+
+    def _is_idle(self, now: float) -> bool:
+        return now - self._moved_at >= IDLE_AFTER_SECONDS

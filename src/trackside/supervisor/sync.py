@@ -36,7 +36,9 @@ ten thousand segments, and a look at all of them every second would cost it a te
 LONGEST_PAUSE_SECONDS = 10.0
 IDLE_PASSES = 3
 IDLE_PAUSE_SECONDS = 3.0
-"""Between passes after so many that found nothing new."""
+"""Between passes after so many that found nothing new, …"""
+STILL_PASSES = 10
+"""… and after so many the longest pause: `wake` cuts either short."""
 SETTLED_SECONDS = 1.0
 """A file that has not changed for this long is taken to be whole."""
 WEDGED_SECONDS = 180.0
@@ -240,9 +242,10 @@ class Syncer:
         self._stop = Event()
         self._deadline = 0.0
         self._hopeless: set[str] = set()
+        self._awake = [Event() for _ in self._groups]
         self._threads = [
-            Thread(target=self._run, args=(group,), name=f"trackside-sync-{number}", daemon=True)
-            for number, group in enumerate(self._groups)
+            Thread(target=self._run, args=each, name=f"trackside-sync-{number}", daemon=True)
+            for number, each in enumerate(zip(self._groups, self._awake, strict=True))
         ]
 
     @property
@@ -256,6 +259,11 @@ class Syncer:
     def add(self, part: Part) -> None:
         """Also while it runs: the first group's thread takes it along from its next pass on."""
         self._groups[0].append(part)
+
+    def wake(self) -> None:
+        """The script does something: whoever rests because nothing was new looks again."""
+        for event in self._awake:
+            event.set()
 
     def states(self) -> dict[str, SyncState]:
         """As of now, also when the thread hangs in a store that does not answer."""
@@ -283,6 +291,7 @@ class Syncer:
                 part.keeps_older = was_killed
         self._deadline = deadline
         self._stop.set()
+        self.wake()
         said = ""
         while alive := [thread for thread in self._threads if thread.is_alive()]:
             look()
@@ -301,13 +310,16 @@ class Syncer:
         self._pass(self.parts, last=True)
         return self._error()
 
-    def _run(self, parts: Sequence[Part]) -> None:
-        pause, num_idle = SCAN_SECONDS, 0
-        while not self._stop.wait(pause):
+    def _run(self, parts: Sequence[Part], awake: Event) -> None:
+        cpu_seconds, num_idle = 0.0, 0
+        while not self._rest(awake, cpu_seconds, num_idle):
             began, before = time.thread_time(), _amounts(parts)
             self._pass(parts, last=False)
-            num_idle = num_idle + 1 if _amounts(parts) == before else 0
-            pause = pause_after(time.thread_time() - began, num_idle)
+            after = _amounts(parts)
+            num_idle = num_idle + 1 if after == before else 0
+            if any(waiting for _, waiting in after):  # for a store that is away, perhaps
+                num_idle = min(num_idle, IDLE_PASSES)
+            cpu_seconds = time.thread_time() - began
         pause, num_hopeless = 0.5, 0
         while True:
             self._pass(parts, last=True)
@@ -318,6 +330,14 @@ class Syncer:
                 return
             time.sleep(pause)
             pause = min(pause * 2, 15.0)
+
+    def _rest(self, awake: Event, cpu_seconds: float, num_idle: int) -> bool:
+        """Whether the script is over. What a pass cost is rested for in any case."""
+        least = pause_after(cpu_seconds)
+        if not self._stop.wait(least):
+            awake.wait(pause_after(cpu_seconds, num_idle) - least)
+        awake.clear()
+        return self._stop.is_set()
 
     def _pass(self, parts: Sequence[Part], *, last: bool) -> None:
         for part in parts:
@@ -350,12 +370,16 @@ class Syncer:
 def pause_after(cpu_seconds: float, num_idle: int = 0) -> float:
     """Until the next pass, by what the last one cost and how many have found nothing new."""
     least = SCAN_SECONDS if num_idle < IDLE_PASSES else IDLE_PAUSE_SECONDS
+    if num_idle >= STILL_PASSES:
+        return LONGEST_PAUSE_SECONDS
     return min(max(least, cpu_seconds / SCAN_SHARE), LONGEST_PAUSE_SECONDS)
 
 
 def _amounts(parts: Sequence[Part]) -> list[tuple[int, int]]:
-    """What has gone up and what waits: the same again when nothing is new."""
-    return [(part.state.uploaded_bytes, part.state.pending_bytes) for part in parts]
+    """What has gone up and what waits: the same again when nothing is new. The machine's figures,
+    which never end, are no news."""
+    watched = (part for part in parts if not (isinstance(part, EventSync) and part.is_filled))
+    return [(part.state.uploaded_bytes, part.state.pending_bytes) for part in watched]
 
 
 def make_syncer(

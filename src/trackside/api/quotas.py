@@ -1,0 +1,103 @@
+"""Keeps the jobs of each owner within the quota of its keys, and refuses new ones where that cannot
+be done. `keys` has the quotas; what may go is decided as for TRACKSIDE_KEEP, by `jobs/disk`.
+
+Use is measured beside the requests, and remembered: a request that is within its quota by the last
+measurement costs nothing. Nobody is refused by an old figure.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from math import inf
+from threading import Event, Lock, Thread
+
+from trackside.errors import QuotaExceeded
+from trackside.jobs.jobs import Jobs
+
+logger = logging.getLogger(__name__)
+
+_PAUSE_SECONDS = 60.0
+_LEAST_REST = 20.0
+"""Between two rounds, in times of what a round takes: a large disk is not read all the time."""
+FRESH_SECONDS = 10.0
+"""How old a figure may be by which somebody is refused."""
+_GB = 1e9
+
+
+class Quotas:
+    """Owns one thread."""
+
+    def __init__(self, jobs: Jobs, quotas: Callable[[], Mapping[str, int]]) -> None:
+        """`quotas` has the bytes of each owner with a quota, as of now."""
+        self._jobs = jobs
+        self._quotas = quotas
+        self._used: dict[str, int] = {}
+        self._enforced: dict[str, tuple[float, int]] = {}
+        """When each owner's use was last brought down, by the monotonic clock, and what is left."""
+        self._enforcing = Lock()
+        self._ending = Event()
+        self._thread = Thread(target=self._run, name="trackside-quotas", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self, *, timeout: float) -> None:
+        self._ending.set()
+        self._thread.join(timeout)
+
+    def check(self, owner: str) -> None:
+        """`QuotaExceeded` when the owner's jobs keep too much, and nothing of it may go."""
+        quota = self._quotas().get(owner)
+        if quota is None or self._used.get(owner, 0) <= quota:
+            return
+        used = self._enforce(owner, quota)
+        if used > quota:
+            raise QuotaExceeded(
+                f"The jobs of {owner!r} keep {used / _GB:.3f} GB on the server, more than their "
+                f"quota of {quota / _GB:.3f} GB, and none of it may go by itself now. Remove jobs "
+                "with `trackside delete --data NAME`, wait for those that run, or ask the server's "
+                "operator, who sees the quota with `trackside keys list`, what would go with "
+                "`trackside gc --dry-run`, and sets it with `trackside keys quota`."
+            )
+
+    def _run(self) -> None:
+        pause = 0.0
+        while not self._ending.wait(pause):
+            began = time.monotonic()
+            try:
+                self._round()
+            except Exception:
+                logger.exception("quotas could not be looked after; trying again")
+            pause = max(_PAUSE_SECONDS, _LEAST_REST * (time.monotonic() - began))
+
+    def _round(self) -> None:
+        quotas = self._quotas()
+        self._used = self._jobs.disk.used_by(quotas) if quotas else {}
+        for owner, quota in quotas.items():
+            if self._used[owner] > quota:
+                self._enforce(owner, quota)
+
+    def _enforce(self, owner: str, quota: int) -> int:
+        """Remove what may go until the rest fits; how much is used then. One at a time: who comes
+        meanwhile gets what the first one found."""
+        with self._enforcing:
+            when, used = self._enforced.get(owner, (-inf, 0))
+            if time.monotonic() - when >= FRESH_SECONDS:
+                used = self._used[owner] = self._cleared(owner, quota)
+                self._enforced[owner] = time.monotonic(), used
+            return used
+
+    def _cleared(self, owner: str, quota: int) -> int:
+        disk = self._jobs.disk
+        used = disk.used_by([owner])[owner]
+        freed = 0
+        for item in disk.find_beyond(owner, quota, used):
+            if self._ending.is_set():
+                break
+            if disk.remove(item):
+                freed += item.size_bytes
+                logger.info("removed the %s of %s: %d bytes", item.kind, item.name, item.size_bytes)
+        if not freed:
+            return used
+        logger.info("freed %d bytes by the quota of %s", freed, owner)
+        return disk.used_by([owner])[owner]
