@@ -57,6 +57,8 @@ class History:
     notes: tuple[dict[str, Any], ...] = ()
     num_damaged: int = 0
     """Lines that were skipped."""
+    latest: float = field(default=0.0, compare=False)
+    """The time of its last line, whatever that says: no later line is older."""
     is_patchy: bool = field(default=False, compare=False)
     """Lines are missing or damaged since the last move, so that others may have been made."""
 
@@ -91,6 +93,19 @@ class History:
             each.secondary is Secondary.TRAINING and each.attempt == attempt
             for each in self.transitions
         )
+
+    @property
+    def earlier_seconds(self) -> float:
+        """How long the hosts ran in attempts that are over.
+
+        Whoever noted one may have died before the next attempt began, and a successor noted it
+        again: the first note counts.
+        """
+        ran: dict[int, float] = {}
+        for note in self.notes:
+            if note.get("what") == RETRY:
+                ran.setdefault(note.get("attempt", 1), float(note.get("seconds", 0.0)))
+        return sum(ran.values())
 
     @property
     def run_as(self) -> Choice:
@@ -196,17 +211,21 @@ class Journal:
 
     def _write(self, descriptor: int, history: History | None, event: dict[str, Any]) -> History:
         """Append one line; what it would make of the history is checked first."""
-        event["seq"] = history.version + 1 if history else 1
-        # The wall clock may jump back; the order of a journal never does.
-        event["time"] = max(time.time(), history.modified if history else 0.0)
-        after = _fold_one(history, event)
-        line = _encoded(event)
+        after, line = appended(history, event, self._now())
+        self._put(descriptor, line)
+        return after
+
+    # What a simulation replaces: the clock and the file.
+
+    def _now(self) -> float:
+        return time.time()
+
+    def _put(self, descriptor: int, line: bytes) -> None:
         # Who is told that the move was not made will make it again: the same line twice would be
         # a history that nobody can read.
         durable.giving_up_ballast(
             self.path, lambda: durable.write_lines(descriptor, line, self.path)
         )
-        return after
 
     def _fold(self) -> History | None:
         """None before the first line."""
@@ -239,6 +258,17 @@ class Journal:
             yield descriptor
         finally:
             os.close(descriptor)
+
+
+def appended(
+    history: History | None, event: dict[str, Any], now: float
+) -> tuple[History, bytes]:
+    """What the journal says with this event as its next line, and that line. `MoveRefused` when it
+    may not follow. Pure."""
+    event["seq"] = history.version + 1 if history else 1
+    # The wall clock may jump back; the order of a journal never does.
+    event["time"] = max(now, history.latest if history else 0.0)
+    return _fold_one(history, event), _encoded(event)
 
 
 def fold_lines(lines: Iterable[bytes]) -> History:
@@ -308,13 +338,14 @@ def _fold_one(history: History | None, event: dict[str, Any]) -> History:
     if history is None:
         message = event.get("message") or MESSAGES[FIRST.secondary]
         first = Transition(FIRST.secondary, event["time"], message)
-        begun = History(FIRST, event["seq"], (first,))
+        begun = History(FIRST, event["seq"], (first,), latest=event["time"])
         is_first = event["kind"] == "status" and event["secondary"] == FIRST.secondary
         return begun if is_first else _fold_one(replace(begun, version=0), event)
     if event["seq"] <= history.version:
         raise DamagedRecord(f"line {event['seq']} behind line {history.version}")
     is_patchy = history.is_patchy or event["seq"] > history.version + 1
-    history = replace(history, version=event["seq"], is_patchy=is_patchy)
+    latest = max(history.latest, event["time"])
+    history = replace(history, version=event["seq"], is_patchy=is_patchy, latest=latest)
     match event["kind"]:
         case "status":
             return _fold_move(history, event)
