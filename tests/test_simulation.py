@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-
 from benchmarks.drill.simulation import play
+
 from trackside.jobs import reconcile
 from trackside.supervisor import outcome
 

@@ -10,7 +10,6 @@ from trackside.journal import RETRY, History
 from trackside.status import State, Status
 from trackside.supervisor.gang import Why
 
-
 _MOST_LINES = 400
 
 
@@ -63,21 +62,25 @@ class Invariants:
                 self._noted_seconds.setdefault(number, self._countable_seconds(number))
         for number in range(1, history.attempt):
             self._left_at.setdefault(number, now)
+        counted, ran = history.earlier_seconds, self._ran_seconds()
+        require(counted <= ran + 1e-3, f"{counted:.1f} s count of {ran:.1f} s that it ran")
 
     # The time limit, by the true time
 
     def _after_order(self, attempt: int, why: Why) -> None:
         if why is Why.MAX_RUNTIME:
             limit = self._job.request.max_runtime_seconds
-            now = self._machine.true_seconds
-            met = self._job.met_at.items()
-            ran = sum(self._left_at.get(number, now) - moment for number, moment in met)
+            ran = self._ran_seconds()
             require(ran >= limit - 1e-3, f"MaxRuntime after {ran:.1f} s of {limit:.1f} s")
 
     def _after_watching(self, attempt: int) -> None:
         limit = self._job.request.max_runtime_seconds
         ran = sum(self._noted_seconds.values()) + self._countable_seconds(attempt)
         require(ran <= limit + 1e-3, f"no MaxRuntime after {ran:.1f} s of {limit:.1f} s")
+
+    def _ran_seconds(self) -> float:
+        now, met = self._machine.true_seconds, self._job.met_at.items()
+        return sum(self._left_at.get(number, now) - moment for number, moment in met)
 
     def _countable_seconds(self, attempt: int) -> float:
         """How long it has run; a reboot may cost what was not noted yet, nothing else does."""

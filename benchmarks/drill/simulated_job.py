@@ -73,8 +73,8 @@ class Job:
                 del self.host_locks[process.host]
 
     def records(self, attempt: int) -> dict[str, HostRecord]:
-        disk = self.machine.disk
-        return {host: disk.records.get((host, attempt), HostRecord()) for host in self.request.hosts}
+        found = self.machine.disk.records
+        return {host: found.get((host, attempt), HostRecord()) for host in self.request.hosts}
 
     def is_ending(self, attempt: int) -> bool:
         is_stopping = self.machine.journal.read().state.status is Status.STOPPING

@@ -80,7 +80,7 @@ class Script:
 
 
 class SimulatedJournal(Journal):
-    """The product's journal over bytes in memory, whose writer may die before, in or after a line."""
+    """The product's, over bytes in memory; its writer may die before, in or after a line."""
 
     def __init__(self, machine: "Machine") -> None:
         super().__init__(Path("simulated"))
@@ -171,11 +171,7 @@ class Machine:
         self.processes.append(process)
 
     def may_kill(self) -> bool:
-        return (
-            bool(self._stack)
-            and self.is_faulty
-            and self.random.random() < self.kills_per_pause
-        )
+        return bool(self._stack) and self.is_faulty and self.random.random() < self.kills_per_pause
 
     def pause(self) -> None:
         """Where a process can be killed, or be overtaken by others."""

@@ -125,7 +125,7 @@ def _inject(machine: Machine, job: Job) -> None:
     random = machine.random
     if random.random() > 0.12:
         return
-    match random.randrange(9):
+    match random.randrange(11):
         case 0 | 1 if found := machine.idle():
             machine.count("kill")
             machine.kill(random.choice(found))
@@ -138,7 +138,7 @@ def _inject(machine: Machine, job: Job) -> None:
             machine.true_seconds += random.choice(_LONG_STEPS_SECONDS)
         case 6 if random.random() < 0.3:
             machine.reboot()
-        case 7:
+        case 7 | 8 | 9:
             _hit_script(machine, job)
         case _:
             _duplicate(machine, job)
@@ -190,7 +190,8 @@ def simulate(ground: Ground) -> Result:
 
 
 def play_all(num_seeds: int, ground: Ground) -> Played:
-    batches = [range(start, min(start + _BATCH, num_seeds)) for start in range(0, num_seeds, _BATCH)]
+    starts = range(0, num_seeds, _BATCH)
+    batches = [range(start, min(start + _BATCH, num_seeds)) for start in starts]
     played = Played()
     with ProcessPoolExecutor(max_workers=min(4, os.cpu_count() or 1)) as pool:
         for some in pool.map(play, batches):

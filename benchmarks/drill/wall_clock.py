@@ -5,14 +5,13 @@ while they run. No other process and no other clock is touched.
 """
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 from benchmarks.drill.case import NotShown
+from benchmarks.drill.preloaded import built
 
-_SOURCE = Path(__file__).with_suffix(".c")
 _VARIABLE = "DRILL_WALL_CLOCK"
 
 
@@ -20,7 +19,7 @@ class WallClock:
     def __init__(self, folder: Path) -> None:
         self._file = folder / "wall-clock"
         self._file.write_bytes(bytes(8))
-        library = _built(folder)
+        library = built("wall_clock", folder)
         self.variables = {"LD_PRELOAD": str(library), _VARIABLE: str(self._file)}
         self._check()
 
@@ -41,16 +40,6 @@ class WallClock:
         self.shift(0.0)
         if abs(shifted - true - 86_400.0) > 1.0:
             raise NotShown("this Python does not take the time from the library that is preloaded")
-
-
-def _built(folder: Path) -> Path:
-    compiler = shutil.which("cc") or shutil.which("gcc")
-    if compiler is None or sys.platform != "linux":
-        raise NotShown("the wall clock of a process is shifted on Linux, with a C compiler")
-    library = folder / "wall_clock.so"
-    command = [compiler, "-O2", "-Wall", "-Werror", "-shared", "-fPIC"]
-    subprocess.run([*command, "-o", str(library), str(_SOURCE)], check=True, capture_output=True)
-    return library
 
 
 def _output(command: list[str], environment: dict[str, str]) -> str:

@@ -260,9 +260,7 @@ class Journal:
             os.close(descriptor)
 
 
-def appended(
-    history: History | None, event: dict[str, Any], now: float
-) -> tuple[History, bytes]:
+def appended(history: History | None, event: dict[str, Any], now: float) -> tuple[History, bytes]:
     """What the journal says with this event as its next line, and that line. `MoveRefused` when it
     may not follow. Pure."""
     event["seq"] = history.version + 1 if history else 1
