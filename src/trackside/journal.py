@@ -12,11 +12,11 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from trackside import damage, durable
+from trackside import boot_clock, damage, durable
 from trackside.errors import DamagedJob, JobNotFound, MoveRefused
 from trackside.json_record import DamagedRecord, Moment, parsed_object, record
 from trackside.run_as import Choice
@@ -59,6 +59,8 @@ class History:
     """Lines that were skipped."""
     latest: float = field(default=0.0, compare=False)
     """The time of its last line, whatever that says: no later line is older."""
+    queued: boot_clock.Moment | None = field(default=None, compare=False)
+    """Since when it waits, or waited; None for jobs from before that was noted."""
     is_patchy: bool = field(default=False, compare=False)
     """Lines are missing or damaged since the last move, so that others may have been made."""
 
@@ -113,6 +115,11 @@ class History:
         noted = [note for note in self.notes if note.get("what") == RUN_AS]
         return Choice(noted[-1]["user"], noted[-1]["is_shared"]) if noted else Choice()
 
+    def waited_seconds(self) -> float:
+        """How long ago it was queued. After a reboot only the wall clock knows."""
+        age = self.queued.age_seconds() if self.queued else None
+        return max(0.0, time.time() - self.modified) if age is None else age
+
     def first(self, secondary: Secondary) -> float | None:
         return next((t.start for t in self.transitions if t.secondary is secondary), None)
 
@@ -131,7 +138,8 @@ class Journal:
 
     def open_queued(self, message: str, **who: Any) -> History:
         """As `open`, for a job that waits: it is `Pending`."""
-        pending = _line("status", secondary=Secondary.PENDING, message=message)
+        since = asdict(boot_clock.now())
+        pending = _line("status", secondary=Secondary.PENDING, message=message, since=since)
         return self._begin(_line("status", secondary=FIRST.secondary), *_submitted(who), pending)
 
     def read(self) -> History:
@@ -303,6 +311,7 @@ class _Line:
     message: str | None = None
     reason: str | None = None
     attempt: int = 1
+    since: boot_clock.Moment | None = None
     what: str | None = None
     who: str | None = None
     key: str | None = None
@@ -363,11 +372,13 @@ def _fold_move(history: History, event: dict[str, Any]) -> History:
     # A final transition starts and ends at once.
     end = event["time"] if state.is_final else None
     entered = Transition(secondary, event["time"], message, end, attempt)
+    since = event.get("since")
     return replace(
         history,
         state=state,
         attempt=attempt,
         transitions=(*history.transitions[:-1], ended, entered),
+        queued=boot_clock.Moment.from_record(since) if since else history.queued,
         failure_reason=event.get("reason") if state.status is Status.FAILED else None,
         is_patchy=False,
     )
