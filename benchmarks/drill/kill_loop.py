@@ -6,8 +6,10 @@ attempt, with every line once in the file on disk, in `trackside logs` and in th
 
 import sqlite3
 from collections import Counter
+from collections.abc import Iterable
 from contextlib import closing
 from functools import partial
+from pathlib import Path
 from random import Random
 
 from benchmarks.drill.case import Case, Result, check, held
@@ -77,14 +79,13 @@ def kill_loop(ground: Ground, *, num_kills: int, num_jobs: int) -> Result:
 
 
 def live_supervisors(jobs: list[DrillJob]) -> list[Identity]:
-    found = []
-    for job in jobs:
-        for folder in job.host_folders():
-            record = durable.read_json(folder.supervisor)
-            identity = Identity.from_record(record) if record else None
-            if identity is not None and processes.is_alive(identity):
-                found.append(identity)
-    return found
+    return live_processes(folder.supervisor for job in jobs for folder in job.host_folders())
+
+
+def live_processes(records: Iterable[Path]) -> list[Identity]:
+    """Those who wrote down who they are in one of these files, and are alive."""
+    told = [record for path in records if (record := durable.read_json(path))]
+    return [found for found in map(Identity.from_record, told) if processes.is_alive(found)]
 
 
 def check_whole(job: DrillJob, *, seconds: float = _REVIVAL_SECONDS) -> int:

@@ -21,8 +21,6 @@ from benchmarks.drill.kill_loop import check_database, check_no_orphans
 from benchmarks.drill.numbered_lines import MARK, count_lines
 from benchmarks.drill.preloaded import built
 from benchmarks.drill.server import Server
-from trackside.host_processes import supervisor_lives
-from trackside.storage.locate import locate_object
 
 NUM_LINES = 20
 _SAMPLE = 5
@@ -103,9 +101,7 @@ def by_itself(ground: Ground, point: KillPoint) -> DrillJob:
 
 def submitted_again(ground: Ground, point: KillPoint) -> DrillJob:
     """A submitter dies: its user looks, and submits again if there is no such job."""
-    source = ground.folder / "train.py"
-    source.write_text(SCRIPT)
-    command = ("run", str(source), "--name", "job", *_arguments(ground))
+    command = ("run", str(ground.script("job", SCRIPT)), "--name", "job", *_arguments(ground))
     ground.trackside(*command, environment=point.variables, expect=None)
     job = ground.job("job")
     ground.trackside("jobs")
@@ -117,10 +113,8 @@ def submitted_again(ground: Ground, point: KillPoint) -> DrillJob:
 def through_a_server(ground: Ground, point: KillPoint) -> DrillJob:
     """A server dies, also while it starts: it is started again; a client whose request failed
     submits again if there is no such job."""
-    source = ground.folder / "train.py"
-    source.write_text(SCRIPT)
     server = _started(ground, point)
-    command = ("run", str(source), "--name", "job", *_arguments(ground))
+    command = ("run", str(ground.script("job", SCRIPT)), "--name", "job", *_arguments(ground))
     client = ground.spawn(*command, at=server)
     deadline = time.monotonic() + _ENDED_SECONDS
     job = ground.job("job", at=server)
@@ -139,15 +133,11 @@ def through_a_server(ground: Ground, point: KillPoint) -> DrillJob:
 
 def _started(ground: Ground, point: KillPoint) -> Server:
     """It may be killed before it answers."""
-    environment = {**ground.environment, **point.variables}
-    server = Server(ground.home, environment, ("--quiet",), ground.folder)
-    ground.closing.callback(server.close)
     try:
-        server.start()
+        return ground.server("--quiet", **point.variables)
     except Broke:
         check(point.was_hit, "the server did not start")
-        server.start()
-    return server
+        return ground.server("--quiet", **point.variables)
 
 
 def _arguments(ground: Ground) -> tuple[str, ...]:
@@ -186,8 +176,7 @@ def try_point(role: Role, number: int) -> Tried:
 
 def check_once(ground: Ground, job: DrillJob) -> str:
     """One training, every line once, nothing half: the sha256 of the model."""
-    ground.until(partial(_looked_at, job), "the job is over", seconds=_ENDED_SECONDS)
-    history = job.wait_over()
+    history = job.wait_over(seconds=_ENDED_SECONDS)
     check(job.status == "Completed", f"{job.status}: {history.failure_reason}")
     starts = (ground.folder / "starts").read_text().count("started")
     check(starts == 1, f"the training was started {starts} times")
@@ -195,27 +184,15 @@ def check_once(ground: Ground, job: DrillJob) -> str:
     check(lines.is_exact, str(lines))
     on_disk = count_lines(job.raw_log(), NUM_LINES)
     check(on_disk.is_exact, f"the log file: {on_disk}")
-    check(_stored(job, job.keys.journal) == job.folder.journal.read_bytes(), "another journal")
-    check(_stored(job, job.keys.spec) == job.folder.spec.read_bytes(), "another job.json in store")
-    check(b"model.tar.gz" in _stored(job, job.keys.artifacts), "artifacts.json names no model")
+    check(job.stored(job.keys.journal) == job.folder.journal.read_bytes(), "another journal")
+    check(job.stored(job.keys.spec) == job.folder.spec.read_bytes(), "another job.json in store")
+    check(b"model.tar.gz" in job.stored(job.keys.artifacts), "artifacts.json names no model")
     half = [path.name for path in job.home.buckets.rglob("*.part")]
     check(not half, f"half objects are left in the store: {half}")
     if job.at is not None:
         check_database(job.at)
     check_no_orphans(ground)
-    return hashlib.sha256(_stored(job, job.keys.model)).hexdigest()
-
-
-def _looked_at(job: DrillJob) -> bool:
-    """Whoever looks at a job without a supervisor brings it one. It may have died unnamed."""
-    if job.at is None and not job.is_over() and not any(map(supervisor_lives, job.host_folders())):
-        job.ground.trackside("jobs")
-    return job.is_over()
-
-
-def _stored(job: DrillJob, uri: str) -> bytes:
-    place = locate_object(uri, home=job.home.root)
-    return place.store.get(place.key)
+    return hashlib.sha256(job.stored(job.keys.model)).hexdigest()
 
 
 def matrix(ground: Ground, *, roles: Iterable[Role] = ROLES, sample: int | None = None) -> Result:
