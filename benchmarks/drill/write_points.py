@@ -21,6 +21,9 @@ from benchmarks.drill.kill_loop import check_database, check_no_orphans
 from benchmarks.drill.numbered_lines import MARK, count_lines
 from benchmarks.drill.preloaded import built
 from benchmarks.drill.server import Server
+from trackside import endings
+from trackside.errors import TracksideError
+from trackside.host_processes import supervisor_lives
 
 NUM_LINES = 20
 _SAMPLE = 5
@@ -169,7 +172,7 @@ def try_point(role: Role, number: int) -> Tried:
         try:
             job = role.run(ground, point)
             model = check_once(ground, job)
-        except (Broke, OSError, subprocess.SubprocessError) as error:
+        except (Broke, TracksideError, OSError, subprocess.SubprocessError) as error:
             problem = f"{role.name} killed before write {number} ({point.where}): {error}"
         return Tried(point.where, point.num_writes, model, problem)
 
@@ -177,6 +180,7 @@ def try_point(role: Role, number: int) -> Tried:
 def check_once(ground: Ground, job: DrillJob) -> str:
     """One training, every line once, nothing half: the sha256 of the model."""
     history = job.wait_over(seconds=_ENDED_SECONDS)
+    ground.until(partial(_is_wound_up, job), "what follows the final status is done")
     check(job.status == "Completed", f"{job.status}: {history.failure_reason}")
     starts = (ground.folder / "starts").read_text().count("started")
     check(starts == 1, f"the training was started {starts} times")
@@ -193,6 +197,13 @@ def check_once(ground: Ground, job: DrillJob) -> str:
         check_database(job.at)
     check_no_orphans(ground)
     return hashlib.sha256(job.stored(job.keys.model)).hexdigest()
+
+
+def _is_wound_up(job: DrillJob) -> bool:
+    """Who died between the final status and the last upload is followed by the next who looks."""
+    if job.at is None and endings.noted(job.home):
+        job.ground.trackside("jobs")
+    return not endings.noted(job.home) and not any(map(supervisor_lives, job.host_folders()))
 
 
 def matrix(ground: Ground, *, roles: Iterable[Role] = ROLES, sample: int | None = None) -> Result:
