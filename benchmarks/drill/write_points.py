@@ -136,11 +136,12 @@ def through_a_server(ground: Ground, point: KillPoint) -> DrillJob:
 
 def _started(ground: Ground, point: KillPoint) -> Server:
     """It may be killed before it answers."""
+    ground.environment.update(point.variables)
     try:
-        return ground.server("--quiet", **point.variables)
+        return ground.server("--quiet")
     except Broke:
         check(point.was_hit, "the server did not start")
-        return ground.server("--quiet", **point.variables)
+        return ground.server("--quiet")
 
 
 def _arguments(ground: Ground) -> tuple[str, ...]:
