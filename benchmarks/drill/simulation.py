@@ -200,4 +200,4 @@ def play_all(num_seeds: int, ground: Ground) -> Played:
     return played
 
 
-CASES = (Case(None, "simulation", simulate, seconds=120),)
+CASES = (Case(None, "simulation", simulate, seconds=60),)
