@@ -119,7 +119,7 @@ def check_no_orphans(ground: Ground) -> None:
 
 
 CASES = (
-    Case(3, "short kill loop", partial(kill_loop, num_kills=60, num_jobs=6), seconds=150),
+    Case(3, "short kill loop", partial(kill_loop, num_kills=60, num_jobs=6), seconds=120),
     Case(
         3,
         "kill loop",

@@ -246,13 +246,15 @@ def chosen(most: int, sample: int | None) -> list[int]:
 
 
 CASES = (
-    Case(1, "sample of write points", partial(matrix, sample=_SAMPLE), seconds=120),
-    Case(1, "write points", matrix, seconds=3600, nightly=True),
-    Case(
-        1,
-        "write points of the supervisor",
-        partial(matrix, roles=ROLES[:1]),
-        seconds=1500,
-        nightly=True,
+    Case(1, "sample of write points", partial(matrix, sample=_SAMPLE), seconds=90),
+    *(
+        Case(
+            1,
+            f"write points of the {role.name}",
+            partial(matrix, roles=(role,)),
+            seconds=600,
+            nightly=True,
+        )
+        for role in ROLES
     ),
 )
