@@ -2,12 +2,13 @@
 
 import json
 import multiprocessing
+import time
 from pathlib import Path
 
 import pytest
 
 from trackside.errors import DamagedJob, JobNotFound, MoveRefused
-from trackside.journal import Journal
+from trackside.journal import RETRY, Journal
 from trackside.status import Secondary, Status
 
 
@@ -186,6 +187,26 @@ def test_a_clock_that_jumps_back_does_not_change_the_order(
     before = journal.read().modified
     monkeypatch.setattr("trackside.journal.time.time", lambda: before - 86400)
     assert journal.move(Secondary.DOWNLOADING).modified >= before
+
+
+def test_a_clock_that_jumps_back_after_a_note_does_not_change_the_order(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
+):
+    now = time.time()
+    monkeypatch.setattr("trackside.journal.time.time", lambda: now + 86400)
+    journal.note("tags")
+    monkeypatch.setattr("trackside.journal.time.time", lambda: now)
+    journal.move(Secondary.DOWNLOADING)
+    times = [json.loads(line)["time"] for line in journal.path.read_bytes().splitlines()]
+    assert times == sorted(times)
+
+
+def test_an_attempt_whose_end_is_noted_twice_counts_once(journal: Journal):
+    """Whoever noted it died before the next attempt began; the next supervisor notes it again."""
+    journal.note(RETRY, attempt=1, seconds=20.0)
+    journal.note(RETRY, attempt=1, seconds=25.0)
+    journal.note(RETRY, attempt=2, seconds=3.0)
+    assert journal.read().earlier_seconds == 23.0
 
 
 def test_a_journal_that_is_not_there_is_an_unknown_job(tmp_path: Path):

@@ -24,9 +24,10 @@ class Moment:
 
     def age_seconds(self) -> float | None:
         """None for a moment of another boot: nobody knows how long ago that was."""
-        if self.boot_id != process_table.boot_id():
-            return None
-        return _since_boot() - self.seconds
+        return self.age_at(now())
+
+    def age_at(self, now: "Moment") -> float | None:
+        return now.seconds - self.seconds if self.boot_id == now.boot_id else None
 
 
 def now() -> Moment:

@@ -12,12 +12,12 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from trackside import damage, durable
+from trackside import boot_clock, damage, durable
 from trackside.errors import DamagedJob, JobNotFound, MoveRefused
 from trackside.json_record import DamagedRecord, Moment, parsed_object, record
 from trackside.run_as import Choice
@@ -58,6 +58,10 @@ class History:
     notes: tuple[dict[str, Any], ...] = ()
     num_damaged: int = 0
     """Lines that were skipped."""
+    latest: float = field(default=0.0, compare=False)
+    """The time of its last line, whatever that says: no later line is older."""
+    queued: boot_clock.Moment | None = field(default=None, compare=False)
+    """Since when it waits, or waited; None for jobs from before that was noted."""
     is_patchy: bool = field(default=False, compare=False)
     """Lines are missing or damaged since the last move, so that others may have been made."""
 
@@ -94,10 +98,28 @@ class History:
         )
 
     @property
+    def earlier_seconds(self) -> float:
+        """How long the hosts ran in attempts that are over.
+
+        Whoever noted one may have died before the next attempt began, and a successor noted it
+        again: the first note counts.
+        """
+        ran: dict[int, float] = {}
+        for note in self.notes:
+            if note.get("what") == RETRY:
+                ran.setdefault(note.get("attempt", 1), float(note.get("seconds", 0.0)))
+        return sum(ran.values())
+
+    @property
     def run_as(self) -> Choice:
         """Who runs its script."""
         noted = [note for note in self.notes if note.get("what") == RUN_AS]
         return Choice(noted[-1]["user"], noted[-1]["is_shared"]) if noted else Choice()
+
+    def waited_seconds(self) -> float:
+        """How long ago it was queued. After a reboot only the wall clock knows."""
+        age = self.queued.age_seconds() if self.queued else None
+        return max(0.0, time.time() - self.modified) if age is None else age
 
     def first(self, secondary: Secondary) -> float | None:
         return next((t.start for t in self.transitions if t.secondary is secondary), None)
@@ -117,7 +139,8 @@ class Journal:
 
     def open_queued(self, message: str, **who: Any) -> History:
         """As `open`, for a job that waits: it is `Pending`."""
-        pending = _line("status", secondary=Secondary.PENDING, message=message)
+        since = asdict(boot_clock.now())
+        pending = _line("status", secondary=Secondary.PENDING, message=message, since=since)
         return self._begin(_line("status", secondary=FIRST.secondary), *_submitted(who), pending)
 
     def read(self) -> History:
@@ -205,11 +228,16 @@ class Journal:
         spends_ballast: bool = True,
     ) -> History:
         """Append one line; what it would make of the history is checked first."""
-        event["seq"] = history.version + 1 if history else 1
-        # The wall clock may jump back; the order of a journal never does.
-        event["time"] = max(time.time(), history.modified if history else 0.0)
-        after = _fold_one(history, event)
-        line = _encoded(event)
+        after, line = appended(history, event, self._now())
+        self._put(descriptor, line, spends_ballast)
+        return after
+
+    # What a simulation replaces: the clock and the file.
+
+    def _now(self) -> float:
+        return time.time()
+
+    def _put(self, descriptor: int, line: bytes, spends_ballast: bool) -> None:
         # Who is told that the move was not made will make it again: the same line twice would be
         # a history that nobody can read.
         append = partial(durable.write_lines, descriptor, line, self.path)
@@ -217,7 +245,6 @@ class Journal:
             durable.giving_up_ballast(self.path, append)
         else:
             append()
-        return after
 
     def _fold(self) -> History | None:
         """None before the first line."""
@@ -250,6 +277,15 @@ class Journal:
             yield descriptor
         finally:
             os.close(descriptor)
+
+
+def appended(history: History | None, event: dict[str, Any], now: float) -> tuple[History, bytes]:
+    """What the journal says with this event as its next line, and that line. `MoveRefused` when it
+    may not follow. Pure."""
+    event["seq"] = history.version + 1 if history else 1
+    # The wall clock may jump back; the order of a journal never does.
+    event["time"] = max(now, history.latest if history else 0.0)
+    return _fold_one(history, event), _encoded(event)
 
 
 def fold_lines(lines: Iterable[bytes]) -> History:
@@ -286,6 +322,7 @@ class _Line:
     message: str | None = None
     reason: str | None = None
     attempt: int = 1
+    since: boot_clock.Moment | None = None
     what: str | None = None
     who: str | None = None
     key: str | None = None
@@ -319,13 +356,14 @@ def _fold_one(history: History | None, event: dict[str, Any]) -> History:
     if history is None:
         message = event.get("message") or MESSAGES[FIRST.secondary]
         first = Transition(FIRST.secondary, event["time"], message)
-        begun = History(FIRST, event["seq"], (first,))
+        begun = History(FIRST, event["seq"], (first,), latest=event["time"])
         is_first = event["kind"] == "status" and event["secondary"] == FIRST.secondary
         return begun if is_first else _fold_one(replace(begun, version=0), event)
     if event["seq"] <= history.version:
         raise DamagedRecord(f"line {event['seq']} behind line {history.version}")
     is_patchy = history.is_patchy or event["seq"] > history.version + 1
-    history = replace(history, version=event["seq"], is_patchy=is_patchy)
+    latest = max(history.latest, event["time"])
+    history = replace(history, version=event["seq"], is_patchy=is_patchy, latest=latest)
     match event["kind"]:
         case "status":
             return _fold_move(history, event)
@@ -345,11 +383,13 @@ def _fold_move(history: History, event: dict[str, Any]) -> History:
     # A final transition starts and ends at once.
     end = event["time"] if state.is_final else None
     entered = Transition(secondary, event["time"], message, end, attempt)
+    since = event.get("since")
     return replace(
         history,
         state=state,
         attempt=attempt,
         transitions=(*history.transitions[:-1], ended, entered),
+        queued=boot_clock.Moment.from_record(since) if since else history.queued,
         failure_reason=event.get("reason") if state.status is Status.FAILED else None,
         is_patchy=False,
     )

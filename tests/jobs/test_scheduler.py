@@ -240,6 +240,22 @@ def test_a_job_that_waits_too_long_ends_without_having_started(jobs: Jobs, home:
     assert not home.job("hurried").hosts.exists()
 
 
+def test_a_wall_clock_that_jumps_ends_no_job_that_waits(
+    jobs: Jobs, home: Home, monkeypatch: pytest.MonkeyPatch
+):
+    """Before a server looks at it for the first time, such as while there is none."""
+    enqueue(jobs, "holder", Trackside={"Cores": 2}, **HOLD)
+    stopping = {"MaxRuntimeInSeconds": 1, "MaxWaitTimeInSeconds": 7200}
+    enqueue(jobs, "patient", StoppingCondition=stopping)
+    tomorrow = time.time() + 86_400
+    monkeypatch.setattr(time, "time", lambda: tomorrow)
+    with jobs.scheduler(no_limit):
+        until(lambda: is_training(jobs, "holder"))
+        release(home, "holder")
+        run_to_end(jobs, "holder")
+        assert run_to_end(jobs, "patient").state.status is Status.COMPLETED
+
+
 def test_of_two_servers_one_schedules_and_the_other_takes_over(jobs: Jobs, home: Home):
     other = make_jobs(jobs.settings)
     with other.scheduler(no_limit):

@@ -68,7 +68,8 @@ def test_earlier_attempts_count_by_the_clock_that_nobody_sets(tmp_path, monkeypa
     mine.context.journal.move(Secondary.TRAINING)
     later = time.time() + 86_400
     monkeypatch.setattr(time, "time", lambda: later)  # somebody sets the clock by a day
-    lead._start_again(mine, "the script was ended from outside")
+    ran = mine.gang.running_seconds()
+    lead.start_again(mine.context.journal, 1, "the script was ended from outside", ran)
     second = Attempt(mine.context, 2)
     second.gang.meet()
     assert 0 <= second._runtime_seconds() < 60

@@ -247,7 +247,7 @@ def _observe_host(
         return seen  # by its own word: most often the case, and all that needs to be known
     placed = [found for place in places if (found := Placed.read(place.placed))]
     record = hosts.read(places[0].record)
-    revivals, since = _revivals(placed[0]) if placed else (0, inf)
+    revivals, since = recent_revivals(placed[0], boot_clock.now()) if placed else (0, inf)
     return replace(
         seen,
         placed=placed[0] if placed else None,
@@ -266,9 +266,9 @@ def is_supervised(folder: JobFolder) -> bool:
     return any(supervisor_lives(HostFolder(path.parent)) for path in places)
 
 
-def _revivals(placed: Placed) -> tuple[int, float]:
-    """Those within the window, and how long ago the last one was."""
-    age = placed.revived.age_seconds() if placed.revived else None
+def recent_revivals(placed: Placed, now: boot_clock.Moment) -> tuple[int, float]:
+    """Those within the window, and how long ago the last one was. Pure."""
+    age = placed.revived.age_at(now) if placed.revived else None
     since = inf if age is None else age
     return (placed.revivals if since < REVIVAL_WINDOW_SECONDS else 0), since
 

@@ -220,11 +220,10 @@ class Scheduler:
     # Waiting too long
 
     def _note_deadline(self, record: Record) -> None:
-        """By the clock that does not jump, but for the time before this process looked."""
+        """By a clock that does not jump, also for the time before this process looked."""
         longest = _longest_wait(record)
         if longest is not None:
-            waited = max(0.0, time.time() - record.history.modified)
-            deadline = time.monotonic() + longest - waited
+            deadline = time.monotonic() + longest - record.history.waited_seconds()
             heapq.heappush(self._deadlines, (deadline, record.spec.name))
 
     def _end_overdue(self) -> None:

@@ -18,12 +18,12 @@ from trackside import disk_space, hosts
 from trackside.amended import amended
 from trackside.errors import SandboxError, TracksideError, TransferStopped
 from trackside.hosts import HostRecord, Phase
-from trackside.journal import RETRY, History
+from trackside.journal import History
 from trackside.layout import HostFolder, sandbox_nonce
 from trackside.permissions import user_umask
 from trackside.shortening import last_lines
 from trackside.spec import JobSpec
-from trackside.status import Secondary, Status
+from trackside.status import Secondary
 from trackside.supervisor.config_files import (
     exit_record,
     lay_out,
@@ -35,7 +35,13 @@ from trackside.supervisor.gang import Gang, Why, addresses, interface_name
 from trackside.supervisor.inputs import Inputs, Meter
 from trackside.supervisor.lag import LAG_SECONDS, LAGGING, lag_message
 from trackside.supervisor.logs import LogClock
-from trackside.supervisor.outcome import algorithm_error
+from trackside.supervisor.outcome import (
+    algorithm_error,
+    are_over,
+    failed_peer,
+    must_end,
+    why_end,
+)
 from trackside.supervisor.pace import QUICK_SECONDS, Pace
 from trackside.supervisor.peers import Peers
 from trackside.supervisor.process_sandbox import REASONS, ProcessSandbox, can_map
@@ -280,25 +286,22 @@ class Attempt:
         if not self.gang.is_lead or now - self._led_at < LEAD_SECONDS or self.gang.ordered_end():
             return
         self._led_at = now
-        records = {self.context.host: self.record}
-        if len(self.gang.hosts) > 1:
-            records = self.gang.records()
-            for host, record in records.items():
-                if record.phase.is_after_script and record.went_wrong:
-                    return self.gang.end(Why.HOST_FAILED, host)
-            if lost := self.peers.look():
-                return self.gang.end(Why.HOST_LOST, lost[0])
-        if all(record.phase.is_after_script for record in records.values()):
-            return  # what is left is to upload, and that has a deadline of its own
-        self.gang.stamp()
-        if self._runtime_seconds() > self.context.spec.stopping.max_runtime_seconds:
-            self.gang.end(Why.MAX_RUNTIME, self.context.host)
+        is_alone = len(self.gang.hosts) == 1
+        records = {self.context.host: self.record} if is_alone else self.gang.records()
+        order = why_end(
+            records,
+            [] if is_alone or failed_peer(records) else self.peers.look(),
+            runtime_seconds=self._runtime_seconds(),
+            max_runtime_seconds=self.context.spec.stopping.max_runtime_seconds,
+        )
+        if order is not None:
+            self.gang.end(*order)
+        elif not are_over(records):
+            self.gang.stamp()
 
     def _runtime_seconds(self) -> float:
         """The limit covers all attempts together."""
-        notes = (note for note in self._history().notes if note.get("what") == RETRY)
-        earlier = sum(float(note.get("seconds", 0.0)) for note in notes)
-        return earlier + self.gang.running_seconds()
+        return self._history().earlier_seconds + self.gang.running_seconds()
 
     def _announce_syncs(self) -> None:
         assert self._syncer is not None
@@ -424,9 +427,7 @@ class Attempt:
         """Whether the script must end: the job is being stopped, or another host failed."""
         with self._unless_disk_full():
             self.lead_on()
-        history = self._history()
-        over = history.state.status is not Status.IN_PROGRESS or history.attempt != self.number
-        return over or self.gang.ordered_end() is not None
+        return must_end(self._history(), self.number, self.gang.ordered_end())
 
     def _history(self) -> History:
         """The journal, read again only when it has changed."""

@@ -9,6 +9,7 @@ import socket
 import sys
 import time
 import zlib
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -102,12 +103,10 @@ class Gang:
         meeting = durable.read_json(self._meeting_path)
         if not meeting:
             return 0.0
-        met = boot_clock.Moment(meeting["boot_id"], float(meeting["clock"]))
-        age = met.age_seconds()
-        if age is None:
-            return float(meeting.get("ran", 0.0))
-        self._met = met
-        return age
+        now = boot_clock.now()
+        if meeting["boot_id"] == now.boot_id:
+            self._met = boot_clock.Moment(now.boot_id, float(meeting["clock"]))
+        return ran_seconds(meeting, now)
 
     def stamp(self) -> None:
         """Note now and then how long the hosts have run."""
@@ -126,6 +125,13 @@ class Gang:
     @property
     def _meeting_path(self) -> Path:
         return self.folder.gang / f"{self.attempt}.json"
+
+
+def ran_seconds(meeting: Mapping[str, Any], now: boot_clock.Moment) -> float:
+    """How long ago the hosts met; after a reboot, how long they had run when that was last noted.
+    Pure."""
+    age = boot_clock.Moment(meeting["boot_id"], float(meeting["clock"])).age_at(now)
+    return float(meeting.get("ran", 0.0)) if age is None else age
 
 
 def write_supervisor(folder: HostFolder, nonce: str) -> None:

@@ -17,6 +17,12 @@ SOUND_AFTER_SECONDS = 600.0
 """A supervisor that lived as long has earned the pauses from the beginning."""
 
 
+def is_due(num_revivals: int, seconds_since_last: float) -> bool:
+    """Whether the next revival may follow now. Pure."""
+    last = len(REVIVE_PAUSES_SECONDS) - 1
+    return seconds_since_last >= REVIVE_PAUSES_SECONDS[min(num_revivals, last)]
+
+
 class Keeper:
     """Watches the process named in the folder's file `supervisor`: its pid and its start.
 
@@ -47,8 +53,7 @@ class Keeper:
             if now - self._last > SOUND_AFTER_SECONDS:
                 self._num_revivals = 0
             return
-        pause = REVIVE_PAUSES_SECONDS[min(self._num_revivals, len(REVIVE_PAUSES_SECONDS) - 1)]
-        if last or now - self._last >= pause:
+        if last or is_due(self._num_revivals, now - self._last):
             self._num_revivals += 1
             self._last = now
             try:

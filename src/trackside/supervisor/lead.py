@@ -7,7 +7,7 @@ from functools import partial
 
 from trackside import endings
 from trackside.hosts import HostRecord, Phase
-from trackside.journal import RETRY, History
+from trackside.journal import RETRY, History, Journal
 from trackside.layout import JobKeys
 from trackside.status import Secondary, Status
 from trackside.supervisor.attempt import Attempt
@@ -29,7 +29,8 @@ def conclude(attempt: Attempt) -> None:
     outcome = decide(history.state, records, attempt.gang.ordered_end(), attempts_left=left)
     match outcome:
         case Again(reason=reason):
-            _start_again(attempt, reason)
+            seconds = round(attempt.gang.running_seconds(), 3)
+            start_again(attempt.context.journal, attempt.number, reason, seconds)
         case End():
             _finish(attempt, outcome, records)
 
@@ -52,15 +53,15 @@ def _wait_for_all(attempt: Attempt) -> dict[str, HostRecord]:
         time.sleep(POLL_SECONDS)
 
 
-def _start_again(attempt: Attempt, reason: str) -> None:
-    journal = attempt.context.journal
-    number = attempt.number + 1
-    message = f"Attempt {attempt.number} ended: {reason}"
-    seconds = round(attempt.gang.running_seconds(), 3)
-    journal.note(RETRY, attempt=attempt.number, reason=reason, seconds=seconds)
+def start_again(journal: Journal, number: int, reason: str, seconds: float) -> None:
+    """From this attempt, which ran as long, to the next. May be done again after a death at any
+    line of it."""
+    message = f"Attempt {number} ended: {reason}"
+    journal.note(RETRY, attempt=number, reason=reason, seconds=seconds)
     if journal.try_move(Secondary.RESTARTING, message=message).state.is_final:
         return
-    journal.try_move(Secondary.STARTING, attempt=number, message=f"Starting attempt {number}")
+    following = number + 1
+    journal.try_move(Secondary.STARTING, attempt=following, message=f"Starting attempt {following}")
 
 
 def _finish(attempt: Attempt, end: End, records: dict[str, HostRecord]) -> None:
@@ -78,7 +79,7 @@ def _finish(attempt: Attempt, end: End, records: dict[str, HostRecord]) -> None:
         publish = partial(publisher.publish, model=end.keeps_model)
         unsent = until(deadline, publish, waiting) or unsent
     endings.note(context.settings.layout, context.spec.name, keeps_files=bool(unsent))
-    _write_end(attempt, end, unsent)
+    write_end(journal, end, _kept(attempt, unsent) if unsent else "")
     wind_up(attempt, deadline)
 
 
@@ -99,21 +100,24 @@ def wind_up(attempt: Attempt, deadline: float) -> None:
     endings.forget(home, context.spec.name)
 
 
-def _write_end(attempt: Attempt, end: End, unsent: str) -> None:
-    """The one final status. A stop that came while uploading turns Completed into Stopped."""
-    journal = attempt.context.journal
-    if unsent:
-        kept = attempt.context.folder.root
-        reason = (
-            f"InternalServerError: the output could not be uploaded to "
-            f"{JobKeys.of(attempt.context.spec).prefix}: {unsent} It is kept in {kept}; "
-            f"`trackside upload {attempt.context.spec.name}` sends it."
-        )
-        if end.reason:
-            reason = f"{end.reason} Also: {reason}"
+def write_end(journal: Journal, end: End, kept: str) -> None:
+    """The one final status. A stop that came while uploading turns Completed into Stopped.
+
+    `kept` says what could not be uploaded, if anything could not.
+    """
+    if kept:
+        reason = f"{end.reason} Also: {kept}" if end.reason else kept
         journal.try_move(Secondary.FAILED, reason=reason[:1024])
     elif not journal.try_move(end.secondary, reason=end.reason).state.is_final:
         journal.try_move(Secondary.STOPPED)
+
+
+def _kept(attempt: Attempt, unsent: str) -> str:
+    return (
+        f"InternalServerError: the output could not be uploaded to "
+        f"{JobKeys.of(attempt.context.spec).prefix}: {unsent} It is kept in "
+        f"{attempt.context.folder.root}; `trackside upload {attempt.context.spec.name}` sends it."
+    )
 
 
 def _free_space(attempt: Attempt, history: History) -> None:

@@ -1,9 +1,10 @@
 """How a job ends, decided from what its hosts recorded. Pure: no files, no clock."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from trackside.hosts import HostRecord
+from trackside.journal import History
 from trackside.shortening import shortened
 from trackside.status import Secondary, State, Status
 from trackside.supervisor.gang import EndOrder, Why
@@ -44,6 +45,47 @@ def decide(
     if record.lost and attempts_left > 0:
         return Again(f"{host}: {record.lost}")
     return End(Secondary.FAILED, failure_reason(host, record, len(records)), keeps_model=False)
+
+
+def must_end(history: History, attempt: int, order: EndOrder | None) -> bool:
+    """Whether the scripts of this attempt must end: the job is being stopped or goes on without
+    it, or the lead has ordered it."""
+    over = history.state.status is not Status.IN_PROGRESS or history.attempt != attempt
+    return over or order is not None
+
+
+def why_end(
+    records: Mapping[str, HostRecord],
+    lost: Sequence[str],
+    *,
+    runtime_seconds: float,
+    max_runtime_seconds: float,
+) -> tuple[Why, str] | None:
+    """Why the lead, which is the first host, must order all scripts to end now, and because of
+    which host; None to let them run."""
+    if (failed := failed_peer(records)) is not None:
+        return Why.HOST_FAILED, failed
+    if lost:
+        return Why.HOST_LOST, lost[0]
+    if are_over(records):
+        return None  # what is left is to upload, and that has a deadline of its own
+    if runtime_seconds > max_runtime_seconds:
+        return Why.MAX_RUNTIME, next(iter(records))
+    return None
+
+
+def failed_peer(records: Mapping[str, HostRecord]) -> str | None:
+    """Of several hosts, one whose failure ends the others."""
+    failed = [
+        host
+        for host, record in records.items()
+        if record.phase.is_after_script and record.went_wrong
+    ]
+    return failed[0] if failed and len(records) > 1 else None
+
+
+def are_over(records: Mapping[str, HostRecord]) -> bool:
+    return all(record.phase.is_after_script for record in records.values())
 
 
 def first_wrong(

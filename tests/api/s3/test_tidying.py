@@ -57,6 +57,27 @@ def test_what_a_killed_server_left_is_swept_at_the_next_start(tmp_path):
     assert len(hidden(folder)) == 1  # that of the writer who was alive
 
 
+DIES_CREATING = """
+import os, sys
+from trackside.api.s3.buckets import Buckets
+os.fsync = lambda descriptor: os.kill(os.getpid(), 9)
+Buckets(sys.argv[1]).create(sys.argv[2], "us-east-1")
+"""
+
+
+def test_the_record_of_a_bucket_that_was_being_made_is_swept_too(tmp_path):
+    command = [sys.executable, "-c", DIES_CREATING, str(tmp_path), BUCKET]
+    assert subprocess.run(command).returncode == -signal.SIGKILL
+    folder = tmp_path / BUCKET / ".trackside"
+    assert len(hidden(folder)) == 1
+    tidying = Tidying(tmp_path, WEEK)
+    tidying.start()
+    try:
+        until(lambda: not hidden(folder))
+    finally:
+        tidying.close(timeout=60)
+
+
 def aged(place, upload_id: str, seconds: float) -> None:
     folder = place.buckets / BUCKET / ".trackside" / "uploads" / upload_id
     past = time.time() - seconds

@@ -17,7 +17,7 @@ from trackside.api.s3.beneath import NO_FILE, open_file, open_folder
 from trackside.api.s3.bucket import TIME_MOST, Bucket, OpenObject
 from trackside.api.s3.errors import s3_error
 from trackside.storage.folder import HIDDEN, FolderStore
-from trackside.storage.partial_file import sweep
+from trackside.storage.partial_file import PartialFile, sweep
 
 logger = logging.getLogger(__name__)
 
@@ -76,7 +76,10 @@ class Buckets:
             raise s3_error("BucketAlreadyOwnedByYou") from None
         hidden = Path(path, HIDDEN)
         hidden.mkdir()
-        durable.write_json(hidden / "bucket.json", {"created": time.time(), "region": region})
+        record = json.dumps({"created": time.time(), "region": region}, indent=1).encode()
+        with PartialFile(hidden / "bucket.json") as file:  # `tidying` removes what a kill leaves
+            file.write_at(record + b"\n", 0)
+            file.publish(durable=True)
         durable.sync_folder(Path(path))
         durable.sync_folder(Path(self._root))
 
