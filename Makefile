@@ -1,9 +1,9 @@
-# Six targets. Each does all its own set-up in .venv; none touches anything outside this folder.
+# Seven targets. Each does all its own set-up in .venv; none touches anything outside this folder.
 VENV ?= .venv
 PYTHON ?= python3
 BIN = $(VENV)/bin
 
-.PHONY: install check test nightly bench demo
+.PHONY: install check test nightly bench drill demo
 
 install: $(VENV)/.dev
 
@@ -31,6 +31,10 @@ nightly: $(VENV)/.dev
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks $(ARGS)
+
+# Faults put into a running installation; ARGS="--part ci" takes five minutes, ARGS="--case 5" one case.
+drill: $(VENV)/.dev
+	$(BIN)/python -m benchmarks.drill $(ARGS)
 
 demo: $(VENV)/.demo
 	@$(BIN)/python examples/demo.py
