@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TypeVar
@@ -87,10 +87,19 @@ class Ground:
         self.closing.callback(_reap, process)
         return process
 
-    def server(self, *options: str, home: Path | None = None, **variables: str) -> Server:
-        """A running `trackside server` on loopback, with a port that stays its own."""
+    def server(
+        self,
+        *options: str,
+        home: Path | None = None,
+        program: Sequence[str] = TRACKSIDE,
+        **variables: str,
+    ) -> Server:
+        """A running `trackside server` on loopback, with a port that stays its own.
+
+        `program` is another one than `trackside`, such as one that dies at some point.
+        """
         environment = {**self.environment, "TRACKSIDE_HOME": str(home or self.home), **variables}
-        server = Server(home or self.home, environment, options, self.folder)
+        server = Server(home or self.home, environment, (*program, "server", *options))
         self.closing.callback(server.close)
         server.start()
         return server
@@ -127,8 +136,8 @@ class Ground:
         figures = ("-p", f"lines={lines}", "-p", f"pause={pause}")
         return self.submit(NUMBERED, *figures, *held, *options, at=at, name=name)
 
-    def job(self, name: str, *, at: Server | None = None) -> DrillJob:
-        return DrillJob(self, name, at)
+    def job(self, name: str, *, at: Server | None = None, home: Path | None = None) -> DrillJob:
+        return DrillJob(self, name, at, home)
 
     @property
     def go_file(self) -> Path:

@@ -4,7 +4,9 @@ import io
 import json
 import os
 import signal
+import subprocess
 import tarfile
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.drill.case import check
@@ -21,11 +23,13 @@ if TYPE_CHECKING:
 
 
 class DrillJob:
-    def __init__(self, ground: "Ground", name: str, at: Server | None) -> None:
+    def __init__(
+        self, ground: "Ground", name: str, at: Server | None, home: Path | None = None
+    ) -> None:
         self.ground = ground
         self.name = name
         self.at = at
-        self.home = at.home if at else Home(ground.home)
+        self.home = at.home if at else Home(home or ground.home)
         self.folder: JobFolder = self.home.job(name)
 
     @property
@@ -65,11 +69,12 @@ class DrillJob:
 
     def _looked_at(self) -> bool:
         if not self.is_over() and not self.at and not self._all_live():
-            self.ground.trackside("jobs", expect=None)
+            self._trackside("jobs", expect=None)
         return self.is_over()
 
     def _all_live(self) -> bool:
-        return all(map(host_processes.supervisor_lives, self.host_folders()))
+        folders = self.host_folders()
+        return bool(folders) and all(map(host_processes.supervisor_lives, folders))
 
     def host_folders(self) -> list[HostFolder]:
         return [HostFolder(path.parent) for path in self.folder.hosts.glob("*/*/supervisor.json")]
@@ -92,7 +97,13 @@ class DrillJob:
 
     def log(self) -> bytes:
         """What `trackside logs` prints."""
-        return self.ground.trackside("logs", self.name, at=self.at).stdout
+        return self._trackside("logs", self.name).stdout
+
+    def _trackside(
+        self, *arguments: str, expect: int | None = 0
+    ) -> "subprocess.CompletedProcess[bytes]":
+        home = {"TRACKSIDE_HOME": str(self.home.root)}
+        return self.ground.trackside(*arguments, at=self.at, environment=home, expect=expect)
 
     def stored_log(self, host: str = "algo-1", attempt: int = 1) -> bytes:
         """The chunks in the embedded store, put together by their offsets; a gap is `Broke`."""
@@ -125,8 +136,15 @@ class DrillJob:
 
     def model(self) -> dict[str, bytes]:
         """Name to content of what is in model.tar.gz, in the embedded store."""
-        place = locate_object(self.keys.model, home=self.home.root)
-        return unpacked(place.store.get(place.key))
+        return unpacked(self.stored(self.keys.model))
+
+    def output_data(self) -> dict[str, bytes]:
+        return unpacked(self.stored(self.keys.output_data))
+
+    def stored(self, uri: str) -> bytes:
+        """From the embedded store."""
+        place = locate_object(uri, home=self.home.root)
+        return place.store.get(place.key)
 
     def supervisor_pid(self, host: str = "algo-1", attempt: int = 1) -> int:
         return int(json.loads(self.host(host, attempt).supervisor.read_text())["pid"])
@@ -154,7 +172,7 @@ class DrillJob:
 
     def describe(self) -> Any:
         """As `trackside show --json` has it."""
-        return json.loads(self.ground.trackside("show", self.name, "--json", at=self.at).stdout)
+        return json.loads(self._trackside("show", self.name, "--json").stdout)
 
 
 def unpacked(archive: bytes) -> dict[str, bytes]:

@@ -22,14 +22,12 @@ _START_SECONDS = 60.0
 
 
 class Server:
-    def __init__(
-        self, home: Path, environment: Mapping[str, str], options: Sequence[str], folder: Path
-    ) -> None:
+    def __init__(self, home: Path, environment: Mapping[str, str], command: Sequence[str]) -> None:
         self.home = Home(home)
-        self.log = folder / f"{home.name}.server.log"
+        self.log = home.with_suffix(".server.log")
         """Its standard error; every start appends."""
         self.environment = dict(environment)
-        self._options = tuple(options)
+        self._command = tuple(command)
         self._holder = _kept_port()
         self.port = int(self._holder.getsockname()[1])
         self.key, self.secret = AccessKeys(self.home.server.root).create("drill", Rights.ADMIN)
@@ -70,7 +68,7 @@ class Server:
     def start(self) -> None:
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                [*TRACKSIDE, "server", "--listen", f"127.0.0.1:{self.port}", *self._options],
+                [*self._command, "--listen", f"127.0.0.1:{self.port}"],
                 env=self.environment,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
