@@ -18,6 +18,7 @@ from benchmarks.drill.report import Outcome, as_line, as_markdown, as_summary
 
 MODULES = (
     "deaths",
+    "stops",
     "kill_loop",
     "write_points",
     "simulation",

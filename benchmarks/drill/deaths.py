@@ -186,8 +186,7 @@ def _submit_dying(
     options: tuple[str, ...],
     name: str,
 ) -> DrillJob:
-    source = ground.folder / f"{name}.py"
-    source.write_text(script)
+    source = ground.script(name, script)
     ended = subprocess.run(
         [*program, "run", str(source), "--name", name, *options],
         env={**ground.environment, "TRACKSIDE_HOME": str(home)},

@@ -21,6 +21,7 @@ from benchmarks.drill.job import DrillJob
 from benchmarks.drill.left_behind import end_processes_of
 from benchmarks.drill.numbered_lines import NUMBERED
 from benchmarks.drill.server import TRACKSIDE, Server
+from trackside.errors import JobNotFound
 
 T = TypeVar("T")
 
@@ -115,12 +116,16 @@ class Ground:
         """`trackside run` on a script with this text; returns when the job is on disk."""
         self._num_jobs += 1
         name = name or f"drill-{self._num_jobs}"
-        source = self.folder / "scripts" / name
-        source.mkdir(parents=True)
-        (source / "train.py").write_text(script)
-        arguments = ("run", str(source / "train.py"), "--name", name, *options)
+        arguments = ("run", str(self.script(name, script)), "--name", name, *options)
         self.trackside(*arguments, at=at, environment=environment)
         return self.job(name, at=at)
+
+    def script(self, name: str, text: str) -> Path:
+        """A file with this text, in a folder of its own."""
+        path = self.folder / "scripts" / name / "train.py"
+        path.parent.mkdir(parents=True)
+        path.write_text(text)
+        return path
 
     def submit_numbered(
         self,
@@ -147,22 +152,29 @@ class Ground:
         """Scripts that wait go on."""
         self.go_file.touch()
 
-    def until(self, condition: Callable[[], T], what: str, *, seconds: float = 60.0) -> T:
+    def until(
+        self,
+        condition: Callable[[], T],
+        what: str,
+        *,
+        seconds: float = 60.0,
+        pause: float = _LONGEST_SECONDS,
+    ) -> T:
         """The first truthy answer; `Broke` when there is none in time. It is asked once more when
         the time is up: the machine may have stood still meanwhile."""
         deadline = time.monotonic() + seconds
-        pause = _SHORTEST_SECONDS
+        wait = min(_SHORTEST_SECONDS, pause)
         while True:
             is_late = time.monotonic() > deadline
             try:
                 if answer := condition():
                     return answer
-            except (OSError, ValueError):
+            except (OSError, ValueError, JobNotFound):
                 pass  # files, servers and processes come and go while one looks at them
             if is_late:
                 raise Broke(f"not within {seconds:g} s: {what}")
-            time.sleep(pause)
-            pause = min(_LONGEST_SECONDS, pause * 1.2)
+            time.sleep(wait)
+            wait = min(pause, wait * 1.2)
 
     def evidence(self, name: str, data: bytes | str) -> Path:
         """Kept beyond the end of the case; the path is for `Result.seen`."""
