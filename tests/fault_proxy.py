@@ -23,15 +23,22 @@ class Fault:
 
     pattern: str = ""
     times: int = 1
+    once_each: bool = False
+    """The same request a second time is let through."""
     status: int | None = None
     """Answer this instead of asking the server."""
     cut_after: int | None = None
     """Reset the connection after so many bytes of the answer's body."""
+    cut_request_after: int | None = None
+    """Reset the connection after so many bytes of the request's body: the server hears nothing."""
     loses_reply: bool = False
     """The server does what was asked, the client never hears of it."""
     changes_byte: int | None = None
     """Flip one bit of the answer's body at this offset."""
     seconds_per_kib: float = 0.0
+    """Of the answer's body."""
+    seconds_per_sent_kib: float = 0.0
+    """Of the request's body."""
     meanwhile: Callable[[], object] = field(default=lambda: None, repr=False)
     """Called before the client knows that its answer was cut, lost or never asked for."""
 
@@ -90,10 +97,15 @@ class FaultProxy:
             self.requests.append(request)
             for fault in self._faults:
                 if fault.times > 0 and re.search(fault.pattern, request.line):
+                    if fault.once_each and self._was_struck(request, fault):
+                        continue
                     fault.times -= 1
                     request.fault = fault
                     return fault
         return None
+
+    def _was_struck(self, request: Request, fault: Fault) -> bool:
+        return any(each.line == request.line and each.fault is fault for each in self.requests)
 
 
 class _Server(ThreadingHTTPServer):
@@ -113,11 +125,15 @@ class _Handler(BaseHTTPRequestHandler):
         pass
 
     def _forward(self) -> None:
-        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         target = self.headers.get("X-Amz-Target", "")
         line = f"{self.command} {self.path} {target}".rstrip()
         request = Request(line, dict(self.headers.items()))
         fault = self.proxy.meet(request) or Fault()
+        body = self._body(fault)
+        if fault.cut_request_after is not None:
+            fault.meanwhile()
+            self._reset()
+            return
         if fault.status is not None:
             fault.meanwhile()
             self._answer(fault.status, [], b"<Error><Code>Injected</Code></Error>", fault)
@@ -136,6 +152,19 @@ class _Handler(BaseHTTPRequestHandler):
             # A HEAD answer has the length of a body that does not follow.
             length = answer.headers.get("Content-Length") if self.command == "HEAD" else None
             self._answer(answer.status, answer.getheaders(), content, fault, length)
+
+    def _body(self, fault: Fault) -> bytes:
+        """As much of the request's body as is taken."""
+        length = int(self.headers.get("Content-Length", 0))
+        if fault.cut_request_after is not None:
+            return self.rfile.read(min(length, fault.cut_request_after))
+        if not fault.seconds_per_sent_kib:
+            return self.rfile.read(length)
+        parts = []
+        for start in range(0, length, 1024):
+            time.sleep(fault.seconds_per_sent_kib)
+            parts.append(self.rfile.read(min(1024, length - start)))
+        return b"".join(parts)
 
     do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = _forward
 

@@ -19,6 +19,7 @@ from benchmarks.drill.report import Outcome, as_line, as_markdown, as_summary
 MODULES = (
     "deaths",
     "stops",
+    "store_faults",
     "kill_loop",
     "write_points",
     "simulation",
