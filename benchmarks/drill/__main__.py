@@ -20,6 +20,7 @@ MODULES = (
     "deaths",
     "stops",
     "store_faults",
+    "followers",
     "watchers",
     "kill_loop",
     "write_points",
