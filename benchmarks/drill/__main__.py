@@ -22,6 +22,7 @@ MODULES = (
     "store_faults",
     "followers",
     "watchers",
+    "hostile_input",
     "kill_loop",
     "write_points",
     "simulation",
