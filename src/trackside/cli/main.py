@@ -4,7 +4,9 @@ Each command is a file of its own, imported only when it is called or listed.
 """
 
 import difflib
+import errno
 import logging
+import os
 import signal
 import threading
 from importlib import import_module
@@ -47,6 +49,9 @@ GROUPS = {
 """As help shows them."""
 COMMANDS = tuple(name for names in GROUPS.values() for name in names)
 """Each is the function of that name in the module of that name."""
+_FULL_BYTES = 1 << 20
+"""A disk with less left is full."""
+
 SYNONYMS = {
     "cancel": "stop",
     "clean": "gc",
@@ -186,10 +191,25 @@ def _newest_job(wrong: click.UsageError) -> str:
 
 def _way_out(failure: BaseException) -> str:
     """Of a home in which nothing can be written."""
-    if not isinstance(failure, OSError) or not isinstance(failure.filename, str):
+    if not isinstance(failure, OSError):
         return ""
-    is_ours = Path(failure.filename).is_relative_to(Settings.load().home)
+    home = Settings.load().home
+    if failure.errno == errno.ENOSPC and _is_full(home):  # the error itself names no file
+        return (
+            f". The disk of {str(home)!r} is full: free some space, or set TRACKSIDE_HOME to a "
+            "folder on a larger disk."
+        )
+    if not isinstance(failure.filename, str):
+        return ""
+    is_ours = Path(failure.filename).is_relative_to(home)
     return ". Set TRACKSIDE_HOME to a folder that you can write in." if is_ours else ""
+
+
+def _is_full(home: Path) -> bool:
+    while not home.exists() and home != home.parent:
+        home = home.parent
+    status = os.statvfs(home)
+    return status.f_bavail * status.f_frsize < _FULL_BYTES
 
 
 def _suggest_jobs(name: str) -> None:
