@@ -19,6 +19,7 @@ from benchmarks.drill.case import Case, Result, check, held
 from benchmarks.drill.ground import Ground
 from benchmarks.drill.job import DrillJob
 from benchmarks.drill.server import Server
+from benchmarks.drill.training_request import channel_of, training_request
 from trackside.api.keys import AccessKeys, Rights
 
 _NAMES = (
@@ -41,27 +42,6 @@ _NAMES = (
 )
 
 
-def _request(name: str, **members: Any) -> dict[str, Any]:
-    return {
-        "TrainingJobName": name,
-        "RoleArn": "arn:aws:iam::000000000000:role/trackside",
-        "AlgorithmSpecification": {"TrainingImage": "image", "TrainingInputMode": "File"},
-        "HyperParameters": {
-            "sagemaker_program": "train.py",
-            "sagemaker_submit_directory": "s3://code/source.tar.gz",
-        },
-        "OutputDataConfig": {"S3OutputPath": "s3://out/runs"},
-        "ResourceConfig": {"InstanceType": "local", "InstanceCount": 1, "VolumeSizeInGB": 1},
-        "StoppingCondition": {"MaxRuntimeInSeconds": 60},
-        **members,
-    }
-
-
-def _channel(name: str, uri: str = "s3://code/data/") -> dict[str, Any]:
-    source = {"S3DataType": "S3Prefix", "S3Uri": uri}
-    return {"ChannelName": name, "DataSource": {"S3DataSource": source}}
-
-
 def hostile_names(ground: Ground) -> Result:
     """400 in SageMaker's form for every one, and nothing is made outside the jobs' folder."""
     server = ground.server()
@@ -70,11 +50,11 @@ def hostile_names(ground: Ground) -> Result:
     refused = 0
     for name in _NAMES:
         calls = [
-            lambda name=name: sagemaker.create_training_job(**_request(name)),
+            lambda name=name: sagemaker.create_training_job(**training_request(name)),
             lambda name=name: sagemaker.describe_training_job(TrainingJobName=name),
             lambda name=name: sagemaker.stop_training_job(TrainingJobName=name),
             lambda name=name: sagemaker.create_training_job(
-                **_request("channels", InputDataConfig=[_channel(name)])
+                **training_request("channels", InputDataConfig=[channel_of(name)])
             ),
         ]
         for number, call in enumerate(calls):
@@ -110,7 +90,9 @@ def _odd_job(ground: Ground, server: Server, metrics: tuple[str, ...]) -> DrillJ
 def _refused_or_inside(ground: Ground, sagemaker: Any, channel: str) -> None:
     before = _files(ground)
     try:
-        sagemaker.create_training_job(**_request("odd", InputDataConfig=[_channel(channel)]))
+        sagemaker.create_training_job(
+            **training_request("odd", InputDataConfig=[channel_of(channel)])
+        )
     except ClientError as error:
         check(error.response["Error"]["Code"] == "ValidationException", str(error))
         check(_files(ground) == before, f"channel {channel!r} made files")
@@ -383,7 +365,7 @@ def hostile_locations(ground: Ground) -> Result:
     for place in places:
         for member, request in _with_location(place).items():
             try:
-                sagemaker.create_training_job(**_request(f"place-{refused}", **request))
+                sagemaker.create_training_job(**training_request(f"place-{refused}", **request))
             except ClientError as error:
                 code = error.response["Error"]["Code"]
                 check(code == "ValidationException", f"{member} = {place!r}: {code}")
@@ -399,7 +381,7 @@ def _with_location(uri: str) -> dict[str, dict[str, Any]]:
     source = {"sagemaker_program": "train.py", "sagemaker_submit_directory": uri}
     hook = {"S3OutputPath": uri, "CollectionConfigurations": []}
     return {
-        "channel": {"InputDataConfig": [_channel("train", uri)]},
+        "channel": {"InputDataConfig": [channel_of("train", uri)]},
         "output": {"OutputDataConfig": {"S3OutputPath": uri}},
         "source": {"HyperParameters": source},
         "checkpoints": {"CheckpointConfig": {"S3Uri": uri}},
