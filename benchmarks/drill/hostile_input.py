@@ -2,7 +2,6 @@
 
 import gzip
 import io
-import json
 import os
 import platform
 import shutil
@@ -361,20 +360,30 @@ def hostile_locations(ground: Ground) -> Result:
         "s3://../server",
         "s3://code/../../server",
     )
-    refused = 0
-    for place in places:
-        for member, request in _with_location(place).items():
-            try:
-                sagemaker.create_training_job(**training_request(f"place-{refused}", **request))
-            except ClientError as error:
-                code = error.response["Error"]["Code"]
-                check(code == "ValidationException", f"{member} = {place!r}: {code}")
-                refused += 1
-            else:
-                _ends_without(ground, server, f"place-{refused}", f"{member} = {place!r}")
-                refused += 1
+    _put_source(ground, "source", _tar([]))
+    requests = [
+        (place, member, request)
+        for place in places
+        for member, request in _with_location(place).items()
+    ]
+    refused = failed = 0
+    for number, (place, member, request) in enumerate(requests):
+        name, what = f"place-{number}", f"{member} = {place!r}"
+        try:
+            sagemaker.create_training_job(**training_request(name, **request))
+        except ClientError as error:
+            code = error.response["Error"]["Code"]
+            check(code == "ValidationException", f"{what}: {code}")
+            refused += 1
+        else:
+            check(place.startswith("s3://"), f"{what} was accepted")
+            _ends_within_buckets(ground, server, name, what)
+            failed += 1
     check(listener.visits == 0, f"{listener.visits} connections to a forbidden port")
-    return held(f"{refused} requests with {len(places)} places refused, 0 connections made")
+    return held(
+        f"{refused} requests refused, {failed} with dots in a key kept within the buckets, "
+        "0 connections made"
+    )
 
 
 def _with_location(uri: str) -> dict[str, dict[str, Any]]:
@@ -390,13 +399,15 @@ def _with_location(uri: str) -> dict[str, dict[str, Any]]:
     }
 
 
-def _ends_without(ground: Ground, server: Server, name: str, what: str) -> None:
-    """Accepted in form, it must fail by itself, with nothing of the server's in it."""
+def _ends_within_buckets(ground: Ground, server: Server, name: str, what: str) -> None:
+    """Such a key is an odd name and no way out: nothing is read or written beside the buckets."""
+    before = sorted(path.name for path in server.home.server.root.iterdir())
     job = ground.job(name, at=server)
-    history = job.wait_over()
-    check(job.status == "Failed", f"{what} was accepted, and the job {job.status}")
-    text = json.dumps([history.failure_reason, job.raw_log().decode(errors="replace")])
-    check("root:" not in text, f"{what}: {text[:200]}")
+    job.wait_over()
+    after = sorted(path.name for path in server.home.server.root.iterdir())
+    check(before == after, f"{what}: the server's folder has {after}")
+    found = [path for path in job.host().ml.rglob("*key*") if path.is_file()]
+    check(not found, f"{what}: the job has got {found}")
 
 
 CASES = (
