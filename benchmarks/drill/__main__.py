@@ -4,6 +4,7 @@ One line for each case as it ends. Exit code 1 when one broke. Ctrl-C leaves not
 """
 
 import argparse
+import signal
 import sys
 import time
 import traceback
@@ -19,12 +20,19 @@ from benchmarks.drill.report import Outcome, as_line, as_markdown, as_summary
 MODULES = (
     "deaths",
     "stops",
+    "watchers",
     "store_faults",
+    "gang",
+    "followers",
+    "small_disks",
+    "hostile_input",
+    "access",
     "kill_loop",
     "write_points",
     "simulation",
     "soak",
     "clocks",
+    "elsewhere",
 )
 CI_SECONDS = 300.0
 _INTERRUPTED = 130
@@ -103,11 +111,10 @@ def run(cases: Sequence[Case], *, keep: bool = False, markdown: Path | None = No
     code = 0
     try:
         for case in cases:
-            outcome = run_case(case, keep=keep)
-            outcomes.append(outcome)
+            outcomes.append(run_case(case, keep=keep))
             if sys.stderr.isatty():
                 print("\r\x1b[K", end="", file=sys.stderr, flush=True)
-            print(as_line(outcome), flush=True)
+            print(as_line(outcomes[-1]), flush=True)
     except KeyboardInterrupt:
         print("interrupted; nothing was left behind", file=sys.stderr)
         code = _INTERRUPTED
@@ -137,7 +144,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for case in cases:
             print(f"{case.number or '–':>4}  {case.name} (about {case.seconds:.0f} s)")
         return 0
+    _take_signals()
     return run(cases, keep=options.keep, markdown=options.markdown)
+
+
+def _take_signals() -> None:
+    """SIGTERM is taken as Ctrl-C, which is not ignored even where the shell has it so."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """What a case of the drill is, and how it can end.
 
-The numbers are those of the list in `docs/reliability.md`.
+The numbers are those of the table in `docs/reliability.md`.
 """
 
 from collections.abc import Callable

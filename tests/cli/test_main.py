@@ -1,5 +1,6 @@
 """The front door: help, errors, exit codes, and how little is loaded."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ from click.testing import CliRunner
 
 import trackside
 from tests.cli.conftest import Command
+from tests.small_disk import fill, small_disk
 from trackside.cli.failures import exit_code, explain, in_short, wrapped
 from trackside.cli.main import COMMANDS, SYNONYMS, main
 from trackside.errors import (
@@ -87,6 +89,18 @@ def test_a_home_that_cannot_be_used_is_said_without_a_trace(command: Command, tm
     assert done.returncode != 0
     assert done.stderr.startswith(f"Error: {tmp_path / 'file'}")
     assert done.stderr.endswith("Set TRACKSIDE_HOME to a folder that you can write in.\n")
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small disk needs root")
+def test_a_home_on_a_full_disk_is_named(command: Command, tmp_path: Path):
+    """Nothing in the system's own error says which file could not be written."""
+    with small_disk(tmp_path / "disk") as disk:
+        (disk / "home").mkdir()
+        fill(disk)
+        done = command("server", "--listen", "127.0.0.1:0", TRACKSIDE_HOME=str(disk / "home"))
+    assert done.returncode != 0
+    assert f"The disk of {str(disk / 'home')!r} is full: free some space" in done.stderr
     assert "Traceback" not in done.stderr
 
 

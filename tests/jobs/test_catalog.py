@@ -393,3 +393,19 @@ def test_looking_makes_no_journal_longer(jobs: Jobs, home: Home):
     assert home.job("x").journal.read_bytes() == before
     assert sorted(os.listdir(home.job("x").root)) == ["job.json", "journal.jsonl"]
     assert Journal(home.job("x").journal).read().state.is_final
+
+
+def test_pages_are_whole_while_the_index_cannot_be_written_and_at_once_afterwards(home: Home):
+    """A server reads pages, and does not compare the index with all folders each time."""
+    catalog = Catalog(home)
+    finished_job(home, "first")
+    catalog.refresh()
+    kept = home.index.rename(home.index.with_name("kept"))
+    home.index.symlink_to("/dev/full")
+    finished_job(home, "second")
+    catalog.add("second")
+    for _ in range(2):
+        assert set(names(catalog.page(Page()))) == {"first", "second"}
+    home.index.unlink()
+    kept.rename(home.index)
+    assert set(names(catalog.page(Page()))) == {"first", "second"}

@@ -140,3 +140,19 @@ def test_a_hurried_question_to_a_store_that_is_away_ends_within_seconds(
         with pytest.raises(StoreUnreachable, match=f"{url}.*Check the address"):
             place.store.stat(place.key)
     assert time.monotonic() - started < 60
+
+
+@pytest.mark.parametrize(
+    "key", ["../../server", "a/../../../server/master.key", "..", "./a", "a/./b", "a/.."]
+)
+def test_no_key_leads_out_of_a_bucket_that_is_a_folder(key: str) -> None:
+    """Whoever reads `local` instead of asking the store would get a file of the server's."""
+    for uri in (f"s3://bucket/{key}", f"s3://bucket/{key}/"):
+        with pytest.raises(InvalidKey, match="segment"):
+            locate(uri, home=HOME)
+    with pytest.raises(InvalidKey):
+        locate_object(f"s3://bucket/{key}", home=HOME)
+
+
+def test_dots_within_a_name_are_plain(tmp_path: Path) -> None:
+    assert locate("s3://bucket/a..b/.c/d.", home=tmp_path).key == "a..b/.c/d."

@@ -187,11 +187,15 @@ def _newest_job(wrong: click.UsageError) -> str:
 
 def _way_out(failure: BaseException) -> str:
     """Of a home in which nothing can be written."""
-    if trouble := disk_space.takes_nothing(failure) and disk_space.trouble(Settings.load().home):
-        return f". {trouble} Free some space, or set TRACKSIDE_HOME to a folder on another disk."
-    if not isinstance(failure, OSError) or not isinstance(failure.filename, str):
+    if not isinstance(failure, OSError):
         return ""
-    is_ours = Path(failure.filename).is_relative_to(Settings.load().home)
+    home = Settings.load().home
+    there = next(path for path in (home, *home.parents) if path.exists())
+    if disk_space.takes_nothing(failure) and (trouble := disk_space.trouble(there)):
+        return f". {trouble} Free some space, or set TRACKSIDE_HOME to a folder on another disk."
+    if not isinstance(failure.filename, str):
+        return ""
+    is_ours = Path(failure.filename).is_relative_to(home)
     return ". Set TRACKSIDE_HOME to a folder that you can write in." if is_ours else ""
 
 

@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
+from threading import Event
 from typing import TypeVar
 
 from trackside.errors import JobError, ObjectNotFound
@@ -38,6 +39,8 @@ class Catalog:
     """Size and time of the journals of unfinished jobs about which the index was last right."""
     _compared: dict[str, tuple[int | None, float]] = field(default_factory=dict, compare=False)
     """When the index was last compared with all folders: theirs and the monotonic time."""
+    _behind: Event = field(default_factory=Event, compare=False)
+    """Set while something is not in the index that could not be written to it."""
     _added: deque[str] = field(default_factory=deque, compare=False)
     """Jobs that the next look takes in, all at once."""
     _troubles: set[str] = field(default_factory=set, compare=False)
@@ -160,16 +163,20 @@ class Catalog:
 
     def _look(self, use: Callable[[Index], T], *, refresh: bool = True) -> T:
         """At the index, or at the folders alone when the index cannot be used now."""
+        is_behind = self._behind.is_set()
         try:
-            found = self._use_file(use, refresh=refresh)
+            found = self._use_file(use, refresh=refresh or is_behind)
         except (sqlite3.OperationalError, OSError) as error:
             self._warn(error)
         else:
             self._troubles.clear()
+            if is_behind:
+                self._behind.clear()
             return found
+        self._behind.set()
         with opened(MEMORY) as index:
-            if refresh:
-                self._refresh(index)
+            self._refresh(index)
+            self._compared.clear()  # the file was not
             return use(index)
 
     def _warn(self, error: Exception) -> None:

@@ -67,7 +67,10 @@ def locate(uri: str | Path, *, home: Path, hurried: bool = False) -> Location:
     scheme, rest = _parted(uri)
     bucket, _, key = rest.partition("/")
     _check_bucket(uri, bucket)
-    return Location(_store(scheme, bucket, home, hurried), key, uri)
+    store = _store(scheme, bucket, home, hurried)
+    if isinstance(store, FolderStore):
+        _check_inside(uri, key)
+    return Location(store, key, uri)
 
 
 def local_path(uri: str) -> Path | None:
@@ -129,6 +132,15 @@ def _check_bucket(uri: str, bucket: str) -> None:
         raise InvalidKey(
             f"{bucket!r} in {uri!r} is no bucket name: 3 to 63 letters, digits, '-', '.' or '_', "
             "with a letter or digit at both ends."
+        )
+
+
+def _check_inside(uri: str, key: str) -> None:
+    """A bucket that is a folder: `..` in a key would lead out of it, to whoever reads `local`."""
+    if not {".", ".."}.isdisjoint(key.split("/")):
+        raise InvalidKey(
+            f"{uri!r} has a '.' or '..' segment, which would lead out of its bucket. "
+            "Segments between slashes must be plain names."
         )
 
 

@@ -20,6 +20,11 @@ _DAMAGE = (
 """What making a collection of anything may raise; patterns can be too deep, or too large."""
 
 
+def is_collections_file(name: str) -> bool:
+    """By its name below the trial's folder. A script may put other files beside them."""
+    return bool(_SMDEBUG.fullmatch(name) or _OURS.fullmatch(name))
+
+
 class CollectionsFiles:
     """One file per worker that writes; they say the same but for the names each worker saw."""
 
