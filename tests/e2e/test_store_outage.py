@@ -47,6 +47,22 @@ def test_a_store_that_comes_back_gets_everything(away, faulty, bucket, s3_server
     assert sum(line.startswith("step") for line in job.lines()) == 5
 
 
+def test_a_store_that_is_away_when_a_job_begins_delays_it(away, faulty, bucket, s3_server):
+    s3_server.client().put_object(Bucket=bucket, Key="data/a.csv", Body=b"1,2")
+    faulty.inject(Fault(pattern="data", times=10_000, status=503))
+    source = {"S3Uri": f"s3://{bucket}/data/"}
+    job = away.submit(
+        "print(open('/opt/ml/input/data/training/a.csv').read())",
+        InputDataConfig=[{"ChannelName": "training", "DataSource": {"S3DataSource": source}}],
+        OutputDataConfig={"S3OutputPath": f"s3://{bucket}/out"},
+    )
+    until(lambda: job.history().message.startswith("Waiting for the object store"))
+    faulty.clear()
+    history = job.wait()
+    assert history.state.status is Status.COMPLETED, history.failure_reason
+    assert "1,2" in job.lines()
+
+
 def test_a_store_gone_for_good_fails_the_job_and_keeps_its_output(
     away, faulty, bucket, monkeypatch
 ):

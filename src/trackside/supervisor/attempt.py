@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from trackside import disk_space, hosts
 from trackside.amended import amended
-from trackside.errors import SandboxError, TracksideError, TransferStopped
+from trackside.errors import SandboxError, StoreUnreachable, TracksideError, TransferStopped
 from trackside.hosts import HostRecord, Phase
 from trackside.journal import History
 from trackside.layout import HostFolder, sandbox_nonce
@@ -61,6 +61,9 @@ LEAD_SECONDS = 0.2
 """How often the lead looks at the other hosts."""
 POLL_SECONDS = 30.0
 """How often the sandbox is asked though nothing says that its script has ended."""
+STORE_SECONDS = 2.0
+"""Between two looks for a store that did not answer before the script's start, besides its own
+tries."""
 RECORD_SECONDS = 60.0
 """How often a host's record is written though nothing in it has changed."""
 SENT_SECONDS = 15.0
@@ -137,10 +140,7 @@ class Attempt:
         if self._another is not None:
             self._sandbox.kinds_for(self._another.user)  # or it is refused now
         lay_out(self.folder, self.context.spec, self.context.host, interface_name())
-        meter = Meter(self.record.progress, self._announce_progress)
-        can_mount = not self.context.spec.inputs or self._sandbox.isolation.kind != "none"
-        notes = self._inputs.provide(meter, stop=self, can_mount=can_mount, can_show=self._can_show)
-        for note in notes:
+        for note in self._provide():
             self._tell(note)
         if self._another is not None:
             self._another.make()
@@ -148,6 +148,36 @@ class Attempt:
         if self.gang.is_lead:
             self.gang.meet()
         return self._wait_for_all()
+
+    def _provide(self) -> list[str]:
+        """Bring in what the script needs; returns what its user should know of.
+
+        A store that does not answer for a while delays the start, and fails it only at last.
+        """
+        meter = Meter(self.record.progress, self._announce_progress)
+        can_mount = not self.context.spec.inputs or self._sandbox.isolation.kind != "none"
+        deadline = time.monotonic() + self.context.settings.upload_deadline_seconds
+        while True:
+            try:
+                return self._inputs.provide(
+                    meter, stop=self, can_mount=can_mount, can_show=self._can_show
+                )
+            except StoreUnreachable as error:
+                self._inputs.close()  # what pipes were fed so far is fed from the beginning
+                if time.monotonic() + STORE_SECONDS > deadline:
+                    raise
+                logger.warning("the start waits: %s", error)
+                if self.gang.is_lead:
+                    self.context.say(f"Waiting for the object store: {error}")
+            self._rest(STORE_SECONDS)
+
+    def _rest(self, seconds: float) -> None:
+        """`TransferStopped` as soon as there is nothing left to wait for."""
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            if self.is_set():
+                raise TransferStopped("the job is being stopped")
+            time.sleep(QUICK_SECONDS)
 
     def _can_show(self, folder: Path) -> bool:
         """Whether the script will be able to read this folder of ours in place."""
