@@ -49,7 +49,7 @@ def test_a_store_that_comes_back_gets_everything(away, faulty, bucket, s3_server
 
 def test_a_store_that_is_away_when_a_job_begins_delays_it(away, faulty, bucket, s3_server):
     s3_server.client().put_object(Bucket=bucket, Key="data/a.csv", Body=b"1,2")
-    faulty.inject(Fault(pattern="data", times=10_000, status=503))
+    faulty.inject(Fault(pattern=r"GET .*a\.csv", times=10_000, status=503))
     source = {"S3Uri": f"s3://{bucket}/data/"}
     job = away.submit(
         "print(open('/opt/ml/input/data/training/a.csv').read())",
