@@ -140,12 +140,22 @@ def test_the_table_is_by_number_with_date_and_machine():
     outcomes = [
         outcome(None, "kill loop", held("1,000 kills")),
         outcome(5, "script | killed", Result(Verdict.PARTLY, "2 lines", "one\nthing")),
+        outcome(
+            25,
+            "disk full",
+            Result(
+                Verdict.BROKE,
+                "",
+                "'/tmp/trackside-drill-x1/disk/home' is full (/tmp/trackside-drill-x1/evidence/a)",
+            ),
+        ),
     ]
     table = as_markdown(outcomes).splitlines()
     assert table[0].startswith("Run on 20")
     assert "cores" in table[0]
-    assert table[4:6] == [
+    assert table[4:7] == [
         r"| 5 | script \| killed | partly | 2 lines | one thing |",
+        "| 25 | disk full | BROKE |  | '…/disk/home' is full |",
         "| – | kill loop | held | 1,000 kills |  |",
     ]
     assert as_line(outcomes[0]) == "   –  held       kill loop: 1,000 kills  [1.0 s]"

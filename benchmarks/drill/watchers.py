@@ -7,7 +7,7 @@ import signal
 
 import psutil
 
-from benchmarks.drill.case import Case, Result, check, held
+from benchmarks.drill.case import Case, Result, check, held, partly
 from benchmarks.drill.ground import Ground
 from benchmarks.drill.job import DrillJob
 from benchmarks.drill.numbered_lines import MARK
@@ -116,10 +116,11 @@ def _evaluation(job: DrillJob, name: str) -> Evaluation:
 _SNOOPS = """
 import os, socket
 def check(step, tensors):
-    found = [f"{key}={value}" for key, value in os.environ.items() if "CANARY" in value]
+    found = [key for key, value in os.environ.items() if "CANARY" in value]
     for path in PATHS:
         try:
-            found.append(open(path).read())
+            open(path, "rb").read()
+            found.append(os.path.basename(path))
         except OSError:
             pass
     try:
@@ -162,6 +163,7 @@ def hostile_rules(ground: Ground) -> Result:
         "TRACKSIDE_RULE_MEMORY_GB": "0.5",
         "TRACKSIDE_RULE_PROCESSES": "32",
         "DRILL_SECRET_TOKEN": _CANARY,
+        "DRILL_NOTE": _CANARY,
     }
     ground.environment.update(limits)
     secrets = [path for path in server.home.server.root.rglob("*") if path.is_file()]
@@ -174,17 +176,30 @@ def hostile_rules(ground: Ground) -> Result:
     check(job.status == "Completed", f"the training is {job.status}")
     lines = job.count_lines(_STEPS)
     check(lines.is_exact, str(lines))
-    leaks = [each.message for each in read_findings(job.folder.rules.findings)]
-    check(not leaks, f"a rule could read or reach: {leaks}")
     for name in ("Forks", "Eats", "Loops"):
         found = _evaluation(job, name)
         check(found.status is RuleStatus.ERROR, f"{name} is {found.status}: {found.details}")
     check(most <= 64, f"{most} processes at once")
     check(memory < 1 << 30, f"{memory >> 20} MB at once")
-    return held(
-        f"4 rules: 0 of {len(secrets)} secrets, variables and ports reached, at most {most} "
-        f"processes and {memory >> 20} MB each, 3 in Error; training: {lines}"
+    snooping = _evaluation(job, "Snoops")
+    check(snooping.status.is_final, f"the rule that reads is {snooping.status}")
+    check(snooping.status is not RuleStatus.ERROR, f"it was not evaluated: {snooping.details}")
+    figure = (
+        f"at most {most} processes and {memory >> 20} MB, 3 of 3 rules in Error; training: {lines}"
     )
+    leaks = [each.message for each in read_findings(job.folder.rules.findings)]
+    if not leaks:
+        return held(f"0 of {len(secrets)} secrets, variables and ports reached, {figure}")
+    walls = _walls(job)
+    check("(none)" in walls, f"a rule reached {leaks} although it {walls}")
+    return partly(figure, f"rules could read the server's files, for here each {walls}")
+
+
+def _walls(job: DrillJob) -> str:
+    """What the first line of a rule's log says about how it is shut in, without the reasons."""
+    [path] = job.folder.rules.root.glob("custom/0-*/log")
+    line = path.read_text().partition("\n")[0].removeprefix("trackside: this rule ")
+    return line.partition(" (root:")[0]
 
 
 def _watch(ground: Ground, job: DrillJob) -> tuple[int, int]:
@@ -221,8 +236,10 @@ event = struct.pack("<Q", len(data)) + b"\\0" * 4 + data + b"\\0" * 4
 for folder in ("model", "checkpoints", "output/data", "output/tensors", "output/tensorboard"):
     root = os.path.join("/opt/ml", folder)
     os.makedirs(os.path.join(root, "collections", "000000000"), exist_ok=True)
+    os.makedirs(os.path.join(root, "segments", "worker_0"), exist_ok=True)
     names = ("a.pkl", "a.pt", "a.npy", "a.npz", "a.safetensors", "a.joblib", "a.tfevents",
-             "events.out.tfevents.1.evil", "index.json", "collections/000000000/worker_0.json")
+             "events.out.tfevents.1.evil", "index.json", "collections/worker_0.json",
+             "collections/000000000/worker_0_collections.json", "segments/worker_0/0.safetensors")
     for name in names:
         with open(os.path.join(root, name), "wb") as file:
             file.write(event if "tfevents" in name else data)
@@ -275,7 +292,7 @@ def hostile_pickles(ground: Ground) -> Result:
             check(not canary.exists(), f"`trackside {' '.join(arguments)}` has loaded a pickle")
     server.client("sagemaker").describe_training_job(TrainingJobName=job.name)
     check(not canary.exists(), "the server or the rules have loaded a pickle")
-    return held(f"55 pickles in 5 folders and a hyperparameter, {looks} looks, 0 loaded")
+    return held(f"65 pickles in 5 folders and a hyperparameter, {looks} looks, 0 loaded")
 
 
 CASES = (
