@@ -87,8 +87,8 @@ class Invariants:
         met, meeting = self._job.met_at.get(attempt), self._machine.disk.meetings.get(attempt)
         if met is None or meeting is None:
             return 0.0
-        is_of_this_boot = meeting["boot_id"] == self._machine.now.boot_id
-        return self._machine.true_seconds - met if is_of_this_boot else meeting.get("ran", 0.0)
+        is_of_this_boot = meeting.boot_id == self._machine.now.boot_id
+        return self._machine.true_seconds - met if is_of_this_boot else meeting.ran
 
     # Processes
 

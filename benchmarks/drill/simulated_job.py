@@ -215,7 +215,7 @@ class Supervisor(Process):
         if self.is_lead and self.number not in self.machine.disk.meetings:
             self.machine.pause()
             now = self.machine.now
-            meeting = {"boot_id": now.boot_id, "clock": now.seconds}
+            meeting = gang.Meeting(gang.DEFAULT_PORT, now.boot_id, now.seconds)
             self.machine.disk.meetings[self.number] = meeting
             self.job.met_at[self.number] = self.machine.true_seconds
         self.stage = self._wait_for_all
@@ -369,7 +369,8 @@ class Supervisor(Process):
         meeting = self.machine.disk.meetings.get(self.number)
         if meeting and self.machine.true_seconds - self._stamped_at >= gang.STAMP_SECONDS:
             self._stamped_at = self.machine.true_seconds
-            meeting["ran"] = self._running_seconds()
+            stamped = replace(meeting, ran=self._running_seconds())
+            self.machine.disk.meetings[self.number] = stamped
 
     def _look_at_peers(self) -> list[str]:
         lost = []

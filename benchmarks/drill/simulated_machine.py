@@ -16,7 +16,7 @@ from trackside.boot_clock import Moment
 from trackside.hosts import HostRecord
 from trackside.jobs.placing import Placed
 from trackside.journal import History, Journal, fold_lines
-from trackside.supervisor.gang import EndOrder
+from trackside.supervisor.gang import EndOrder, Meeting
 
 DAY_SECONDS = 86_400.0
 _JUMPS_SECONDS = (-DAY_SECONDS, -3600.0, -1200.0, 3600.0, DAY_SECONDS)
@@ -129,7 +129,7 @@ class Disk:
 
     records: dict[tuple[str, int], HostRecord] = field(default_factory=dict)
     placed: dict[str, Placed] = field(default_factory=dict)
-    meetings: dict[int, dict[str, Any]] = field(default_factory=dict)
+    meetings: dict[int, Meeting] = field(default_factory=dict)
     orders: dict[int, EndOrder] = field(default_factory=dict)
     scripts: dict[tuple[str, int], Script] = field(default_factory=dict)
     has_ending_note: bool = False

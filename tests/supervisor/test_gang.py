@@ -4,6 +4,8 @@ import sys
 import threading
 import time
 
+import pytest
+
 from tests.supervisor.running import attempt, dead_process, record, supervise_by
 from tests.waiting import until
 from trackside import durable, processes
@@ -12,7 +14,7 @@ from trackside.status import Secondary
 from trackside.supervisor import gang as gang_module
 from trackside.supervisor import lead, peers
 from trackside.supervisor.attempt import Attempt
-from trackside.supervisor.gang import Why, addresses
+from trackside.supervisor.gang import DEFAULT_PORT, Why, addresses
 
 
 def test_a_host_that_wrote_nothing_is_preparing(tmp_path):
@@ -172,3 +174,21 @@ def test_a_stop_ends_a_host_that_waits_for_the_others(tmp_path):
     running.join()
     assert ran[0].phase is Phase.ENDED
     assert not ran[0].went_wrong
+
+
+@pytest.mark.parametrize("damage", [b"", b"[1]", b'{"why": "nothing"}', b'{"master_port": "x"}'])
+def test_damaged_files_of_a_gang_cost_themselves(tmp_path, damage):
+    mine = attempt(tmp_path, num_hosts=2)
+    mine.gang.meet()
+    mine.gang.end(Why.HOST_FAILED, "algo-2")
+    for path in mine.context.folder.gang.iterdir():
+        path.write_bytes(damage)
+    again = attempt(tmp_path, num_hosts=2).gang
+    assert again.ordered_end() is None
+    assert again.running_seconds() == 0.0
+    assert again.master_port == DEFAULT_PORT
+    again.stamp()
+    again.meet()
+    again.end(Why.HOST_FAILED, "algo-2")
+    assert again.ordered_end() is not None
+    assert again.master_port != DEFAULT_PORT

@@ -7,7 +7,6 @@ a key of the machine that only the server's user can read.
 import base64
 import fcntl
 import hmac
-import json
 import os
 import secrets
 import time
@@ -19,10 +18,12 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, Protocol
 
+from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from trackside import durable
+from trackside import damage, durable
 from trackside.errors import TracksideError
+from trackside.json_record import DamagedRecord, parsed, record
 from trackside.owners import is_reserved
 from trackside.permissions import make_folder, private_opener
 
@@ -75,6 +76,10 @@ class InvalidLabel(TracksideError):
     code = "invalid_label"
 
 
+class DamagedKeys(TracksideError):
+    code = "damaged_keys"
+
+
 class KeyRing(Protocol):
     """What is asked to verify a request."""
 
@@ -92,6 +97,8 @@ class AccessKeys:
         self._master = folder / "master.key"
         self._lock = Lock()
         self._seen: tuple[int, int] | None = None
+        self._damage = ""
+        """What is wrong with the file. The keys that were read before count on."""
         self._keys: dict[str, AccessKey] = {}
         self._secrets: dict[str, str] = {}
 
@@ -163,12 +170,17 @@ class AccessKeys:
         return {key.label: key.quota_bytes for key in self.all() if key.quota_bytes is not None}
 
     def secret_of(self, key_id: str) -> str | None:
+        """None for a key that is not known, is over, or whose record somebody changed."""
         try:
             key = self.get(key_id)
         except UnknownKey:
             return None
         if key_id not in self._secrets:
-            self._secrets[key_id] = self.unseal(key.sealed, key.id)
+            try:
+                self._secrets[key_id] = self.unseal(key.sealed, key.id)
+            except (InvalidTag, ValueError):
+                damage.say_once(self._path, f"the secret of {key_id} cannot be opened")
+                return None
         return self._secrets[key_id]
 
     def seal(self, secret: str, bound_to: str) -> str:
@@ -214,6 +226,11 @@ class AccessKeys:
             fcntl.flock(held, fcntl.LOCK_EX)
             self._seen = None
             self._refresh()
+            if self._damage:
+                raise DamagedKeys(
+                    f"The access keys in {self._name!r} are damaged: {self._damage}. Put a copy "
+                    "from a backup in its place, or move it away to begin without keys."
+                )
             keys = dict(self._keys)
             yield keys
             durable.write_json(self._path, [_told(key) for key in keys.values()])
@@ -223,13 +240,18 @@ class AccessKeys:
         try:
             status = os.stat(self._name)
         except FileNotFoundError:
-            self._keys, self._secrets, self._seen = {}, {}, None
+            self._keys, self._secrets, self._seen, self._damage = {}, {}, None, ""
             return
         seen = (status.st_mtime_ns, status.st_ino)
         if seen != self._seen:
-            records = json.loads(self._path.read_bytes())
-            found = [AccessKey(**{**each, "rights": Rights(each["rights"])}) for each in records]
-            self._keys, self._secrets, self._seen = {key.id: key for key in found}, {}, seen
+            self._seen = seen
+            try:
+                found = _read(self._path.read_bytes())
+            except DamagedRecord as error:
+                self._damage = str(error)
+                damage.say_once(self._path, f"{error}; keys that were read before count on")
+            else:
+                self._keys, self._secrets, self._damage = found, {}, ""
 
     def _cipher(self) -> AESGCM:
         return AESGCM(self._machine_key())
@@ -253,6 +275,14 @@ class AccessKeys:
         finally:
             temporary.unlink()
         return self._master.read_bytes()
+
+
+def _read(data: bytes) -> dict[str, AccessKey]:
+    records = parsed(data)
+    if not isinstance(records, list):
+        raise DamagedRecord("it is no list")
+    keys = [record(AccessKey, each) for each in records]
+    return {key.id: key for key in keys}
 
 
 def _told(key: AccessKey) -> dict[str, Any]:

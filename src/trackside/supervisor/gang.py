@@ -9,13 +9,11 @@ import socket
 import sys
 import time
 import zlib
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
 
-from trackside import boot_clock, durable, hosts, processes
+from trackside import boot_clock, damage, durable, hosts, processes
 from trackside.hosts import HostRecord, Phase
 from trackside.layout import HostFolder, JobFolder
 from trackside.spec import JobSpec
@@ -38,6 +36,18 @@ class EndOrder:
     why: Why
     host: str
     time: float
+
+
+@dataclass(frozen=True, slots=True)
+class Meeting:
+    """What all hosts need to agree on."""
+
+    master_port: int
+    boot_id: str
+    clock: float
+    """When the hosts met, since that boot."""
+    ran: float = 0.0
+    """How long they had run when the lead last noted it; counts after a reboot."""
 
 
 class Gang:
@@ -76,22 +86,20 @@ class Gang:
 
     def ordered_end(self) -> EndOrder | None:
         if self._order is None and os.path.exists(self._end_name):  # asked for many times a second
-            data: dict[str, Any] | None = durable.read_json(self._end_path)
-            if data is not None:
-                self._order = EndOrder(Why(data["why"]), data["host"], data["time"])
+            self._order = damage.read(EndOrder, self._end_path)
         return self._order
 
     def meet(self) -> None:
         """The lead notes what all hosts need to agree on, once per attempt."""
-        if durable.read_json(self._meeting_path) is None:
+        if self._meeting() is None:
             now = boot_clock.now()
-            clock = {"boot_id": now.boot_id, "clock": now.seconds}
-            durable.write_json(self._meeting_path, {"master_port": _free_port(), **clock})
+            met = Meeting(_free_port(), now.boot_id, now.seconds)
+            durable.write_json(self._meeting_path, asdict(met))
 
     @property
     def master_port(self) -> int:
-        meeting = durable.read_json(self._meeting_path)
-        return int(meeting["master_port"]) if meeting else DEFAULT_PORT
+        meeting = self._meeting()
+        return meeting.master_port if meeting else DEFAULT_PORT
 
     def running_seconds(self) -> float:
         """Since the hosts met, by a clock that nobody can set and that outlives the supervisor.
@@ -100,12 +108,12 @@ class Gang:
         """
         if self._met is not None:
             return self._met.age_seconds() or 0.0
-        meeting = durable.read_json(self._meeting_path)
-        if not meeting:
+        meeting = self._meeting()
+        if meeting is None:
             return 0.0
         now = boot_clock.now()
-        if meeting["boot_id"] == now.boot_id:
-            self._met = boot_clock.Moment(now.boot_id, float(meeting["clock"]))
+        if meeting.boot_id == now.boot_id:
+            self._met = boot_clock.Moment(now.boot_id, meeting.clock)
         return ran_seconds(meeting, now)
 
     def stamp(self) -> None:
@@ -114,9 +122,12 @@ class Gang:
         if now - self._stamped_at < STAMP_SECONDS:
             return
         self._stamped_at = now
-        if meeting := durable.read_json(self._meeting_path):
-            ran = {"ran": round(self.running_seconds(), 1)}
-            durable.write_json(self._meeting_path, {**meeting, **ran}, spends_ballast=False)
+        if meeting := self._meeting():
+            stamped = replace(meeting, ran=round(self.running_seconds(), 1))
+            durable.write_json(self._meeting_path, asdict(stamped), spends_ballast=False)
+
+    def _meeting(self) -> "Meeting | None":
+        return damage.read(Meeting, self._meeting_path)
 
     @property
     def _end_path(self) -> Path:
@@ -127,11 +138,11 @@ class Gang:
         return self.folder.gang / f"{self.attempt}.json"
 
 
-def ran_seconds(meeting: Mapping[str, Any], now: boot_clock.Moment) -> float:
+def ran_seconds(meeting: Meeting, now: boot_clock.Moment) -> float:
     """How long ago the hosts met; after a reboot, how long they had run when that was last noted.
     Pure."""
-    age = boot_clock.Moment(meeting["boot_id"], float(meeting["clock"])).age_at(now)
-    return float(meeting.get("ran", 0.0)) if age is None else age
+    age = boot_clock.Moment(meeting.boot_id, meeting.clock).age_at(now)
+    return meeting.ran if age is None else age
 
 
 def write_supervisor(folder: HostFolder, nonce: str) -> None:

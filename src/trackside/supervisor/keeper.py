@@ -62,8 +62,14 @@ class Keeper:
                 return  # no disk or no process left for it; the script must not suffer for that
 
     def _is_alive(self) -> bool:
-        pid, _, since = process_table.read(f"{self._folder}/supervisor").decode().partition(" ")
-        return not since or started(int(pid)) == int(since)  # empty: the folder was removed
+        said = process_table.read(f"{self._folder}/supervisor").split()
+        if not said:
+            return True  # the folder was removed
+        try:
+            pid, since = map(int, said)
+        except ValueError:
+            return False  # damaged; whoever is started now writes it again
+        return started(pid) == since
 
     def _revive(self) -> None:
         log = os.open(f"{self._folder}/init.log", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)

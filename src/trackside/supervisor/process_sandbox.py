@@ -4,7 +4,6 @@ Leaves the running to `sandbox_init.py`, one small process per sandbox, and meet
 the sandbox's folder: `intent.json`, `process.json`, `exit.json`, `supervisor` and `lock`.
 """
 
-import fcntl
 import functools
 import marshal
 import os
@@ -15,16 +14,30 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
 from trackside import process_table, processes
-from trackside.durable import read_json, write_json
+from trackside.durable import write_json
 from trackside.errors import SandboxError
 from trackside.processes import Identity, ProcessEnd
 from trackside.run_as import JobUser
-from trackside.supervisor.sandbox import Exited, Lost, Running, Sandbox, SandboxPlan, SandboxState
+from trackside.supervisor.sandbox import Lost, Running, Sandbox, SandboxPlan, SandboxState
+from trackside.supervisor.sandbox_folder import (
+    EXIT,
+    INTENT,
+    LOCK,
+    Intent,
+    Started,
+    has_started,
+    is_held,
+    live_supervisor,
+    read_end,
+    read_intent,
+    read_start,
+    try_lock,
+)
 from trackside.supervisor.sandbox_records import write_supervisor
 
 Kind = Literal["root", "user", "none"]
@@ -114,43 +127,39 @@ class ProcessSandbox(Sandbox):
         me = processes.myself()
         write_supervisor(str(folder), me.pid, me.started)
         with _lock(folder) as lock:
-            if lock is None or _has_run(folder):
+            if lock is None or has_started(folder):
                 return
             intent = _declare(plan)
-            if intent["boot_id"] != process_table.boot_id():
+            if intent.boot_id != process_table.boot_id():
                 return
             kinds = self.kinds_for(plan.user)
-            said, _, text = _spawn(plan, kinds, intent["mark"], lock).partition("\n")
+            said, _, text = _spawn(plan, kinds, intent.mark, lock).partition("\n")
         if said != "started":
             raise SandboxError(_explain(plan, text))
 
     def poll(self, plan: SandboxPlan) -> SandboxState | None:
-        intent = read_json(plan.folder / "intent.json")
-        if intent is None:
+        folder = plan.folder
+        if not (folder / INTENT).exists():
             return None
-        if end := _end(plan.folder):
+        if end := read_end(folder):
             return end
-        record = read_json(plan.folder / "process.json")
-        if record is not None and processes.is_alive(_identity(record, "init")):
+        intent, start = read_intent(folder), read_start(folder)
+        if start is None:
+            is_running = has_started(folder) and is_held(folder)  # its record is damaged
+        else:
+            is_running = processes.is_alive(start.init_identity)
+        if is_running:
             return Running()
         # Init writes the end before it leaves: so look once more, after seeing it gone.
-        if end := _end(plan.folder):
-            return end
-        if intent["boot_id"] != process_table.boot_id():
-            return Lost("The machine was restarted while the script ran, or just before.")
-        if record is None:
-            return None
-        processes.sweep(intent["mark"])
-        pid = record["init"]["pid"]
-        return Lost(f"The sandbox's init (pid {pid}) was killed, and the script with it.")
+        return read_end(folder) or _what_became(folder, intent, start)
 
     def wait(self, plan: SandboxPlan, seconds: float) -> bool:
         if self._end is None:
-            record = read_json(plan.folder / "process.json")
-            if record is None:
+            start = read_start(plan.folder)
+            if start is None:
                 time.sleep(seconds)
                 return True
-            self._end = ProcessEnd(_identity(record, "init"))
+            self._end = ProcessEnd(start.init_identity)
         has_ended = self._end.wait(seconds)
         if has_ended:
             self._end.close()
@@ -158,13 +167,13 @@ class ProcessSandbox(Sandbox):
         return has_ended
 
     def signal(self, plan: SandboxPlan, number: int) -> None:
-        record = read_json(plan.folder / "process.json")
-        if record is None or _end(plan.folder):
+        start = read_start(plan.folder)
+        if start is None or read_end(plan.folder):
             return
-        processes.send_signal(_identity(record, "command"), number, group=True)
+        processes.send_signal(start.command_identity, number, group=True)
         if number == _SIGKILL:
-            _kill_below(_identity(record, "init"), spare=_supervisor(plan.folder))
-            processes.sweep(record["mark"])
+            _kill_below(start.init_identity, spare=live_supervisor(plan.folder))
+            processes.sweep(start.mark)
 
     def kinds_for(self, user: JobUser | None) -> list[Kind]:
         """The ways to run a command as this user, best first; `SandboxError` when there is none."""
@@ -189,13 +198,15 @@ class ProcessSandbox(Sandbox):
 
     def isolation_of(self, plan: SandboxPlan) -> Isolation | None:
         """What a started sandbox has got; None before start."""
-        record = read_json(plan.folder / "process.json")
-        return None if record is None else _isolation(record["isolation"], record["refusals"])
+        start = read_start(plan.folder)
+        if start is None or start.isolation not in REASONS:
+            return None
+        return _isolation(start.isolation, start.refusals)
 
     def root_pid(self, plan: SandboxPlan) -> int | None:
         """The process that all others of a started sandbox descend from."""
-        record = read_json(plan.folder / "process.json")
-        return None if record is None else int(record["init"]["pid"])
+        start = read_start(plan.folder)
+        return None if start is None else start.init.pid
 
 
 def _check(plan: SandboxPlan) -> None:
@@ -222,14 +233,30 @@ def _is_of_kernel(target: str) -> bool:
     return any(place == path or place.startswith(path + "/") for path in _KERNEL_FOLDERS)
 
 
+def _what_became(folder: Path, intent: Intent | None, start: Started | None) -> Lost | None:
+    """Of a sandbox without an init; None when there never was one."""
+    known = intent or start
+    if known is not None and known.boot_id != process_table.boot_id():
+        return Lost("The machine was restarted while the script ran, or just before.")
+    if not has_started(folder):
+        return None
+    if known is not None:
+        processes.sweep(known.mark)
+    if (folder / EXIT).exists():
+        return Lost("The script has ended, but the record of how is damaged.")
+    if start is None:
+        return Lost("The sandbox's records are damaged, and its init is gone.")
+    return Lost(f"The sandbox's init (pid {start.init.pid}) was killed, and the script with it.")
+
+
 @contextmanager
 def _lock(folder: Path) -> Iterator[int | None]:
     """The right to start, as a locked descriptor; None when somebody has started already."""
-    descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+    descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
     try:
         deadline = time.monotonic() + _START_SECONDS
-        while not _try_lock(descriptor):
-            if _has_run(folder):
+        while not try_lock(descriptor):
+            if has_started(folder):
                 yield None
                 return
             if time.monotonic() > deadline:
@@ -240,34 +267,17 @@ def _lock(folder: Path) -> Iterator[int | None]:
         os.close(descriptor)  # init's copy, if there is one, keeps the lock
 
 
-def _try_lock(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-def _has_run(folder: Path) -> bool:
-    return (folder / "process.json").exists()
-
-
-def _declare(plan: SandboxPlan) -> dict[str, Any]:
+def _declare(plan: SandboxPlan) -> Intent:
     """Write down, for good, what is about to be started; or read what was written before."""
-    path = plan.folder / "intent.json"
-    intent: dict[str, Any] | None = read_json(path)
+    intent = read_intent(plan.folder)
     if intent is None:
-        intent = {
-            "nonce": plan.nonce,
-            # Two jobs of one name, in two homes on one machine, must not sweep each other.
-            "mark": f"{plan.nonce}.{os.urandom(4).hex()}",
-            "boot_id": process_table.boot_id(),
-            "declared_at": time.time(),
-        }
-        write_json(path, intent)
-    if intent["nonce"] != plan.nonce:
+        # Two jobs of one name, in two homes on one machine, must not sweep each other.
+        mark = f"{plan.nonce}.{os.urandom(4).hex()}"
+        intent = Intent(plan.nonce, mark, process_table.boot_id(), time.time())
+        write_json(plan.folder / INTENT, asdict(intent))
+    if intent.nonce != plan.nonce:
         raise SandboxError(
-            f"The folder {str(plan.folder)!r} belongs to the sandbox {intent['nonce']!r}, "
+            f"The folder {str(plan.folder)!r} belongs to the sandbox {intent.nonce!r}, "
             f"not to {plan.nonce!r}. Give each attempt a folder of its own."
         )
     return intent
@@ -349,17 +359,3 @@ def _kill_below(init: Identity, *, spare: int) -> None:
         return
     for pid, since in process_table.descendants(init.pid, without=spare).items():
         processes.send_signal(Identity(pid, since, init.boot_id), _SIGKILL)
-
-
-def _supervisor(folder: Path) -> int:
-    pid, since = map(int, (folder / "supervisor").read_text().split())
-    return pid if process_table.started(pid) == since else 0
-
-
-def _end(folder: Path) -> Exited | None:
-    end = read_json(folder / "exit.json")
-    return None if end is None else Exited(end["code"], end["out_of_memory"], end.get("seconds"))
-
-
-def _identity(record: dict[str, Any], which: str) -> Identity:
-    return Identity.from_record({**record[which], "boot_id": record["boot_id"]})
