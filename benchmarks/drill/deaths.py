@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
@@ -103,14 +102,6 @@ def everything_dies(ground: Ground) -> Result:
     return held(f"3 processes killed, settled after {seconds:.1f} s, {lines}")
 
 
-@dataclass(frozen=True, slots=True)
-class _Point:
-    """Where the one who starts the supervisor dies."""
-
-    name: str
-    code: str
-
-
 _PATCH = """
 import os, signal
 from pathlib import Path
@@ -127,74 +118,53 @@ LocalPlacement.start = dying
 from trackside.cli.main import main
 main()
 """
-_POINTS = (
-    _Point("before the spawn", "pass"),
-    _Point("after the spawn", "real(self, *args, **kwargs)"),
-)
+_POINTS = {"before the spawn": "pass", "after the spawn": "real(self, *args, **kwargs)"}
+_OPTIONS = ("-p", "lines=100", "-p", "pause=0.01")
 
 
 def dies_between_spawn_and_record(ground: Ground) -> Result:
     """Exactly one training process exists afterwards; it is adopted, not killed or doubled."""
-    told = []
-    for number, point in enumerate(_POINTS):
-        for who in ("server", "submitter"):
-            name = f"{who}-{number}"
-            home = ground.folder / name
-            home.mkdir()
-            starts = ground.folder / f"{name}.starts"
-            script = f"open({str(starts)!r}, 'a').write('start\\n')\n{NUMBERED}"
-            options = ("-p", "lines=100", "-p", "pause=0.01")
+    kills = 0
+    for point, action in _POINTS.items():
+        for submit in (_submit_to_dying_server, _submit_dying):
             armed = ground.folder / "armed"
             armed.touch()
-            program = (sys.executable, "-c", _PATCH.format(armed=str(armed), action=point.code))
-            if who == "server":
-                job = _submit_to_dying_server(ground, program, home, script, options, name)
-            else:
-                job = _submit_dying(ground, program, home, script, options, name)
-            check(not armed.exists(), f"{name}: nobody reached the point")
-            history = job.wait_over()
-            check(job.status == "Completed", f"{name}: {job.status}: {history.failure_reason}")
-            check(history.attempt == 1, f"{name}: attempt {history.attempt}")
+            program = (sys.executable, "-c", _PATCH.format(armed=str(armed), action=action))
+            name = f"killed-{kills}"
+            starts = ground.folder / f"{name}.starts"
+            script = f"open({str(starts)!r}, 'a').write('start\\n')\n{NUMBERED}"
+            job = submit(ground, program, script, name)
+            check(not armed.exists(), f"{point}: nobody reached the point")
+            _completed_once(job)
             count = len(starts.read_text().splitlines())
-            check(count == 1, f"{name}, {point.name}: the script was started {count} times")
+            check(count == 1, f"{point}, {submit.__name__}: the script was started {count} times")
             lines = job.count_lines(100)
-            check(lines.is_exact, f"{name}: {lines}")
-            told.append(name)
-    return held(f"{len(told)} kills before and after the spawn, 1 start each, 0 lines lost")
+            check(lines.is_exact, f"{point}: {lines}")
+            kills += 1
+    return held(f"{kills} kills before and after the spawn, 1 start each, 0 lines lost")
 
 
 def _submit_to_dying_server(
-    ground: Ground,
-    program: tuple[str, ...],
-    home: Path,
-    script: str,
-    options: tuple[str, ...],
-    name: str,
+    ground: Ground, program: tuple[str, ...], script: str, name: str
 ) -> DrillJob:
+    home = ground.folder / name
+    home.mkdir()
     server = ground.server(home=home, program=program)
-    job = ground.submit(script, *options, name=name, at=server)
+    job = ground.submit(script, *_OPTIONS, name=name, at=server)
     ground.until(lambda: not server.is_alive(), f"{name}: the server dies")
     server.start()
     return job
 
 
-def _submit_dying(
-    ground: Ground,
-    program: tuple[str, ...],
-    home: Path,
-    script: str,
-    options: tuple[str, ...],
-    name: str,
-) -> DrillJob:
-    source = ground.script(name, script)
+def _submit_dying(ground: Ground, program: tuple[str, ...], script: str, name: str) -> DrillJob:
     ended = subprocess.run(
-        [*program, "run", str(source), "--name", name, *options],
-        env={**ground.environment, "TRACKSIDE_HOME": str(home)},
+        [*program, "run", str(ground.script(name, script)), "--name", name, *_OPTIONS],
+        env=ground.environment,
         capture_output=True,
         timeout=120,
     )
     check(ended.returncode == -signal.SIGKILL, f"{name}: `run` exited {ended.returncode}")
-    return ground.job(name, home=home)
+    return ground.job(name)
 
 
 def recycled_pid(ground: Ground) -> Result:
