@@ -58,6 +58,8 @@ class History:
     notes: tuple[dict[str, Any], ...] = ()
     num_damaged: int = 0
     """Lines that were skipped."""
+    stopping_rule: str = ""
+    """The configuration of the rule that stopped it; empty when somebody did, or nobody."""
     is_patchy: bool = field(default=False, compare=False)
     """Lines are missing or damaged since the last move, so that others may have been made."""
 
@@ -289,6 +291,7 @@ class _Line:
     what: str | None = None
     who: str | None = None
     key: str | None = None
+    rule: str | None = None
 
 
 def _checked(line: bytes, number: int) -> dict[str, Any]:
@@ -351,5 +354,6 @@ def _fold_move(history: History, event: dict[str, Any]) -> History:
         attempt=attempt,
         transitions=(*history.transitions[:-1], ended, entered),
         failure_reason=event.get("reason") if state.status is Status.FAILED else None,
+        stopping_rule=event.get("rule") or history.stopping_rule,
         is_patchy=False,
     )

@@ -135,7 +135,8 @@ class Resources:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stopping:
-    max_runtime_seconds: int = member("MaxRuntimeInSeconds", int, default=86400, least=1)
+    max_runtime_seconds: int | None = member("MaxRuntimeInSeconds", int, default=None, least=1)
+    """None is no limit. A request of AWS's clients that names none gets one day, from the API."""
     max_wait_seconds: int | None = member("MaxWaitTimeInSeconds", int, default=None, least=1)
     max_pending_seconds: int | None = member(
         "MaxPendingTimeInSeconds", int, default=None, least=1800, most=2419200
@@ -361,12 +362,12 @@ def _inconsistencies(spec: JobSpec) -> Iterator[Violation]:
             "names nothing to run; give the hyperparameter sagemaker_program (entry_point in the"
             " SDK), a ContainerEntrypoint or a TrainingImage",
         )
-    wait = spec.stopping.max_wait_seconds
-    if wait is not None and wait < spec.stopping.max_runtime_seconds:
+    wait, runtime = spec.stopping.max_wait_seconds, spec.stopping.max_runtime_seconds
+    if wait is not None and runtime is not None and wait < runtime:
         yield Violation(
             "StoppingCondition.MaxWaitTimeInSeconds",
             wait,
-            f"must be at least MaxRuntimeInSeconds ({spec.stopping.max_runtime_seconds})",
+            f"must be at least MaxRuntimeInSeconds ({runtime})",
         )
     for key in spec.hyperparameters:
         if "=" in key or "\0" in key:

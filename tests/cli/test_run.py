@@ -207,6 +207,18 @@ def test_what_is_wrong_is_said_and_nothing_is_started(
     assert not [*Settings.load().layout.root.glob("jobs/[!.]*")]
 
 
+def test_a_training_that_reached_its_time_limit_is_not_taken_for_a_whole_one(
+    command: Command, workplace: Path
+):
+    (workplace / "slow.py").write_text("import time\ntime.sleep(900)\n")
+    given = ("--max-run", "1", "--grace", "1", "--name", "j", "--wait")
+    done = command("run", "slow.py", *given, "--json")
+    assert done.returncode == 6
+    assert json.loads(done.stdout)["SecondaryStatus"] == "MaxRuntimeExceeded"
+    told = "Error: Job 'j' is not Completed: it reached its time limit of 1 s and was stopped."
+    assert done.stderr.startswith(told)
+
+
 def test_a_store_that_is_out_of_reach_is_exit_code_3(command: Command):
     done = command(
         *("run", "src/train.py", "--output", "s3://bucket/out"),

@@ -20,11 +20,12 @@ from trackside.errors import (
     JobFailed,
     JobNotFinished,
     JobNotFound,
+    JobStopped,
 )
 from trackside.jobs.stored import Stored
 from trackside.journal import History
 from trackside.sdk.known_jobs import AnyJobs, known_jobs
-from trackside.status import Secondary, Status
+from trackside.status import Secondary, Status, StopCause
 from trackside.storage.locate import locate_object
 
 pytestmark = pytest.mark.timeout(400)
@@ -166,6 +167,24 @@ def test_a_stopped_job_keeps_what_it_made(jobs: AnyJobs):
     assert jobs.stop(job.name).state.status in (Status.STOPPING, Status.STOPPED)
     assert jobs.wait(job.name).state.status is Status.STOPPED
     assert jobs.stop(job.name).state.status is Status.STOPPED  # again changes nothing
+    with pytest.warns(UserWarning, match="is not Completed: somebody stopped it"):
+        job.wait(logs=False)
+    with pytest.raises(JobStopped) as stopped:
+        job.raise_unless_completed()
+    assert stopped.value.cause == StopCause.SOMEBODY
+
+
+def test_a_job_has_a_time_limit_only_when_it_asks_for_one(jobs: AnyJobs):
+    free = start()
+    assert free.describe()["Trackside"]["max_runtime_seconds"] is None
+    assert free.describe()["StoppingCondition"] == {"MaxRuntimeInSeconds": 28 * 86400}
+    cut = start(environment={"PAUSE": "900"}, grace_seconds=1, max_run=1)
+    assert cut.describe()["Trackside"]["max_runtime_seconds"] == 1
+    jobs.wait(cut.name)
+    with pytest.raises(JobStopped, match="it reached its time limit of 1 s"):
+        cut.raise_unless_completed()
+    jobs.wait(free.name)
+    free.raise_unless_completed()
 
 
 def test_a_wait_that_takes_too_long_says_where_the_job_is(jobs: AnyJobs):

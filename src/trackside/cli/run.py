@@ -15,7 +15,7 @@ from trackside.cli.notices import tell
 from trackside.cli.option_names import in_options
 from trackside.cli.pairs import FORM, as_mapping
 from trackside.cli.text import as_json
-from trackside.errors import InvalidSpec
+from trackside.errors import InvalidSpec, JobFailed, JobStopped
 from trackside.harmless import visible
 from trackside.sdk.debugger import TensorBoardOutputConfig
 from trackside.sdk.estimator import Estimator
@@ -174,7 +174,7 @@ class Run(click.Command):
     "--max-run",
     type=click.IntRange(1),
     metavar="SECONDS",
-    help="Stop it after this; a day if not given.",
+    help="Stop it after this; without it there is no limit.",
 )
 @click.option(
     "--max-retries",
@@ -273,7 +273,12 @@ def _after_start(job: TrainingJob, *, wait: bool, json: bool, findings: BinaryIO
         # After the start, so that the job does not wait for what only its watcher needs.
         from trackside.cli.waiting import wait_for
 
-        wait_for(job, quiet=json, findings=findings)
+        try:
+            wait_for(job, quiet=json, findings=findings)
+        except (JobFailed, JobStopped):
+            if json:  # how it ended is what was asked for
+                print(as_json(job.describe()), flush=True)
+            raise
     if json:
         print(as_json(job.describe()))
     elif wait and sys.stdout.isatty():

@@ -16,7 +16,7 @@ from trackside.cli.failures import INTERRUPTED, in_short
 from trackside.cli.first_aid import advice
 from trackside.cli.tables import new_console
 from trackside.cli.text import size
-from trackside.errors import JobFailed, ServerUnreachable, TracksideError
+from trackside.errors import JobFailed, JobStopped, ServerUnreachable, TracksideError
 from trackside.finding import Finding
 from trackside.harmless import one_line
 from trackside.jobs.logs import LogLine
@@ -33,7 +33,8 @@ _BAR_COLUMNS = 30
 
 
 def wait_for(job: TrainingJob, *, quiet: bool = False, findings: BinaryIO | None = None) -> None:
-    """Until the job has ended. `JobFailed` if it failed; Ctrl-C leaves, and the job goes on.
+    """Until the job has ended. `JobFailed` or `JobStopped` unless it completed; Ctrl-C leaves, and
+    the job goes on.
 
     A copy of each finding goes to the file `findings` as it comes, and at the end what follows
     from them: the diagnosis.
@@ -50,7 +51,7 @@ def wait_for(job: TrainingJob, *, quiet: bool = False, findings: BinaryIO | None
                 if screen is not None and not _is_stale(item):
                     screen.show(item)
         _conclude(found, quiet=quiet, findings=findings)
-        job.raise_failure()
+        job.raise_unless_completed()
     except JobFailed as failure:
         if quiet:
             raise
@@ -58,6 +59,9 @@ def wait_for(job: TrainingJob, *, quiet: bool = False, findings: BinaryIO | None
         where = f"  trackside logs {job.name}\n  trackside show {job.name}"
         evidence = "\n".join(filter(None, (advice(cause), where)))
         raise JobFailed(job.name, cause, evidence) from None
+    except JobStopped as stopped:
+        where = f"  trackside artifacts {job.name}\n  trackside show {job.name}"
+        raise JobStopped(job.name, stopped.cause, stopped.reason, where) from None
     except ServerUnreachable:
         _tell_that_it_goes_on(job.name)
         raise

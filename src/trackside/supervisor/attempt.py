@@ -281,7 +281,8 @@ class Attempt:
         if all(record.phase.is_after_script for record in records.values()):
             return  # what is left is to upload, and that has a deadline of its own
         self.gang.stamp()
-        if self._runtime_seconds() > self.context.spec.stopping.max_runtime_seconds:
+        limit = self.context.spec.stopping.max_runtime_seconds
+        if limit is not None and self._runtime_seconds() > limit:
             self.gang.end(Why.MAX_RUNTIME, self.context.host)
 
     def _runtime_seconds(self) -> float:
