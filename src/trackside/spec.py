@@ -234,6 +234,8 @@ class Options:
     sandbox: str = member("Sandbox", default="process")
     python: str | None = member("Python", default=None)
     """The interpreter that runs the script; the supervisor's own when not given."""
+    arguments: tuple[str, ...] = member("Arguments", tuple, default=(), most=1000)
+    """For the script, byte for byte, behind those that the hyperparameters become."""
     grace_seconds: int = member("GraceSeconds", int, default=120, least=0, most=86400)
     """Between SIGTERM and SIGKILL when a job is stopped."""
     cores: int | None = member("Cores", int, default=None, least=1)

@@ -1,6 +1,7 @@
 """One program, run on this machine and at a server: what it sees must be the same."""
 
 import io
+import json
 import os
 import sys
 import tarfile
@@ -15,6 +16,7 @@ from tests.waiting import until
 from trackside import Estimator, TensorBoardOutputConfig, TrainingJob, attach, curves
 from trackside.errors import (
     InputError,
+    InvalidSpec,
     JobError,
     JobExists,
     JobFailed,
@@ -172,6 +174,21 @@ def test_a_stopped_job_keeps_what_it_made(jobs: AnyJobs):
     with pytest.raises(JobStopped) as stopped:
         job.raise_unless_completed()
     assert stopped.value.cause == StopCause.SOMEBODY
+
+
+def test_arguments_reach_the_script_as_they_are(jobs: AnyJobs, tmp_path: Path):
+    (tmp_path / "args.py").write_text("import json, sys; print(json.dumps(sys.argv[1:]))\n")
+    given = ["--amp", "", "a b", "model.lr=0.1", "ü😀", "--", "-x"]
+    job = start(entry_point="args.py", arguments=given, hyperparameters={"epochs": 3})
+    jobs.wait(job.name)
+    printed = [line.data for line in job.logs() if line.data.startswith(b"[")]
+    assert [json.loads(line) for line in printed] == [["--epochs", "3", *given]]
+    assert job.describe()["Trackside"]["options"]["Arguments"] == given
+
+
+def test_arguments_in_one_text_are_refused(jobs: AnyJobs):
+    with pytest.raises(InvalidSpec, match=r"arguments = '--amp x': must be a list"):
+        start(arguments="--amp x")
 
 
 def test_a_job_has_a_time_limit_only_when_it_asks_for_one(jobs: AnyJobs):

@@ -3,7 +3,6 @@
 Options carry the names of the estimator's arguments, and are handed on as they are.
 """
 
-import re
 import sys
 from typing import Any, BinaryIO
 
@@ -15,6 +14,7 @@ from trackside.cli.notices import tell
 from trackside.cli.option_names import in_options
 from trackside.cli.pairs import FORM, as_mapping
 from trackside.cli.text import as_json
+from trackside.cli.what_runs import Run, arguments_of
 from trackside.errors import InvalidSpec, JobFailed, JobStopped
 from trackside.harmless import visible
 from trackside.sdk.debugger import TensorBoardOutputConfig
@@ -22,8 +22,6 @@ from trackside.sdk.estimator import Estimator
 from trackside.sdk.job import TrainingJob
 
 _LAUNCHERS = {"torchrun": "torch_distributed", "mpi": "mpi"}
-_EXTRA = re.compile(r"unexpected extra arguments? \((\S+?)[ )]")
-"""The first of those that click does not know what to do with."""
 
 
 def _tensorboard(
@@ -37,22 +35,6 @@ def _metrics(
 ) -> list[dict[str, str]]:
     named = as_mapping(ctx, option, given)
     return [{"Name": name, "Regex": regex} for name, regex in named.items()]
-
-
-class Run(click.Command):
-    """Whoever types the script's own arguments behind it is told how they are given."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        try:
-            return super().parse_args(ctx, args)
-        except click.NoSuchOption as unknown:
-            if unknown.possibilities:
-                raise
-            raise _meant_for_script(unknown, unknown.option_name) from None
-        except click.UsageError as wrong:
-            if extra := _EXTRA.search(wrong.message):
-                raise _meant_for_script(wrong, extra[1]) from None
-            raise
 
 
 @click.command(cls=Run)
@@ -75,7 +57,7 @@ class Run(click.Command):
     metavar=FORM,
     multiple=True,
     callback=as_mapping,
-    help="An argument of the script; may be repeated.",
+    help="Reaches the script as --NAME VALUE; may be repeated.",
 )
 @click.option(
     "--environment",
@@ -217,11 +199,13 @@ def run(
 ) -> None:
     """Run a script as a training job.
 
-    The job goes on when this command ends, whatever happens to the terminal.
+    What stands behind `--` reaches the script as it is. The job goes on when this command ends,
+    whatever happens to the terminal.
 
     \b
     Examples:
       trackside run train.py --rule all --wait
+      trackside run train.py --wait -- --epochs 3 --amp data.yaml model.lr=0.1
       trackside run train.py --channel training=./data -p epochs=3 --wait
       trackside run train.py --source-dir src --output s3://bucket/out
       trackside run train.py --capture gradients,losses --every 100
@@ -237,6 +221,7 @@ def run(
     watching = rule_options.rules_of(rules, stop_on)
     estimator = Estimator(
         **arguments,
+        **arguments_of(ctx),
         distribution=_distribution(distribution, processes_per_host),
         debugger_hook_config=capture_options.hook_config(capture, every, ring, watching),
         rules=watching or None,
@@ -248,14 +233,6 @@ def run(
         raise in_options(failure, ctx.command, watching) from None
     assert estimator.latest_training_job is not None
     _after_start(estimator.latest_training_job, wait=wait, json=json, findings=findings)
-
-
-def _meant_for_script(wrong: click.UsageError, given: str) -> click.UsageError:
-    """`--epochs` and `epochs=3` alike."""
-    name, _, value = given.lstrip("-").partition("=")
-    told = wrong.format_message().rstrip(".")
-    way_out = f"An argument of the script is given as -p {name}={value or 'VALUE'}."
-    return click.UsageError(f"{told}. {way_out}", wrong.ctx)
 
 
 def _distribution(launcher: str | None, processes: int | None) -> dict[str, Any]:

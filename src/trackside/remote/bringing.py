@@ -40,7 +40,7 @@ class Luggage:
 
     def check(self) -> None:
         """`InvalidSpec`, `InputError` or `JobExists` before anything is sent."""
-        if wrong := [*_places_here(self.spec, self.client.url)]:
+        if wrong := [*_places_here(self.spec, self.client.url), *_no_text(self.spec)]:
             raise InvalidSpec(wrong)
         here = replace(self.spec, inputs=tuple(filter(_is_here, self.spec.inputs)))
         check_channels(here, Home(self.home))
@@ -125,6 +125,14 @@ def _is_here(channel: Channel) -> bool:
 
 def _is_of_this_machine(uri: str) -> bool:
     return "://" not in uri or uri.startswith("file://")
+
+
+def _no_text(spec: JobSpec) -> Iterator[Violation]:
+    """Arguments with bytes that JSON cannot carry from one machine to another."""
+    for index, argument in enumerate(spec.options.arguments):
+        if any("\ud800" <= character <= "\udfff" for character in argument):
+            where = f"Trackside.Arguments[{index}]"
+            yield Violation(where, argument, "is no UTF-8, which a job at a server needs")
 
 
 def _places_here(spec: JobSpec, url: str) -> Iterator[Violation]:

@@ -70,6 +70,8 @@ def config_files(spec: JobSpec, host: str, interface: str) -> dict[str, Any]:
         "trainingjobconfig.json": request,
         "upstreamoutputdataconfig.json": [],
     }
+    if spec.options.arguments:
+        files["tracksideconfig.json"] = {"Arguments": [*spec.options.arguments]}
     if spec.checkpoints:
         files["checkpointconfig.json"] = {"LocalPath": spec.checkpoints.local_path}
     if spec.debug_hook:

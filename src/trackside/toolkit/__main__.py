@@ -21,7 +21,6 @@ from trackside.toolkit.environment import (
     take_log,
 )
 from trackside.toolkit.launch import run_script
-from trackside.toolkit.masking import secret_values
 from trackside.toolkit.process import StopSignals
 from trackside.toolkit.script import SCRIPT_ERROR
 from trackside.toolkit.variables import accepted, check_arguments, sm_variables
@@ -44,7 +43,7 @@ def main() -> int:
     log.read_from(take_log())
     try:
         job = read_job(read_settings())
-        secrets += secret_values(job.arguments)
+        secrets += job.secrets
         _train(job, signals)
     except BaseException as failed:  # noqa: BLE001 the outermost one: each has to be reported
         signals.only_remember()

@@ -10,9 +10,10 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from trackside.errors import InvalidSetting, ToolkitError
-from trackside.secret_names import looks_secret
+from trackside.secret_names import hide_in_arguments, looks_secret, secrets_in_arguments
 from trackside.toolkit import machine
 from trackside.toolkit.arguments import Split, decode, split, to_arguments, to_text
+from trackside.toolkit.masking import mask_arguments, secret_values
 
 DEFAULT_BASE = "/opt/ml"
 DEFAULT_GROUP = "homogeneousCluster"
@@ -136,6 +137,11 @@ class Job(NamedTuple):
     source: str | None
     """`sagemaker_submit_directory`, when the request names one."""
     arguments: list[str]
+    """What the hyperparameters become, and behind it what was given as it is."""
+    shown_arguments: list[str]
+    """The same without secrets."""
+    secrets: list[str]
+    """Values of arguments that are shown nowhere."""
     exports: dict[str, str]
     """Variables beside SM_*: SAGEMAKER_JOB_NAME, SAGEMAKER_REGION, CURRENT_HOST."""
 
@@ -207,11 +213,15 @@ def read_job(settings: Settings) -> Job:
     )
     own = parts.own
     source = own.get("sagemaker_submit_directory")
+    paired = to_arguments(parts.user, sort=settings.argument_order == "sorted")
+    given = _texts(_read_config(config, "tracksideconfig.json").get("Arguments"))
     return Job(
         settings=settings,
         environment=environment,
         source=str(source) if source and not settings.has_source_in_place else None,
-        arguments=to_arguments(parts.user, sort=settings.argument_order == "sorted"),
+        arguments=[*paired, *given],
+        shown_arguments=[*mask_arguments(paired), *hide_in_arguments(given)],
+        secrets=[*secret_values(paired), *secrets_in_arguments(given)],
         exports={
             "SAGEMAKER_JOB_NAME": to_text(own.get("sagemaker_job_name")),
             "SAGEMAKER_REGION": to_text(own.get("sagemaker_region")) or settings.region,

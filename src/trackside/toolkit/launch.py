@@ -8,7 +8,6 @@ from trackside.errors import ToolkitError
 from trackside.toolkit import log
 from trackside.toolkit.entry_point import EntryPoint, Interpreter, Kind
 from trackside.toolkit.environment import Environment, Job
-from trackside.toolkit.masking import mask_arguments
 from trackside.toolkit.process import StopSignals
 from trackside.toolkit.script import execute
 
@@ -68,7 +67,7 @@ def run_script(
     execute(
         job,
         make(job, entry_point, interpreter.python, job.arguments),
-        make(job, entry_point, interpreter.python, mask_arguments(job.arguments)),
+        make(job, entry_point, interpreter.python, job.shown_arguments),
         variables,
         signals,
     )

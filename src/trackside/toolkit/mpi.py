@@ -15,7 +15,6 @@ from trackside.toolkit import log, machine
 from trackside.toolkit.entry_point import EntryPoint, Interpreter, Kind
 from trackside.toolkit.environment import Job
 from trackside.toolkit.install import interpreter_paths
-from trackside.toolkit.masking import mask_arguments
 from trackside.toolkit.mpi_outcome import OutcomeChannel, open_channel
 from trackside.toolkit.overlay import packages_of
 from trackside.toolkit.process import StopSignals
@@ -64,7 +63,7 @@ def _run_mpirun(
 
     # Ranks write to a terminal of mpirun's, line by line; unbuffered, each piece would be tagged.
     variables.pop("PYTHONUNBUFFERED", None)
-    hidden = command(mask_arguments(job.arguments))
+    hidden = command(job.shown_arguments)
     deliver = partial(_signal_ranks, below=os.getpid())
     execute(job, command(job.arguments), hidden, variables, signals, deliver=deliver)
 
