@@ -16,6 +16,8 @@ from trackside.members import member, read, write
 
 JOB_NAME = "[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}"
 _JOB_NAME_SAYS = "1 to 63 letters, digits and inner dashes"
+MODULE_NAME = r"[^\W\d]\w*(\.[^\W\d]\w*)*"
+MODULE_NAME_SAYS = "a module's dotted name, such as package.train"
 _LOCATION = r"(s3|gs|az|file)://.*|[^:]+|[A-Za-z]:[\\/].*"
 _LOCATION_SAYS = "an s3://, gs://, az:// or file:// location, or a path on this machine"
 _INPUT_MODES = ("File", "FastFile", "Pipe")
@@ -236,6 +238,10 @@ class Options:
     """The interpreter that runs the script; the supervisor's own when not given."""
     arguments: tuple[str, ...] = member("Arguments", tuple, default=(), most=1000)
     """For the script, byte for byte, behind those that the hyperparameters become."""
+    module: str | None = member("Module", default=None, pattern=MODULE_NAME, says=MODULE_NAME_SAYS)
+    """Run by `python -m` in place of a script."""
+    command: tuple[str, ...] = member("Command", tuple, default=(), most=1000)
+    """A program and its arguments, run as they are in place of a script."""
     grace_seconds: int = member("GraceSeconds", int, default=120, least=0, most=86400)
     """Between SIGTERM and SIGKILL when a job is stopped."""
     cores: int | None = member("Cores", int, default=None, least=1)
@@ -350,20 +356,7 @@ def _inconsistencies(spec: JobSpec) -> Iterator[Violation]:
         yield from _channel_problems(channel, spec)
     yield from _metric_problems(spec)
     yield from _folder_problems(spec)
-    algorithm = spec.algorithm
-    if algorithm.image and algorithm.name:
-        yield Violation(
-            "AlgorithmSpecification",
-            algorithm.name,
-            "give TrainingImage or AlgorithmName, not both",
-        )
-    if not (algorithm.image or algorithm.name or algorithm.entrypoint or spec.entry_point):
-        yield Violation(
-            "AlgorithmSpecification",
-            None,
-            "names nothing to run; give the hyperparameter sagemaker_program (entry_point in the"
-            " SDK), a ContainerEntrypoint or a TrainingImage",
-        )
+    yield from _program_problems(spec)
     wait, runtime = spec.stopping.max_wait_seconds, spec.stopping.max_runtime_seconds
     if wait is not None and runtime is not None and wait < runtime:
         yield Violation(
@@ -374,6 +367,27 @@ def _inconsistencies(spec: JobSpec) -> Iterator[Violation]:
     for key in spec.hyperparameters:
         if "=" in key or "\0" in key:
             yield Violation(f"HyperParameters.{key}", key, "name must not contain '=' or NUL")
+
+
+def _program_problems(spec: JobSpec) -> Iterator[Violation]:
+    algorithm = spec.algorithm
+    if algorithm.image and algorithm.name:
+        yield Violation(
+            "AlgorithmSpecification",
+            algorithm.name,
+            "give TrainingImage or AlgorithmName, not both",
+        )
+    named = [spec.entry_point, spec.options.module, spec.options.command]
+    if sum(map(bool, named)) > 1:
+        advice = "give one of sagemaker_program, Trackside.Module and Trackside.Command"
+        yield Violation("Trackside", None, advice)
+    if not (algorithm.image or algorithm.name or algorithm.entrypoint or any(named)):
+        yield Violation(
+            "AlgorithmSpecification",
+            None,
+            "names nothing to run; give the hyperparameter sagemaker_program (entry_point in the"
+            " SDK), a ContainerEntrypoint or a TrainingImage",
+        )
 
 
 def _channel_problems(channel: Channel, spec: JobSpec) -> Iterator[Violation]:

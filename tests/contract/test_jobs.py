@@ -186,6 +186,19 @@ def test_arguments_reach_the_script_as_they_are(jobs: AnyJobs, tmp_path: Path):
     assert job.describe()["Trackside"]["options"]["Arguments"] == given
 
 
+def test_a_command_and_a_module_run_in_a_copy_of_the_folder(jobs: AnyJobs, tmp_path: Path):
+    (tmp_path / "args.py").write_text("import json, sys; print(json.dumps(sys.argv[1:]))\n")
+    shell = ["sh", "-c", 'exec python args.py "$@"', "sh", "a b", "", "ü"]
+    by_command = start(entry_point=None, command=shell)
+    by_module = start(entry_point=None, module="args", arguments=["a b", "", "ü"])
+    for job in (by_command, by_module):
+        jobs.wait(job.name)
+        job.raise_unless_completed()
+        printed = [line.data for line in job.logs() if line.data.startswith(b"[")]
+        assert [json.loads(line) for line in printed] == [["a b", "", "ü"]]
+    assert by_command.describe()["Trackside"]["options"]["Command"] == shell
+
+
 def test_arguments_in_one_text_are_refused(jobs: AnyJobs):
     with pytest.raises(InvalidSpec, match=r"arguments = '--amp x': must be a list"):
         start(arguments="--amp x")

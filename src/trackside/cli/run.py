@@ -14,7 +14,7 @@ from trackside.cli.notices import tell
 from trackside.cli.option_names import in_options
 from trackside.cli.pairs import FORM, as_mapping
 from trackside.cli.text import as_json
-from trackside.cli.what_runs import Run, arguments_of
+from trackside.cli.what_runs import Run, program_of
 from trackside.errors import InvalidSpec, JobFailed, JobStopped
 from trackside.harmless import visible
 from trackside.sdk.debugger import TensorBoardOutputConfig
@@ -38,7 +38,8 @@ def _metrics(
 
 
 @click.command(cls=Run)
-@click.argument("entry_point", metavar="SCRIPT")
+@click.argument("entry_point", metavar="SCRIPT", required=False)
+@click.option("-m", "--module", metavar="NAME", help="Run this module in place of a script.")
 @click.option(
     "--source-dir", metavar="DIR", help="The folder that is packed and run in; or an s3://….tar.gz."
 )
@@ -183,6 +184,8 @@ def _metrics(
 def run(
     ctx: click.Context,
     /,
+    entry_point: str | None,
+    module: str | None,
     inputs: dict[str, str],
     job_name: str | None,
     distribution: str | None,
@@ -197,31 +200,34 @@ def run(
     json: bool,
     **arguments: Any,
 ) -> None:
-    """Run a script as a training job.
+    """Run a script, a module or a command as a training job.
 
-    What stands behind `--` reaches the script as it is. The job goes on when this command ends,
-    whatever happens to the terminal.
+    What stands behind `--` reaches it as it is; without SCRIPT it is the command. The job goes on
+    when this command ends, whatever happens to the terminal.
 
     \b
     Examples:
       trackside run train.py --rule all --wait
       trackside run train.py --wait -- --epochs 3 --amp data.yaml model.lr=0.1
+      trackside run -m package.train --wait -- --epochs 3
+      trackside run --wait -- torchrun --nproc-per-node 2 train.py --epochs 3
       trackside run train.py --channel training=./data -p epochs=3 --wait
       trackside run train.py --source-dir src --output s3://bucket/out
       trackside run train.py --capture gradients,losses --every 100
       trackside run train.py --stop-on VanishingGradient --rule my.py:MyRule
       trackside run train.py --instances 2 --distribution torchrun
     """
+    program = program_of(ctx)
     wait = wait or findings is not None  # whoever writes them must be there
     warnings = capture_options.warnings(capture_options.named(capture)) if capture else []
-    if arguments["source_dir"] is None:
-        warnings += left_behind.warnings(arguments["entry_point"])
+    if arguments["source_dir"] is None and program.get("entry_point"):
+        warnings += left_behind.warnings(program["entry_point"])
     for told in warnings:
         tell(f"Warning: {visible(told)}")
     watching = rule_options.rules_of(rules, stop_on)
     estimator = Estimator(
         **arguments,
-        **arguments_of(ctx),
+        **program,
         distribution=_distribution(distribution, processes_per_host),
         debugger_hook_config=capture_options.hook_config(capture, every, ring, watching),
         rules=watching or None,

@@ -167,8 +167,12 @@ def _places(described: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     own = described["Trackside"]
     if own.get("owner"):
         yield "owner", own["owner"]
-    if given := own["options"].get("Arguments"):
-        yield "arguments", shlex.join(hide_in_arguments(given))
+    options = own["options"]
+    if module := options.get("Module"):
+        yield "module", module
+    for label in ("Command", "Arguments"):
+        if given := options.get(label):
+            yield label.lower(), shlex.join(hide_in_arguments(given))
     if Status(described["TrainingJobStatus"]) in (Status.COMPLETED, Status.STOPPED):
         yield "model", described["ModelArtifacts"]["S3ModelArtifacts"]
     yield "output", own["output"]

@@ -24,8 +24,6 @@ class Run(click.Command):
         try:
             return super().parse_args(ctx, [*own])
         except click.NoSuchOption as unknown:
-            if unknown.possibilities:
-                raise
             raise _meant_for_script(unknown, own, unknown.option_name) from None
         except click.UsageError as wrong:
             if extra := _EXTRA.search(wrong.message):
@@ -33,18 +31,28 @@ class Run(click.Command):
             raise
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
-        return [*super().collect_usage_pieces(ctx), "[-- ARGUMENT…]"]
+        return ["[OPTIONS]", "SCRIPT [-- ARGUMENT…]"]
 
 
-def arguments_of(ctx: click.Context) -> dict[str, Any]:
-    """For the estimator."""
-    return {"arguments": ctx.meta[_BEHIND] or None}
+def program_of(ctx: click.Context) -> dict[str, Any]:
+    """For the estimator: the script or module and its arguments, or a command."""
+    behind, script, module = ctx.meta[_BEHIND], ctx.params["entry_point"], ctx.params["module"]
+    if script is None and module is None:
+        if not behind:
+            [missing] = [each for each in ctx.command.params if each.name == "entry_point"]
+            raise click.MissingParameter(ctx=ctx, param=missing)
+        return {"command": behind}
+    return {"entry_point": script, "module": module, "arguments": behind or None}
 
 
 def _meant_for_script(wrong: click.UsageError, typed: list[str], given: str) -> click.UsageError:
     """`--epochs` and `epochs=3` alike."""
-    told = wrong.format_message().rstrip(".")
-    script = next((each for each in typed if not each.startswith("-")), "SCRIPT")
+    told = wrong.format_message()
+    told += "" if told.endswith((".", ")")) else "."
+    if not typed[0].startswith("-") and "." not in typed[0]:  # `python`, `torchrun`
+        form = shlex.join(["trackside", "run", "--", *typed])
+        return click.UsageError(f"{told} A command stands behind `--`: {form}", wrong.ctx)
+    script = next((each for each in typed if each.endswith((".py", ".sh"))), "SCRIPT")
     form = shlex.join(["trackside", "run", script, "--", given])
     way_out = f"The script's own arguments stand at the end, behind `--`: {form} …"
-    return click.UsageError(f"{told}. {way_out}", wrong.ctx)
+    return click.UsageError(f"{told} {way_out}", wrong.ctx)

@@ -129,10 +129,14 @@ def _is_of_this_machine(uri: str) -> bool:
 
 def _no_text(spec: JobSpec) -> Iterator[Violation]:
     """Arguments with bytes that JSON cannot carry from one machine to another."""
-    for index, argument in enumerate(spec.options.arguments):
-        if any("\ud800" <= character <= "\udfff" for character in argument):
-            where = f"Trackside.Arguments[{index}]"
-            yield Violation(where, argument, "is no UTF-8, which a job at a server needs")
+    for member, words in (
+        ("Trackside.Arguments", spec.options.arguments),
+        ("Trackside.Command", spec.options.command),
+    ):
+        for index, word in enumerate(words):
+            if any("\ud800" <= character <= "\udfff" for character in word):
+                advice = "is no UTF-8, which a job at a server needs"
+                yield Violation(f"{member}[{index}]", word, advice)
 
 
 def _places_here(spec: JobSpec, url: str) -> Iterator[Violation]:

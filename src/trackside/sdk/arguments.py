@@ -66,6 +66,8 @@ class Arguments(TypedDict, total=False):
     dependencies: Annotated[Sequence[PathText] | None, HERE]
     code_location: Annotated[PathText | None, HERE]
     hyperparameters: Annotated[Mapping[str, Any] | None, HERE]
+    module: Annotated[str | None, Place("Trackside.Module")]
+    command: Annotated[Sequence[str] | None, Place("Trackside.Command", _words)]
     arguments: Annotated[Sequence[str] | None, Place("Trackside.Arguments", _words)]
     distribution: Annotated[Mapping[str, Any] | None, HERE]
     container_log_level: Annotated[int | str | None, HERE]

@@ -142,10 +142,10 @@ def _rank_command(
     entry_point: EntryPoint, interpreter: Interpreter, arguments: Sequence[str]
 ) -> list[str]:
     python = interpreter.python
-    if entry_point.kind is Kind.COMMAND or not _has_mpi4py(interpreter):
+    if entry_point.kind.starts_programs or not _has_mpi4py(interpreter):
         return entry_point.command(python, arguments)
     # An exception in one rank then aborts all of them.
-    if entry_point.kind is Kind.PACKAGE:
+    if entry_point.kind in (Kind.PACKAGE, Kind.MODULE):
         return [python, "-m", "mpi4py", "-m", entry_point.module, *arguments]
     return [python, "-m", "mpi4py", entry_point.name, *arguments]
 
