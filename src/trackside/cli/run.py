@@ -4,11 +4,13 @@ Options carry the names of the estimator's arguments, and are handed on as they 
 """
 
 import sys
+from collections.abc import Callable
+from functools import partial
 from typing import Any, BinaryIO
 
 import click
 
-from trackside.cli import capture_options, left_behind, rule_options
+from trackside.cli import capture_options, first_aid, left_behind, rule_options
 from trackside.cli.bringing import bringing_shown
 from trackside.cli.notices import tell
 from trackside.cli.option_names import in_options
@@ -238,7 +240,8 @@ def run(
     except InvalidSpec as failure:
         raise in_options(failure, ctx.command, watching) from None
     assert estimator.latest_training_job is not None
-    _after_start(estimator.latest_training_job, wait=wait, json=json, findings=findings)
+    aid = partial(_aid, entry_point=entry_point, source_dir=arguments["source_dir"])
+    _after_start(estimator.latest_training_job, wait=wait, json=json, findings=findings, aid=aid)
 
 
 def _distribution(launcher: str | None, processes: int | None) -> dict[str, Any]:
@@ -249,7 +252,18 @@ def _distribution(launcher: str | None, processes: int | None) -> dict[str, Any]
     return {_LAUNCHERS[launcher]: {"enabled": True, "processes_per_host": processes}}
 
 
-def _after_start(job: TrainingJob, *, wait: bool, json: bool, findings: BinaryIO | None) -> None:
+def _aid(cause: str, *, entry_point: str | None, source_dir: str | None) -> str:
+    return first_aid.advice(cause) or left_behind.advice(cause, entry_point, source_dir)
+
+
+def _after_start(
+    job: TrainingJob,
+    *,
+    wait: bool,
+    json: bool,
+    findings: BinaryIO | None,
+    aid: Callable[[str], str],
+) -> None:
     if wait:
         if not json:
             print(f"Started {job.name}", flush=True)
@@ -257,7 +271,7 @@ def _after_start(job: TrainingJob, *, wait: bool, json: bool, findings: BinaryIO
         from trackside.cli.waiting import wait_for
 
         try:
-            wait_for(job, quiet=json, findings=findings)
+            wait_for(job, quiet=json, findings=findings, aid=aid)
         except (JobFailed, JobStopped):
             if json:  # how it ended is what was asked for
                 print(as_json(job.describe()), flush=True)

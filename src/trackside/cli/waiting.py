@@ -1,7 +1,7 @@
 """Waiting for a job at a terminal: its statuses and log, and bars while files are moved."""
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from types import TracebackType
 from typing import Any, BinaryIO
@@ -32,12 +32,18 @@ _MOVING = (Secondary.DOWNLOADING, Secondary.UPLOADING)
 _BAR_COLUMNS = 30
 
 
-def wait_for(job: TrainingJob, *, quiet: bool = False, findings: BinaryIO | None = None) -> None:
+def wait_for(
+    job: TrainingJob,
+    *,
+    quiet: bool = False,
+    findings: BinaryIO | None = None,
+    aid: Callable[[str], str] = advice,
+) -> None:
     """Until the job has ended. `JobFailed` or `JobStopped` unless it completed; Ctrl-C leaves, and
     the job goes on.
 
     A copy of each finding goes to the file `findings` as it comes, and at the end what follows
-    from them: the diagnosis.
+    from them: the diagnosis. `aid` knows what to do about a cause, or says "".
     """
     found: list[Finding] = []
     try:
@@ -57,7 +63,7 @@ def wait_for(job: TrainingJob, *, quiet: bool = False, findings: BinaryIO | None
             raise
         cause = in_short(failure.reason)
         where = f"  trackside logs {job.name}\n  trackside show {job.name}"
-        evidence = "\n".join(filter(None, (advice(cause), where)))
+        evidence = "\n".join(filter(None, (aid(cause), where)))
         raise JobFailed(job.name, cause, evidence) from None
     except JobStopped as stopped:
         where = f"  trackside artifacts {job.name}\n  trackside show {job.name}"
