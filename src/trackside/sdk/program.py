@@ -31,7 +31,7 @@ def base_of_program(arguments: Mapping[str, Any]) -> str | None:
     """What names the job: the script or module, also inside of a command."""
     if "module" in arguments:
         return f"{arguments['module'].rpartition('.')[2]}.py"
-    words = arguments.get("command", ())
+    words: Sequence[str] = arguments.get("command", ())
     if "-m" in words[:-1]:
         return words[words.index("-m") + 1].replace(".", "-")
     files = [word for word in words if word.endswith((".py", ".sh"))]
