@@ -3,7 +3,14 @@
 import pytest
 
 from trackside.errors import InvalidSetting, InvalidSpec
-from trackside.secret_names import hidden, looks_secret, mask_text, names_a_user
+from trackside.secret_names import (
+    hidden,
+    hide_in_arguments,
+    looks_secret,
+    mask_text,
+    names_a_user,
+    secrets_in_arguments,
+)
 from trackside.settings import Settings
 from trackside.spec import JobSpec
 
@@ -67,6 +74,23 @@ def test_what_is_shown_in_place_of_a_secret():
     assert hidden("api_key", "abc") == "***"
     assert hidden("url", "https://me:pw@host/x") == "https://***@host/x"
     assert hidden("lr", "0.1") == "0.1"
+
+
+@pytest.mark.parametrize(
+    ("given", "shown", "secrets"),
+    [
+        ("--token abc --lr 1", "--token *** --lr 1", ["abc"]),
+        ("--token=abc=d", "--token=***", ["abc=d"]),
+        ("hub.token=abc x", "hub.token=*** x", ["abc"]),
+        ("--use-token --lr 1", "--use-token --lr 1", []),
+        ("token abc", "token abc", []),
+        ("--url https://me:pw@host", "--url https://***@host", []),
+        ("--max-tokens 3 --token=", "--max-tokens 3 --token=", []),
+    ],
+)
+def test_secrets_among_arguments(given: str, shown: str, secrets: list[str]):
+    assert hide_in_arguments(given.split()) == shown.split()
+    assert secrets_in_arguments(given.split()) == secrets
 
 
 def test_a_refused_request_does_not_repeat_its_secrets():

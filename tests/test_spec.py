@@ -99,7 +99,7 @@ def test_a_full_request_comes_back_as_it_was_sent():
 
 def test_a_small_request_gets_the_service_s_defaults():
     spec = JobSpec.from_request(request())
-    assert spec.stopping.max_runtime_seconds == 86400
+    assert spec.stopping.max_runtime_seconds is None  # the API fills in its day
     assert spec.algorithm.input_mode == "File"
     assert spec.hosts == ("algo-1",)
     assert spec.max_attempts == 1
@@ -172,6 +172,12 @@ def test_a_channel_cannot_leave_its_folder(name: str):
     source = {"S3DataSource": {"S3Uri": "s3://b/x"}}
     [line] = violations_of(InputDataConfig=[{"ChannelName": name, "DataSource": source}])
     assert "would leave the data folder" in line
+
+
+def test_a_job_without_a_time_limit_stays_one_in_its_record():
+    spec = JobSpec.from_request(request(StoppingCondition={"MaxWaitTimeInSeconds": 5}))
+    assert spec.stopping.max_runtime_seconds is None
+    assert JobSpec.from_request(spec.to_request()) == spec
 
 
 def test_instance_groups_number_the_hosts_on():

@@ -39,6 +39,7 @@ TracksideError
     ├── CurvesTaken         two jobs would mix their event files
     ├── JobNotFinished
     ├── JobFailed           raised by fit() and wait(), carries the reason and the last lines
+    ├── JobStopped          it was cut off: by a rule, its time limit or somebody
     └── MoveRefused         a status may not follow the present one
 """
 
@@ -351,6 +352,20 @@ class JobFailed(JobError):
         self.name = name
         self.reason = reason
         super().__init__(f"Job {name!r} failed: {reason}" + (f"\n{evidence}" if evidence else ""))
+
+
+class JobStopped(JobError):
+    """A job that ended before its script did, by itself; `jobs.stopped` makes it."""
+
+    code = "job_stopped"
+
+    def __init__(self, name: str, cause: str, reason: str, evidence: str = "") -> None:
+        self.name = name
+        self.cause = cause
+        """A `status.StopCause`."""
+        self.reason = reason
+        text = f"Job {name!r} is not Completed: {reason}"
+        super().__init__(text + (f"\n{evidence}" if evidence else ""))
 
 
 class MoveRefused(JobError):

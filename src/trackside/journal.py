@@ -62,6 +62,8 @@ class History:
     """The time of its last line, whatever that says: no later line is older."""
     queued: boot_clock.Moment | None = field(default=None, compare=False)
     """Since when it waits, or waited; None for jobs from before that was noted."""
+    stopping_rule: str = ""
+    """The configuration of the rule that stopped it; empty when somebody did, or nobody."""
     is_patchy: bool = field(default=False, compare=False)
     """Lines are missing or damaged since the last move, so that others may have been made."""
 
@@ -326,6 +328,7 @@ class _Line:
     what: str | None = None
     who: str | None = None
     key: str | None = None
+    rule: str | None = None
 
 
 def _checked(line: bytes, number: int) -> dict[str, Any]:
@@ -391,5 +394,6 @@ def _fold_move(history: History, event: dict[str, Any]) -> History:
         transitions=(*history.transitions[:-1], ended, entered),
         queued=boot_clock.Moment.from_record(since) if since else history.queued,
         failure_reason=event.get("reason") if state.status is Status.FAILED else None,
+        stopping_rule=event.get("rule") or history.stopping_rule,
         is_patchy=False,
     )

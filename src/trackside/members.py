@@ -210,6 +210,8 @@ def _read_list(spec: Member, value: Any, here: str, violations: list[Violation])
         if spec.of is None:
             if not isinstance(item, str):
                 violations.append(Violation(at, item, f"must be a string; write {_quoted(item)}"))
+            elif "\0" in item:
+                violations.append(Violation(at, item, "must not contain a NUL character"))
             items.append(item)
         else:
             items.append(read(spec.of, item, at, violations))

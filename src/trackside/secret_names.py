@@ -1,7 +1,7 @@
 """Which names and values look like secrets, and what is shown in place of them."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 MASK = "***"
 # Shorter values would hide ordinary words of a message.
@@ -44,6 +44,34 @@ def mask_text(text: str, secrets: Iterable[str]) -> str:
         if len(secret) >= _SHORTEST_SEARCHED:
             text = text.replace(secret, MASK)
     return hide_passwords(text)
+
+
+def hide_in_arguments(arguments: Sequence[str]) -> list[str]:
+    """A program's arguments as they may be shown: `--token ***`, `--token=***`, `hub.token=***`."""
+    parts = zip(arguments, _secret_parts(arguments), strict=True)
+    return [
+        f"{text.removesuffix(secret)}{MASK}" if secret else hide_passwords(text)
+        for text, secret in parts
+    ]
+
+
+def secrets_in_arguments(arguments: Sequence[str]) -> list[str]:
+    return [secret for secret in _secret_parts(arguments) if secret]
+
+
+def _secret_parts(arguments: Sequence[str]) -> list[str]:
+    """For each argument the end of it that is a secret; "" for most."""
+    return [_secret_part(*pair) for pair in zip(["", *arguments], arguments, strict=False)]
+
+
+def _secret_part(before: str, argument: str) -> str:
+    name, _, value = argument.partition("=")
+    if value and looks_secret(name):
+        return value
+    is_option = before.startswith("-") and "=" not in before
+    if is_option and looks_secret(before) and not argument.startswith("--"):
+        return argument
+    return ""
 
 
 def hide_passwords(text: str) -> str:

@@ -16,6 +16,8 @@ from trackside.members import member, read, write
 
 JOB_NAME = "[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}"
 _JOB_NAME_SAYS = "1 to 63 letters, digits and inner dashes"
+MODULE_NAME = r"[^\W\d]\w*(\.[^\W\d]\w*)*"
+MODULE_NAME_SAYS = "a module's dotted name, such as package.train"
 _LOCATION = r"(s3|gs|az|file)://.*|[^:]+|[A-Za-z]:[\\/].*"
 _LOCATION_SAYS = "an s3://, gs://, az:// or file:// location, or a path on this machine"
 _INPUT_MODES = ("File", "FastFile", "Pipe")
@@ -135,7 +137,8 @@ class Resources:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stopping:
-    max_runtime_seconds: int = member("MaxRuntimeInSeconds", int, default=86400, least=1)
+    max_runtime_seconds: int | None = member("MaxRuntimeInSeconds", int, default=None, least=1)
+    """None is no limit. A request of AWS's clients that names none gets one day, from the API."""
     max_wait_seconds: int | None = member("MaxWaitTimeInSeconds", int, default=None, least=1)
     max_pending_seconds: int | None = member(
         "MaxPendingTimeInSeconds", int, default=None, least=1800, most=2419200
@@ -233,6 +236,12 @@ class Options:
     sandbox: str = member("Sandbox", default="process")
     python: str | None = member("Python", default=None)
     """The interpreter that runs the script; the supervisor's own when not given."""
+    arguments: tuple[str, ...] = member("Arguments", tuple, default=(), most=1000)
+    """For the script, byte for byte, behind those that the hyperparameters become."""
+    module: str | None = member("Module", default=None, pattern=MODULE_NAME, says=MODULE_NAME_SAYS)
+    """Run by `python -m` in place of a script."""
+    command: tuple[str, ...] = member("Command", tuple, default=(), most=1000)
+    """A program and its arguments, run as they are in place of a script."""
     grace_seconds: int = member("GraceSeconds", int, default=120, least=0, most=86400)
     """Between SIGTERM and SIGKILL when a job is stopped."""
     cores: int | None = member("Cores", int, default=None, least=1)
@@ -347,6 +356,20 @@ def _inconsistencies(spec: JobSpec) -> Iterator[Violation]:
         yield from _channel_problems(channel, spec)
     yield from _metric_problems(spec)
     yield from _folder_problems(spec)
+    yield from _program_problems(spec)
+    wait, runtime = spec.stopping.max_wait_seconds, spec.stopping.max_runtime_seconds
+    if wait is not None and runtime is not None and wait < runtime:
+        yield Violation(
+            "StoppingCondition.MaxWaitTimeInSeconds",
+            wait,
+            f"must be at least MaxRuntimeInSeconds ({runtime})",
+        )
+    for key in spec.hyperparameters:
+        if "=" in key or "\0" in key:
+            yield Violation(f"HyperParameters.{key}", key, "name must not contain '=' or NUL")
+
+
+def _program_problems(spec: JobSpec) -> Iterator[Violation]:
     algorithm = spec.algorithm
     if algorithm.image and algorithm.name:
         yield Violation(
@@ -354,23 +377,17 @@ def _inconsistencies(spec: JobSpec) -> Iterator[Violation]:
             algorithm.name,
             "give TrainingImage or AlgorithmName, not both",
         )
-    if not (algorithm.image or algorithm.name or algorithm.entrypoint or spec.entry_point):
+    named = [spec.entry_point, spec.options.module, spec.options.command]
+    if sum(map(bool, named)) > 1:
+        advice = "give one of sagemaker_program, Trackside.Module and Trackside.Command"
+        yield Violation("Trackside", None, advice)
+    if not (algorithm.image or algorithm.name or algorithm.entrypoint or any(named)):
         yield Violation(
             "AlgorithmSpecification",
             None,
             "names nothing to run; give the hyperparameter sagemaker_program (entry_point in the"
             " SDK), a ContainerEntrypoint or a TrainingImage",
         )
-    wait = spec.stopping.max_wait_seconds
-    if wait is not None and wait < spec.stopping.max_runtime_seconds:
-        yield Violation(
-            "StoppingCondition.MaxWaitTimeInSeconds",
-            wait,
-            f"must be at least MaxRuntimeInSeconds ({spec.stopping.max_runtime_seconds})",
-        )
-    for key in spec.hyperparameters:
-        if "=" in key or "\0" in key:
-            yield Violation(f"HyperParameters.{key}", key, "name must not contain '=' or NUL")
 
 
 def _channel_problems(channel: Channel, spec: JobSpec) -> Iterator[Violation]:

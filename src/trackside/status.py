@@ -40,6 +40,14 @@ class Secondary(StrEnum):
         return self in _FINAL
 
 
+class StopCause(StrEnum):
+    """Why a job is `Stopped`."""
+
+    RULE = "rule"
+    TIME_LIMIT = "time_limit"
+    SOMEBODY = "somebody"
+
+
 _FINAL = {
     Secondary.COMPLETED: Status.COMPLETED,
     Secondary.FAILED: Status.FAILED,

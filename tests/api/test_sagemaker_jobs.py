@@ -65,6 +65,13 @@ def test_the_fields_that_clients_insist_on_are_there_from_the_first_answer(clien
     assert "EndTime" not in job["SecondaryStatusTransitions"][-1]
 
 
+@pytest.mark.parametrize("given", [{}, {"MaxPendingTimeInSeconds": 7200}])
+def test_a_request_without_a_time_limit_gets_the_service_s_day(client, given: dict[str, int]):
+    client.create_training_job(**request(hyper={"hold": "1"}, StoppingCondition=given))
+    job = client.describe_training_job(TrainingJobName="job-1")
+    assert job["StoppingCondition"] == {"MaxRuntimeInSeconds": 86400, **given}
+
+
 def test_times_are_numbers_on_the_wire_and_nothing_is_null(client):
     seen: list[bytes] = []
     client.meta.events.register(

@@ -147,7 +147,9 @@ def test_a_sick_training_is_noticed_and_stopped(workplace: Path, command: Comman
     (workplace / "train.py").write_text(SICK)
     asked = ("--stop-on", "VanishingGradient", "--rule", "LossNotDecreasing", "--wait")
     done = command("run", "train.py", "--name", "sick", *asked, "--findings", "found.jsonl")
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 5, done.stderr
+    stopped = "Error: Job 'sick' is not Completed: the rule 'VanishingGradient' stopped it."
+    assert done.stderr.startswith(stopped)
     assert "Finding: VanishingGradient at step 0: " in done.stdout
     assert "VanishingGradient: IssuesFound" in done.stdout
     assert "not stopped" not in done.stdout

@@ -10,7 +10,8 @@ from trackside.cli.first_aid import advice
     [
         ("train.py: error: the following arguments are required: --data-dir, --lr", "-p data-dir="),
         ("train.py: error: the following arguments are required: -d/--data", "-p data="),
-        ("train.py: error: the following arguments are required: epochs", "-p epochs="),
+        ("train.py: error: the following arguments are required: epochs", "-- EPOCHS."),
+        ("train.py: error: the following arguments are required: --lr", "-- --lr VALUE."),
         ("ModuleNotFoundError: No module named 'timm.models'", "'timm' is a package"),
         ("EOFError: EOF when reading a line (exit code 1)", "-p NAME=VALUE"),
     ],

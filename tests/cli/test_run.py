@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -177,10 +178,9 @@ def test_a_name_is_never_used_twice(command: Command, source: Path):
         (["src"], "SCRIPT = 'src': is a folder"),
         (
             ["src/train.py", "--epochs", "3"],
-            "An argument of the script is given as -p epochs=VALUE.",
+            "behind `--`: trackside run src/train.py -- --epochs …",
         ),
-        (["src/train.py", "epochs=3"], "An argument of the script is given as -p epochs=3."),
-        (["src/train.py", "--", "--lr", "3"], "An argument of the script is given as -p lr=VALUE."),
+        (["src/train.py", "epochs=3"], "behind `--`: trackside run src/train.py -- epochs=3 …"),
         (["src/train.py", "--wiat"], "Did you mean '--wait'?"),
         (["src/train.py", "--channel", "training=nowhere"], "nowhere"),
         (["src/train.py", "--rule", "DeadReluu:x=1"], "--rule = 'DeadReluu': No rule is"),
@@ -205,6 +205,57 @@ def test_what_is_wrong_is_said_and_nothing_is_started(
     assert done.returncode == 2
     assert said in done.stderr
     assert not [*Settings.load().layout.root.glob("jobs/[!.]*")]
+
+
+PRINTS_ARGUMENTS = """
+import json, os, sys
+print("ARGV", json.dumps(sys.argv[1:]))
+assert json.loads(os.environ["SM_USER_ARGS"]) == sys.argv[1:]
+"""
+ODD = ["--epochs", "3", "--amp", "data.yaml", "model.lr=0.1", "", " a  b", "$HOME 'x' \"", "ü😀"]
+ODD += [os.fsdecode(b"\xff"), "--", "--wait", "-p", "--name"]
+
+
+def printed_arguments(log: str) -> Any:
+    [line] = [line for line in log.splitlines() if line.startswith("ARGV ")]
+    return json.loads(line.removeprefix("ARGV "))
+
+
+def test_what_stands_behind_two_dashes_reaches_the_script_as_it_is(
+    command: Command, workplace: Path
+):
+    (workplace / "args.py").write_text(PRINTS_ARGUMENTS)
+    done = command("run", "args.py", "-p", "lr=0.1", "--name", "j", "--wait", "--", *ODD)
+    assert done.returncode == 0, done.stderr
+    assert printed_arguments(done.stdout) == ["--lr", "0.1", *ODD]
+    kept = json.loads(Settings.load().layout.job("j").spec.read_bytes())
+    assert kept["Trackside"]["Arguments"] == ODD
+    shown = command("show", "j").stdout
+    assert "arguments   --epochs 3 --amp data.yaml model.lr=0.1 '' ' a  b'" in shown
+
+
+def test_secrets_among_the_arguments_are_shown_nowhere(command: Command, workplace: Path):
+    (workplace / "args.py").write_text("import sys; sys.exit(f'bad {sys.argv[2]}')\n")
+    given = ("--hub-token", "sesame-42", "db.password=sesame-43", "--api-key=sesame-44")
+    done = command("run", "args.py", "--name", "j", "--wait", "--", *given)
+    assert done.returncode == 1
+    masked = "--hub-token '***' 'db.password=***' '--api-key=***'"
+    assert masked in done.stdout
+    assert f"arguments   {masked}" in command("show", "j").stdout
+    said_by_us = [line for line in done.stdout.splitlines() if line != "bad sesame-42"]
+    assert "sesame" not in "".join(said_by_us) + done.stderr
+
+
+def test_a_training_that_reached_its_time_limit_is_not_taken_for_a_whole_one(
+    command: Command, workplace: Path
+):
+    (workplace / "slow.py").write_text("import time\ntime.sleep(900)\n")
+    given = ("--max-run", "1", "--grace", "1", "--name", "j", "--wait")
+    done = command("run", "slow.py", *given, "--json")
+    assert done.returncode == 6
+    assert json.loads(done.stdout)["SecondaryStatus"] == "MaxRuntimeExceeded"
+    told = "Error: Job 'j' is not Completed: it reached its time limit of 1 s and was stopped."
+    assert done.stderr.startswith(told)
 
 
 def test_a_store_that_is_out_of_reach_is_exit_code_3(command: Command):

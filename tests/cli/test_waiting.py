@@ -114,6 +114,27 @@ def test_a_job_that_fails_makes_the_wait_fail(jobs: Jobs):
     assert "line 2" in done.stdout
 
 
+@pytest.mark.parametrize(
+    ("by", "code", "reason"),
+    [
+        ({}, 7, "somebody stopped it."),
+        ({"rule": "Overfit"}, 5, "the rule 'Overfit' stopped it."),
+    ],
+)
+def test_a_job_that_was_cut_off_has_an_exit_code_of_its_own(jobs: Jobs, by, code: int, reason: str):
+    jobs.submit(make_spec("job-1", hyper={"hold": "1"}))
+    until(lambda: is_training(jobs, "job-1"))
+    journal = Journal(jobs.settings.layout.job("job-1").journal)
+    journal.try_move(Secondary.STOPPING, **by)
+    done = subprocess.run([*WAIT, "job-1"], capture_output=True, text=True)
+    assert done.returncode == code
+    assert done.stderr.splitlines() == [
+        f"Error: Job 'job-1' is not Completed: {reason} What it had made by then is stored.",
+        "  trackside artifacts job-1",
+        "  trackside show job-1",
+    ]
+
+
 def test_elsewhere_than_at_a_terminal_there_are_only_plain_lines(jobs: Jobs):
     jobs.submit(make_spec("job-1"))
     done = subprocess.run([*WAIT, "job-1"], capture_output=True, text=True)

@@ -16,16 +16,18 @@ from tests.waiting import until
 from trackside import Estimator, TensorBoardOutputConfig, TrainingJob, attach, curves
 from trackside.errors import (
     InputError,
+    InvalidSpec,
     JobError,
     JobExists,
     JobFailed,
     JobNotFinished,
     JobNotFound,
+    JobStopped,
 )
 from trackside.jobs.stored import Stored
 from trackside.journal import History
 from trackside.sdk.known_jobs import AnyJobs, known_jobs
-from trackside.status import Secondary, Status
+from trackside.status import Secondary, Status, StopCause
 from trackside.storage.locate import locate_object
 
 pytestmark = pytest.mark.timeout(400)
@@ -222,6 +224,52 @@ def test_a_stopped_job_keeps_what_it_made(jobs: AnyJobs):
     assert jobs.stop(job.name).state.status in (Status.STOPPING, Status.STOPPED)
     assert jobs.wait(job.name).state.status is Status.STOPPED
     assert jobs.stop(job.name).state.status is Status.STOPPED  # again changes nothing
+    with pytest.warns(UserWarning, match="is not Completed: somebody stopped it"):
+        job.wait(logs=False)
+    with pytest.raises(JobStopped) as stopped:
+        job.raise_unless_completed()
+    assert stopped.value.cause == StopCause.SOMEBODY
+
+
+def test_arguments_reach_the_script_as_they_are(jobs: AnyJobs, tmp_path: Path):
+    (tmp_path / "args.py").write_text("import json, sys; print(json.dumps(sys.argv[1:]))\n")
+    given = ["--amp", "", "a b", "model.lr=0.1", "ü😀", "--", "-x"]
+    job = start(entry_point="args.py", arguments=given, hyperparameters={"epochs": 3})
+    jobs.wait(job.name)
+    printed = [line.data for line in job.logs() if line.data.startswith(b"[")]
+    assert [json.loads(line) for line in printed] == [["--epochs", "3", *given]]
+    assert job.describe()["Trackside"]["options"]["Arguments"] == given
+
+
+def test_a_command_and_a_module_run_in_a_copy_of_the_folder(jobs: AnyJobs, tmp_path: Path):
+    (tmp_path / "args.py").write_text("import json, sys; print(json.dumps(sys.argv[1:]))\n")
+    shell = ["sh", "-c", 'exec python args.py "$@"', "sh", "a b", "", "ü"]
+    by_command = start(entry_point=None, command=shell)
+    by_module = start(entry_point=None, module="args", arguments=["a b", "", "ü"])
+    for job in (by_command, by_module):
+        jobs.wait(job.name)
+        job.raise_unless_completed()
+        printed = [line.data for line in job.logs() if line.data.startswith(b"[")]
+        assert [json.loads(line) for line in printed] == [["a b", "", "ü"]]
+    assert by_command.describe()["Trackside"]["options"]["Command"] == shell
+
+
+def test_arguments_in_one_text_are_refused(jobs: AnyJobs):
+    with pytest.raises(InvalidSpec, match=r"arguments = '--amp x': must be a list"):
+        start(arguments="--amp x")
+
+
+def test_a_job_has_a_time_limit_only_when_it_asks_for_one(jobs: AnyJobs):
+    free = start()
+    assert free.describe()["Trackside"]["max_runtime_seconds"] is None
+    assert free.describe()["StoppingCondition"] == {"MaxRuntimeInSeconds": 28 * 86400}
+    cut = start(environment={"PAUSE": "900"}, grace_seconds=1, max_run=1)
+    assert cut.describe()["Trackside"]["max_runtime_seconds"] == 1
+    jobs.wait(cut.name)
+    with pytest.raises(JobStopped, match="it reached its time limit of 1 s"):
+        cut.raise_unless_completed()
+    jobs.wait(free.name)
+    free.raise_unless_completed()
 
 
 def test_a_wait_that_takes_too_long_says_where_the_job_is(jobs: AnyJobs):

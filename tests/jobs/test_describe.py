@@ -36,7 +36,8 @@ def test_a_finished_job_has_every_field_that_clients_read(jobs: Jobs):
     assert told["HyperParameters"] == {"sagemaker_program": "train.py"}
     assert told["OutputDataConfig"]["KmsKeyId"] == ""
     assert told["OutputDataConfig"]["CompressionType"] == "GZIP"
-    assert told["StoppingCondition"] == {"MaxRuntimeInSeconds": 86400}
+    assert told["StoppingCondition"] == {"MaxRuntimeInSeconds": 28 * 86400}  # none was asked for
+    assert told["Trackside"]["max_runtime_seconds"] is None
     assert told["ResourceConfig"]["VolumeSizeInGB"] == 30
     assert told["AlgorithmSpecification"]["EnableSageMakerMetricsTimeSeries"] is False
     assert told["EnableManagedSpotTraining"] is False

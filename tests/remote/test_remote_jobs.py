@@ -143,6 +143,14 @@ def test_places_of_this_machine_are_refused_all_at_once(server: ServerProcess, m
     assert f"the job runs at {server.url}; give an s3:// location" in text
 
 
+def test_an_argument_that_is_no_text_is_refused_before_it_is_sent(
+    server: ServerProcess, monkeypatch
+):
+    server.use(monkeypatch)
+    with pytest.raises(InvalidSpec, match=r"arguments\[1\] = '\\udcff': is no UTF-8"):
+        start(arguments=["--name", "\udcff"])
+
+
 def test_of_a_job_that_is_refused_nothing_stays(server: ServerProcess, monkeypatch, workplace):
     server.use(monkeypatch)
     (workplace / "data").mkdir()

@@ -32,6 +32,8 @@ def test_every_argument_has_one_place():
     ("options", "member"),
     [
         ({"instance_count": 2}, {"ResourceConfig": {"InstanceCount": 2}}),
+        ({"arguments": ["--amp", ""]}, {"Trackside": {"Arguments": ["--amp", ""]}}),
+        ({"arguments": "--amp"}, {"Trackside": {"Arguments": "--amp"}}),  # and is refused
         ({"max_run": 60}, {"StoppingCondition": {"MaxRuntimeInSeconds": 60}}),
         ({"use_spot_instances": True}, {"EnableManagedSpotTraining": True}),
         ({"max_retry_attempts": 3}, {"RetryStrategy": {"MaximumRetryAttempts": 3}}),

@@ -118,6 +118,17 @@ def test_time_spent_on_uploads_does_not_count_as_running(tmp_path):
     assert order.why is Why.MAX_RUNTIME
 
 
+def test_without_a_limit_a_job_runs_as_long_as_it_does(tmp_path):
+    mine = attempt(tmp_path)
+    mine.gang.meet()
+    meeting = durable.read_json(mine.gang._meeting_path) or {}
+    a_year_ago = meeting["clock"] - 365 * 86400
+    durable.write_json(mine.gang._meeting_path, {**meeting, "clock": a_year_ago})
+    record(mine.gang.folder, "algo-1", Phase.RUNNING)
+    mine.lead_on()
+    assert mine.gang.ordered_end() is None
+
+
 def test_the_time_limit_goes_on_when_the_lead_s_own_script_is_over(tmp_path):
     limit = {"MaxRuntimeInSeconds": 1}
     mine = attempt(tmp_path, num_hosts=2, StoppingCondition=limit)

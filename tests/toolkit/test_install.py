@@ -184,6 +184,23 @@ def test_a_shell_script_finds_the_overlays_programs(host: Host, overlays: Path):
     assert finished.last_line.startswith(str(overlays))
 
 
+def test_a_command_sees_the_overlay_and_installs_beside_it(host: Host, overlays: Path):
+    wheel(host.code / "wheels", "tracksidetest")
+    wheel(host.code / "more", "tracksideextra")
+    host.script("--find-links wheels\ntracksidetest\n", "requirements.txt")
+    install = "pip install -q --no-deps --find-links more tracksideextra"
+    show = "import tracksideextra as x, tracksidetest as t; print(t.__file__, x.__file__)"
+    line = f"{install}; command -v tracksidetest; python -c '{show}'"
+    host.configure("tracksideconfig", {"Command": ["sh", "-ec", line]})
+    finished = host.train()
+    assert finished.code == 0, finished.log
+    required, extra = finished.last_line.split()
+    assert required.startswith(str(overlays))
+    assert extra.startswith(f"{host.base}/.overlay/")
+    assert not [*overlays.rglob("tracksideextra*")]
+    assert not (host.base / ".overlay").exists()
+
+
 def test_in_a_container_the_interpreter_itself_is_changed(host: Host, container: Path):
     wheel(host.code / "wheels", "tracksidetest")
     host.script(REPORT.format("tracksidetest"))

@@ -41,6 +41,13 @@ def test_pip_installs_beside_the_packages_of_the_interpreter(run, tmp_path: Path
     assert done.stdout.startswith(f"{tmp_path}/.overlay/")
 
 
+def test_torchrun_is_that_of_the_interpreter(run, tmp_path: Path):
+    (tmp_path / "train.py").write_text("import sys; print(sys.executable, *sys.argv[1:])")
+    done = run("torchrun", "--nproc-per-node", "1", f"{tmp_path}/train.py", "--lr", "1")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == f"{tmp_path}/.overlay/bin/python --lr 1\n"
+
+
 def test_its_exit_code_is_the_command_s(run):
     assert run("sh", "-c", "exit 7").returncode == 7
     missing = run("no-such-program")

@@ -1,7 +1,7 @@
 """Training jobs: created, described, listed, stopped and deleted."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -27,6 +27,8 @@ from trackside.status import Status
 logger = logging.getLogger(__name__)
 
 DEFAULT_RESULTS = 10
+DEFAULT_RUNTIME_SECONDS = 86400
+"""Of AWS's service, for requests that name no limit."""
 _EXISTS = (
     "Training job names must be unique within an AWS account and region, "
     "and a training job with this name already exists ({})"
@@ -168,7 +170,7 @@ class TrainingJobs:
         violations: list[Violation] = []
         spec = None
         try:
-            spec = JobSpec.from_request(ask.given)
+            spec = JobSpec.from_request(_with_time_limit(ask.given))
         except InvalidSpec as error:
             violations += error.violations
         if spec is not None:
@@ -199,3 +201,13 @@ class TrainingJobs:
                 self._jobs.submitter(name)
                 raise JobExists(name) from None
             raise
+
+
+def _with_time_limit(given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """As AWS fills it in. Our own client, known by its options, names none if it wants none."""
+    stopping = given.get("StoppingCondition") or {}
+    is_wrong = not isinstance(stopping, Mapping)  # which its validation tells
+    if OWN in given or is_wrong or stopping.get("MaxRuntimeInSeconds") is not None:
+        return given
+    limit = {"MaxRuntimeInSeconds": DEFAULT_RUNTIME_SECONDS}
+    return {**given, "StoppingCondition": {**stopping, **limit}}

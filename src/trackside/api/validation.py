@@ -97,7 +97,8 @@ def wire_violations(spec: JobSpec) -> Iterator[Violation]:
             f"must be one of {known}",
             constraint=f"Member must satisfy enum value set: [{known}]",
         )
-    if not (spec.entry_point or spec.algorithm.entrypoint):
+    own = spec.options.module or spec.options.command
+    if not (spec.entry_point or spec.algorithm.entrypoint or own):
         yield Violation(
             "AlgorithmSpecification.TrainingImage",
             spec.algorithm.image,

@@ -7,6 +7,7 @@ from trackside.errors import (
     AccessRefused,
     DatabaseError,
     JobFailed,
+    JobStopped,
     KeyRefused,
     ServerUnreachable,
     StorageError,
@@ -14,6 +15,7 @@ from trackside.errors import (
     TracksideError,
 )
 from trackside.harmless import visible
+from trackside.status import StopCause
 
 EXPECTED = (TracksideError, OSError)
 """Errors with a cause outside the program: shown in words. Anything else is a defect of ours."""
@@ -21,6 +23,7 @@ EXPECTED = (TracksideError, OSError)
 JOB_FAILED = 1
 USAGE = 2
 NOT_REACHABLE = 3
+STOPPED = {StopCause.RULE: 5, StopCause.TIME_LIMIT: 6, StopCause.SOMEBODY: 7}
 INTERRUPTED = 130
 """128 + SIGINT, as shells have it."""
 
@@ -42,6 +45,8 @@ def exit_code(failure: BaseException) -> int:
     match failure:
         case JobFailed():
             return JOB_FAILED
+        case JobStopped(cause=cause):
+            return STOPPED[StopCause(cause)]
         case StoreUnreachable() | AccessRefused() | DatabaseError():
             return NOT_REACHABLE
         case ServerUnreachable() | KeyRefused():

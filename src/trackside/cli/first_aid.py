@@ -5,8 +5,18 @@ from collections.abc import Callable
 
 _KNOWN: tuple[tuple[str, Callable[[re.Match[str]], str]], ...] = (
     (
-        r"error: the following arguments are required: (?:-\w/)?-*(?P<one>[\w-]+)",
-        lambda found: f"Arguments of the script are given as -p {found['one']}=VALUE.",
+        r"error: the following arguments are required: (?:-\w/)?-+(?P<one>[\w-]+)",
+        lambda found: (
+            f"Arguments of the script are given as -p {found['one']}=VALUE, or at the end, behind "
+            f"`--`: -- --{found['one']} VALUE."
+        ),
+    ),
+    (
+        r"error: the following arguments are required: (?P<one>\w[\w-]*)",
+        lambda found: (
+            "Arguments of the script stand at the end, behind `--`: "
+            f"trackside run … -- {found['one'].upper()}."
+        ),
     ),
     (
         r"ModuleNotFoundError: No module named '(?P<name>[\w.]+)'",
@@ -20,7 +30,7 @@ _KNOWN: tuple[tuple[str, Callable[[re.Match[str]], str]], ...] = (
         r"EOFError: EOF when reading a line",
         lambda found: (
             "A job has nobody to ask: what the script reads with input() it can take as an "
-            "argument, given as -p NAME=VALUE."
+            "argument, given as -p NAME=VALUE or behind `--`."
         ),
     ),
 )

@@ -2,10 +2,20 @@
 
 import ast
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from warnings import catch_warnings, simplefilter
 
+_CODE = "/opt/ml/code/"
+_MISSING = (
+    re.compile(r"No such file or directory: '(?P<path>[^']+)'"),
+    re.compile(r"can't open file '(?P<path>[^']+)'"),
+    re.compile(r"FileNotFoundError: (?P<path>\S+) not found"),
+    re.compile(r"(?P<path>[^\s:'\"]+): No such file or directory"),
+    re.compile(r"FileNotFoundError: .*?(?P<path>/opt/ml/code/[^\s'\"]*[^\s'\".,])"),
+)
+"""How Python, NumPy, shells and datasets name a file that they did not find."""
 _REQUIREMENTS = "requirements.txt"
 
 
@@ -23,6 +33,46 @@ def warnings(entry_point: str) -> list[str]:
         f"Only {script.name} itself is packed; {named} beside it {stays} behind. "
         f"`{whole} …` takes the whole folder."
     ]
+
+
+def advice(cause: str, entry_point: str | None, source_dir: str | None) -> str:
+    """What to do about a file that the script did not find and that is where the job was started
+    from, or beside the script; "" for any other failure."""
+    script = Path(entry_point).expanduser() if entry_point else None
+    packed = Path(source_dir or ".") if source_dir or script is None else None
+    folders = [Path("."), *([script.parent] if script else [])]
+    for named in _named_files(cause):
+        for folder in folders:
+            if packed is not None and (packed / named).exists():
+                continue  # it was left out for another reason
+            if (folder / named).exists():
+                return _take_along(named, folder, script)
+    return ""
+
+
+def _named_files(cause: str) -> Iterator[str]:
+    """Relative to the folder that the script ran in."""
+    for pattern in _MISSING:
+        for found in pattern.finditer(cause):
+            named = os.path.normpath(found["path"].removeprefix(_CODE))
+            if not named.startswith(("/", "..")) and named != ".":
+                yield named
+
+
+def _take_along(named: str, folder: Path, script: Path | None) -> str:
+    told = f"{named!r} is in {str(folder.absolute())!r}, and was not packed."
+    if script is not None:
+        program = os.path.relpath(script, folder)
+        told += f" `trackside run {program} --source-dir {folder} …` takes that folder along."
+    head = folder / named.partition("/")[0]
+    if head.is_dir():
+        channel = re.sub("[^A-Za-z0-9]+", "-", head.name).strip("-") or "data"
+        variable = f"SM_CHANNEL_{channel.upper()}"
+        place = os.path.join(".", head)
+        told += (
+            f" `--channel {channel}={place}` brings much data; the script finds it by {variable}."
+        )
+    return told
 
 
 def _left_behind(script: Path) -> Iterator[str]:

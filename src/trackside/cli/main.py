@@ -136,7 +136,8 @@ def main(debug: bool, profile: str | None) -> None:
       trackside report JOB --open
 
     Exit codes: 0 done, 1 the job failed, 2 wrong usage or input, 3 storage or server not
-    reachable, 4 a check found something, 130 the wait was interrupted (the job goes on).
+    reachable, 4 a check found something, 5 a rule stopped the job, 6 its time limit did,
+    7 somebody did, 130 the wait was interrupted (the job goes on).
     """
     _hear_interrupts()
     tell_warnings()

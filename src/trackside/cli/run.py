@@ -3,27 +3,27 @@
 Options carry the names of the estimator's arguments, and are handed on as they are.
 """
 
-import re
 import sys
+from collections.abc import Callable
+from functools import partial
 from typing import Any, BinaryIO
 
 import click
 
-from trackside.cli import capture_options, left_behind, rule_options
+from trackside.cli import capture_options, first_aid, left_behind, rule_options
 from trackside.cli.bringing import bringing_shown
 from trackside.cli.notices import tell
 from trackside.cli.option_names import in_options
 from trackside.cli.pairs import FORM, as_mapping
 from trackside.cli.text import as_json
-from trackside.errors import InvalidSpec
+from trackside.cli.what_runs import Run, program_of
+from trackside.errors import InvalidSpec, JobFailed, JobStopped
 from trackside.harmless import visible
 from trackside.sdk.debugger import TensorBoardOutputConfig
 from trackside.sdk.estimator import Estimator
 from trackside.sdk.job import TrainingJob
 
 _LAUNCHERS = {"torchrun": "torch_distributed", "mpi": "mpi"}
-_EXTRA = re.compile(r"unexpected extra arguments? \((\S+?)[ )]")
-"""The first of those that click does not know what to do with."""
 
 
 def _tensorboard(
@@ -39,24 +39,9 @@ def _metrics(
     return [{"Name": name, "Regex": regex} for name, regex in named.items()]
 
 
-class Run(click.Command):
-    """Whoever types the script's own arguments behind it is told how they are given."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        try:
-            return super().parse_args(ctx, args)
-        except click.NoSuchOption as unknown:
-            if unknown.possibilities:
-                raise
-            raise _meant_for_script(unknown, unknown.option_name) from None
-        except click.UsageError as wrong:
-            if extra := _EXTRA.search(wrong.message):
-                raise _meant_for_script(wrong, extra[1]) from None
-            raise
-
-
 @click.command(cls=Run)
-@click.argument("entry_point", metavar="SCRIPT")
+@click.argument("entry_point", metavar="SCRIPT", required=False)
+@click.option("-m", "--module", metavar="NAME", help="Run this module in place of a script.")
 @click.option(
     "--source-dir", metavar="DIR", help="The folder that is packed and run in; or an s3://….tar.gz."
 )
@@ -75,7 +60,7 @@ class Run(click.Command):
     metavar=FORM,
     multiple=True,
     callback=as_mapping,
-    help="An argument of the script; may be repeated.",
+    help="Reaches the script as --NAME VALUE; may be repeated.",
 )
 @click.option(
     "--environment",
@@ -174,7 +159,7 @@ class Run(click.Command):
     "--max-run",
     type=click.IntRange(1),
     metavar="SECONDS",
-    help="Stop it after this; a day if not given.",
+    help="Stop it after this; without it there is no limit.",
 )
 @click.option(
     "--max-retries",
@@ -201,6 +186,8 @@ class Run(click.Command):
 def run(
     ctx: click.Context,
     /,
+    entry_point: str | None,
+    module: str | None,
     inputs: dict[str, str],
     job_name: str | None,
     distribution: str | None,
@@ -215,28 +202,34 @@ def run(
     json: bool,
     **arguments: Any,
 ) -> None:
-    """Run a script as a training job.
+    """Run a script, a module or a command as a training job.
 
-    The job goes on when this command ends, whatever happens to the terminal.
+    What stands behind `--` reaches it as it is; without SCRIPT it is the command. The job goes on
+    when this command ends, whatever happens to the terminal.
 
     \b
     Examples:
       trackside run train.py --rule all --wait
+      trackside run train.py --wait -- --epochs 3 --amp data.yaml model.lr=0.1
+      trackside run -m package.train --wait -- --epochs 3
+      trackside run --wait -- torchrun --nproc-per-node 2 train.py --epochs 3
       trackside run train.py --channel training=./data -p epochs=3 --wait
       trackside run train.py --source-dir src --output s3://bucket/out
       trackside run train.py --capture gradients,losses --every 100
       trackside run train.py --stop-on VanishingGradient --rule my.py:MyRule
       trackside run train.py --instances 2 --distribution torchrun
     """
+    program = program_of(ctx)
     wait = wait or findings is not None  # whoever writes them must be there
     warnings = capture_options.warnings(capture_options.named(capture)) if capture else []
-    if arguments["source_dir"] is None:
-        warnings += left_behind.warnings(arguments["entry_point"])
+    if arguments["source_dir"] is None and program.get("entry_point"):
+        warnings += left_behind.warnings(program["entry_point"])
     for told in warnings:
         tell(f"Warning: {visible(told)}")
     watching = rule_options.rules_of(rules, stop_on)
     estimator = Estimator(
         **arguments,
+        **program,
         distribution=_distribution(distribution, processes_per_host),
         debugger_hook_config=capture_options.hook_config(capture, every, ring, watching),
         rules=watching or None,
@@ -247,15 +240,8 @@ def run(
     except InvalidSpec as failure:
         raise in_options(failure, ctx.command, watching) from None
     assert estimator.latest_training_job is not None
-    _after_start(estimator.latest_training_job, wait=wait, json=json, findings=findings)
-
-
-def _meant_for_script(wrong: click.UsageError, given: str) -> click.UsageError:
-    """`--epochs` and `epochs=3` alike."""
-    name, _, value = given.lstrip("-").partition("=")
-    told = wrong.format_message().rstrip(".")
-    way_out = f"An argument of the script is given as -p {name}={value or 'VALUE'}."
-    return click.UsageError(f"{told}. {way_out}", wrong.ctx)
+    aid = partial(_aid, entry_point=entry_point, source_dir=arguments["source_dir"])
+    _after_start(estimator.latest_training_job, wait=wait, json=json, findings=findings, aid=aid)
 
 
 def _distribution(launcher: str | None, processes: int | None) -> dict[str, Any]:
@@ -266,14 +252,30 @@ def _distribution(launcher: str | None, processes: int | None) -> dict[str, Any]
     return {_LAUNCHERS[launcher]: {"enabled": True, "processes_per_host": processes}}
 
 
-def _after_start(job: TrainingJob, *, wait: bool, json: bool, findings: BinaryIO | None) -> None:
+def _aid(cause: str, *, entry_point: str | None, source_dir: str | None) -> str:
+    return first_aid.advice(cause) or left_behind.advice(cause, entry_point, source_dir)
+
+
+def _after_start(
+    job: TrainingJob,
+    *,
+    wait: bool,
+    json: bool,
+    findings: BinaryIO | None,
+    aid: Callable[[str], str],
+) -> None:
     if wait:
         if not json:
             print(f"Started {job.name}", flush=True)
         # After the start, so that the job does not wait for what only its watcher needs.
         from trackside.cli.waiting import wait_for
 
-        wait_for(job, quiet=json, findings=findings)
+        try:
+            wait_for(job, quiet=json, findings=findings, aid=aid)
+        except (JobFailed, JobStopped):
+            if json:  # how it ended is what was asked for
+                print(as_json(job.describe()), flush=True)
+            raise
     if json:
         print(as_json(job.describe()))
     elif wait and sys.stdout.isatty():

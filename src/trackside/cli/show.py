@@ -1,5 +1,6 @@
 """`trackside show`: everything about one job on one screen."""
 
+import shlex
 import time
 from collections.abc import Iterator, Mapping
 from datetime import datetime
@@ -16,6 +17,7 @@ from trackside.damage import counted
 from trackside.harmless import one_line, visible
 from trackside.rule_status import in_short
 from trackside.sdk.known_jobs import known_jobs
+from trackside.secret_names import hide_in_arguments
 from trackside.shortening import shortened
 from trackside.status import Secondary, Status
 
@@ -163,6 +165,12 @@ def _places(described: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     own = described["Trackside"]
     if own.get("owner"):
         yield "owner", own["owner"]
+    options = own["options"]
+    if module := options.get("Module"):
+        yield "module", module
+    for label in ("Command", "Arguments"):
+        if given := options.get(label):
+            yield label.lower(), shlex.join(hide_in_arguments(given))
     if Status(described["TrainingJobStatus"]) in (Status.COMPLETED, Status.STOPPED):
         yield "model", described["ModelArtifacts"]["S3ModelArtifacts"]
     yield "output", own["output"]

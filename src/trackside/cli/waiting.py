@@ -1,7 +1,7 @@
 """Waiting for a job at a terminal: its statuses and log, and bars while files are moved."""
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from types import TracebackType
 from typing import Any, BinaryIO
@@ -16,7 +16,7 @@ from trackside.cli.failures import INTERRUPTED, in_short
 from trackside.cli.first_aid import advice
 from trackside.cli.tables import new_console
 from trackside.cli.text import size
-from trackside.errors import JobFailed, ServerUnreachable, TracksideError
+from trackside.errors import JobFailed, JobStopped, ServerUnreachable, TracksideError
 from trackside.finding import Finding
 from trackside.harmless import one_line
 from trackside.jobs.logs import LogLine
@@ -32,11 +32,18 @@ _MOVING = (Secondary.DOWNLOADING, Secondary.UPLOADING)
 _BAR_COLUMNS = 30
 
 
-def wait_for(job: TrainingJob, *, quiet: bool = False, findings: BinaryIO | None = None) -> None:
-    """Until the job has ended. `JobFailed` if it failed; Ctrl-C leaves, and the job goes on.
+def wait_for(
+    job: TrainingJob,
+    *,
+    quiet: bool = False,
+    findings: BinaryIO | None = None,
+    aid: Callable[[str], str] = advice,
+) -> None:
+    """Until the job has ended. `JobFailed` or `JobStopped` unless it completed; Ctrl-C leaves, and
+    the job goes on.
 
     A copy of each finding goes to the file `findings` as it comes, and at the end what follows
-    from them: the diagnosis.
+    from them: the diagnosis. `aid` knows what to do about a cause, or says "".
     """
     found: list[Finding] = []
     try:
@@ -50,14 +57,17 @@ def wait_for(job: TrainingJob, *, quiet: bool = False, findings: BinaryIO | None
                 if screen is not None and not _is_stale(item):
                     screen.show(item)
         _conclude(found, quiet=quiet, findings=findings)
-        job.raise_failure()
+        job.raise_unless_completed()
     except JobFailed as failure:
         if quiet:
             raise
         cause = in_short(failure.reason)
         where = f"  trackside logs {job.name}\n  trackside show {job.name}"
-        evidence = "\n".join(filter(None, (advice(cause), where)))
+        evidence = "\n".join(filter(None, (aid(cause), where)))
         raise JobFailed(job.name, cause, evidence) from None
+    except JobStopped as stopped:
+        where = f"  trackside artifacts {job.name}\n  trackside show {job.name}"
+        raise JobStopped(job.name, stopped.cause, stopped.reason, where) from None
     except ServerUnreachable:
         _tell_that_it_goes_on(job.name)
         raise

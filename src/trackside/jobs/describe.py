@@ -19,6 +19,9 @@ REGION = "local"
 ROLE_ARN = f"arn:aws:iam::{ACCOUNT}:role/trackside"
 """Told when a job names no role: clients that attach to a job insist on one."""
 
+LONGEST_RUNTIME_SECONDS = 28 * 86400
+"""Told of a job without a time limit: clients expect a number, and AWS allows no greater one."""
+
 RULE_JOB_PART = 26
 """Characters that a rule's job takes from the names of the job and of the configuration."""
 
@@ -56,6 +59,10 @@ def describe(
         "TrainingJobArn": arn(record.spec.name, region),
         "RoleArn": ROLE_ARN,
         **{key: value for key, value in request.items() if key not in _NOT_ECHOED},
+        "StoppingCondition": {
+            "MaxRuntimeInSeconds": LONGEST_RUNTIME_SECONDS,
+            **request["StoppingCondition"],
+        },
         "ModelArtifacts": {"S3ModelArtifacts": _model(record)},
         **_state(record.history),
         **_times(record.history),
@@ -163,6 +170,8 @@ def _trackside(record: Record, options: dict[str, Any], metrics: JobMetrics) -> 
         "owner": record.submitter.owner or None,
         "options": options,
         "attempt": record.history.attempt,
+        "stopping_rule": record.history.stopping_rule or None,
+        "max_runtime_seconds": record.spec.stopping.max_runtime_seconds,
         "output": record.keys.prefix,
         "folder": None if record.folder is None else str(record.folder.root),
         "notes": [dict(note) for note in record.history.notes],

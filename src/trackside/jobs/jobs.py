@@ -20,6 +20,7 @@ from trackside.errors import (
     JobFailed,
     JobNotFinished,
     JobNotFound,
+    JobStopped,
     StorageError,
     Violation,
 )
@@ -52,6 +53,7 @@ from trackside.jobs.records import (
 from trackside.jobs.room import Room, capacity, gpu_names
 from trackside.jobs.rule_news import Findings, RuleNews
 from trackside.jobs.scheduler import Bell, Plan, Scheduler
+from trackside.jobs.stopped import stopped
 from trackside.jobs.stored import Stored, is_removed, judged, stored_by, uses
 from trackside.jobs.submit import Submission, anchored, sweep_drafts
 from trackside.jobs.team_database import open_catalog
@@ -376,6 +378,11 @@ class Jobs:
     def failure_of(self, name: str) -> JobFailed | None:
         """The error to raise for a job that failed; None for any other."""
         return failure.failure_of(self._record(name), self._home)
+
+    def stop_of(self, name: str) -> JobStopped | None:
+        """The error for a job that was stopped; None for any other."""
+        record = self._record(name)
+        return stopped(name, record.history, record.spec.stopping)
 
     def page(self, page: Page) -> list[JobSummary]:
         """Of jobs that are known; `refresh` finds those that other processes submitted.

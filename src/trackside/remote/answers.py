@@ -30,6 +30,10 @@ def record_of(answer: Mapping[str, Any]) -> Record:
     """Without a folder: that is at the server."""
     request = {key: value for key, value in answer.items() if key in _ASKED}
     name, own = answer["TrainingJobName"], answer["Trackside"]
+    if own.get("max_runtime_seconds", 0) is None:  # AWS's form has no word for that
+        limits = request["StoppingCondition"].items()
+        without = {key: value for key, value in limits if key != "MaxRuntimeInSeconds"}
+        request["StoppingCondition"] = without
     spec = JobSpec.from_request({**request, "Trackside": own["options"]})
     keys = JobKeys(own["output"].removesuffix(f"/{name}"), name)
     history = history_of(answer)
@@ -54,6 +58,7 @@ def history_of(answer: Mapping[str, Any]) -> History:
         attempt=own["attempt"],
         failure_reason=answer.get("FailureReason"),
         notes=tuple(own["notes"]),
+        stopping_rule=own.get("stopping_rule") or "",
     )
 
 

@@ -40,7 +40,7 @@ class Luggage:
 
     def check(self) -> None:
         """`InvalidSpec`, `InputError` or `JobExists` before anything is sent."""
-        if wrong := [*_places_here(self.spec, self.client.url)]:
+        if wrong := [*_places_here(self.spec, self.client.url), *_no_text(self.spec)]:
             raise InvalidSpec(wrong)
         here = replace(self.spec, inputs=tuple(filter(_is_here, self.spec.inputs)))
         check_channels(here, Home(self.home))
@@ -125,6 +125,18 @@ def _is_here(channel: Channel) -> bool:
 
 def _is_of_this_machine(uri: str) -> bool:
     return "://" not in uri or uri.startswith("file://")
+
+
+def _no_text(spec: JobSpec) -> Iterator[Violation]:
+    """Arguments with bytes that JSON cannot carry from one machine to another."""
+    for member, words in (
+        ("Trackside.Arguments", spec.options.arguments),
+        ("Trackside.Command", spec.options.command),
+    ):
+        for index, word in enumerate(words):
+            if any("\ud800" <= character <= "\udfff" for character in word):
+                advice = "is no UTF-8, which a job at a server needs"
+                yield Violation(f"{member}[{index}]", word, advice)
 
 
 def _places_here(spec: JobSpec, url: str) -> Iterator[Violation]:

@@ -16,6 +16,7 @@ from trackside.errors import (
     JobFailed,
     JobNotFinished,
     JobNotFound,
+    JobStopped,
     ServerError,
     ServerUnreachable,
     TracksideError,
@@ -29,6 +30,7 @@ from trackside.jobs.index import JobSummary
 from trackside.jobs.logs import LogLine, SeenLogs
 from trackside.jobs.records import Record, read_rules
 from trackside.jobs.rule_news import Findings, RuleNews
+from trackside.jobs.stopped import stopped
 from trackside.jobs.stored import Stored, stored_by
 from trackside.journal import History
 from trackside.profiles import Server
@@ -185,6 +187,10 @@ class RemoteJobs:
         record = record_of(answer)
         log = JobLog(self._client, record)
         return failure.explained(record, of_hosts, lambda host: log.tail(host, failure.TAIL_LINES))
+
+    def stop_of(self, name: str) -> JobStopped | None:
+        record = self._record(name)
+        return stopped(name, record.history, record.spec.stopping)
 
     def tags(self, name: str) -> dict[str, str]:
         answer = self._call("ListTags", {"ResourceArn": arn(name)}, job=name)

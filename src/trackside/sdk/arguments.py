@@ -48,6 +48,11 @@ def _tags(tags: Any) -> Any:
     return tags
 
 
+def _words(given: Any) -> Any:
+    """A text is left as it is, to be refused: where it would have to be split is a guess."""
+    return given if isinstance(given, str) else list(given)
+
+
 def _profiler(config: ProfilerConfig | Mapping[str, Any]) -> dict[str, Any]:
     return config.to_request() if isinstance(config, ProfilerConfig) else dict(config)
 
@@ -61,6 +66,9 @@ class Arguments(TypedDict, total=False):
     dependencies: Annotated[Sequence[PathText] | None, HERE]
     code_location: Annotated[PathText | None, HERE]
     hyperparameters: Annotated[Mapping[str, Any] | None, HERE]
+    module: Annotated[str | None, Place("Trackside.Module")]
+    command: Annotated[Sequence[str] | None, Place("Trackside.Command", _words)]
+    arguments: Annotated[Sequence[str] | None, Place("Trackside.Arguments", _words)]
     distribution: Annotated[Mapping[str, Any] | None, HERE]
     container_log_level: Annotated[int | str | None, HERE]
     environment: Annotated[Mapping[str, str] | None, Place("Environment")]

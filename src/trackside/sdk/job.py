@@ -12,6 +12,7 @@ from trackside.jobs.rule_news import Findings
 from trackside.journal import History
 from trackside.layout import JobKeys
 from trackside.rule_status import Evaluation
+from trackside.sdk.cautions import caution
 from trackside.sdk.known_jobs import AnyJobs, known_jobs
 from trackside.sdk.print_events import LinePrinter, shown_on
 from trackside.status import Status
@@ -72,7 +73,8 @@ class TrainingJob:
         return f"{described['Trackside']['output']}/trackside/curves"
 
     def wait(self, logs: Logs = "All") -> None:
-        """Return when the job has ended, printing its log as it comes. `JobFailed` if it failed.
+        """Return when the job has ended, printing its log as it comes. `JobFailed` if it failed;
+        one that was stopped gets a warning, as from SageMaker's SDK: see `raise_unless_completed`.
 
         A person is spared the script's thirty variables at its beginning; a file gets every line.
         Where rules are printed, they are waited for too.
@@ -87,12 +89,22 @@ class TrainingJob:
                 if isinstance(item, tuple(shown)):
                     printer.show(item)
         self.raise_failure()
+        if stopped := self._jobs.stop_of(self.name):
+            caution(f"{stopped} Call raise_unless_completed() where that must not pass.")
 
     def raise_failure(self) -> None:
         """`JobFailed`, with the reason and the last lines, if the job has failed."""
         failure = self._jobs.failure_of(self.name)
         if failure is not None:
             raise failure
+
+    def raise_unless_completed(self) -> None:
+        """Of a job that has ended: `JobFailed` if it failed, `JobStopped` if a rule, its time limit
+        or somebody cut it off."""
+        self.raise_failure()
+        stopped = self._jobs.stop_of(self.name)
+        if stopped is not None:
+            raise stopped
 
     def follow(self) -> Iterator[History | LogLine]:
         """Its log as it comes, and its history at each change; the end comes last."""

@@ -20,7 +20,8 @@ from trackside.sdk.cautions import caution
 from trackside.sdk.inputs import Inputs, channels
 from trackside.sdk.locations import location
 from trackside.sdk.naming import base_of, unique_name
-from trackside.sdk.source import Source, find_source
+from trackside.sdk.program import base_of_program, check_kind, has_source, is_script, problems
+from trackside.sdk.source import Source, find_folder, find_source
 from trackside.sdk.watching import (
     rule_violations,
     source_files,
@@ -55,8 +56,10 @@ def make_request(
     """`InvalidSpec` carries everything that is wrong with the arguments and the source."""
     # A server has a table of what stands for an image, and its own word on what is not in it.
     violations: list[Violation] = [*_image_problems(arguments)] if settings.runs_here else []
+    check_kind(arguments)
     image, entry = arguments.get("image_uri"), arguments.get("entry_point")
-    base = arguments.get("base_job_name") or base_of(entry and os.fspath(entry), image)
+    runs = os.fspath(entry) if entry else base_of_program(arguments)
+    base = arguments.get("base_job_name") or base_of(runs, image)
     name = ask.job_name or unique_name(base)
     request = to_request(arguments)
     request["TrainingJobName"] = name
@@ -64,6 +67,8 @@ def make_request(
     _set_interpreter(request, settings, violations)
     if ask.experiment:
         request["ExperimentConfig"] = dict(ask.experiment)
+    runs_here = settings.runs_here
+    violations += problems(arguments, _interpreter(request), runs_here=runs_here)
     source = None
     with _collected(violations):
         source = _source(arguments, request, settings)
@@ -132,9 +137,10 @@ def _set_interpreter(
 def _source(
     arguments: Mapping[str, Any], request: Mapping[str, Any], settings: Settings
 ) -> Source | None:
-    if "entry_point" not in arguments:
-        return None
-    interpreter = request.get("Trackside", {}).get("Python", sys.executable)
+    if not is_script(arguments):
+        folder = arguments.get("source_dir"), arguments.get("dependencies", ())
+        return find_folder(*folder) if has_source(arguments) else None
+    interpreter = _interpreter(request)
     return find_source(
         arguments["entry_point"],
         arguments.get("source_dir"),
@@ -145,13 +151,19 @@ def _source(
     )
 
 
+def _interpreter(request: Mapping[str, Any]) -> str:
+    return str(request.get("Trackside", {}).get("Python", sys.executable))
+
+
 def _program(arguments: Mapping[str, Any], source: Source | None, keys: JobKeys) -> dict[str, str]:
-    if "entry_point" not in arguments:
+    if not has_source(arguments):
         return {}
-    program = source.program if source else os.fspath(arguments["entry_point"])
+    program = source.program if source else os.fspath(arguments.get("entry_point", ""))
     uri = source.uri if source and source.uri else keys.source
     level = arguments.get("container_log_level", hyperparameters.DEFAULT_LOG_LEVEL)
     own = hyperparameters.script(program, uri, keys.name, level)
+    if not program:
+        del own["sagemaker_program"]
     return hyperparameters.encoded(own, hyperparameters.as_json)
 
 

@@ -42,7 +42,7 @@ class Source:
     """What a job runs: a program inside files of this machine, or inside an archive elsewhere."""
 
     program: str
-    """The entry point as the toolkit finds it below the code folder."""
+    """The entry point as the toolkit finds it below the code folder; empty when it is no file."""
     uri: str | None = None
     """An archive that is there already; nothing is packed then."""
     parts: tuple[Path, ...] = ()
@@ -69,12 +69,7 @@ def find_source(
     program = os.fspath(entry_point)
     if source_dir is not None and is_remote(source_dir):
         return _remote(_normal(program), os.fspath(source_dir), dependencies)
-    named = tuple(Path(os.path.abspath(os.path.expanduser(path))) for path in dependencies)
-    violations = [
-        Violation("dependencies", str(path), "does not exist on this machine")
-        for path in named
-        if not path.exists()
-    ]
+    violations, named = _dependencies(dependencies)
     if source_dir is None:
         script = Path(os.path.abspath(os.path.expanduser(program)))
         source = Source(script.name, parts=(script,), named=named)
@@ -91,8 +86,29 @@ def find_source(
     return source
 
 
+def find_folder(source_dir: PathText | None, dependencies: Sequence[PathText] = ()) -> Source:
+    """The same for a module or a command, which runs in a folder: the present one if not named."""
+    if source_dir is not None and is_remote(source_dir):
+        return _remote("", os.fspath(source_dir), dependencies)
+    folder = Path(os.path.abspath(os.path.expanduser(source_dir or ".")))
+    violations, named = _dependencies(dependencies)
+    if not folder.is_dir():
+        advice = "is not a folder on this machine"
+        violations.append(Violation("source_dir", str(source_dir), advice))
+    if violations:
+        raise InvalidSpec(violations)
+    return Source("", parts=(folder,), named=named)
+
+
+def _dependencies(given: Sequence[PathText]) -> tuple[list[Violation], tuple[Path, ...]]:
+    named = tuple(Path(os.path.abspath(os.path.expanduser(path))) for path in given)
+    missing = [str(path) for path in named if not path.exists()]
+    advice = "does not exist on this machine"
+    return [Violation("dependencies", path, advice) for path in missing], named
+
+
 def _remote(program: str, uri: str, dependencies: Sequence[PathText]) -> Source:
-    violations = [*_name_problems(program)]
+    violations = [*_name_problems(program)] if program else []
     if not uri.endswith(".tar.gz"):
         violations.append(Violation("source_dir", uri, "must name a .tar.gz when it is a URI"))
     if dependencies:

@@ -9,6 +9,8 @@ from trackside.spec import JobSpec, Profiler
 
 _PROFILER_CONFIG = "profilerconfig.json"
 _MOST_FAILURE_BYTES = 4096
+_TOOLKIT_S = ("Arguments", "Module", "Command")
+"""Options that the toolkit reads: the contract has no words for them."""
 GROUP = "homogeneousCluster"
 """The name of the one instance group of a job that has none of its own."""
 
@@ -70,6 +72,9 @@ def config_files(spec: JobSpec, host: str, interface: str) -> dict[str, Any]:
         "trainingjobconfig.json": request,
         "upstreamoutputdataconfig.json": [],
     }
+    own = {name: request["Trackside"][name] for name in _TOOLKIT_S if name in request["Trackside"]}
+    if own:
+        files["tracksideconfig.json"] = own
     if spec.checkpoints:
         files["checkpointconfig.json"] = {"LocalPath": spec.checkpoints.local_path}
     if spec.debug_hook:

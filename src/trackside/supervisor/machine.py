@@ -5,7 +5,6 @@ Owns the thread and its pace; `machine_reading` looks, `machine_figures` reckons
 
 import logging
 import math
-import sys
 import time
 from pathlib import Path
 from threading import Event, Thread
@@ -26,7 +25,8 @@ CURVE_SECONDS = ((60.0, 1.0), (600.0, 5.0), (math.inf, 15.0))
 """The distance of points, by how long the script has run at most. They are means, so nothing falls
 in between."""
 STILL_POINTS = 3
-"""After so many without any processor time of the script's, points are as far apart as they get."""
+"""After so many without any processor time of the script's, points are `STILL_SECONDS` apart."""
+STILL_SECONDS = 60.0
 LEAST_PROFILE_SECONDS = 0.1
 """The shortest interval that the contract has."""
 LEAST_SECONDS = 0.05
@@ -134,8 +134,8 @@ class MachineSampler:
         is_over, num_still = False, 0
         while not is_over:
             is_still = num_still >= STILL_POINTS
-            running = sys.maxsize if is_still else time.monotonic() - self._begun
-            curves = curve_seconds(running, profile_seconds)
+            curves = curve_seconds(time.monotonic() - self._begun, profile_seconds)
+            curves = max(curves, STILL_SECONDS) if is_still else curves
             pause = profile_seconds or curves
             due = max(due + pause, time.monotonic())
             self._wait(due - time.monotonic())

@@ -59,7 +59,7 @@ def why_end(
     lost: Sequence[str],
     *,
     runtime_seconds: float,
-    max_runtime_seconds: float,
+    max_runtime_seconds: float | None,
 ) -> tuple[Why, str] | None:
     """Why the lead, which is the first host, must order all scripts to end now, and because of
     which host; None to let them run."""
@@ -69,7 +69,7 @@ def why_end(
         return Why.HOST_LOST, lost[0]
     if are_over(records):
         return None  # what is left is to upload, and that has a deadline of its own
-    if runtime_seconds > max_runtime_seconds:
+    if max_runtime_seconds is not None and runtime_seconds > max_runtime_seconds:
         return Why.MAX_RUNTIME, next(iter(records))
     return None
 

@@ -21,7 +21,6 @@ from trackside.toolkit.environment import (
     take_log,
 )
 from trackside.toolkit.launch import run_script
-from trackside.toolkit.masking import secret_values
 from trackside.toolkit.process import StopSignals
 from trackside.toolkit.script import SCRIPT_ERROR
 from trackside.toolkit.variables import accepted, check_arguments, sm_variables
@@ -44,7 +43,7 @@ def main() -> int:
     log.read_from(take_log())
     try:
         job = read_job(read_settings())
-        secrets += secret_values(job.arguments)
+        secrets += job.secrets
         _train(job, signals)
     except BaseException as failed:  # noqa: BLE001 the outermost one: each has to be reported
         signals.only_remember()
@@ -77,7 +76,7 @@ def _train(job: Job, signals: StopSignals) -> None:
 
         provide_source(job.source, job.code_dir, job.settings)
     os.chdir(job.code_dir)
-    entry_point = find_entry_point(environment.user_entry_point, job.code_dir)
+    entry_point = _entry_point(job)
     interpreter = _interpreter(job, entry_point, signals)
     try:
         _wait_for_hosts(job)
@@ -89,6 +88,14 @@ def _train(job: Job, signals: StopSignals) -> None:
             discard(interpreter)
 
 
+def _entry_point(job: Job) -> EntryPoint:
+    if job.program is not None:
+        return EntryPoint(job.program, Kind.GIVEN)
+    if job.module is not None:
+        return EntryPoint(job.module, Kind.MODULE)
+    return find_entry_point(job.environment.user_entry_point, job.code_dir)
+
+
 def _call_hook(job: Job, signals: StopSignals) -> None:
     from trackside.toolkit.hook import call_hook  # logging: 6 ms
 
@@ -98,11 +105,14 @@ def _call_hook(job: Job, signals: StopSignals) -> None:
 
 
 def _interpreter(job: Job, entry_point: EntryPoint, signals: StopSignals) -> Interpreter:
-    if entry_point.kind is not Kind.PACKAGE and not os.path.isfile("requirements.txt"):
+    wants_path = entry_point.kind.starts_programs and job.settings.overlays is not None
+    has_requirements = os.path.isfile("requirements.txt")
+    if not (wants_path or has_requirements or entry_point.kind is Kind.PACKAGE):
         return Interpreter(sys.executable)
-    from trackside.toolkit.install import install  # hashing, locks: 10 ms
+    from trackside.toolkit.install import install, put_on_path  # hashing, locks: 10 ms
 
-    return install(job, entry_point, signals)
+    interpreter = install(job, entry_point, signals)
+    return put_on_path(job, interpreter) if wants_path else interpreter
 
 
 def _variables(job: Job, interpreter: Interpreter) -> dict[str, str]:
@@ -114,7 +124,7 @@ def _variables(job: Job, interpreter: Interpreter) -> dict[str, str]:
         code=job.code_dir,
         ahead=[WATCHING] if job.settings.is_watched else [],
         aliases=[folder for name, folder in ALIASES.items() if not _is_installed(name, paths)],
-        programs=os.path.join(overlay, "bin") if overlay else None,
+        programs=interpreter.programs or ([os.path.join(overlay, "bin")] if overlay else []),
     )
 
 

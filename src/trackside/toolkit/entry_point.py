@@ -18,7 +18,16 @@ class Kind(Enum):
     PACKAGE = "package"
     """A module of a package with setup.py, installed first."""
     COMMAND = "command"
-    """Anything else: it is executed."""
+    """Another file of the source: it is executed."""
+    MODULE = "module"
+    """A module, by its dotted name; nothing is installed."""
+    GIVEN = "given"
+    """A program of the machine or of the source, as it was typed."""
+
+    @property
+    def starts_programs(self) -> bool:
+        """Whether it looks for `python` and others on PATH."""
+        return self in (Kind.COMMAND, Kind.GIVEN)
 
 
 class Interpreter(NamedTuple):
@@ -28,6 +37,8 @@ class Interpreter(NamedTuple):
     overlay: str | None = None
     """The environment that holds the requirements, when it is not the interpreter's own."""
     is_temporary: bool = False
+    programs: tuple[str, ...] = ()
+    """Folders whose programs come before all others on PATH."""
 
 
 class EntryPoint(NamedTuple):
@@ -45,6 +56,10 @@ class EntryPoint(NamedTuple):
         match self.kind:
             case Kind.PROGRAM:
                 return [python, "--", self.name, *arguments]
+            case Kind.MODULE:
+                return [python, "-m", self.name, *arguments]
+            case Kind.GIVEN:
+                return [self.name, *arguments]
             case Kind.PACKAGE:
                 return [python, "-m", self.module, *arguments]
             case Kind.COMMAND:
@@ -53,6 +68,8 @@ class EntryPoint(NamedTuple):
 
     @property
     def module(self) -> str:
+        if self.kind is Kind.MODULE:
+            return self.name
         return self.name.removesuffix(".py").replace("/", ".")
 
 

@@ -10,9 +10,10 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from trackside.errors import InvalidSetting, ToolkitError
-from trackside.secret_names import looks_secret
+from trackside.secret_names import hide_in_arguments, looks_secret, secrets_in_arguments
 from trackside.toolkit import machine
 from trackside.toolkit.arguments import Split, decode, split, to_arguments, to_text
+from trackside.toolkit.masking import mask_arguments, secret_values
 
 DEFAULT_BASE = "/opt/ml"
 DEFAULT_GROUP = "homogeneousCluster"
@@ -133,9 +134,18 @@ class Job(NamedTuple):
 
     settings: Settings
     environment: Environment
+    module: str | None
+    """To be run in place of a script."""
+    program: str | None
+    """Of a command in place of a script: its first word; the others are its arguments."""
     source: str | None
     """`sagemaker_submit_directory`, when the request names one."""
     arguments: list[str]
+    """What the hyperparameters become, and behind it what was given as it is."""
+    shown_arguments: list[str]
+    """The same without secrets."""
+    secrets: list[str]
+    """Values of arguments that are shown nowhere."""
     exports: dict[str, str]
     """Variables beside SM_*: SAGEMAKER_JOB_NAME, SAGEMAKER_REGION, CURRENT_HOST."""
 
@@ -199,6 +209,11 @@ def take_log() -> int | None:
 def read_job(settings: Settings) -> Job:
     config = os.path.join(settings.base, "input", "config")
     parts = split(decode(_read_config(config, "hyperparameters.json")))
+    ours = _read_config(config, "tracksideconfig.json")
+    module, command = to_text(ours.get("Module")) or None, _texts(ours.get("Command"))
+    program = command[0] if command else None
+    if module or program:
+        parts.own.setdefault("sagemaker_program", program or module)
     environment = _environment(
         settings,
         parts,
@@ -207,11 +222,19 @@ def read_job(settings: Settings) -> Job:
     )
     own = parts.own
     source = own.get("sagemaker_submit_directory")
+    paired = to_arguments(parts.user, sort=settings.argument_order == "sorted")
+    given = _texts(ours.get("Arguments"))
+    if command:  # as it was typed: hyperparameters are in its variables only
+        paired, given = [], [*command[1:], *given]
     return Job(
         settings=settings,
         environment=environment,
+        module=module,
+        program=program,
         source=str(source) if source and not settings.has_source_in_place else None,
-        arguments=to_arguments(parts.user, sort=settings.argument_order == "sorted"),
+        arguments=[*paired, *given],
+        shown_arguments=[*mask_arguments(paired), *hide_in_arguments(given)],
+        secrets=[*secret_values(paired), *secrets_in_arguments(given)],
         exports={
             "SAGEMAKER_JOB_NAME": to_text(own.get("sagemaker_job_name")),
             "SAGEMAKER_REGION": to_text(own.get("sagemaker_region")) or settings.region,
@@ -231,7 +254,7 @@ def script_variables(
     code: str,
     ahead: Sequence[str] = (),
     aliases: Sequence[str] = (),
-    programs: str | None = None,
+    programs: Sequence[str] = (),
 ) -> dict[str, str]:
     """The script's whole environment: ours, the additions, and the code folder importable.
 
@@ -241,9 +264,9 @@ def script_variables(
     variables.pop("TRACKSIDE_EXIT_RECORD", None)
     paths = [*ahead, code, variables.get("PYTHONPATH"), *aliases]
     variables["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
-    if programs is not None:
-        variables["PATH"] = os.pathsep.join([programs, variables.get("PATH", os.defpath)])
-        variables["VIRTUAL_ENV"] = os.path.dirname(programs)
+    if programs:
+        variables["PATH"] = os.pathsep.join([*programs, variables.get("PATH", os.defpath)])
+        variables["VIRTUAL_ENV"] = os.path.dirname(programs[0])
     return variables
 
 

@@ -15,7 +15,14 @@ from trackside.errors import CommandFailed, StoppedEarly, ToolkitError
 from trackside.toolkit import log
 from trackside.toolkit.entry_point import EntryPoint, Interpreter, Kind
 from trackside.toolkit.environment import Job, process_variables
-from trackside.toolkit.overlay import cached_overlay, new_overlay, python_of
+from trackside.toolkit.overlay import (
+    add_programs,
+    cached_overlay,
+    new_overlay,
+    packages_of,
+    programs_of,
+    python_of,
+)
 from trackside.toolkit.process import StopSignals, run
 from trackside.toolkit.requirements import FILE_NAME, fingerprint, is_satisfied
 
@@ -47,6 +54,22 @@ def install(job: Job, entry_point: EntryPoint, signals: StopSignals) -> Interpre
     new_overlay(folder, paths)
     fill(folder)
     return Interpreter(python_of(folder), folder, is_temporary=True)
+
+
+def put_on_path(job: Job, interpreter: Interpreter) -> Interpreter:
+    """The same for who starts `python`, `pip` or `torchrun` by name: in an overlay of the job's
+    own, so that what it installs changes neither the machine's packages nor those of other jobs."""
+    own = os.path.join(job.settings.base, ".overlay")
+    lower = interpreter.overlay if interpreter.overlay != own else None
+    if interpreter.overlay != own:
+        above = [packages_of(lower)] if lower else []
+        new_overlay(own, [*above, *interpreter_paths()])
+    add_programs(own)
+    programs = [programs_of(own), *([programs_of(lower)] if lower else [])]
+    beside = os.path.dirname(sys.executable)
+    if beside not in process_variables({}).get("PATH", "").split(os.pathsep):
+        programs.append(beside)
+    return Interpreter(python_of(own), own, is_temporary=True, programs=tuple(programs))
 
 
 def interpreter_paths() -> list[str]:

@@ -5,10 +5,9 @@ from collections.abc import Sequence
 from enum import Enum
 
 from trackside.errors import ToolkitError
-from trackside.toolkit import log
+from trackside.toolkit import log, machine
 from trackside.toolkit.entry_point import EntryPoint, Interpreter, Kind
 from trackside.toolkit.environment import Environment, Job
-from trackside.toolkit.masking import mask_arguments
 from trackside.toolkit.process import StopSignals
 from trackside.toolkit.script import execute
 
@@ -56,6 +55,9 @@ def run_script(
     signals: StopSignals,
 ) -> None:
     """Run it in the current folder to its end; raises CommandFailed for a code other than 0."""
+    if entry_point.kind is Kind.GIVEN and "/" not in entry_point.name:
+        found = machine.program(entry_point.name, variables)
+        entry_point = entry_point._replace(name=found or entry_point.name)
     launcher = choose(job.environment)
     if launcher is not Launcher.PLAIN:
         _name_interface(job.environment, variables)
@@ -68,7 +70,7 @@ def run_script(
     execute(
         job,
         make(job, entry_point, interpreter.python, job.arguments),
-        make(job, entry_point, interpreter.python, mask_arguments(job.arguments)),
+        make(job, entry_point, interpreter.python, job.shown_arguments),
         variables,
         signals,
     )
@@ -81,6 +83,7 @@ def torchrun_command(
     program = {
         Kind.PROGRAM: [entry_point.name],
         Kind.PACKAGE: ["-m", entry_point.module],
+        Kind.MODULE: ["-m", entry_point.module],
     }.get(entry_point.kind)
     if program is None:
         raise ToolkitError(

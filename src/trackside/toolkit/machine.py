@@ -1,7 +1,7 @@
 """What the machine offers this job: processors, accelerators, the cgroup's limits and records."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 _CGROUPS = "/sys/fs/cgroup"
@@ -49,9 +49,9 @@ def num_neurons(instance_type: str) -> int:
         return 0
 
 
-def program(name: str) -> str | None:
-    """The full path of a program on PATH."""
-    for folder in os.get_exec_path():
+def program(name: str, variables: Mapping[str, str] | None = None) -> str | None:
+    """The full path of a program on PATH, of these variables or our own."""
+    for folder in os.get_exec_path(variables):
         path = os.path.join(folder, name)
         if os.access(path, os.X_OK) and os.path.isfile(path):
             return path

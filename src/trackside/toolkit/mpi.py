@@ -15,7 +15,6 @@ from trackside.toolkit import log, machine
 from trackside.toolkit.entry_point import EntryPoint, Interpreter, Kind
 from trackside.toolkit.environment import Job
 from trackside.toolkit.install import interpreter_paths
-from trackside.toolkit.masking import mask_arguments
 from trackside.toolkit.mpi_outcome import OutcomeChannel, open_channel
 from trackside.toolkit.overlay import packages_of
 from trackside.toolkit.process import StopSignals
@@ -64,7 +63,7 @@ def _run_mpirun(
 
     # Ranks write to a terminal of mpirun's, line by line; unbuffered, each piece would be tagged.
     variables.pop("PYTHONUNBUFFERED", None)
-    hidden = command(mask_arguments(job.arguments))
+    hidden = command(job.shown_arguments)
     deliver = partial(_signal_ranks, below=os.getpid())
     execute(job, command(job.arguments), hidden, variables, signals, deliver=deliver)
 
@@ -143,10 +142,10 @@ def _rank_command(
     entry_point: EntryPoint, interpreter: Interpreter, arguments: Sequence[str]
 ) -> list[str]:
     python = interpreter.python
-    if entry_point.kind is Kind.COMMAND or not _has_mpi4py(interpreter):
+    if entry_point.kind.starts_programs or not _has_mpi4py(interpreter):
         return entry_point.command(python, arguments)
     # An exception in one rank then aborts all of them.
-    if entry_point.kind is Kind.PACKAGE:
+    if entry_point.kind in (Kind.PACKAGE, Kind.MODULE):
         return [python, "-m", "mpi4py", "-m", entry_point.module, *arguments]
     return [python, "-m", "mpi4py", entry_point.name, *arguments]
 

@@ -8,11 +8,15 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import IO
 
 from trackside.overlays import MARKER, open_lock
 from trackside.permissions import close_tree_to_others, make_folder, private_opener
 from trackside.toolkit.requirements import site_folders
+
+_PROGRAM = '#!/bin/sh\nexec "$(dirname "$0")/python" -m {} "$@"\n'
+_MODULES = {"pip": "pip", "pip3": "pip", "torchrun": "torch.distributed.run"}
 
 _in_use: list[IO[str]] = []
 """Locks that are held until this process ends."""
@@ -57,6 +61,18 @@ def new_overlay(folder: str, paths: Sequence[str]) -> None:
     lines = [f"import site; site.addsitedir({path!r})\n" for path in site_folders(paths)]
     with open(os.path.join(packages_of(folder), "_trackside_parent.pth"), "w") as file:
         file.writelines(lines)
+
+
+def add_programs(folder: str) -> None:
+    """`pip` and `torchrun` that run with the overlay's Python; none of its own is replaced."""
+    for name, module in _MODULES.items():
+        with suppress(FileExistsError), open(os.path.join(programs_of(folder), name), "x") as file:
+            file.write(_PROGRAM.format(module))
+            os.fchmod(file.fileno(), 0o755)
+
+
+def programs_of(folder: str) -> str:
+    return os.path.join(folder, "bin")
 
 
 def python_of(folder: str) -> str:

@@ -1,7 +1,7 @@
 """Starts a command of the image's own (ContainerEntrypoint) with the job's interpreter on PATH.
 
-`python3` and `pip` are those of an overlay: a command may install as in a container of its own,
-and changes nothing of the interpreter that the overlay is on top of.
+`python3`, `pip` and `torchrun` are those of an overlay: a command may install as in a container of
+its own, and changes nothing of the interpreter that the overlay is on top of.
 """
 
 import os
@@ -11,9 +11,7 @@ from typing import NoReturn
 from trackside.toolkit import log
 from trackside.toolkit.environment import base_folder, process_variables, take_log
 from trackside.toolkit.install import interpreter_paths
-from trackside.toolkit.overlay import new_overlay
-
-_PIP = '#!/bin/sh\nexec "$(dirname "$0")/python" -m pip "$@"\n'
+from trackside.toolkit.overlay import add_programs, new_overlay, programs_of
 
 
 def main() -> NoReturn:
@@ -22,19 +20,11 @@ def main() -> NoReturn:
     variables = process_variables({})
     overlay = os.path.join(base_folder(), ".overlay")
     new_overlay(overlay, interpreter_paths())
-    programs = os.path.join(overlay, "bin")
-    for name in ("pip", "pip3"):
-        _write_program(os.path.join(programs, name), _PIP)
-    variables["PATH"] = os.pathsep.join([programs, variables.get("PATH", os.defpath)])
+    add_programs(overlay)
+    variables["PATH"] = os.pathsep.join([programs_of(overlay), variables.get("PATH", os.defpath)])
     command = sys.argv[1:]
     try:
         os.execvpe(command[0], command, variables)
     except OSError as error:
         log.error(f"{command[0]!r} cannot be started: {error.strerror}")
         sys.exit(127 if isinstance(error, FileNotFoundError) else 126)  # as a shell would
-
-
-def _write_program(path: str, text: str) -> None:
-    with open(path, "w") as file:
-        file.write(text)
-    os.chmod(path, 0o755)

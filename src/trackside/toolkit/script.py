@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from trackside.errors import CommandFailed
 from trackside.toolkit import log, machine
 from trackside.toolkit.environment import Job
-from trackside.toolkit.masking import mask_arguments, mask_mapping
+from trackside.toolkit.masking import mask_mapping
 from trackside.toolkit.process import StopSignals, run
 from trackside.toolkit.variables import sm_variables
 
@@ -49,7 +49,7 @@ def _announce(job: Job, shown: Sequence[str]) -> None:
         hyperparameters=mask_mapping(environment.hyperparameters),
         additional_framework_parameters=mask_mapping(environment.additional_framework_parameters),
     )
-    texts = sm_variables(masked, mask_arguments(job.arguments))
+    texts = sm_variables(masked, job.shown_arguments)
     del texts["SM_TRAINING_ENV"]
     lines = "".join(f"  {name}={texts[name]}\n" for name in sorted(texts))
     log.info(f"Invoking user script\n{lines}  {shlex.join(shown)}")

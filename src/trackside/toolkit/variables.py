@@ -62,8 +62,8 @@ def accepted(variables: Mapping[str, str]) -> dict[str, str]:
 
 
 def check_arguments(arguments: Sequence[str]) -> None:
-    for name, text in zip(arguments[::2], arguments[1::2], strict=True):
-        _encoded(name, text)
+    for before, text in zip(["", *arguments], arguments, strict=False):
+        _encoded(before or text, text)
 
 
 def _named(prefix: str, values: Mapping[str, object]) -> dict[str, object]:

@@ -89,6 +89,7 @@ def test_a_job_stops_itself_by_any_prefix_that_fits(make_job: MakeJob, prefix: s
     history = job.journal.read()
     assert history.state.status is Status.STOPPING
     assert history.message == "Rule 'Exploding' asked for it. loss is nan."
+    assert history.stopping_rule == "Exploding"
 
 
 def test_another_job_is_stopped_when_it_is_the_only_one_in_progress(make_job: MakeJob):

@@ -11,7 +11,7 @@ from trackside.rules.action.actions import StopTraining
 from trackside.rules.action.setbacks import Refused
 from trackside.rules.watched_job import WatchedJob
 from trackside.spec import JOB_NAME
-from trackside.status import Secondary, Status
+from trackside.status import Secondary, State, Status
 
 _MESSAGE_MOST = 500
 
@@ -22,7 +22,7 @@ def stop_training(action: StopTraining, job: WatchedJob, finding: Finding) -> st
     why = f"Rule {finding.configuration!r} asked for it. {finding.message}"[:_MESSAGE_MOST]
     own = job.spec.name
     if own.lower().startswith(action.prefix.lower()):
-        state = job.journal.try_move(Secondary.STOPPING, message=why).state
+        state = _stop(job.journal, why, finding)
         return f"{own} is {state.secondary}"
     found = _in_progress(job, action.prefix)
     if len(found) != 1:
@@ -32,8 +32,14 @@ def stop_training(action: StopTraining, job: WatchedJob, finding: Finding) -> st
             f"{action.prefix!r}, and {which}."
         )
     journal = Journal(job.settings.layout.job(found[0]).journal)
-    state = journal.try_move(Secondary.STOPPING, message=f"{own}: {why}"[:_MESSAGE_MOST]).state
+    state = _stop(journal, f"{own}: {why}"[:_MESSAGE_MOST], finding)
     return f"{found[0]} is {state.secondary}"
+
+
+def _stop(journal: Journal, why: str, finding: Finding) -> State:
+    """The move tells who made it: whoever waits for the job needs to know."""
+    rule = finding.configuration
+    return journal.try_move(Secondary.STOPPING, message=why, rule=rule).state
 
 
 def ask_for_recorder(job: WatchedJob) -> str:
