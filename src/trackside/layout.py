@@ -15,8 +15,11 @@ from trackside.spec import JobSpec
 
 ML = "/opt/ml"
 """Where the script believes it is."""
+WORKING_FOLDER = f"{ML}/code"
+"""Where its script is started, with the source in it."""
 CURVES_FOLDER = "tensorboard-output"
 """A job's own below the TensorBoard location."""
+FIRST_HOST = "algo-1"
 _GRAIN_NS = 100_000_000
 """Within which a file system may give two changes the same time."""
 
@@ -311,6 +314,16 @@ class HostFolder:
         return self.root / "metrics"
 
     @property
+    def code(self) -> Path:
+        """The script's working folder: what it sees as `WORKING_FOLDER`."""
+        return self.ml / "code"
+
+    @property
+    def baseline(self) -> Path:
+        """What was in the working folder before the script started: `supervisor/working_folder`."""
+        return self.root / "baseline.json"
+
+    @property
     def sandbox(self) -> Path:
         return self.root / "sandbox"
 
@@ -430,6 +443,15 @@ class JobKeys:
     @property
     def intermediate(self) -> str:
         return f"{self.prefix}/output/intermediate"
+
+    @property
+    def files(self) -> str:
+        """What the script left in its working folder: the first host's at the top."""
+        return f"{self.prefix}/files"
+
+    def files_of(self, host: str) -> str:
+        """One host's. The first is always `algo-1`; the others' are in folders of their names."""
+        return self.files if host == FIRST_HOST else f"{self.files}/{host}"
 
     @property
     def source(self) -> str:

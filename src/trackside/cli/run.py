@@ -5,6 +5,8 @@ Options carry the names of the estimator's arguments, and are handed on as they 
 
 import re
 import sys
+import time
+from pathlib import Path
 from typing import Any, BinaryIO
 
 import click
@@ -15,11 +17,12 @@ from trackside.cli.notices import tell
 from trackside.cli.option_names import in_options
 from trackside.cli.pairs import FORM, as_mapping
 from trackside.cli.text import as_json
-from trackside.errors import InvalidSpec
+from trackside.errors import InvalidSpec, JobFailed
 from trackside.harmless import visible
 from trackside.sdk.debugger import TensorBoardOutputConfig
 from trackside.sdk.estimator import Estimator
 from trackside.sdk.job import TrainingJob
+from trackside.sdk.locations import is_remote
 
 _LAUNCHERS = {"torchrun": "torch_distributed", "mpi": "mpi"}
 _EXTRA = re.compile(r"unexpected extra arguments? \((\S+?)[ )]")
@@ -196,6 +199,11 @@ class Run(click.Command):
     help="Runs the script; if not given, this interpreter.",
 )
 @click.option("-w", "--wait", is_flag=True, help="Show the log as it comes, until the job ends.")
+@click.option(
+    "--bring-back",
+    is_flag=True,
+    help="Wait, and copy what the script left in its working folder to where it would be here.",
+)
 @click.option("--json", is_flag=True, help="Print the job as JSON instead.")
 @click.pass_context
 def run(
@@ -212,6 +220,7 @@ def run(
     stop_on: list[rule_options.Named],
     findings: BinaryIO | None,
     wait: bool,
+    bring_back: bool,
     json: bool,
     **arguments: Any,
 ) -> None:
@@ -228,7 +237,8 @@ def run(
       trackside run train.py --stop-on VanishingGradient --rule my.py:MyRule
       trackside run train.py --instances 2 --distribution torchrun
     """
-    wait = wait or findings is not None  # whoever writes them must be there
+    wait = wait or findings is not None or bring_back  # whoever writes them must be there
+    back = _Back(arguments["source_dir"]) if bring_back else None
     warnings = capture_options.warnings(capture_options.named(capture)) if capture else []
     if arguments["source_dir"] is None:
         warnings += left_behind.warnings(arguments["entry_point"])
@@ -247,7 +257,8 @@ def run(
     except InvalidSpec as failure:
         raise in_options(failure, ctx.command, watching) from None
     assert estimator.latest_training_job is not None
-    _after_start(estimator.latest_training_job, wait=wait, json=json, findings=findings)
+    job = estimator.latest_training_job
+    _after_start(job, wait=wait, json=json, findings=findings, back=back)
 
 
 def _meant_for_script(wrong: click.UsageError, given: str) -> click.UsageError:
@@ -266,14 +277,30 @@ def _distribution(launcher: str | None, processes: int | None) -> dict[str, Any]
     return {_LAUNCHERS[launcher]: {"enabled": True, "processes_per_host": processes}}
 
 
-def _after_start(job: TrainingJob, *, wait: bool, json: bool, findings: BinaryIO | None) -> None:
+class _Back:
+    """Where kept files are brought, and since when what is there may not be replaced."""
+
+    def __init__(self, source_dir: str | None) -> None:
+        is_here = source_dir is not None and not is_remote(source_dir)
+        self.folder = Path(source_dir if is_here and source_dir else ".").expanduser().absolute()
+        self.began = time.time()
+
+
+def _after_start(
+    job: TrainingJob, *, wait: bool, json: bool, findings: BinaryIO | None, back: _Back | None
+) -> None:
     if wait:
         if not json:
             print(f"Started {job.name}", flush=True)
         # After the start, so that the job does not wait for what only its watcher needs.
         from trackside.cli.waiting import wait_for
 
-        wait_for(job, quiet=json, findings=findings)
+        try:
+            wait_for(job, quiet=json, findings=findings)
+        except JobFailed:
+            _after_end(job, json=json, back=back)
+            raise
+        _after_end(job, json=json, back=back)
     if json:
         print(as_json(job.describe()))
     elif wait and sys.stdout.isatty():
@@ -286,3 +313,13 @@ def _after_start(job: TrainingJob, *, wait: bool, json: bool, findings: BinaryIO
             print(f"  trackside findings -f {job.name}")
         print(f"  trackside show {job.name}")
         print(f"  trackside stop {job.name}")
+
+
+def _after_end(job: TrainingJob, *, json: bool, back: _Back | None) -> None:
+    """What the script left in its working folder is brought here, or offered to a person."""
+    from trackside.cli import kept
+
+    if back is not None:
+        kept.bring_all_back(job, back.folder, back.began, quiet=json)
+    elif not json and sys.stdout.isatty():
+        kept.offer(job)

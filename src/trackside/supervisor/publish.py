@@ -29,8 +29,8 @@ from trackside.settings import Settings
 from trackside.spec import JobSpec
 from trackside.storage.locate import Location, locate_object
 from trackside.supervisor.gang import Gang
+from trackside.supervisor.host_syncs import make_syncer
 from trackside.supervisor.outcome import first_wrong
-from trackside.supervisor.sync import make_syncer
 
 logger = logging.getLogger(__name__)
 
