@@ -100,7 +100,7 @@ print("the end", end="")
     assert by_default.num_files >= 1
     assert (ignored.why, ignored.num_files) == ("ignored by .tracksideignore", 2)
     assert (ignored.size_bytes, ignored.example) == (8, "data/raw/1.bin")
-    assert (links.why, links.num_files, links.example) == ("that are links", 1, "latest.pt")
+    assert (links.why, links.num_files, links.example) == ("not followed as a link", 1, "latest.pt")
     [said] = [line for line in job.lines() if "Not kept" in line]
     assert said.startswith("[trackside] Not kept of the working folder: ")
     assert "2 files ignored by .tracksideignore (such as data/raw/1.bin)" in said
@@ -128,7 +128,7 @@ def test_a_file_that_cannot_be_stored_fails_no_job(machine: Machine):
     assert job.history().state.status is Status.COMPLETED, job.history().failure_reason
     assert kept(job) == KEPT
     [left] = folder_state(job).left_out
-    assert (left.why, left.example) == ("that cannot be read or stored", "two\nlines")
+    assert (left.why, left.example) == ("not readable or storable", "two\nlines")
     assert any("(two lines)" in line for line in job.lines())
 
 
@@ -163,3 +163,15 @@ def test_a_folder_that_has_a_place_of_its_own_is_not_kept_twice(machine: Machine
     job = machine.run(WRITES, CheckpointConfig=checkpoints)
     assert kept(job) == {"out.csv": b"step,loss"}
     assert job.stored("s3://bucket/ckpt/last.pt") == b"weights"
+
+
+def test_a_job_that_leaves_nothing_says_so_in_its_last_status(machine: Machine):
+    job = machine.run("open('/tmp/model.pt', 'w').close()")
+    last = job.history().transitions[-1]
+    assert last.secondary == "Completed"
+    assert "Nothing was written to /opt/ml/model or the working folder" in last.message
+
+
+def test_a_job_that_leaves_something_does_not(machine: Machine):
+    for script in (WRITES, "open('/opt/ml/model/x', 'w')", "open('/opt/ml/output/data/x', 'w')"):
+        assert machine.run(script).history().transitions[-1].message == "Training job completed"

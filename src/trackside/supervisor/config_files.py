@@ -9,6 +9,7 @@ from trackside.spec import JobSpec, Profiler
 
 _PROFILER_CONFIG = "profilerconfig.json"
 _MOST_FAILURE_BYTES = 4096
+INTERMEDIATE = "/opt/ml/output/intermediate"
 GROUP = "homogeneousCluster"
 """The name of the one instance group of a job that has none of its own."""
 
@@ -42,7 +43,7 @@ def write_profiler_config(folder: HostFolder, profiler: Profiler) -> None:
 def synced_folders(spec: JobSpec) -> dict[str, str]:
     """Path as the script sees it to where its content goes while the job runs."""
     keys = JobKeys.of(spec)
-    folders = {"/opt/ml/output/intermediate": keys.intermediate}
+    folders = {INTERMEDIATE: keys.intermediate}
     if spec.checkpoints:
         folders[spec.checkpoints.local_path.rstrip("/")] = spec.checkpoints.uri.rstrip("/")
     if spec.debug_hook:

@@ -18,6 +18,10 @@ from trackside.supervisor.publish import Publisher, until
 logger = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.05
+_NOTHING = (
+    "Training job completed. Nothing was written to /opt/ml/model or the working folder: what a "
+    "script writes elsewhere is gone with its job"
+)
 
 
 def conclude(attempt: Attempt) -> None:
@@ -78,7 +82,8 @@ def _finish(attempt: Attempt, end: End, records: dict[str, HostRecord]) -> None:
         publish = partial(publisher.publish, model=end.keeps_model)
         unsent = until(deadline, publish, waiting) or unsent
     endings.note(context.settings.layout, context.spec.name, keeps_files=bool(unsent))
-    _write_end(attempt, end, unsent)
+    is_empty = end.secondary is Secondary.COMPLETED and publisher.is_empty(records)
+    _write_end(attempt, end, unsent, message=_NOTHING if is_empty else "")
     wind_up(attempt, deadline)
 
 
@@ -99,7 +104,7 @@ def wind_up(attempt: Attempt, deadline: float) -> None:
     endings.forget(home, context.spec.name)
 
 
-def _write_end(attempt: Attempt, end: End, unsent: str) -> None:
+def _write_end(attempt: Attempt, end: End, unsent: str, message: str) -> None:
     """The one final status. A stop that came while uploading turns Completed into Stopped."""
     journal = attempt.context.journal
     if unsent:
@@ -112,7 +117,9 @@ def _write_end(attempt: Attempt, end: End, unsent: str) -> None:
         if end.reason:
             reason = f"{end.reason} Also: {reason}"
         journal.try_move(Secondary.FAILED, reason=reason[:1024])
-    elif not journal.try_move(end.secondary, reason=end.reason).state.is_final:
+        return
+    said = {"message": message} if message else {}
+    if not journal.try_move(end.secondary, reason=end.reason, **said).state.is_final:
         journal.try_move(Secondary.STOPPED)
 
 

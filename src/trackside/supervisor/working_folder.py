@@ -112,8 +112,8 @@ class WorkingFolder:
             BY_DEFAULT: by_default,
             f"ignored by {IGNORE_FILE}": ignored - by_default,
             f"beyond {self._most_bytes / 1e9:g} GB ({LIMIT})": made.keys() - fitting,
-            "that are links": set(links) - self._links_before,
-            "that cannot be read or stored": unsent,
+            "not followed as a link": set(links) - self._links_before,
+            "not readable or storable": unsent,
         }
         found = [_counted(why, paths, every) for why, paths in reasons.items()]
         return [each for each in found if each.num_files]
