@@ -17,6 +17,8 @@ ML = "/opt/ml"
 """Where the script believes it is."""
 WORKING_FOLDER = f"{ML}/code"
 """Where its script is started, with the source in it."""
+TENSORBOARD = f"{ML}/output/tensorboard"
+"""Where scripts write curves unless a TensorBoard output says otherwise."""
 CURVES_FOLDER = "tensorboard-output"
 """A job's own below the TensorBoard location."""
 FIRST_HOST = "algo-1"
@@ -319,6 +321,15 @@ class HostFolder:
         return self.ml / "code"
 
     @property
+    def kept_lists(self) -> Path:
+        """A folder for the list below."""
+        return self.root / "kept"
+
+    def kept_list(self, host: str) -> Path:
+        """`kept_list.KeptList`; its name is another one in each attempt."""
+        return self.kept_lists / f"{host}.{self.root.name}.json"
+
+    @property
     def baseline(self) -> Path:
         """What was in the working folder before the script started: `supervisor/working_folder`."""
         return self.root / "baseline.json"
@@ -450,8 +461,12 @@ class JobKeys:
         return f"{self.prefix}/files"
 
     def files_of(self, host: str) -> str:
-        """One host's. The first is always `algo-1`; the others' are in folders of their names."""
-        return self.files if host == FIRST_HOST else f"{self.files}/{host}"
+        return f"{self.files}/{kept_path(host, '')}".rstrip("/")
+
+    @property
+    def kept_lists(self) -> str:
+        """A list per host and attempt: which event files of the working folder are curves."""
+        return f"{self.prefix}/trackside/kept"
 
     @property
     def source(self) -> str:
@@ -468,6 +483,12 @@ class JobKeys:
     def under(self, uri: str, folder: str) -> str:
         """A folder of this job below another location, such as the TensorBoard one's."""
         return f"{uri.rstrip('/')}/{self.name}/{folder}"
+
+
+def kept_path(host: str, path: str) -> str:
+    """What a file of a host's working folder is called among all that a job keeps: those of the
+    first host at the top, others' in a folder of the host's name."""
+    return path if host == FIRST_HOST else f"{host}/{path}"
 
 
 def curves_of(spec: JobSpec, keys: JobKeys | None = None) -> str:

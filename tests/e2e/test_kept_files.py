@@ -2,10 +2,21 @@
 
 import os
 import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
-from tests.e2e.conftest import Job, Machine
+import pytest
+
+import trackside
+from tests.e2e.conftest import Job, Machine, made_machine
+from tests.other_users import FIRST, needs_other_users, python_for_all
 from tests.waiting import until
-from trackside.layout import JobKeys
+from trackside import curves
+from trackside.curves.chunks import by_source
+from trackside.curves.places import list_event_files
+from trackside.layout import JobKeys, curves_of
+from trackside.sdk.bringing_back import bring_back
 from trackside.status import Status
 from trackside.storage.locate import entries_below, locate
 
@@ -19,6 +30,18 @@ WAITS = """
 print("READY", flush=True)
 while not os.path.exists(os.environ["GO"]): time.sleep(0.02)
 """
+CURVES = """
+import glob, os, shutil, time, trackside
+with trackside.SummaryWriter("runs/exp1") as writer:
+    for step in range(40):
+        writer.add_scalar("loss", 1 / (step + 1), step)
+        writer.flush()
+        while step == 20 and not os.path.exists(os.environ["GO"]):
+            time.sleep(0.05)
+shutil.copy(glob.glob("runs/exp1/*")[0], "/opt/ml/model/copy")
+"""
+TRACKSIDE: Any = {"Environment": {"PYTHONPATH": str(Path(trackside.__file__).parent.parent)}}
+"""The script imports the tree under test, wherever it is."""
 KEPT = {"checkpoints/last.pt": b"weights", "out.csv": b"step,loss"}
 
 
@@ -175,3 +198,107 @@ def test_a_job_that_leaves_nothing_says_so_in_its_last_status(machine: Machine):
 def test_a_job_that_leaves_something_does_not(machine: Machine):
     for script in (WRITES, "open('/opt/ml/model/x', 'w')", "open('/opt/ml/output/data/x', 'w')"):
         assert machine.run(script).history().transitions[-1].message == "Training job completed"
+
+
+# Curves
+
+
+def steps(job: Job, run: str = "runs/exp1") -> list[int]:
+    found = curves.read(curves_of(job.spec), home=job.machine.settings.home).scalars
+    return found[run, "loss"].steps.tolist() if (run, "loss") in found else []
+
+
+@pytest.mark.parametrize(
+    "config", [{}, {"TensorBoardOutputConfig": {"S3OutputPath": "s3://bucket/tb"}}]
+)
+def test_event_files_in_the_working_folder_are_curves_while_the_script_runs(
+    machine: Machine, tmp_path: Path, config: Any
+):
+    if config:
+        config["TensorBoardOutputConfig"]["S3OutputPath"] = str(tmp_path / "tb")
+    job = machine.submit(CURVES, **config, **TRACKSIDE)
+    until(lambda: len(steps(job)) == 21)
+    assert not job.history().state.is_final
+    [place] = machine.jobs.curve_places(job.name)
+    assert "runs/exp1" in {run for run, _ in curves.read(place).scalars}
+    machine.go.touch()
+    assert job.wait().state.status is Status.COMPLETED
+    assert steps(job) == [*range(40)]
+    assert kept(job) == {}
+    [listed] = [each for each in machine.jobs.artifacts(job.name) if each.kind == "files"]
+    [file] = listed.files
+    assert file.path.startswith("runs/exp1/events.out.tfevents.")
+    brought = bring_back(file, tmp_path / "back", job.name, lambda path: False)
+    assert brought.path == tmp_path / "back" / file.path
+    assert brought.path.read_bytes() == job.model()["copy"]
+    assert folder_state(job).size_bytes == len(job.model()["copy"])
+
+
+def test_curves_in_the_tensorboard_folder_need_no_configuration(machine: Machine):
+    machine.go.touch()
+    script = CURVES.replace("runs/exp1", "/opt/ml/output/tensorboard/a")
+    assert steps(machine.run(script, **TRACKSIDE), "a") == [*range(40)]
+
+
+def test_event_files_that_came_with_the_source_or_are_ignored_are_no_curves(machine: Machine):
+    machine.go.touch()
+    source = {
+        "train.py": CURVES,
+        "old/events.out.tfevents.1.host": "as sent",
+        ".tracksideignore": "runs/",
+    }
+    job = machine.run(source, **TRACKSIDE)
+    place = locate(curves_of(job.spec), home=machine.settings.home)
+    runs = {source.folder for source in by_source(list_event_files(place))}
+    assert runs <= {"trackside/algo-1", "system/algo-1"}
+    assert "1 file ignored by .tracksideignore (runs/exp1/events" in job.log()
+
+
+def test_a_supervisor_that_takes_over_sends_no_record_twice(machine: Machine):
+    job = machine.submit(CURVES, **TRACKSIDE)
+    until(lambda: len(steps(job)) == 21)
+    os.kill(job.supervisor_pid(), signal.SIGKILL)
+    machine.go.touch()
+    assert job.wait().state.status is Status.COMPLETED
+    assert steps(job) == [*range(40)]
+    [listed] = [each for each in machine.jobs.artifacts(job.name) if each.kind == "files"]
+    assert [file.size_bytes for file in listed.files] == [len(job.model()["copy"])]
+
+
+# As another user
+
+
+@pytest.fixture
+def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
+    monkeypatch.setenv("TRACKSIDE_RUN_AS", str(FIRST))
+    monkeypatch.setenv("TRACKSIDE_PYTHON", python_for_all())
+    with made_machine(tmp_path) as machine:
+        yield machine
+
+
+@needs_other_users
+def test_another_user_s_files_are_kept_and_no_link_of_its_is_followed(shared: Machine):
+    secret = shared.folder / "secret"
+    secret.mkdir(mode=0o700)
+    (secret / "key").write_text("the secret")
+    (secret / "events.out.tfevents.9.host").write_text("the secret")
+    script = f"""
+import os
+os.makedirs("runs/exp1")
+os.symlink({str(secret)!r}, "folder")
+os.symlink({str(secret / "key")!r}, "file")
+os.symlink({str(secret / "events.out.tfevents.9.host")!r}, "runs/events.out.tfevents.9.host")
+open("out.csv", "w").write("step,loss")
+open("runs/exp1/events.out.tfevents.1.host", "wb").write(b"whatever")
+"""
+    job = shared.run(script)
+    assert job.history().state.status is Status.COMPLETED, job.history().failure_reason
+    assert kept(job) == {"out.csv": b"step,loss"}
+    assert [each.num_files for each in folder_state(job).left_out] == [3]
+    [listed] = [each for each in shared.jobs.artifacts(job.name) if each.kind == "files"]
+    assert [file.path for file in listed.files] == [
+        "out.csv",
+        "runs/exp1/events.out.tfevents.1.host",
+    ]
+    for path in shared.settings.layout.buckets.rglob("*"):
+        assert not path.is_file() or b"the secret" not in path.read_bytes(), path

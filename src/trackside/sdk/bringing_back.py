@@ -55,6 +55,7 @@ def unchanged_since(moment: float) -> Callable[[Path], bool]:
 def _fetch(file: KeptFile, path: Path) -> None:
     with path.open("wb") as out:
         for part in file.parts:
-            size_bytes = part.store.stat(part.key).size_bytes
-            for start in range(0, size_bytes, PART_BYTES):
-                out.write(part.store.get(part.key, start, min(start + PART_BYTES, size_bytes)))
+            store, key = part.place.store, part.place.key
+            size_bytes = store.stat(key).size_bytes
+            for start in range(part.skipped, size_bytes, PART_BYTES):
+                out.write(store.get(key, start, min(start + PART_BYTES, size_bytes)))

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from trackside.layout import HostFolder, JobKeys, profile_of
+from trackside.layout import TENSORBOARD, HostFolder, JobKeys, curves_of, profile_of
 from trackside.members import write
 from trackside.spec import JobSpec, Profiler
 
@@ -56,6 +56,7 @@ def synced_folders(spec: JobSpec) -> dict[str, str]:
         )
     if spec.profiler and (profile := profile_of(spec)):
         folders[spec.profiler.local_path.rstrip("/")] = profile
+    folders.setdefault(TENSORBOARD, curves_of(spec))  # scripts write there, asked to or not
     return folders
 
 

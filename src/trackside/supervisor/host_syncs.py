@@ -2,8 +2,10 @@
 
 from collections.abc import Callable, Collection
 
+from trackside import kept_list
 from trackside.curves.log_metrics import LogMetrics, MetricsKeeper
 from trackside.event_names import is_event_file
+from trackside.kept_list import KeptList
 from trackside.layout import WORKING_FOLDER, HostFolder, JobKeys, curves_of
 from trackside.settings import Settings
 from trackside.spec import JobSpec
@@ -37,7 +39,9 @@ def make_syncer(
             files.append(FolderSync(seen_as, source, to, leave=_is_not_ours))
             events.append(EventSync(f"{seen_as} (event files)", source, to, host))
     keys = JobKeys.of(spec)
-    files += _working_folder(spec, folder, host, settings, tell)
+    for_files, for_events = _working_folder(spec, folder, host, settings, tell)
+    files += for_files
+    events += for_events
     metrics = locate(keys.metrics, home=settings.home)
     # In this order and one thread: the last look at the log decides the final metrics.
     events.append(_own_curves(spec, folder, host, settings))
@@ -70,18 +74,29 @@ def _is_not_ours(path: str) -> bool:
 
 def _working_folder(
     spec: JobSpec, folder: HostFolder, host: str, settings: Settings, tell: Callable[[str], None]
-) -> list[Part]:
+) -> tuple[list[Part], list[Part]]:
+    """Its files, with the list of its event files; and its event files."""
     baseline = read_baseline(folder.baseline)
     if baseline is None:
-        return []
+        return [], []
     working = WorkingFolder(
         folder.script_folder(folder.code),
         baseline,
         most_bytes=settings.keep_files_gb * 1e9,
         apart=[path.removeprefix(f"{WORKING_FOLDER}/") for path in synced_folders(spec)],
     )
-    to = locate(JobKeys.of(spec).files_of(host), home=settings.home)
-    return [KeptSync(WORKING_FOLDER, working, to, tell)]
+
+    def list_events(paths: list[str]) -> None:
+        kept_list.write(folder.kept_list(host), KeptList(host=host, events=paths))
+
+    keys = JobKeys.of(spec)
+    to = locate(keys.files_of(host), home=settings.home)
+    kept = KeptSync(WORKING_FOLDER, working, to, list_events=list_events, tell=tell)
+    lists = FolderSync("kept", folder.kept_lists, locate(keys.kept_lists, home=settings.home))
+    curves = locate(curves_of(spec), home=settings.home)
+    name = f"{WORKING_FOLDER} (event files)"
+    events = EventSync(name, working.source, curves, host, look=working.events)
+    return [kept, lists], [events]
 
 
 def _own_curves(spec: JobSpec, folder: HostFolder, host: str, settings: Settings) -> EventSync:

@@ -1,11 +1,15 @@
 """What a script leaves in its working folder on its way to storage, as checkpoints go.
 
-Which files those are is `working_folder.py`'s. A file that cannot be stored is counted among those
+Which files those are is `working_folder.py`'s; event files among them are sent by `event_sync.py`,
+and only listed here. A file that cannot be stored is counted among those
 left out: unlike a checkpoint, nobody asked for it, and it fails no job.
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
+from trackside.errors import DiskFull
+from trackside.event_names import is_event_file
 from trackside.harmless import one_line
 from trackside.hosts import LeftOut
 from trackside.storage.locate import Location
@@ -18,16 +22,27 @@ class KeptSync(FolderSync):
     """Not thread-safe: its `Syncer` owns it."""
 
     def __init__(
-        self, name: str, folder: WorkingFolder, to: Location, tell: Callable[[str], None]
+        self,
+        name: str,
+        folder: WorkingFolder,
+        to: Location,
+        *,
+        list_events: Callable[[list[str]], None],
+        tell: Callable[[str], None],
     ) -> None:
         super().__init__(name, folder.source, to, mirror=True)
         self._folder = folder
+        self._list_events = list_events
         self._tell = tell
+        self._events: dict[str, Look] = {}
+        self._listed: list[str] = []
         self._given_up: dict[str, Look] = {}
         """Files that cannot be stored, as they were then."""
 
     def looks(self, problems: dict[str, Exception]) -> dict[str, Look]:
-        fitting = self._folder.within_limit(self._folder.made(problems))
+        made = self._folder.made(problems)
+        self._events = {path: look for path, look in made.items() if is_event_file(path)}
+        fitting = self._folder.within_limit(made)
         return {path: look for path, look in fitting.items() if self._given_up.get(path) != look}
 
     def tick(self, *, last: bool = False) -> None:
@@ -41,10 +56,20 @@ class KeptSync(FolderSync):
                 raise
             unsent = [*left.problems]
             self._give_up(unsent)
-        self.state.num_files = len(self._sent)
-        self.state.size_bytes = sum(look.size for look in self._sent.values())
+        self._note()
         if last:
             self._conclude(unsent)
+
+    def _note(self) -> None:
+        """What is kept, the event files among it, which somebody else sends."""
+        looks = [*self._sent.values(), *self._events.values()]
+        self.state.num_files = len(looks)
+        self.state.size_bytes = sum(look.size for look in looks)
+        events = sorted(self._events)
+        if events != self._listed:
+            with suppress(OSError, DiskFull):  # tried again with the next pass
+                self._list_events(events)
+                self._listed = events
 
     def _give_up(self, paths: Sequence[str]) -> None:
         self._given_up |= {path: self._seen[path] for path in paths if path in self._seen}

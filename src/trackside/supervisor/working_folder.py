@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from trackside import damage, durable
+from trackside.event_names import is_event_file
 from trackside.hosts import LeftOut
 from trackside.script_folder import ScriptFolder
 from trackside.supervisor.folder_scan import Look, scan
@@ -87,9 +88,14 @@ class WorkingFolder:
         found = scan(self.source, problems, enters=self._enters, links=links)
         return {path: look for path, look in found if self._is_made(path, look)}
 
-    def within_limit(self, looks: Mapping[str, Look]) -> dict[str, Look]:
-        """The newest files that fit together. A large one that does not fit leaves room for
-        smaller ones that are older."""
+    def events(self) -> dict[str, Look]:
+        """Of those, the event files: they are curves."""
+        return {path: look for path, look in self.made({}).items() if is_event_file(path)}
+
+    def within_limit(self, made: Mapping[str, Look]) -> dict[str, Look]:
+        """Of all others the newest that fit together. A large one that does not fit leaves room
+        for smaller ones that are older."""
+        looks = {path: look for path, look in made.items() if not is_event_file(path)}
         fitting: dict[str, Look] = {}
         left = self._most_bytes
         for path in sorted(looks, key=lambda path: looks[path].mtime_ns, reverse=True):
@@ -105,13 +111,14 @@ class WorkingFolder:
         made = self.made({}, links)
         every = dict(scan(self.source, {}, enters=self._is_ours))
         new = {path for path, look in every.items() if self._is_new(path, look)}
+        files = {path for path in made if not is_event_file(path)}
         fitting = self.within_limit(made).keys()
         ignored = new - made.keys()
         by_default = set(filter(IgnorePatterns(NEVER_KEPT).covers, ignored))
         reasons: dict[str, Iterable[str]] = {
             BY_DEFAULT: by_default,
             f"ignored by {IGNORE_FILE}": ignored - by_default,
-            f"beyond {self._most_bytes / 1e9:g} GB ({LIMIT})": made.keys() - fitting,
+            f"beyond {self._most_bytes / 1e9:g} GB ({LIMIT})": files - fitting,
             "not followed as a link": set(links) - self._links_before,
             "not readable or storable": unsent,
         }
