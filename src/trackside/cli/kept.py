@@ -17,21 +17,17 @@ from trackside.sdk.job import TrainingJob
 _MOST_NAMED = 3
 
 
-def kept_by(job: TrainingJob) -> list[KeptFile]:
-    return [file for artifact in job.artifacts() for file in artifact.files]
-
-
 def offer(job: TrainingJob) -> None:
     """One line on what is kept and how it is had; none where nothing is."""
-    if files := kept_by(job):
+    if files := job.kept_files():
         command = f"trackside artifacts {shlex.quote(job.name)} --download ."
-        print(f"{summary(files)}. Bring them here: {command}")
+        print(f"{_sentence(files)} Bring them here: {command}")
 
 
 def bring_all_back(job: TrainingJob, folder: Path, began: float, *, quiet: bool = False) -> None:
     """To where a run of the bare script would have left them. What was changed here since `began`
     stays."""
-    files = kept_by(job)
+    files = job.kept_files()
     for file in files:
         brought = bring_back(file, folder, job.name, unchanged_since(began))
         if brought.taken is not None:
@@ -39,7 +35,7 @@ def bring_all_back(job: TrainingJob, folder: Path, began: float, *, quiet: bool 
     if quiet:
         return
     if files:
-        print(f"{summary(files)}. Brought to {one_line(str(folder))}")
+        print(f"{_sentence(files)} Brought to {one_line(str(folder))}")
     else:
         print(f"{job.name} kept no files: there is nothing to bring back.")
 
@@ -49,6 +45,11 @@ def summary(files: Sequence[KeptFile]) -> str:
     counted = "1 file" if len(files) == 1 else f"{len(files):,} files"
     total = size(sum(file.size_bytes for file in files))
     return f"{counted} kept ({total}): {', '.join(map(one_line, _named(files)))}"
+
+
+def _sentence(files: Sequence[KeptFile]) -> str:
+    text = summary(files)
+    return text if text.endswith("…") else f"{text}."
 
 
 def taken_text(brought: Brought) -> str:

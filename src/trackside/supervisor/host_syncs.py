@@ -29,6 +29,7 @@ def make_syncer(
     """All that leaves a host while it runs. `tell` puts a line at the end of the job's log."""
     files: list[Part] = []
     events: list[Part] = []
+    kept: list[Part] = []
     for seen_as, uri in synced_folders(spec).items():
         source = folder.script_folder(folder.inside(seen_as))
         to = locate(uri, home=settings.home)
@@ -39,16 +40,19 @@ def make_syncer(
             files.append(FolderSync(seen_as, source, to, leave=_is_not_ours))
             events.append(EventSync(f"{seen_as} (event files)", source, to, host))
     keys = JobKeys.of(spec)
-    for_files, for_events = _working_folder(spec, folder, host, settings, tell)
-    files += for_files
-    events += for_events
+    if working := _working_folder(spec, folder, settings):
+        kept += _kept(working, spec, folder, host, settings, tell)
+        to = locate(curves_of(spec), home=settings.home)
+        name = f"{WORKING_FOLDER} (event files)"
+        events.append(EventSync(name, working.source, to, host, look=working.events))
     metrics = locate(keys.metrics, home=settings.home)
     # In this order and one thread: the last look at the log decides the final metrics.
     events.append(_own_curves(spec, folder, host, settings))
     events.append(FolderSync("metrics", folder.metrics, metrics))
     logs = locate(f"{keys.logs}/{host}", home=settings.home)
-    files.append(LogUploader(folder.log, folder.log_times, logs, attempt))
-    return Syncer(files, events)
+    # Behind what was kept: its last pass puts a line on what was not into the log.
+    kept.append(LogUploader(folder.log, folder.log_times, logs, attempt))
+    return Syncer(files, events, kept)
 
 
 def folders_since(
@@ -72,31 +76,36 @@ def _is_not_ours(path: str) -> bool:
     return is_event_file(path) or path == "claim.smd" or path.endswith(".tmp")
 
 
-def _working_folder(
-    spec: JobSpec, folder: HostFolder, host: str, settings: Settings, tell: Callable[[str], None]
-) -> tuple[list[Part], list[Part]]:
-    """Its files, with the list of its event files; and its event files."""
+def _working_folder(spec: JobSpec, folder: HostFolder, settings: Settings) -> WorkingFolder | None:
     baseline = read_baseline(folder.baseline)
     if baseline is None:
-        return [], []
-    working = WorkingFolder(
+        return None
+    return WorkingFolder(
         folder.script_folder(folder.code),
         baseline,
         most_bytes=settings.keep_files_gb * 1e9,
         apart=[path.removeprefix(f"{WORKING_FOLDER}/") for path in synced_folders(spec)],
     )
 
+
+def _kept(
+    working: WorkingFolder,
+    spec: JobSpec,
+    folder: HostFolder,
+    host: str,
+    settings: Settings,
+    tell: Callable[[str], None],
+) -> list[Part]:
     def list_events(paths: list[str]) -> None:
         kept_list.write(folder.kept_list(host), KeptList(host=host, events=paths))
 
     keys = JobKeys.of(spec)
     to = locate(keys.files_of(host), home=settings.home)
-    kept = KeptSync(WORKING_FOLDER, working, to, list_events=list_events, tell=tell)
-    lists = FolderSync("kept", folder.kept_lists, locate(keys.kept_lists, home=settings.home))
-    curves = locate(curves_of(spec), home=settings.home)
-    name = f"{WORKING_FOLDER} (event files)"
-    events = EventSync(name, working.source, curves, host, look=working.events)
-    return [kept, lists], [events]
+    lists = locate(keys.kept_lists, home=settings.home)
+    return [
+        KeptSync(WORKING_FOLDER, working, to, list_events=list_events, tell=tell),
+        FolderSync("kept", folder.kept_lists, lists),
+    ]
 
 
 def _own_curves(spec: JobSpec, folder: HostFolder, host: str, settings: Settings) -> EventSync:

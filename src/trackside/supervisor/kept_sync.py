@@ -17,6 +17,8 @@ from trackside.supervisor.folder_scan import Look
 from trackside.supervisor.sync import FileChanged, FolderSync, LeftBehind
 from trackside.supervisor.working_folder import BY_DEFAULT, WorkingFolder
 
+PASS_SECONDS = 5.0
+
 
 class KeptSync(FolderSync):
     """Not thread-safe: its `Syncer` owns it."""
@@ -31,6 +33,7 @@ class KeptSync(FolderSync):
         tell: Callable[[str], None],
     ) -> None:
         super().__init__(name, folder.source, to, mirror=True)
+        self.pass_seconds = PASS_SECONDS
         self._folder = folder
         self._list_events = list_events
         self._tell = tell

@@ -118,8 +118,8 @@ def _write_end(attempt: Attempt, end: End, unsent: str, message: str) -> None:
             reason = f"{end.reason} Also: {reason}"
         journal.try_move(Secondary.FAILED, reason=reason[:1024])
         return
-    said = {"message": message} if message else {}
-    if not journal.try_move(end.secondary, reason=end.reason, **said).state.is_final:
+    moved = journal.try_move(end.secondary, reason=end.reason, message=message or None)
+    if not moved.state.is_final:
         journal.try_move(Secondary.STOPPED)
 
 

@@ -6,6 +6,7 @@ Event files, which grow until the script ends, are `event_sync.py`'s; which fold
 """
 
 import logging
+import math
 import os
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -90,6 +91,9 @@ class FolderSync:
         """Also delete there what was deleted here (checkpoints)."""
         self._leave = leave
         """Whether a file is somebody else's to send."""
+        self.pass_seconds = math.inf
+        """A pass that takes longer leaves the rest to the next, so that others in the same thread
+        have their turn."""
         self.keeps_older = False
         """The script was killed: a file that it was writing then is torn, and does not replace an
         older version that is whole."""
@@ -132,6 +136,7 @@ class FolderSync:
         *,
         last: bool,
     ) -> None:
+        began = time.monotonic()
         # By time of writing: a pointer to the newest checkpoint follows the checkpoint.
         for path in sorted(due, key=lambda path: waiting[path].mtime_ns):
             try:
@@ -146,6 +151,8 @@ class FolderSync:
                 problems[path] = error
                 continue
             self._discount(waiting.pop(path))
+            if not last and time.monotonic() - began > self.pass_seconds:
+                return
 
     def _is_due(self, path: str, look: Look) -> bool:
         settled = time.time() - look.mtime_ns / 1e9

@@ -20,6 +20,8 @@ LIMIT = "TRACKSIDE_KEEP_FILES_GB"
 BY_DEFAULT = "ignored by default"
 IGNORE_FILE = ".tracksideignore"
 _MOST_IGNORE_BYTES = 1 << 16
+MOST_FILES = 10_000
+"""Of one host: an unpacked data set must not keep its job from ending."""
 NEVER_KEPT = (
     "__pycache__/",
     "*.pyc",
@@ -93,13 +95,13 @@ class WorkingFolder:
         return {path: look for path, look in self.made({}).items() if is_event_file(path)}
 
     def within_limit(self, made: Mapping[str, Look]) -> dict[str, Look]:
-        """Of all others the newest that fit together. A large one that does not fit leaves room
-        for smaller ones that are older."""
+        """Of all others the newest that fit together, so that weights come before a data set that
+        was downloaded. A large one that does not fit leaves room for smaller ones."""
         looks = {path: look for path, look in made.items() if not is_event_file(path)}
         fitting: dict[str, Look] = {}
         left = self._most_bytes
         for path in sorted(looks, key=lambda path: looks[path].mtime_ns, reverse=True):
-            if looks[path].size <= left:
+            if looks[path].size <= left and len(fitting) < MOST_FILES:
                 fitting[path] = looks[path]
                 left -= looks[path].size
         return fitting
@@ -118,12 +120,16 @@ class WorkingFolder:
         reasons: dict[str, Iterable[str]] = {
             BY_DEFAULT: by_default,
             f"ignored by {IGNORE_FILE}": ignored - by_default,
-            f"beyond {self._most_bytes / 1e9:g} GB ({LIMIT})": files - fitting,
+            f"beyond {self._limit}": files - fitting,
             "not followed as a link": set(links) - self._links_before,
             "not readable or storable": unsent,
         }
         found = [_counted(why, paths, every) for why, paths in reasons.items()]
         return [each for each in found if each.num_files]
+
+    @property
+    def _limit(self) -> str:
+        return f"{self._most_bytes / 1e9:g} GB ({LIMIT}) or {MOST_FILES:,} files"
 
     def _is_made(self, path: str, look: Look) -> bool:
         return self._is_new(path, look) and not self._ignored.match(path, is_folder=False)
