@@ -29,7 +29,7 @@ MAY_IMPORT = {
     "curves": {ROOT, "storage"},
     "api": {ROOT, "storage", "jobs", "curves", "rules"},
     "supervisor": {ROOT, "storage", "curves"},
-    "jobs": {ROOT, "storage", "placement"},
+    "jobs": {ROOT, "storage", "placement", "curves"},
     "remote": {ROOT, "storage", "jobs"},
     "clients": {ROOT},
     "sdk": {ROOT, "storage", "jobs", "remote", "curves", "rules"},

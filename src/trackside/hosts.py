@@ -37,6 +37,17 @@ class Progress:
 
 
 @dataclass(slots=True, kw_only=True)
+class LeftOut:
+    """Files that a script made in its working folder and that are not kept, for one reason."""
+
+    why: str = ""
+    num_files: int = 0
+    size_bytes: int = 0
+    example: str = ""
+    """The first of them by name."""
+
+
+@dataclass(slots=True, kw_only=True)
 class SyncState:
     """One folder that is copied to object storage while the job runs."""
 
@@ -50,6 +61,11 @@ class SyncState:
     uploaded_bytes: int = 0
     error: str = ""
     """Why the last try did not work; empty when it did."""
+    num_files: int = 0
+    """Of the working folder: how many of its files are kept."""
+    size_bytes: int = 0
+    left_out: list[LeftOut] = field(default_factory=list)
+    """Of the working folder, once the script is over."""
 
 
 @dataclass(slots=True, kw_only=True)

@@ -15,8 +15,13 @@ from trackside.spec import JobSpec
 
 ML = "/opt/ml"
 """Where the script believes it is."""
+WORKING_FOLDER = f"{ML}/code"
+"""Where its script is started, with the source in it."""
+TENSORBOARD = f"{ML}/output/tensorboard"
+"""Where scripts write curves unless a TensorBoard output says otherwise."""
 CURVES_FOLDER = "tensorboard-output"
 """A job's own below the TensorBoard location."""
+FIRST_HOST = "algo-1"
 _GRAIN_NS = 100_000_000
 """Within which a file system may give two changes the same time."""
 
@@ -311,6 +316,25 @@ class HostFolder:
         return self.root / "metrics"
 
     @property
+    def code(self) -> Path:
+        """The script's working folder: what it sees as `WORKING_FOLDER`."""
+        return self.ml / "code"
+
+    @property
+    def kept_lists(self) -> Path:
+        """A folder for the list below."""
+        return self.root / "kept"
+
+    def kept_list(self, host: str) -> Path:
+        """`kept_list.KeptList`; its name is another one in each attempt."""
+        return self.kept_lists / f"{host}.{self.root.name}.json"
+
+    @property
+    def baseline(self) -> Path:
+        """What was in the working folder before the script started: `supervisor/working_folder`."""
+        return self.root / "baseline.json"
+
+    @property
     def sandbox(self) -> Path:
         return self.root / "sandbox"
 
@@ -432,6 +456,19 @@ class JobKeys:
         return f"{self.prefix}/output/intermediate"
 
     @property
+    def files(self) -> str:
+        """What the script left in its working folder: the first host's at the top."""
+        return f"{self.prefix}/files"
+
+    def files_of(self, host: str) -> str:
+        return f"{self.files}/{kept_path(host, '')}".rstrip("/")
+
+    @property
+    def kept_lists(self) -> str:
+        """A list per host and attempt: which event files of the working folder are curves."""
+        return f"{self.prefix}/trackside/kept"
+
+    @property
     def source(self) -> str:
         return f"{self.prefix}/source/sourcedir.tar.gz"
 
@@ -446,6 +483,12 @@ class JobKeys:
     def under(self, uri: str, folder: str) -> str:
         """A folder of this job below another location, such as the TensorBoard one's."""
         return f"{uri.rstrip('/')}/{self.name}/{folder}"
+
+
+def kept_path(host: str, path: str) -> str:
+    """What a file of a host's working folder is called among all that a job keeps: those of the
+    first host at the top, others' in a folder of the host's name."""
+    return path if host == FIRST_HOST else f"{host}/{path}"
 
 
 def curves_of(spec: JobSpec, keys: JobKeys | None = None) -> str:

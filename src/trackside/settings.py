@@ -56,6 +56,7 @@ _UNITS = {
     "TRACKSIDE_CONNECTIONS": "a count",
     "TRACKSIDE_CONNECTIONS_PER_ADDRESS": "a count",
     "TRACKSIDE_JOBS_PER_KEY": "a count",
+    "TRACKSIDE_KEEP_FILES_GB": "gigabytes",
     "TRACKSIDE_RULE_MEMORY_GB": "gigabytes",
     "TRACKSIDE_RULE_PROCESSES": "a count",
 }
@@ -91,6 +92,8 @@ class Settings:
     """How long the server keeps a multipart upload to which nothing is added."""
     keep: str = _setting("TRACKSIDE_KEEP", "")
     """AGE,SIZE such as 90d,200GB: what is older or does not fit is removed; empty keeps all."""
+    keep_files_gb: float = _setting("TRACKSIDE_KEEP_FILES_GB", 10.0)
+    """How much of what a script leaves in its working folder is kept, per host; 0 is nothing."""
     isolation: str = _setting("TRACKSIDE_ISOLATION", "auto")
     """auto, root, user or none: how the process sandbox makes its own /opt/ml."""
     run_as: str = _setting("TRACKSIDE_RUN_AS", "")

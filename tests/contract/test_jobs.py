@@ -428,3 +428,22 @@ def test_curves_are_read_from_where_the_job_wrote_them(jobs: AnyJobs, tmp_path: 
     assert list(series.steps) == list(range(10))
     assert [str(place) for place in jobs.curve_places(job.name)] == [job.curves_uri]
     assert "tensorboard" in {each.kind for each in jobs.artifacts(job.name)}
+
+
+def test_what_a_script_leaves_beside_itself_is_brought_back(jobs: AnyJobs, tmp_path: Path):
+    (tmp_path / "train.py").write_text(
+        "from trackside import SummaryWriter\n"
+        "with SummaryWriter('runs') as writer: writer.add_scalar('loss', 1.0, 0)\n"
+        "open('out.csv', 'w').write('step,loss')\n"
+    )
+    job = start()
+    jobs.wait(job.name)
+    assert jobs.failure_of(job.name) is None
+    out, events = job.kept_files()
+    assert (out.path, out.size_bytes) == ("out.csv", 9)
+    assert events.path.startswith("runs/events.out.tfevents.")
+    back = tmp_path / "back"
+    assert job.bring_back(back) == [back / "out.csv", back / events.path]
+    assert (back / "out.csv").read_text() == "step,loss"
+    [series] = curves.read(back).scalars.values()
+    assert series.run == "runs"

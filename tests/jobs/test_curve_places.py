@@ -4,9 +4,11 @@ from dataclasses import replace
 from typing import Any
 
 from tests.jobs.conftest import make_spec
+from trackside import kept_list
 from trackside.jobs.curve_places import curve_places, own_curve_places
 from trackside.jobs.jobs import Jobs
 from trackside.jobs.records import read_folder
+from trackside.kept_list import KeptList
 from trackside.layout import Home
 from trackside.run_as import Choice
 
@@ -34,4 +36,16 @@ def test_those_of_another_user_s_script_are_read_from_storage(jobs: Jobs, home: 
     assert own.local == home.job("job-1").host("algo-1", 1).curves / "system"
     plain = replace(noted, spec=replace(noted.spec, tensorboard=None))
     [place] = curve_places(plain, home)
-    assert place.local == home.job("job-1").host("algo-1", 1).curves
+    assert str(place) == "s3://out/runs/job-1/trackside/curves"
+
+
+def test_those_in_the_working_folder_are_read_from_storage(jobs: Jobs, home: Home) -> None:
+    jobs.submit(make_spec("job-1", hyper={"hold": "1"}))
+    record = read_folder(home.job("job-1"))
+    host = home.job("job-1").host("algo-1", 1)
+    places = [place.local for place in curve_places(record, home)]
+    assert places == [host.inside("/opt/ml/output/tensorboard"), host.curves]
+    events = ["runs/exp1/events.out.tfevents.1.host"]
+    kept_list.write(host.kept_list("algo-1"), KeptList(host="algo-1", events=events))
+    [place] = curve_places(record, home)
+    assert str(place) == "s3://out/runs/job-1/trackside/curves"

@@ -49,6 +49,11 @@ def test_without_a_folder_only_the_script_is_packed(folder: Path):
     assert names(source) == {"train.py"}
 
 
+def test_what_the_script_s_folder_ignores_goes_with_a_single_script(folder: Path):
+    (folder / ".tracksideignore").write_text("data/")
+    assert names(find_source(folder / "train.py")) == {"train.py", ".tracksideignore"}
+
+
 def test_what_is_no_code_is_left_out(folder: Path):
     for name in (".git/config", "lib/__pycache__/model.pyc", ".ipynb_checkpoints/a", ".DS_Store"):
         write(folder / name, "")

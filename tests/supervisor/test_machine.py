@@ -327,11 +327,12 @@ def test_points_are_close_at_first_and_wider_later(running: float, profile: floa
 def test_points_of_a_script_that_does_nothing_are_wide_from_the_first_minute_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(machine, "CURVE_SECONDS", ((60.0, 0.1), (600.0, 0.1), (math.inf, 3600.0)))
+    monkeypatch.setattr(machine, "CURVE_SECONDS", ((math.inf, 0.1),))
+    monkeypatch.setattr(machine, "STILL_SECONDS", 3600.0)
     asked: list[float] = []
 
-    def noted(running: float, profile: float = 0.0) -> float:
-        asked.append(curve_seconds(running, profile))
+    def noted(running: float, profile: float = 0.0, *, is_still: bool = False) -> float:
+        asked.append(curve_seconds(running, profile, is_still=is_still))
         return asked[-1]
 
     monkeypatch.setattr(machine, "curve_seconds", noted)

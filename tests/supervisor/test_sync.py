@@ -354,7 +354,7 @@ def test_files_that_vanish_are_no_error(folder, source, stored):
     gone = write(source / "gone.pt")
     write(source / "stays.pt")
     folder.tick()
-    looks = folder._looks({})
+    looks = folder.looks({})
     gone.unlink()
     with pytest.raises(FileNotFoundError):
         folder._send("gone.pt", looks["gone.pt"])

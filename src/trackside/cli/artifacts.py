@@ -1,17 +1,26 @@
 """`trackside artifacts`: what a job has left in object storage, and a copy of it."""
 
-from dataclasses import asdict
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
 from trackside.cli.job_names import job_argument
-from trackside.cli.tables import Cell, print_table
+from trackside.cli.kept import taken_text
+from trackside.cli.notices import tell
+from trackside.cli.tables import Cell, print_table, print_text
 from trackside.cli.text import as_json, size
+from trackside.harmless import visible
+from trackside.jobs.artifacts import Artifact
+from trackside.jobs.kept_files import KeptFile
+from trackside.sdk.bringing_back import bring_back
 from trackside.sdk.download import download
 from trackside.sdk.known_jobs import known_jobs
 
 _MODEL = "/output/model.tar.gz"
+_MOST_SHOWN = 100
+"""Kept files; `--json` has them all."""
 
 
 @click.command(short_help="List or download what a job has stored: model, output, …")
@@ -21,11 +30,12 @@ _MODEL = "/output/model.tar.gz"
     "to",
     type=click.Path(file_okay=False, path_type=Path),
     metavar="DIR",
-    help="Copy everything here.",
+    help="Copy everything here, kept files under their own paths.",
 )
 @click.option("--json", is_flag=True, help="Print JSON.")
 def artifacts(job: str, to: Path | None, json: bool) -> None:
-    """List what a job has stored: the model, other output, checkpoints, curves.
+    """List what a job has stored: the model, other output, the files that the script left in its
+    working folder, checkpoints, curves.
 
     \b
     Examples:
@@ -35,13 +45,13 @@ def artifacts(job: str, to: Path | None, json: bool) -> None:
     known = known_jobs()
     found = known.artifacts(job)
     if json and to is None:
-        print(as_json([asdict(artifact) for artifact in found]))
+        print(as_json([*map(_as_json, found)]))
     elif not found:
         print(f"{job} has stored nothing yet.")
     elif to is not None:
         for artifact in found:
-            for path in download(artifact, to, known.settings.home):
-                print(path)
+            for path in _copied(artifact, to, job, known.settings.home):
+                print_text(visible(str(path)))
     else:
         rows = [
             [
@@ -53,3 +63,36 @@ def artifacts(job: str, to: Path | None, json: bool) -> None:
             for each in found
         ]
         print_table(("KIND", "SIZE", "FILES", "LOCATION"), rows, numbers=("SIZE", "FILES"))
+        _print_files([file for each in found for file in each.files])
+
+
+def _copied(artifact: Artifact, to: Path, job: str, home: Path) -> Iterator[Path]:
+    """Kept files where the script would have put them, all else as it is called in storage."""
+    if not artifact.files:
+        yield from download(artifact, to, home)
+    for file in artifact.files:
+        brought = bring_back(file, to, job, may_replace=lambda path: False)
+        if brought.taken is not None:
+            tell(taken_text(brought))
+        yield brought.path
+
+
+def _as_json(artifact: Artifact) -> dict[str, Any]:
+    return {
+        "kind": artifact.kind,
+        "uri": artifact.uri,
+        "size_bytes": artifact.size_bytes,
+        "num_files": artifact.num_files,
+        "sha256": artifact.sha256,
+        "files": {file.path: file.size_bytes for file in artifact.files},
+    }
+
+
+def _print_files(files: Sequence[KeptFile]) -> None:
+    if not files:
+        return
+    print()
+    rows = [[Cell(size(file.size_bytes)), Cell(file.path)] for file in files[:_MOST_SHOWN]]
+    print_table(("SIZE", "FILE IN THE WORKING FOLDER"), rows, numbers=("SIZE",))
+    if len(files) > _MOST_SHOWN:
+        print_text(f"{len(files) - _MOST_SHOWN:,} more; --json has them all.")

@@ -150,7 +150,7 @@ def _nothing(tag: str, *, hidden: int) -> str:
     if tag:
         return f"No metric has {tag!r} in its name. Without --tag all are shown."
     advice = (
-        "No metrics yet. Write them with a SummaryWriter to the TensorBoard folder, or print "
+        "No metrics yet. Write them with a SummaryWriter, such as one for 'runs', or print "
         "them and name a pattern: `trackside run --metric 'loss=loss: ([0-9.]+)' …`."
     )
     return f"{advice} The machine's figures are there: --system." if hidden else advice

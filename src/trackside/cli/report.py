@@ -140,7 +140,7 @@ def _curves(job: TrainingJob, gaps: list[str]) -> Curves | None:
         return None
     if not any(not run.startswith("system/") for run, _ in curves.scalars):
         gaps.append(
-            "No curves. Write them with a SummaryWriter to the TensorBoard folder, or print them "
+            "No curves. Write them with a SummaryWriter, such as one for 'runs', or print them "
             "and name a pattern: trackside run --metric 'loss=loss: ([0-9.]+)'"
         )
     return curves

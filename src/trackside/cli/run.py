@@ -4,8 +4,10 @@ Options carry the names of the estimator's arguments, and are handed on as they 
 """
 
 import sys
+import time
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any, BinaryIO
 
 import click
@@ -22,6 +24,7 @@ from trackside.harmless import visible
 from trackside.sdk.debugger import TensorBoardOutputConfig
 from trackside.sdk.estimator import Estimator
 from trackside.sdk.job import TrainingJob
+from trackside.sdk.locations import is_remote
 
 _LAUNCHERS = {"torchrun": "torch_distributed", "mpi": "mpi"}
 
@@ -181,6 +184,11 @@ def _metrics(
     help="Runs the script; if not given, this interpreter.",
 )
 @click.option("-w", "--wait", is_flag=True, help="Show the log as it comes, until the job ends.")
+@click.option(
+    "--bring-back",
+    is_flag=True,
+    help="Wait, and copy what the script left in its working folder to where it would be here.",
+)
 @click.option("--json", is_flag=True, help="Print the job as JSON instead.")
 @click.pass_context
 def run(
@@ -199,6 +207,7 @@ def run(
     stop_on: list[rule_options.Named],
     findings: BinaryIO | None,
     wait: bool,
+    bring_back: bool,
     json: bool,
     **arguments: Any,
 ) -> None:
@@ -220,7 +229,8 @@ def run(
       trackside run train.py --instances 2 --distribution torchrun
     """
     program = program_of(ctx)
-    wait = wait or findings is not None  # whoever writes them must be there
+    wait = wait or findings is not None or bring_back  # whoever writes them must be there
+    back = _Back(arguments["source_dir"]) if bring_back else None
     warnings = capture_options.warnings(capture_options.named(capture)) if capture else []
     if arguments["source_dir"] is None and program.get("entry_point"):
         warnings += left_behind.warnings(program["entry_point"])
@@ -241,7 +251,8 @@ def run(
         raise in_options(failure, ctx.command, watching) from None
     assert estimator.latest_training_job is not None
     aid = partial(_aid, entry_point=entry_point, source_dir=arguments["source_dir"])
-    _after_start(estimator.latest_training_job, wait=wait, json=json, findings=findings, aid=aid)
+    job = estimator.latest_training_job
+    _after_start(job, wait=wait, json=json, findings=findings, aid=aid, back=back)
 
 
 def _distribution(launcher: str | None, processes: int | None) -> dict[str, Any]:
@@ -256,6 +267,15 @@ def _aid(cause: str, *, entry_point: str | None, source_dir: str | None) -> str:
     return first_aid.advice(cause) or left_behind.advice(cause, entry_point, source_dir)
 
 
+class _Back:
+    """Where kept files are brought, and since when what is there may not be replaced."""
+
+    def __init__(self, source_dir: str | None) -> None:
+        is_here = source_dir is not None and not is_remote(source_dir)
+        self.folder = Path(source_dir if is_here and source_dir else ".").expanduser().absolute()
+        self.began = time.time()
+
+
 def _after_start(
     job: TrainingJob,
     *,
@@ -263,6 +283,7 @@ def _after_start(
     json: bool,
     findings: BinaryIO | None,
     aid: Callable[[str], str],
+    back: _Back | None,
 ) -> None:
     if wait:
         if not json:
@@ -273,9 +294,11 @@ def _after_start(
         try:
             wait_for(job, quiet=json, findings=findings, aid=aid)
         except (JobFailed, JobStopped):
+            _after_end(job, json=json, back=back)
             if json:  # how it ended is what was asked for
                 print(as_json(job.describe()), flush=True)
             raise
+        _after_end(job, json=json, back=back)
     if json:
         print(as_json(job.describe()))
     elif wait and sys.stdout.isatty():
@@ -288,3 +311,13 @@ def _after_start(
             print(f"  trackside findings -f {job.name}")
         print(f"  trackside show {job.name}")
         print(f"  trackside stop {job.name}")
+
+
+def _after_end(job: TrainingJob, *, json: bool, back: _Back | None) -> None:
+    """What the script left in its working folder is brought here, or offered to a person."""
+    from trackside.cli import kept
+
+    if back is not None:
+        kept.bring_all_back(job, back.folder, back.began, quiet=json)
+    elif not json and sys.stdout.isatty():
+        kept.offer(job)

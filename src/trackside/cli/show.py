@@ -15,6 +15,7 @@ from trackside.cli.tables import Cell, new_console, print_table, print_text, sta
 from trackside.cli.text import as_json, duration, size
 from trackside.damage import counted
 from trackside.harmless import one_line, visible
+from trackside.layout import WORKING_FOLDER
 from trackside.rule_status import in_short
 from trackside.sdk.known_jobs import known_jobs
 from trackside.secret_names import hide_in_arguments
@@ -62,6 +63,8 @@ def show(job: str, json: bool) -> None:
     print()
     for label, value in _places(described):
         console.print(f"{label:<12}{visible(value)}", soft_wrap=True)
+    for told in _left_out(described):
+        print_text(told)
     for where, number in described["Trackside"].get("damaged", {}).items():
         print_text(f"{counted(number, 'record')} skipped in {where}.")
 
@@ -157,6 +160,29 @@ def _sync_troubles(described: Mapping[str, Any]) -> Iterator[str]:
                 yield f"{_folder(host, folder, of_hosts)}: {one_line(sync['error'])}"
 
 
+def _kept(described: Mapping[str, Any]) -> str:
+    """`3 files, 12 MB, from the working folder`; empty when there are none."""
+    states = [
+        folders.get(WORKING_FOLDER, {}) for folders in described["Trackside"]["syncs"].values()
+    ]
+    num_files = sum(state.get("num_files", 0) for state in states)
+    size_bytes = sum(state.get("size_bytes", 0) for state in states)
+    files = "1 file" if num_files == 1 else f"{num_files:,} files"
+    return f"{files}, {size(size_bytes)}, of {WORKING_FOLDER}" if num_files else ""
+
+
+def _left_out(described: Mapping[str, Any]) -> Iterator[str]:
+    of_hosts = described["Trackside"]["syncs"]
+    for host, folders in of_hosts.items():
+        for left in folders.get(WORKING_FOLDER, {}).get("left_out", ()):
+            files = "1 file" if left["num_files"] == 1 else f"{left['num_files']:,} files"
+            such_as = "" if left["num_files"] == 1 else "such as "
+            yield (
+                f"Not kept of {_folder(host, WORKING_FOLDER, of_hosts)}: {files} {left['why']}, "
+                f"{size(left['size_bytes'])} ({such_as}{one_line(left['example'])})"
+            )
+
+
 def _folder(host: str, folder: str, of_hosts: Mapping[str, Any]) -> str:
     return f"{host} {folder}" if len(of_hosts) > 1 else folder
 
@@ -174,6 +200,8 @@ def _places(described: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if Status(described["TrainingJobStatus"]) in (Status.COMPLETED, Status.STOPPED):
         yield "model", described["ModelArtifacts"]["S3ModelArtifacts"]
     yield "output", own["output"]
+    if kept := _kept(described):
+        yield "kept", kept
     for channel in described.get("InputDataConfig", ()):
         yield channel["ChannelName"], channel["DataSource"]["S3DataSource"]["S3Uri"]
     if own["folder"]:

@@ -5,11 +5,14 @@ from dataclasses import dataclass
 
 from trackside import damage
 from trackside.errors import ObjectNotFound
+from trackside.jobs.kept_files import KeptFile, kept_files
 from trackside.jobs.records import Record
 from trackside.json_record import DamagedRecord, parsed
 from trackside.json_record import record as make
 from trackside.layout import Home
 from trackside.storage.locate import locate, locate_object
+
+FILES = "files"
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,16 +20,18 @@ class Artifact:
     """One object, or all objects below one prefix."""
 
     kind: str
-    """output, checkpoints, tensorboard or debug."""
+    """output, files (of the working folder), checkpoints, tensorboard or debug."""
     uri: str
     size_bytes: int
     num_files: int = 1
     sha256: str | None = None
     """Known for what was published at the job's end; None for a prefix."""
+    files: tuple[KeptFile, ...] = ()
+    """What the script left in its working folder, by path."""
 
 
 def artifacts_of(record: Record, home: Home) -> list[Artifact]:
-    return [*_published(record, home), *_folders(record, home)]
+    return [*_published(record, home), *_kept(record, home), *_folders(record, home)]
 
 
 def _published(record: Record, home: Home) -> Iterator[Artifact]:
@@ -55,6 +60,12 @@ class _Listed:
     uri: str
     size_bytes: int
     sha256: str
+
+
+def _kept(record: Record, home: Home) -> Iterator[Artifact]:
+    if files := kept_files(record, home):
+        size_bytes = sum(file.size_bytes for file in files)
+        yield Artifact(FILES, record.keys.files, size_bytes, len(files), files=files)
 
 
 def _folders(record: Record, home: Home) -> Iterator[Artifact]:

@@ -3,17 +3,19 @@
 from collections.abc import Callable
 from pathlib import Path
 
+from trackside import kept_list
 from trackside.jobs.records import Record
-from trackside.layout import Home, HostFolder, curves_of
+from trackside.layout import TENSORBOARD, Home, HostFolder, curves_of
 from trackside.storage.locate import Location, locate
 
 
 def curve_places(record: Record, home: Home) -> list[Location]:
     """Several while it runs: of each host and attempt, the script's files and the supervisor's.
 
-    Of a job that runs as another user, in whose folders may be links, the script's are in storage.
+    All from storage where the script's files are only to be had there: those in its working folder,
+    which has other files too, and those of a job that runs as another user and may make links.
     """
-    if record.history.run_as.user and record.spec.tensorboard:
+    if record.history.run_as.user or _has_some_beside_it(record):
         return [locate(curves_of(record.spec, record.keys), home=home.root)]
     return _places(record, home, lambda host: [*_written(record, host), host.curves])
 
@@ -37,6 +39,18 @@ def _places(
     ]
 
 
+def _has_some_beside_it(record: Record) -> bool:
+    if record.folder is None or record.history.state.is_final:
+        return False
+    lists = (
+        kept_list.read(record.folder.host(host, attempt).kept_list(host))
+        for attempt in range(1, record.history.attempt + 1)
+        for host in record.spec.hosts
+    )
+    return any(found is not None and found.events for found in lists)
+
+
 def _written(record: Record, host: HostFolder) -> list[Path]:
     tensorboard = record.spec.tensorboard
-    return [host.inside(tensorboard.local_path)] if tensorboard else []
+    paths = [tensorboard.local_path.rstrip("/")] if tensorboard else []
+    return [host.inside(path) for path in dict.fromkeys([*paths, TENSORBOARD])]

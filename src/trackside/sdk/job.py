@@ -1,12 +1,15 @@
 """One job, by its name: where it stands, what it says, how to stop it."""
 
+import os
 import sys
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from trackside.errors import JobNotFinished
 from trackside.finding import Finding
 from trackside.jobs.artifacts import Artifact
+from trackside.jobs.kept_files import KeptFile
 from trackside.jobs.logs import LogLine, SeenLogs
 from trackside.jobs.rule_news import Findings
 from trackside.journal import History
@@ -135,6 +138,21 @@ class TrainingJob:
 
     def artifacts(self) -> list[Artifact]:
         return self._jobs.artifacts(self.name)
+
+    def kept_files(self) -> list[KeptFile]:
+        """What its script has left in its working folder, by path."""
+        return [file for artifact in self.artifacts() for file in artifact.files]
+
+    def bring_back(self, folder: str | os.PathLike[str] = ".") -> list[Path]:
+        """Copy those files here, each to its own path below `folder`. One that is another file here
+        already stays; the job's is then written beside it, with the job's name in its own."""
+        from trackside.sdk.bringing_back import bring_back  # few need it
+
+        found = (
+            bring_back(file, Path(folder), self.name, lambda path: False)
+            for file in self.kept_files()
+        )
+        return [brought.path for brought in found]
 
     def rule_job_summary(self) -> list[dict[str, Any]]:
         described = self.describe()

@@ -34,6 +34,9 @@ LEFT_OUT = frozenset(
 )
 """Never packed, wherever they are; nor is a virtual environment, known by its pyvenv.cfg."""
 
+IGNORE_FILE = ".tracksideignore"
+"""Goes with a script that is packed alone: it says what the script leaves that is not kept."""
+
 PathText = str | os.PathLike[str]
 
 
@@ -72,7 +75,9 @@ def find_source(
     violations, named = _dependencies(dependencies)
     if source_dir is None:
         script = Path(os.path.abspath(os.path.expanduser(program)))
-        source = Source(script.name, parts=(script,), named=named)
+        ignore = script.with_name(IGNORE_FILE)
+        parts = (script, ignore) if ignore.is_file() else (script,)
+        source = Source(script.name, parts=parts, named=named)
     else:
         folder = Path(os.path.abspath(os.path.expanduser(source_dir)))
         source = Source(_inside(program, folder), parts=(folder,), named=named)

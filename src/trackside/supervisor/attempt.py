@@ -9,7 +9,7 @@ import os
 import signal
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,7 +34,7 @@ from trackside.supervisor.ending import Ending
 from trackside.supervisor.gang import Gang, Why, addresses, interface_name
 from trackside.supervisor.inputs import Inputs, Meter
 from trackside.supervisor.lag import LAG_SECONDS, LAGGING, lag_message
-from trackside.supervisor.logs import LogClock
+from trackside.supervisor.logs import LogClock, add_line
 from trackside.supervisor.outcome import (
     algorithm_error,
     are_over,
@@ -50,6 +50,7 @@ from trackside.supervisor.rule_watch import RuleWatch
 from trackside.supervisor.sandbox import Exited, Lost, Running, SandboxPlan
 from trackside.supervisor.script_start import script_environment, toolkit_command
 from trackside.supervisor.user_folders import UserFolders, user_folders
+from trackside.supervisor.working_folder import take_baseline
 
 if TYPE_CHECKING:
     from trackside.supervisor.machine import MachineSampler
@@ -144,6 +145,7 @@ class Attempt:
             self._tell(note)
         if self._another is not None:
             self._another.make()
+        take_baseline(self.folder.script_folder(self.folder.code), self.folder.baseline)
         self._announce(Phase.READY)
         if self.gang.is_lead:
             self.gang.meet()
@@ -208,10 +210,15 @@ class Attempt:
     def _watch(self) -> None:
         """Until the script is over: its folders, its machine, its log's times, its orders."""
         # Here, with the script on its way: it need not wait for what is only needed now.
-        from trackside.supervisor.sync import make_syncer
+        from trackside.supervisor.host_syncs import make_syncer
 
         self._syncer = make_syncer(
-            self.context.spec, self.folder, self.context.host, self.number, self.context.settings
+            self.context.spec,
+            self.folder,
+            self.context.host,
+            self.number,
+            self.context.settings,
+            self._tell_at_end,
         )
         self._syncer.start()
         self.rules.tick()
@@ -282,7 +289,7 @@ class Attempt:
         self._sync_more(spec)
 
     def _sync_more(self, spec: JobSpec) -> None:
-        from trackside.supervisor.sync import folders_since  # likewise
+        from trackside.supervisor.host_syncs import folders_since  # likewise
 
         assert self._syncer is not None
         known = [part.name for part in self._syncer.parts]
@@ -490,6 +497,11 @@ class Attempt:
         """Into the job's log, where people look. Before the start: then the sandbox writes it."""
         with self.folder.log.open("ab") as file:
             file.write(f"[trackside] {line}\n".encode())
+
+    def _tell_at_end(self, line: str) -> None:
+        """The same once the script is over. A disk that is full must not fail the job for it."""
+        with suppress(OSError):
+            add_line(self.folder.log, self.folder.log_times, f"[trackside] {line}")
 
     def _plan(self) -> SandboxPlan:
         context = self.context

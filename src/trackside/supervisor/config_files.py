@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from trackside.layout import HostFolder, JobKeys, profile_of
+from trackside.layout import TENSORBOARD, HostFolder, JobKeys, curves_of, profile_of
 from trackside.members import write
 from trackside.spec import JobSpec, Profiler
 
@@ -11,6 +11,7 @@ _PROFILER_CONFIG = "profilerconfig.json"
 _MOST_FAILURE_BYTES = 4096
 _TOOLKIT_S = ("Arguments", "Module", "Command")
 """Options that the toolkit reads: the contract has no words for them."""
+INTERMEDIATE = "/opt/ml/output/intermediate"
 GROUP = "homogeneousCluster"
 """The name of the one instance group of a job that has none of its own."""
 
@@ -44,7 +45,7 @@ def write_profiler_config(folder: HostFolder, profiler: Profiler) -> None:
 def synced_folders(spec: JobSpec) -> dict[str, str]:
     """Path as the script sees it to where its content goes while the job runs."""
     keys = JobKeys.of(spec)
-    folders = {"/opt/ml/output/intermediate": keys.intermediate}
+    folders = {INTERMEDIATE: keys.intermediate}
     if spec.checkpoints:
         folders[spec.checkpoints.local_path.rstrip("/")] = spec.checkpoints.uri.rstrip("/")
     if spec.debug_hook:
@@ -57,6 +58,7 @@ def synced_folders(spec: JobSpec) -> dict[str, str]:
         )
     if spec.profiler and (profile := profile_of(spec)):
         folders[spec.profiler.local_path.rstrip("/")] = profile
+    folders.setdefault(TENSORBOARD, curves_of(spec))  # scripts write there, asked to or not
     return folders
 
 

@@ -6,7 +6,7 @@ store does not answer, is the `Syncer`'s.
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -50,6 +50,7 @@ class EventSync:
         host: str,
         *,
         fill: Callable[..., None] | None = None,
+        look: Callable[[], Mapping[str, Look]] | None = None,
     ) -> None:
         self.name = name
         self.source = ScriptFolder.of(source)
@@ -59,6 +60,8 @@ class EventSync:
         self._host = host
         self._fill = fill
         """Called before each look, with `last`, to write what is to be sent."""
+        self._look = look or self._all
+        """Finds the event files that are to be sent."""
         self._sent: dict[str, _Sent] = {}
         self._there: dict[Source, list[Piece]] | None = None
         """What an earlier supervisor left there, by the file it came from."""
@@ -77,7 +80,7 @@ class EventSync:
         if self._there is None:
             self._take_stock()
         began, looked = time.time(), time.monotonic()
-        looks = {path: look for path, look in scan(self.source, {}) if is_event_file(path)}
+        looks = self._look()
         self._follow_renames(looks)
         waiting = {path: look for path, look in looks.items() if not self._is_sent(path, look)}
         self._count(waiting)
@@ -90,11 +93,14 @@ class EventSync:
             self.alive_at = time.monotonic()
         self.state.last, self.synced_at = began, looked
 
+    def _all(self) -> Mapping[str, Look]:
+        return {path: look for path, look in scan(self.source, {}) if is_event_file(path)}
+
     def _is_sent(self, path: str, look: Look) -> bool:
         sent = self._sent.get(path)
         return sent is not None and (sent.inode, sent.offset) == (look.inode, look.size)
 
-    def _follow_renames(self, looks: dict[str, Look]) -> None:
+    def _follow_renames(self, looks: Mapping[str, Look]) -> None:
         """The same file under a new name goes on under its first one."""
         now_at = {look.inode: path for path, look in looks.items()}
         self._sent = {

@@ -1,7 +1,7 @@
 """The files of a folder that a script is writing to, as one look sees them."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -23,10 +23,17 @@ class Look:
         return cls(status.st_size, status.st_mtime_ns, status.st_ino, status.st_ctime_ns)
 
 
-def scan(root: Path | ScriptFolder, problems: dict[str, Exception]) -> Iterator[tuple[str, Look]]:
+def scan(
+    root: Path | ScriptFolder,
+    problems: dict[str, Exception],
+    *,
+    enters: Callable[[str], bool] = lambda path: True,
+    links: list[str] | None = None,
+) -> Iterator[tuple[str, Look]]:
     """Path and look of every regular file; folders that cannot be read are left in `problems`.
 
-    Links are left out, what vanishes meanwhile is skipped.
+    Links are left out, and named in `links`; what vanishes meanwhile is skipped. `enters` says
+    which folders are looked into.
     """
     folder = ScriptFolder.of(root)
     stack = [""]
@@ -38,9 +45,12 @@ def scan(root: Path | ScriptFolder, problems: dict[str, Exception]) -> Iterator[
                 for entry in entries:
                     path = f"{below}/{entry.name}" if below else entry.name
                     if entry.is_dir(follow_symlinks=False):
-                        stack.append(path)
+                        if enters(path):
+                            stack.append(path)
                     elif look := _look_at(entry):
                         found.append((path, look))
+                    elif links is not None and entry.is_symlink():
+                        links.append(path)
         except (FileNotFoundError, NotADirectoryError):
             continue
         except OSError as error:  # also a path longer than the system takes

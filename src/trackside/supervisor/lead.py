@@ -18,6 +18,10 @@ from trackside.supervisor.publish import Publisher, until
 logger = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.05
+_NOTHING = (
+    "Training job completed. Nothing was written to /opt/ml/model or the working folder: what a "
+    "script writes elsewhere is gone with its job"
+)
 
 
 def conclude(attempt: Attempt) -> None:
@@ -79,7 +83,9 @@ def _finish(attempt: Attempt, end: End, records: dict[str, HostRecord]) -> None:
         publish = partial(publisher.publish, model=end.keeps_model)
         unsent = until(deadline, publish, waiting) or unsent
     endings.note(context.settings.layout, context.spec.name, keeps_files=bool(unsent))
-    write_end(journal, end, _kept(attempt, unsent) if unsent else "")
+    is_empty = end.secondary is Secondary.COMPLETED and publisher.is_empty(records)
+    message = _NOTHING if is_empty else ""
+    write_end(journal, end, _kept(attempt, unsent) if unsent else "", message=message)
     wind_up(attempt, deadline)
 
 
@@ -100,7 +106,7 @@ def wind_up(attempt: Attempt, deadline: float) -> None:
     endings.forget(home, context.spec.name)
 
 
-def write_end(journal: Journal, end: End, kept: str) -> None:
+def write_end(journal: Journal, end: End, kept: str, *, message: str = "") -> None:
     """The one final status. A stop that came while uploading turns Completed into Stopped.
 
     `kept` says what could not be uploaded, if anything could not.
@@ -108,7 +114,9 @@ def write_end(journal: Journal, end: End, kept: str) -> None:
     if kept:
         reason = f"{end.reason} Also: {kept}" if end.reason else kept
         journal.try_move(Secondary.FAILED, reason=reason[:1024])
-    elif not journal.try_move(end.secondary, reason=end.reason).state.is_final:
+        return
+    moved = journal.try_move(end.secondary, reason=end.reason, message=message or None)
+    if not moved.state.is_final:
         journal.try_move(Secondary.STOPPED)
 
 

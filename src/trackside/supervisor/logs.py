@@ -13,6 +13,7 @@ from trackside.storage.locate import Location
 
 CHUNK_BYTES = 1 << 20
 CHUNK_SECONDS = 5.0
+TAIL_BYTES = 8192
 
 
 class LogClock:
@@ -52,6 +53,18 @@ def _drop_torn_line(times: Path) -> None:
             file.truncate(file.read().rfind(b"\n") + 1)
     except FileNotFoundError:
         return
+
+
+def add_line(log: Path, times: Path, line: str) -> None:
+    """At the end of a log that no script writes to any more. A supervisor that takes over may say
+    the same again: then it is there already."""
+    data = f"{line}\n".encode(errors="backslashreplace")
+    with log.open("a+b") as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - TAIL_BYTES))
+        tail = file.read()
+        if data not in tail:
+            file.write(data if not tail or tail.endswith(b"\n") else b"\n" + data)
+    LogClock(log, times).tick()
 
 
 class LogUploader:

@@ -134,8 +134,8 @@ class MachineSampler:
         is_over, num_still = False, 0
         while not is_over:
             is_still = num_still >= STILL_POINTS
-            curves = curve_seconds(time.monotonic() - self._begun, profile_seconds)
-            curves = max(curves, STILL_SECONDS) if is_still else curves
+            running = time.monotonic() - self._begun
+            curves = curve_seconds(running, profile_seconds, is_still=is_still)
             pause = profile_seconds or curves
             due = max(due + pause, time.monotonic())
             self._wait(due - time.monotonic())
@@ -167,10 +167,13 @@ class MachineSampler:
             self._curves.flush()
 
 
-def curve_seconds(running_seconds: float, profile_seconds: float = 0.0) -> float:
-    """From point to point: close at first, wider later; never closer than the profile's looks."""
+def curve_seconds(
+    running_seconds: float, profile_seconds: float = 0.0, *, is_still: bool = False
+) -> float:
+    """From point to point: close at first, wider later, widest for a script that does nothing;
+    never closer than the profile's looks."""
     distance = next(pause for until, pause in CURVE_SECONDS if running_seconds < until)
-    return max(profile_seconds, distance)
+    return max(profile_seconds, distance, STILL_SECONDS if is_still else 0.0)
 
 
 def _spent(reading: Reading) -> int:

@@ -8,7 +8,7 @@ import hashlib
 import json
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -22,15 +22,17 @@ from trackside.errors import (
     JobNotFinished,
     StorageError,
 )
+from trackside.hosts import HostRecord
 from trackside.journal import Journal
-from trackside.layout import HostFolder, JobFolder, JobKeys, profile_of
+from trackside.layout import WORKING_FOLDER, HostFolder, JobFolder, JobKeys, profile_of
 from trackside.script_folder import ScriptFolder
 from trackside.settings import Settings
 from trackside.spec import JobSpec
 from trackside.storage.locate import Location, locate_object
+from trackside.supervisor.config_files import INTERMEDIATE
 from trackside.supervisor.gang import Gang
+from trackside.supervisor.host_syncs import make_syncer
 from trackside.supervisor.outcome import first_wrong
-from trackside.supervisor.sync import make_syncer
 
 logger = logging.getLogger(__name__)
 
@@ -69,6 +71,23 @@ class Publisher:
         manifest = json.dumps([asdict(artifact) for artifact in artifacts], indent=1)
         self._put(keys.artifacts, manifest.encode())
         return artifacts
+
+    def is_empty(self, records: Mapping[str, HostRecord]) -> bool:
+        """Whether the script left nothing of its own: no model, no output, no file that was kept.
+        What was captured of it, its curves and its log do not count."""
+        kept = {WORKING_FOLDER, INTERMEDIATE}
+        if self.spec.checkpoints:
+            kept.add(self.spec.checkpoints.local_path.rstrip("/"))
+        states = [
+            state
+            for record in records.values()
+            for name, state in record.syncs.items()
+            if name in kept
+        ]
+        if any(state.num_files or state.uploaded_bytes for state in states):
+            return False
+        sources = [*self._sources("model"), *self._sources("output/data")]
+        return not any(_has_files(source.opened) for source in sources)
 
     def put_end(self) -> None:
         """The last of all. A job that never ran has published nothing: its readers wait, too."""

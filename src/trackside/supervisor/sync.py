@@ -1,10 +1,12 @@
 """Folders copied to object storage while the job runs: checkpoints, intermediate output, tensors.
 A file goes up whole and settled, or not at all, and once for each time it is written.
 
-Event files, which grow until the script ends, are `event_sync.py`'s.
+Event files, which grow until the script ends, are `event_sync.py`'s; which folders a host has is
+`host_syncs.py`'s.
 """
 
 import logging
+import math
 import os
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -12,19 +14,12 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Protocol
 
-from trackside.curves.log_metrics import LogMetrics, MetricsKeeper
 from trackside.errors import InvalidKey, TracksideError
-from trackside.event_names import is_event_file
 from trackside.hosts import SyncState
-from trackside.layout import HostFolder, JobKeys, curves_of
 from trackside.script_folder import NoPlainFile, ScriptFolder
-from trackside.settings import Settings
-from trackside.spec import JobSpec
-from trackside.storage.locate import Location, entries_below, locate
-from trackside.supervisor.config_files import synced_folders
+from trackside.storage.locate import Location, entries_below
 from trackside.supervisor.event_sync import EventSync
 from trackside.supervisor.folder_scan import Look, scan
-from trackside.supervisor.logs import LogUploader
 from trackside.supervisor.writers import has_writer
 
 logger = logging.getLogger(__name__)
@@ -58,6 +53,7 @@ class LeftBehind(Exception):
     """Some files of a folder could not be sent; all the others were."""
 
     def __init__(self, problems: Mapping[str, Exception]) -> None:
+        self.problems = problems
         path, error = next(iter(problems.items()))
         more = f" {len(problems) - 1} more files wait too." if len(problems) > 1 else ""
         self.is_hopeless = all(isinstance(error, _HOPELESS) for error in problems.values())
@@ -98,6 +94,9 @@ class FolderSync:
         """Also delete there what was deleted here (checkpoints)."""
         self._leave = leave
         """Whether a file is somebody else's to send."""
+        self.pass_seconds = math.inf
+        """A pass that takes longer leaves the rest to the next, so that others in the same thread
+        have their turn."""
         self.keeps_older = False
         """The script was killed: a file that it was writing then is torn, and does not replace an
         older version that is whole."""
@@ -116,7 +115,7 @@ class FolderSync:
             self._take_stock()
         began, looked = time.time(), time.monotonic()
         problems: dict[str, Exception] = {}
-        looks = self._looks(problems)
+        looks = self.looks(problems)
         is_whole = not problems and self.source.is_dir()
         waiting = {path: look for path, look in looks.items() if self._sent.get(path) != look}
         if last and self.keeps_older:
@@ -140,6 +139,7 @@ class FolderSync:
         *,
         last: bool,
     ) -> None:
+        began = time.monotonic()
         # By time of writing: a pointer to the newest checkpoint follows the checkpoint.
         for path in sorted(due, key=lambda path: waiting[path].mtime_ns):
             try:
@@ -154,6 +154,8 @@ class FolderSync:
                 problems[path] = error
                 continue
             self._discount(waiting.pop(path))
+            if not last and time.monotonic() - began > self.pass_seconds:
+                return
 
     def _is_due(self, path: str, look: Look) -> bool:
         settled = time.time() - look.mtime_ns / 1e9
@@ -209,7 +211,7 @@ class FolderSync:
         here may be older than the object that had its name.
         """
         there = dict(entries_below(self._to))
-        for path, look in self._looks({}).items():
+        for path, look in self.looks({}).items():
             entry = there.get(path)
             if entry is None or entry.size_bytes != look.size:
                 continue
@@ -218,7 +220,8 @@ class FolderSync:
                 self._sent[path] = look
         self._known = True
 
-    def _looks(self, problems: dict[str, Exception]) -> dict[str, Look]:
+    def looks(self, problems: dict[str, Exception]) -> dict[str, Look]:
+        """The files that belong there."""
         found = scan(self.source, problems)
         return {path: look for path, look in found if not self._leave(path)}
 
@@ -380,63 +383,6 @@ def _amounts(parts: Sequence[Part]) -> list[tuple[int, int]]:
     which never end, are no news."""
     watched = (part for part in parts if not (isinstance(part, EventSync) and part.is_filled))
     return [(part.state.uploaded_bytes, part.state.pending_bytes) for part in watched]
-
-
-def make_syncer(
-    spec: JobSpec, folder: HostFolder, host: str, attempt: int, settings: Settings
-) -> Syncer:
-    """All that leaves a host while it runs."""
-    files: list[Part] = []
-    events: list[Part] = []
-    for seen_as, uri in synced_folders(spec).items():
-        source = folder.script_folder(folder.inside(seen_as))
-        to = locate(uri, home=settings.home)
-        if spec.checkpoints is not None and seen_as == spec.checkpoints.local_path.rstrip("/"):
-            # Event files too are whole here: a later attempt gets them back as they were.
-            files.append(FolderSync(seen_as, source, to, mirror=True))
-        else:
-            files.append(FolderSync(seen_as, source, to, leave=_is_not_ours))
-            events.append(EventSync(f"{seen_as} (event files)", source, to, host))
-    keys = JobKeys.of(spec)
-    metrics = locate(keys.metrics, home=settings.home)
-    # In this order and one thread: the last look at the log decides the final metrics.
-    events.append(_own_curves(spec, folder, host, settings))
-    events.append(FolderSync("metrics", folder.metrics, metrics))
-    logs = locate(f"{keys.logs}/{host}", home=settings.home)
-    files.append(LogUploader(folder.log, folder.log_times, logs, attempt))
-    return Syncer(files, events)
-
-
-def folders_since(
-    spec: JobSpec, folder: HostFolder, settings: Settings, known: Collection[str]
-) -> list[FolderSync]:
-    """Of those that the spec wants synced now, the ones that are not known by name."""
-    return [
-        FolderSync(
-            seen_as,
-            folder.script_folder(folder.inside(seen_as)),
-            locate(uri, home=settings.home),
-            leave=_is_not_ours,
-        )
-        for seen_as, uri in synced_folders(spec).items()
-        if seen_as not in known
-    ]
-
-
-def _is_not_ours(path: str) -> bool:
-    """Event files go up by record; a claim is only for processes that share the folder."""
-    return is_event_file(path) or path == "claim.smd" or path.endswith(".tmp")
-
-
-def _own_curves(spec: JobSpec, folder: HostFolder, host: str, settings: Settings) -> EventSync:
-    """What the supervisor itself writes for TensorBoard: a run named after the host."""
-    told = folder.script_folder(folder.told_metrics)
-    source = LogMetrics(spec.algorithm.metrics, folder.log, folder.log_times, told)
-    folder.metrics.mkdir(exist_ok=True)
-    run = folder.curves / "trackside" / host
-    keeper = MetricsKeeper(source, run, folder.metrics / f"{host}.json")
-    to = locate(curves_of(spec), home=settings.home)
-    return EventSync("curves", folder.curves, to, host, fill=keeper.tick)
 
 
 def _chunks(folder: ScriptFolder, path: str, look: Look) -> Iterator[bytes]:

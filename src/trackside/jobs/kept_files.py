@@ -1,0 +1,80 @@
+"""The files that a script left in its working folder, as they are in storage.
+
+Most are objects below `files/`. Event files are there once, as pieces among the job's curves.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from trackside import damage, kept_list
+from trackside.curves.chunks import Piece, by_source
+from trackside.curves.places import list_event_files
+from trackside.jobs.records import Record
+from trackside.json_record import DamagedRecord
+from trackside.layout import Home, curves_of, kept_path
+from trackside.storage.locate import Location, entries_below, locate
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """An object with bytes of a file: those that follow the first `skipped` ones."""
+
+    place: Location
+    skipped: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class KeptFile:
+    path: str
+    """Below the working folder; of hosts but the first, below a folder of the host's name."""
+    size_bytes: int
+    parts: tuple[Part, ...]
+    """What makes it up, in this order."""
+
+
+def kept_files(record: Record, home: Home) -> tuple[KeptFile, ...]:
+    """By path."""
+    found = [*_plain(record, home), *_events(record, home)]
+    return tuple(sorted(found, key=lambda file: file.path))
+
+
+def _plain(record: Record, home: Home) -> Iterator[KeptFile]:
+    place = locate(record.keys.files, home=home.root)
+    for path, entry in entries_below(place):
+        yield KeptFile(path, entry.size_bytes, (Part(place.child(path)),))
+
+
+def _events(record: Record, home: Home) -> Iterator[KeptFile]:
+    listed = set(_listed(record, home))
+    if not listed:
+        return
+    place = locate(curves_of(record.spec, record.keys), home=home.root)
+    newest: dict[tuple[str, str], list[Piece]] = {}
+    for source, pieces in sorted(by_source(list_event_files(place)).items()):
+        path = f"{source.folder}/{source.name}" if source.folder else source.name
+        newest[source.host, path] = pieces  # of one name, generations ascend
+    for host, path in listed & newest.keys():
+        yield _joined(kept_path(host, path), place, newest[host, path])
+
+
+def _listed(record: Record, home: Home) -> Iterator[tuple[str, str]]:
+    place = locate(record.keys.kept_lists, home=home.root)
+    for _, entry in entries_below(place):
+        try:
+            found = kept_list.from_bytes(place.store.get(entry.key))
+        except DamagedRecord as error:
+            damage.say_once(entry.key, f"{error}; it is left out")
+        else:
+            yield from ((found.host, path) for path in found.events)
+
+
+def _joined(path: str, place: Location, pieces: list[Piece]) -> KeptFile:
+    """Up to the first gap, should there be one; bytes that two pieces have count once."""
+    parts, end = [], 0
+    for piece in pieces:
+        if piece.chunk.offset > end:
+            break
+        at = Location(place.store, piece.key, f"{place.uri}/{piece.chunk.path}")
+        parts.append(Part(at, end - piece.chunk.offset))
+        end = piece.end
+    return KeptFile(path, end, tuple(parts))

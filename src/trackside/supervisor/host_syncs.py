@@ -1,0 +1,119 @@
+"""All that leaves a host while its script runs: which folders go where, and in which thread."""
+
+from collections.abc import Callable, Collection
+
+from trackside import kept_list
+from trackside.curves.log_metrics import LogMetrics, MetricsKeeper
+from trackside.event_names import is_event_file
+from trackside.kept_list import KeptList
+from trackside.layout import WORKING_FOLDER, HostFolder, JobKeys, curves_of
+from trackside.settings import Settings
+from trackside.spec import JobSpec
+from trackside.storage.locate import locate
+from trackside.supervisor.config_files import synced_folders
+from trackside.supervisor.event_sync import EventSync
+from trackside.supervisor.kept_sync import KeptSync
+from trackside.supervisor.logs import LogUploader
+from trackside.supervisor.sync import FolderSync, Part, Syncer
+from trackside.supervisor.working_folder import WorkingFolder, read_baseline
+
+
+def make_syncer(
+    spec: JobSpec,
+    folder: HostFolder,
+    host: str,
+    attempt: int,
+    settings: Settings,
+    tell: Callable[[str], None] = lambda line: None,
+) -> Syncer:
+    """All that leaves a host while it runs. `tell` puts a line at the end of the job's log."""
+    files: list[Part] = []
+    events: list[Part] = []
+    kept: list[Part] = []
+    for seen_as, uri in synced_folders(spec).items():
+        source = folder.script_folder(folder.inside(seen_as))
+        to = locate(uri, home=settings.home)
+        if spec.checkpoints is not None and seen_as == spec.checkpoints.local_path.rstrip("/"):
+            # Event files too are whole here: a later attempt gets them back as they were.
+            files.append(FolderSync(seen_as, source, to, mirror=True))
+        else:
+            files.append(FolderSync(seen_as, source, to, leave=_is_not_ours))
+            events.append(EventSync(f"{seen_as} (event files)", source, to, host))
+    keys = JobKeys.of(spec)
+    if working := _working_folder(spec, folder, settings):
+        kept += _kept(working, spec, folder, host, settings, tell)
+        to = locate(curves_of(spec), home=settings.home)
+        name = f"{WORKING_FOLDER} (event files)"
+        events.append(EventSync(name, working.source, to, host, look=working.events))
+    metrics = locate(keys.metrics, home=settings.home)
+    # In this order and one thread: the last look at the log decides the final metrics.
+    events.append(_own_curves(spec, folder, host, settings))
+    events.append(FolderSync("metrics", folder.metrics, metrics))
+    logs = locate(f"{keys.logs}/{host}", home=settings.home)
+    # Behind what was kept: its last pass puts a line on what was not into the log.
+    kept.append(LogUploader(folder.log, folder.log_times, logs, attempt))
+    return Syncer(files, events, kept)
+
+
+def folders_since(
+    spec: JobSpec, folder: HostFolder, settings: Settings, known: Collection[str]
+) -> list[FolderSync]:
+    """Of those that the spec wants synced now, the ones that are not known by name."""
+    return [
+        FolderSync(
+            seen_as,
+            folder.script_folder(folder.inside(seen_as)),
+            locate(uri, home=settings.home),
+            leave=_is_not_ours,
+        )
+        for seen_as, uri in synced_folders(spec).items()
+        if seen_as not in known
+    ]
+
+
+def _is_not_ours(path: str) -> bool:
+    """Event files go up by record; a claim is only for processes that share the folder."""
+    return is_event_file(path) or path == "claim.smd" or path.endswith(".tmp")
+
+
+def _working_folder(spec: JobSpec, folder: HostFolder, settings: Settings) -> WorkingFolder | None:
+    baseline = read_baseline(folder.baseline)
+    if baseline is None:
+        return None
+    return WorkingFolder(
+        folder.script_folder(folder.code),
+        baseline,
+        most_bytes=settings.keep_files_gb * 1e9,
+        apart=[path.removeprefix(f"{WORKING_FOLDER}/") for path in synced_folders(spec)],
+    )
+
+
+def _kept(
+    working: WorkingFolder,
+    spec: JobSpec,
+    folder: HostFolder,
+    host: str,
+    settings: Settings,
+    tell: Callable[[str], None],
+) -> list[Part]:
+    def list_events(paths: list[str]) -> None:
+        kept_list.write(folder.kept_list(host), KeptList(host=host, events=paths))
+
+    keys = JobKeys.of(spec)
+    to = locate(keys.files_of(host), home=settings.home)
+    lists = locate(keys.kept_lists, home=settings.home)
+    return [
+        KeptSync(WORKING_FOLDER, working, to, list_events=list_events, tell=tell),
+        FolderSync("kept", folder.kept_lists, lists),
+    ]
+
+
+def _own_curves(spec: JobSpec, folder: HostFolder, host: str, settings: Settings) -> EventSync:
+    """What the supervisor itself writes for TensorBoard: a run named after the host."""
+    told = folder.script_folder(folder.told_metrics)
+    source = LogMetrics(spec.algorithm.metrics, folder.log, folder.log_times, told)
+    folder.metrics.mkdir(exist_ok=True)
+    run = folder.curves / "trackside" / host
+    keeper = MetricsKeeper(source, run, folder.metrics / f"{host}.json")
+    to = locate(curves_of(spec), home=settings.home)
+    return EventSync("curves", folder.curves, to, host, fill=keeper.tick)

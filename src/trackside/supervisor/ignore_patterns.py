@@ -1,0 +1,86 @@
+"""Patterns that name files and folders to leave out, as .gitignore has them.
+
+A line is a pattern; of those that match, the last one decides. `#` begins a comment, `!` takes
+back, a slash at the end means folders only, a slash elsewhere binds the pattern to the top. `*`,
+`?` and `[…]` stand for parts of one name, `**` for any folders. What is below a folder that is left
+out cannot be taken back.
+"""
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from fnmatch import translate
+
+_ANY_FOLDERS = None
+"""A step that stands for any number of names."""
+_Step = Callable[[str], object] | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Pattern:
+    steps: tuple[_Step, ...]
+    takes_back: bool
+    only_folders: bool
+
+    def matches(self, names: list[str]) -> bool:
+        """Step by step, with all ways to read `**` at once: no pattern takes long."""
+        reached = self._past_any({0})
+        for name in names:
+            reached = self._past_any({at for old in reached for at in self._after(old, name)})
+        return len(self.steps) in reached
+
+    def _after(self, at: int, name: str) -> Iterable[int]:
+        if at == len(self.steps):
+            return ()
+        step = self.steps[at]
+        if step is _ANY_FOLDERS:
+            return (at,)
+        return (at + 1,) if step(name) else ()
+
+    def _past_any(self, reached: set[int]) -> set[int]:
+        found = set(reached)
+        for at in reached:
+            while at < len(self.steps) and self.steps[at] is _ANY_FOLDERS:
+                at += 1
+                found.add(at)
+        return found
+
+
+class IgnorePatterns:
+    def __init__(self, lines: Iterable[str]) -> None:
+        self._patterns = [pattern for line in lines if (pattern := _parsed(line))]
+
+    def match(self, path: str, *, is_folder: bool) -> bool:
+        """Whether this path itself is left out. Ask for the folders above it first."""
+        names = path.split("/")
+        for pattern in reversed(self._patterns):
+            if (is_folder or not pattern.only_folders) and pattern.matches(names):
+                return not pattern.takes_back
+        return False
+
+    def covers(self, path: str) -> bool:
+        """Whether the file or a folder above it is left out."""
+        names = path.split("/")
+        above = ("/".join(names[:depth]) for depth in range(1, len(names)))
+        return any(self.match(folder, is_folder=True) for folder in above) or self.match(
+            path, is_folder=False
+        )
+
+
+def _parsed(line: str) -> _Pattern | None:
+    text = line.strip()
+    if not text or text.startswith("#"):
+        return None
+    takes_back = text.startswith("!")
+    text = text[1:] if takes_back else text.removeprefix("\\")
+    only_folders = text.endswith("/")
+    is_bound = "/" in text.rstrip("/")
+    names = [name for name in text.split("/") if name]
+    if not names:
+        return None
+    if names[-1] == "**":
+        names[-1] = "*"  # all inside; a folder that is left out takes along what it holds
+    steps = [_ANY_FOLDERS if name == "**" else re.compile(translate(name)).match for name in names]
+    if not is_bound:
+        steps.insert(0, _ANY_FOLDERS)
+    return _Pattern(tuple(steps), takes_back, only_folders)

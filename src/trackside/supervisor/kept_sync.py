@@ -1,0 +1,90 @@
+"""What a script leaves in its working folder on its way to storage, as checkpoints go.
+
+Which files those are is `working_folder.py`'s; event files among them are sent by `event_sync.py`,
+and only listed here. A file that cannot be stored is counted among those
+left out: unlike a checkpoint, nobody asked for it, and it fails no job.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+from trackside.errors import DiskFull
+from trackside.event_names import is_event_file
+from trackside.harmless import one_line
+from trackside.hosts import LeftOut
+from trackside.storage.locate import Location
+from trackside.supervisor.folder_scan import Look
+from trackside.supervisor.sync import FileChanged, FolderSync, LeftBehind
+from trackside.supervisor.working_folder import BY_DEFAULT, WorkingFolder
+
+PASS_SECONDS = 5.0
+
+
+class KeptSync(FolderSync):
+    """Not thread-safe: its `Syncer` owns it."""
+
+    def __init__(
+        self,
+        name: str,
+        folder: WorkingFolder,
+        to: Location,
+        *,
+        list_events: Callable[[list[str]], None],
+        tell: Callable[[str], None],
+    ) -> None:
+        super().__init__(name, folder.source, to, mirror=True)
+        self.pass_seconds = PASS_SECONDS
+        self._folder = folder
+        self._list_events = list_events
+        self._tell = tell
+        self._events: dict[str, Look] = {}
+        self._listed: list[str] = []
+        self._given_up: dict[str, Look] = {}
+        """Files that cannot be stored, as they were then."""
+
+    def looks(self, problems: dict[str, Exception]) -> dict[str, Look]:
+        made = self._folder.made(problems)
+        self._events = {path: look for path, look in made.items() if is_event_file(path)}
+        fitting = self._folder.within_limit(made)
+        return {path: look for path, look in fitting.items() if self._given_up.get(path) != look}
+
+    def tick(self, *, last: bool = False) -> None:
+        if last:
+            self._given_up.clear()
+        unsent: Sequence[str] = ()
+        try:
+            super().tick(last=last)
+        except LeftBehind as left:
+            if any(isinstance(error, FileChanged) for error in left.problems.values()):
+                raise
+            unsent = [*left.problems]
+            self._give_up(unsent)
+        self._note()
+        if last:
+            self._conclude(unsent)
+
+    def _note(self) -> None:
+        """What is kept, the event files among it, which somebody else sends."""
+        looks = [*self._sent.values(), *self._events.values()]
+        self.state.num_files = len(looks)
+        self.state.size_bytes = sum(look.size for look in looks)
+        events = sorted(self._events)
+        if events != self._listed:
+            with suppress(OSError, DiskFull):  # tried again with the next pass
+                self._list_events(events)
+                self._listed = events
+
+    def _give_up(self, paths: Sequence[str]) -> None:
+        self._given_up |= {path: self._seen[path] for path in paths if path in self._seen}
+
+    def _conclude(self, unsent: Sequence[str]) -> None:
+        self.state.left_out = self._folder.left_out(unsent)
+        if any(each.why != BY_DEFAULT for each in self.state.left_out):
+            counts = ", ".join(map(_in_words, self.state.left_out))
+            self._tell(f"Not kept of the working folder: {counts}.")
+
+
+def _in_words(left: LeftOut) -> str:
+    files = "1 file" if left.num_files == 1 else f"{left.num_files:,} files"
+    such_as = "" if left.num_files == 1 else "such as "
+    return f"{files} {left.why} ({such_as}{one_line(left.example)})"

@@ -1,0 +1,154 @@
+"""The script's working folder: which of its files the script made, and which of those are kept.
+
+Kept is what is new or changed since the baseline, which is taken when the source was unpacked and
+the script has not started. Sending them is `kept_sync.py`'s.
+"""
+
+import json
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from trackside import damage, durable
+from trackside.event_names import is_event_file
+from trackside.hosts import LeftOut
+from trackside.script_folder import ScriptFolder
+from trackside.supervisor.folder_scan import Look, scan
+from trackside.supervisor.ignore_patterns import IgnorePatterns
+
+LIMIT = "TRACKSIDE_KEEP_FILES_GB"
+BY_DEFAULT = "ignored by default"
+IGNORE_FILE = ".tracksideignore"
+_MOST_IGNORE_BYTES = 1 << 16
+MOST_FILES = 10_000
+"""Of one host: an unpacked data set must not keep its job from ending."""
+NEVER_KEPT = (
+    "__pycache__/",
+    "*.pyc",
+    ".git/",
+    ".ipynb_checkpoints/",
+    ".venv/",
+    "venv/",
+    "node_modules/",
+    ".cache/",
+    "*.egg-info/",
+)
+"""Unless a line of .tracksideignore takes one back."""
+
+_Seen = tuple[int, int, int]
+"""Size, time of change and inode."""
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """What was there before the script."""
+
+    files: dict[str, _Seen] = field(default_factory=dict)
+    links: list[str] = field(default_factory=list)
+    ignore: list[str] = field(default_factory=list)
+    """The lines of .tracksideignore, so that no script changes them on its way."""
+
+
+def take_baseline(folder: ScriptFolder, to: Path) -> None:
+    links: list[str] = []
+    files = {path: _seen(look) for path, look in scan(folder, {}, links=links)}
+    try:
+        lines = folder.read(IGNORE_FILE, _MOST_IGNORE_BYTES).decode(errors="replace").splitlines()
+    except OSError:
+        lines = []
+    durable.write_bytes(to, json.dumps(asdict(Baseline(files, links, lines))).encode())
+
+
+def read_baseline(path: Path) -> Baseline | None:
+    """None for a script that was started without one, by an older version."""
+    return damage.read(Baseline, path)
+
+
+class WorkingFolder:
+    """Looks at the folder; remembers nothing from one look to the next."""
+
+    def __init__(
+        self,
+        source: ScriptFolder,
+        baseline: Baseline,
+        *,
+        most_bytes: float,
+        apart: Collection[str] = (),
+    ) -> None:
+        """`apart` are folders below it that go somewhere else."""
+        self.source = source
+        self._before = baseline.files
+        self._links_before = frozenset(baseline.links)
+        self._ignored = IgnorePatterns([*NEVER_KEPT, *baseline.ignore])
+        self._apart = frozenset(apart)
+        self._most_bytes = most_bytes
+
+    def made(
+        self, problems: dict[str, Exception], links: list[str] | None = None
+    ) -> dict[str, Look]:
+        """All that the script made and that is not ignored."""
+        found = scan(self.source, problems, enters=self._enters, links=links)
+        return {path: look for path, look in found if self._is_made(path, look)}
+
+    def events(self) -> dict[str, Look]:
+        """Of those, the event files: they are curves."""
+        return {path: look for path, look in self.made({}).items() if is_event_file(path)}
+
+    def within_limit(self, made: Mapping[str, Look]) -> dict[str, Look]:
+        """Of all others the newest that fit together, so that weights come before a data set that
+        was downloaded. A large one that does not fit leaves room for smaller ones."""
+        looks = {path: look for path, look in made.items() if not is_event_file(path)}
+        fitting: dict[str, Look] = {}
+        left = self._most_bytes
+        for path in sorted(looks, key=lambda path: looks[path].mtime_ns, reverse=True):
+            if looks[path].size <= left and len(fitting) < MOST_FILES:
+                fitting[path] = looks[path]
+                left -= looks[path].size
+        return fitting
+
+    def left_out(self, unsent: Collection[str]) -> list[LeftOut]:
+        """Everything that the script made and that is not kept, by the reason. Looks through all
+        folders, so it is asked once, at the end."""
+        links: list[str] = []
+        made = self.made({}, links)
+        every = dict(scan(self.source, {}, enters=self._is_ours))
+        new = {path for path, look in every.items() if self._is_new(path, look)}
+        files = {path for path in made if not is_event_file(path)}
+        fitting = self.within_limit(made).keys()
+        ignored = new - made.keys()
+        by_default = set(filter(IgnorePatterns(NEVER_KEPT).covers, ignored))
+        reasons: dict[str, Iterable[str]] = {
+            BY_DEFAULT: by_default,
+            f"ignored by {IGNORE_FILE}": ignored - by_default,
+            f"beyond {self._limit}": files - fitting,
+            "not followed as a link": set(links) - self._links_before,
+            "not readable or storable": unsent,
+        }
+        found = [_counted(why, paths, every) for why, paths in reasons.items()]
+        return [each for each in found if each.num_files]
+
+    @property
+    def _limit(self) -> str:
+        return f"{self._most_bytes / 1e9:g} GB ({LIMIT}) or {MOST_FILES:,} files"
+
+    def _is_made(self, path: str, look: Look) -> bool:
+        return self._is_new(path, look) and not self._ignored.match(path, is_folder=False)
+
+    def _is_new(self, path: str, look: Look) -> bool:
+        return self._before.get(path) != _seen(look)
+
+    def _is_ours(self, folder: str) -> bool:
+        return folder not in self._apart
+
+    def _enters(self, folder: str) -> bool:
+        return self._is_ours(folder) and not self._ignored.match(folder, is_folder=True)
+
+
+def _seen(look: Look) -> _Seen:
+    return look.size, look.mtime_ns, look.inode
+
+
+def _counted(why: str, paths: Iterable[str], looks: Mapping[str, Look]) -> LeftOut:
+    known = sorted(paths)
+    size = sum(looks[path].size for path in known if path in looks)
+    return LeftOut(why=why, num_files=len(known), size_bytes=size, example=next(iter(known), ""))
