@@ -66,7 +66,7 @@ def test_a_command_that_fails_fails_the_job_as_a_script_does(command: Command):
     typed = ("sh", "-c", "echo no luck >&2; exit 7")
     done = command("run", "--wait", "--name", "j", "--", *typed)
     assert done.returncode == 1
-    assert "Error: Job 'j' failed: no luck (exit code 7)" in done.stderr
+    assert "Last line: no luck (exit code 7)" in done.stderr
     shown = command("show", "j").stdout
     assert "command     sh -c 'echo no luck >&2; exit 7'" in shown
     kept = json.loads(Settings.load().layout.job("j").spec.read_bytes())
