@@ -98,6 +98,8 @@ class Attempt:
         """What the journal said when it was last looked through for changes of the job."""
         self._shown: tuple[str, int] | None = None
         self._shown_at = 0.0
+        self._waits = False
+        """Whether something waited for its store when the record was last looked at."""
         self._is_mute = False
 
     def run(self) -> HostRecord:
@@ -364,7 +366,8 @@ class Attempt:
         pause = RECORD_SECONDS if (problem, num_bytes) == self._shown else SENT_SECONDS
         now = time.monotonic()
         is_known = self._shown is not None and self._shown[0] == problem
-        if is_known and not waits and now - self._shown_at < pause:
+        has_waited, self._waits = self._waits, waits
+        if is_known and not waits and not has_waited and now - self._shown_at < pause:
             return False
         self._shown, self._shown_at = (problem, num_bytes), now
         return True
