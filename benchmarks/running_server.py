@@ -14,6 +14,7 @@ from typing import Any
 import boto3
 from botocore.config import Config
 
+from benchmarks.training_request import training_request
 from trackside.api.keys import AccessKeys, Rights
 from trackside.settings import Settings
 
@@ -47,19 +48,11 @@ class RunningServer:
 
     def request(self, name: str, seconds: float = 0.0) -> dict[str, Any]:
         """For a job that needs one core."""
-        return {
-            "TrainingJobName": name,
-            "RoleArn": "arn:aws:iam::000000000000:role/trackside",
-            "AlgorithmSpecification": {"TrainingImage": "image", "TrainingInputMode": "File"},
-            "HyperParameters": {
-                "sagemaker_program": "train.py",
-                "sagemaker_submit_directory": "s3://code/source.tar.gz",
-            },
-            "Environment": {"STAMPS": str(self._stamps), "SECONDS": str(seconds)},
-            "OutputDataConfig": {"S3OutputPath": "s3://out/runs"},
-            "ResourceConfig": {"InstanceType": "local", "InstanceCount": 1, "VolumeSizeInGB": 1},
-            "StoppingCondition": {"MaxRuntimeInSeconds": 3600},
-        }
+        return training_request(
+            name,
+            Environment={"STAMPS": str(self._stamps), "SECONDS": str(seconds)},
+            StoppingCondition={"MaxRuntimeInSeconds": 3600},
+        )
 
     def create(self, name: str, seconds: float = 0.0) -> None:
         self.client.create_training_job(**self.request(name, seconds))

@@ -18,7 +18,7 @@ from benchmarks.drill.case import Case, Result, check, held
 from benchmarks.drill.ground import Ground
 from benchmarks.drill.job import DrillJob
 from benchmarks.drill.server import Server
-from benchmarks.drill.training_request import channel_of, training_request
+from benchmarks.training_request import channel_of, training_request
 from trackside.api.keys import AccessKeys, Rights
 
 _NAMES = (

@@ -14,7 +14,7 @@ from benchmarks.drill.case import Case, Result, check, held, partly
 from benchmarks.drill.ground import Ground
 from benchmarks.drill.job import DrillJob
 from benchmarks.drill.numbered_lines import MARK, count_lines
-from benchmarks.drill.training_request import training_request
+from benchmarks.training_request import training_request
 from trackside.status import Status
 
 _OUT = "out"

@@ -1,4 +1,4 @@
-"""CreateTrainingJob as boto3 sends it, for cases that do not go through our own client."""
+"""CreateTrainingJob as boto3 sends it, for what does not go through our own client."""
 
 from typing import Any
 
