@@ -41,7 +41,7 @@ BAR = "the bar"
 GROUP = 10
 """So many jobs are started at a time."""
 LIFE_SECONDS = 1500
-SETTLE_SECONDS = 130.0
+SETTLE_SECONDS = 150.0
 """After the last start: supervisors look the less often the longer nothing happens."""
 LOOK_SECONDS = 60.0
 _PATIENCE_SECONDS = 300.0

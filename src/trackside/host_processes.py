@@ -5,8 +5,8 @@ Only for processes of this machine: their records hold pids.
 
 from dataclasses import dataclass
 
-from trackside import damage, processes
-from trackside.layout import HostFolder
+from trackside import damage, process_table, processes
+from trackside.layout import HostFolder, JobFolder
 from trackside.processes import Identity
 
 
@@ -28,6 +28,13 @@ def supervisor_lives(folder: HostFolder) -> bool | None:
     """None when no supervisor has written who it is yet."""
     identity = damage.read(Identity, folder.supervisor)
     return None if identity is None else processes.is_alive(identity)
+
+
+def wake_supervisors(folder: JobFolder) -> None:
+    """Have them look at the journal now; one that cannot be reached looks a little later."""
+    for record in folder.supervisors():
+        if (identity := damage.read(Identity, record)) is not None:
+            processes.send_signal(identity, process_table.WAKE_SIGNAL)
 
 
 def script_lives(folder: HostFolder) -> bool:

@@ -183,6 +183,10 @@ class JobFolder:
     def host(self, host: str, attempt: int) -> "HostFolder":
         return HostFolder(self.hosts / host / str(attempt))
 
+    def supervisors(self) -> list[Path]:
+        """What the supervisors of all hosts and attempts have written about themselves."""
+        return [HostFolder(path).supervisor for path in self.hosts.glob("*/*")]
+
     @property
     def rules(self) -> "RulesFolder":
         return RulesFolder(self.root / "rules")

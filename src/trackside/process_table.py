@@ -16,6 +16,9 @@ MOUNT_PREFIX = "trackside-"
 """A sandbox's first mount has this and the sandbox's mark for its source."""
 _MAX_LISTINGS = 100  # where others start processes without end
 
+WAKE_SIGNAL = _signal.SIGURG
+"""Asks a supervisor that rests to look at its job now. Ignored by whoever does not know it."""
+
 PRESENT = os.path.exists("/proc/self/stat")
 """There is a /proc. Without it only `started` and `boot_id` answer."""
 

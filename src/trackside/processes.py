@@ -62,13 +62,17 @@ class ProcessEnd:
         self._identity = identity
         self._descriptor = _pidfd(identity)
 
-    def wait(self, seconds: float) -> bool:
-        """Whether it has ended, which is seen at once where the kernel has pidfds."""
+    def wait(self, seconds: float, wake: int | None = None) -> bool:
+        """Whether it has ended, which is seen at once where the kernel has pidfds.
+
+        Returns early when the descriptor `wake` can be read.
+        """
+        others = [] if wake is None else [wake]
         if self._descriptor is None:
-            time.sleep(seconds if is_alive(self._identity) else 0)
+            select.select(others, [], [], seconds if is_alive(self._identity) else 0)
             return not is_alive(self._identity)
-        ready, _, _ = select.select([self._descriptor], [], [], seconds)
-        return bool(ready)
+        ready, _, _ = select.select([self._descriptor, *others], [], [], seconds)
+        return self._descriptor in ready
 
     def close(self) -> None:
         if self._descriptor is not None:

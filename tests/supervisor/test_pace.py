@@ -7,6 +7,7 @@ from trackside.supervisor.pace import (
     QUICK_SECONDS,
     STILL_SECONDS,
     TICK_SECONDS,
+    WOKEN_SECONDS,
     Pace,
 )
 
@@ -20,8 +21,9 @@ def test_looks_are_close_at_first_and_while_the_job_moves():
     assert pace.pause(134.0) == TICK_SECONDS
     assert pace.pause(136.0) == IDLE_SECONDS
     assert pace.pause(241.0) == STILL_SECONDS
+    assert pace.pause(241.0, is_woken=True) == WOKEN_SECONDS
     pace.moved(241.0)
-    assert pace.pause(242.0) == TICK_SECONDS
+    assert pace.pause(242.0, is_woken=True) == TICK_SECONDS
 
 
 def test_chores_wait_longer_while_nothing_happens():

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from trackside import damage
+from trackside.host_processes import wake_supervisors
 from trackside.jobs.records import Record, append_stored_note, publish_journal
 from trackside.journal import Journal
 from trackside.json_record import DamagedRecord
@@ -51,3 +52,5 @@ def note(record: Record, home: Home, what: str, **details: Any) -> None:
     # The record may be of before the end: only the journal tells whether a copy was stored.
     if Journal(record.folder.journal).note(what, **details).state.is_final:
         publish_journal(record.folder, home)
+    else:
+        wake_supervisors(record.folder)

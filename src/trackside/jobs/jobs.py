@@ -25,6 +25,7 @@ from trackside.errors import (
     Violation,
 )
 from trackside.finding import Finding, RuleKey
+from trackside.host_processes import wake_supervisors
 from trackside.jobs import failure, queue_view, waiting, watch
 from trackside.jobs.amendments import note, note_tags, tags_of
 from trackside.jobs.artifacts import Artifact, artifacts_of
@@ -274,6 +275,7 @@ class Jobs:
             self._bell.ring(name)
             return history
         history = Journal(folder.journal).try_move(Secondary.STOPPING)
+        wake_supervisors(folder)
         self._heal(name)
         return history
 

@@ -23,6 +23,7 @@ from trackside.spec import JobSpec
 from trackside.supervisor.attempt import Attempt
 from trackside.supervisor.context import Context
 from trackside.supervisor.gang import write_supervisor
+from trackside.supervisor.wake_ups import WakeUps
 from trackside.supervisor.writers import ignore_lease_breaks
 
 logger = logging.getLogger("trackside.supervisor")
@@ -53,7 +54,16 @@ def main(arguments: list[str]) -> int:
 def supervise(folder: JobFolder, host: str, nonce: str) -> None:
     spec = JobSpec.from_request(json.loads(folder.spec.read_bytes()))
     is_of_server = bool(Submitter.of(Journal(folder.journal).read()).key)
-    context = Context(folder, spec, host, nonce, Settings.load(), dict(os.environ), is_of_server)
+    context = Context(
+        folder,
+        spec,
+        host,
+        nonce,
+        Settings.load(),
+        dict(os.environ),
+        is_of_server,
+        WakeUps(),
+    )
     _end_earlier(context)
     while True:
         try:

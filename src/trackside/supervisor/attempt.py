@@ -42,7 +42,7 @@ from trackside.supervisor.outcome import (
     must_end,
     why_end,
 )
-from trackside.supervisor.pace import QUICK_SECONDS, Pace
+from trackside.supervisor.pace import QUICK_SECONDS, TICK_SECONDS, Pace
 from trackside.supervisor.peers import Peers
 from trackside.supervisor.process_sandbox import REASONS, ProcessSandbox, can_map
 from trackside.supervisor.reasons import log_tail, reason
@@ -259,12 +259,26 @@ class Attempt:
                 if is_changed or now - chores_at >= pace.chore_pause(now):
                     chores_at = now
                     self._do_chores(sampler)
-                if self._sandbox.wait(plan, pace.pause(now)):
+                if self._wait_for_news(plan, pace, now):
                     break
         with self._unless_disk_full():
             clock.tick()
         # An earlier supervisor may have been the one who asked.
         return state, ending.was_asked or self.is_set()
+
+    def _wait_for_news(self, plan: SandboxPlan, pace: Pace, now: float) -> bool:
+        """Until there is something to look at. Whether the script may have ended."""
+        wake = self.context.wake
+        is_alone = len(self.gang.hosts) == 1 and not self.rules.is_on and not self._inputs.is_fed
+        pause = pace.pause(now, is_woken=wake is not None and is_alone)
+        limit = self.context.spec.stopping.max_runtime_seconds
+        if pause > TICK_SECONDS and limit is not None:
+            pause = min(pause, max(TICK_SECONDS, limit - self._runtime_seconds()))
+        if wake is None:
+            return self._sandbox.wait(plan, pause)
+        has_ended = self._sandbox.wait(plan, pause, wake.descriptor)
+        wake.take()
+        return has_ended
 
     def _do_chores(self, sampler: "MachineSampler | None") -> None:
         self._check_inputs()

@@ -10,6 +10,7 @@ from trackside.journal import Journal
 from trackside.layout import JobFolder
 from trackside.settings import Settings
 from trackside.spec import JobSpec
+from trackside.supervisor.wake_ups import WakeUps
 
 logger = logging.getLogger(__name__)
 
@@ -25,6 +26,8 @@ class Context:
     """The environment the submitter, or the server, gave us; never written to disk."""
     is_of_server: bool = False
     """Whether the job came through a server: then the environment is not its submitter's."""
+    wake: WakeUps | None = None
+    """What cuts the supervisor's rests short, if it can be woken."""
 
     @property
     def script_environ(self) -> dict[str, str]:

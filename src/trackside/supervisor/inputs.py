@@ -121,6 +121,11 @@ class Inputs:
                 self._feed(provided.feeder)
         return notes
 
+    @property
+    def is_fed(self) -> bool:
+        """Whether there are pipes to look after."""
+        return bool(self._feeders)
+
     def check(self) -> None:
         """Raise what went wrong in a piped channel, if anything did."""
         for feeder in self._feeders:

@@ -3,6 +3,8 @@
 Runs inside the sandbox's init, so it imports nothing slow.
 """
 
+# The C half of `signal`; the other half imports enum, which takes milliseconds.
+import _signal  # type: ignore[import-not-found]
 import os
 import time
 
@@ -37,6 +39,9 @@ class Keeper:
         self._num_revivals = 0
         self._last = -SOUND_AFTER_SECONDS
         self._child: tuple[int, int | None] = (0, None)
+        self._watched: tuple[int, int] | None = None
+        self.descriptor: int | None = None
+        """Can be read when the supervisor has died: then `tick` is due. None: look now and then."""
 
     @property
     def child(self) -> int:
@@ -69,7 +74,34 @@ class Keeper:
             pid, since = map(int, said)
         except ValueError:
             return False  # damaged; whoever is started now writes it again
-        return started(pid) == since
+        self._watch(pid, since)
+        if started(pid) == since:
+            return True
+        self._unwatch()
+        return False
+
+    def _watch(self, pid: int, since: int) -> None:
+        if self._watched == (pid, since):
+            return
+        self._unwatch()
+        try:
+            self.descriptor = os.pidfd_open(pid)
+        except (OSError, AttributeError):  # gone, macOS, or before Linux 5.3
+            return
+        self._watched = (pid, since)
+
+    def _unwatch(self) -> None:
+        if self.descriptor is not None:
+            os.close(self.descriptor)
+        self.descriptor = self._watched = None
+
+    def wake(self) -> None:
+        """Have the supervisor look at the log."""
+        if self.descriptor is not None:
+            try:
+                _signal.pidfd_send_signal(self.descriptor, process_table.WAKE_SIGNAL)
+            except OSError:
+                return  # it has died, or may not be signalled; it looks by itself
 
     def _revive(self) -> None:
         log = os.open(f"{self._folder}/init.log", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)

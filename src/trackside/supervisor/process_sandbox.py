@@ -153,14 +153,14 @@ class ProcessSandbox(Sandbox):
         # Init writes the end before it leaves: so look once more, after seeing it gone.
         return read_end(folder) or _what_became(folder, intent, start)
 
-    def wait(self, plan: SandboxPlan, seconds: float) -> bool:
+    def wait(self, plan: SandboxPlan, seconds: float, wake: int | None = None) -> bool:
         if self._end is None:
             start = read_start(plan.folder)
             if start is None:
                 time.sleep(seconds)
                 return True
             self._end = ProcessEnd(start.init_identity)
-        has_ended = self._end.wait(seconds)
+        has_ended = self._end.wait(seconds, wake)
         if has_ended:
             self._end.close()
             self._end = None

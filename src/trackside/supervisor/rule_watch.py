@@ -43,7 +43,7 @@ class RuleWatch:
 
     def tick(self) -> None:
         """See to it that there is one, until it is done. No trouble with it is the job's."""
-        if not self._is_on:
+        if not self.is_on:
             return
         pauses = REVIVE_PAUSES_SECONDS
         pause = pauses[min(self._num_starts, len(pauses) - 1)]
@@ -62,14 +62,15 @@ class RuleWatch:
     def see_out(self) -> None:
         """The job has ended: wait until the rules have read what it left, for a while."""
         deadline = time.monotonic() + READ_SECONDS
-        while self._is_on and not self._is_mute and time.monotonic() < deadline:
+        while self.is_on and not self._is_mute and time.monotonic() < deadline:
             if rule_evaluator.has_judged(self._rules, self._spec):
                 return
             self.tick()
             time.sleep(_LOOK_SECONDS)
 
     @property
-    def _is_on(self) -> bool:
+    def is_on(self) -> bool:
+        """Whether there is an evaluator to look after."""
         return self._is_lead and rule_evaluator.is_wanted(self._spec)
 
     def _lives(self) -> bool:

@@ -89,8 +89,11 @@ class Sandbox(ABC):
         """None before start. Found by what is on disk, so any process may ask."""
 
     @abstractmethod
-    def wait(self, plan: SandboxPlan, seconds: float) -> bool:
-        """Rest for so long, or until a started command may have ended: then True, and `poll`."""
+    def wait(self, plan: SandboxPlan, seconds: float, wake: int | None = None) -> bool:
+        """Rest for so long, or until a started command may have ended: then True, and `poll`.
+
+        Returns early when the descriptor `wake` can be read.
+        """
 
     @abstractmethod
     def signal(self, plan: SandboxPlan, number: int) -> None:

@@ -23,6 +23,11 @@ if not process_table.PRESENT:
     from trackside import processes
 
 TICK_SECONDS = 2.0
+"""Between looks at the supervisor, …"""
+WATCHED_SECONDS = 15.0
+"""… and where the kernel says that it has died."""
+SILENT_SECONDS = 1.0
+"""After as much without output, the next is told to the supervisor: it may rest for long."""
 SWEEP_SECONDS = 10.0
 
 _BREATH_SECONDS = 0.005
@@ -87,8 +92,9 @@ def _keep(plan: Plan, command: Command, pump: LogPump, ooms: int) -> None:
     for stream in (0, 1):
         os.dup2(null, stream)
     keeper = Keeper(plan.folder, plan.revive)
-    waiter = Waiter(command.child, pump)
-    while (code := waiter.wait(TICK_SECONDS)) is None:
+    keeper.tick()
+    waiter = Waiter(command.child, pump, keeper)
+    while (code := waiter.wait()) is None:
         keeper.tick()
     code = command.code(code)
     _sweep(plan.mark, keeper)
@@ -101,9 +107,11 @@ def _keep(plan: Plan, command: Command, pump: LogPump, ooms: int) -> None:
 class Waiter:
     """Waits for the command, moves its output, and reaps every orphan that comes our way."""
 
-    def __init__(self, pid: int, pump: LogPump) -> None:
+    def __init__(self, pid: int, pump: LogPump, keeper: Keeper) -> None:
         self._pid = pid
         self._pump = pump
+        self._keeper = keeper
+        self._moved_at = time.monotonic()
         self._end: select.poll | None = None
         try:
             descriptor = os.pidfd_open(pid)
@@ -115,26 +123,45 @@ class Waiter:
         self._any.register(descriptor, select.POLLIN)
         self._any.register(pump.readable, select.POLLIN)
 
-    def wait(self, seconds: float) -> int | None:
-        """The command's exit code, or minus its signal; None when it still runs after as long."""
-        deadline = time.monotonic() + seconds
+    def wait(self) -> int | None:
+        """The command's exit code, or minus its signal; None when it runs on, and it is time to
+        look at the supervisor."""
+        supervisor = None if self._end is None else self._keeper.descriptor
+        if supervisor is None:
+            return self._wait_until(time.monotonic() + TICK_SECONDS)
+        self._any.register(supervisor, select.POLLIN)
+        try:
+            return self._wait_until(time.monotonic() + WATCHED_SECONDS, supervisor)
+        finally:
+            self._any.unregister(supervisor)
+
+    def _wait_until(self, deadline: float, supervisor: int | None = None) -> int | None:
         while True:
-            self._rest(deadline)
+            is_due = self._rest(deadline, supervisor)
             code = self._reap()
-            if code is not None or time.monotonic() >= deadline:
+            if code is not None or is_due or time.monotonic() >= deadline:
                 return code
 
-    def _rest(self, deadline: float) -> None:
-        """Until something happens; many small writes are moved together."""
-        moved = self._pump.step()
+    def _rest(self, deadline: float, supervisor: int | None) -> bool:
+        """Until something happens; many small writes are moved together. Whether it was the
+        supervisor's end."""
+        if moved := self._pump.step():
+            self._note_output()
         if self._end is None:
-            return time.sleep(0 if moved >= _MUCH_BYTES else _BREATH_SECONDS)
+            time.sleep(0 if moved >= _MUCH_BYTES else _BREATH_SECONDS)
+            return False
         if moved >= _MUCH_BYTES or (moved and self._end.poll(_BREATH_SECONDS * 1000)):
-            return
+            return False
         left = max(0.0, deadline - time.monotonic())
         if self._pump.is_holding:
             left = min(left, RETRY_SECONDS)
-        self._any.poll(left * 1000)
+        return any(descriptor == supervisor for descriptor, _ in self._any.poll(left * 1000))
+
+    def _note_output(self) -> None:
+        now = time.monotonic()
+        if now - self._moved_at >= SILENT_SECONDS:
+            self._keeper.wake()
+        self._moved_at = now
 
     def _reap(self) -> int | None:
         code = None

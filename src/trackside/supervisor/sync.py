@@ -29,11 +29,12 @@ SCAN_SHARE = 0.02
 """Of a core's time, that passes may take where each is long: a watched training of hours leaves
 ten thousand segments, and a look at all of them every second would cost it a tenth of a core."""
 LONGEST_PAUSE_SECONDS = 10.0
+STILL_PAUSE_SECONDS = 30.0
 IDLE_PASSES = 3
 IDLE_PAUSE_SECONDS = 3.0
 """Between passes after so many that found nothing new, …"""
 STILL_PASSES = 10
-"""… and after so many the longest pause: `wake` cuts either short."""
+"""… and after so many the longest of all: `wake` cuts either short."""
 SETTLED_SECONDS = 1.0
 """A file that has not changed for this long is taken to be whole."""
 WEDGED_SECONDS = 180.0
@@ -374,7 +375,7 @@ def pause_after(cpu_seconds: float, num_idle: int = 0) -> float:
     """Until the next pass, by what the last one cost and how many have found nothing new."""
     least = SCAN_SECONDS if num_idle < IDLE_PASSES else IDLE_PAUSE_SECONDS
     if num_idle >= STILL_PASSES:
-        return LONGEST_PAUSE_SECONDS
+        return STILL_PAUSE_SECONDS
     return min(max(least, cpu_seconds / SCAN_SHARE), LONGEST_PAUSE_SECONDS)
 
 
