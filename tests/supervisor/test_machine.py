@@ -311,6 +311,17 @@ def test_a_short_script_has_a_point_too(tmp_path: Path):
     assert 0 <= last.value <= 100
 
 
+def test_the_script_s_curves_do_not_fall_to_nothing_at_its_end(tmp_path: Path):
+    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as script:
+        with sampler(tmp_path, root_pid=script.pid):
+            until(lambda: "script/memory_bytes" in curves_in(tmp_path).Tags()["scalars"])
+            script.kill()
+            script.wait()
+            until(time_has_passed(machine.LEAST_SECONDS))
+        assert min(point.value for point in curves_in(tmp_path).Scalars("script/memory_bytes")) > 0
+        assert len(curves_in(tmp_path).Scalars("cpu/total_percent")) >= 2, "the machine's go on"
+
+
 def time_has_passed(seconds: float) -> Callable[[], bool]:
     start = time.monotonic()
     return lambda: time.monotonic() - start > seconds

@@ -1,33 +1,28 @@
 """`trackside report`: all there is about a job, as one page."""
 
 import webbrowser
-from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import click
 
 from trackside import durable
 from trackside.capture.exceptions import SMDebugError
 from trackside.capture.trial import Trial
-from trackside.cli.failures import in_short
 from trackside.cli.job_names import job_argument
-from trackside.cli.text import duration, size
+from trackside.cli.report_head import head
+from trackside.cli.text import size
 from trackside.curves.event_reader import Curves, read
 from trackside.errors import TracksideError
 from trackside.permissions import BY_UMASK
 from trackside.rules.profiler.profiler_report import ProfilerReport
-from trackside.rules.report.facts import Head, Material
+from trackside.rules.report.facts import Material
 from trackside.rules.report.page import report_page
 from trackside.rules.saved.opening import open_trial
 from trackside.rules.saved.profile import Profile
 from trackside.sdk.job import TrainingJob
 from trackside.sdk.known_jobs import AnyJobs, known_jobs
-from trackside.secret_names import hidden
 from trackside.storage.locate import Location, locate
-
-_RUNNING = ("InProgress", "Stopping")
 
 
 @click.command(short_help="Write one HTML page with all that is known about a job.")
@@ -77,59 +72,19 @@ def gather(name: str, known: AnyJobs) -> Material:
         for each in (judged.found if judged else ())
         if (each.rule, each.worker, each.tensor, each.mode) not in told
     ]
+    curves = _curves(job, gaps)
     return Material(
-        head=_head(described),
+        head=head(described, curves, job.artifacts()),
         findings=[*findings, *fresh],
         evaluations=evaluations,
-        curves=_curves(job, gaps),
+        curves=curves,
         trial=_trial(job, home, gaps),
         profile=profile,
         profiler_rules=judged.rules if judged else (),
         gaps=gaps,
+        is_one_machine=described["Trackside"]["options"]["Placement"] == "local",
         made=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
     )
-
-
-def _head(described: Mapping[str, Any]) -> Head:
-    status = described["TrainingJobStatus"]
-    start, end = described.get("TrainingStartTime"), described.get("TrainingEndTime")
-    resources = described["ResourceConfig"]
-    hosts = sum(group["InstanceCount"] for group in resources.get("InstanceGroups", ()))
-    facts = []
-    if described["SecondaryStatus"] != status:
-        facts.append(("state", described["SecondaryStatus"]))
-    if start is not None:
-        seconds = (end or datetime.now(UTC)) - start
-        facts.append(("training", duration(seconds.total_seconds())))
-    facts += [
-        ("hosts", str(hosts or resources["InstanceCount"])),
-        ("created", f"{described['CreationTime']:%Y-%m-%d %H:%M} UTC"),
-    ]
-    if described["Trackside"]["attempt"] > 1:
-        facts.append(("attempt", str(described["Trackside"]["attempt"])))
-    metrics = described.get("FinalMetricDataList", ())
-    facts += [(metric["MetricName"], f"{metric['Value']:.5g}") for metric in metrics]
-    return Head(
-        described["TrainingJobName"],
-        status,
-        facts,
-        phases=list(_phases(described)),
-        cause=in_short(described.get("FailureReason", "")),
-        failure=described.get("FailureReason", ""),
-        hyperparameters={
-            key: hidden(key, value)
-            for key, value in described.get("HyperParameters", {}).items()
-            if not key.startswith("sagemaker_")
-        },
-        is_running=status in _RUNNING,
-    )
-
-
-def _phases(described: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
-    for each in described["SecondaryStatusTransitions"]:
-        end = each.get("EndTime") or datetime.now(UTC)
-        if each["Status"] != described["TrainingJobStatus"]:  # the final one lasts for ever
-            yield each["Status"], max(0.0, (end - each["StartTime"]).total_seconds())
 
 
 def _curves(job: TrainingJob, gaps: list[str]) -> Curves | None:

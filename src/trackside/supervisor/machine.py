@@ -162,7 +162,8 @@ class MachineSampler:
         if now.clock - before.clock >= LEAST_SECONDS:
             self._curves = self._curves or EventFile(self._folder)
             step = round(now.clock - self._begun)
-            values = [wire.simple_value(tag, value) for tag, value in scalars(before, now).items()]
+            figures = scalars(before, now, is_over=self._is_ending)
+            values = [wire.simple_value(tag, value) for tag, value in figures.items()]
             self._curves.add((None, lambda: wire.summary(*values), step, time.time()))
             self._curves.flush()
 

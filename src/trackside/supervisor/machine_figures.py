@@ -6,8 +6,12 @@ from typing import Any
 from trackside.supervisor.machine_reading import TICKS_PER_SECOND, Core, Reading
 
 
-def scalars(before: Reading, now: Reading) -> dict[str, float]:
-    """Tag to value. Rates and percentages are means over the time between the two looks."""
+def scalars(before: Reading, now: Reading, *, is_over: bool = False) -> dict[str, float]:
+    """Tag to value. Rates and percentages are means over the time between the two looks.
+
+    `is_over`: the script has ended. What it holds is then no figure of its own: its curves would
+    all fall to nothing at their end.
+    """
     seconds = now.clock - before.clock
     used = now.memory_bytes - now.memory_available_bytes
     busy, waiting = _percent(_whole(before.cores), _whole(now.cores))
@@ -22,11 +26,14 @@ def scalars(before: Reading, now: Reading) -> dict[str, float]:
         / seconds,
         "network/received_bytes_per_second": (now.received_bytes - before.received_bytes) / seconds,
         "network/sent_bytes_per_second": (now.sent_bytes - before.sent_bytes) / seconds,
-        "script/cpu_percent": 100 * _script_ticks(before, now) / (seconds * TICKS_PER_SECOND),
-        "script/memory_bytes": sum(process.memory_bytes for process in now.script.values()),
-        "script/processes": len(now.script),
-        "script/threads": sum(process.num_threads for process in now.script.values()),
     }
+    if not is_over:
+        spent = _script_ticks(before, now)
+        figures["script/cpu_percent"] = 100 * spent / (seconds * TICKS_PER_SECOND)
+        processes = now.script.values()
+        figures["script/memory_bytes"] = sum(process.memory_bytes for process in processes)
+        figures["script/processes"] = len(processes)
+        figures["script/threads"] = sum(process.num_threads for process in processes)
     for number, (earlier, later) in enumerate(zip(before.cores, now.cores, strict=False)):
         figures[f"cpu/core_{number}_percent"], _ = _percent(earlier, later)
     figures.update(_gpu_scalars(now))

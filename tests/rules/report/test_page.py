@@ -18,7 +18,7 @@ from trackside.finding import Finding
 from trackside.rule_status import Evaluation, RuleStatus
 from trackside.rules.profiler.profiler_report import ProfilerReport
 from trackside.rules.report.charts import Axis, Line, line_chart, short
-from trackside.rules.report.facts import Head, Material
+from trackside.rules.report.facts import Fact, Head, Material, Place
 from trackside.rules.report.heatmaps import NOT_FINITE, ZERO, heat_map, heat_map_card
 from trackside.rules.report.markup import Html, document, element
 from trackside.rules.report.page import report_page
@@ -97,10 +97,11 @@ def hostile(tmp_path):
         Head(
             HOSTILE,
             HOSTILE,
-            [(HOSTILE, HOSTILE)],
+            [Fact(HOSTILE, HOSTILE)],
             [(HOSTILE, 3.0)],
             failure=HOSTILE,
             hyperparameters={HOSTILE: HOSTILE},
+            places=[Place(HOSTILE, HOSTILE)],
         ),
         findings=[finding, finding, *rule.found],
         evaluations=[Evaluation(configuration=HOSTILE, rule=HOSTILE, details=HOSTILE)],
@@ -239,7 +240,7 @@ def test_vitals_are_curves_unless_they_never_change_and_those_of_layers_a_map(tm
     material = Material(Head("job", "Completed"), trial=recording.end())
     parsed = Parsed(report_page(material))
     assert [each["aria-label"] for each in parsed.of("svg")] == ["gradient_norm"]
-    assert "32batch_size" in parsed.text
+    assert "1 that never changedvitalvaluebatch_size32" in parsed.text
     [canvas] = parsed.of("canvas")
     assert canvas["height"] == "2"
     assert "a/std" in parsed.text
@@ -355,3 +356,63 @@ def test_numbers_of_axes_are_short(value, expected):
 def test_plain_text_is_escaped_and_markup_is_not():
     made = element("b", "<", element("i", "&"), class_="a b", title='"', hidden=True, id=None)
     assert made == '<b class="a b" title="&quot;" hidden>&lt;<i>&amp;</i></b>'
+
+
+def found(page: Material) -> str:
+    """The first tile, with its style."""
+    match = re.search(r'<div class="tile"><b( class="\w+")?>(.*?)</b>', report_page(page).decode())
+    assert match is not None
+    return f"{match[1] or ''} {match[2]}".strip()
+
+
+def test_findings_are_coloured_whatever_became_of_the_job():
+    head = Head("job", "Completed")
+    grave = Finding(rule="Overfit", message="it overfits", step=3)
+    assert found(Material(head, findings=[grave])) == 'class="bad" 1'
+    slow = Finding(rule="SlowDataLoading", message="slow", step=3)
+    assert found(Material(head, findings=[slow, slow])) == 'class="warn" 2'
+    watched = [Evaluation(configuration="mine", rule="Overfit")]
+    assert found(Material(head, evaluations=watched)) == 'class="good" none'
+    assert found(Material(head)) == 'class="quiet" not watched'
+
+
+def test_few_points_are_marked_and_many_are_not():
+    steps = np.arange(3)
+    assert line_chart("few", [Line("a", steps, steps * 1.0)]).count("<circle") == 3
+    steps = np.arange(100)
+    assert line_chart("many", [Line("a", steps, steps * 1.0)]).count("<circle") == 0
+
+
+def test_training_and_validation_are_drawn_in_one_chart(tmp_path):
+    curves = make_curves(tmp_path, **{"train/loss": [3.0, 2.0], "val/loss": [3.1, 2.5]})
+    parsed = Parsed(report_page(Material(Head("job", "Completed"), curves=curves)))
+    assert [each["aria-label"] for each in parsed.of("svg")] == ["loss", "Processors"]
+    assert "trainvalidation" in parsed.text
+
+
+def test_a_heat_map_of_uneven_steps_is_drawn_to_scale(tmp_path):
+    recording = Recording(tmp_path)
+    for step in (0, 5, 10, 14, 19, 64):
+        recording.step(step, {"gradient/a": [step + 1.0, step + 1.0]})
+    drawn = heat_map(recording.end(), ["gradient/a"], "Gradients")
+    assert drawn is not None
+    assert len(drawn.steps) == 64 // 4 + 1, "as wide as the closest two are apart"
+    assert np.allclose(np.diff(drawn.starts), np.diff(drawn.starts)[0])
+    shown = dict(zip(drawn.starts.tolist(), drawn.steps.tolist(), strict=True))
+    assert all(step <= start + 68 / 17 for start, step in shown.items())
+    assert [*dict.fromkeys(drawn.steps.tolist())] == [0, 5, 10, 14, 19, 64]
+    assert (drawn.steps == 19).sum() > 8, "two thirds of the steps have nothing newer"
+
+
+def test_the_figures_of_a_machine_that_hosts_share_are_drawn_once(tmp_path):
+    for host in ("algo-1", "algo-2"):
+        file = EventFile(tmp_path / "system" / host)
+        for step in range(3):
+            for tag in ("cpu/total_percent", "script/cpu_percent"):
+                file.add((tag, 10.0, step, 1.7e9 + step))
+        file.close()
+    head, curves = Head("job", "Completed"), read(tmp_path)
+    shared = Parsed(report_page(Material(head, curves=curves, is_one_machine=True)))
+    assert shared.text.count("algo-2") == 1, "of the scripts only"
+    apart = Parsed(report_page(Material(head, curves=curves)))
+    assert apart.text.count("algo-2") == 2

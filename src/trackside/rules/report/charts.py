@@ -17,6 +17,8 @@ POINTS = 360
 """Of one curve; extremes are kept."""
 STEP = "step"
 """What most curves are drawn over."""
+FEW_POINTS = 24
+"""Of a curve with no more, each is marked: a line alone hides how little there is."""
 MOST_LINES = 8
 """As many as there are colours."""
 WIDTH, HEIGHT = 400, 190
@@ -201,7 +203,7 @@ def _curve(line: Line, x: Axis, y: Axis, place: int) -> Html:
             steps.append(f"{'L' if was else 'M'}{left:.1f} {top:.1f}")
         was = is_drawn
     parts = [element("path", d="".join(steps), class_=f"curve s{place}")]
-    if finite.sum() == 1:
+    if finite.sum() <= FEW_POINTS:
         parts += [
             element("circle", cx=float(a), cy=float(b), r=3.0, class_=f"dot s{place}")
             for a, b in zip(across[finite], up[finite], strict=True)

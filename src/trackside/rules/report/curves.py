@@ -2,21 +2,23 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
-from trackside.capture.modes import ModeKeys
 from trackside.capture.trial import Trial
 from trackside.capture.trial_layout import VITALS
+from trackside.curves.chart_groups import MACHINE_RUNS, ChartGroup, groups, is_of_hook
 from trackside.curves.downsample import in_order
 from trackside.curves.event_reader import TOP, Series
 from trackside.rules.report.charts import Line, line_chart, short
 from trackside.rules.report.facts import Material
 from trackside.rules.report.markup import Html, element
-from trackside.rules.report.sections import section, tiles
+from trackside.rules.report.sections import counted, section, table
 
 MOST_CHARTS = 48
-MACHINE = "system/"
-"""Begins the runs with the machine's figures."""
+Chart = tuple[str, list[Line]]
+"""Title and curves."""
+FIRST_VITALS = 6
+"""Shown at once; the others are folded."""
 _FIRST_VITALS = (
     "gradient_norm",
     "update_ratio",
@@ -29,15 +31,25 @@ _FIRST_VITALS = (
 
 
 def curves_section(material: Material) -> Html | None:
-    charts = _scalar_charts(material) + _captured_charts(material)
-    if not charts:
+    own, of_hook = _scalar_charts(material)
+    of_hook += _captured_charts(material)
+    if not own:
+        own, of_hook = of_hook, []
+    if not own:
         return None
-    left_out = len(charts) - MOST_CHARTS
+    left_out = len(own) - MOST_CHARTS
     about = "What the script wrote, and what was found in its log. Extremes are kept."
     if left_out > 0:
         about += f" {left_out} more are in TensorBoard: trackside tensorboard {material.head.name}"
+    folded = None
+    if of_hook:
+        folded = _folded(f"{counted(len(of_hook), 'curve')} by the hook", _grid(of_hook))
+    return section("curves", "Curves", about, _grid(own), folded)
+
+
+def _grid(charts: Sequence[Chart]) -> Html:
     drawn = [line_chart(title, lines) for title, lines in charts[:MOST_CHARTS]]
-    return section("curves", "Curves", about, element("div", *drawn, class_="grid"))
+    return element("div", *drawn, class_="grid")
 
 
 def vitals_section(material: Material) -> Html | None:
@@ -47,12 +59,32 @@ def vitals_section(material: Material) -> Html | None:
     lines = [Line(each.name.removeprefix(VITALS), each.x, each.y) for each in lines if len(each.x)]
     if not lines:
         return None
-    steady = [each.name for each in lines if bool((each.y == each.y[0]).all())]
+    steady = {each.name: short(float(each.y[0])) for each in lines if _is_steady(each)}
     charts = [line_chart(each.name, [each]) for each in lines if each.name not in steady]
-    facts = [(each.name, short(float(each.y[0]))) for each in lines if each.name in steady]
-    about = "What the hook measures of every training. The figures in boxes never changed."
-    drawn = element("div", *charts, class_="grid")
-    return section("vitals", "Vitals", about, drawn, tiles(facts) if facts else None)
+    about = "What the hook measures of every training."
+    first, rest = charts[:FIRST_VITALS], charts[FIRST_VITALS:]
+    return section(
+        "vitals",
+        "Vitals",
+        about,
+        element("div", *first, class_="grid") if first else None,
+        _folded(f"{len(rest)} more", element("div", *rest, class_="grid")) if rest else None,
+        _never_changed(steady) if steady else None,
+    )
+
+
+def _is_steady(line: Line) -> bool:
+    return bool((line.y == line.y[0]).all())
+
+
+def _folded(title: str, content: Html) -> Html:
+    return element("details", element("summary", title), content)
+
+
+def _never_changed(steady: Mapping[str, str]) -> Html:
+    rows = [*steady.items()]
+    content = element("div", table(("vital", "value"), rows, numbers=1), class_="card narrow")
+    return _folded(f"{len(steady)} that never changed", content)
 
 
 def machine_section(material: Material) -> Html | None:
@@ -60,11 +92,13 @@ def machine_section(material: Material) -> Html | None:
         return None
     by_tag: dict[str, list[Series]] = defaultdict(list)
     for (run, tag), series in sorted(material.curves.scalars.items()):
-        if run.startswith(MACHINE):
+        if run.startswith(MACHINE_RUNS):
             by_tag[tag].append(series)
     drawn = []
     for title, unit, tags, divisor in _MACHINE_CHARTS:
         found = {tag: by_tag[tag] for tag in _expanded(tags, by_tag) if tag in by_tag}
+        if material.is_one_machine and title not in _OF_SCRIPT:
+            found = {tag: runs[:1] for tag, runs in found.items()}
         if found:
             lines = _machine_lines(found, divisor)
             drawn.append(line_chart(title, lines, unit=unit, x_name="second", zero=True))
@@ -74,11 +108,13 @@ def machine_section(material: Material) -> Html | None:
     return section("machine", "Machine", about, element("div", *drawn, class_="grid"))
 
 
+_OF_SCRIPT = ("The script's processor use", "The script's memory")
+"""Each host's own; the others are the machine's, which hosts may share."""
 _MACHINE_CHARTS = (
     ("Processors", "%", ("cpu/total_percent", "cpu/io_wait_percent"), 1.0),
-    ("The script's processor use", "% of one core", ("script/cpu_percent",), 1.0),
+    (_OF_SCRIPT[0], "% of one core", ("script/cpu_percent",), 1.0),
     ("Memory used", "%", ("memory/used_percent",), 1.0),
-    ("The script's memory", "MB", ("script/memory_bytes",), 1e6),
+    (_OF_SCRIPT[1], "MB", ("script/memory_bytes",), 1e6),
     ("GPUs", "%", ("gpu_*/utilization_percent",), 1.0),
     ("GPU memory", "%", ("gpu_*/memory_percent",), 1.0),
     ("Disks", "MB/s", ("disk/read_bytes_per_second", "disk/written_bytes_per_second"), 1e6),
@@ -92,39 +128,46 @@ _MACHINE_CHARTS = (
 """Title, unit, tags (`*` is any number) and what the values are divided by."""
 
 
-def _scalar_charts(material: Material) -> list[tuple[str, list[Line]]]:
-    """A chart for each tag, with a line for each run; losses first."""
-    vitals = _vitals(material.trial)
-    by_tag: dict[str, list[Series]] = defaultdict(list)
-    for (run, tag), series in sorted((material.curves.scalars if material.curves else {}).items()):
-        if not run.startswith(MACHINE) and tag not in vitals:
-            by_tag[tag].append(series)
-    ordered = sorted(by_tag, key=lambda tag: ("loss" not in tag.lower(), tag))
-    return [
-        (tag, [_line(series) for series in by_tag[tag]])
-        for tag in ordered
-        if not _is_twice(tag, by_tag)
-    ]
+def _scalar_charts(material: Material) -> tuple[list[Chart], list[Chart]]:
+    """As `chart_groups` puts them together: what comes first, and what the hook filed besides. A
+    loss that it filed under its name and mode is left out where the script filed it by its name."""
+    scalars = material.curves.scalars if material.curves else {}
+    vitals = set(_vitals(material.trial))
+    tags = {tag for _, tag in scalars}
+    last_steps = {
+        key: int(series.steps[-1])
+        for key, series in scalars.items()
+        if len(series.steps) and key[1] not in vitals and not _is_twice(key, tags)
+    }
+    found = groups(last_steps)
+    own = [group for group in found if not group.is_of_hook]
+    has_loss = bool(found) and not found[0].is_of_hook
+    besides = [group for group in found if group.is_of_hook] if has_loss else []
+    first = own if has_loss else found
+
+    def charts(chosen: Sequence[ChartGroup]) -> list[Chart]:
+        return [
+            (group.title, [_line(scalars[key], name) for name, key in group.lines.items()])
+            for group in chosen
+        ]
+
+    return charts(first), charts(besides)
 
 
-def _is_twice(tag: str, known: Mapping[str, object]) -> bool:
-    return _ends_with_mode(tag) and tag.rpartition("_")[0] in known
+def _is_twice(key: tuple[str, str], known: Collection[str]) -> bool:
+    return is_of_hook(key) and key[1].rpartition("_")[0] in known
 
 
-def _ends_with_mode(tag: str) -> bool:
-    """The hook also files each loss as a metric, under its name and its mode."""
-    return tag.rpartition("_")[2] in ModeKeys.__members__
-
-
-def _captured_charts(material: Material) -> list[tuple[str, list[Line]]]:
+def _captured_charts(material: Material) -> list[Chart]:
     """Losses and scalars that only the trial has."""
     trial = material.trial
     if trial is None:
         return []
     losses = [each for each in trial.tensor_names(collection="losses") if "_input_" not in each]
     names = dict.fromkeys([*losses, *trial.tensor_names(regex="^scalar/")])
-    drawn = {tag for _, tag in (material.curves.scalars if material.curves else {})}
-    drawn |= {tag.rpartition("_")[0] for tag in drawn if _ends_with_mode(tag)}
+    keys = [*(material.curves.scalars if material.curves else {})]
+    drawn = {tag for _, tag in keys}
+    drawn |= {key[1].rpartition("_")[0] for key in keys if is_of_hook(key)}
     missing = [each for each in names if each.removeprefix("scalar/") not in drawn]
     lines = [_captured(trial, name) for name in missing[:MOST_CHARTS]]
     return [(line.name.removeprefix("scalar/"), [line]) for line in lines if len(line.x)]
@@ -144,12 +187,11 @@ def _captured(trial: Trial, name: str) -> Line:
     return Line.of(trial.cube([name], "mean"), 0)
 
 
-def _line(series: Series) -> Line:
+def _line(series: Series, name: str) -> Line:
     kept = in_order(series.steps)
     steps, values = (
         (series.steps, series.values) if kept is None else (series.steps[kept], series.values[kept])
     )
-    name = "log" if series.run.startswith("trackside/") else series.run
     return Line("all" if name == TOP else name, steps, values)
 
 
@@ -172,10 +214,10 @@ def _machine_lines(found: Mapping[str, Sequence[Series]], divisor: float) -> lis
         figure = tag.partition("/")[0] if tag.startswith("gpu_") else tag.partition("/")[2]
         figure = re.sub("_percent|_bytes_per_second", "", figure).replace("_", " ")
         for series in runs:
-            host = series.run.removeprefix(MACHINE)
+            host = series.run.removeprefix(MACHINE_RUNS)
             name = " ".join(
                 filter(None, [host if len(hosts) > 1 else "", figure if len(found) > 1 else ""])
             )
-            line = _line(series)
-            lines.append(Line(name or host, line.x, line.y / divisor))
+            line = _line(series, name or host)
+            lines.append(Line(line.name, line.x, line.y / divisor))
     return lines

@@ -12,14 +12,32 @@ from trackside.rules.saved.profile import Profile
 
 
 @dataclass(frozen=True, slots=True)
+class Fact:
+    """A tile."""
+
+    label: str
+    text: str
+    style: str = ""
+    """good, warn, bad or quiet; "" for a plain one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Something that the job left."""
+
+    what: str
+    where: str
+    """A location, paths, or the command that shows it."""
+
+
+@dataclass(frozen=True, slots=True)
 class Head:
     """The job, as its first lines tell it."""
 
     name: str
     status: str
     """Completed, Failed, InProgress …"""
-    facts: Sequence[tuple[str, str]] = ()
-    """Label and text of each tile."""
+    facts: Sequence[Fact] = ()
     phases: Sequence[tuple[str, float]] = ()
     """Statuses and how many seconds each lasted."""
     cause: str = ""
@@ -28,6 +46,7 @@ class Head:
     """All that is said about it, often with a trace."""
     hyperparameters: Mapping[str, str] = field(default_factory=dict)
     is_running: bool = False
+    places: Sequence[Place] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,5 +62,7 @@ class Material:
     profiler_rules: Sequence[ProfilerRule] = ()
     """That have looked at all of the profile."""
     gaps: Sequence[str] = ()
+    is_one_machine: bool = False
+    """All hosts of the job share the machine, and so its figures."""
     made: str = ""
     """When, for people."""

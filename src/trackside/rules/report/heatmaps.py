@@ -31,12 +31,19 @@ NOT_SAVED, NOT_FINITE, ZERO = 65_535, 65_534, 65_533
 
 @dataclass(frozen=True, slots=True)
 class HeatMap:
-    """`levels[i, j]` is the base-10 logarithm of the figure of `names[i]` at `steps[j]`."""
+    """`levels[i, j]` is the base-10 logarithm of the figure of `names[i]` at `steps[j]`.
+
+    A column stands for as many steps as every other: what was saved every step for a while and
+    every tenth later is drawn to scale.
+    """
 
     title: str
     figure: str
     names: tuple[str, ...]
     steps: Array
+    """Saved ones."""
+    starts: Array
+    """At which step each column begins."""
     levels: Array
     left_out: int = 0
     """Rows that there was no room for."""
@@ -58,7 +65,7 @@ def layers_section(material: Material) -> Html | None:
     if not drawn:
         return None
     about = (
-        "Each row is a tensor, each column a step; dark is small, bright is large. A row that "
+        "Each row is a tensor over the steps; dark is small, bright is large. A row that "
         "darkens stops learning, one that brightens may explode. Marks on top: findings begin."
     )
     return section("layers", "Layers", about, *drawn)
@@ -74,14 +81,15 @@ def heat_map(trial: Trial, saved: Sequence[str], title: str) -> HeatMap | None:
     cube = trial.cube(chosen, figure, mode=ModeKeys.GLOBAL)
     if not len(cube.steps):
         return None
-    steps, levels = _columns(np.array(cube.steps), _levels(cube.values, cube.saved))
-    return HeatMap(title, figure, tuple(chosen), steps, levels.T, len(names) - len(chosen))
+    starts, steps, levels = _to_scale(np.array(cube.steps), _levels(cube.values, cube.saved))
+    left_out = len(names) - len(chosen)
+    return HeatMap(title, figure, tuple(chosen), steps, starts, levels.T, left_out)
 
 
 def heat_map_card(drawn: HeatMap, began: Mapping[int, str] | None = None) -> Html:
     """`began`: what rules found, by the step at which it began."""
     scale = _Scale.of(drawn.levels)
-    notes = f"log10 of {drawn.figure}, {len(drawn.names)} tensors, {len(drawn.steps)} columns"
+    notes = f"log10 of {drawn.figure}, {len(drawn.names)} tensors"
     if drawn.left_out:
         notes += f"; {drawn.left_out} further tensors between these are left out"
     is_roomy = len(drawn.names) <= ROOMY
@@ -106,12 +114,12 @@ def heat_map_card(drawn: HeatMap, began: Mapping[int, str] | None = None) -> Htm
     labels = [element("li", _label(name), title=name) for name in drawn.names]
     kind = "layers" if is_roomy else "layers dense"
     rows = element("ol", *labels, class_=kind, style=f"--row:{row_height}px")
-    marks = [_mark(drawn.steps, step, rules) for step, rules in (began or {}).items()]
+    marks = [_mark(drawn.starts, step, rules) for step, rules in (began or {}).items()]
     picture = element(
         "div",
         element("div", *marks, class_="marks") if marks else None,
         canvas,
-        element("div", *_ticks(drawn.steps), class_="steps"),
+        element("div", *_ticks(drawn.starts), class_="steps"),
         class_="picture",
     )
     return element(
@@ -165,14 +173,14 @@ def _legend(scale: _Scale) -> Html:
     )
 
 
-def _mark(steps: Array, step: int, rules: str) -> Html:
-    percent = 100 * (int(np.searchsorted(steps, step, side="right")) - 0.5) / len(steps)
+def _mark(starts: Array, step: int, rules: str) -> Html:
+    percent = 100 * (int(np.searchsorted(starts, step, side="right")) - 0.5) / len(starts)
     place = f"left:{min(max(percent, 0.0), 100.0):.2f}%"
     return element("i", style=place, title=f"step {step:,}: {rules}")
 
 
-def _ticks(steps: Array) -> list[Html]:
-    told = [f"{int(steps[place]):,}" for place in _spread(len(steps), 6)]
+def _ticks(starts: Array) -> list[Html]:
+    told = [f"{round(float(starts[place])):,}" for place in _spread(len(starts), 6)]
     return [element("span", text) for text in [f"step {told[0]}", *told[1:]]]
 
 
@@ -201,15 +209,26 @@ def _levels(values: Array, saved: Array) -> Array:
     return levels
 
 
-def _columns(steps: Array, levels: Array) -> tuple[Array, Array]:
-    """At most `MOST_COLUMNS`: neighbours become their mean, unless one of them is not finite."""
-    if len(steps) <= MOST_COLUMNS:
-        return steps, levels
-    edges = np.linspace(0, len(steps), MOST_COLUMNS + 1).astype(int)
-    joined = np.array(
-        [_joined(levels[first:last]) for first, last in zip(edges[:-1], edges[1:], strict=True)]
-    )
-    return steps[edges[:-1]], joined
+def _to_scale(steps: Array, levels: Array) -> tuple[Array, Array, Array]:
+    """Columns that stand for equally many steps each, at most `MOST_COLUMNS`: where each begins,
+    the saved step that it shows, and its levels.
+
+    Of several saved steps in a column the mean is shown, unless one of them is not finite; where
+    none was saved, the one before.
+    """
+    if len(steps) == 1:
+        return steps, steps, levels
+    closest = int(np.diff(steps).min())
+    num_columns = min(MOST_COLUMNS, int(steps[-1] - steps[0]) // closest + 1)
+    starts = steps[0] + (steps[-1] - steps[0] + closest) * np.arange(num_columns) / num_columns
+    first = np.searchsorted(steps, starts - 1e-6)
+    last = np.append(first[1:], len(steps))
+    shown = np.maximum(np.where(last > first, first, first - 1), 0)
+    columns = [
+        _joined(levels[begin:end]) if end > begin + 1 else levels[at]
+        for begin, end, at in zip(first, last, shown, strict=True)
+    ]
+    return starts, steps[shown], np.array(columns)
 
 
 def _joined(rows: Array) -> Array:

@@ -10,6 +10,7 @@ from trackside.rules.profiler.steps import outlier_limit
 from trackside.rules.profiler.summaries import OVERALL, overall, percentile
 from trackside.rules.profiler.usage import ordered_dimensions
 from trackside.rules.report.charts import MOST_LINES, Line, histogram, line_chart, short
+from trackside.rules.report.facts import Fact
 from trackside.rules.report.markup import Html, element, joined
 from trackside.rules.report.sections import section, span, table, tiles
 from trackside.rules.saved.profile import STEP, Profile, mean_of_columns
@@ -130,12 +131,12 @@ def _steps_of(worker: str, phase: str, steps: Events) -> Html:
     outliers = durations > limit
     gaps = steps.starts[1:] - steps.ends[:-1]
     facts = [
-        (f"{mode} steps, {worker}", f"{len(steps):,}"),
-        ("median", span(percentile(durations, 50))),
-        ("95th percentile", span(percentile(durations, 95))),
-        ("longest", span(float(durations.max()))),
-        ("outliers", f"{int(outliers.sum()):,}"),
-        ("between steps, median", span(max(0.0, percentile(gaps, 50)) if len(gaps) else 0.0)),
+        Fact(f"{mode} steps, {worker}", f"{len(steps):,}"),
+        Fact("median", span(percentile(durations, 50))),
+        Fact("95th percentile", span(percentile(durations, 95))),
+        Fact("longest", span(float(durations.max()))),
+        Fact("outliers", f"{int(outliers.sum()):,}"),
+        Fact("between steps, median", span(max(0.0, percentile(gaps, 50)) if len(gaps) else 0.0)),
     ]
     scale, unit = (1.0, "s") if percentile(durations, 50) >= 1 else (1e3, "ms")
     over_time = line_chart(

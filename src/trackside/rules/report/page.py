@@ -6,9 +6,10 @@ from dataclasses import replace
 from importlib.resources import files
 
 from trackside.finding import Finding
+from trackside.rules.checkup.diagnosis import diagnose
 from trackside.rules.profiler.profiler_rule import ProfilerRule
 from trackside.rules.report import curves, findings, heatmaps, machine_use, sections
-from trackside.rules.report.facts import Head, Material
+from trackside.rules.report.facts import Fact, Head, Material
 from trackside.rules.report.markup import Html, document, element
 from trackside.rules.saved.profile import Profile
 
@@ -17,8 +18,7 @@ _ASSETS = files("trackside.rules.report")
 
 def report_page(material: Material) -> bytes:
     """Everything there is about a job."""
-    count = ("findings", f"{len(material.findings):,}")
-    head = replace(material.head, facts=[count, *material.head.facts])
+    head = replace(material.head, facts=[_found(material), *material.head.facts])
     material = replace(material, head=head)
     parts = {
         "diagnosis": ("Diagnosis", findings.diagnosis_section(material)),
@@ -32,9 +32,23 @@ def report_page(material: Material) -> bytes:
         "steps": ("Step times", machine_use.steps_section(material.profile)),
         "usage": ("Use of resources", machine_use.usage_section(material.profile)),
         "rules": ("Rules", findings.rules_section(material)),
+        "files": ("Files", sections.files_section(material.head.places)),
         "gaps": ("Not captured", sections.gaps_section(material.gaps)),
     }
     return sections_page(material.head, material.made, parts)
+
+
+def _found(material: Material) -> Fact:
+    """Coloured whatever became of the job: one that completed may have learnt nothing."""
+    number = len(material.findings)
+    label = "finding" if number == 1 else "findings"
+    if number:
+        sure = {each.confidence for each in diagnose(material.findings)}
+        is_grave = not sure <= {"likely", "possible"}
+        return Fact(label, f"{number:,}", "bad" if is_grave else "warn")
+    if not material.evaluations and not material.profiler_rules:
+        return Fact("by no rule", "not watched", "quiet")
+    return Fact(label, "none so far" if material.head.is_running else "none", "good")
 
 
 def profiler_page(
@@ -43,9 +57,9 @@ def profiler_page(
     """The profiler's part alone: what ProfilerReport leaves beside its JSON."""
     end = profile.last_time or 0.0
     facts = [
-        ("nodes", f"{len(profile.nodes)}"),
-        ("watched for", sections.span(end - machine_use.first_look(profile))),
-        ("looks", f"{sum(len(table.times) for table in profile.nodes.values()):,}"),
+        Fact("nodes", f"{len(profile.nodes)}"),
+        Fact("watched for", sections.span(end - machine_use.first_look(profile))),
+        Fact("samples", f"{sum(len(table.times) for table in profile.nodes.values()):,}"),
     ]
     status = "IssuesFound" if found else "NoIssuesFound"
     head = Head("Profiler report", status if profile.is_all else "InProgress", facts)

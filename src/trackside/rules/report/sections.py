@@ -6,7 +6,7 @@ A section is a function from what there is to markup, or to None.
 from collections.abc import Sequence
 
 from trackside.rules.report.charts import stretch_bar
-from trackside.rules.report.facts import Head
+from trackside.rules.report.facts import Fact, Head, Place
 from trackside.rules.report.markup import Html, element, joined
 
 STYLES = {
@@ -28,10 +28,15 @@ def section(anchor: str, title: str, about: str, *parts: Html | None) -> Html:
     return element("section", element("h2", title, id=anchor), element("p", about), *parts)
 
 
-def tiles(facts: Sequence[tuple[str, str]]) -> Html:
+def tiles(facts: Sequence[Fact]) -> Html:
     each = [
-        element("div", element("b", text), element("span", label), class_="tile")
-        for label, text in facts
+        element(
+            "div",
+            element("b", fact.text, class_=fact.style or None),
+            element("span", fact.label),
+            class_="tile",
+        )
+        for fact in facts
     ]
     return element("div", *each, class_="tiles")
 
@@ -72,7 +77,13 @@ def head_section(head: Head, made: str) -> Html:
         )
     title = element("h1", head.name, pill)
     return element(
-        "header", title, element("p", when), tiles(head.facts), phases, _failure(head), settings
+        "header",
+        title,
+        element("p", when),
+        tiles(head.facts),
+        phases,
+        _failure(head),
+        settings,
     )
 
 
@@ -90,6 +101,15 @@ def _failure(head: Head) -> Html | None:
         told = f"{counted(len(lines) - _LAST_LINES, 'line')} before"
         folded = element("details", element("summary", told), element("pre", before))
     return joined([cause, folded, element("pre", last, class_="bad")])
+
+
+def files_section(places: Sequence[Place]) -> Html | None:
+    if not places:
+        return None
+    rows = [(place.what, element("code", place.where)) for place in places]
+    about = "What the job left, and the commands that get it."
+    content = element("div", table(("what", "where"), rows), class_="card")
+    return section("files", "Files", about, content)
 
 
 def gaps_section(gaps: Sequence[str]) -> Html | None:

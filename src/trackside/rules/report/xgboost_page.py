@@ -7,7 +7,7 @@ import numpy as np
 
 from trackside.capture.dtypes import Array
 from trackside.rules.report.charts import Line, histogram, line_chart
-from trackside.rules.report.facts import Head
+from trackside.rules.report.facts import Fact, Head
 from trackside.rules.report.markup import Html, element
 from trackside.rules.report.page import sections_page, stamp
 from trackside.rules.report.sections import gaps_section, section, table
@@ -25,7 +25,7 @@ def xgboost_page(evidence: Evidence) -> bytes:
     head = Head(
         "XGBoost training report",
         "Completed" if evidence.is_all else "InProgress",
-        [("saved steps", f"{len(evidence.trial.steps()):,}")],
+        [Fact("saved steps", f"{len(evidence.trial.steps()):,}")],
         hyperparameters=dict(_hyperparameters(evidence)),
         is_running=not evidence.is_all,
     )

@@ -1,0 +1,97 @@
+"""The first lines of a job's report: how it stands, its headline figures, where its things are."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from trackside.cli.failures import in_short
+from trackside.cli.text import duration, size
+from trackside.curves.chart_groups import headline
+from trackside.curves.event_reader import Curves
+from trackside.jobs.artifacts import FILES, Artifact
+from trackside.rules.report.facts import Fact, Head, Place
+from trackside.secret_names import hidden
+
+MOST_FIGURES = 4
+MOST_FILES = 12
+"""Kept files that are named."""
+_RUNNING = ("InProgress", "Stopping")
+_MODEL = "/output/model.tar.gz"
+
+
+def head(
+    described: Mapping[str, Any], curves: Curves | None, artifacts: Sequence[Artifact]
+) -> Head:
+    status = described["TrainingJobStatus"]
+    return Head(
+        described["TrainingJobName"],
+        status,
+        [*_figures(described, curves), *_facts(described)],
+        phases=list(_phases(described)),
+        cause=in_short(described.get("FailureReason", "")),
+        failure=described.get("FailureReason", ""),
+        hyperparameters={
+            key: hidden(key, value)
+            for key, value in described.get("HyperParameters", {}).items()
+            if not key.startswith("sagemaker_")
+        },
+        is_running=status in _RUNNING,
+        places=list(_places(described["TrainingJobName"], artifacts)),
+    )
+
+
+def _figures(described: Mapping[str, Any], curves: Curves | None) -> list[Fact]:
+    """The metrics that the job defines; else the last values of the curves that say most."""
+    defined = {
+        each["Name"] for each in described["AlgorithmSpecification"].get("MetricDefinitions", ())
+    }
+    finals = {
+        each["MetricName"]: each["Value"] for each in described.get("FinalMetricDataList", ())
+    }
+    chosen = {name: value for name, value in finals.items() if name in defined}
+    scalars = curves.scalars if curves else {}
+    last = {key: int(each.steps[-1]) for key, each in scalars.items() if len(each.steps)}
+    for name, key in headline(last, MOST_FIGURES):
+        chosen.setdefault(name, float(scalars[key].values[-1]))
+    shown = chosen or finals
+    return [Fact(name, f"{value:.5g}") for name, value in [*shown.items()][:MOST_FIGURES]]
+
+
+def _facts(described: Mapping[str, Any]) -> Iterator[Fact]:
+    status = described["TrainingJobStatus"]
+    start, end = described.get("TrainingStartTime"), described.get("TrainingEndTime")
+    resources = described["ResourceConfig"]
+    hosts = sum(group["InstanceCount"] for group in resources.get("InstanceGroups", ()))
+    if described["SecondaryStatus"] != status:
+        yield Fact("state", described["SecondaryStatus"])
+    if start is not None:
+        seconds = (end or datetime.now(UTC)) - start
+        yield Fact("training", duration(seconds.total_seconds()))
+    if (count := hosts or resources["InstanceCount"]) > 1:
+        yield Fact("hosts", str(count))
+    yield Fact("created", f"{described['CreationTime']:%Y-%m-%d %H:%M} UTC")
+    if described["Trackside"]["attempt"] > 1:
+        yield Fact("attempt", str(described["Trackside"]["attempt"]))
+
+
+def _phases(described: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+    for each in described["SecondaryStatusTransitions"]:
+        end = each.get("EndTime") or datetime.now(UTC)
+        if each["Status"] != described["TrainingJobStatus"]:  # the final one lasts for ever
+            yield each["Status"], max(0.0, (end - each["StartTime"]).total_seconds())
+
+
+def _places(name: str, artifacts: Sequence[Artifact]) -> Iterator[Place]:
+    for each in artifacts:
+        many = f", {each.num_files:,} files" if each.num_files > 1 else ""
+        kind = "model" if each.uri.endswith(_MODEL) else each.kind
+        yield Place(f"{kind} ({size(each.size_bytes)}{many})", each.uri)
+    kept = [file.path for each in artifacts if each.kind == FILES for file in each.files]
+    if kept:
+        more = f" and {len(kept) - MOST_FILES:,} more" if len(kept) > MOST_FILES else ""
+        paths = ", ".join(kept[:MOST_FILES]) + more
+        yield Place("left in the working folder", paths)
+    if artifacts:
+        yield Place("a copy of all of these", f"trackside artifacts {name} --download DIR")
+    yield Place("log", f"trackside logs {name}")
+    yield Place("curves in TensorBoard", f"trackside tensorboard {name}")
