@@ -20,6 +20,10 @@ from trackside.errors import JobNotFound
 from trackside.harmless import visible
 from trackside.settings import Settings, choose_profile
 
+OWN_PROCESS = "own process"
+"""The context's object where nothing but the command line runs in this process, which may be forked
+then; programs that call `main` themselves do not say so."""
+
 GROUPS = {
     "A job, from start to end": ("run", "jobs", "show", "logs", "stop", "artifacts", "delete"),
     "What it does, and what is wrong with it": (

@@ -6,33 +6,30 @@ Options carry the names of the estimator's arguments, and are handed on as they 
 import sys
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from trackside.cli import capture_options, first_aid, left_behind, rule_options
-from trackside.cli.bringing import bringing_shown
+from trackside.cli import first_aid, left_behind, rule_options
+from trackside.cli.main import OWN_PROCESS
 from trackside.cli.notices import tell
-from trackside.cli.option_names import in_options
 from trackside.cli.pairs import FORM, as_mapping
 from trackside.cli.text import as_json
 from trackside.cli.what_runs import Run, program_of
 from trackside.errors import InvalidSpec, JobFailed, JobStopped
 from trackside.harmless import visible
-from trackside.sdk.debugger import TensorBoardOutputConfig
-from trackside.sdk.estimator import Estimator
-from trackside.sdk.job import TrainingJob
-from trackside.sdk.locations import is_remote
+from trackside.placement import standby
+from trackside.profiles import chosen_server
+from trackside.settings import Settings, environment
+
+if TYPE_CHECKING:  # loaded once the job's supervisor is on its way
+    from trackside.sdk.job import TrainingJob
 
 _LAUNCHERS = {"torchrun": "torch_distributed", "mpi": "mpi"}
-
-
-def _tensorboard(
-    ctx: click.Context, option: click.Parameter, location: str | None
-) -> TensorBoardOutputConfig | None:
-    return TensorBoardOutputConfig(location) if location else None
+_SUPERVISOR = "trackside.supervisor"
 
 
 def _metrics(
@@ -81,8 +78,6 @@ def _metrics(
 )
 @click.option(
     "--tensorboard",
-    "tensorboard_output_config",
-    callback=_tensorboard,
     metavar="LOCATION",
     help="/opt/ml/output/tensorboard is copied here as it grows.",
 )
@@ -208,6 +203,7 @@ def run(
     findings: BinaryIO | None,
     wait: bool,
     bring_back: bool,
+    tensorboard: str | None,
     json: bool,
     **arguments: Any,
 ) -> None:
@@ -229,6 +225,11 @@ def run(
       trackside run train.py --instances 2 --distribution torchrun
     """
     program = program_of(ctx)
+    _stand_by(ctx)
+    from trackside.cli import capture_options
+    from trackside.sdk.debugger import TensorBoardOutputConfig
+    from trackside.sdk.estimator import Estimator
+
     wait = wait or findings is not None or bring_back  # whoever writes them must be there
     back = _Back(arguments["source_dir"]) if bring_back else None
     warnings = capture_options.warnings(capture_options.named(capture)) if capture else []
@@ -241,18 +242,37 @@ def run(
         **arguments,
         **program,
         distribution=_distribution(distribution, processes_per_host),
+        tensorboard_output_config=TensorBoardOutputConfig(tensorboard) if tensorboard else None,
         debugger_hook_config=capture_options.hook_config(capture, every, ring, watching),
         rules=watching or None,
     )
     try:
-        with bringing_shown():
+        with _bringing_shown():
             estimator.fit(inputs or None, wait=False, job_name=job_name)
     except InvalidSpec as failure:
+        from trackside.cli.option_names import in_options
+
         raise in_options(failure, ctx.command, watching) from None
     assert estimator.latest_training_job is not None
     aid = partial(_aid, entry_point=entry_point, source_dir=arguments["source_dir"])
     job = estimator.latest_training_job
     _after_start(job, wait=wait, json=json, findings=findings, aid=aid, back=back)
+
+
+def _stand_by(ctx: click.Context) -> None:
+    """Have a supervisor ready for a job that runs here: it imports while this process does."""
+    settings = Settings.load()
+    is_here = chosen_server(environment(), settings.home) is None
+    if ctx.obj is OWN_PROCESS and is_here and settings.standby == "yes":
+        standby.prepare(_SUPERVISOR)
+
+
+def _bringing_shown() -> AbstractContextManager[None]:
+    if not sys.stderr.isatty():
+        return nullcontext()
+    from trackside.cli.bringing import bringing_shown
+
+    return bringing_shown()
 
 
 def _distribution(launcher: str | None, processes: int | None) -> dict[str, Any]:
@@ -271,13 +291,15 @@ class _Back:
     """Where kept files are brought, and since when what is there may not be replaced."""
 
     def __init__(self, source_dir: str | None) -> None:
+        from trackside.sdk.locations import is_remote
+
         is_here = source_dir is not None and not is_remote(source_dir)
         self.folder = Path(source_dir if is_here and source_dir else ".").expanduser().absolute()
         self.began = time.time()
 
 
 def _after_start(
-    job: TrainingJob,
+    job: "TrainingJob",
     *,
     wait: bool,
     json: bool,
@@ -313,7 +335,7 @@ def _after_start(
         print(f"  trackside stop {job.name}")
 
 
-def _after_end(job: TrainingJob, *, json: bool, back: _Back | None) -> None:
+def _after_end(job: "TrainingJob", *, json: bool, back: _Back | None) -> None:
     """What the script left in its working folder is brought here, or offered to a person."""
     from trackside.cli import kept
 
