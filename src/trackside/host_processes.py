@@ -3,11 +3,10 @@
 Only for processes of this machine: their records hold pids.
 """
 
-from dataclasses import dataclass
-
 from trackside import damage, processes
 from trackside.layout import HostFolder
 from trackside.processes import Identity
+from trackside.quick_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

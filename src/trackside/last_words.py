@@ -6,9 +6,10 @@ exceptions, `disk_failure` what is wrong with a disk; who shows the text also ma
 
 import signal
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from trackside.quantities import duration
+from trackside.quick_dataclass import dataclass
 from trackside.shortening import last_lines, plain, shortened
 from trackside.tracebacks import (
     HEADER,

@@ -6,10 +6,10 @@ Submitter, supervisor, sandbox and readers agree through this module and nothing
 import os
 import re
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
 from trackside import durable, permissions
+from trackside.quick_dataclass import dataclass
 from trackside.script_folder import ScriptFolder
 from trackside.spec import JobSpec
 

@@ -2,13 +2,14 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
 
 from trackside import damage, durable
 from trackside.finding import RuleKey
 from trackside.json_record import DamagedRecord, Moment, parsed, record
+from trackside.quick_dataclass import dataclass
 
 DETAILS_MOST = 1024
 _CONDITION_MET = re.compile(

@@ -2,13 +2,14 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from pathlib import Path
 from typing import Any
 
 from trackside.errors import InvalidSetting
 from trackside.layout import Home
 from trackside.permissions import keep_private
+from trackside.quick_dataclass import dataclass
 from trackside.secret_names import hidden
 
 VISIBLE_GPUS = "CUDA_VISIBLE_DEVICES"

@@ -8,11 +8,11 @@ import re
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from trackside.errors import InvalidSpec, Violation
 from trackside.members import member, read, write
+from trackside.quick_dataclass import dataclass
 
 JOB_NAME = "[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}"
 _JOB_NAME_SAYS = "1 to 63 letters, digits and inner dashes"

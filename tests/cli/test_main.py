@@ -205,6 +205,18 @@ def test_starting_a_job_loads_nothing_that_only_draws():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = {name.split(".")[0] for name in done.stdout.split()}
     assert loaded & {"rich", "typer", "pydantic", "obstore", "torch", "numpy", "asyncio"} == set()
+    ours = {name for name in done.stdout.split() if name.startswith("trackside.")}
+    later = [name for name in ours if name.startswith(("trackside.sdk", "trackside.jobs"))]
+    assert later == [], "loaded once the supervisor is on its way"
+
+
+def test_what_starts_a_job_loads_nothing_that_looks_at_one():
+    code = "import sys, trackside.sdk.estimator, trackside.jobs.submitting; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.split())
+    names = ("jobs", "logs", "artifacts", "reconcile", "scheduler", "describe", "disk")
+    assert loaded & {f"trackside.jobs.{name}" for name in names} == set()
+    assert not [name for name in loaded if name.startswith("trackside.rules")]
 
 
 def test_every_command_and_option_is_in_the_documentation():

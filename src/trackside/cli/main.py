@@ -3,7 +3,6 @@
 Each command is a file of its own, imported only when it is called or listed.
 """
 
-import difflib
 import logging
 import signal
 import threading
@@ -160,6 +159,8 @@ def _hear_interrupts() -> None:
 
 
 def _unknown_command(given: str) -> str:
+    import difflib
+
     near = difflib.get_close_matches(given, COMMANDS, n=1)
     likely = SYNONYMS.get(given) or next(iter(near), "")
     if likely:

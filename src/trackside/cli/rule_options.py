@@ -2,10 +2,12 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 import click
+
+from trackside.quick_dataclass import dataclass
 
 if TYPE_CHECKING:  # loaded when there are rules
     from trackside.sdk.rule import AnyRule

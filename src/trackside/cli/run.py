@@ -6,14 +6,14 @@ Options carry the names of the estimator's arguments, and are handed on as they 
 import sys
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from trackside.cli import first_aid, left_behind, rule_options
+from trackside.cli import rule_options
 from trackside.cli.main import OWN_PROCESS
 from trackside.cli.notices import tell
 from trackside.cli.pairs import FORM, as_mapping
@@ -30,6 +30,9 @@ if TYPE_CHECKING:  # loaded once the job's supervisor is on its way
 
 _LAUNCHERS = {"torchrun": "torch_distributed", "mpi": "mpi"}
 _SUPERVISOR = "trackside.supervisor"
+_LEAD = "algo-1"
+_QUIET_SECONDS = 0.5
+_LOOK_SECONDS = 0.01
 
 
 def _metrics(
@@ -232,11 +235,6 @@ def run(
 
     wait = wait or findings is not None or bring_back  # whoever writes them must be there
     back = _Back(arguments["source_dir"]) if bring_back else None
-    warnings = capture_options.warnings(capture_options.named(capture)) if capture else []
-    if arguments["source_dir"] is None and program.get("entry_point"):
-        warnings += left_behind.warnings(program["entry_point"])
-    for told in warnings:
-        tell(f"Warning: {visible(told)}")
     watching = rule_options.rules_of(rules, stop_on)
     estimator = Estimator(
         **arguments,
@@ -254,9 +252,24 @@ def run(
 
         raise in_options(failure, ctx.command, watching) from None
     assert estimator.latest_training_job is not None
+    warnings = capture_options.warnings(capture_options.named(capture)) if capture else []
+    if arguments["source_dir"] is None and program.get("entry_point"):
+        from trackside.cli import left_behind  # it parses the script, which is on its way by now
+
+        warnings += left_behind.warnings(program["entry_point"])
+    for told in warnings:
+        tell(f"Warning: {visible(told)}")
     aid = partial(_aid, entry_point=entry_point, source_dir=arguments["source_dir"])
     job = estimator.latest_training_job
-    _after_start(job, wait=wait, json=json, findings=findings, aid=aid, back=back)
+    _after_start(
+        job,
+        wait=wait,
+        json=json,
+        is_watched=bool(watching),
+        findings=findings,
+        aid=aid,
+        back=back,
+    )
 
 
 def _stand_by(ctx: click.Context) -> None:
@@ -284,6 +297,8 @@ def _distribution(launcher: str | None, processes: int | None) -> dict[str, Any]
 
 
 def _aid(cause: str, *, entry_point: str | None, source_dir: str | None) -> str:
+    from trackside.cli import first_aid, left_behind
+
     return first_aid.advice(cause) or left_behind.advice(cause, entry_point, source_dir)
 
 
@@ -303,6 +318,7 @@ def _after_start(
     *,
     wait: bool,
     json: bool,
+    is_watched: bool,
     findings: BinaryIO | None,
     aid: Callable[[str], str],
     back: _Back | None,
@@ -311,6 +327,7 @@ def _after_start(
         if not json:
             print(f"Started {job.name}", flush=True)
         # After the start, so that the job does not wait for what only its watcher needs.
+        _until_it_speaks(job)
         from trackside.cli.waiting import wait_for
 
         try:
@@ -329,10 +346,23 @@ def _after_start(
     elif not wait:
         print(f"Started {job.name}")
         print(f"  trackside logs -f {job.name}")
-        if job.is_watched:
+        if is_watched:
             print(f"  trackside findings -f {job.name}")
         print(f"  trackside show {job.name}")
         print(f"  trackside stop {job.name}")
+
+
+def _until_it_speaks(job: "TrainingJob") -> None:
+    """For a moment at most: until a job on this machine has a log there is nothing to show, and its
+    processes start sooner where this one does not load what shows it."""
+    home = Settings.load().layout
+    folder, until = home.job(job.name), time.monotonic() + _QUIET_SECONDS
+    log = folder.host(_LEAD, 1).log
+    while folder.root.exists() and time.monotonic() < until:
+        with suppress(OSError):
+            if log.stat().st_size:
+                return
+        time.sleep(_LOOK_SECONDS)
 
 
 def _after_end(job: "TrainingJob", *, json: bool, back: _Back | None) -> None:

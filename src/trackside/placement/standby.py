@@ -16,7 +16,6 @@ import os
 import signal
 import sys
 import threading
-import traceback
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -119,6 +118,8 @@ def _stand_by(module: str, order: int, answerer: int) -> NoReturn:
         if given is not None:
             code = _run(program.main, *given)
     except BaseException:  # noqa: BLE001 what called us is the command, and must not go on here
+        import traceback
+
         traceback.print_exc()
     finally:
         sys.stderr.flush()

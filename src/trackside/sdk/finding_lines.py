@@ -2,11 +2,11 @@
 
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from trackside.finding import Finding
 from trackside.harmless import one_line
+from trackside.quick_dataclass import dataclass
 from trackside.rule_status import RuleStatus
 
 if TYPE_CHECKING:

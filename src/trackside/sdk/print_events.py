@@ -16,6 +16,12 @@ from trackside.sdk.finding_lines import Teller
 
 Item = TypeVar("Item")
 
+PRINTED: dict[str, tuple[type, ...]] = {
+    "Training": (History, LogLine),
+    "Rules": (tuple, Evaluation),
+}
+"""The items of `follow_all` that whoever asks for one or the other is shown."""
+
 
 class LinePrinter:
     """Writes status changes and findings as lines of their own, between the lines of the log.

@@ -8,12 +8,13 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 from trackside.errors import InvalidSpec, Violation
 from trackside.layout import JobKeys
+from trackside.quick_dataclass import dataclass
 from trackside.sdk import hyperparameters
 from trackside.sdk.arguments import in_arguments, to_request
 from trackside.sdk.cautions import caution

@@ -7,11 +7,11 @@ import os
 import re
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from trackside import archive
 from trackside.errors import InvalidSpec, Violation
+from trackside.quick_dataclass import dataclass
 from trackside.sdk.locations import is_remote
 
 ENTRY_POINT = r"[A-Za-z0-9._][A-Za-z0-9._+-]*(/[A-Za-z0-9._+-]+)*"

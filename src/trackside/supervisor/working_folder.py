@@ -6,12 +6,13 @@ the script has not started. Sending them is `kept_sync.py`'s.
 
 import json
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from pathlib import Path
 
 from trackside import damage, durable
 from trackside.event_names import is_event_file
 from trackside.hosts import LeftOut
+from trackside.quick_dataclass import dataclass
 from trackside.script_folder import ScriptFolder
 from trackside.supervisor.folder_scan import Look, scan
 from trackside.supervisor.ignore_patterns import IgnorePatterns
