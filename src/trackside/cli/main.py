@@ -15,6 +15,7 @@ import trackside
 from trackside import disk_space
 from trackside.cli.failures import EXPECTED, INTERRUPTED, USAGE, exit_code, explain
 from trackside.cli.notices import tell, tell_warnings
+from trackside.cli.summaries import SUMMARIES
 from trackside.errors import JobNotFound
 from trackside.harmless import visible
 from trackside.settings import Settings, choose_profile
@@ -97,9 +98,8 @@ class Commands(click.Group):
         longest = max(map(len, COMMANDS))
         room = formatter.width - longest - 6
         for title, names in GROUPS.items():
-            commands = {name.ljust(longest): self.get_command(ctx, name) for name in names}
             rows = [
-                (name, each.get_short_help_str(room)) for name, each in commands.items() if each
+                (name.ljust(longest), _summary(name).get_short_help_str(room)) for name in names
             ]
             with formatter.section(title):
                 formatter.write_dl(rows)
@@ -148,6 +148,11 @@ def main(debug: bool, profile: str | None) -> None:
         logging.basicConfig(level=logging.DEBUG)
     if profile:
         choose_profile(profile)
+
+
+def _summary(name: str) -> click.Command:
+    """What help needs of a command, without loading it."""
+    return click.Command(name, help=SUMMARIES[name])
 
 
 def _hear_interrupts() -> None:

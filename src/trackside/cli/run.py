@@ -21,6 +21,7 @@ from trackside.cli.text import as_json
 from trackside.cli.what_runs import Run, program_of
 from trackside.errors import InvalidSpec, JobFailed, JobStopped
 from trackside.harmless import visible
+from trackside.layout import FIRST_HOST
 from trackside.placement import standby
 from trackside.profiles import chosen_server
 from trackside.settings import Settings, environment
@@ -30,7 +31,6 @@ if TYPE_CHECKING:  # loaded once the job's supervisor is on its way
 
 _LAUNCHERS = {"torchrun": "torch_distributed", "mpi": "mpi"}
 _SUPERVISOR = "trackside.supervisor"
-_LEAD = "algo-1"
 _QUIET_SECONDS = 0.5
 _LOOK_SECONDS = 0.01
 
@@ -357,7 +357,7 @@ def _until_it_speaks(job: "TrainingJob") -> None:
     processes start sooner where this one does not load what shows it."""
     home = Settings.load().layout
     folder, until = home.job(job.name), time.monotonic() + _QUIET_SECONDS
-    log = folder.host(_LEAD, 1).log
+    log = folder.host(FIRST_HOST, 1).log
     while folder.root.exists() and time.monotonic() < until:
         with suppress(OSError):
             if log.stat().st_size:
