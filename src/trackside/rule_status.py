@@ -12,6 +12,8 @@ from trackside.json_record import DamagedRecord, Moment, parsed, record
 from trackside.quick_dataclass import dataclass
 
 DETAILS_MOST = 1024
+NOTHING_SAVED = ("ClientError: No debugging data", "ClientError: No profiling data")
+"""How the details of a rule begin that had nothing to judge."""
 _CONDITION_MET = re.compile(
     r"RuleEvaluationConditionMet: .*?(?: at (step \d+))? resulted in the condition being met\. "
 )

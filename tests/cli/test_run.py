@@ -115,13 +115,19 @@ def test_what_is_captured_beside_rules_is_whole_and_saved_when_they_look(command
 
 
 def test_a_collection_that_nobody_knows_is_told(command: Command):
-    done = command("run", "src/train.py", "--capture", "losses, gradiants,odd")
+    done = command("run", "src/train.py", "--capture", "losses,odd")
     assert done.returncode == 0
-    near, odd = done.stderr.splitlines()[:2]
-    assert near.endswith("'gradiants' unless the script makes it. Did you mean 'gradients'?")
-    assert odd.startswith(
+    assert done.stderr.startswith(
         "Warning: No collection is called 'odd' unless the script makes it. There are "
     )
+
+
+@pytest.mark.parametrize("near", ["gradient", "gradiants", "Gradients"])
+def test_a_collection_that_is_nearly_one_is_refused(command: Command, near: str):
+    done = command("run", "src/train.py", "--capture", f"losses,{near}")
+    assert done.returncode == 2
+    assert f"no collection is called {near!r}. Did you mean 'gradients'?" in done.stderr
+    assert not Settings.load().layout.jobs.exists()
 
 
 def test_the_source_is_stored_with_the_job(command: Command):

@@ -233,6 +233,8 @@ def run(
     from trackside.sdk.debugger import TensorBoardOutputConfig
     from trackside.sdk.estimator import Estimator
 
+    if capture:
+        capture_options.check(capture_options.named(capture))
     wait = wait or findings is not None or bring_back  # whoever writes them must be there
     back = _Back(arguments["source_dir"]) if bring_back else None
     watching = rule_options.rules_of(rules, stop_on)
