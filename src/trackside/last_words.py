@@ -32,7 +32,7 @@ _MOST_EVIDENCE_LINES = 20
 _SHORT_SECONDS = 10.0
 _USAGE = 2
 """The exit code of a program whose arguments are wrong."""
-_REFUSAL = re.compile(r"(?:\S+: error|Error): ")
+_REFUSAL = re.compile(r"(?:\S.{0,80}?: error|Error): ")
 
 _CRASHES = {
     "SIGSEGV": "native code used memory that is not its own",

@@ -3,6 +3,7 @@
 Options carry the names of the estimator's arguments, and are handed on as they are.
 """
 
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -47,6 +48,11 @@ def _metrics(
 @click.option("-m", "--module", metavar="NAME", help="Run this module in place of a script.")
 @click.option(
     "--source-dir", metavar="DIR", help="The folder that is packed and run in; or an s3://….tar.gz."
+)
+@click.option(
+    "--in-place",
+    is_flag=True,
+    help="Run in the folder itself, this one or --source-dir's, without packing a copy.",
 )
 @click.option(
     "--channel",
@@ -223,6 +229,7 @@ def run(
       trackside run --wait -- torchrun --nproc-per-node 2 train.py --epochs 3
       trackside run train.py --channel training=./data -p epochs=3 --wait
       trackside run train.py --source-dir src --output s3://bucket/out
+      trackside run --in-place train.py --wait
       trackside run train.py --capture gradients,losses --every 100
       trackside run train.py --stop-on VanishingGradient --rule my.py:MyRule
       trackside run train.py --instances 2 --distribution torchrun
@@ -235,6 +242,8 @@ def run(
 
     if capture:
         capture_options.check(capture_options.named(capture))
+    if bring_back and arguments["in_place"]:
+        raise click.UsageError("--in-place leaves all files here: there is nothing to bring back.")
     wait = wait or findings is not None or bring_back  # whoever writes them must be there
     back = _Back(arguments["source_dir"]) if bring_back else None
     watching = rule_options.rules_of(rules, stop_on)
@@ -255,19 +264,27 @@ def run(
         raise in_options(failure, ctx.command, watching) from None
     assert estimator.latest_training_job is not None
     warnings = capture_options.warnings(capture_options.named(capture)) if capture else []
-    if arguments["source_dir"] is None and program.get("entry_point"):
+    program_folder = arguments["source_dir"] or os.curdir
+    is_alone = arguments["source_dir"] is None and not arguments["in_place"]
+    if is_alone and program.get("entry_point"):
         from trackside.cli import left_behind  # it parses the script, which is on its way by now
 
         warnings += left_behind.warnings(program["entry_point"])
+    if arguments["in_place"]:
+        from trackside.cli import in_place
+
+        warnings += in_place.warnings(estimator.latest_training_job.name, program_folder)
     for told in warnings:
         tell(f"Warning: {visible(told)}")
-    aid = partial(_aid, entry_point=entry_point, source_dir=arguments["source_dir"])
+    folder = None if is_alone else program_folder
+    aid = partial(_aid, entry_point=entry_point, source_dir=folder)
     job = estimator.latest_training_job
     _after_start(
         job,
         wait=wait,
         json=json,
         is_watched=bool(watching),
+        offers=not arguments["in_place"],
         findings=findings,
         aid=aid,
         back=back,
@@ -321,6 +338,7 @@ def _after_start(
     wait: bool,
     json: bool,
     is_watched: bool,
+    offers: bool,
     findings: BinaryIO | None,
     aid: Callable[[str], str],
     back: _Back | None,
@@ -335,11 +353,11 @@ def _after_start(
         try:
             wait_for(job, quiet=json, findings=findings, aid=aid)
         except (JobFailed, JobStopped):
-            _after_end(job, json=json, back=back)
+            _after_end(job, offers=offers and not json, back=back, quiet=json)
             if json:  # how it ended is what was asked for
                 print(as_json(job.describe()), flush=True)
             raise
-        _after_end(job, json=json, back=back)
+        _after_end(job, offers=offers and not json, back=back, quiet=json)
     if json:
         print(as_json(job.describe()))
     elif wait and sys.stdout.isatty():
@@ -367,11 +385,11 @@ def _until_it_speaks(job: "TrainingJob") -> None:
         time.sleep(_LOOK_SECONDS)
 
 
-def _after_end(job: "TrainingJob", *, json: bool, back: _Back | None) -> None:
+def _after_end(job: "TrainingJob", *, offers: bool, back: _Back | None, quiet: bool) -> None:
     """What the script left in its working folder is brought here, or offered to a person."""
     from trackside.cli import kept
 
     if back is not None:
-        kept.bring_all_back(job, back.folder, back.began, quiet=json)
-    elif not json and sys.stdout.isatty():
+        kept.bring_all_back(job, back.folder, back.began, quiet=quiet)
+    elif offers and sys.stdout.isatty():
         kept.offer(job)

@@ -63,6 +63,7 @@ class Arguments(TypedDict, total=False):
     entry_point: Annotated[PathText | None, HERE]
     source_dir: Annotated[PathText | None, HERE]
     dependencies: Annotated[Sequence[PathText] | None, HERE]
+    in_place: Annotated[bool | None, HERE]
     code_location: Annotated[PathText | None, HERE]
     hyperparameters: Annotated[Mapping[str, Any] | None, HERE]
     module: Annotated[str | None, Place("Trackside.Module")]

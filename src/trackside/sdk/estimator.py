@@ -173,6 +173,6 @@ def _packed(request: Request, settings: Settings) -> Iterator[bytes] | None:
     What Trackside keeps for other jobs is no source, even if it lies inside the folder.
     """
     source = request.source
-    if source is None or source.uri is not None:
+    if source is None or source.uri is not None or source.in_place is not None:
         return None
     return source.pack(leave_out=[settings.home])
