@@ -139,10 +139,19 @@ def test_an_exit_without_a_word():
 
 
 def test_without_an_exception_the_last_line_is_told():
-    words = last_words(End(code=2, said="usage: train.py\ntrain.py: error: unknown option --x\n"))
-    assert words == LastWords(
-        "The script ended. Last line: train.py: error: unknown option --x", ("usage: train.py",)
-    )
+    words = last_words(End(code=2, said="usage: train.py\nstep 7\n"))
+    assert words == LastWords("The script ended. Last line: step 7", ("usage: train.py",))
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    ["train.py: error: argument --lr: invalid float value: 'x'", "Error: No such option: --x"],
+)
+def test_arguments_that_the_script_refuses_are_the_reason(refusal: str):
+    said = f"loading\nusage: train.py [-h]\n                [--lr LR]\n{refusal}\n"
+    words = last_words(End(code=2, said=said, seconds=0.3))
+    assert words == LastWords(refusal, ("usage: train.py [-h]", "                [--lr LR]"))
+    assert last_words(End(code=1, said=said)).sentence.startswith("The script ended")
 
 
 def test_the_exit_code_of_a_shell_is_explained():

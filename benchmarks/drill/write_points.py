@@ -58,6 +58,7 @@ class KillPoint:
             "DRILL_KILL_POINT": str(self._file),
             "DRILL_KILL_ROLE": role,
             "PYTHONDONTWRITEBYTECODE": "1",
+            "TRACKSIDE_STANDBY": "no",  # a supervisor has a command line of its own then
         }
 
     @property

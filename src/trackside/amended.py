@@ -5,7 +5,7 @@ reads the journal sees them: the supervisors, the evaluator of the rules, and wh
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, TypeVar
 
 from trackside import damage
@@ -13,6 +13,7 @@ from trackside.errors import Violation
 from trackside.finding import RuleKey
 from trackside.journal import History, Journal
 from trackside.members import read, write
+from trackside.quick_dataclass import dataclass
 from trackside.spec import JobSpec, Profiler, RuleConfiguration
 
 T = TypeVar("T")

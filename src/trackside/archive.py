@@ -10,12 +10,13 @@ import os
 import stat
 import tarfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from pathlib import Path, PurePosixPath
 
 from trackside.deflate import BLOCK_BYTES, Piece, gzipped
 from trackside.errors import ArchiveError
+from trackside.quick_dataclass import dataclass
 from trackside.script_folder import NoPlainFile, ScriptFolder
 
 SMALL_FILE_BYTES = 64 << 20

@@ -5,10 +5,10 @@ A reading names its boot, since a clock of another boot says nothing about this 
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from trackside import process_table
+from trackside.quick_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

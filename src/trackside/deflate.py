@@ -10,7 +10,8 @@ import zlib
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+
+from trackside.quick_dataclass import dataclass
 
 BLOCK_BYTES = 1 << 20
 WINDOW_BYTES = 32 << 10

@@ -11,12 +11,12 @@ import re
 import shutil
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
 from trackside.disk_space import is_full
 from trackside.errors import ArchiveError, DiskFull
+from trackside.quick_dataclass import dataclass
 from trackside.tar_header import Kind, Member
 from trackside.tar_reader import TarReader
 from trackside.tar_stream import BeyondLimit, TarStream

@@ -5,12 +5,13 @@ Rules make findings, the evaluator files them, everybody reads them through this
 
 import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from trackside import damage
 from trackside.json_record import DamagedRecord, Moment, parsed_object, record
+from trackside.quick_dataclass import dataclass
 
 RuleKey = tuple[bool, str]
 """A configured rule of a job: whether it is a profiler rule, and its configuration's name, which

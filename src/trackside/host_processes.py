@@ -3,11 +3,10 @@
 Only for processes of this machine: their records hold pids.
 """
 
-from dataclasses import dataclass
-
 from trackside import damage, process_table, processes
 from trackside.layout import HostFolder, JobFolder
 from trackside.processes import Identity
+from trackside.quick_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from typing import Any
 from trackside import boot_clock, damage, durable
 from trackside.errors import DamagedJob, JobNotFound, MoveRefused
 from trackside.json_record import DamagedRecord, Moment, parsed_object, record
+from trackside.quick_dataclass import dataclass
 from trackside.run_as import Choice
 from trackside.status import FIRST, MESSAGES, Secondary, State, Status, can_follow
 

@@ -3,11 +3,12 @@
 They are in storage once, in the pieces that `curves` reads; all other files are there whole.
 """
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from pathlib import Path
 
 from trackside import damage, durable
 from trackside.json_record import parsed, record
+from trackside.quick_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,11 +4,13 @@ It is told from the exit code and from the end of what the process wrote. `trace
 exceptions, `disk_failure` what is wrong with a disk; who shows the text also masks its secrets.
 """
 
+import re
 import signal
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from trackside.quantities import duration
+from trackside.quick_dataclass import dataclass
 from trackside.shortening import last_lines, plain, shortened
 from trackside.tracebacks import (
     HEADER,
@@ -28,6 +30,9 @@ _MOST_LINE = 200
 _LEAST_EVIDENCE = 60
 _MOST_EVIDENCE_LINES = 20
 _SHORT_SECONDS = 10.0
+_USAGE = 2
+"""The exit code of a program whose arguments are wrong."""
+_REFUSAL = re.compile(r"(?:\S.{0,80}?: error|Error): ")
 
 _CRASHES = {
     "SIGSEGV": "native code used memory that is not its own",
@@ -110,8 +115,20 @@ def _of_exit(end: End, lines: Sequence[str]) -> LastWords:
         return LastWords(in_words(error, end.code_folder), _evidence(error))
     if (rank := first_failed_rank(lines)) is not None:
         return _of_rank(end, rank)
+    if end.code == _USAGE and (refusal := _refusal(lines)) is not None:
+        return refusal
     shell = f" with the exit code of a {name}" if (name := _of_shell(end.code)) else ""
     return _with_last_line(f"{end.who} ended{_after(end)}{shell}", "", lines)
+
+
+def _refusal(lines: Sequence[str]) -> LastWords | None:
+    """What argparse and click say to arguments that they do not take: usage, then the reason."""
+    own = _speaking(without_ranks(lines))
+    starts = [i for i, line in enumerate(own) if line.lower().startswith("usage:")]
+    if not starts or not _REFUSAL.match(own[-1]):
+        return None
+    usage = own[starts[-1] : -1][-_MOST_EVIDENCE_LINES:]
+    return LastWords(shortened(own[-1].strip(), _MOST_LINE), tuple(usage))
 
 
 def _of_rank(end: End, rank: FailedRank) -> LastWords:

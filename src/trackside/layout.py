@@ -6,12 +6,15 @@ Submitter, supervisor, sandbox and readers agree through this module and nothing
 import os
 import re
 import time
-from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from trackside import durable, permissions
+from trackside.quick_dataclass import dataclass
 from trackside.script_folder import ScriptFolder
-from trackside.spec import JobSpec
+
+if TYPE_CHECKING:
+    from trackside.spec import JobSpec
 
 ML = "/opt/ml"
 """Where the script believes it is."""
@@ -395,7 +398,7 @@ class JobKeys:
     name: str
 
     @classmethod
-    def of(cls, spec: JobSpec) -> "JobKeys":
+    def of(cls, spec: "JobSpec") -> "JobKeys":
         return cls(spec.output.uri.rstrip("/"), spec.name)
 
     @classmethod
@@ -495,7 +498,7 @@ def kept_path(host: str, path: str) -> str:
     return path if host == FIRST_HOST else f"{host}/{path}"
 
 
-def curves_of(spec: JobSpec, keys: JobKeys | None = None) -> str:
+def curves_of(spec: "JobSpec", keys: JobKeys | None = None) -> str:
     """Where all curves of a job are: the script's, those made of its log, and the machine's.
 
     `keys` when the job was found somewhere else than its spec says.
@@ -506,7 +509,7 @@ def curves_of(spec: JobSpec, keys: JobKeys | None = None) -> str:
     return keys.under(spec.tensorboard.uri, CURVES_FOLDER)
 
 
-def profile_of(spec: JobSpec) -> str | None:
+def profile_of(spec: "JobSpec") -> str | None:
     """Where the profiler's files go; None when nobody asked for a profile."""
     if spec.profiler is None or spec.profiler.disabled:
         return None

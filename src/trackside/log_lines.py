@@ -8,10 +8,11 @@ import os
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO
+
+from trackside.quick_dataclass import dataclass
 
 STAMP_LENGTH = len("2026-11-15T22:50:46.123Z ")
 _MARK = re.compile(rb"(\d+) (\d+\.\d{3})")

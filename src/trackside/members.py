@@ -5,10 +5,11 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, Field, dataclass, field, fields
+from dataclasses import MISSING, Field, field, fields
 from typing import Any, TypeVar, cast
 
 from trackside.errors import Violation
+from trackside.quick_dataclass import dataclass
 from trackside.secret_names import MASK, looks_secret
 
 T = TypeVar("T")

@@ -5,10 +5,11 @@
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import Any
 
 from trackside.json_record import DamagedRecord, Moment, record
+from trackside.quick_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,9 @@ The journal has it from the first line on. What an owner may do is decided in `a
 
 import os
 import pwd
-from dataclasses import dataclass
 
 from trackside.journal import History
+from trackside.quick_dataclass import dataclass
 
 LOCAL = "local:"
 """Begins the owner of a job that was submitted without a server."""

@@ -7,10 +7,10 @@ import os
 import select
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from trackside import json_record, process_table
+from trackside.quick_dataclass import dataclass
 
 if not process_table.PRESENT:
     import psutil

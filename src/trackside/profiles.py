@@ -4,7 +4,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -12,6 +12,7 @@ from trackside import damage, durable
 from trackside.errors import InvalidSetting
 from trackside.layout import Home
 from trackside.permissions import make_folder
+from trackside.quick_dataclass import dataclass
 from trackside.settings import EMBEDDED
 
 DEFAULT_PROFILE = "default"

@@ -11,12 +11,13 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 
 from trackside import damage, durable, processes
 from trackside.json_record import Moment
 from trackside.layout import JobFolder, RulesFolder
 from trackside.permissions import make_folder
+from trackside.quick_dataclass import dataclass
 from trackside.rule_status import Evaluation, RuleStatus, read_evaluations, write_evaluations
 from trackside.spec import JobSpec, RuleConfiguration
 

@@ -2,15 +2,18 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
 
 from trackside import damage, durable
 from trackside.finding import RuleKey
 from trackside.json_record import DamagedRecord, Moment, parsed, record
+from trackside.quick_dataclass import dataclass
 
 DETAILS_MOST = 1024
+NOTHING_SAVED = ("ClientError: No debugging data", "ClientError: No profiling data")
+"""How the details of a rule begin that had nothing to judge."""
 _CONDITION_MET = re.compile(
     r"RuleEvaluationConditionMet: .*?(?: at (step \d+))? resulted in the condition being met\. "
 )

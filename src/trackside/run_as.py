@@ -8,9 +8,10 @@ import os
 import pwd
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from trackside.errors import InvalidSetting
+from trackside.quick_dataclass import dataclass
 
 _NUMBERS = re.compile(r"(\d+)(?::(\d+))?")
 _SETTING = "TRACKSIDE_RUN_AS (--run-as)"

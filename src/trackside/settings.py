@@ -2,13 +2,14 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from pathlib import Path
 from typing import Any
 
 from trackside.errors import InvalidSetting
 from trackside.layout import Home
 from trackside.permissions import keep_private
+from trackside.quick_dataclass import dataclass
 from trackside.secret_names import hidden
 
 VISIBLE_GPUS = "CUDA_VISIBLE_DEVICES"
@@ -50,6 +51,7 @@ DEFAULT_OUTPUT = "s3://trackside"
 _CHOICES = {
     "TRACKSIDE_ISOLATION": ("auto", "root", "user", "none"),
     "TRACKSIDE_SMTP_SECURITY": ("starttls", "tls", "none"),
+    "TRACKSIDE_STANDBY": ("yes", "no"),
 }
 _UNITS = {
     "TRACKSIDE_BODY_MEMORY_MB": "megabytes",
@@ -96,6 +98,8 @@ class Settings:
     """How much of what a script leaves in its working folder is kept, per host; 0 is nothing."""
     isolation: str = _setting("TRACKSIDE_ISOLATION", "auto")
     """auto, root, user or none: how the process sandbox makes its own /opt/ml."""
+    standby: str = _setting("TRACKSIDE_STANDBY", "yes")
+    """yes or no: whether `trackside run` makes the supervisor of a copy of its own process."""
     run_as: str = _setting("TRACKSIDE_RUN_AS", "")
     """USER and LABEL=USER,…: who runs scripts, where that is not Trackside's own user."""
     python: str = _setting("TRACKSIDE_PYTHON", "")
@@ -207,6 +211,12 @@ def _convert(variable: str, text: str, default: Any) -> Any:
 def environment() -> dict[str, str]:
     """This process's own environment, for the supervisors it starts."""
     return dict(os.environ)
+
+
+def replace_environment(environ: Mapping[str, str]) -> None:
+    """For a process that was forked: it and those it starts see this environment alone."""
+    os.environ.clear()
+    os.environ.update(environ)
 
 
 def keep_files_private() -> None:

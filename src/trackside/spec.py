@@ -8,11 +8,11 @@ import re
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from trackside.errors import InvalidSpec, Violation
 from trackside.members import member, read, write
+from trackside.quick_dataclass import dataclass
 
 JOB_NAME = "[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}"
 _JOB_NAME_SAYS = "1 to 63 letters, digits and inner dashes"
@@ -242,6 +242,8 @@ class Options:
     """Run by `python -m` in place of a script."""
     command: tuple[str, ...] = member("Command", tuple, default=(), most=1000)
     """A program and its arguments, run as they are in place of a script."""
+    in_place: str | None = member("InPlace", default=None)
+    """A folder of this machine that is the script's working folder itself, in place of a copy."""
     grace_seconds: int = member("GraceSeconds", int, default=120, least=0, most=86400)
     """Between SIGTERM and SIGKILL when a job is stopped."""
     cores: int | None = member("Cores", int, default=None, least=1)
@@ -378,6 +380,8 @@ def _program_problems(spec: JobSpec) -> Iterator[Violation]:
             "give TrainingImage or AlgorithmName, not both",
         )
     named = [spec.entry_point, spec.options.module, spec.options.command]
+    if spec.options.in_place is not None and not spec.options.in_place.startswith("/"):
+        yield Violation("Trackside.InPlace", spec.options.in_place, "must be an absolute path")
     if sum(map(bool, named)) > 1:
         advice = "give one of sagemaker_program, Trackside.Module and Trackside.Command"
         yield Violation("Trackside", None, advice)

@@ -1,9 +1,9 @@
 """Job statuses in the contract's words, which move may follow which, and which are final."""
 
-from dataclasses import dataclass
 from enum import StrEnum
 
 from trackside.errors import MoveRefused
+from trackside.quick_dataclass import dataclass
 
 
 class Status(StrEnum):

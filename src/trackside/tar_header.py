@@ -7,9 +7,9 @@ hours (CVE-2024-6232), a row of headers exhausts its stack, and it takes ten tim
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import Enum
 
+from trackside.quick_dataclass import dataclass
 from trackside.tar_stream import DamagedTar
 
 BLOCK_BYTES = 512

@@ -7,7 +7,9 @@ business of `last_words`.
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+from trackside.quick_dataclass import dataclass
 
 HEADER = "Traceback (most recent call last):"
 

@@ -14,6 +14,15 @@ from trackside.cli.first_aid import advice
         ("train.py: error: the following arguments are required: --lr", "-- --lr VALUE."),
         ("ModuleNotFoundError: No module named 'timm.models'", "'timm' is a package"),
         ("EOFError: EOF when reading a line (exit code 1)", "-p NAME=VALUE"),
+        (
+            "ValueError: Error initializing torch.distributed using env:// rendezvous: environment"
+            " variable RANK expected, but not set, at ddp.py:3 in main (exit code 1)",
+            "--distribution torchrun",
+        ),
+        ("KeyError: 'LOCAL_RANK', at train.py:3 in main (exit code 1)", "--distribution torchrun"),
+        ("AssertionError: Torch not compiled with CUDA enabled, at train.py:3", "no GPU"),
+        ("RuntimeError: CUDA error: invalid device ordinal", "CUDA_VISIBLE_DEVICES"),
+        ("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20 GiB", "smaller batch"),
     ],
 )
 def test_the_way_out_is_told(cause: str, way_out: str):
@@ -22,3 +31,4 @@ def test_the_way_out_is_told(cause: str, way_out: str):
 
 def test_of_other_failures_nothing_is_guessed():
     assert advice("ValueError: no (exit code 1)") == ""
+    assert advice("KeyError: 'RANKING', at train.py:3 in main (exit code 1)") == ""

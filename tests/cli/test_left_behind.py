@@ -73,6 +73,7 @@ def test_a_file_beside_the_script_is_found_from_elsewhere(workplace: Path):
     missing = "FileNotFoundError: [Errno 2] No such file or directory: 'words.txt'"
     told = advice(missing, "src/train.py", None)
     assert "`trackside run train.py --source-dir src …` takes that folder along." in told
+    assert "`trackside run --in-place train.py --source-dir src …` runs in the folder" in told
     assert "--channel" not in told
     assert advice(missing, "train.py", "src") == ""  # it was packed: something else is wrong
 

@@ -14,6 +14,7 @@ from tests.cli.conftest import Command
 from tests.small_disk import fill, small_disk
 from trackside.cli.failures import exit_code, explain, in_short, wrapped
 from trackside.cli.main import COMMANDS, SYNONYMS, main
+from trackside.cli.summaries import SUMMARIES
 from trackside.errors import (
     AccessRefused,
     InputError,
@@ -205,6 +206,18 @@ def test_starting_a_job_loads_nothing_that_only_draws():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = {name.split(".")[0] for name in done.stdout.split()}
     assert loaded & {"rich", "typer", "pydantic", "obstore", "torch", "numpy", "asyncio"} == set()
+    ours = {name for name in done.stdout.split() if name.startswith("trackside.")}
+    later = [name for name in ours if name.startswith(("trackside.sdk", "trackside.jobs"))]
+    assert later == [], "loaded once the supervisor is on its way"
+
+
+def test_what_starts_a_job_loads_nothing_that_looks_at_one():
+    code = "import sys, trackside.sdk.estimator, trackside.jobs.submitting; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.split())
+    names = ("jobs", "logs", "artifacts", "reconcile", "scheduler", "describe", "disk")
+    assert loaded & {f"trackside.jobs.{name}" for name in names} == set()
+    assert not [name for name in loaded if name.startswith("trackside.rules")]
 
 
 def test_every_command_and_option_is_in_the_documentation():
@@ -220,3 +233,18 @@ def test_every_command_and_option_is_in_the_documentation():
         for option in [param for each in (shown, *inner) for param in each.params]:
             if option.param_type_name == "option":
                 assert f"`{max(option.opts, key=len)}" in sections[f"trackside {name}"], option.opts
+
+
+def test_the_help_of_all_commands_loads_none_of_them():
+    code = (
+        "import sys\nfrom trackside.cli.main import main\n"
+        "try: main(['--help'])\nfinally: print(*sys.modules, file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(done.stderr.split())
+    assert not loaded & {f"trackside.cli.{name}" for name in COMMANDS}
+    assert not loaded & {"rich", "sqlite3", "trackside.spec", "trackside.jobs"}
+    for name in COMMANDS:
+        shown = main.get_command(None, name)  # type: ignore[arg-type]
+        assert shown is not None
+        assert SUMMARIES[name] == shown.get_short_help_str(1000)

@@ -10,6 +10,9 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import Command
+from tests.job_processes import until_they_have_left
+from tests.waiting import until
+from trackside import process_table
 from trackside.settings import Settings
 from trackside.spec import JobSpec
 
@@ -112,13 +115,19 @@ def test_what_is_captured_beside_rules_is_whole_and_saved_when_they_look(command
 
 
 def test_a_collection_that_nobody_knows_is_told(command: Command):
-    done = command("run", "src/train.py", "--capture", "losses, gradiants,odd")
+    done = command("run", "src/train.py", "--capture", "losses,odd")
     assert done.returncode == 0
-    near, odd = done.stderr.splitlines()[:2]
-    assert near.endswith("'gradiants' unless the script makes it. Did you mean 'gradients'?")
-    assert odd.startswith(
+    assert done.stderr.startswith(
         "Warning: No collection is called 'odd' unless the script makes it. There are "
     )
+
+
+@pytest.mark.parametrize("near", ["gradient", "gradiants", "Gradients"])
+def test_a_collection_that_is_nearly_one_is_refused(command: Command, near: str):
+    done = command("run", "src/train.py", "--capture", f"losses,{near}")
+    assert done.returncode == 2
+    assert f"no collection is called {near!r}. Did you mean 'gradients'?" in done.stderr
+    assert not Settings.load().layout.jobs.exists()
 
 
 def test_the_source_is_stored_with_the_job(command: Command):
@@ -269,3 +278,25 @@ def test_a_store_that_is_out_of_reach_is_exit_code_3(command: Command):
     )
     assert done.returncode == 3
     assert "s3://bucket/out" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("standby", "program"), [("yes", b"trackside.cli"), ("no", b".supervisor")]
+)
+def test_the_supervisor_is_a_copy_of_the_command_unless_told_otherwise(
+    command: Command, workplace: Path, standby: str, program: bytes
+):
+    """One start of an interpreter less, and each import that both need is made once."""
+    (workplace / "wait.py").write_text(
+        f"import os, time\nwhile not os.path.exists({str(workplace / 'end')!r}): time.sleep(0.01)\n"
+    )
+    done = command("run", "wait.py", "--name", "waits", TRACKSIDE_STANDBY=standby)
+    job = Settings.load().layout.job("waits")
+    record = job.host("algo-1", 1).supervisor
+    pid = until(lambda: json.loads(record.read_bytes())["pid"])
+    assert program in process_table.read(f"/proc/{pid}/cmdline")
+    assert os.getsid(pid) == pid
+    (workplace / "end").touch()
+    assert done.returncode == 0
+    assert command("logs", "-f", "waits").returncode == 0
+    until_they_have_left(job.root)

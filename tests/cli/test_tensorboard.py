@@ -188,6 +188,14 @@ def test_an_unknown_job_is_told_before_anything_starts(command: Command):
     assert "No job is called 'nobody'" in done.stderr
 
 
+def test_a_folder_of_the_name_of_no_job_is_pointed_at(command: Command, workplace: Path):
+    (workplace / "runs").mkdir()
+    done = command("tensorboard", "runs", "--no-open")
+    assert done.returncode == 2
+    assert "No job is called 'runs'." in done.stderr
+    assert "`trackside tensorboard ./runs`" in done.stderr
+
+
 def test_a_store_out_of_reach_is_exit_code_3(command: Command):
     done = command(
         *("tensorboard", "s3://bucket/tb", "--no-open"),

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import TRACKSIDE
+from tests.cli.conftest import TRACKSIDE, Command
 from tests.job_processes import until_they_have_left
 from tests.jobs.conftest import is_training, make_spec
 from tests.waiting import until
@@ -244,3 +244,21 @@ def test_a_reader_that_has_seen_enough_is_no_error(jobs: Jobs):
     assert pipe.stderr.read() == b""
     pipe.stderr.close()
     assert pipe.wait(timeout=60) != 0
+
+
+@pytest.mark.parametrize(
+    ("options", "is_whole"), [(("-f",), False), (("-f", "--all"), True), ((), True)]
+)
+def test_who_follows_a_log_at_a_terminal_is_spared_the_variables(
+    command: Command, workplace: Path, options: tuple[str, ...], is_whole: bool
+):
+    (workplace / "train.py").write_text("print('hello')\n")
+    assert command("run", "train.py", "--name", "one", "--wait").returncode == 0
+    terminal = Terminal(*TRACKSIDE, "logs", "one", *options)
+    try:
+        assert terminal.end() == 0
+        assert terminal.shows("hello")
+        assert terminal.shows("SM_MODEL_DIR") == is_whole
+    finally:
+        terminal.close()
+    assert "SM_MODEL_DIR" in command("logs", "one", *options).stdout, "a pipe gets every line"

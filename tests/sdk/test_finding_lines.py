@@ -2,8 +2,11 @@
 
 from typing import Any
 
+import pytest
+
 from trackside.finding import Finding
 from trackside.rules.checkup.diagnosis import diagnose
+from trackside.rules.saved.feeds import NO_FIGURES, NO_TENSORS
 from trackside.sdk.finding_lines import Teller, notices
 
 
@@ -76,6 +79,16 @@ def test_a_rule_that_could_not_judge_says_why_once():
     assert teller.standing("a", "Error", "Nothing\nsaved.") == "a: Error\n    Nothing saved.\n"
     assert teller.standing("b", "Error", "Nothing\nsaved.") == "b: Error\n"
     assert teller.standing("c", "IssuesFound", "at step 3") == "c: IssuesFound\n"
+
+
+@pytest.mark.parametrize("details", [NO_TENSORS, NO_FIGURES])
+def test_that_nothing_was_saved_before_a_failure_is_one_quiet_line(details: str):
+    teller = Teller(columns=60)
+    told = teller.standing("Checkup", "Error", details, has_failed=True)
+    assert told == "Checkup: nothing was saved to judge before the job failed\n"
+    assert len(teller.standing("Checkup", "Error", details).splitlines()) > 2
+    own = teller.standing("Mine", "Error", "KeyError: 'loss'", has_failed=True)
+    assert own == "Mine: Error\n    KeyError: 'loss'\n"
 
 
 def test_findings_do_not_repeat_what_their_diagnosis_said():

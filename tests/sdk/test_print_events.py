@@ -7,6 +7,7 @@ from typing import Any
 
 from trackside.jobs.logs import LogLine
 from trackside.journal import History, fold_lines
+from trackside.rule_status import Evaluation, RuleStatus
 from trackside.sdk.print_events import LinePrinter, shown_on
 
 START = "2026-11-16 09:25:35,758 trackside-toolkit INFO     Invoking user script\n"
@@ -27,7 +28,7 @@ def line(data: bytes, host: str = "algo-1") -> LogLine:
     return LogLine(host, 1, 0, 0.0, data)
 
 
-def printed(*items: History | LogLine, num_hosts: int = 1) -> str:
+def printed(*items: History | LogLine | Evaluation, num_hosts: int = 1) -> str:
     out = io.StringIO()
     printer = LinePrinter(out, num_hosts=num_hosts)
     for item in items:
@@ -110,3 +111,14 @@ def test_a_person_at_a_notebook_is_spared_them_too(monkeypatch):
 def test_a_file_gets_every_line():
     assert "SM_HOSTS" in printed_on(io.StringIO())
     assert "SM_HOSTS" in printed_on(Tee())
+
+
+def test_a_rule_without_data_is_a_quiet_line_once_the_job_has_failed():
+    said = "ClientError: No debugging data was saved by the training job. Check that …"
+    rule = Evaluation(
+        configuration="Checkup", rule="Checkup", status=RuleStatus.ERROR, details=said
+    )
+    assert printed(history("Failed"), rule).splitlines()[-1] == (
+        "Checkup: nothing was saved to judge before the job failed"
+    )
+    assert said in printed(history("Completed"), rule)

@@ -187,3 +187,15 @@ def test_a_meter_counts_right_for_many_threads_and_one_announces_at_a_time(monke
         thread.join()
     assert (progress.done_files, progress.done_bytes) == (40_000, 400_000)
     assert max(most) == 1
+
+
+def test_a_folder_to_run_in_is_shown_as_it_is_and_must_be_there(tmp_path: Path):
+    project = tmp_path / "project"
+    project.mkdir()
+    prepared = Prepared(tmp_path / "home", Trackside={"InPlace": str(project)})
+    prepared.provide()
+    assert prepared.inputs.mounts["/opt/ml/code"] == project
+    assert "/opt/ml/code" not in prepared.inputs.read_only
+    project.rmdir()
+    with pytest.raises(InputError, match="which the job runs in, is not there"):
+        prepared.provide()

@@ -97,3 +97,21 @@ def test_a_baseline_that_is_not_there_or_damaged_is_none(tmp_path: Path) -> None
     assert read_baseline(tmp_path / "none") is None
     (tmp_path / "damaged").write_text('{"files": 3}')
     assert read_baseline(tmp_path / "damaged") is None
+
+
+def test_in_a_folder_of_the_user_s_nobody_looks_into_what_is_ignored(code: Path) -> None:
+    (code / ".tracksideignore").write_text("data/\n!.cache/\n")
+    write(code / ".venv/lib/module.py")
+    write(code / ".cache/model.bin")
+    path = code.parent / "baseline.json"
+    take_baseline(ScriptFolder(code), path, in_place=True)
+    baseline = read_baseline(path)
+    assert baseline is not None
+    assert baseline.files.keys() == {".tracksideignore", "train.py", ".cache/model.bin"}
+    folder = WorkingFolder(ScriptFolder(code), baseline, most_bytes=1e9, in_place=True)
+    assert folder.made({}) == {}
+    assert folder.left_out(()) == []
+    write(code / "data/new.csv")
+    write(code / "out.csv")
+    assert folder.made({}).keys() == {"out.csv"}
+    assert folder.left_out(()) == []

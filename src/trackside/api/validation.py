@@ -97,6 +97,9 @@ def wire_violations(spec: JobSpec) -> Iterator[Violation]:
             f"must be one of {known}",
             constraint=f"Member must satisfy enum value set: [{known}]",
         )
+    if spec.options.in_place is not None:
+        advice = "is for jobs that are started on their own machine; send the code as an archive"
+        yield Violation("Trackside.InPlace", spec.options.in_place, advice)
     own = spec.options.module or spec.options.command
     if not (spec.entry_point or spec.algorithm.entrypoint or own):
         yield Violation(

@@ -1,5 +1,11 @@
-"""`python -m trackside.cli`: the same as the `trackside` command."""
+"""The `trackside` program, also `python -m trackside.cli`: a process that is ours alone."""
 
-from trackside.cli.main import main
+from trackside.cli.main import OWN_PROCESS, main
 
-main(prog_name="trackside")
+
+def command() -> None:
+    main(prog_name="trackside", obj=OWN_PROCESS)
+
+
+if __name__ == "__main__":
+    command()

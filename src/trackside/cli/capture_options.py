@@ -35,16 +35,30 @@ def named(text: str | None) -> list[str]:
 
 def warnings(names: Sequence[str]) -> list[str]:
     """A sentence for each name that is no collection's, unless the script makes it one."""
+    known = _known()
+    return [
+        f"No collection is called {name!r} unless the script makes it. There are "
+        f"{', '.join(known)}."
+        for name in names
+        if name not in known
+    ]
+
+
+def check(names: Sequence[str]) -> None:
+    """`click.UsageError` for a name that is nearly that of a collection: it would save nothing."""
+    known = _known()
+    for name in names:
+        if name not in known and (near := difflib.get_close_matches(name, known, n=1)):
+            raise click.UsageError(
+                f"--capture: no collection is called {name!r}. Did you mean {near[0]!r}? There are "
+                f"{', '.join(known)}."
+            )
+
+
+def _known() -> list[str]:
     from trackside.capture.selection.collection import CollectionKeys
 
-    known = sorted(value for key, value in vars(CollectionKeys).items() if key.isupper())
-    told = []
-    for name in names:
-        if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            way_out = f"Did you mean {near[0]!r}?" if near else f"There are {', '.join(known)}."
-            told.append(f"No collection is called {name!r} unless the script makes it. {way_out}")
-    return told
+    return sorted(value for key, value in vars(CollectionKeys).items() if key.isupper())
 
 
 def _collections(

@@ -9,8 +9,10 @@ from trackside.cli.job_names import job_argument
 from trackside.cli.tables import print_text
 from trackside.cli.text import as_json
 from trackside.cli.waiting import diagnosis_text, new_teller
+from trackside.journal import History
 from trackside.rule_status import Evaluation, RuleStatus
 from trackside.sdk.job import TrainingJob, attach
+from trackside.status import Secondary, Status
 
 
 @click.command(short_help="Show what rules have found, and what to try.")
@@ -46,15 +48,19 @@ _NONE_WATCH = (
 
 
 def _follow(job: TrainingJob, *, json: bool) -> None:
-    teller = new_teller()
+    teller, has_failed = new_teller(), False
     for item in job.follow_all():
         match item:
+            case History():
+                has_failed = item.state.secondary is Secondary.FAILED
             case tuple() if json:
                 sys.stdout.writelines(finding.to_line().decode() for finding in item)
             case tuple():
                 sys.stdout.write(teller.text(item))
             case Evaluation() if not json and item.status is not RuleStatus.IN_PROGRESS:
-                told = teller.standing(item.configuration, item.status, item.details)
+                told = teller.standing(
+                    item.configuration, item.status, item.details, has_failed=has_failed
+                )
                 sys.stdout.write(told)
             case _:
                 continue
@@ -69,6 +75,8 @@ def _print(job: TrainingJob) -> None:
     teller = new_teller()
     sys.stdout.write(diagnosis_text(found, teller))
     sys.stdout.write(teller.text(found))
+    has_failed = job.status is Status.FAILED
     for each in job.rule_job_summary():
         name, status = each["RuleConfigurationName"], each["RuleEvaluationStatus"]
-        sys.stdout.write(teller.standing(name, status, each.get("StatusDetails", "")))
+        details = each.get("StatusDetails", "")
+        sys.stdout.write(teller.standing(name, status, details, has_failed=has_failed))

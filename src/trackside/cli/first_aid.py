@@ -27,6 +27,35 @@ _KNOWN: tuple[tuple[str, Callable[[re.Match[str]], str]], ...] = (
         ),
     ),
     (
+        r"environment variable (?:RANK|WORLD_SIZE|MASTER_ADDR|MASTER_PORT) expected, but not set"
+        r"|KeyError: '(?:RANK|LOCAL_RANK|WORLD_SIZE|MASTER_ADDR|MASTER_PORT)'",
+        lambda found: (
+            "The script expects to be started by torchrun: add --distribution torchrun, and "
+            "--processes-per-host N for several processes."
+        ),
+    ),
+    (
+        r"Torch not compiled with CUDA enabled|No CUDA GPUs are available"
+        r"|Found no NVIDIA driver on your system",
+        lambda found: (
+            "This machine has no GPU that PyTorch can use. A script that is to run on both says "
+            'torch.device("cuda" if torch.cuda.is_available() else "cpu").'
+        ),
+    ),
+    (
+        r"CUDA error: invalid device ordinal",
+        lambda found: (
+            "The script names a GPU that this machine has not, or that CUDA_VISIBLE_DEVICES hides."
+        ),
+    ),
+    (
+        r"CUDA out of memory",
+        lambda found: (
+            "The GPU's memory is full: a smaller batch needs less, and nvidia-smi shows who else "
+            "uses it."
+        ),
+    ),
+    (
         r"EOFError: EOF when reading a line",
         lambda found: (
             "A job has nobody to ask: what the script reads with input() it can take as an "

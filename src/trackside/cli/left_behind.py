@@ -64,6 +64,8 @@ def _take_along(named: str, folder: Path, script: Path | None) -> str:
     if script is not None:
         program = os.path.relpath(script, folder)
         told += f" `trackside run {program} --source-dir {folder} …` takes that folder along."
+        there = "" if folder == Path(".") else f" --source-dir {folder}"
+        told += f" `trackside run --in-place {program}{there} …` runs in the folder itself."
     head = folder / named.partition("/")[0]
     if head.is_dir():
         channel = re.sub("[^A-Za-z0-9]+", "-", head.name).strip("-") or "data"

@@ -11,6 +11,7 @@ from trackside.jobs.logs import LogLine
 from trackside.log_lines import stamp
 from trackside.sdk.job import TrainingJob
 from trackside.sdk.known_jobs import AnyJobs, known_jobs
+from trackside.sdk.print_events import shown_on
 
 
 @click.command
@@ -18,9 +19,15 @@ from trackside.sdk.known_jobs import AnyJobs, known_jobs
 @click.option("-f", "--follow", is_flag=True, help="Go on until the job has ended.")
 @click.option("--host", metavar="HOST", help="Only this one, such as algo-2.")
 @click.option("-t", "--timestamps", is_flag=True, help="When each line was written (UTC).")
+@click.option("-a", "--all", "whole", is_flag=True, help="At a terminal, with -f: every line.")
 @click.option("-n", "--tail", type=click.IntRange(0), metavar="N", help="Only the last N lines.")
-def logs(job: str, follow: bool, host: str | None, timestamps: bool, tail: int | None) -> None:
+def logs(
+    job: str, follow: bool, host: str | None, timestamps: bool, whole: bool, tail: int | None
+) -> None:
     """Print a job's log, byte for byte. With several hosts, each line says whose it is.
+
+    Who follows it at a terminal is spared the script's thirty SM_ variables, as with
+    `run --wait`; --all, a pipe and a file get every line.
 
     \b
     Examples:
@@ -30,6 +37,8 @@ def logs(job: str, follow: bool, host: str | None, timestamps: bool, tail: int |
     known = known_jobs()
     is_labelled = host is None and TrainingJob(job, known).num_hosts > 1
     lines = _selected(known, job, host, follow=follow, tail=tail)
+    if follow and not whole:
+        lines = shown_on(sys.stdout, lines)
     _write(lines, is_labelled=is_labelled, is_stamped=timestamps)
 
 

@@ -3,7 +3,6 @@
 Each command is a file of its own, imported only when it is called or listed.
 """
 
-import difflib
 import logging
 import signal
 import threading
@@ -16,9 +15,14 @@ import trackside
 from trackside import disk_space
 from trackside.cli.failures import EXPECTED, INTERRUPTED, USAGE, exit_code, explain
 from trackside.cli.notices import tell, tell_warnings
+from trackside.cli.summaries import SUMMARIES
 from trackside.errors import JobNotFound
 from trackside.harmless import visible
 from trackside.settings import Settings, choose_profile
+
+OWN_PROCESS = "own process"
+"""The context's object where nothing but the command line runs in this process, which may be forked
+then; programs that call `main` themselves do not say so."""
 
 GROUPS = {
     "A job, from start to end": ("run", "jobs", "show", "logs", "stop", "artifacts", "delete"),
@@ -94,9 +98,8 @@ class Commands(click.Group):
         longest = max(map(len, COMMANDS))
         room = formatter.width - longest - 6
         for title, names in GROUPS.items():
-            commands = {name.ljust(longest): self.get_command(ctx, name) for name in names}
             rows = [
-                (name, each.get_short_help_str(room)) for name, each in commands.items() if each
+                (name.ljust(longest), _summary(name).get_short_help_str(room)) for name in names
             ]
             with formatter.section(title):
                 formatter.write_dl(rows)
@@ -147,6 +150,11 @@ def main(debug: bool, profile: str | None) -> None:
         choose_profile(profile)
 
 
+def _summary(name: str) -> click.Command:
+    """What help needs of a command, without loading it."""
+    return click.Command(name, help=SUMMARIES[name])
+
+
 def _hear_interrupts() -> None:
     """A shell without job control starts what is in its background with SIGINT ignored, which
     children inherit: nobody who sends it could end the wait for a job."""
@@ -156,6 +164,8 @@ def _hear_interrupts() -> None:
 
 
 def _unknown_command(given: str) -> str:
+    import difflib
+
     near = difflib.get_close_matches(given, COMMANDS, n=1)
     likely = SYNONYMS.get(given) or next(iter(near), "")
     if likely:

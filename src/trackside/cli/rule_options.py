@@ -2,12 +2,15 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
+from typing import TYPE_CHECKING
 
 import click
 
-from trackside.sdk.actions import ActionList, StopTraining
-from trackside.sdk.rule import AnyRule, Rule, built_in, built_in_profiler
+from trackside.quick_dataclass import dataclass
+
+if TYPE_CHECKING:  # loaded when there are rules
+    from trackside.sdk.rule import AnyRule
 
 FORM = "NAME[:PARAMETER=VALUE,…]"
 KNOWN = "`trackside rules` lists them."
@@ -31,7 +34,7 @@ def parse(ctx: click.Context, option: click.Parameter, given: tuple[str, ...]) -
     return [_parse_one(ctx, option, text) for text in given]
 
 
-def rules_of(named: Sequence[Named], stopping: Sequence[Named]) -> list[AnyRule]:
+def rules_of(named: Sequence[Named], stopping: Sequence[Named]) -> "list[AnyRule]":
     """The rules, each once and under a name of its own; those of `stopping` stop the job."""
     asked = _expanded(named)
     stops: list[Named] = []
@@ -99,7 +102,9 @@ def _is_meant(named: Named, stop: Named) -> bool:
     return is_same and stop.parameters in ({}, named.parameters)
 
 
-def _make(named: Named) -> AnyRule:
+def _make(named: Named) -> "AnyRule":
+    from trackside.sdk.rule import Rule, built_in, built_in_profiler
+
     if named.file:
         return Rule.custom(
             named.name,
@@ -118,7 +123,7 @@ def _make(named: Named) -> AnyRule:
     return make(found.name(), **named.parameters)
 
 
-def _numbered(rules: Iterable[AnyRule]) -> list[AnyRule]:
+def _numbered(rules: "Iterable[AnyRule]") -> "list[AnyRule]":
     used: dict[str, int] = {}
     numbered = []
     for rule in rules:
@@ -128,7 +133,10 @@ def _numbered(rules: Iterable[AnyRule]) -> list[AnyRule]:
     return numbered
 
 
-def _stopping(rule: AnyRule) -> AnyRule:
+def _stopping(rule: "AnyRule") -> "AnyRule":
+    from trackside.sdk.actions import ActionList, StopTraining
+    from trackside.sdk.rule import Rule
+
     if not isinstance(rule, Rule):
         raise click.UsageError(f"{rule.name} watches the machine; only tensor rules stop a job.")
     return replace(rule, actions=ActionList(StopTraining()))

@@ -3,36 +3,37 @@
 Options carry the names of the estimator's arguments, and are handed on as they are.
 """
 
+import os
 import sys
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from trackside.cli import capture_options, first_aid, left_behind, rule_options
-from trackside.cli.bringing import bringing_shown
+from trackside.cli import rule_options
+from trackside.cli.main import OWN_PROCESS
 from trackside.cli.notices import tell
-from trackside.cli.option_names import in_options
 from trackside.cli.pairs import FORM, as_mapping
 from trackside.cli.text import as_json
 from trackside.cli.what_runs import Run, program_of
 from trackside.errors import InvalidSpec, JobFailed, JobStopped
 from trackside.harmless import visible
-from trackside.sdk.debugger import TensorBoardOutputConfig
-from trackside.sdk.estimator import Estimator
-from trackside.sdk.job import TrainingJob
-from trackside.sdk.locations import is_remote
+from trackside.layout import FIRST_HOST
+from trackside.placement import standby
+from trackside.profiles import chosen_server
+from trackside.settings import Settings, environment
+
+if TYPE_CHECKING:  # loaded once the job's supervisor is on its way
+    from trackside.sdk.job import TrainingJob
 
 _LAUNCHERS = {"torchrun": "torch_distributed", "mpi": "mpi"}
-
-
-def _tensorboard(
-    ctx: click.Context, option: click.Parameter, location: str | None
-) -> TensorBoardOutputConfig | None:
-    return TensorBoardOutputConfig(location) if location else None
+_SUPERVISOR = "trackside.supervisor"
+_QUIET_SECONDS = 0.5
+_LOOK_SECONDS = 0.01
 
 
 def _metrics(
@@ -47,6 +48,11 @@ def _metrics(
 @click.option("-m", "--module", metavar="NAME", help="Run this module in place of a script.")
 @click.option(
     "--source-dir", metavar="DIR", help="The folder that is packed and run in; or an s3://….tar.gz."
+)
+@click.option(
+    "--in-place",
+    is_flag=True,
+    help="Run in the folder itself, this one or --source-dir's, without packing a copy.",
 )
 @click.option(
     "--channel",
@@ -81,8 +87,6 @@ def _metrics(
 )
 @click.option(
     "--tensorboard",
-    "tensorboard_output_config",
-    callback=_tensorboard,
     metavar="LOCATION",
     help="/opt/ml/output/tensorboard is copied here as it grows.",
 )
@@ -208,6 +212,7 @@ def run(
     findings: BinaryIO | None,
     wait: bool,
     bring_back: bool,
+    tensorboard: str | None,
     json: bool,
     **arguments: Any,
 ) -> None:
@@ -224,35 +229,82 @@ def run(
       trackside run --wait -- torchrun --nproc-per-node 2 train.py --epochs 3
       trackside run train.py --channel training=./data -p epochs=3 --wait
       trackside run train.py --source-dir src --output s3://bucket/out
+      trackside run --in-place train.py --wait
       trackside run train.py --capture gradients,losses --every 100
       trackside run train.py --stop-on VanishingGradient --rule my.py:MyRule
       trackside run train.py --instances 2 --distribution torchrun
     """
     program = program_of(ctx)
+    _stand_by(ctx)
+    from trackside.cli import capture_options
+    from trackside.sdk.debugger import TensorBoardOutputConfig
+    from trackside.sdk.estimator import Estimator
+
+    if capture:
+        capture_options.check(capture_options.named(capture))
+    if bring_back and arguments["in_place"]:
+        raise click.UsageError("--in-place leaves all files here: there is nothing to bring back.")
     wait = wait or findings is not None or bring_back  # whoever writes them must be there
     back = _Back(arguments["source_dir"]) if bring_back else None
-    warnings = capture_options.warnings(capture_options.named(capture)) if capture else []
-    if arguments["source_dir"] is None and program.get("entry_point"):
-        warnings += left_behind.warnings(program["entry_point"])
-    for told in warnings:
-        tell(f"Warning: {visible(told)}")
     watching = rule_options.rules_of(rules, stop_on)
     estimator = Estimator(
         **arguments,
         **program,
         distribution=_distribution(distribution, processes_per_host),
+        tensorboard_output_config=TensorBoardOutputConfig(tensorboard) if tensorboard else None,
         debugger_hook_config=capture_options.hook_config(capture, every, ring, watching),
         rules=watching or None,
     )
     try:
-        with bringing_shown():
+        with _bringing_shown():
             estimator.fit(inputs or None, wait=False, job_name=job_name)
     except InvalidSpec as failure:
+        from trackside.cli.option_names import in_options
+
         raise in_options(failure, ctx.command, watching) from None
     assert estimator.latest_training_job is not None
-    aid = partial(_aid, entry_point=entry_point, source_dir=arguments["source_dir"])
+    warnings = capture_options.warnings(capture_options.named(capture)) if capture else []
+    program_folder = arguments["source_dir"] or os.curdir
+    is_alone = arguments["source_dir"] is None and not arguments["in_place"]
+    if is_alone and program.get("entry_point"):
+        from trackside.cli import left_behind  # it parses the script, which is on its way by now
+
+        warnings += left_behind.warnings(program["entry_point"])
+    if arguments["in_place"]:
+        from trackside.cli import in_place
+
+        warnings += in_place.warnings(estimator.latest_training_job.name, program_folder)
+    for told in warnings:
+        tell(f"Warning: {visible(told)}")
+    folder = None if is_alone else program_folder
+    aid = partial(_aid, entry_point=entry_point, source_dir=folder)
     job = estimator.latest_training_job
-    _after_start(job, wait=wait, json=json, findings=findings, aid=aid, back=back)
+    _after_start(
+        job,
+        wait=wait,
+        json=json,
+        is_watched=bool(watching),
+        offers=not arguments["in_place"],
+        findings=findings,
+        aid=aid,
+        back=back,
+    )
+
+
+def _stand_by(ctx: click.Context) -> None:
+    """Have a supervisor ready for a job that runs here: it imports while this process does."""
+    settings = Settings.load()
+    is_here = chosen_server(environment(), settings.home) is None
+    if ctx.obj is OWN_PROCESS and is_here and settings.standby == "yes":
+        standby.prepare(_SUPERVISOR)
+
+
+def _bringing_shown() -> AbstractContextManager[None]:
+    if not sys.stderr.isatty():
+        return nullcontext()
+    from trackside.cli.bringing import bringing_shown
+
+    return bringing_shown()
 
 
 def _distribution(launcher: str | None, processes: int | None) -> dict[str, Any]:
@@ -264,6 +316,8 @@ def _distribution(launcher: str | None, processes: int | None) -> dict[str, Any]
 
 
 def _aid(cause: str, *, entry_point: str | None, source_dir: str | None) -> str:
+    from trackside.cli import first_aid, left_behind
+
     return first_aid.advice(cause) or left_behind.advice(cause, entry_point, source_dir)
 
 
@@ -271,16 +325,20 @@ class _Back:
     """Where kept files are brought, and since when what is there may not be replaced."""
 
     def __init__(self, source_dir: str | None) -> None:
+        from trackside.sdk.locations import is_remote
+
         is_here = source_dir is not None and not is_remote(source_dir)
         self.folder = Path(source_dir if is_here and source_dir else ".").expanduser().absolute()
         self.began = time.time()
 
 
 def _after_start(
-    job: TrainingJob,
+    job: "TrainingJob",
     *,
     wait: bool,
     json: bool,
+    is_watched: bool,
+    offers: bool,
     findings: BinaryIO | None,
     aid: Callable[[str], str],
     back: _Back | None,
@@ -289,16 +347,17 @@ def _after_start(
         if not json:
             print(f"Started {job.name}", flush=True)
         # After the start, so that the job does not wait for what only its watcher needs.
+        _until_it_speaks(job)
         from trackside.cli.waiting import wait_for
 
         try:
             wait_for(job, quiet=json, findings=findings, aid=aid)
         except (JobFailed, JobStopped):
-            _after_end(job, json=json, back=back)
+            _after_end(job, offers=offers and not json, back=back, quiet=json)
             if json:  # how it ended is what was asked for
                 print(as_json(job.describe()), flush=True)
             raise
-        _after_end(job, json=json, back=back)
+        _after_end(job, offers=offers and not json, back=back, quiet=json)
     if json:
         print(as_json(job.describe()))
     elif wait and sys.stdout.isatty():
@@ -307,17 +366,30 @@ def _after_start(
     elif not wait:
         print(f"Started {job.name}")
         print(f"  trackside logs -f {job.name}")
-        if job.is_watched:
+        if is_watched:
             print(f"  trackside findings -f {job.name}")
         print(f"  trackside show {job.name}")
         print(f"  trackside stop {job.name}")
 
 
-def _after_end(job: TrainingJob, *, json: bool, back: _Back | None) -> None:
+def _until_it_speaks(job: "TrainingJob") -> None:
+    """For a moment at most: until a job on this machine has a log there is nothing to show, and its
+    processes start sooner where this one does not load what shows it."""
+    home = Settings.load().layout
+    folder, until = home.job(job.name), time.monotonic() + _QUIET_SECONDS
+    log = folder.host(FIRST_HOST, 1).log
+    while folder.root.exists() and time.monotonic() < until:
+        with suppress(OSError):
+            if log.stat().st_size:
+                return
+        time.sleep(_LOOK_SECONDS)
+
+
+def _after_end(job: "TrainingJob", *, offers: bool, back: _Back | None, quiet: bool) -> None:
     """What the script left in its working folder is brought here, or offered to a person."""
     from trackside.cli import kept
 
     if back is not None:
-        kept.bring_all_back(job, back.folder, back.began, quiet=json)
-    elif not json and sys.stdout.isatty():
+        kept.bring_all_back(job, back.folder, back.began, quiet=quiet)
+    elif offers and sys.stdout.isatty():
         kept.offer(job)

@@ -3,9 +3,10 @@ Pure; `tables` draws."""
 
 import textwrap
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 
 from rich.cells import cell_len, chop_cells
+
+from trackside.quick_dataclass import dataclass
 
 GAP = 2
 INDENT = 4

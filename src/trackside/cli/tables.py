@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import zip_longest
 
 from rich.cells import cell_len
@@ -20,6 +19,7 @@ from trackside.cli.table_layout import (
     fitting,
 )
 from trackside.harmless import visible
+from trackside.quick_dataclass import dataclass
 
 _STYLES = {
     "Completed": "green",

@@ -15,7 +15,7 @@ from urllib.parse import quote
 import click
 
 from trackside.cli.job_names import job_argument
-from trackside.errors import MissingExtra
+from trackside.errors import JobNotFound, MissingExtra
 from trackside.harmless import visible
 from trackside.sdk.known_jobs import AnyJobs, known_jobs
 from trackside.storage.locate import locate
@@ -116,7 +116,15 @@ def _find(known: AnyJobs, name: str) -> "FindPlaces":
     if "/" in name:
         place = locate(name, home=known.settings.home)
         return lambda: [place]
-    known.curve_places(name)  # raises for a job that is none
+    try:
+        known.curve_places(name)
+    except JobNotFound:
+        if not Path(name).is_dir():
+            raise
+        raise click.UsageError(
+            f"No job is called {name!r}. To show the folder of that name: "
+            f"`trackside tensorboard ./{name}`."
+        ) from None
     return partial(known.curve_places, name)
 
 

@@ -7,9 +7,9 @@ which takes over goes on where the last one stopped, and a reader joins them aga
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from trackside.event_names import is_event_file
+from trackside.quick_dataclass import dataclass
 
 _NAME = re.compile(r"(\d{16})\.([A-Za-z0-9-]+)\.(\d+)\.(\d{12,})\.(.+)", re.DOTALL)
 

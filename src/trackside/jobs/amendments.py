@@ -4,7 +4,6 @@
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from trackside import damage
@@ -14,6 +13,7 @@ from trackside.journal import Journal
 from trackside.json_record import DamagedRecord
 from trackside.json_record import record as make
 from trackside.layout import Home
+from trackside.quick_dataclass import dataclass
 
 _TAGS = "tags"
 

@@ -1,7 +1,6 @@
 """What a job has left in object storage: archives with checksums, folders with counts."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from trackside import damage
 from trackside.errors import ObjectNotFound
@@ -10,6 +9,7 @@ from trackside.jobs.records import Record
 from trackside.json_record import DamagedRecord, parsed
 from trackside.json_record import record as make
 from trackside.layout import Home
+from trackside.quick_dataclass import dataclass
 from trackside.storage.locate import locate, locate_object
 
 FILES = "files"

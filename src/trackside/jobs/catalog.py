@@ -12,7 +12,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from threading import Event
 from typing import TypeVar
 
@@ -24,6 +24,7 @@ from trackside.journal import Journal
 from trackside.json_record import DamagedRecord, parsed_object
 from trackside.layout import Home, JobKeys
 from trackside.permissions import make_folder
+from trackside.quick_dataclass import dataclass
 from trackside.storage.locate import locate
 
 T = TypeVar("T")

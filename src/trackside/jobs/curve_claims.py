@@ -6,7 +6,6 @@ shared by jobs of other outputs and other machines. So each job leaves a claim b
 
 import hashlib
 import json
-import socket
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -102,7 +101,11 @@ def _identity(spec: JobSpec, home: Home) -> str:
     """The job's output, which no other job has; embedded buckets and paths are one machine's."""
     prefix = JobKeys.of(spec).prefix
     local = locate(prefix, home=home.root).local
-    return prefix if local is None else f"{socket.gethostname()}:{local}"
+    if local is None:
+        return prefix
+    import socket  # few jobs ask for curves at a place of their own
+
+    return f"{socket.gethostname()}:{local}"
 
 
 def _claims(curves: str, home: Home) -> Location:

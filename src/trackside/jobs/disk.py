@@ -12,7 +12,6 @@ import shutil
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -28,6 +27,7 @@ from trackside.jobs.stored import Stored, Use, judged, remove, stored_by, uses
 from trackside.jobs.submit import DRAFT_SECONDS, withdraw
 from trackside.layout import Home, HostFolder, JobFolder
 from trackside.overlays import is_complete, remove_unused
+from trackside.quick_dataclass import dataclass
 from trackside.storage.locate import locate, locate_object
 from trackside.storage.partial_file import is_temporary, remove_if_abandoned
 

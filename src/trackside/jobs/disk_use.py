@@ -9,12 +9,13 @@ and a part of the home that is a link to another disk does not count.
 import os
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from trackside.jobs.index import JobSummary
 from trackside.jobs.stored import uses
 from trackside.layout import Home
+from trackside.quick_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

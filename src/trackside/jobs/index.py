@@ -6,7 +6,7 @@ and a connection each. A row holds nothing that the jobs' folders and object sto
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from enum import Enum
 from operator import attrgetter
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 from trackside.journal import History, Transition
 from trackside.json_record import MOMENT_END, DamagedRecord
 from trackside.owners import Submitter
+from trackside.quick_dataclass import dataclass
 from trackside.status import MESSAGES, Secondary, State, Status
 
 Change = tuple[str, Sequence[Sequence[object]]]

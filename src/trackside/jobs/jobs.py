@@ -5,8 +5,7 @@ Whoever looks at a job that has not ended also sees to it that it can end: `reco
 
 import logging
 import re
-import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property, partial
 from typing import Any
@@ -22,7 +21,6 @@ from trackside.errors import (
     JobNotFound,
     JobStopped,
     StorageError,
-    Violation,
 )
 from trackside.finding import Finding, RuleKey
 from trackside.host_processes import wake_supervisors
@@ -39,7 +37,7 @@ from trackside.jobs.log_places import LogPlaces
 from trackside.jobs.log_skim import MayHold
 from trackside.jobs.logs import LogLine, LogPosition, LogReader, SeenLogs
 from trackside.jobs.needs import violations
-from trackside.jobs.placing import JobEnvironment, Launcher
+from trackside.jobs.placing import JobEnvironment
 from trackside.jobs.queue import LimitOf, no_limit
 from trackside.jobs.queue_view import QueueView
 from trackside.jobs.reconcile import Reconciler
@@ -57,15 +55,12 @@ from trackside.jobs.scheduler import Bell, Plan, Scheduler
 from trackside.jobs.stopped import stopped
 from trackside.jobs.stored import Stored, is_removed, judged, stored_by, uses
 from trackside.jobs.submit import Submission, anchored, sweep_drafts
-from trackside.jobs.team_database import open_catalog
+from trackside.jobs.submitting import SUPERVISOR_COMMAND, Submitting
 from trackside.journal import History, Journal
 from trackside.layout import JobFolder, JobKeys
 from trackside.metric_totals import JobMetrics
 from trackside.owners import Submitter, local_owner
-from trackside.placement.local import LocalPlacement
-from trackside.processes import NONCE_VARIABLE
 from trackside.rule_status import Evaluation
-from trackside.run_as import RunAs
 from trackside.settings import Settings
 from trackside.spec import JOB_NAME, JobSpec
 from trackside.status import Secondary, Status
@@ -73,11 +68,8 @@ from trackside.storage.locate import Location, locate
 
 logger = logging.getLogger(__name__)
 
-# Without -P a file in the working folder could stand in for a module of the supervisor's.
-SUPERVISOR_COMMAND = (sys.executable, "-P", "-m", "trackside.supervisor")
 
-
-class Jobs:
+class Jobs(Submitting):
     """All methods may be called from several threads and processes at once."""
 
     is_at_server = False
@@ -92,23 +84,11 @@ class Jobs:
     ) -> None:
         """Supervisors get `environ`, for the credentials in it, and for their script what
         `job_environment` says; neither is ever written to disk."""
-        self.settings = settings
-        self._home = settings.layout
-        if mode := self._home.close_to_others():
-            logger.warning(
-                "%s was open to other users (mode %04o) and is so no more", self._home.root, mode
-            )
-        self._catalog = open_catalog(settings)
-        # A job that submits a job must not mark the other's supervisors as its own processes.
-        inherited = {key: value for key, value in environ.items() if key != NONCE_VARIABLE}
-        environment = {**inherited, **settings.variables}
-        environment.pop("TRACKSIDE_DATABASE")  # supervisors have no business there
-        self._launcher = Launcher(
-            LocalPlacement(),
-            supervisor_command,
-            environment,
-            job_environment,
-            RunAs.parse(settings.run_as),
+        super().__init__(
+            settings,
+            environ,
+            supervisor_command=supervisor_command,
+            job_environment=job_environment,
         )
         self._reconciler = Reconciler(self._home, self._launcher)
         self._bell = Bell()
@@ -118,31 +98,6 @@ class Jobs:
     def capacity(self) -> Room:
         """What jobs that wait for each other may use together."""
         return capacity(self.settings.capacity, self._launcher.environment)
-
-    def submit(
-        self,
-        spec: JobSpec,
-        *,
-        source: Iterable[bytes] | None = None,
-        files: Mapping[str, bytes] | None = None,
-    ) -> None:
-        """Start a job; returns when it is on disk and its supervisors run.
-
-        `source` is stored where `spec.source` says, once the name is this job's alone; so are
-        `files`, each where its key says.
-
-        `JobExists`, `InputError`, `DiskFull` or a `StorageError` when it cannot be accepted; then
-        nothing is left of it.
-        """
-        self._check_placement(spec)
-        Submission(
-            anchored(spec),
-            self._home,
-            self._launcher,
-            source,
-            files or {},
-            self._catalog.claimed,
-        ).submit()
 
     def enqueue(self, spec: JobSpec, *, key: str, who: str, owner: str | None = None) -> None:
         """Let a job wait for its turn; returns when it is on disk. A `scheduler` starts it.
@@ -479,11 +434,6 @@ class Jobs:
                 self.stop(name)
         except UNREADABLE as error:
             logger.warning("job %s could not be stopped: %s", name, error)
-
-    def _check_placement(self, spec: JobSpec) -> None:
-        if spec.options.placement != LocalPlacement.name:
-            advice = f"is not known; known: {LocalPlacement.name}"
-            raise InvalidSpec([Violation("Trackside.Placement", spec.options.placement, advice)])
 
     def _heal(self, name: str) -> None:
         """What cannot be looked at now is looked at the next time; it is no reason to fail."""

@@ -4,7 +4,6 @@ Most are objects below `files/`. Event files are there once, as pieces among the
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from trackside import damage, kept_list
 from trackside.curves.chunks import Piece, by_source
@@ -12,6 +11,7 @@ from trackside.curves.places import list_event_files
 from trackside.jobs.records import Record
 from trackside.json_record import DamagedRecord
 from trackside.layout import Home, curves_of, kept_path
+from trackside.quick_dataclass import dataclass
 from trackside.storage.locate import Location, entries_below, locate
 
 

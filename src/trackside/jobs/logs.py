@@ -7,7 +7,6 @@ import heapq
 import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
@@ -17,6 +16,7 @@ from trackside.jobs.log_skim import MayHold, skim_chunk, skim_file
 from trackside.jobs.records import Record
 from trackside.layout import Home, HostFolder
 from trackside.log_lines import TimeMark, chunk_place, decode, near_mark
+from trackside.quick_dataclass import dataclass
 from trackside.storage.locate import Location, locate
 
 logger = logging.getLogger(__name__)

@@ -9,7 +9,7 @@ import fcntl
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from pathlib import Path
 from subprocess import SubprocessError
 
@@ -21,6 +21,7 @@ from trackside.journal import Journal
 from trackside.layout import JobFolder
 from trackside.permissions import make_folder
 from trackside.placement.placement import Handle, Placement
+from trackside.quick_dataclass import dataclass
 from trackside.run_as import RunAs
 from trackside.settings import VISIBLE_GPUS
 from trackside.status import Secondary

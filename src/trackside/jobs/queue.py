@@ -6,7 +6,6 @@ Decides only; `scheduler.py` looks and acts. First come, first served within a p
 from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
 from trackside.jobs.amendments import tags_of
 from trackside.jobs.needs import needs_of, priority_of
@@ -14,6 +13,7 @@ from trackside.jobs.placing import FIRST_ATTEMPT, Placed
 from trackside.jobs.records import Record
 from trackside.jobs.room import Room, amount
 from trackside.layout import JobFolder
+from trackside.quick_dataclass import dataclass
 from trackside.status import Secondary
 
 LimitOf = Callable[[str], int | None]

@@ -1,13 +1,13 @@
 """What `trackside queue` shows: read from the folders, whether a server runs or not."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from trackside.jobs.queue import Entry, LimitOf, Queue
 from trackside.jobs.records import UNREADABLE, read_folder
 from trackside.jobs.room import Room
 from trackside.jobs.scheduler import is_at_work
 from trackside.layout import Home
+from trackside.quick_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

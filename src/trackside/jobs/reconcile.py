@@ -8,7 +8,7 @@ import logging
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from math import inf
 
 from trackside import boot_clock, damage, endings, hosts, processes, rule_evaluator
@@ -22,6 +22,7 @@ from trackside.jobs.waiting import has_ended_waiting, keep_end
 from trackside.journal import Journal
 from trackside.layout import Home, HostFolder, JobFolder
 from trackside.placement.placement import Exited, Placement, Poll, Running
+from trackside.quick_dataclass import dataclass
 from trackside.status import Secondary, State
 
 logger = logging.getLogger(__name__)

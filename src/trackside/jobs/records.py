@@ -5,7 +5,7 @@ import fcntl
 import json
 import logging
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from trackside import damage
@@ -24,6 +24,7 @@ from trackside.layout import Home, JobFolder, JobKeys
 from trackside.metric_totals import JobMetrics, from_json, merged
 from trackside.owners import Submitter
 from trackside.permissions import private_opener
+from trackside.quick_dataclass import dataclass
 from trackside.rule_evaluator import all_evaluations, first_evaluations
 from trackside.rule_status import (
     Evaluation,

@@ -3,12 +3,12 @@
 import re
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
 from trackside.errors import InvalidSetting
 from trackside.jobs.stored import Stored
+from trackside.quick_dataclass import dataclass
 
 _SECONDS = {"h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
 _BYTES = {"MB": 1e6, "GB": 1e9, "TB": 1e12}

@@ -3,10 +3,11 @@
 import glob
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Any
 
 from trackside.errors import InvalidSetting
+from trackside.quick_dataclass import dataclass
 from trackside.settings import VISIBLE_GPUS
 
 GIB = 1 << 30

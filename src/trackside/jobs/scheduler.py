@@ -13,7 +13,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache
 from threading import Event, Thread
 from types import TracebackType
@@ -28,6 +27,7 @@ from trackside.jobs.room import Room
 from trackside.jobs.waiting import Begun
 from trackside.journal import Journal
 from trackside.layout import Home
+from trackside.quick_dataclass import dataclass
 from trackside.status import Secondary
 
 logger = logging.getLogger(__name__)

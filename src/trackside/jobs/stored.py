@@ -9,7 +9,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from trackside.errors import StorageError
@@ -17,6 +17,7 @@ from trackside.jobs.curve_claims import CLAIM
 from trackside.jobs.index import JobSummary
 from trackside.jobs.records import UNREADABLE, Record, fetch
 from trackside.layout import CURVES_FOLDER, Home, JobKeys
+from trackside.quick_dataclass import dataclass
 from trackside.storage.locate import Location, locate
 
 CHECKPOINTS = "checkpoints"

@@ -12,7 +12,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,7 @@ from trackside.journal import Journal
 from trackside.layout import Home, JobFolder, JobKeys
 from trackside.owners import local_owner
 from trackside.permissions import make_folder
+from trackside.quick_dataclass import dataclass
 from trackside.spec import JobSpec
 from trackside.storage.folder import FolderStore
 from trackside.storage.locate import locate, locate_object

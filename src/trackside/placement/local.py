@@ -7,11 +7,12 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import ClassVar
+from typing import BinaryIO, ClassVar
 
 from trackside import process_table, processes
 from trackside.permissions import private_opener
 from trackside.placement.placement import Exited, Handle, Placement, Poll, Running, Unknown
+from trackside.placement.standby import take
 from trackside.processes import Identity
 
 # Both print the pid and then become the command; stdout is the way back, stderr is the log.
@@ -46,16 +47,10 @@ class LocalPlacement(Placement):
         self, command: Sequence[str], environment: Mapping[str, str], *, nonce: str, log: Path
     ) -> Handle:
         with open(log, "ab", opener=private_opener) as output:
-            launcher = subprocess.run(
-                _launch_command(command, environment),
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=output,
-                start_new_session=True,
-                check=True,
-            )
-        pid = int(launcher.stdout)
+            standby = take()
+            pid = standby.start(command, environment, log) if standby else None
+            if pid is None:
+                pid = _launch(command, environment, output)
         # One that has ended already keeps a start of 0, which no process has.
         identity = processes.identify(pid) or Identity(pid, 0, process_table.boot_id())
         return {**asdict(identity), "nonce": nonce}
@@ -70,6 +65,19 @@ class LocalPlacement(Placement):
         identity = _identity(handle)
         if identity is not None:
             processes.send_signal(identity, signal.SIGKILL if force else signal.SIGTERM)
+
+
+def _launch(command: Sequence[str], environment: Mapping[str, str], output: BinaryIO) -> int:
+    launcher = subprocess.run(
+        _launch_command(command, environment),
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=output,
+        start_new_session=True,
+        check=True,
+    )
+    return int(launcher.stdout)
 
 
 def _launch_command(command: Sequence[str], environment: Mapping[str, str]) -> list[str]:

@@ -2,9 +2,10 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
+
+from trackside.quick_dataclass import dataclass
 
 Handle = dict[str, Any]
 """JSON-safe; finds the supervisor again after any restart of ours."""

@@ -6,7 +6,9 @@ The first three and their written form are SageMaker's; the others are our own.
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
+
+from trackside.quick_dataclass import dataclass
 
 _PREFIX = r"[A-Za-z0-9-]+"
 _ADDRESS = r"[^@\s]+@[^@\s]+\.[^@\s.]+"

@@ -4,13 +4,12 @@ The table is a TypedDict, so that editors and type checkers complete and check t
 is read here at run time. What an argument means beyond its place is left to `estimator.py`.
 """
 
-import difflib
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypedDict
 
 from trackside.errors import InvalidSpec, Violation
+from trackside.quick_dataclass import dataclass
 from trackside.sdk.cautions import caution
 from trackside.sdk.debugger import DebuggerHookConfig, ProfilerConfig, TensorBoardOutputConfig
 from trackside.sdk.locations import location
@@ -64,6 +63,7 @@ class Arguments(TypedDict, total=False):
     entry_point: Annotated[PathText | None, HERE]
     source_dir: Annotated[PathText | None, HERE]
     dependencies: Annotated[Sequence[PathText] | None, HERE]
+    in_place: Annotated[bool | None, HERE]
     code_location: Annotated[PathText | None, HERE]
     hyperparameters: Annotated[Mapping[str, Any] | None, HERE]
     module: Annotated[str | None, Place("Trackside.Module")]
@@ -243,6 +243,8 @@ def _argument(field: str, names: Mapping[str, str]) -> str:
 
 
 def _unknown(callee: str, given: str) -> str:
+    import difflib
+
     close = difflib.get_close_matches(given, [*_PLACES, *RENAMED], n=3)
     meant = list(dict.fromkeys(RENAMED.get(name, name) for name in close))
     hint = f"Close to it: {', '.join(meant)}." if meant else "docs/sdk.md lists all arguments."

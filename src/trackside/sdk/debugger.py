@@ -4,9 +4,9 @@ Which rules watch it is in `rule.py`; what they need saved is added by `watching
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from trackside.quick_dataclass import dataclass
 from trackside.sdk.locations import location
 
 

@@ -14,7 +14,7 @@ from trackside.sdk.arguments import Arguments, in_arguments
 from trackside.sdk.cautions import caution
 from trackside.sdk.inputs import Inputs
 from trackside.sdk.job import Logs, TrainingJob
-from trackside.sdk.known_jobs import known_jobs
+from trackside.sdk.known_jobs import known_jobs, known_submitting
 from trackside.sdk.request import Ask, Request, make_request
 from trackside.sdk.rule import AnyRule, ProfilerRule, Rule
 from trackside.settings import Settings
@@ -54,12 +54,12 @@ class _Estimator(ABC):
         `InvalidSpec` before anything is created; `JobFailed` when the job ends that way. Stopping
         the wait (Ctrl-C) does not stop the job.
         """
-        jobs = known_jobs()
+        submitting, jobs = known_submitting()
         ask = Ask(inputs=inputs, job_name=job_name, experiment=experiment_config)
-        request = make_request(self._all_arguments(), ask, self._encode, jobs.settings)
-        source = _packed(request, jobs.settings)
+        request = make_request(self._all_arguments(), ask, self._encode, submitting.settings)
+        source = _packed(request, submitting.settings)
         try:
-            jobs.submit(request.spec, source=source, files=_contents(request.files))
+            submitting.submit(request.spec, source=source, files=_contents(request.files))
         except InvalidSpec as failure:
             raise in_arguments(failure, self._all_arguments()) from None
         job = TrainingJob(request.spec.name, jobs)
@@ -173,6 +173,6 @@ def _packed(request: Request, settings: Settings) -> Iterator[bytes] | None:
     What Trackside keeps for other jobs is no source, even if it lies inside the folder.
     """
     source = request.source
-    if source is None or source.uri is not None:
+    if source is None or source.uri is not None or source.in_place is not None:
         return None
     return source.pack(leave_out=[settings.home])

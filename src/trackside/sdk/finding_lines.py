@@ -2,17 +2,18 @@
 
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from trackside.finding import Finding
 from trackside.harmless import one_line
-from trackside.rule_status import RuleStatus
+from trackside.quick_dataclass import dataclass
+from trackside.rule_status import NOTHING_SAVED, RuleStatus
 
 if TYPE_CHECKING:
     from trackside.rules.checkup.diagnosis import Diagnosis
 
 _INDENT = " " * 4
+_NOTHING_TO_JUDGE = "nothing was saved to judge before the job failed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +44,16 @@ class Teller:
         """Whole lines."""
         return "".join(f"{line}\n" for notice in notices(findings) for line in self._lines(notice))
 
-    def standing(self, configuration: str, status: str, details: str = "") -> str:
-        """Whole lines: how a rule stands and, when it could not judge, why not."""
+    def standing(
+        self, configuration: str, status: str, details: str = "", *, has_failed: bool = False
+    ) -> str:
+        """Whole lines: how a rule stands and, when it could not judge, why not.
+
+        For a job that `has_failed` it is no news that nothing was saved, and how to save something
+        is no advice: the failure tells what there is to do.
+        """
+        if has_failed and status == RuleStatus.ERROR and details.startswith(NOTHING_SAVED):
+            return one_line(f"{configuration}: {_NOTHING_TO_JUDGE}") + "\n"
         lines = [one_line(f"{configuration}: {status}")]
         if status == RuleStatus.ERROR and details and details not in self._advised:
             self._advised.add(details)

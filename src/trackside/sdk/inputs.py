@@ -2,9 +2,9 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from trackside.quick_dataclass import dataclass
 from trackside.sdk.locations import location
 
 DEFAULT_CHANNEL = "training"

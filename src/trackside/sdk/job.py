@@ -2,23 +2,25 @@
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trackside.errors import JobNotFinished
-from trackside.finding import Finding
-from trackside.jobs.artifacts import Artifact
-from trackside.jobs.kept_files import KeptFile
-from trackside.jobs.logs import LogLine, SeenLogs
-from trackside.jobs.rule_news import Findings
 from trackside.journal import History
 from trackside.layout import JobKeys
-from trackside.rule_status import Evaluation
 from trackside.sdk.cautions import caution
 from trackside.sdk.known_jobs import AnyJobs, known_jobs
-from trackside.sdk.print_events import LinePrinter, shown_on
 from trackside.status import Status
+
+if TYPE_CHECKING:  # loaded by the first question about a job, after its start
+    from trackside.finding import Finding
+    from trackside.jobs.artifacts import Artifact
+    from trackside.jobs.kept_files import KeptFile
+    from trackside.jobs.logs import LogLine, SeenLogs
+    from trackside.jobs.rule_news import Findings
+    from trackside.rule_status import Evaluation
 
 Logs = bool | str | Sequence[str]
 """What `wait` prints: True or "All" for everything, "Training" for statuses and log, "Rules" for
@@ -33,9 +35,13 @@ def attach(name: str) -> "TrainingJob":
 
 
 class TrainingJob:
-    def __init__(self, name: str, jobs: AnyJobs) -> None:
+    def __init__(self, name: str, jobs: "AnyJobs | Callable[[], AnyJobs]") -> None:
         self.name = name
-        self._jobs = jobs
+        self._known = jobs
+
+    @cached_property
+    def _jobs(self) -> AnyJobs:
+        return self._known() if callable(self._known) else self._known
 
     def __repr__(self) -> str:
         return f"TrainingJob({self.name!r})"
@@ -82,14 +88,17 @@ class TrainingJob:
         A person is spared the script's thirty variables at its beginning; a file gets every line.
         Where rules are printed, they are waited for too.
         """
-        shown = _shown(logs)
-        if not shown:
+        kinds = _kinds(logs)
+        if not kinds:
             self._jobs.wait(self.name)
         else:
+            from trackside.sdk.print_events import PRINTED, LinePrinter, shown_on
+
+            printed = tuple(each for kind in kinds for each in PRINTED[kind])
             printer = LinePrinter(sys.stdout, num_hosts=self.num_hosts)
-            items = self.follow_all() if _RULES & shown else self.follow()
+            items = self.follow_all() if "Rules" in kinds else self.follow()
             for item in shown_on(sys.stdout, items):
-                if isinstance(item, tuple(shown)):
+                if isinstance(item, printed):
                     printer.show(item)
         self.raise_failure()
         if stopped := self._jobs.stop_of(self.name):
@@ -109,22 +118,22 @@ class TrainingJob:
         if stopped is not None:
             raise stopped
 
-    def follow(self) -> Iterator[History | LogLine]:
+    def follow(self) -> "Iterator[History | LogLine]":
         """Its log as it comes, and its history at each change; the end comes last."""
         return self._jobs.follow(self.name)
 
-    def follow_all(self) -> Iterator[History | LogLine | Findings | Evaluation]:
+    def follow_all(self) -> "Iterator[History | LogLine | Findings | Evaluation]":
         """The same, with what its rules find and come to: several findings at a time, and a rule
         whenever its status is another. Ends when the job and its rules have."""
         return self._jobs.follow_all(self.name)
 
-    def findings(self) -> list[Finding]:
+    def findings(self) -> "list[Finding]":
         """What its rules have found so far."""
         return self._jobs.findings(self.name)
 
     def logs(
-        self, host: str | None = None, follow: bool = False, after: SeenLogs | None = None
-    ) -> Iterator[LogLine]:
+        self, host: str | None = None, follow: bool = False, after: "SeenLogs | None" = None
+    ) -> "Iterator[LogLine]":
         """Its log so far or, following, until the job has ended and every byte was given.
 
         `after` has for each host the `end` of the last line already seen, as it is or as JSON gives
@@ -136,10 +145,10 @@ class TrainingJob:
         """Ask it to stop; what it has made is kept. A job that has ended stays as it is."""
         self._jobs.stop(self.name)
 
-    def artifacts(self) -> list[Artifact]:
+    def artifacts(self) -> "list[Artifact]":
         return self._jobs.artifacts(self.name)
 
-    def kept_files(self) -> list[KeptFile]:
+    def kept_files(self) -> "list[KeptFile]":
         """What its script has left in its working folder, by path."""
         return [file for artifact in self.artifacts() for file in artifact.files]
 
@@ -193,21 +202,20 @@ class TrainingJob:
         return JobKeys(output, self.name).under(config.get("S3OutputPath") or output, folder)
 
 
-_RULES: frozenset[type] = frozenset({tuple, Evaluation})
-_KINDS: dict[str, frozenset[type]] = {
-    "None": frozenset(),
-    "Training": frozenset({History, LogLine}),
-    "Rules": _RULES,
-    "All": frozenset({History, LogLine}) | _RULES,
+_KINDS: dict[str, tuple[str, ...]] = {
+    "None": (),
+    "Training": ("Training",),
+    "Rules": ("Rules",),
+    "All": ("Training", "Rules"),
 }
 
 
-def _shown(logs: Logs) -> frozenset[type]:
-    """The items of `follow_all` that are to be printed."""
+def _kinds(logs: Logs) -> frozenset[str]:
+    """Of "Training" and "Rules" those that are to be printed."""
     if isinstance(logs, bool):
-        return _KINDS["All" if logs else "None"]
+        return frozenset(_KINDS["All" if logs else "None"])
     wanted = [logs] if isinstance(logs, str) else logs
     unknown = [each for each in wanted if each not in _KINDS]
     if unknown:
         raise ValueError(f"logs={unknown[0]!r} is not known. Known: {', '.join(_KINDS)}.")
-    return frozenset[type]().union(*(_KINDS[each] for each in wanted))
+    return frozenset(kind for each in wanted for kind in _KINDS[each])

@@ -1,5 +1,6 @@
 """The jobs that this process knows: those of a server if one is configured, else this machine's."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
 from trackside.errors import OnlyAtServer
@@ -8,6 +9,7 @@ from trackside.settings import Settings, environment
 
 if TYPE_CHECKING:
     from trackside.jobs.jobs import Jobs
+    from trackside.jobs.submitting import Submitting
     from trackside.remote.remote_jobs import RemoteJobs
 
 AnyJobs: TypeAlias = "Jobs | RemoteJobs"
@@ -26,6 +28,18 @@ def known_jobs() -> AnyJobs:
     from trackside.remote.remote_jobs import RemoteJobs
 
     return RemoteJobs(server, settings)
+
+
+def known_submitting() -> "tuple[Submitting | RemoteJobs, Callable[[], AnyJobs]]":
+    """The same for who starts a job: what does that, and what finds all else once it is started."""
+    settings = Settings.load()
+    if chosen_server(environment(), settings.home) is not None:
+        jobs = known_jobs()
+        return jobs, lambda: jobs
+    from trackside.jobs.submitting import Submitting
+
+    submitting = Submitting(settings.embedded, environment())
+    return submitting, submitting.jobs
 
 
 def jobs_of_this_machine(what: str) -> "Jobs":

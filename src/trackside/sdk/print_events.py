@@ -13,8 +13,15 @@ from trackside.jobs.toolkit_lines import ToolkitLines
 from trackside.journal import History, Transition
 from trackside.rule_status import Evaluation
 from trackside.sdk.finding_lines import Teller
+from trackside.status import Secondary
 
 Item = TypeVar("Item")
+
+PRINTED: dict[str, tuple[type, ...]] = {
+    "Training": (History, LogLine),
+    "Rules": (tuple, Evaluation),
+}
+"""The items of `follow_all` that whoever asks for one or the other is shown."""
 
 
 class LinePrinter:
@@ -42,11 +49,17 @@ class LinePrinter:
                     self._write("", f"{status_line(transition)}\n")
                 self._history = item
             case Evaluation():
-                told = self._teller.standing(item.configuration, item.status, item.details)
+                told = self._teller.standing(
+                    item.configuration, item.status, item.details, has_failed=self._has_failed
+                )
                 self._write("", told)
             case _:
                 self._write("", self._teller.text(item))
         self._out.flush()
+
+    @property
+    def _has_failed(self) -> bool:
+        return self._history is not None and self._history.state.secondary is Secondary.FAILED
 
     def _write(self, host: str, text: str) -> None:
         if self._open_host and self._open_host != host:

@@ -68,8 +68,30 @@ def problems(arguments: Mapping[str, Any], python: str, *, runs_here: bool) -> I
         yield from _program_problems(name, looked_at, python, runs_here=runs_here)
 
 
+def in_place_problems(arguments: Mapping[str, Any], *, runs_here: bool) -> Iterator[Violation]:
+    """Of a job that is to run in a folder of this machine itself."""
+    if not arguments.get("in_place"):
+        return
+    folder = arguments.get("source_dir") or os.curdir
+    if not runs_here:
+        advice = (
+            "cannot be had at a server, which has not this folder; leave it away to send a copy"
+        )
+        yield Violation("in_place", True, advice)
+    elif is_remote(folder):
+        yield Violation("source_dir", str(folder), "is no folder of this machine to run in")
+    elif Path(os.path.abspath(os.path.expanduser(folder))) in (Path("/"), Path.home()):
+        advice = "is too much to look through for what the script makes; go to the code's folder"
+        yield Violation("source_dir", str(folder), advice)
+    if dependencies := arguments.get("dependencies"):
+        advice = "are packed, and a job in place packs nothing; put them on PYTHONPATH"
+        yield Violation("dependencies", [*map(str, dependencies)], advice)
+
+
 def _folder_problems(arguments: Mapping[str, Any]) -> Iterator[Violation]:
     here = Path.cwd()
+    if arguments.get("in_place"):
+        return
     if "source_dir" not in arguments and here in (Path("/"), Path.home()):
         advice = (
             "would be packed as a whole, for the job runs in a copy of the folder that it is "

@@ -8,20 +8,28 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 from trackside.errors import InvalidSpec, Violation
 from trackside.layout import JobKeys
+from trackside.quick_dataclass import dataclass
 from trackside.sdk import hyperparameters
 from trackside.sdk.arguments import in_arguments, to_request
 from trackside.sdk.cautions import caution
 from trackside.sdk.inputs import Inputs, channels
 from trackside.sdk.locations import location
 from trackside.sdk.naming import base_of, unique_name
-from trackside.sdk.program import base_of_program, check_kind, has_source, is_script, problems
-from trackside.sdk.source import Source, find_folder, find_source
+from trackside.sdk.program import (
+    base_of_program,
+    check_kind,
+    has_source,
+    in_place_problems,
+    is_script,
+    problems,
+)
+from trackside.sdk.source import Source, find_folder, find_source, in_place
 from trackside.sdk.watching import (
     rule_violations,
     source_files,
@@ -69,6 +77,8 @@ def make_request(
         request["ExperimentConfig"] = dict(ask.experiment)
     runs_here = settings.runs_here
     violations += problems(arguments, _interpreter(request), runs_here=runs_here)
+    if kept_out := [*in_place_problems(arguments, runs_here=runs_here)]:
+        raise InvalidSpec([*violations, *kept_out])
     source = None
     with _collected(violations):
         source = _source(arguments, request, settings)
@@ -82,6 +92,8 @@ def make_request(
     with _collected(violations):
         texts |= _distribution(arguments)
     texts |= _program(arguments, source, keys)
+    if source is not None and source.in_place is not None:
+        request["Trackside"] = {**request.get("Trackside", {}), "InPlace": str(source.in_place)}
     if inputs := channels(ask.inputs):
         request["InputDataConfig"] = inputs
     spec = None
@@ -137,18 +149,23 @@ def _set_interpreter(
 def _source(
     arguments: Mapping[str, Any], request: Mapping[str, Any], settings: Settings
 ) -> Source | None:
+    runs_in_place = arguments.get("in_place", False)
     if not is_script(arguments):
-        folder = arguments.get("source_dir"), arguments.get("dependencies", ())
-        return find_folder(*folder) if has_source(arguments) else None
+        if not has_source(arguments):
+            return None
+        found = find_folder(arguments.get("source_dir"), arguments.get("dependencies", ()))
+        return in_place(found) if runs_in_place else found
     interpreter = _interpreter(request)
-    return find_source(
+    folder = arguments.get("source_dir")
+    found = find_source(
         arguments["entry_point"],
-        arguments.get("source_dir"),
+        os.curdir if runs_in_place and folder is None else folder,
         arguments.get("dependencies", ()),
         # Another interpreter may know another Python.
         check_syntax=settings.runs_here
         and os.path.realpath(interpreter) == os.path.realpath(sys.executable),
     )
+    return in_place(found) if runs_in_place else found
 
 
 def _interpreter(request: Mapping[str, Any]) -> str:
@@ -164,6 +181,8 @@ def _program(arguments: Mapping[str, Any], source: Source | None, keys: JobKeys)
     own = hyperparameters.script(program, uri, keys.name, level)
     if not program:
         del own["sagemaker_program"]
+    if source is not None and source.in_place is not None:
+        del own["sagemaker_submit_directory"]
     return hyperparameters.encoded(own, hyperparameters.as_json)
 
 

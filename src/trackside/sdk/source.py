@@ -7,11 +7,12 @@ import os
 import re
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 
 from trackside import archive
 from trackside.errors import InvalidSpec, Violation
+from trackside.quick_dataclass import dataclass
 from trackside.sdk.locations import is_remote
 
 ENTRY_POINT = r"[A-Za-z0-9._][A-Za-z0-9._+-]*(/[A-Za-z0-9._+-]+)*"
@@ -52,6 +53,8 @@ class Source:
     """Folders whose content goes to the archive's root, and single files."""
     named: tuple[Path, ...] = ()
     """Dependencies: files and folders that keep their own name in the archive."""
+    in_place: Path | None = None
+    """The folder that the program runs in; nothing is packed then."""
 
     def pack(self, leave_out: Sequence[Path] = ()) -> Iterator[bytes]:
         """The archive's bytes, without `LEFT_OUT` and without the folders of `leave_out`."""
@@ -103,6 +106,12 @@ def find_folder(source_dir: PathText | None, dependencies: Sequence[PathText] = 
     if violations:
         raise InvalidSpec(violations)
     return Source("", parts=(folder,), named=named)
+
+
+def in_place(source: Source) -> Source:
+    """The same program, run in its folder itself."""
+    [folder] = source.parts
+    return replace(source, parts=(), in_place=folder)
 
 
 def _dependencies(given: Sequence[PathText]) -> tuple[list[Violation], tuple[Path, ...]]:

@@ -3,11 +3,10 @@
 What the rules need saved is worked out by `rules.capture_plan`, loaded only when there are rules.
 """
 
-import ast
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from trackside.errors import Violation
 from trackside.layout import JobKeys
@@ -15,6 +14,9 @@ from trackside.sdk.cautions import caution
 from trackside.sdk.debugger import CollectionConfig, DebuggerHookConfig
 from trackside.sdk.rule import AnyRule, ProfilerRule, Rule
 from trackside.spec import JobSpec, RuleConfiguration
+
+if TYPE_CHECKING:
+    import ast
 
 _MEMBERS = {Rule: "DebugRuleConfigurations", ProfilerRule: "ProfilerRuleConfigurations"}
 PaceName = Literal["CONTRACT", "WATCHFUL", "HOOK"]
@@ -108,6 +110,8 @@ def _source_problems(where: str, rule: AnyRule, file: Path) -> Iterator[Violatio
     if not file.is_file():
         yield Violation(f"{where}.source", rule.source, f"does not exist: there is no {file}")
         return
+    import ast
+
     try:
         tree = ast.parse(file.read_bytes(), str(file))
     except (SyntaxError, ValueError) as failure:
@@ -121,7 +125,9 @@ def _source_problems(where: str, rule: AnyRule, file: Path) -> Iterator[Violatio
         yield Violation(f"{where}.rule_to_invoke", rule.invokes, f"is not in {file.name}: {has}")
 
 
-def _bound(tree: ast.Module) -> Iterator[str]:
+def _bound(tree: "ast.Module") -> Iterator[str]:
+    import ast
+
     for node in ast.walk(tree):
         match node:
             case ast.alias(name=name, asname=asname):

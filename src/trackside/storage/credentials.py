@@ -6,14 +6,16 @@ The only storage module that reads the environment. Connects to nothing.
 import os
 import re
 from collections.abc import Mapping
-from configparser import ConfigParser
-from configparser import Error as ConfigError
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from trackside.errors import InvalidSetting
 from trackside.profiles import Server, chosen_server, no_key
+from trackside.quick_dataclass import dataclass
+
+if TYPE_CHECKING:
+    from configparser import ConfigParser
 
 ENDPOINT_VARIABLES = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "S3_ENDPOINT_URL")
 """In this order; the first that is not empty counts."""
@@ -146,15 +148,17 @@ def _read_profile(environ: Mapping[str, str]) -> _Profile:
     )
 
 
-def _read_ini(environ: Mapping[str, str], variable: str, default: str) -> ConfigParser:
+def _read_ini(environ: Mapping[str, str], variable: str, default: str) -> "ConfigParser":
     given = environ.get(variable) or default
     home = environ.get("HOME")
     path = Path(home, given[2:]) if home and given.startswith("~/") else Path(given).expanduser()
     # No section of ours is called this: AWS's [default] is an ordinary one, not everybody's.
+    from configparser import ConfigParser, Error  # not for the embedded store
+
     parser = ConfigParser(interpolation=None, default_section="\0", strict=False)
     try:
         parser.read(path, encoding="utf-8")
-    except (ConfigError, UnicodeDecodeError) as error:
+    except (Error, UnicodeDecodeError) as error:
         raise InvalidSetting(
             f"{str(path)!r} is not a readable AWS profile file: {' '.join(str(error).split())}"
         ) from error

@@ -3,13 +3,14 @@
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from trackside.errors import InvalidKey, UnknownScheme
+from trackside.quick_dataclass import dataclass
 from trackside.storage.credentials import S3Access, s3_access
 from trackside.storage.folder import FolderStore
 from trackside.storage.store import Entry, Store, check_key

@@ -7,10 +7,10 @@ S3, Google Cloud Storage or Azure. `locate.py` finds the right one for what the 
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from trackside.errors import InvalidKey
+from trackside.quick_dataclass import dataclass
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _REFUSED = re.compile(r"[\x00-\x1f\x7f]|(?:\A|/)\.{0,2}(?:/|\Z)")

@@ -10,12 +10,13 @@ import os
 import re
 import threading
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from pathlib import Path
 from typing import Protocol
 
 from trackside.errors import DamagedTransfer
+from trackside.quick_dataclass import dataclass
 from trackside.storage.crew import Crew, StopFlag, Task, check
 from trackside.storage.landing import Landing, writing_named
 from trackside.storage.partial_file import PartialFile

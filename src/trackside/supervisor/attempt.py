@@ -50,7 +50,7 @@ from trackside.supervisor.rule_watch import RuleWatch
 from trackside.supervisor.sandbox import Exited, Lost, Running, SandboxPlan
 from trackside.supervisor.script_start import script_environment, toolkit_command
 from trackside.supervisor.user_folders import UserFolders, user_folders
-from trackside.supervisor.working_folder import take_baseline
+from trackside.supervisor.working_folder import take_baseline, working_folder
 
 if TYPE_CHECKING:
     from trackside.supervisor.machine import MachineSampler
@@ -142,12 +142,22 @@ class Attempt:
         self._another = user_folders(self._history(), self.folder, self.context.settings.layout)
         if self._another is not None:
             self._sandbox.kinds_for(self._another.user)  # or it is refused now
+            if self.context.spec.options.in_place is not None:
+                raise SandboxError(
+                    f"The script is to run as {self._another.user}, and in a folder of its "
+                    "submitter's. Leave --in-place away, or TRACKSIDE_RUN_AS."
+                )
         lay_out(self.folder, self.context.spec, self.context.host, interface_name())
         for note in self._provide():
             self._tell(note)
         if self._another is not None:
             self._another.make()
-        take_baseline(self.folder.script_folder(self.folder.code), self.folder.baseline)
+        spec = self.context.spec
+        take_baseline(
+            working_folder(spec, self.folder),
+            self.folder.baseline,
+            in_place=spec.options.in_place is not None,
+        )
         self._announce(Phase.READY)
         if self.gang.is_lead:
             self.gang.meet()

@@ -3,11 +3,11 @@
 import logging
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from trackside.job_environment import of_server, of_submitter
 from trackside.journal import Journal
 from trackside.layout import JobFolder
+from trackside.quick_dataclass import dataclass
 from trackside.settings import Settings
 from trackside.spec import JobSpec
 from trackside.supervisor.wake_ups import WakeUps

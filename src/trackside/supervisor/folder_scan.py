@@ -2,9 +2,10 @@
 
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
+from trackside.quick_dataclass import dataclass
 from trackside.script_folder import ScriptFolder
 
 

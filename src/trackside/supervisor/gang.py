@@ -9,13 +9,14 @@ import socket
 import sys
 import time
 import zlib
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from enum import StrEnum
 from pathlib import Path
 
 from trackside import boot_clock, damage, durable, hosts, processes
 from trackside.hosts import HostRecord, Phase
 from trackside.layout import HostFolder, JobFolder
+from trackside.quick_dataclass import dataclass
 from trackside.spec import JobSpec
 
 DEFAULT_PORT = 7777

@@ -15,7 +15,7 @@ from trackside.supervisor.event_sync import EventSync
 from trackside.supervisor.kept_sync import KeptSync
 from trackside.supervisor.logs import LogUploader
 from trackside.supervisor.sync import FolderSync, Part, Syncer
-from trackside.supervisor.working_folder import WorkingFolder, read_baseline
+from trackside.supervisor.working_folder import WorkingFolder, read_baseline, working_folder
 
 
 def make_syncer(
@@ -81,10 +81,11 @@ def _working_folder(spec: JobSpec, folder: HostFolder, settings: Settings) -> Wo
     if baseline is None:
         return None
     return WorkingFolder(
-        folder.script_folder(folder.code),
+        working_folder(spec, folder),
         baseline,
         most_bytes=settings.keep_files_gb * 1e9,
         apart=[path.removeprefix(f"{WORKING_FOLDER}/") for path in synced_folders(spec)],
+        in_place=spec.options.in_place is not None,
     )
 
 

@@ -8,8 +8,9 @@ out cannot be taken back.
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from fnmatch import translate
+
+from trackside.quick_dataclass import dataclass
 
 _ANY_FOLDERS = None
 """A step that stands for any number of names."""

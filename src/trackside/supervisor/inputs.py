@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from trackside import hosts
 from trackside.errors import ArchiveError, InputError, TracksideError
 from trackside.extract import extract
-from trackside.layout import HostFolder
+from trackside.layout import WORKING_FOLDER, HostFolder
 from trackside.permissions import close_tree_to_others
 from trackside.spec import Channel, JobSpec
 from trackside.storage.crew import StopFlag
@@ -45,6 +45,8 @@ class Inputs:
             for path in synced_folders(spec)
             if not path.startswith("/opt/ml/")
         }
+        if spec.options.in_place is not None:
+            self.mounts[WORKING_FOLDER] = Path(spec.options.in_place)
         self.read_only: frozenset[str] = frozenset()
         self.of_bucket: frozenset[str] = frozenset()
 
@@ -145,6 +147,9 @@ class Inputs:
 
     def _unpack_source(self, stop: StopFlag) -> None:
         """The code the user sent, or nothing: an image or the machine may hold it already."""
+        in_place = self._spec.options.in_place
+        if in_place is not None and not os.path.isdir(in_place):
+            raise InputError(f"The folder {in_place!r}, which the job runs in, is not there.")
         source = self._spec.source
         if source is None:
             return

@@ -1,10 +1,10 @@
 """How a job ends, decided from what its hosts recorded. Pure: no files, no clock."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from trackside.hosts import HostRecord
 from trackside.journal import History
+from trackside.quick_dataclass import dataclass
 from trackside.shortening import shortened
 from trackside.status import Secondary, State, Status
 from trackside.supervisor.gang import EndOrder, Why

@@ -9,7 +9,7 @@ import logging
 import subprocess
 import sys
 import time
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum, auto
 from math import inf
 from typing import Any
@@ -18,6 +18,7 @@ from trackside import durable, processes
 from trackside.host_processes import script_lives, supervisor_lives
 from trackside.hosts import Phase
 from trackside.layout import HostFolder
+from trackside.quick_dataclass import dataclass
 from trackside.settings import VISIBLE_GPUS
 from trackside.supervisor.context import Context
 from trackside.supervisor.gang import Gang

@@ -14,7 +14,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
@@ -22,6 +22,7 @@ from trackside import process_table, processes
 from trackside.durable import write_json
 from trackside.errors import SandboxError
 from trackside.processes import Identity, ProcessEnd
+from trackside.quick_dataclass import dataclass
 from trackside.run_as import JobUser
 from trackside.supervisor.sandbox import Lost, Running, Sandbox, SandboxPlan, SandboxState
 from trackside.supervisor.sandbox_folder import (

@@ -6,9 +6,10 @@ A sandbox outlives its supervisor: whoever comes next finds it again by the fold
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
+from trackside.quick_dataclass import dataclass
 from trackside.run_as import JobUser
 
 

@@ -5,11 +5,11 @@ A record that is damaged is left out; where it would say that init lives, the lo
 
 import fcntl
 import os
-from dataclasses import dataclass
 from pathlib import Path
 
 from trackside import damage, process_table
 from trackside.processes import Identity
+from trackside.quick_dataclass import dataclass
 from trackside.supervisor.sandbox import Exited
 
 INTENT, PROCESS, EXIT, LOCK = "intent.json", "process.json", "exit.json", "lock"

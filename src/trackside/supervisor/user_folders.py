@@ -7,7 +7,6 @@ Who that user is, is `run_as`'; how the command becomes it, the sandbox's.
 import os
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import trackside
@@ -15,6 +14,7 @@ from trackside.errors import InvalidSetting, SandboxError
 from trackside.journal import History
 from trackside.layout import Home, HostFolder
 from trackside.owners import Submitter
+from trackside.quick_dataclass import dataclass
 from trackside.run_as import JobUser, find_user
 
 PLACE = "/opt/.trackside"

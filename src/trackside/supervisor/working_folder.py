@@ -6,13 +6,16 @@ the script has not started. Sending them is `kept_sync.py`'s.
 
 import json
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from pathlib import Path
 
 from trackside import damage, durable
 from trackside.event_names import is_event_file
 from trackside.hosts import LeftOut
+from trackside.layout import HostFolder
+from trackside.quick_dataclass import dataclass
 from trackside.script_folder import ScriptFolder
+from trackside.spec import JobSpec
 from trackside.supervisor.folder_scan import Look, scan
 from trackside.supervisor.ignore_patterns import IgnorePatterns
 
@@ -49,13 +52,29 @@ class Baseline:
     """The lines of .tracksideignore, so that no script changes them on its way."""
 
 
-def take_baseline(folder: ScriptFolder, to: Path) -> None:
-    links: list[str] = []
-    files = {path: _seen(look) for path, look in scan(folder, {}, links=links)}
+def working_folder(spec: JobSpec, folder: HostFolder) -> ScriptFolder:
+    """The host's own copy of the code, or the user's folder that the script runs in."""
+    if spec.options.in_place is not None:
+        return ScriptFolder(Path(spec.options.in_place))
+    return folder.script_folder(folder.code)
+
+
+def take_baseline(folder: ScriptFolder, to: Path, *, in_place: bool = False) -> None:
+    """A user's own folder may hold environments and data that are ignored: `in_place`, nobody looks
+    into those, now or later."""
     try:
         lines = folder.read(IGNORE_FILE, _MOST_IGNORE_BYTES).decode(errors="replace").splitlines()
     except OSError:
         lines = []
+    ignored = IgnorePatterns([*NEVER_KEPT, *lines])
+    links: list[str] = []
+    found = scan(
+        folder,
+        {},
+        links=links,
+        enters=lambda path: not in_place or not ignored.match(path, is_folder=True),
+    )
+    files = {path: _seen(look) for path, look in found}
     durable.write_bytes(to, json.dumps(asdict(Baseline(files, links, lines))).encode())
 
 
@@ -74,14 +93,16 @@ class WorkingFolder:
         *,
         most_bytes: float,
         apart: Collection[str] = (),
+        in_place: bool = False,
     ) -> None:
-        """`apart` are folders below it that go somewhere else."""
+        """`apart` are folders below it that go somewhere else; `in_place` as for the baseline."""
         self.source = source
         self._before = baseline.files
         self._links_before = frozenset(baseline.links)
         self._ignored = IgnorePatterns([*NEVER_KEPT, *baseline.ignore])
         self._apart = frozenset(apart)
         self._most_bytes = most_bytes
+        self._in_place = in_place
 
     def made(
         self, problems: dict[str, Exception], links: list[str] | None = None
@@ -111,7 +132,8 @@ class WorkingFolder:
         folders, so it is asked once, at the end."""
         links: list[str] = []
         made = self.made({}, links)
-        every = dict(scan(self.source, {}, enters=self._is_ours))
+        enters = self._enters if self._in_place else self._is_ours
+        every = dict(scan(self.source, {}, enters=enters))
         new = {path for path, look in every.items() if self._is_new(path, look)}
         files = {path for path in made if not is_event_file(path)}
         fitting = self.within_limit(made).keys()

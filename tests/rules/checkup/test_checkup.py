@@ -9,7 +9,7 @@ from tests.rules.checkup.course import MODEL, STEPS, course, flat, found
 from tests.rules.recording import judge
 from trackside.rules.checkup.checkup import PARTS, Checkup
 from trackside.rules.checkup.diagnosis import diagnose
-from trackside.rules.checkup.layers import FadingGradient
+from trackside.rules.checkup.layers import DeadLayer, FadingGradient
 from trackside.rules.checkup.loss_use import OutputRangeTooNarrow
 from trackside.rules.checkup.outcomes import LossRising
 
@@ -850,3 +850,34 @@ def test_a_rate_that_ruins_the_first_steps_is_named_though_the_loss_comes_back(t
         loss=lambda step: 2.3 if step == 0 else 2.05 + 4 * 0.95**step,
     )
     assert diagnose(told)[0].cause == "LearningRateTooHigh"
+
+
+def test_what_stands_before_a_loss_is_called_a_layer(tmp_path):
+    (sign,) = found(Checkup(), tmp_path, anatomy=model(outputs=[OUTPUT]))
+    assert "the last layer before it is a softmax" in sign.message
+
+
+def with_biases() -> list[dict[str, Any]]:
+    biases = [{**each, "name": f"{each['name'][:-6]}bias", "shape": [16]} for each in parameters()]
+    return [*parameters(), *biases]
+
+
+@pytest.mark.parametrize(
+    ("living", "told"),
+    [
+        ("bias", "The gradients of all 2 weights are exactly zero while those of biases are not"),
+        ("b.", "The gradients of 1 of 2 weights, up to this one, are exactly zero while those of"),
+    ],
+)
+def test_the_weights_without_gradients_are_counted_without_contradiction(living, told, tmp_path):
+    def gradients(name: str, step: int) -> tuple[float, float]:
+        return (1.0, 1.0) if living in name else (0.0, 0.0)
+
+    signs = found(
+        DeadLayer(),
+        tmp_path,
+        anatomy=model(parameters=with_biases()),
+        gradients=gradients,
+        loss=flat,
+    )
+    assert [each.message[: len(told)] for each in signs] == [told]

@@ -75,8 +75,7 @@ class DeadLayer(SignsRule):
             name = _behind_which(signs, list(dead), saved)
             yield Sign(
                 int(signs.figure(name, "l2").steps[dead[name]]),
-                f"The gradients of {len(dead)} of {len(names)} weights, up to this one, are "
-                "exactly zero while others are not: the ReLUs behind it are dead.",
+                f"{_whose(len(dead), len(names))}: the ReLUs behind it are dead.",
                 tensor=name.removeprefix("gradient/"),
                 value=0.0,
                 threshold=0.0,
@@ -211,6 +210,18 @@ class ExplodingGradient(SignsRule):
 def _goes_wrong(signs: Signs) -> bool:
     rises = signs.late_loss > 3 * abs(signs.early_loss)
     return math.isfinite(signs.ends_at) or (rises and signs.is_settled)
+
+
+def _whose(num_dead: int, num_weights: int) -> str:
+    if num_dead == num_weights:
+        return (
+            f"The gradients of all {num_weights} weights are exactly zero while those of biases "
+            "are not; this one is the last that gets none"
+        )
+    return (
+        f"The gradients of {num_dead} of {num_weights} weights, up to this one, are exactly zero "
+        "while those of others are not"
+    )
 
 
 def _behind_which(signs: Signs, dead: list[str], saved: list[str]) -> str:

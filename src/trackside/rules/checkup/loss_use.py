@@ -44,7 +44,7 @@ class LossInputAlreadySoftmax(SignsRule):
                 along = "" if output.axis in (None, 1, -1) else f" along axis {output.axis}"
                 yield Sign(
                     0,
-                    f"{name} applies {_own(output.loss)} itself, and the last before it is a "
+                    f"{name} applies {_own(output.loss)} itself, and the last layer before it is a "
                     f"{output.activation}{along}.",
                     tensor=f"{name}_input_0",
                 )
