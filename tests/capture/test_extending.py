@@ -76,7 +76,8 @@ def test_an_overridden_forward_hook_says_what_is_saved(tmp_path: Path):
     assert added <= evaluation
     assert not added & training
     saved = torch.as_tensor(trial.tensor("gradient/image").value(1))
-    assert inputs.grad is not None and torch.equal(saved, inputs.grad)
+    assert inputs.grad is not None
+    assert torch.equal(saved, inputs.grad)
 
 
 def test_what_it_inherits_saves_what_a_plain_hook_saves(tmp_path: Path):
@@ -125,7 +126,8 @@ def test_an_overridden_backward_hook_gets_every_gradient(tmp_path: Path):
     assert len(names) == len(list(model.parameters()))
     for name, parameter in model.named_parameters():
         saved = torch.as_tensor(trial.tensor(f"gradient/Net_{name}").value(0))
-        assert parameter.grad is not None and torch.equal(saved, parameter.grad)
+        assert parameter.grad is not None
+        assert torch.equal(saved, parameter.grad)
         assert saved.abs().max() <= 1e-3
 
 
