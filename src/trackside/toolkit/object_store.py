@@ -19,5 +19,7 @@ def open_bucket(bucket: str, settings: Settings, wanted: str) -> Any:
     endpoint = settings.s3_endpoint
     if endpoint is None:
         return S3Store(bucket, region=region)
-    plain = {"allow_http": endpoint.startswith("http://")}
-    return S3Store(bucket, region=region, endpoint=endpoint, client_options=plain)
+    is_plain = endpoint.startswith("http://")
+    return S3Store(
+        bucket, region=region, endpoint=endpoint, client_options={"allow_http": is_plain}
+    )
