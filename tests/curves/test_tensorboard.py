@@ -11,6 +11,7 @@ import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -37,12 +38,19 @@ class TensorBoard:
         return []
 
     def runs(self) -> list[str]:
+        return list(self._get("data/runs") or [])
+
+    def tags(self, run: str) -> set[str]:
+        """Of its scalars."""
+        return set((self._get("data/plugin/scalars/tags") or {}).get(run, {}))
+
+    def _get(self, path: str) -> Any:
         with (
             suppress(urllib.error.URLError, TimeoutError),
-            urllib.request.urlopen(f"{self._url}data/runs", timeout=30) as answer,
+            urllib.request.urlopen(f"{self._url}{path}", timeout=30) as answer,
         ):
-            return list(json.load(answer))
-        return []
+            return json.load(answer)
+        return None
 
     def wait_for(self, run: str, steps: list[int]) -> None:
         until(lambda: self.steps(run, "loss") == steps, seconds=120)
