@@ -575,6 +575,6 @@ def test_seed_004_an_image_is_refused_with_the_way_out(machine: Machine):
     assert "name the script as entry_point" in str(refused.value)
 
 
-# - `serializers.save_npz(...)` of Chainer, which is no longer maintained; SM_MODEL_DIR is shown above.
+# - `serializers.save_npz(...)` of Chainer, which is no longer maintained: SM_MODEL_DIR is above.
 # - seed 003's function that calls `pynvml.nvmlInit()`: it needs an NVIDIA GPU.
 # - `!python -m pip install smdebug`: ours stands before it, see tests/clients/test_redirect.py.

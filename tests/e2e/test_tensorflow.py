@@ -6,6 +6,7 @@ where they are not there, and `make nightly` asks for it.
 
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -75,7 +76,7 @@ def wheels() -> Path:
 def digits(folder: Path) -> None:
     """Bars at heights that tell the class, in the form of the real data."""
     random = np.random.default_rng(0)
-    arrays = {}
+    arrays: dict[str, np.ndarray[Any, Any]] = {}
     for part, number in (("train", 2000), ("test", 500)):
         labels = random.integers(0, 10, number).astype(np.uint8)
         images = random.integers(0, 60, (number, 28, 28)).astype(np.uint8)
@@ -83,7 +84,7 @@ def digits(folder: Path) -> None:
             image[2 * label : 2 * label + 4, 4:24] += 150
         arrays |= {f"x_{part}": images, f"y_{part}": labels}
     folder.mkdir(parents=True)
-    np.savez(folder / "mnist.npz", **arrays)  # type: ignore[arg-type]
+    np.savez(folder / "mnist.npz", **arrays)
 
 
 def test_it_trains_and_is_said_not_to_be_watched(machine: Machine, wheels: Path, tmp_path: Path):
