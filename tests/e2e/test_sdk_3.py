@@ -48,9 +48,9 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ClientShe
     (tmp_path / "code" / "train.py").write_text(TRAIN)
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "a.txt").write_text("x")
-    beside = os.path.dirname(sys.executable)
-    path = [part for part in os.environ["PATH"].split(os.pathsep) if part != beside]
-    monkeypatch.setenv("PATH", os.pathsep.join(path))
+    folders = os.environ["PATH"].split(os.pathsep)
+    without = [each for each in folders if not os.path.exists(os.path.join(each, "torchrun"))]
+    monkeypatch.setenv("PATH", os.pathsep.join(without))
     with loopback_alone() as prefix, client_shell(tmp_path, prefix=prefix) as shell:
         yield shell
 

@@ -6,7 +6,7 @@ One reader for folders and object storage alike; the original's two names for it
 from pathlib import Path
 from typing import Any
 
-from trackside.rules.saved.profiler_trial import FrameworkMetric, ProfilerTrial, SystemMetric
+from trackside.rules.saved.profiler_trial import FrameworkMetric, ProfilerTrial
 from trackside.smdebug_alias.profiler_times import TimeUnits
 from trackside.smdebug_alias.profiler_times import (
     convert_utc_timestamp_to_microseconds as _microseconds,
@@ -31,6 +31,24 @@ class MetricsReaderBase:
     def get_timestamp_of_latest_available_file(self) -> int:
         return max(self._moments(), default=0)
 
+    def get_events(
+        self,
+        start_time: float,
+        end_time: float,
+        unit: TimeUnits = TimeUnits.MICROSECONDS,
+        event_type: str | None = None,
+        file_suffix_filter: Any = None,
+    ) -> list[Any]:
+        """From `start_time` up to `end_time` (not included), by time. `event_type` is cpu, gpu, … of
+        figures, and a phase (`Step:ModeKeys.TRAIN`) of what was timed, which counts by its start.
+        """
+        found = self._between(_microseconds(start_time, unit), _microseconds(end_time, unit))
+        return [each for kind, each in found if event_type in (None, kind)]
+
+    def _between(self, start: int, end: int) -> list[tuple[str, Any]]:
+        """With the type of each."""
+        raise NotImplementedError
+
     def _moments(self) -> list[int]:
         """Of the first and the last thing of each host or process."""
         raise NotImplementedError
@@ -41,20 +59,10 @@ class MetricsReaderBase:
 
 
 class SystemMetricsReader(MetricsReaderBase):
-    """Cores, memory, GPUs, disk and network of the job's hosts."""
+    """Cores, memory, GPUs, disk and network of the job's hosts: `SystemMetric`s."""
 
-    def get_events(
-        self,
-        start_time: float,
-        end_time: float,
-        unit: TimeUnits = TimeUnits.MICROSECONDS,
-        event_type: str | None = None,
-        file_suffix_filter: Any = None,
-    ) -> list[SystemMetric]:
-        """From `start_time` up to `end_time` (not included); `event_type` is cpu, gpu, …"""
-        start, end = _microseconds(start_time, unit), _microseconds(end_time, unit)
-        found = self._trial.get_system_metrics(start, end)
-        return [each for each in found if event_type in (None, each.type)]
+    def _between(self, start: int, end: int) -> list[tuple[str, Any]]:
+        return [(each.type, each) for each in self._trial.get_system_metrics(start, end)]
 
     def _moments(self) -> list[int]:
         tables = [table.times for table in self._profile().nodes.values()]
@@ -62,20 +70,10 @@ class SystemMetricsReader(MetricsReaderBase):
 
 
 class AlgorithmMetricsReader(MetricsReaderBase):
-    """Steps of the training, and what else the script's processes have timed."""
+    """Steps of the training, and what else the script's processes have timed: `FrameworkMetric`s."""
 
-    def get_events(
-        self,
-        start_time: float,
-        end_time: float,
-        unit: TimeUnits = TimeUnits.MICROSECONDS,
-        event_type: str | None = None,
-        file_suffix_filter: Any = None,
-    ) -> list[FrameworkMetric]:
-        """Those that began from `start_time` up to `end_time` (not included)."""
-        start, end = _microseconds(start_time, unit), _microseconds(end_time, unit)
-        found = self._trial.get_framework_metrics(start, end)
-        return [each for each in found if event_type in (None, each.event_phase)]
+    def _between(self, start: int, end: int) -> list[tuple[str, Any]]:
+        return [(each.event_phase, each) for each in self._trial.get_framework_metrics(start, end)]
 
     def get_events_by_step(
         self,
