@@ -28,6 +28,8 @@ nightly: $(VENV)/.dev
 	@echo "TRACKSIDE_FUZZ_SEED=$${TRACKSIDE_FUZZ_SEED:-$(FUZZ_SEED)}"
 	TRACKSIDE_FUZZ_FACTOR=$(FUZZ_FACTOR) TRACKSIDE_FUZZ_SEED=$${TRACKSIDE_FUZZ_SEED:-$(FUZZ_SEED)} \
 		$(BIN)/python -m pytest -n 2 --timeout 0 tests/fuzz $(ARGS)
+	$(if $(ARGS),,.ci/tensorflow $(BIN)/python)
+	$(if $(ARGS),,TRACKSIDE_REQUIRE=tensorflow $(BIN)/python -m pytest tests/e2e/test_tensorflow.py)
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks $(ARGS)

@@ -143,6 +143,18 @@ def test_a_role_that_is_none_is_one_violation(client):
     assert text.startswith("1 validation error detected: Value 'arn:aws:iam::1:nobody")
 
 
+@pytest.mark.parametrize("name", ["ml.nope.42xlarge", "ml.m5.xxlarge", "ml.m5"])
+def test_an_instance_type_that_cannot_be_is_refused(client, name: str):
+    resources = {"InstanceType": name, "InstanceCount": 1, "VolumeSizeInGB": 1}
+    code, text = refused(client.create_training_job, **request(ResourceConfig=resources))
+    assert code == "ValidationException"
+    assert f"Value '{name}' at 'resourceConfig.instanceType' failed to satisfy constraint" in text
+    group = {"InstanceGroupName": "a", "InstanceType": name, "InstanceCount": 1}
+    resources = {"InstanceGroups": [group], "VolumeSizeInGB": 1}
+    code, text = refused(client.create_training_job, **request(ResourceConfig=resources))
+    assert "at 'resourceConfig.instanceGroups.1.member.instanceType' failed" in text
+
+
 def test_an_image_without_a_script_is_refused_with_the_way_out(client):
     wrong = request()
     del wrong["HyperParameters"]

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -35,9 +36,13 @@ x, y = torch.randn(8, 4), torch.randint(0, 2, (8,))
 """
 
 
-def run_script(
+def run_script(tmp_path: Path, body: str, **options: Any) -> str:
+    return run_ended(tmp_path, body, **options).stdout
+
+
+def run_ended(
     tmp_path: Path, body: str, *, switch: str = "auto", hook=None, site=(), head: str = HEAD
-) -> str:
+) -> subprocess.CompletedProcess[str]:
     config = tmp_path / "debughookconfig.json"
     config.write_text(
         json.dumps(
@@ -64,7 +69,7 @@ def run_script(
         check=False,
     )
     assert ended.returncode == 0, ended.stderr
-    return ended.stdout
+    return ended
 
 
 pytestmark = pytest.mark.timeout(400)

@@ -102,3 +102,15 @@ def test_ten_thousand_steps_take_less_than_half_a_megabyte():
         assert tracemalloc.get_traced_memory()[0] - before < 500_000
     finally:
         tracemalloc.stop()
+
+
+def test_steps_by_their_global_number_as_rules_of_aws_s_examples_read_them():
+    table = StepTable()
+    table.add(0, ModeKeys.TRAIN, 0, 1.0, "worker_0")
+    table.add(7, ModeKeys.EVAL, 3, 1.0, "worker_0")
+    view = table.by_global_step
+    assert view[7] == (ModeKeys.EVAL, 3)
+    assert dict(view) == {0: (ModeKeys.TRAIN, 0), 7: (ModeKeys.EVAL, 3)}
+    assert 3 not in view
+    table.add(8, ModeKeys.EVAL, 4, 1.0, "worker_0")
+    assert len(view) == 3

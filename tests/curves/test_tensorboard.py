@@ -8,9 +8,10 @@ import sys
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -36,17 +37,37 @@ class TensorBoard:
                 return [step for _, step, _ in json.load(answer)]
         return []
 
+    def runs(self) -> list[str]:
+        return list(self._get("data/runs") or [])
+
+    def tags(self, run: str) -> set[str]:
+        """Of its scalars."""
+        return set((self._get("data/plugin/scalars/tags") or {}).get(run, {}))
+
+    def _get(self, path: str) -> Any:
+        with (
+            suppress(urllib.error.URLError, TimeoutError),
+            urllib.request.urlopen(f"{self._url}{path}", timeout=30) as answer,
+        ):
+            return json.load(answer)
+        return None
+
     def wait_for(self, run: str, steps: list[int]) -> None:
         until(lambda: self.steps(run, "loss") == steps, seconds=120)
 
 
 @contextmanager
 def tensorboard(*flags: str, env: Mapping[str, str]) -> Iterator[TensorBoard]:
+    command = [sys.executable, "-m", "tensorboard.main", *flags]
+    with started(command, {**os.environ, **env}) as page:
+        yield page
+
+
+@contextmanager
+def started(command: Sequence[str], environment: Mapping[str, str]) -> Iterator[TensorBoard]:
+    """The page of a TensorBoard that is started by this command, at a port of its own."""
     with subprocess.Popen(
-        [sys.executable, "-m", "tensorboard.main", *flags, "--port", "0"],
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, **env},
+        [*command, "--port", "0"], stderr=subprocess.PIPE, text=True, env=environment
     ) as process:
         assert process.stderr is not None
         try:

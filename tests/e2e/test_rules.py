@@ -262,6 +262,17 @@ def test_rules_of_a_job_that_saves_nothing_say_so(submit):
     assert status.details.startswith("ClientError: No debugging data was saved by the training job")
 
 
+def test_a_script_of_another_framework_is_said_not_to_be_watched(submit):
+    pytest.importorskip("sklearn", reason="another framework than torch is needed")
+    watched = submit(rule(), script="import sklearn")
+    watched.wait()
+    assert watched.job.history().state.status is Status.COMPLETED
+    assert watched.job.log().count("Not watched: scikit-learn.") == 1
+    assert watched.job.record().capture == "not watched: scikit-learn"
+    assert watched.status().status is RuleStatus.ERROR
+    assert watched.status().details.startswith("ClientError: Not watched: scikit-learn.")
+
+
 def test_a_rule_whose_tensors_are_not_saved_names_the_way_to_save_them(submit, machine):
     hook = {**HOOK, "CollectionConfigurations": [{"CollectionName": "losses"}]}
     watched = submit(rule(), DebugHookConfig=hook, Environment={**TOLD, "AFTER": "5"})

@@ -1,5 +1,7 @@
 """Version 3 of SageMaker's SDK, unmodified: `ModelTrainer` on its plain path."""
 
+import os
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -41,11 +43,14 @@ data = [InputData(channel_name="training", data_source="data")]
 
 
 @pytest.fixture
-def shell(tmp_path: Path) -> Iterator[ClientShell]:
+def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ClientShell]:
     (tmp_path / "code").mkdir()
     (tmp_path / "code" / "train.py").write_text(TRAIN)
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "a.txt").write_text("x")
+    folders = os.environ["PATH"].split(os.pathsep)
+    without = [each for each in folders if not os.path.exists(os.path.join(each, "torchrun"))]
+    monkeypatch.setenv("PATH", os.pathsep.join(without))
     with loopback_alone() as prefix, client_shell(tmp_path, prefix=prefix) as shell:
         yield shell
 
@@ -103,3 +108,37 @@ print(json.dumps({"listed": listed == [name], "status": status, "left": left,
 """
     _, told = shell.python(PRELUDE + code, sdk=3)
     assert told == {"listed": True, "status": "Stopped", "left": [], "hosts": 2}
+
+
+RANKS = """
+import os, shutil, sys
+import torch
+import torch.distributed
+torch.distributed.init_process_group("gloo")
+total = torch.ones(1)
+torch.distributed.all_reduce(total)
+if torch.distributed.get_rank() == 0:
+    programs = [shutil.which(name) for name in ("python", "pip", "torchrun")]
+    print("ranks", int(total), "in", sys.prefix, programs)
+"""
+
+
+def test_torchrun_is_that_of_the_job_wherever_the_server_was_started(shell: ClientShell):
+    """The server is started by its path: PATH has no torchrun, and no Python with torch."""
+    assert shutil.which("torchrun") is None
+    (shell.folder / "code" / "ranks.py").write_text(RANKS)
+    code = """
+from sagemaker.train.distributed import Torchrun
+model = trainer(
+    source_code=SourceCode(source_dir="code", entry_script="ranks.py"),
+    distributed=Torchrun(process_count_per_node=2), hyperparameters={})
+model.train(wait=True, logs=True)
+model._latest_training_job.refresh()
+print()
+print(json.dumps(model._latest_training_job.training_job_status))
+"""
+    shown, told = shell.python(PRELUDE + code, sdk=3)
+    assert told == "Completed"
+    overlay = "/opt/ml/.overlay"
+    programs = [f"{overlay}/bin/{name}" for name in ("python", "pip", "torchrun")]
+    assert f"ranks 2 in {overlay} {programs}" in shown

@@ -22,7 +22,8 @@ def wheel(folder: Path, name: str, version: str = "1.0", requires: str = "") -> 
     metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
     metadata += f"Requires-Dist: {requires}\n" if requires else ""
     with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr(f"{name}.py", f"version = {version!r}\n")
+        module = f"import sys\nversion = {version!r}\ndef main(): print(sys.argv[1:], sys.prefix)\n"
+        archive.writestr(f"{name}.py", module)
         archive.writestr(f"{info}/METADATA", metadata)
         archive.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\n")
         archive.writestr(f"{info}/entry_points.txt", f"[console_scripts]\n{name}={name}:main\n")
@@ -177,11 +178,23 @@ def test_what_cannot_be_cached_is_installed_for_this_job_only(host: Host, overla
 
 def test_a_shell_script_finds_the_overlays_programs(host: Host, overlays: Path):
     wheel(host.code / "wheels", "tracksidetest")
-    host.script("#!/bin/sh\npython -c 'import tracksidetest' && command -v tracksidetest", "go.sh")
+    host.script(
+        "#!/bin/sh\nset -e\n"
+        "python -c 'import tracksidetest, torch'\n"
+        "for each in python pip torchrun pytest tracksidetest; do command -v $each; done\n"
+        "pytest --version\n"  # a program of the interpreter's own packages
+        "tracksidetest --lr 1",
+        "go.sh",
+    )
     host.script("--find-links wheels\ntracksidetest\n", "requirements.txt")
-    finished = host.train(SAGEMAKER_PROGRAM="go.sh")
+    finished = host.train(SAGEMAKER_PROGRAM="go.sh", PATH="/usr/bin:/bin")
     assert finished.code == 0, finished.log
-    assert finished.last_line.startswith(str(overlays))
+    own = host.base / ".overlay"
+    programs = ("python", "pip", "torchrun", "pytest", "tracksidetest")
+    *found, version, ran = finished.stdout.decode().splitlines()[-7:]
+    assert found == [str(own / "bin" / name) for name in programs]
+    assert version.startswith("pytest ")
+    assert ran == f"['--lr', '1'] {own}"
 
 
 def test_a_command_sees_the_overlay_and_installs_beside_it(host: Host, overlays: Path):

@@ -48,6 +48,15 @@ def test_torchrun_is_that_of_the_interpreter(run, tmp_path: Path):
     assert done.stdout == f"{tmp_path}/.overlay/bin/python --lr 1\n"
 
 
+def test_programs_of_its_packages_see_what_was_installed(run, tmp_path: Path):
+    (tmp_path / "test_it.py").write_text(
+        "import sys\ndef test_it(): print('in', sys.prefix, flush=True)"
+    )
+    done = run("pytest", "-q", "-s", "-p", "no:cacheprovider", f"{tmp_path}/test_it.py")
+    assert done.returncode == 0, done.stderr
+    assert f"in {tmp_path}/.overlay\n" in done.stdout
+
+
 def test_its_exit_code_is_the_command_s(run):
     assert run("sh", "-c", "exit 7").returncode == 7
     missing = run("no-such-program")

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from trackside.api.call import ServiceError
 from trackside.errors import Violation
+from trackside.jobs.needs import is_possible
 from trackside.members import read
 from trackside.spec import JobSpec
 
@@ -26,6 +27,7 @@ _MAPS = (
 )
 _PART = re.compile(r"(.*?)((?:\[\d+\])*)")
 _SHOWN_MOST = 512
+_INSTANCE_TYPES = "Member must satisfy enum value set: [ml.<family>.<size>, as ml.m5.xlarge]"
 PROFILING_INTERVALS = (100, 200, 500, 1000, 5000, 60000)
 """Milliseconds."""
 
@@ -100,6 +102,7 @@ def wire_violations(spec: JobSpec) -> Iterator[Violation]:
     if spec.options.in_place is not None:
         advice = "is for jobs that are started on their own machine; send the code as an archive"
         yield Violation("Trackside.InPlace", spec.options.in_place, advice)
+    yield from _impossible_types(spec)
     own = spec.options.module or spec.options.command
     if not (spec.entry_point or spec.algorithm.entrypoint or own):
         yield Violation(
@@ -108,3 +111,15 @@ def wire_violations(spec: JobSpec) -> Iterator[Violation]:
             "is not run as a container here; name the script in the hyperparameter"
             " sagemaker_program (entry_point in the SDKs), or a ContainerEntrypoint",
         )
+
+
+def _impossible_types(spec: JobSpec) -> Iterator[Violation]:
+    """A slip of the pen would silently become the smallest machine."""
+    resources = spec.resources
+    types = {
+        f"ResourceConfig.InstanceGroups[{place}].InstanceType": group.instance_type
+        for place, group in enumerate(resources.groups)
+    } or {"ResourceConfig.InstanceType": resources.instance_type}
+    for field, given in types.items():
+        if not is_possible(given):
+            yield Violation(field, given, "is no instance type", constraint=_INSTANCE_TYPES)

@@ -1,11 +1,22 @@
-"""The process's one hook, for code that was not handed it. A thin shell, for smdebug's sake."""
+"""The process's one hook, for code that was not handed it. A thin shell, for smdebug's sake.
 
+Also what hooks of this process are writing where: a trial that is opened in the process that
+writes it sees everything up to this moment.
+"""
+
+import os
+import threading
+from collections.abc import Callable
 from typing import TYPE_CHECKING
+
+from trackside.storage.locate import Location
 
 if TYPE_CHECKING:
     from trackside.capture.hook import Hook
 
 _current: "Hook | None" = None
+_writing: dict[str, tuple[int, Callable[[], None]]] = {}
+"""A place to the thread that trains, and what to call there."""
 
 
 def current_hook() -> "Hook | None":
@@ -20,3 +31,22 @@ def set_hook(hook: "Hook") -> None:
 def del_hook() -> None:
     global _current
     _current = None
+
+
+def begin_writing(place: Location, flush: Callable[[], None]) -> None:
+    _writing[_name(place)] = (threading.get_ident(), flush)
+
+
+def end_writing(place: Location) -> None:
+    _writing.pop(_name(place), None)
+
+
+def flush_writing(place: Location) -> None:
+    """Does nothing in other threads than the one that trains: a step is taken in that alone."""
+    thread, flush = _writing.get(_name(place), (0, None)) if _writing else (0, None)
+    if flush is not None and thread == threading.get_ident():
+        flush()
+
+
+def _name(place: Location) -> str:
+    return place.uri.rstrip("/") if place.local is None else os.path.realpath(place.local)

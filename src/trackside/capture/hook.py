@@ -21,9 +21,16 @@ from torch.optim.optimizer import (
     register_optimizer_step_pre_hook,
 )
 
-from trackside.capture.current_hook import current_hook, del_hook, set_hook
+from trackside.capture.current_hook import (
+    begin_writing,
+    current_hook,
+    del_hook,
+    end_writing,
+    set_hook,
+)
 from trackside.capture.environment import CaptureEnvironment
 from trackside.capture.exceptions import SMDebugError, SMDebugTypeError, SMDebugValueError
+from trackside.capture.extending import Extensible
 from trackside.capture.failures import Failures, guarded
 from trackside.capture.model.names import Names
 from trackside.capture.model.taps import RootTap
@@ -63,7 +70,7 @@ from trackside.storage.locate import locate
 logger = logging.getLogger(__name__)
 
 
-class Hook:
+class Hook(Extensible):
     """One per process is the usual number; the newest one is what `get_hook()` returns."""
 
     def __init__(
@@ -131,8 +138,13 @@ class Hook:
         )
         writes = self._place.is_writer
         self.failures = Failures(self._place.location.local)
+        self._prepare_extensions()
         self._stepper = Stepper(
-            self.failures, gradients_at=gradients_at, keep_gradients=self.num_workers > 1
+            self.failures,
+            gradients_at=gradients_at,
+            keep_gradients=self.num_workers > 1,
+            takes_modules=not self.takes_modules_itself(),
+            takes_gradients=not self.overrides("backward_hook"),
         )
         self._loss_finder = LossFinder(self._stepper, self.failures)
         self.collection_manager.gradients_at = gradients_at
@@ -162,6 +174,8 @@ class Hook:
             self._watch_optimizers()
         atexit.register(self.close)
         set_hook(self)
+        if writes:
+            begin_writing(self._place.location, self.flush)
 
     @classmethod
     def create_from_json_file(cls, json_file_path: str | None = None) -> "Hook":
@@ -222,7 +236,9 @@ class Hook:
             self._watch_optimizers()
         if self._course.vitals is not None:
             self._course.vitals.add_model(names)
-        self._handles.append(RootTap(module, self._begin_step).install())
+        self._extend_module(module, names)
+        begin = self._pre_hook if self.overrides("forward_pre_hook") else self._begin_step
+        self._handles.append(RootTap(module, begin).install())
         if self._course.follows_training:
             self._handles.append(self._loss_finder.watch_output(module))
 
@@ -236,6 +252,7 @@ class Hook:
             )
         if not self._stepper.has_loss(loss_module):
             self._stepper.add_loss(loss_module)
+            self._extend_loss(loss_module)
 
     def follow_training(self, *, loss_modules: bool = False) -> None:
         """Find losses nobody registers, and take modes from `model.training`, until `set_mode`.
@@ -279,6 +296,11 @@ class Hook:
     @property
     def last_saved_step(self) -> int | None:
         return self._course.last_saved_step
+
+    @last_saved_step.setter
+    def last_saved_step(self, step: int | None) -> None:
+        """Methods of subclasses set it, as smdebug's do."""
+        self._course.last_saved_step = step
 
     @property
     def has_registered_module(self) -> bool:
@@ -339,10 +361,19 @@ class Hook:
         if self._is_closed or os.getpid() != self._pid:
             return
         self._is_closed = True
+        end_writing(self._place.location)
         self._close()
         atexit.unregister(self.close)
         if current_hook() is self:
             del_hook()
+
+    @guarded
+    def flush(self) -> None:
+        """Wait until a trial that is opened now sees everything up to this moment.
+
+        Not with a flight recorder, which keeps its steps until something goes wrong.
+        """
+        self._course.flush()
 
     @guarded
     def dump(self, reason: str = "asked for") -> None:
@@ -368,6 +399,10 @@ class Hook:
     def __reduce__(self) -> Any:
         """Models that hold a hook are copied and sent to workers without it."""
         return type(None), ()
+
+    @guarded
+    def _pre_hook(self, root: nn.Module, given: tuple[Any, ...]) -> None:
+        self.forward_pre_hook(root, given[0])
 
     @guarded
     def _begin_step(self, root: nn.Module, given: tuple[Any, ...]) -> None:

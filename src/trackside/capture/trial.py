@@ -3,11 +3,12 @@
 import logging
 import re
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from threading import RLock
 from typing import Any, Protocol
 
+from trackside.capture.current_hook import flush_writing
 from trackside.capture.dtypes import Array
 from trackside.capture.environment import TrialEnvironment
 from trackside.capture.exceptions import (
@@ -115,6 +116,7 @@ class Trial:
         if location is None:
             location = locate(self.path, home=home or Settings.load().home)
         self._poll_seconds = LOCAL_POLL_SECONDS if location.local else POLL_SECONDS
+        self._location = location
         self._folder = TrialFolder(location)
         self._files = CollectionsFiles(self._folder)
         self._source = self._wait_for_source()
@@ -228,6 +230,12 @@ class Trial:
         """An empty one, to be filled by `include`, when the job had none of this name."""
         self.maybe_refresh()
         return self._files.collections.setdefault(name, Collection(name))
+
+    @property
+    def _global_to_mode(self) -> Mapping[int, tuple[ModeKeys, int]]:
+        """smdebug's own attribute, which rules of AWS's examples read. `mode_modestep` is better:
+        this one looks for nothing new."""
+        return self.step_table.by_global_step
 
     def wait_for_steps(
         self, required_steps: Iterable[int], mode: ModeKeys = ModeKeys.GLOBAL
@@ -344,6 +352,7 @@ class Trial:
         with self._lock:
             if self.loaded_all_steps:
                 return
+            flush_writing(self._location)
             # Asked first: what was there before the marker is then seen by the listing.
             ended = self._is_over or self._folder.exists(END_MARKER)
             if ended:
@@ -368,6 +377,7 @@ class Trial:
     def _wait_for_source(self) -> Source:
         """Block until the job has saved something: until then its format is not known."""
         told = False
+        flush_writing(self._location)
         while True:
             ended = self._folder.exists(END_MARKER)
             self._files.refresh()

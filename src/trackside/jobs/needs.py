@@ -13,7 +13,7 @@ T = TypeVar("T")
 LOCAL = Room(cores=1)
 """For a type that says nothing about its size, such as `local`."""
 
-_TYPE = re.compile(r"ml\.([a-z0-9]+)(?:-[a-z0-9]+)*\.(\d*)(medium|large|xlarge|metal)")
+_TYPE = re.compile(r"ml\.([a-z]+\d[a-z0-9]*)(?:-[a-z0-9]+)*\.(\d*)(medium|large|xlarge|metal)")
 _CORES = {"medium": 1, "large": 2, "xlarge": 4, "metal": 96}
 _GB_PER_CORE = {
     "c": 2,
@@ -81,6 +81,14 @@ def _of_host(instance_type: str, options: Options) -> Room:
         known.memory_gb if options.memory_gb is None else options.memory_gb,
         known.gpus if options.gpus is None else options.gpus,
     )
+
+
+def is_possible(instance_type: str) -> bool:
+    """Whether AWS could have it: a family with its generation, and a size (`ml.p5.48xlarge`).
+
+    Not whether it has: there are new ones every year. What does not begin with `ml.` is ours.
+    """
+    return not instance_type.startswith("ml.") or _TYPE.fullmatch(instance_type) is not None
 
 
 def of_type(instance_type: str) -> Room:

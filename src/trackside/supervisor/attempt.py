@@ -475,6 +475,11 @@ class Attempt:
             first = json.loads(tensors.read("capture-errors.json", MARKER_BYTES))["errors"][0]
             return f"{first['where']}: {first['message']} ({first['count']} times)"
         except (OSError, ValueError, LookupError, TypeError):
+            pass
+        try:  # as left by `capture/unwatched`
+            left = json.loads(tensors.read("not-watched.json", MARKER_BYTES))
+            return f"not watched: {left['framework']}"
+        except (OSError, ValueError, LookupError, TypeError):
             return ""
 
     def _announce_waiting(self, error: str) -> None:

@@ -5,6 +5,7 @@ Whatever happens, the exit status is 0 only after the script's own success.
 
 import os
 import sys
+from typing import TYPE_CHECKING
 
 from trackside.errors import CommandFailed
 from trackside.toolkit import log, outcome
@@ -24,6 +25,9 @@ from trackside.toolkit.launch import run_script
 from trackside.toolkit.process import StopSignals
 from trackside.toolkit.script import SCRIPT_ERROR
 from trackside.toolkit.variables import accepted, check_arguments, sm_variables
+
+if TYPE_CHECKING:
+    from trackside.toolkit.intermediate import IntermediateUpload
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # Stand-ins for packages that scripts import, each in a folder of its own, used where it is absent.
@@ -59,6 +63,7 @@ def main() -> int:
 def _train(job: Job, signals: StopSignals) -> None:
     environment = job.environment
     log.set_level(environment.log_level)
+    upload = _upload(job)
     folders = (
         job.code_dir,
         environment.model_dir,
@@ -68,7 +73,23 @@ def _train(job: Job, signals: StopSignals) -> None:
     for folder in folders:
         os.makedirs(folder, exist_ok=True)
     outcome.clear(environment.output_dir)
-    if environment.framework_module:
+    try:
+        _run(job, signals)
+    finally:
+        if upload is not None:
+            upload.close()
+
+
+def _upload(job: Job) -> "IntermediateUpload | None":
+    if job.s3_output is None:
+        return None
+    from trackside.toolkit.intermediate import start_upload  # on other platforms only
+
+    return start_upload(job)
+
+
+def _run(job: Job, signals: StopSignals) -> None:
+    if job.environment.framework_module:
         _call_hook(job, signals)
         return
     if job.source is not None:

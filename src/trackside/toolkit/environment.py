@@ -140,6 +140,8 @@ class Job(NamedTuple):
     """Of a command in place of a script: its first word; the others are its arguments."""
     source: str | None
     """`sagemaker_submit_directory`, when the request names one."""
+    s3_output: str | None
+    """`sagemaker_s3_output`: below it intermediate output goes, where no platform sends it."""
     arguments: list[str]
     """What the hyperparameters become, and behind it what was given as it is."""
     shown_arguments: list[str]
@@ -232,6 +234,7 @@ def read_job(settings: Settings) -> Job:
         module=module,
         program=program,
         source=str(source) if source and not settings.has_source_in_place else None,
+        s3_output=to_text(own.get("sagemaker_s3_output")) or None,
         arguments=[*paired, *given],
         shown_arguments=[*mask_arguments(paired), *hide_in_arguments(given)],
         secrets=[*secret_values(paired), *secrets_in_arguments(given)],

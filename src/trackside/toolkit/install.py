@@ -61,10 +61,10 @@ def put_on_path(job: Job, interpreter: Interpreter) -> Interpreter:
     own, so that what it installs changes neither the machine's packages nor those of other jobs."""
     own = os.path.join(job.settings.base, ".overlay")
     lower = interpreter.overlay if interpreter.overlay != own else None
+    paths = [*([packages_of(lower)] if lower else []), *interpreter_paths()]
     if interpreter.overlay != own:
-        above = [packages_of(lower)] if lower else []
-        new_overlay(own, [*above, *interpreter_paths()])
-    add_programs(own)
+        new_overlay(own, paths)
+    add_programs(own, paths)
     programs = [programs_of(own), *([programs_of(lower)] if lower else [])]
     beside = os.path.dirname(sys.executable)
     if beside not in process_variables({}).get("PATH", "").split(os.pathsep):

@@ -5,9 +5,10 @@ A cached overlay counts once its marker is there; whatever a killed build left i
 
 import fcntl
 import os
+import re
 import shutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import IO
 
@@ -17,6 +18,16 @@ from trackside.toolkit.requirements import site_folders
 
 _PROGRAM = '#!/bin/sh\nexec "$(dirname "$0")/python" -m {} "$@"\n'
 _MODULES = {"pip": "pip", "pip3": "pip", "torchrun": "torch.distributed.run"}
+# To the shell its second line is a command, to Python it is a text.
+_SCRIPT = """#!/bin/sh
+'''exec' "$(dirname "$0")/python" "$0" "$@"
+' '''
+import sys
+from {module} import {first}
+if __name__ == "__main__":
+    sys.exit({attribute}())
+"""
+_CONSOLE_SCRIPT = re.compile(r"([\w.-]+)\s*=\s*([\w.]+)\s*:\s*([\w.]+)")
 
 _in_use: list[IO[str]] = []
 """Locks that are held until this process ends."""
@@ -63,12 +74,41 @@ def new_overlay(folder: str, paths: Sequence[str]) -> None:
         file.writelines(lines)
 
 
-def add_programs(folder: str) -> None:
-    """`pip` and `torchrun` that run with the overlay's Python; none of its own is replaced."""
+def add_programs(folder: str, paths: Sequence[str]) -> None:
+    """`pip`, `torchrun` and the programs of all packages in `paths`, run with the overlay's Python;
+    none of its own is replaced."""
     for name, module in _MODULES.items():
-        with suppress(FileExistsError), open(os.path.join(programs_of(folder), name), "x") as file:
-            file.write(_PROGRAM.format(module))
-            os.fchmod(file.fileno(), 0o755)
+        _add_program(folder, name, _PROGRAM.format(module))
+    for path in site_folders(paths):
+        for name, module, attribute in _console_scripts(path):
+            first = attribute.partition(".")[0]
+            text = _SCRIPT.format(module=module, first=first, attribute=attribute)
+            _add_program(folder, name, text)
+
+
+def _add_program(folder: str, name: str, text: str) -> None:
+    with suppress(FileExistsError), open(os.path.join(programs_of(folder), name), "x") as file:
+        file.write(text)
+        os.fchmod(file.fileno(), 0o755)
+
+
+def _console_scripts(path: str) -> Iterator[tuple[str, str, str]]:
+    """Name, module and function of each program that a package installed in `path` declares."""
+    with suppress(OSError):
+        for package in sorted(os.listdir(path)):
+            if package.endswith(".dist-info"):
+                yield from _declared(os.path.join(path, package, "entry_points.txt"))
+
+
+def _declared(file: str) -> Iterator[tuple[str, str, str]]:
+    with suppress(OSError, UnicodeDecodeError), open(file, encoding="utf-8") as lines:
+        section = ""
+        for line in lines:
+            found = _CONSOLE_SCRIPT.match(line)
+            if line.startswith("["):
+                section = line.strip()
+            elif found and section == "[console_scripts]":
+                yield found[1], found[2], found[3]
 
 
 def programs_of(folder: str) -> str:

@@ -1,7 +1,7 @@
 """Starts a command of the image's own (ContainerEntrypoint) with the job's interpreter on PATH.
 
-`python3`, `pip` and `torchrun` are those of an overlay: a command may install as in a container of
-its own, and changes nothing of the interpreter that the overlay is on top of.
+`python3`, `pip`, `torchrun` and the programs of all its packages are those of an overlay: a command
+may install as in a container of its own, and changes nothing of the interpreter beneath.
 """
 
 import os
@@ -19,8 +19,9 @@ def main() -> NoReturn:
     log.read_from(take_log())
     variables = process_variables({})
     overlay = os.path.join(base_folder(), ".overlay")
-    new_overlay(overlay, interpreter_paths())
-    add_programs(overlay)
+    paths = interpreter_paths()
+    new_overlay(overlay, paths)
+    add_programs(overlay, paths)
     variables["PATH"] = os.pathsep.join([programs_of(overlay), variables.get("PATH", os.defpath)])
     command = sys.argv[1:]
     try:

@@ -13,6 +13,7 @@ from trackside.errors import DiskFull, StorageError, ToolkitError
 from trackside.extract import extract
 from trackside.toolkit import log
 from trackside.toolkit.environment import Settings
+from trackside.toolkit.object_store import open_bucket
 
 
 def provide_source(source: str, code: str, settings: Settings) -> None:
@@ -95,23 +96,10 @@ def _download(uri: str, path: str, settings: Settings) -> None:
     key = key.lstrip("/")
     if not bucket or not key or key.endswith("/"):
         raise ToolkitError(f"The source {uri!r} is not one object. Name an archive in a bucket.")
-    try:
-        import obstore
-        from obstore.exceptions import BaseError
-        from obstore.store import S3Store
-    except ImportError as missing:
-        raise ToolkitError(
-            f"The source {uri!r} needs the package obstore in the image."
-        ) from missing
-    region = settings.region or "us-east-1"
-    endpoint = settings.s3_endpoint
-    if endpoint is None:
-        store = S3Store(bucket, region=region)
-    else:
-        is_plain = endpoint.startswith("http://")
-        store = S3Store(
-            bucket, region=region, endpoint=endpoint, client_options={"allow_http": is_plain}
-        )
+    store = open_bucket(bucket, settings, f"The source {uri!r}")
+    import obstore
+    from obstore.exceptions import BaseError
+
     try:
         with open(path, "wb") as file:
             for piece in obstore.get(store, key).stream():

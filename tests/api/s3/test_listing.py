@@ -50,6 +50,19 @@ def test_a_delimiter_folds_keys_into_prefixes_across_pages(filled, form, size):
     assert listed("nothing") == ([], [])
 
 
+def test_tensorboard_is_told_that_a_bucket_is_a_folder(filled, s3):
+    """It asks for what begins with a slash, in the first form. The second is S3's own answer."""
+    slash = {"Bucket": BUCKET, "Prefix": "/", "Delimiter": "/"}
+    assert s3.list_objects(**slash)["CommonPrefixes"] == [{"Prefix": "/"}]
+    assert "CommonPrefixes" not in s3.list_objects_v2(**slash)
+    assert "CommonPrefixes" not in s3.list_objects(**slash, Marker="/")
+    assert "CommonPrefixes" not in s3.list_objects(Bucket=BUCKET, Prefix="/")
+    s3.put_object(Bucket=BUCKET, Key="/own/x", Body=b"")
+    assert s3.list_objects(**slash)["CommonPrefixes"] == [{"Prefix": "/own/"}]
+    s3.create_bucket(Bucket="empty-one")
+    assert "CommonPrefixes" not in s3.list_objects(**{**slash, "Bucket": "empty-one"})
+
+
 def test_a_listing_goes_on_from_anywhere(filled):
     def after(start: str, **more: str) -> list[str]:
         found = filled.list_objects_v2(Bucket=BUCKET, StartAfter=start, **more)

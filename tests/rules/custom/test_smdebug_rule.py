@@ -58,6 +58,24 @@ def test_a_rule_that_fires_goes_on_unless_asked_to_raise(trial):
     )
 
 
+def test_a_rule_may_ask_which_mode_a_step_was_in_as_aws_s_examples_do(trial):
+    class OfEvaluation(Rule):
+        seen: list[int] = []
+
+        def set_required_tensors(self, step: int) -> None: ...
+
+        def invoke_at_step(self, step: int) -> bool:
+            mode, number = self.base_trial._global_to_mode[step]
+            if mode == modes.EVAL:
+                self.seen.append(number)
+            return False
+
+    rule = OfEvaluation(trial)
+    with pytest.raises(NoMoreData):
+        invoke_rule(rule)
+    assert rule.seen == trial.steps(modes.EVAL) != []
+
+
 def test_the_end_step_is_not_included(trial):
     rule = SmallGradient(trial, threshold="0")
     invoke_rule(rule, end_step=6)

@@ -62,3 +62,13 @@ def test_it_never_rests_for_longer_than_a_person_would_wait(feed: feeds.Feed, re
         feed.rest_after(10.0, feeds.EAGER)
     recording.step(1, {"a": [1.0]})
     until(lambda: feed.advance() and feed.evidence.steps == (1,))
+
+
+def test_a_script_of_another_framework_is_named(feed: feeds.Feed, recording: Recording):
+    assert feed.nothing == feeds.NO_TENSORS
+    recording.folder.mkdir(exist_ok=True)
+    for damaged in ("", "[]", '{"framework": 0'):
+        (recording.folder / "not-watched.json").write_text(damaged)
+        assert feed.nothing == feeds.NO_TENSORS
+    (recording.folder / "not-watched.json").write_text('{"framework": "TensorFlow"}')
+    assert feed.nothing.startswith("ClientError: Not watched: TensorFlow.")

@@ -18,6 +18,7 @@ from trackside.api.s3.threads import Threads
 from trackside.api.s3.uploads import Upload, Uploads
 
 _PAGE = 1000
+_NOTHING = Page([], [], None)
 
 
 class ListCalls:
@@ -31,6 +32,8 @@ class ListCalls:
         form = _Form(target)
         after = target.query.get("marker", "")
         page = await self._page(target, after)
+        if page == _NOTHING and _asks_for_root(target):
+            page = await self._root(target)
         # S3 leaves NextMarker out without a delimiter: the last key serves as well.
         following = page.next if target.query.get("delimiter") else None
         nodes: list[Node] = [
@@ -104,12 +107,24 @@ class ListCalls:
         ]
         return document("ListMultipartUploadsResult", [*nodes, *shown, *folders])
 
+    async def _root(self, target: Target) -> Page:
+        """TensorBoard asks so whether `s3://bucket/` is a folder: it is, if there is anything in
+        the bucket. To S3 itself `/` begins no key, and the answer would be empty."""
+        bucket = self._buckets.get(target.bucket)
+        anything = await self._threads.look_through(list_page, bucket, Question(most=1))
+        return _NOTHING if anything == _NOTHING else Page([], ["/"], None)
+
     async def _page(self, target: Target, after: str) -> Page:
         bucket = self._buckets.get(target.bucket)
         query = target.query
         most = target.number("max-keys", _PAGE, _PAGE)
         question = Question(query.get("prefix", ""), query.get("delimiter", ""), after, most)
         return await self._threads.look_through(list_page, bucket, question, self._names)
+
+
+def _asks_for_root(target: Target) -> bool:
+    query = target.query
+    return query.get("prefix") == "/" == query.get("delimiter") and not query.get("marker")
 
 
 class _Form:

@@ -16,6 +16,8 @@ from trackside.storage.locate import Location
 
 logger = logging.getLogger(__name__)
 
+_FLUSH_SECONDS = 10.0
+
 
 class Outlet:
     """`writer` is None in a dry run and in processes that are not to write."""
@@ -47,6 +49,15 @@ class Outlet:
         self._recorder = FlightRecorder(
             num_steps, self.write, finish_step, self._folder, self._send
         )
+
+    @property
+    def keeps_steps(self) -> bool:
+        return self._recorder is not None
+
+    def flush(self) -> None:
+        """Wait until readers can see what was handed on."""
+        if self._writer is not None:
+            self._writer.flush(_FLUSH_SECONDS)
 
     def put_collections(self, collections: dict[str, Any]) -> None:
         if self._writer is not None:

@@ -2,6 +2,7 @@
 
 from array import array
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
@@ -54,12 +55,17 @@ class StepTable:
         self._groups: list[frozenset[str]] = []
         """The sets of workers that saved some step together."""
         self._by_mode: dict[ModeKeys, _Numbering] = {}
+        self.by_global_step: Mapping[int, tuple[ModeKeys, int]] = _ByGlobalStep(self)
+        """Each step to its mode and its number in that mode."""
 
     def __contains__(self, step: int) -> bool:
         return self._place(step) is not None
 
     def __len__(self) -> int:
         return len(self._steps)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._steps)
 
     @property
     def is_limited(self) -> bool:
@@ -239,3 +245,22 @@ class _Numbering:
     def find(self, own: int) -> int | None:
         place = bisect_left(self.own, own)
         return self.whole[place] if place < len(self.own) and self.own[place] == own else None
+
+
+class _ByGlobalStep(Mapping[int, tuple[ModeKeys, int]]):
+    """A view, so that asking for one step costs one step."""
+
+    def __init__(self, table: StepTable) -> None:
+        self._table = table
+
+    def __getitem__(self, step: int) -> tuple[ModeKeys, int]:
+        saved = self._table.get(step)
+        if saved is None:
+            raise KeyError(step)
+        return saved.mode, saved.mode_step
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._table)
+
+    def __len__(self) -> int:
+        return len(self._table)

@@ -88,6 +88,9 @@ class CapturePlan:
             self._members[name] = mask
         return mask
 
+    def names_in(self, mask: int) -> set[str]:
+        return {each.name for bit, each in enumerate(self._collections) if mask >> bit & 1}
+
     def wanted_of_module(self, path: str, origin: Origin) -> int:
         """The collections that could want any input or output of a module, without asking it."""
         mask = 0

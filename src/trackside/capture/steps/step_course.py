@@ -79,10 +79,23 @@ class StepCourse:
         if self.vitals is not None:
             self.vitals.begin(root, given, self.step, self.mode, mode_step)
 
+    def flush(self) -> None:
+        """Hand on what there is of the step that is open; the rest of it may still come."""
+        if self.outlet is None:
+            return
+        if not self.outlet.keeps_steps:
+            step = self._stepper.open
+            self._land()
+            self.finish()
+            self._stepper.open = None if step is None else step.rest()
+        self.outlet.flush()
+
     def finish(self) -> None:
         if self.outlet is None:
             return
         step = self._stepper.finish()
+        if step is not None and step.is_spent:
+            step = None
         if step is not None:
             self._landing.append(step)
             self.last_saved_step = step.step
@@ -98,15 +111,18 @@ class StepCourse:
 
     def close(self) -> None:
         """Wait for what is on its way from a device, and hand it on."""
-        for step in [self._stepper.open, *self._landing]:
-            if step is not None:
-                step.wait()
+        self._land()
         self.finish()
         self._resume.save(self.last_saved_step, self.step, self.mode_steps, at_end=True)
         if self.clock is not None:
             self.clock.close()
         if self.vitals is not None:
             self.vitals.close()
+
+    def _land(self) -> None:
+        for step in [self._stepper.open, *self._landing]:
+            if step is not None:
+                step.wait()
 
     def switch_mode(self, mode: ModeKeys) -> None:
         self.mode = mode

@@ -36,14 +36,24 @@ _WITH_BACKWARD = (ModeKeys.TRAIN, ModeKeys.GLOBAL)
 
 class Stepper:
     def __init__(
-        self, failures: Failures, *, gradients_at: GradientsAt, keep_gradients: bool
+        self,
+        failures: Failures,
+        *,
+        gradients_at: GradientsAt,
+        keep_gradients: bool,
+        takes_modules: bool = True,
+        takes_gradients: bool = True,
     ) -> None:
+        """Without `takes_modules`, what modules and losses receive and return is left to whoever
+        calls `take_all`; without `takes_gradients`, gradients to whoever calls `take_one`."""
         self.failures = failures
         self.plan: CapturePlan | None = None
         self.open: OpenStep | None = None
         self.models: dict[int, WatchedModel] = {}
         self.losses: list[tuple[nn.Module, Taps]] = []
         self._gradients_at = gradients_at
+        self._take = self.take_module if takes_modules else None
+        self._takes_gradients = takes_gradients
         self._loss_mask = 0
         self._is_off = False
         """Nothing is tapped, so that a step of which nothing is saved has nothing to switch."""
@@ -59,7 +69,7 @@ class Stepper:
         self._is_off = False
         watched = self.models[id(root)] = WatchedModel(root, names)
         if self.plan is not None:  # a second model, after the first has run
-            watched.prepare(self.plan, self.take_module)
+            watched.prepare(self.plan, self._take)
             if self.open is not None:
                 watched.begin(self.open.mask)
         return watched
@@ -67,7 +77,8 @@ class Stepper:
     def add_loss(self, loss: nn.Module) -> None:
         self._is_off = False
         taps = Taps()
-        taps.add(loss, loss_name(loss), Origin.LOSS, self.take_module)
+        if self._take is not None:
+            taps.add(loss, loss_name(loss), Origin.LOSS, self._take)
         self.losses.append((loss, taps))
         if self.plan is not None:
             self._loss_mask |= self.plan.wanted_of_module(loss_name(loss), Origin.LOSS)
@@ -87,7 +98,7 @@ class Stepper:
         for loss, _ in self.losses:
             self._loss_mask |= plan.wanted_of_module(loss_name(loss), Origin.LOSS)
         for watched in self.models.values():
-            watched.prepare(plan, self.take_module)
+            watched.prepare(plan, self._take)
             for name, _ in watched.parameters:  # so that the file lists them from the start
                 plan.members(name, Origin.PARAMETER)
         return plan
@@ -102,7 +113,7 @@ class Stepper:
         self._is_off = not mask
         for watched in self.models.values():
             watched.begin(mask)
-        if self._gradients_at == "backward":
+        if self._gradients_at == "backward" and self._takes_gradients:
             self._tap_gradients(plan, mask if mode in _WITH_BACKWARD else 0)
         for _, taps in self.losses:
             taps.turn(bool(mask & self._loss_mask))
@@ -145,6 +156,13 @@ class Stepper:
             treatment = plan.treatment(name, origin, step.mask)
             if treatment is not None:
                 step.take(name, tensor, treatment)
+
+    def take_one(self, name: str, origin: Origin, tensor: Tensor) -> None:
+        """Under this very name, if a collection that is due holds it."""
+        if self.open is not None and self.plan is not None:
+            treatment = self.plan.treatment(name, origin, self.open.mask)
+            if treatment is not None:
+                self.open.take(name, tensor, treatment)
 
     def take_as_is(self, name: str, tensor: Tensor, collection: Collection) -> None:
         assert self.open is not None

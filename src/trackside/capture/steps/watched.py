@@ -39,13 +39,16 @@ class WatchedModel:
         self._taps = Taps()
         self._activation_mask = 0
 
-    def prepare(self, plan: CapturePlan, take: Take) -> None:
-        """Tap modules where some collection could want something, and nowhere else."""
+    def prepare(self, plan: CapturePlan, take: Take | None) -> None:
+        """Tap modules where some collection could want something, and nowhere else; none at all
+        without `take`."""
         if not any(hasattr(p, "_local_tensor") for _, p in self.parameters):
             # Replaced since registration, perhaps (`load_state_dict(assign=True)`). Not so for
             # sharded ones: within a forward the model shows their gathered stand-ins.
             self.parameters[:] = self.names.parameters()
             self.gradients[:] = [(f"gradient/{name}", p) for name, p in self.parameters]
+        if take is None:
+            return
         for name, module in self.names.modules():
             if isinstance(module, torch.jit.ScriptModule) and module is not self.names.module:
                 continue  # is never called from Python

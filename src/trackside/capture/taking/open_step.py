@@ -40,12 +40,26 @@ class OpenStep:
     _indices: dict[str, int] = field(default_factory=dict)
     _device_copies: DeviceCopies | None = None
     _num_bytes: int = 0
+    _is_rest: bool = False
 
     def next_index(self, stem: str) -> int:
         """Counts on when a module runs again within the step."""
         index = self._indices.get(stem, 0)
         self._indices[stem] = index + 1
         return index
+
+    def rest(self) -> "OpenStep":
+        """For what comes of this step after it was handed on early."""
+        return OpenStep(
+            *(self.step, self.mode, self.mode_step, self.time, self.mask, self.copies),
+            _indices=self._indices,
+            _is_rest=True,
+        )
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether it was handed on early and nothing has come since."""
+        return self._is_rest and not (self.tensors or self.shapes or self._matrices)
 
     def take(self, name: str, tensor: Tensor, treatment: Treatment) -> None:
         """Copy or reduce at once: the tensor may change as soon as we return."""

@@ -15,6 +15,7 @@ logger = logging.getLogger(__name__)
 
 _FIRST_PAUSE_SECONDS = 1.0
 _LONGEST_PAUSE_SECONDS = 30.0
+_LOOK_SECONDS = 0.02
 
 
 class Uploader:
@@ -39,6 +40,13 @@ class Uploader:
     def notify(self) -> None:
         """There are new files. Returns at once."""
         self._wake.set()
+
+    def flush(self, timeout: float) -> None:
+        """Wait until nothing is left to send, for so long at most."""
+        deadline = time.monotonic() + timeout
+        self._wake.set()
+        while self._waiting() and time.monotonic() < deadline:
+            time.sleep(_LOOK_SECONDS)
 
     @property
     def num_waiting(self) -> int:

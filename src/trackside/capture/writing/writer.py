@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Condition, Thread
+from threading import Condition, RLock, Thread
 from types import TracebackType
 from typing import Any, Self
 
@@ -101,9 +101,12 @@ class SegmentWriter:
         self._waiting_bytes = self._writing_bytes = 0
         self._oldest = 0.0
         self._files: dict[str, str | Mapping[str, Any]] = {}
-        self._closing = False
+        self._closing = self._is_hurried = self._is_busy = False
         self._pid = os.getpid()
-        self._wake = Condition()
+        lock = RLock()
+        self._wake = Condition(lock)
+        """For the writer's thread, which alone waits for it."""
+        self._done = Condition(lock)
         self._thread = Thread(target=self._run, name="trackside-capture", daemon=True)
         self._thread.start()
 
@@ -170,6 +173,19 @@ class SegmentWriter:
                 failure=self.failure or upload_failure,
             )
 
+    def flush(self, timeout: float) -> None:
+        """Wait until readers can see what was handed over, for so many seconds at most."""
+        if os.getpid() != self._pid:
+            return
+        deadline = time.monotonic() + timeout
+        with self._wake:
+            self._is_hurried = True
+            self._wake.notify()
+            self._done.wait_for(self._is_idle, timeout)
+            self._is_hurried = False
+        if self._uploader is not None:
+            self._uploader.flush(max(0.0, deadline - time.monotonic()))
+
     def close(self, end_marker: bool = True, *, timeout: float = 60.0) -> WriterReport:
         """Write what is left, mark the end, and send it off, for so many seconds at most."""
         deadline = time.monotonic() + timeout
@@ -213,20 +229,26 @@ class SegmentWriter:
         """Wait for something to do and do it; False when the writer is closed and all is done."""
         with self._wake:
             woken = self._is_due() or self._wake.wait(self._seconds_left())
-            closing = self._closing
+            closing, self._is_busy = self._closing, True
             files, self._files = self._files, {}
             batch, size = self._take() if self._is_segment_due() else ([], 0)
         for name, content in files.items():
             self._put(name, content if isinstance(content, str) else json.dumps(content))
         if batch:
             self._write(batch, size, self._direct)
-            with self._wake:
-                self._writing_bytes = 0
-        elif closing:
+        with self._wake:
+            self._writing_bytes, self._is_busy = 0, False
+            self._done.notify_all()
+        if batch:
+            return True
+        if closing:
             return False
-        elif not woken:
+        if not woken:
             self._guard(self._folder.sync_one)
         return True
+
+    def _is_idle(self) -> bool:
+        return not (self._waiting or self._files or self._is_busy)
 
     def _is_due(self) -> bool:
         return self._is_segment_due() or bool(self._files) or self._closing
@@ -234,6 +256,7 @@ class SegmentWriter:
     def _is_segment_due(self) -> bool:
         return bool(self._waiting) and (
             self._closing
+            or self._is_hurried
             or self._waiting_bytes >= self._limits.segment_bytes
             or self._seconds_left() == 0.0
         )

@@ -1,4 +1,5 @@
-"""Put on PYTHONPATH by `trackside env`: AWS clients ask our server, and `smdebug` is ours.
+"""Put on PYTHONPATH by `trackside env`: AWS clients ask our server, TensorBoard reads whole buckets
+of it, and `smdebug` is ours.
 
 Python runs a module of this name at start-up, whatever its version: so this one keeps to what 3.7
 knows, and loads nothing before it is needed. The next one on the path still runs.
@@ -17,8 +18,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _HERE = os.path.dirname(os.path.realpath(__file__))
-_HANDLERS = ("botocore.handlers", "awscli.botocore.handlers")
-_REDIRECT = os.path.join(os.path.dirname(_HERE), "redirect.py")
+_ADDITIONS = {
+    "botocore.handlers": "redirect",
+    "awscli.botocore.handlers": "redirect",
+    "tensorboard.compat.tensorflow_stub.io.gfile": "whole_buckets",
+}
+"""What is told of which module as soon as it is loaded: files beside this folder."""
 
 
 class _Finder:
@@ -28,14 +33,14 @@ class _Finder:
     def find_spec(
         name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if name in _HANDLERS:
-            return _registering(PathFinder.find_spec(name, path, target))
+        if name in _ADDITIONS:
+            return _registering(PathFinder.find_spec(name, path, target), _ADDITIONS[name])
         if name == "smdebug":
             return _alias()
         return None
 
 
-def _registering(spec: ModuleSpec | None) -> ModuleSpec | None:
+def _registering(spec: ModuleSpec | None, addition: str) -> ModuleSpec | None:
     if spec is None or spec.loader is None:
         return spec
     run = spec.loader.exec_module
@@ -43,9 +48,9 @@ def _registering(spec: ModuleSpec | None) -> ModuleSpec | None:
     def run_and_register(module: ModuleType) -> None:
         run(module)
         # By its path: this interpreter need not have Trackside.
-        _run(importlib.util.spec_from_file_location("trackside_redirect", _REDIRECT)).register(
-            module
-        )
+        path = os.path.join(os.path.dirname(_HERE), addition + ".py")
+        added = importlib.util.spec_from_file_location("trackside_" + addition, path)
+        _run(added).register(module)
 
     spec.loader.exec_module = run_and_register  # type: ignore[method-assign]
     return spec

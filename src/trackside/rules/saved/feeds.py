@@ -3,6 +3,7 @@
 One feed serves all rules that look at the same, from one read.
 """
 
+import json
 import os
 import time
 from collections.abc import Callable
@@ -10,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from trackside.capture.trial_layout import COLLECTIONS, SEGMENTS
+from trackside.capture.trial_layout import COLLECTIONS, SEGMENTS, UNWATCHED
+from trackside.errors import TracksideError
 from trackside.rules.saved.evidence import Evidence
 from trackside.rules.saved.opening import open_trial
 from trackside.rules.saved.profile import Profile
@@ -28,6 +30,10 @@ NO_TENSORS = (
     "ClientError: No debugging data was saved by the training job. Check that the debugger hook "
     "was configured correctly: the script must train a PyTorch model, long enough to reach a step "
     "that is saved, and DebuggerHookConfig, where given, must name the collections."
+)
+NOT_WATCHED = (
+    "ClientError: Not watched: {}. Trackside watches models of PyTorch, and rules that look at "
+    "tensors have seen nothing of this script."
 )
 NO_FIGURES = (
     "ClientError: No profiling data was saved by the training job. Give the job a ProfilerConfig, "
@@ -69,8 +75,7 @@ class Feed:
         nothing: str,
     ) -> None:
         self.evidence: Any = None
-        self.nothing = nothing
-        """Told when the job has ended and nothing was ever there."""
+        self._nothing = nothing
         self._place = place
         self._local = None if place is None else place.local
         self._opened = opened
@@ -85,6 +90,12 @@ class Feed:
     def is_gone(self) -> bool:
         """Its folder has been removed: the job has ended, and all of it is in storage."""
         return self._was_there and not self._is_there()
+
+    @property
+    def nothing(self) -> str:
+        """Told when the job has ended and nothing was ever there."""
+        framework = None if self._place is None else _unwatched_framework(self._place)
+        return self._nothing if framework is None else NOT_WATCHED.format(framework)
 
     @property
     def unread_seconds(self) -> float:
@@ -156,6 +167,15 @@ def figures(place: Location | None) -> Feed:
 def _open_evidence(place: Location, home: Path) -> Evidence | None:
     trial = open_trial(place, home)
     return None if trial is None else Evidence(trial)
+
+
+def _unwatched_framework(place: Location) -> str | None:
+    """What the script trained with, where it has left word that it was not PyTorch."""
+    try:
+        left = json.loads(place.store.get(place.child(UNWATCHED).key))
+    except (TracksideError, OSError, ValueError):
+        return None
+    return str(left.get("framework", ""))[:64] or None if isinstance(left, dict) else None
 
 
 def pulse(root: Path) -> Callable[[], bool]:

@@ -25,6 +25,11 @@ class SystemMetric:
     timestamp: float
     """Seconds, as in the files."""
 
+    @property
+    def type(self) -> str:
+        """cpu, gpu, …: the name without its number."""
+        return self.name.rstrip("0123456789")
+
 
 @dataclass(frozen=True, slots=True)
 class FrameworkMetric:
@@ -36,6 +41,16 @@ class FrameworkMetric:
     step: int
     """-1 for an event that belongs to none."""
     tid: int
+    pid: int = 0
+    phase: str = "X"
+
+    @property
+    def event_name(self) -> str:
+        return self.event_phase
+
+    @property
+    def event_args(self) -> dict[str, int]:
+        return {} if self.step < 0 else {"step_num": self.step}
 
     @property
     def end_time(self) -> int:

@@ -1,3 +1,3 @@
-from trackside.capture.selection.collection import Collection, CollectionManager
+from trackside.capture.selection.collection import Collection, CollectionKeys, CollectionManager
 
-__all__ = ["Collection", "CollectionManager"]
+__all__ = ["Collection", "CollectionKeys", "CollectionManager"]

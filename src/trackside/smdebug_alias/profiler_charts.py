@@ -1,0 +1,9 @@
+"""The charts of smdebug's profiler notebooks: their names, and what there is in their place."""
+
+from trackside.smdebug_alias.not_offered import CHARTS, not_offered
+
+Heatmap = not_offered("Heatmap", CHARTS)
+MetricsHistogram = not_offered("MetricsHistogram", CHARTS)
+StepHistogram = not_offered("StepHistogram", CHARTS)
+StepTimelineChart = not_offered("StepTimelineChart", CHARTS)
+TimelineCharts = not_offered("TimelineCharts", CHARTS)

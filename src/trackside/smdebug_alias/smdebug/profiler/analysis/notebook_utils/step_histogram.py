@@ -1,0 +1,3 @@
+from trackside.smdebug_alias.profiler_charts import StepHistogram
+
+__all__ = ["StepHistogram"]

@@ -1,0 +1,3 @@
+from trackside.smdebug_alias.profiler_charts import StepTimelineChart
+
+__all__ = ["StepTimelineChart"]

@@ -1,0 +1,3 @@
+from trackside.smdebug_alias.training_job import TrainingJob
+
+__all__ = ["TrainingJob"]

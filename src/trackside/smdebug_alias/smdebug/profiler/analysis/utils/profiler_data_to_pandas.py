@@ -1,0 +1,3 @@
+from trackside.smdebug_alias.profiler_frames import PandasFrame
+
+__all__ = ["PandasFrame"]

@@ -1,0 +1,3 @@
+from trackside.smdebug_alias.profiler_readers import MetricsReaderBase
+
+__all__ = ["MetricsReaderBase"]

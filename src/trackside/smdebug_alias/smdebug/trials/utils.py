@@ -1,0 +1,3 @@
+from trackside.smdebug_alias.opening import create_trial
+
+__all__ = ["create_trial"]

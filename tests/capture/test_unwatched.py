@@ -1,0 +1,41 @@
+"""Scripts that train with another framework, run as real processes, with a real other framework."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.capture.test_autohook import HEAD, run_ended
+
+OTHER = """
+from sklearn.linear_model import LogisticRegression
+LogisticRegression().fit([[0.0], [1.0]], [0, 1])
+"""
+SAID = "Not watched: scikit-learn. Trackside watches models of PyTorch."
+
+
+def test_it_is_said_once_and_left_for_rules(tmp_path: Path):
+    pytest.importorskip("sklearn", reason="another framework than torch is needed")
+    child = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'import sklearn'])"
+    ended = run_ended(tmp_path, f"{OTHER}\n{child}", head="")
+    assert ended.stderr.count("Not watched") == 1
+    assert SAID in ended.stderr
+    assert json.loads((tmp_path / "t" / "not-watched.json").read_text()) == {
+        "framework": "scikit-learn"
+    }
+
+
+@pytest.mark.parametrize("is_watched", [True, False])
+def test_nothing_is_said_of_what_is_watched_or_was_not_to_be(tmp_path: Path, is_watched: bool):
+    pytest.importorskip("sklearn", reason="another framework than torch is needed")
+    loop = "for _ in range(3): F.cross_entropy(model(x), y).backward()\n"
+    switch = "auto" if is_watched else ""
+    ended = run_ended(tmp_path, OTHER + loop, head=HEAD, switch=switch)
+    assert "Not watched" not in ended.stderr
+    assert not (tmp_path / "t" / "not-watched.json").exists()
+
+
+def test_a_script_without_any_framework_is_left_alone(tmp_path: Path):
+    ended = run_ended(tmp_path, "print('hello')", head="")
+    assert ended.stderr == ""
+    assert not (tmp_path / "t").exists()
