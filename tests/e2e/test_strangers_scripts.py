@@ -53,6 +53,10 @@ class Left:
         rows = csv.DictReader(io.StringIO(self.found(pattern).decode()))
         return float([row[column] for row in rows if row[column]][-1])
 
+    def trainer_state(self, name: str) -> float:
+        history = json.loads(self.files["out/trainer_state.json"])["log_history"]
+        return [each[name] for each in history if name in each][-1]
+
 
 def paths(folder: Path) -> set[str]:
     found = (path for path in folder.rglob("*") if path.is_file())
@@ -104,17 +108,31 @@ class Stranger:
 
 
 EVENTS = "*events.out.tfevents.*"
-CHECKPOINT = "out/checkpoint-*/"
+PRINTED = "trackside/algo-1"
 TABLE = {
     "nanogpt": Stranger(
         "train.py",
-        ("config/train_tiny.py", "--max_iters=20", "--learning_rate=0.02"),
-        {"out-nanogpt/ckpt.pt": is_zip},
+        ("config/train_tiny.py", "--max_iters=20", "--learning_rate=0.02", "--wandb_log=True"),
+        {
+            "out-nanogpt/ckpt.pt": is_zip,
+            "wandb/offline-run-*/run-*.wandb": is_there,
+            "wandb/offline-run-*/files/*": is_there,
+            "wandb/offline-run-*/logs/*": is_there,
+        },
+        {
+            ("wandb/*", "train/loss"): lambda left: left.printed(r"train loss ([\d.]+)"),
+            ("wandb/*", "val/loss"): lambda left: left.printed(r"val loss ([\d.]+)"),
+            ("wandb/*", "lr"): lambda left: 0.02,
+        },
     ),
     "mnist": Stranger(
         "main.py",
         ("--epochs", "2", "--save-model", "--log-interval", "2"),
         {"mnist_cnn.pt": is_zip},
+        {
+            (PRINTED, "Loss"): lambda left: left.printed(r"Loss: ([\d.]+)"),
+            (PRINTED, "Average loss"): lambda left: left.printed(r"Average loss: ([\d.]+)"),
+        },
     ),
     "lightning": Stranger(
         "train.py",
@@ -127,9 +145,8 @@ TABLE = {
             "csv_logs/lightning_logs/version_0/metrics.csv": has("train_loss"),
         },
         {
-            ("tb_logs/regressor/version_0", tag): lambda left, tag=tag: left.cell(
-                "csv_logs/*/metrics.csv", tag
-            )
+            (run, tag): lambda left, tag=tag: left.cell("csv_logs/*/metrics.csv", tag)
+            for run in ("tb_logs/regressor/version_0", "csv_logs/lightning_logs/*/metrics")
             for tag in ("train_loss", "val_loss")
         },
     ),
@@ -147,6 +164,10 @@ TABLE = {
             "out/model.safetensors": is_safetensors,
             "out/*.json": is_json,
             "out/training_args.bin": is_zip,
+        },
+        {
+            (PRINTED, tag): lambda left, tag=tag: left.trainer_state(tag)
+            for tag in ("loss", "eval_loss", "learning_rate", "train_loss")
         },
     ),
     "hydra": Stranger(
@@ -176,6 +197,12 @@ TABLE = {
             "output/train/*-tinynet/last.pth.tar": is_zip,
             "output/train/*-tinynet/model_best.pth.tar": is_zip,
         },
+        {
+            ("output/train/*-tinynet/summary", tag): lambda left, tag=tag: left.cell(
+                "output/train/*/summary.csv", tag
+            )
+            for tag in ("train_loss", "eval_loss", "eval_top1")
+        },
     ),
     "rl": Stranger(
         "reinforce.py",
@@ -191,6 +218,7 @@ TABLE = {
         "ddpm.py",
         (),
         {"results/sample-[123].png": is_image, "results/model-[123].pt": is_zip},
+        {(PRINTED, "training/loss"): lambda left: left.printed(r"loss=([\d.]+)")},
     ),
     "xgboost": Stranger(
         "train.py",
@@ -198,6 +226,13 @@ TABLE = {
         {
             "model.json": is_json,
             "history.pkl": lambda data: len(pickle.loads(data)["train"]["logloss"]) == 12,
+        },
+        {
+            (PRINTED, f"{data}-{metric}"): lambda left, data=data, metric=metric: pickle.loads(
+                left.files["history.pkl"]
+            )[data][metric][-1]
+            for data in ("train", "validation")
+            for metric in ("logloss", "error")
         },
     ),
     "keras": Stranger(
@@ -207,6 +242,10 @@ TABLE = {
             "training.csv": has("val_loss"),
             "checkpoints/best.keras": is_zip,
             "model.keras": is_zip,
+        },
+        {
+            ("training", tag): lambda left, tag=tag: left.printed(rf" - {tag}: ([\d.]+)")
+            for tag in ("accuracy", "loss", "val_accuracy", "val_loss")
         },
     ),
 }

@@ -73,6 +73,10 @@ class EventSync:
         """We write its files ourselves."""
         return self._fill is not None
 
+    @property
+    def has_files(self) -> bool:
+        return bool(self._sent)
+
     def tick(self, *, last: bool = False) -> None:
         """Send the whole records that are new (`last`: all bytes). Raises what the store raises."""
         if self._fill is not None:
