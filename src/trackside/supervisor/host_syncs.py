@@ -16,6 +16,7 @@ from trackside.supervisor.config_files import synced_folders
 from trackside.supervisor.event_sync import EventSync
 from trackside.supervisor.kept_sync import KeptSync
 from trackside.supervisor.logs import LogUploader
+from trackside.supervisor.open_event_files import OpenEventFiles
 from trackside.supervisor.sync import FolderSync, Part, Syncer
 from trackside.supervisor.working_folder import WorkingFolder, read_baseline
 
@@ -27,8 +28,10 @@ def make_syncer(
     attempt: int,
     settings: Settings,
     tell: Callable[[str], None] = lambda line: None,
+    root_pid: Callable[[], int | None] = lambda: None,
 ) -> Syncer:
-    """All that leaves a host while it runs. `tell` puts a line at the end of the job's log."""
+    """All that leaves a host while it runs. `tell` puts a line at the end of the job's log;
+    `root_pid` is the process that all of the script's descend from, while there is one."""
     files: list[Part] = []
     events: list[Part] = []
     kept: list[Part] = []
@@ -47,6 +50,7 @@ def make_syncer(
         to = locate(curves_of(spec), home=settings.home)
         name = f"{WORKING_FOLDER} (event files)"
         events.append(EventSync(name, working.source, to, host, look=working.events))
+    events.append(_elsewhere(spec, folder, host, settings, root_pid))
     of_script = [part for part in events if isinstance(part, EventSync)]
     metrics = locate(keys.metrics, home=settings.home)
     # In this order and one thread: the last look at the log decides the final metrics.
@@ -111,6 +115,23 @@ def _kept(
         KeptSync(WORKING_FOLDER, working, to, list_events=list_events, tell=tell),
         FolderSync("kept", folder.kept_lists, lists),
     ]
+
+
+def _elsewhere(
+    spec: JobSpec,
+    folder: HostFolder,
+    host: str,
+    settings: Settings,
+    root_pid: Callable[[], int | None],
+) -> EventSync:
+    """Event files in folders that nobody looks at; those of checkpoints, which are sent whole, are
+    curves too as they are written."""
+    checkpoints = spec.checkpoints.local_path.rstrip("/") if spec.checkpoints else ""
+    covered = [path for path in (WORKING_FOLDER, *synced_folders(spec)) if path != checkpoints]
+    files = OpenEventFiles(root_pid, [*covered, *(str(folder.inside(path)) for path in covered)])
+    to = locate(curves_of(spec), home=settings.home)
+    name = "event files elsewhere"
+    return EventSync(name, folder.curves, to, host, look=files.look, opened=files.open)
 
 
 def _curves_keeper(
