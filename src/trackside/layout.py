@@ -312,6 +312,10 @@ class HostFolder:
         """Event files of the supervisor's own, by run: they go where the job's curves are."""
         return self.root / "curves"
 
+    def logger_state(self, kind: str) -> Path:
+        """How far what the script logs, in files or by printing, has become curves."""
+        return self.root / f"{kind}.json"
+
     @property
     def told_metrics(self) -> Path:
         """Lines of JSON by which the script, or who stands for it, tells of metrics."""

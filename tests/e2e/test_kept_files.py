@@ -249,6 +249,33 @@ def test_curves_in_the_tensorboard_folder_need_no_configuration(machine: Machine
     assert steps(machine.run(script, **TRACKSIDE), "a") == [*range(40)]
 
 
+def test_event_files_in_any_folder_are_curves_while_the_script_runs(
+    machine: Machine, tmp_path: Path
+):
+    """Also what is written after the last look, though the script removes the folder."""
+    folder = tmp_path / "elsewhere" / "run1"
+    script = CURVES.replace("runs/exp1", str(folder)) + f"shutil.rmtree({str(folder)!r})"
+    run = str(folder).lstrip("/")
+    job = machine.submit(script, **TRACKSIDE)
+    until(lambda: len(steps(job, run)) == 21)
+    assert not job.history().state.is_final
+    machine.go.touch()
+    assert job.wait().state.status is Status.COMPLETED
+    assert not folder.exists()
+    assert steps(job, run) == [*range(40)]
+    assert "event files elsewhere" in job.record().syncs
+    assert "event files elsewhere" not in machine.run("").record().syncs
+
+
+def test_event_files_among_checkpoints_are_curves_too(machine: Machine):
+    script = CURVES.replace("runs/exp1", "/opt/ml/checkpoints/tb")
+    job = machine.submit(script, CheckpointConfig={"S3Uri": "s3://bucket/ckpt"}, **TRACKSIDE)
+    until(lambda: len(steps(job, "opt/ml/checkpoints/tb")) == 21)
+    machine.go.touch()
+    job.wait()
+    assert steps(job, "opt/ml/checkpoints/tb") == [*range(40)]
+
+
 def test_event_files_that_came_with_the_source_or_are_ignored_are_no_curves(machine: Machine):
     machine.go.touch()
     source = {

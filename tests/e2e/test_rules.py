@@ -377,3 +377,35 @@ def test_show_has_the_rules_in_short(submit):
     assert header.split() == ["RULE", "STATUS", "DETAILS"]
     assert "Vanishing  IssuesFound  step 20: gradient/Sequential_0.bias: The mean" in shown
     assert "Unknown    Error        ClientError: No rule is called 'Nothing'." in shown
+
+
+LOGS = """
+import os, time
+with open("metrics.csv", "w") as file:
+    print("step,loss", file=file)
+    for step in range(30):
+        print(f"{step},{0.5 if step > 9 else 1 / (step + 1)}", file=file, flush=True)
+    while os.environ.get("WAITS") and not os.path.exists(os.environ["GO"]): time.sleep(0.05)
+"""
+
+
+@pytest.mark.parametrize("hook", [{"DebugHookConfig": HOOK}, {}])
+def test_a_rule_about_losses_judges_the_script_s_own_curves_where_no_hook_is(
+    machine: Machine, hook: Any
+):
+    rules = [rule("Loss", "LossNotDecreasing"), rule()]
+    watched = Watched(machine.submit(LOGS, DebugRuleConfigurations=rules, **hook))
+    watched.wait()
+    [found] = watched.findings()
+    assert (found.configuration, found.tensor, found.step) == ("Loss", "metrics/loss", 20)
+    assert watched.status("Loss").status is RuleStatus.ISSUES_FOUND
+    assert watched.status("Vanishing").status is RuleStatus.ERROR  # no gradient was saved
+
+
+def test_it_stops_a_job_by_the_script_s_own_curves(machine: Machine):
+    rules = [rule("Loss", "LossNotDecreasing", **STOP)]
+    job = machine.submit(LOGS, DebugRuleConfigurations=rules, Environment={"WAITS": "1"})
+    watched = Watched(job)
+    watched.wait()
+    assert job.history().state.status is Status.STOPPED
+    assert [found.step for found in watched.findings()] == [20]

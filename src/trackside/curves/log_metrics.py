@@ -66,7 +66,7 @@ class LogMetrics:
             yield from self._scraped(offsets, last=last)
         for name in self._told_files():
             opened = partial(self._told.open, name)
-            for block in _new_lines(opened, offsets, name, self._told_bytes(name), last=last):
+            for block in new_lines(opened, offsets, name, self._told_bytes(name), last=last):
                 for _, line in block:
                     yield from told_points(line)
 
@@ -101,7 +101,7 @@ class LogMetrics:
         size = marks[-1].size if marks else 0  # later bytes have no time yet
         began = time.monotonic()
         opened = partial(os.open, self._log, os.O_RDONLY | os.O_CLOEXEC)
-        for block in _new_lines(opened, offsets, "", size, last=last):
+        for block in new_lines(opened, offsets, "", size, last=last):
             for at, name, value in self._search.search([_text(line) for _, line in block]):
                 yield Point(name, value, time_of(block[at][0], marks, marks[-1].time))
             if time.monotonic() - began > BUSY_SECONDS and not last:
@@ -187,7 +187,7 @@ def _text(line: bytes) -> str:
     return line[: 4 * MOST_LINE].decode(errors="replace")[:MOST_LINE]
 
 
-def _new_lines(
+def new_lines(
     opened: Callable[[], int], offsets: dict[str, int], name: str, size: int, *, last: bool
 ) -> Iterator[list[tuple[int, bytes]]]:
     """Blocks of lines, each with its offset, up to `size`; one without an end only when `last`."""

@@ -70,6 +70,10 @@ class TensorRule(BuiltInRule[Evidence]):
         """What must be saved for it; depends on the parameters."""
         return ()
 
+    def judges_losses(self) -> bool:
+        """And nothing else: then curves of the script's own do where no hook is there."""
+        return False
+
     def missing(self, evidence: Evidence) -> str:
         told = [
             evidence.missing(need.selection, need.reductions)

@@ -33,6 +33,9 @@ class EachWorker(TensorRule):
     def needs(self) -> tuple[Need, ...]:
         return self._unused.needs()
 
+    def judges_losses(self) -> bool:
+        return self._unused.judges_losses()
+
     def missing(self, evidence: Evidence) -> str:
         return self._unused.missing(evidence)
 

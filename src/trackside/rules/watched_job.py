@@ -8,7 +8,7 @@ from trackside.amended import amended
 from trackside.finding import RuleKey
 from trackside.hosts import Phase
 from trackside.journal import History, Journal
-from trackside.layout import JobFolder, JobKeys, profile_of, safe_name
+from trackside.layout import JobFolder, JobKeys, curves_of, profile_of, safe_name
 from trackside.owners import Submitter
 from trackside.script_folder import ScriptFolder
 from trackside.settings import Settings
@@ -114,6 +114,10 @@ class WatchedJob:
             return None
         host = self.folder.host(self.spec.hosts[0], self.attempt)
         return host.script_folder(host.inside(hook.local_path))
+
+    def curves(self) -> Location:
+        """Where the script's own curves are, all of them, while it runs too."""
+        return locate(curves_of(self.spec, self.keys), home=self.settings.home)
 
     def profile(self) -> Location | None:
         """Where the machine's figures are; likewise."""

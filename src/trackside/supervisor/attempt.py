@@ -231,6 +231,7 @@ class Attempt:
             self.number,
             self.context.settings,
             self._tell_at_end,
+            lambda: self._sandbox.root_pid(self._plan()),
         )
         self._syncer.start()
         self.rules.tick()

@@ -51,6 +51,7 @@ class EventSync:
         *,
         fill: Callable[..., None] | None = None,
         look: Callable[[], Mapping[str, Look]] | None = None,
+        opened: Callable[[str], int] | None = None,
     ) -> None:
         self.name = name
         self.source = ScriptFolder.of(source)
@@ -62,6 +63,8 @@ class EventSync:
         """Called before each look, with `last`, to write what is to be sent."""
         self._look = look or self._all
         """Finds the event files that are to be sent."""
+        self._open = opened or self.source.open
+        self._is_by_process = opened is not None
         self._sent: dict[str, _Sent] = {}
         self._there: dict[Source, list[Piece]] | None = None
         """What an earlier supervisor left there, by the file it came from."""
@@ -72,6 +75,15 @@ class EventSync:
     def is_filled(self) -> bool:
         """We write its files ourselves."""
         return self._fill is not None
+
+    @property
+    def has_files(self) -> bool:
+        return bool(self._sent)
+
+    @property
+    def is_unused(self) -> bool:
+        """Its files are no folder's, and there are none: nobody need hear of it."""
+        return self._is_by_process and not (self._sent or self.state.error)
 
     def tick(self, *, last: bool = False) -> None:
         """Send the whole records that are new (`last`: all bytes). Raises what the store raises."""
@@ -110,7 +122,7 @@ class EventSync:
         }
 
     def _send(self, path: str, inode: int, *, last: bool) -> None:
-        with open(self.source.open(path), "rb") as file:
+        with open(self._open(path), "rb") as file:
             sent = self._found(path, inode, file.fileno())
             self._settle(sent, file.fileno())
             size = os.fstat(file.fileno()).st_size

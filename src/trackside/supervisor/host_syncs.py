@@ -1,9 +1,11 @@
 """All that leaves a host while its script runs: which folders go where, and in which thread."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 
 from trackside import kept_list
 from trackside.curves.log_metrics import LogMetrics, MetricsKeeper
+from trackside.curves.loggers.logger_files import LoggerFiles
+from trackside.curves.loggers.printed_metrics import PrintedMetrics
 from trackside.event_names import is_event_file
 from trackside.kept_list import KeptList
 from trackside.layout import WORKING_FOLDER, HostFolder, JobKeys, curves_of
@@ -14,6 +16,7 @@ from trackside.supervisor.config_files import synced_folders
 from trackside.supervisor.event_sync import EventSync
 from trackside.supervisor.kept_sync import KeptSync
 from trackside.supervisor.logs import LogUploader
+from trackside.supervisor.open_event_files import OpenEventFiles
 from trackside.supervisor.sync import FolderSync, Part, Syncer
 from trackside.supervisor.working_folder import WorkingFolder, read_baseline, working_folder
 
@@ -25,8 +28,10 @@ def make_syncer(
     attempt: int,
     settings: Settings,
     tell: Callable[[str], None] = lambda line: None,
+    root_pid: Callable[[], int | None] = lambda: None,
 ) -> Syncer:
-    """All that leaves a host while it runs. `tell` puts a line at the end of the job's log."""
+    """All that leaves a host while it runs. `tell` puts a line at the end of the job's log;
+    `root_pid` is the process that all of the script's descend from, while there is one."""
     files: list[Part] = []
     events: list[Part] = []
     kept: list[Part] = []
@@ -45,9 +50,13 @@ def make_syncer(
         to = locate(curves_of(spec), home=settings.home)
         name = f"{WORKING_FOLDER} (event files)"
         events.append(EventSync(name, working.source, to, host, look=working.events))
+    events.append(_elsewhere(spec, folder, host, settings, root_pid))
+    of_script = [part for part in events if isinstance(part, EventSync)]
     metrics = locate(keys.metrics, home=settings.home)
     # In this order and one thread: the last look at the log decides the final metrics.
-    events.append(_own_curves(spec, folder, host, settings))
+    keep = _curves_keeper(spec, folder, host, working, of_script)
+    to = locate(curves_of(spec), home=settings.home)
+    events.append(EventSync("curves", folder.curves, to, host, fill=keep))
     events.append(FolderSync("metrics", folder.metrics, metrics))
     logs = locate(f"{keys.logs}/{host}", home=settings.home)
     # Behind what was kept: its last pass puts a line on what was not into the log.
@@ -109,12 +118,61 @@ def _kept(
     ]
 
 
-def _own_curves(spec: JobSpec, folder: HostFolder, host: str, settings: Settings) -> EventSync:
-    """What the supervisor itself writes for TensorBoard: a run named after the host."""
+def _elsewhere(
+    spec: JobSpec,
+    folder: HostFolder,
+    host: str,
+    settings: Settings,
+    root_pid: Callable[[], int | None],
+) -> EventSync:
+    """Event files in folders that nobody looks at; those of checkpoints, which are sent whole, are
+    curves too as they are written."""
+    checkpoints = spec.checkpoints.local_path.rstrip("/") if spec.checkpoints else ""
+    covered = [path for path in (WORKING_FOLDER, *synced_folders(spec)) if path != checkpoints]
+    files = OpenEventFiles(root_pid, [*covered, *(str(folder.inside(path)) for path in covered)])
+    to = locate(curves_of(spec), home=settings.home)
+    name = "event files elsewhere"
+    return EventSync(name, folder.curves, to, host, look=files.look, opened=files.open)
+
+
+def _curves_keeper(
+    spec: JobSpec,
+    folder: HostFolder,
+    host: str,
+    working: WorkingFolder | None,
+    of_script: Sequence[EventSync],
+) -> Callable[..., None]:
+    """Writes what the supervisor itself has for TensorBoard, each time before it is sent: metrics
+    of the log, as a run named after the host, and what the script logs without TensorBoard.
+    """
+    folder.metrics.mkdir(exist_ok=True)
     told = folder.script_folder(folder.told_metrics)
     source = LogMetrics(spec.algorithm.metrics, folder.log, folder.log_times, told)
-    folder.metrics.mkdir(exist_ok=True)
-    run = folder.curves / "trackside" / host
-    keeper = MetricsKeeper(source, run, folder.metrics / f"{host}.json")
-    to = locate(curves_of(spec), home=settings.home)
-    return EventSync("curves", folder.curves, to, host, fill=keeper.tick)
+    run = f"trackside/{host}"
+    keepers: list[Callable[..., None]] = [
+        MetricsKeeper(source, folder.curves / run, folder.metrics / f"{host}.json").tick
+    ]
+    if working is not None:
+        files = LoggerFiles(
+            working.source,
+            lambda: working.last_made,
+            folder.curves,
+            folder.logger_state("logger-files"),
+        )
+        keepers.append(files.tick)
+        if not spec.algorithm.metrics:
+            printed = PrintedMetrics(
+                folder.log,
+                folder.log_times,
+                folder.curves,
+                run,
+                folder.logger_state("printed-metrics"),
+                logs_elsewhere=lambda: files.has_points or any(s.has_files for s in of_script),
+            )
+            keepers.append(printed.tick)
+
+    def keep(*, last: bool = False) -> None:
+        for tick in keepers:
+            tick(last=last)
+
+    return keep

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import trackside
-from trackside.layout import Home, HostFolder
+from trackside.layout import WORKING_FOLDER, Home, HostFolder
 from trackside.settings import EMBEDDED, Settings
 from trackside.spec import JobSpec
 from trackside.supervisor.context import Context
@@ -31,6 +31,7 @@ def toolkit_command(spec: JobSpec, settings: Settings) -> list[str]:
 def script_environment(context: Context, folder: HostFolder, master_port: int) -> dict[str, str]:
     spec, environ = context.spec, context.script_environ
     job = {
+        **_loggers({**environ, **spec.environment}),
         "TRAINING_JOB_NAME": spec.name,
         "TRAINING_JOB_ARN": job_arn(spec.name, region_of(environ)),
         "SAGEMAKER_METRICS_DIRECTORY": "/opt/ml/output/metrics/sagemaker",
@@ -54,6 +55,17 @@ def script_environment(context: Context, folder: HostFolder, master_port: int) -
         job["MASTER_ADDR"] = addresses(spec.name, spec.hosts)[spec.hosts[0]]
         job["MASTER_PORT"] = str(master_port)
     return {**environ, **job, **spec.environment}
+
+
+def _loggers(environ: Mapping[str, str]) -> dict[str, str]:
+    """So that nothing that is logged leaves the machine, or stays behind in somebody's home, unless
+    the job was told where it is to go."""
+    variables = {}
+    if not any(environ.get(name) for name in ("WANDB_MODE", "WANDB_API_KEY")):
+        variables["WANDB_MODE"] = "offline"
+    if not any(environ.get(name) for name in ("TRACKIO_DIR", "TRACKIO_SPACE_ID")):
+        variables["TRACKIO_DIR"] = f"{WORKING_FOLDER}/trackio"
+    return variables
 
 
 def _own_command(spec: JobSpec) -> list[str]:

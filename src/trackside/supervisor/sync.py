@@ -274,7 +274,11 @@ class Syncer:
         now = time.monotonic()
         for part in self.parts:
             part.state.lag_seconds = round(now - part.synced_at, 1)
-        return {part.name: part.state for part in self.parts}
+        return {
+            part.name: part.state
+            for part in self.parts
+            if not (isinstance(part, EventSync) and part.is_unused)
+        }
 
     def finish(
         self,

@@ -84,7 +84,7 @@ def read_baseline(path: Path) -> Baseline | None:
 
 
 class WorkingFolder:
-    """Looks at the folder; remembers nothing from one look to the next."""
+    """Looks at the folder; remembers no look but the last one of `events`."""
 
     def __init__(
         self,
@@ -103,6 +103,8 @@ class WorkingFolder:
         self._apart = frozenset(apart)
         self._most_bytes = most_bytes
         self._in_place = in_place
+        self.last_made: Mapping[str, Look] = {}
+        """What `events` saw, for who reads other files in the same thread."""
 
     def made(
         self, problems: dict[str, Exception], links: list[str] | None = None
@@ -113,7 +115,8 @@ class WorkingFolder:
 
     def events(self) -> dict[str, Look]:
         """Of those, the event files: they are curves."""
-        return {path: look for path, look in self.made({}).items() if is_event_file(path)}
+        self.last_made = self.made({})
+        return {path: look for path, look in self.last_made.items() if is_event_file(path)}
 
     def within_limit(self, made: Mapping[str, Look]) -> dict[str, Look]:
         """Of all others the newest that fit together, so that weights come before a data set that

@@ -29,6 +29,9 @@ from trackside.rules.watched_job import WatchedJob
 logger = logging.getLogger(__name__)
 
 PAUSE_SECONDS = feeds.LOCAL_SECONDS
+TENSORS_COME_SECONDS = 10.0
+"""After the script's first loss in a curve: the hook, where there is one, has saved it long before.
+"""
 PROGRESS_SECONDS = 5.0
 """How often it is written down how far the rules are, when nothing else has changed."""
 
@@ -47,6 +50,8 @@ class Evaluator:
         self._cases = [Case(each) for each in all_evaluations(job.spec, known, created)]
         self._ready: list[Ready | None] = []
         self._provided: set[RuleKey] = set()
+        self._by_curves: set[RuleKey] = set()
+        """Rules about losses that look at the script's own curves: the hook has saved nothing."""
         self._written: list[Evaluation] = []
         self._written_at = 0.0
         self._attempt = 0
@@ -89,6 +94,7 @@ class Evaluator:
             if feed.is_gone:
                 logger.info("the job has given its folder back: going on with what is stored")
                 return self._begin()
+        self._follow_losses(is_last, pace)
         self._follow_customs(is_last)
 
     def _take_in_rules(self) -> bool:
@@ -146,6 +152,8 @@ class Evaluator:
             self._ready.append(ready)
         self._tensors = feeds.tensors(self._job.trial(), self._job.settings.home)
         self._figures = feeds.figures(self._job.profile() if self._wants_figures() else None)
+        self._by_curves.clear()
+        self._losses = feeds.losses(self._job.curves(), self._job.settings.home)
 
     def _wants_figures(self) -> bool:
         rules = [ready for ready in self._ready if isinstance(ready, BuiltInRule)]
@@ -195,10 +203,47 @@ class Evaluator:
             path.parent.mkdir(parents=True, exist_ok=True)
             durable.write_bytes(path, content)
 
+    def _follow_losses(self, is_last: bool, pace: feeds.Pace) -> None:
+        """While the hook has saved nothing: what the script logs may be all that there will be."""
+        judges = [
+            case.key
+            for case, rule in self._rules_of(self._tensors)
+            if isinstance(rule, TensorRule) and rule.judges_losses()
+        ]
+        waits = judges and not self._has_tensors()
+        if not waits and not self._by_curves:
+            return
+        began = time.process_time()
+        self._follow(self._losses, is_last=is_last)
+        self._losses.rest_after(time.process_time() - began, pace)
+        curves = self._losses.evidence
+        if waits and curves is not None and curves.has_been_there(TENSORS_COME_SECONDS):
+            self._by_curves.update(judges)
+            curves.is_wanted = True
+
+    def _has_tensors(self) -> bool:
+        evidence = self._tensors.evidence
+        return evidence is not None and bool(evidence.trial.tensor_names())
+
     def _conclude(self, feed: feeds.Feed) -> None:
-        """Nothing was ever there."""
-        for case, _ in self._rules_of(feed):
-            self._end_without_data(case, feed)
+        """Nothing was ever there. Rules about losses make do with what the script has logged."""
+        for case, rule in self._rules_of(feed):
+            if feed is self._tensors and self._can_judge_curves(rule):
+                self._by_curves.add(case.key)
+            else:
+                self._end_without_data(case, feed)
+
+    def _can_judge_curves(self, rule: BuiltInRule[Any]) -> bool:
+        """Asked when the job is over: all that it logged is stored."""
+        if not isinstance(rule, TensorRule) or not rule.judges_losses():
+            return False
+        if self._losses.evidence is None:
+            self._losses.advance(at_once=True)
+        curves = self._losses.evidence
+        if curves is None or curves.seen_at is None:
+            return False
+        curves.is_wanted = True
+        return True
 
     def _end_without_data(self, case: Case, feed: feeds.Feed) -> None:
         stopped = self._job.was_stopped
@@ -213,9 +258,13 @@ class Evaluator:
         return [
             (case, ready)
             for case, ready in self._open_cases()
-            if isinstance(ready, BuiltInRule)
-            and isinstance(ready, TensorRule) is (feed is self._tensors)
+            if isinstance(ready, BuiltInRule) and self._feed_of(case, ready) is feed
         ]
+
+    def _feed_of(self, case: Case, rule: BuiltInRule[Any]) -> feeds.Feed:
+        if case.key in self._by_curves:
+            return self._losses
+        return self._tensors if isinstance(rule, TensorRule) else self._figures
 
     # Rules of users
 

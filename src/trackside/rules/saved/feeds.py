@@ -14,6 +14,7 @@ from typing import Any
 from trackside.capture.trial_layout import COLLECTIONS, SEGMENTS, UNWATCHED
 from trackside.errors import TracksideError
 from trackside.rules.saved.evidence import Evidence
+from trackside.rules.saved.loss_curves import LossCurves
 from trackside.rules.saved.opening import open_trial
 from trackside.rules.saved.profile import Profile
 from trackside.storage.locate import Location
@@ -161,6 +162,17 @@ def figures(place: Location | None) -> Feed:
         has_news=_always,
         seconds=STORE_SECONDS,
         nothing=NO_FIGURES,
+    )
+
+
+def losses(place: Location | None, home: Path) -> Feed:
+    """What the script logs of its losses itself."""
+    return Feed(
+        place,
+        lambda found: LossCurves(found, home),
+        has_news=_always,
+        seconds=STORE_SECONDS,
+        nothing=NO_TENSORS,
     )
 
 

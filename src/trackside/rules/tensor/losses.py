@@ -87,6 +87,9 @@ class LossNotDecreasing(SelectingRule):
         losses = (Need("losses"),) if self.use_losses_collection else ()
         return (*losses, *self.selected())
 
+    def judges_losses(self) -> bool:
+        return self.use_losses_collection and not self.collection_names
+
     def look(self, evidence: Evidence) -> Iterable[Finding]:
         for series in _new_losses(evidence, self._names(evidence)):
             if self.mode not in (None, "GLOBAL", series.mode):
@@ -167,6 +170,9 @@ class Overfit(TensorRule):
             return (Need("Overfit_tensors", "|".join(self.tensor_regex)),)
         return (Need("losses"),)
 
+    def judges_losses(self) -> bool:
+        return True
+
     def look(self, evidence: Evidence) -> Iterable[Finding]:
         selection = Selection(patterns=self.tensor_regex) if self.tensor_regex else LOSSES
         names = evidence.scalars(evidence.names(selection))
@@ -232,6 +238,9 @@ class Overtraining(TensorRule):
 
     def needs(self) -> tuple[Need, ...]:
         return (Need("losses"),)
+
+    def judges_losses(self) -> bool:
+        return True
 
     def look(self, evidence: Evidence) -> Iterable[Finding]:
         names = evidence.scalars(evidence.names(LOSSES))

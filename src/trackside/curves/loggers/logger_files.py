@@ -1,0 +1,150 @@
+"""Files of loggers in a script's working folder, found by name and kept as curves while they grow.
+
+A damaged or hostile file costs itself only: readers bound what they read at a time, `LoggedCurves`
+how much becomes of it. Whoever takes over goes on where the last one stopped.
+"""
+
+import logging
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+from trackside import damage, durable
+from trackside.curves.loggers.logged import LoggerFile, Reader, Seen, State, Unreadable
+from trackside.curves.loggers.logged_curves import LoggedCurves
+from trackside.event_names import is_event_file
+from trackside.script_folder import ScriptFolder
+
+logger = logging.getLogger(__name__)
+
+MOST_FILES = 500
+BUSY_SECONDS = 1.0
+"""After which the rest of the files waits for the next look, …"""
+LAST_SECONDS = 30.0
+"""… and when there is none."""
+_WANDB = re.compile(r"(?:.*/)?run-[^/]+\.wandb")
+_DATABASE = re.compile(r".*\.(?:db|sqlite|sqlite3)")
+_MLRUNS = re.compile(r"(?:.*/)?\d{1,20}/[0-9a-f]{32}/metrics/.+")
+_BYTES_A_SECOND = 1 << 20
+_LONGEST_REST = 60.0
+"""A database is copied to be read: a large one not at each change."""
+
+Looks = Mapping[str, Seen]
+
+
+def reader_of(path: str) -> Reader | None:
+    """Who reads files of this name, if anybody does. Loaded when there is one: most jobs have
+    none, and each would cost all of them memory."""
+    if path.endswith(".csv"):
+        from trackside.curves.loggers import metrics_csv
+
+        return metrics_csv.read
+    if _WANDB.fullmatch(path):
+        from trackside.curves.loggers import wandb_run
+
+        return wandb_run.read
+    if _DATABASE.fullmatch(path):
+        from trackside.curves.loggers import metrics_database
+
+        return metrics_database.read
+    if _MLRUNS.fullmatch(path):
+        from trackside.curves.loggers import mlruns
+
+        return mlruns.read
+    return None
+
+
+class LoggerFiles:
+    """One host's. Not thread-safe."""
+
+    def __init__(
+        self, folder: ScriptFolder, looks: Callable[[], Looks], curves: Path, state: Path
+    ) -> None:
+        """`looks` tells the files that the script made; points go to event files below `curves`."""
+        self._folder = folder
+        self._looks = looks
+        self._out = LoggedCurves(curves)
+        self._path = state
+        self._states, self.has_points = _kept(state)
+        """How far each file was read; and whether the script logs by any of them."""
+        self._seen: dict[str, object] = {}
+        self._rests_until: dict[str, float] = {}
+        self._is_broken = False
+
+    def tick(self, *, last: bool = False) -> None:
+        """Never raises: a job does not fail for a curve."""
+        if self._is_broken:
+            return
+        try:
+            self._keep(last=last)
+        except Exception:
+            logger.exception("loggers' files are no longer read")
+            self._is_broken = True
+
+    def _keep(self, *, last: bool) -> None:
+        has_news = False
+        deadline = time.monotonic() + (LAST_SECONDS if last else BUSY_SECONDS)
+        for file, reader, stamp in self._changed(last=last):
+            if time.monotonic() > deadline:
+                break
+            has_news = True
+            self._seen[file.path] = stamp
+            while (is_more := self._read(file, reader)) and time.monotonic() < deadline:
+                pass
+            if is_more or self._states[file.path].get("again"):
+                del self._seen[file.path]
+        if has_news:
+            self._out.flush()
+            content = {"files": self._states, "has_points": self.has_points}
+            durable.write_json(self._path, content)
+
+    def _changed(self, *, last: bool) -> Iterator[tuple[LoggerFile, Reader, object]]:
+        looks = self._looks()
+        with_events = {path.rpartition("/")[0] for path in looks if is_event_file(path)}
+        for path in sorted(looks):
+            reader = reader_of(path)
+            stamp = (looks[path], looks.get(f"{path}-wal"))
+            if reader is None or self._seen.get(path) == stamp:
+                continue
+            if path.endswith(".csv") and path.rpartition("/")[0] in with_events:
+                continue  # Lightning's loggers share a folder: the same values twice
+            if _DATABASE.fullmatch(path) and not (last or self._has_rested(path, looks[path].size)):
+                continue
+            if path not in self._states:
+                if len(self._states) >= MOST_FILES:
+                    continue
+                self._states[path] = {}
+            yield LoggerFile(self._folder, path, looks[path]), reader, stamp
+
+    def _has_rested(self, path: str, size: int) -> bool:
+        now = time.monotonic()
+        if now < self._rests_until.get(path, 0.0):
+            return False
+        self._rests_until[path] = now + min(size / _BYTES_A_SECOND, _LONGEST_REST)
+        return True
+
+    def _read(self, file: LoggerFile, reader: Reader) -> bool:
+        """Whether there is more."""
+        state = self._states[file.path]
+        before = dict(state)
+        try:
+            for point in reader(file, state):
+                self.has_points = self._out.add(point) or self.has_points
+        except (Unreadable, OSError) as error:
+            logger.info("%r is not read as curves: %s", file.path, error)
+            return False
+        offset = state.get("offset", 0)
+        is_behind = isinstance(offset, int) and 0 < offset < file.look.size
+        return state != before and (is_behind or bool(state.get("again")))
+
+
+def _kept(path: Path) -> tuple[dict[str, State], bool]:
+    """As an earlier supervisor left it."""
+    content = damage.read_object(path) or {}
+    files = content.get("files")
+    states = files.items() if isinstance(files, dict) else ()
+    return (
+        {path: state for path, state in states if isinstance(state, dict)},
+        bool(content.get("has_points")),
+    )
