@@ -30,6 +30,8 @@ class Update:
     """Valid members of ProfilerConfig; those that it does not name stay too."""
     rules: Sequence[RuleConfiguration] = ()
     """These come to the profiler rules that the job has."""
+    debug_rules: Sequence[RuleConfiguration] = ()
+    """Those of a job that has had none: `trackside.watch` brings them."""
     keep_alive_seconds: int | None = None
     remote_debug: bool | None = None
     """Both are only told again."""
@@ -38,6 +40,7 @@ class Update:
         return {
             "profiler": dict(self.profiler),
             "rules": [write(rule) for rule in self.rules],
+            "debug_rules": [write(rule) for rule in self.debug_rules],
             "keep_alive_seconds": self.keep_alive_seconds,
             "remote_debug": self.remote_debug,
         }
@@ -92,6 +95,9 @@ def _updated(known: Amended, note: Mapping[str, Any]) -> Amended:
     if (is_debugged := note.get("remote_debug")) is not None:
         echoed = {**dict(spec.ignored), _REMOTE_DEBUG: {"EnableRemoteDebug": is_debugged}}
         spec = replace(spec, ignored=tuple(echoed.items()))
+    if not spec.debug_rules and (rules := note.get("debug_rules")):
+        added = tuple(_read(RuleConfiguration, each) for each in rules)
+        spec = replace(spec, debug_rules=added)
     return _with_profiler(replace(known, spec=spec), note["profiler"], note["rules"])
 
 

@@ -6,6 +6,7 @@ Only for processes of this machine: their records hold pids.
 from dataclasses import dataclass
 
 from trackside import damage, processes
+from trackside.caller import read_caller
 from trackside.layout import HostFolder
 from trackside.processes import Identity
 
@@ -31,7 +32,10 @@ def supervisor_lives(folder: HostFolder) -> bool | None:
 
 
 def script_lives(folder: HostFolder) -> bool:
-    """Whether the sandbox's init runs: it outlives the script, and starts a supervisor again."""
+    """Whether the sandbox's init runs: it outlives the script, and starts a supervisor again. Of a
+    script that we did not start, whether its process does."""
+    if (caller := read_caller(folder)) is not None:
+        return processes.is_alive(caller.process)
     found = damage.read(_Sandbox, folder.sandbox / "process.json")
     if found is None:
         return False

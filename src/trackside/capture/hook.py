@@ -83,7 +83,9 @@ class Hook:
         literal_names: bool = False,
         gradients_at: GradientsAt = "backward",
         vitals: VitalsChoice = "on",
+        environment: CaptureEnvironment | None = None,
     ) -> None:
+        """`environment` is this process's own unless given."""
         follow_variables()
         if out_dir is None:
             raise RuntimeError("out_dir is a required argument")
@@ -96,7 +98,7 @@ class Hook:
             if choice not in known:
                 told = ", ".join(map(repr, known))
                 raise SMDebugValueError(f"{name}={choice!r} is not one of {told}.")
-        environment = CaptureEnvironment.load()
+        environment = environment or CaptureEnvironment.load()
         self.out_dir = os.path.expanduser(out_dir)
         self.dry_run = dry_run
         self.tensorboard_dir = tensorboard_dir or (
@@ -172,7 +174,11 @@ class Hook:
 
     @classmethod
     def create_from_configuration(
-        cls, given: HookConfiguration, *, gradients_at: GradientsAt = "backward"
+        cls,
+        given: HookConfiguration,
+        *,
+        gradients_at: GradientsAt = "backward",
+        environment: CaptureEnvironment | None = None,
     ) -> "Hook":
         hook = cls(
             out_dir=given.out_dir,
@@ -189,6 +195,7 @@ class Hook:
             literal_names=given.literal_names,
             gradients_at=gradients_at,
             vitals=given.vitals,
+            environment=environment,
         )
         for configured in given.collections:
             collection = hook.get_collection(configured.name)

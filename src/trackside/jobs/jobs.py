@@ -13,6 +13,7 @@ from typing import Any
 
 from trackside import disk_space, endings
 from trackside.amended import UPDATE, Update, note_stopped_rule
+from trackside.caller import Caller
 from trackside.errors import (
     DamagedJob,
     InvalidSpec,
@@ -142,6 +143,23 @@ class Jobs:
             files or {},
             self._catalog.claimed,
         ).submit()
+
+    def attach(
+        self, spec: JobSpec, caller: Caller, *, files: Mapping[str, bytes] | None = None
+    ) -> JobFolder:
+        """Make a job of a process that runs already; its supervisor runs when this returns.
+
+        `spec.is_attached` must hold. Refuses what `submit` does.
+        """
+        Submission(
+            anchored(spec),
+            self._home,
+            self._launcher,
+            files=files or {},
+            claimed=self._catalog.claimed,
+            caller=caller,
+        ).submit()
+        return self._home.job(spec.name)
 
     def enqueue(self, spec: JobSpec, *, key: str, who: str, owner: str | None = None) -> None:
         """Let a job wait for its turn; returns when it is on disk. A `scheduler` starts it.
@@ -482,6 +500,9 @@ class Jobs:
         if spec.options.placement != LocalPlacement.name:
             advice = f"is not known; known: {LocalPlacement.name}"
             raise InvalidSpec([Violation("Trackside.Placement", spec.options.placement, advice)])
+        if spec.is_attached:
+            advice = "is for the process that calls trackside.init alone; leave it out"
+            raise InvalidSpec([Violation("Trackside.Sandbox", spec.options.sandbox, advice)])
 
     def _heal(self, name: str) -> None:
         """What cannot be looked at now is looked at the next time; it is no reason to fail."""

@@ -24,6 +24,7 @@ from trackside.permissions import user_umask
 from trackside.shortening import last_lines
 from trackside.spec import JobSpec
 from trackside.status import Secondary
+from trackside.supervisor.attached_sandbox import AttachedSandbox
 from trackside.supervisor.config_files import (
     exit_record,
     lay_out,
@@ -84,7 +85,7 @@ class Attempt:
         self.folder: HostFolder = context.folder.host(context.host, number)
         self.gang = Gang(context.folder, context.spec, context.host, number)
         self.record = hosts.read(self.folder.record) or HostRecord()
-        self._sandbox = ProcessSandbox(context.settings.isolation)
+        self._sandbox = self._choose_sandbox()
         self._inputs = Inputs(context.spec, context.host, self.folder, context.settings.home)
         self._another: UserFolders | None = None
         """Set before the start of a script that runs as another user."""
@@ -101,6 +102,11 @@ class Attempt:
         self._waits = False
         """Whether something waited for its store when the record was last looked at."""
         self._is_mute = False
+
+    def _choose_sandbox(self) -> ProcessSandbox | AttachedSandbox:
+        if self.context.spec.is_attached:
+            return AttachedSandbox(self.folder)
+        return ProcessSandbox(self.context.settings.isolation)
 
     def run(self) -> HostRecord:
         """Bring this host to `ended`. What goes wrong is in the record; raised is only, once there
@@ -377,6 +383,10 @@ class Attempt:
     def _record_exit(self, state: Exited | Lost, was_asked: bool) -> None:
         record = self.record
         record.ended_at = time.time()
+        if isinstance(state, Lost) and state.is_of_script:
+            record.tail = last_lines(log_tail(self.folder)[-TAIL_LINES:], TAIL_LENGTH)
+            record.failure = f"AlgorithmError: {state.reason}"
+            return
         if isinstance(state, Lost):
             record.lost = f"the script and its sandbox are gone: {state.reason}"
             return
