@@ -13,7 +13,7 @@ from trackside.errors import Violation
 from trackside.finding import RuleKey
 from trackside.journal import History, Journal
 from trackside.members import read, write
-from trackside.spec import JobSpec, Profiler, RuleConfiguration
+from trackside.spec import DebugHook, JobSpec, Profiler, RuleConfiguration
 
 T = TypeVar("T")
 
@@ -30,8 +30,9 @@ class Update:
     """Valid members of ProfilerConfig; those that it does not name stay too."""
     rules: Sequence[RuleConfiguration] = ()
     """These come to the profiler rules that the job has."""
+    debug_hook: DebugHook | None = None
     debug_rules: Sequence[RuleConfiguration] = ()
-    """Those of a job that has had none: `trackside.watch` brings them."""
+    """What `trackside.watch` brings to a job that has had neither."""
     keep_alive_seconds: int | None = None
     remote_debug: bool | None = None
     """Both are only told again."""
@@ -40,6 +41,7 @@ class Update:
         return {
             "profiler": dict(self.profiler),
             "rules": [write(rule) for rule in self.rules],
+            "debug_hook": write(self.debug_hook) if self.debug_hook else None,
             "debug_rules": [write(rule) for rule in self.debug_rules],
             "keep_alive_seconds": self.keep_alive_seconds,
             "remote_debug": self.remote_debug,
@@ -95,10 +97,19 @@ def _updated(known: Amended, note: Mapping[str, Any]) -> Amended:
     if (is_debugged := note.get("remote_debug")) is not None:
         echoed = {**dict(spec.ignored), _REMOTE_DEBUG: {"EnableRemoteDebug": is_debugged}}
         spec = replace(spec, ignored=tuple(echoed.items()))
-    if not spec.debug_rules and (rules := note.get("debug_rules")):
+    spec = _watched(spec, note.get("debug_hook"), note.get("debug_rules", ()))
+    return _with_profiler(replace(known, spec=spec), note["profiler"], note["rules"])
+
+
+def _watched(
+    spec: JobSpec, hook: Mapping[str, Any] | None, rules: Sequence[Mapping[str, Any]]
+) -> JobSpec:
+    if hook and spec.debug_hook is None:
+        spec = replace(spec, debug_hook=_read(DebugHook, hook))
+    if rules and not spec.debug_rules:
         added = tuple(_read(RuleConfiguration, each) for each in rules)
         spec = replace(spec, debug_rules=added)
-    return _with_profiler(replace(known, spec=spec), note["profiler"], note["rules"])
+    return spec
 
 
 def _with_profiler(

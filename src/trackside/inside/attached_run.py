@@ -25,7 +25,7 @@ from trackside.journal import History, Journal
 from trackside.layout import FIRST_HOST, TENSORBOARD, HostFolder, JobFolder, JobKeys
 from trackside.permissions import make_folder
 from trackside.sdk.rule import Rule
-from trackside.spec import JobSpec
+from trackside.spec import DebugHook, JobSpec
 from trackside.status import Secondary
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ class AttachedRun(Run):
 
     def note_exit(self, code: object, frame: FrameType) -> None:
         if failing.exit_code(code):
-            text = failing.exit_text(code, frame, self._seconds)
+            text = failing.exit_text(code, frame)
             self._noted = _Noted(failing.exit_code(code), text, may_be_caught=True)
 
     @property
@@ -168,11 +168,11 @@ class AttachedRun(Run):
         rules = self._rules
         if rules is None:
             rules = watching.default_rules(is_interactive=self._is_interactive)
-        assert self._spec.debug_hook is not None
-        hook = watching.make_hook(rules, self._spec.debug_hook, self._host)
+        saved = DebugHook(uri=self._spec.output.uri)
+        hook = watching.make_hook(rules, saved, self._host)
         added = watching.configurations(rules, JobKeys.of(self._spec))
         try:
-            self._jobs.update(self.name, Update(debug_rules=added))
+            self._jobs.update(self.name, Update(debug_hook=saved, debug_rules=added))
         except (TracksideError, OSError) as error:
             tell(f"no rules watch {self.name}: {error}. Training goes on.")
         return hook

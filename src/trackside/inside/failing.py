@@ -8,23 +8,25 @@ from types import FrameType
 from trackside.last_words import End, last_words
 from trackside.secret_names import looks_secret, mask_text
 from trackside.settings import environment
+from trackside.shortening import shortened
 
 LONGEST = 960
 """A FailureReason has 1024 characters; its category and the exit code need some."""
+_MOST_SAID = 600
 
 
 def failure_text(error: BaseException, seconds: float) -> str:
-    said = "".join(traceback.format_exception(error))
-    return _fitted(said, 1, seconds)
+    said = mask_text("".join(traceback.format_exception(error)), _secrets())
+    end = End(code=1, said=said, seconds=seconds, code_folder=_code_folder())
+    return last_words(end).fitted(LONGEST)
 
 
-def exit_text(code: object, frame: FrameType, seconds: float) -> str:
+def exit_text(code: object, frame: FrameType) -> str:
     """Of a script that left by `sys.exit`: with its message, if that is what it gave."""
-    if isinstance(code, int):
-        file = os.path.relpath(frame.f_code.co_filename)
-        place = f"{file}:{frame.f_lineno} in {frame.f_code.co_name}"
-        return f"The script called sys.exit({code}), at {place}"
-    return _fitted(f"{code}\n", 1, seconds)
+    said = f"The script called sys.exit({code})" if isinstance(code, int) else str(code)
+    name = os.path.relpath(frame.f_code.co_filename, _code_folder())
+    place = f"{name}:{frame.f_lineno} in {frame.f_code.co_name}"
+    return f"{shortened(mask_text(said, _secrets()), _MOST_SAID)}, at {place}"
 
 
 def exit_code(code: object) -> int:
@@ -34,10 +36,8 @@ def exit_code(code: object) -> int:
     return code & 0xFF if isinstance(code, int) else 1
 
 
-def _fitted(said: str, code: int, seconds: float) -> str:
-    secrets = [value for name, value in environment().items() if looks_secret(name)]
-    end = End(code=code, said=mask_text(said, secrets), seconds=seconds, code_folder=_code_folder())
-    return last_words(end).fitted(LONGEST)
+def _secrets() -> list[str]:
+    return [value for name, value in environment().items() if looks_secret(name)]
 
 
 def _code_folder() -> str:

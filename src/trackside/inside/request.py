@@ -65,7 +65,6 @@ def make_spec(name: str, ask: Ask, output: str, tell: Callable[[str], None]) -> 
         "TrainingJobName": name,
         "OutputDataConfig": {"S3OutputPath": output},
         "HyperParameters": hyperparameters(ask.config, tell),
-        "DebugHookConfig": {"S3OutputPath": output},
         "Tags": [{"Key": key, "Value": value} for key, value in ask.tags.items()],
         "Trackside": {
             "Sandbox": ATTACHED,

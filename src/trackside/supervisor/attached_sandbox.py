@@ -14,6 +14,7 @@ from trackside.errors import SandboxError
 from trackside.layout import HostFolder
 from trackside.processes import ProcessEnd
 from trackside.run_as import JobUser
+from trackside.status import Secondary
 from trackside.supervisor.process_sandbox import Isolation, Kind
 from trackside.supervisor.sandbox import (
     Exited,
@@ -26,6 +27,11 @@ from trackside.supervisor.sandbox import (
 
 LOOK_SECONDS = 0.25
 """How often the folder is looked at: the run may end though its process goes on."""
+MESSAGES = {
+    Secondary.DOWNLOADING: "Attaching to a script that runs already",
+    Secondary.UPLOADING: "Uploading the last of its curves and its log",
+}
+"""Statuses that are named after what other jobs do in them."""
 _REASON = "No sandbox: the script was not started by Trackside."
 
 

@@ -24,7 +24,7 @@ from trackside.permissions import user_umask
 from trackside.shortening import last_lines
 from trackside.spec import JobSpec
 from trackside.status import Secondary
-from trackside.supervisor.attached_sandbox import AttachedSandbox
+from trackside.supervisor.attached_sandbox import MESSAGES, AttachedSandbox
 from trackside.supervisor.config_files import (
     exit_record,
     lay_out,
@@ -269,6 +269,7 @@ class Attempt:
                     break
         with self._unless_disk_full():
             clock.tick()
+            self._take_amendments(sampler)  # a short script may bring rules and be over
         # An earlier supervisor may have been the one who asked.
         return state, ending.was_asked or self.is_set()
 
@@ -489,7 +490,8 @@ class Attempt:
 
     def _move(self, to: Secondary) -> None:
         if self.gang.is_lead:
-            self.context.journal.try_move(to)
+            message = MESSAGES.get(to) if self.context.spec.is_attached else None
+            self.context.journal.try_move(to, message=message)
 
     def _announce(self, phase: Phase) -> None:
         self.record.phase = phase
