@@ -111,13 +111,18 @@ def _attached(ask: Ask, name: str | None, here: Surroundings, console: bool) -> 
     variables = environment()
     is_at_server = chosen_server(variables, settings.home) is not None
     jobs = Jobs(settings.embedded, variables)
+    output = settings.output
+    if is_at_server and output.startswith("s3://"):  # which means the server's, in this process
+        output = str(settings.layout.buckets / "trackside")
     free = unique_name(name or ask.project or _script())
     for wanted in dict.fromkeys([_clean(name) if name else free, free]):
-        spec = make_spec(wanted, ask, settings.output, tell)
+        spec = make_spec(wanted, ask, output, tell)
         keys = JobKeys.of(spec)
         if problems := [*rule_violations(ask.rules or (), keys)]:
             raise InvalidSpec(problems)
-        files = {uri: path.read_bytes() for uri, path in source_files(ask.rules or (), keys).items()}
+        files = {
+            uri: path.read_bytes() for uri, path in source_files(ask.rules or (), keys).items()
+        }
         try:
             folder = jobs.attach(spec, this_process(), files=files)
             break

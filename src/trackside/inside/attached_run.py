@@ -81,7 +81,7 @@ class AttachedRun(Run):
         if self._console is not None:
             self._console.start()
         self._ends = ProcessEnds(self)
-        self._ends.install()
+        self._ends.install(errors_end=not is_interactive)
 
     def log(self, values: Mapping[str, Any], step: Any = None) -> None:
         now = time.monotonic()

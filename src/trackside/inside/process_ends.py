@@ -31,10 +31,13 @@ class ProcessEnds:
         self._exit: Callable[..., NoReturn] = sys.exit
         self._is_on = False
 
-    def install(self) -> None:
+    def install(self, *, errors_end: bool = True) -> None:
+        """`errors_end`: whether an exception that nobody catches ends the process. At a prompt and
+        in a notebook it does not."""
         self._is_on = True
-        sys.excepthook = self._on_exception
-        sys.exit = self._on_exit
+        if errors_end:
+            sys.excepthook = self._on_exception
+            sys.exit = self._on_exit
         atexit.register(self._at_exit)
 
     def remove(self) -> None:

@@ -33,7 +33,9 @@ class Ask:
         if project is not None and not isinstance(project, str):
             raise TypeError(f"project={shown(project)} is no text. Give a name, such as 'mnist'.")
         if tags is not None and not isinstance(tags, Mapping):
-            raise TypeError(f"tags={shown(tags)} is no mapping. Give names and values: {{'a': 'b'}}.")
+            raise TypeError(
+                f"tags={shown(tags)} is no mapping. Give names and values: {{'a': 'b'}}."
+            )
         labels = {"project": project} if project else {}
         labels |= {str(key): str(value) for key, value in (tags or {}).items()}
         return cls(

@@ -7,6 +7,7 @@ nothing is tracked. `attached_run` makes a job of its own.
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -18,8 +19,10 @@ from trackside.inside.values import flattened, shown, whole
 
 def tell(message: str) -> None:
     """A line for the person, not for the script's own output."""
-    if sys.stderr is not None:
-        print(f"trackside: {message}", file=sys.stderr, flush=True)
+    with suppress(OSError, ValueError):  # closed, or its reader is gone
+        if sys.stderr is not None:
+            sys.stderr.write(f"trackside: {message}\n")
+            sys.stderr.flush()
 
 
 class Run:
