@@ -19,7 +19,7 @@ from trackside.inside import failing
 from trackside.inside.console import Console
 from trackside.inside.last_line import last_line
 from trackside.inside.process_ends import ProcessEnds
-from trackside.inside.run import Run, tell
+from trackside.inside.run import Run, check_torch, tell
 from trackside.jobs.jobs import Jobs
 from trackside.journal import History, Journal
 from trackside.layout import FIRST_HOST, TENSORBOARD, HostFolder, JobFolder, JobKeys
@@ -95,17 +95,20 @@ class AttachedRun(Run):
     def watch(self, *modules: Any) -> None:
         """Have the training of these models, and losses, judged by the run's rules while it runs:
         by the built-in check-up, unless `init` was given others. A model once."""
+        check_torch(modules)
         if self.is_finished:
             return self._drop()
-        from trackside.inside import watching  # torch's
+        from trackside.inside import watching
 
         watching.check_modules(modules)
         fresh = [each for each in modules if not any(each is known for known in self._watched)]
-        if self._hook is None:
-            self._hook = self._start_watching()
+        try:
+            if self._hook is None:
+                self._hook = self._start_watching()
+        except (TracksideError, OSError) as error:
+            return tell(f"no rules watch {self.name}: {error}. Training goes on.")
         watching.register(self._hook, fresh)
         self._watched += fresh
-        return None
 
     def finish(self, exit_code: int = 0) -> None:
         """End the run, and say how it went and what was found. Again: nothing.
@@ -169,12 +172,10 @@ class AttachedRun(Run):
         if rules is None:
             rules = watching.default_rules(is_interactive=self._is_interactive)
         saved = DebugHook(uri=self._spec.output.uri)
+        watching.prepare()
         hook = watching.make_hook(rules, saved, self._host)
         added = watching.configurations(rules, JobKeys.of(self._spec))
-        try:
-            self._jobs.update(self.name, Update(debug_hook=saved, debug_rules=added))
-        except (TracksideError, OSError) as error:
-            tell(f"no rules watch {self.name}: {error}. Training goes on.")
+        self._jobs.update(self.name, Update(debug_hook=saved, debug_rules=added))
         return hook
 
     def _leave_if_ended(self) -> None:

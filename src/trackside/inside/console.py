@@ -21,9 +21,10 @@ class Console:
         self._streams: list[tuple[Any, Callable[[str], Any]]] = []
 
     def start(self) -> None:
-        for stream in dict.fromkeys((sys.stdout, sys.stderr)):
+        streams = dict.fromkeys((sys.stdout, sys.stderr))
+        for stream in (each for each in streams if each is not None):
             copying = self._copying(stream)
-            # A stream of somebody's own may have no room for it, or be None: then it is not copied.
+            # A stream of somebody's own may have no room for it: then it is not copied.
             with suppress(AttributeError, TypeError):
                 stream.write = copying  # type: ignore[method-assign]
                 self._streams.append((stream, copying))
@@ -39,7 +40,7 @@ class Console:
             self._descriptor = -1
 
     def _copying(self, stream: Any) -> Callable[[str], Any]:
-        write = stream.write if stream is not None else None
+        write = stream.write
 
         def copying(text: str) -> Any:
             written = write(text)

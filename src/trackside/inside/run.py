@@ -6,7 +6,7 @@ nothing is tracked. `attached_run` makes a job of its own.
 
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -23,6 +23,13 @@ def tell(message: str) -> None:
         if sys.stderr is not None:
             sys.stderr.write(f"trackside: {message}\n")
             sys.stderr.flush()
+
+
+def check_torch(modules: Sequence[Any]) -> None:
+    """Before torch is imported for nothing: whoever has a model of torch's has imported it."""
+    if "torch" not in sys.modules:
+        given = shown(modules[0]) if modules else ""
+        raise TypeError(f"watch({given}) is no torch.nn.Module: torch is not even imported.")
 
 
 class Run:
@@ -60,8 +67,9 @@ class Run:
 
     def watch(self, *modules: Any) -> None:
         """Have the training of these models watched, in a job by the job's own rules."""
+        check_torch(modules)
         if self._writer is not None:
-            from trackside.inside.watching import watch_in_job  # torch's
+            from trackside.inside.watching import watch_in_job
 
             watch_in_job(modules, tell)
 

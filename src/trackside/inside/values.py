@@ -43,9 +43,9 @@ def whole(step: Any) -> int:
     item = getattr(step, "item", None)
     plain = item() if callable(item) else step
     is_whole = isinstance(plain, SupportsIndex) or (isinstance(plain, float) and plain.is_integer())
-    if not is_whole or not 0 <= int(plain) <= MOST_STEP:  # type: ignore[call-overload]
+    if not is_whole or not 0 <= int(plain) <= MOST_STEP:
         raise ValueError(f"step={shown(step)} is no whole number from 0 on.")
-    return int(plain)  # type: ignore[call-overload, no-any-return]
+    return int(plain)
 
 
 def shown(value: Any) -> str:

@@ -14,6 +14,7 @@ from trackside.capture.selection.configuration import parse_configuration
 from trackside.inside.values import shown
 from trackside.layout import HostFolder, JobKeys
 from trackside.rules import capture_plan
+from trackside.rules.tensor.progress import StalledTrainingRule
 from trackside.sdk.debugger import DebuggerHookConfig
 from trackside.sdk.rule import Rule, built_in
 from trackside.sdk.watching import needed
@@ -21,8 +22,6 @@ from trackside.spec import DebugHook, RuleConfiguration
 
 AGE_SECONDS = 0.25
 """How long a saved step waits for others to share its file: rules are waiting for it."""
-_INTERACTIVE = "StalledTraining"
-"""Has no place where a person reads between two cells."""
 
 
 def check_modules(modules: Sequence[Any]) -> None:
@@ -36,9 +35,9 @@ def check_modules(modules: Sequence[Any]) -> None:
 
 
 def default_rules(*, is_interactive: bool) -> list[Rule]:
-    """As `trackside run --rule all`."""
-    names = capture_plan.all_rules()
-    return [built_in(name) for name in names if not (is_interactive and name == _INTERACTIVE)]
+    """As `trackside run --rule all`. Nothing stalls where a person reads between two cells."""
+    unfit = [StalledTrainingRule.name()] if is_interactive else []
+    return [built_in(name) for name in capture_plan.all_rules() if name not in unfit]
 
 
 def configurations(rules: Sequence[Rule], keys: JobKeys) -> list[RuleConfiguration]:
