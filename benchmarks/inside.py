@@ -1,4 +1,4 @@
-"""`trackside.log` in a training loop, against TensorBoard's writer: what a point costs its caller."""
+"""`trackside.log` in a training loop, against TensorBoard's writer: what a point costs."""
 
 import os
 import tempfile

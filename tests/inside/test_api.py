@@ -184,6 +184,13 @@ def test_stop_interrupts_it_as_ctrl_c_does(scripts: Scripts):
     assert points(scripts, "a")["saved"] == [(0, 1)]
 
 
+def test_a_stop_before_the_supervisor_came_is_not_lost(scripts: Scripts):
+    ran = scripts.run("trackside.init(name='a'); trackside.attach('a').stop(); wait_for_go()\n")
+    assert ran.returncode == -signal.SIGINT
+    assert "a Stopped after" in ran.stderr
+    assert scripts.ended("a").history.state.status is Status.STOPPED
+
+
 def test_one_that_ignores_ctrl_c_from_its_start_is_asked_otherwise(scripts: Scripts):
     """As every process in the background of a shell script."""
     source = """

@@ -34,7 +34,7 @@ def test_both_streams_are_copied_in_order_and_written_as_before(tmp_path: Path):
         assert sys.stdout.write("one\n") == 4
         handler.emit(logging.LogRecord("x", logging.INFO, "", 0, "two", (), None))
         sys.stderr.write("drei ✓\n")
-        assert sys.stdout.buffer.getvalue() == b"one\n"  # type: ignore[attr-defined]
+        assert sys.stdout.buffer.getvalue() == b"one\n"  # type: ignore[union-attr]
     assert (tmp_path / "log").read_text() == "one\ntwo\ndrei ✓\n"
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.waiting import until
 from trackside import caller, processes
 from trackside.caller import Caller, CallerEnd
 from trackside.layout import HostFolder
@@ -100,7 +99,6 @@ def test_it_is_never_killed_but_let_go(folder, plan, script):
     sandbox.signal(plan, signal.SIGTERM)  # the run is over: nothing is sent any more
     script.communicate(b"", timeout=60)
     assert script.returncode == 0
-    until(lambda: not processes.is_alive(caller.read_caller(folder).process))
 
 
 def test_without_a_record_of_the_process_it_is_lost(tmp_path: Path):

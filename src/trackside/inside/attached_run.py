@@ -7,7 +7,7 @@ the rules evaluated, and writes the final status, also when this process is kill
 import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from trackside.amended import Update, amended
 from trackside.caller import CallerEnd
 from trackside.errors import TracksideError
 from trackside.inside import failing
+from trackside.inside.cells import Cells
 from trackside.inside.console import Console
 from trackside.inside.last_line import last_line
 from trackside.inside.process_ends import ProcessEnds
@@ -26,7 +27,7 @@ from trackside.layout import FIRST_HOST, TENSORBOARD, HostFolder, JobFolder, Job
 from trackside.permissions import make_folder
 from trackside.sdk.rule import Rule
 from trackside.spec import DebugHook, JobSpec
-from trackside.status import Secondary
+from trackside.status import Secondary, Status
 
 if TYPE_CHECKING:
     from trackside.capture.hook import Hook
@@ -82,6 +83,8 @@ class AttachedRun(Run):
             self._console.start()
         self._ends = ProcessEnds(self)
         self._ends.install(errors_end=not is_interactive)
+        self._cells = Cells(self)
+        self._cells.install()
 
     def log(self, values: Mapping[str, Any], step: Any = None) -> None:
         now = time.monotonic()
@@ -148,13 +151,24 @@ class AttachedRun(Run):
             self.note_error(error)
         self.finish()
 
-    # How the process ends, as `ProcessEnds` tells it.
+    # How the process ends, as `ProcessEnds` and `Cells` tell it.
 
     def note_error(self, error: BaseException) -> None:
         if isinstance(error, KeyboardInterrupt):
             self._noted = _Noted(_INTERRUPTED, is_interrupted=True)
         else:
             self._noted = _Noted(1, failing.failure_text(error, self._seconds))
+
+    def note_cell(self, error: BaseException | None) -> None:
+        """A cell that was interrupted because the run is to stop is its end; another may be."""
+        if error is None:
+            self._noted = _Noted()
+            return
+        self.note_error(error)
+        self._noted = replace(self._noted, may_be_caught=True)
+        state = Journal(self._folder.journal).read().state
+        if self._noted.is_interrupted and state.status is Status.STOPPING:
+            self.finish()
 
     def note_exit(self, code: object, frame: FrameType) -> None:
         if failing.exit_code(code):
@@ -188,6 +202,7 @@ class AttachedRun(Run):
     def _close(self) -> None:
         self.is_finished = True
         self._ends.remove()
+        self._cells.remove()
         if self._hook is not None:
             self._hook.close()
             self._hook = None

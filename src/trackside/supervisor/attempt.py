@@ -114,7 +114,8 @@ class Attempt:
         if self.record.phase is Phase.ENDED:
             return self.record
         try:
-            if self._adopt() or self._prepare():
+            # A script that runs already is seen out, though the job was stopped before we came.
+            if self._adopt() or self._prepare() or self.context.spec.is_attached:
                 self._start()
                 self._watch()
         except TransferStopped:
