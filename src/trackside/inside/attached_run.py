@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from trackside import caller, durable, rule_evaluator
 from trackside.amended import Update, amended
 from trackside.caller import CallerEnd
-from trackside.errors import TracksideError
 from trackside.inside import failing
 from trackside.inside.cells import Cells
 from trackside.inside.console import Console
@@ -108,7 +107,7 @@ class AttachedRun(Run):
         try:
             if self._hook is None:
                 self._hook = self._start_watching()
-        except (TracksideError, OSError) as error:
+        except Exception as error:  # noqa: BLE001 - no fault of ours may end a training
             return tell(f"no rules watch {self.name}: {error}. Training goes on.")
         watching.register(self._hook, fresh)
         self._watched += fresh
@@ -130,8 +129,8 @@ class AttachedRun(Run):
             tell(last_line(self._jobs, self.name, history, seconds, self._look, is_judged))
         except KeyboardInterrupt:
             tell(f"{self.name} ends by itself; `{self._look} show {self.name}`")
-        except (TracksideError, OSError) as error:
-            tell(f"the end of {self.name} could not be written: {error}")
+        except Exception as error:  # noqa: BLE001 - no fault of ours may end a training
+            tell(f"the end of {self.name} could not be seen: {error}")
 
     def leave_to_parent(self) -> None:
         super().leave_to_parent()

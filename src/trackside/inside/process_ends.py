@@ -7,6 +7,7 @@ import atexit
 import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, NoReturn, Protocol
 
@@ -57,12 +58,14 @@ class ProcessEnds:
         self, kind: type[BaseException], error: BaseException, trace: TracebackType | None
     ) -> None:
         if self._is_here:
-            self._run.note_error(error)
+            with suppress(Exception):  # what matters now is the script's own error
+                self._run.note_error(error)
         self._excepthook(kind, error, trace)
 
     def _on_exit(self, code: object = None, /) -> NoReturn:
         if self._is_here:
-            self._run.note_exit(code, sys._getframe(1))
+            with suppress(Exception):
+                self._run.note_exit(code, sys._getframe(1))
         self._exit(code)
 
     def _at_exit(self) -> None:
