@@ -116,6 +116,8 @@ class Reconciler:
         if self._queued.get(name) == look:
             return None
         self._queued.pop(name, None)
+        if is_elsewhere(folder.host(FIRST_HOST, FIRST_ATTEMPT)):
+            return None
         state, seen = self._look(folder)
         if state.is_queued:
             self._queued[name] = look
@@ -123,7 +125,7 @@ class Reconciler:
         if state.is_final:
             self._revive_end(folder)
             return self._revive_rules(folder)
-        if not decide(state, seen) or is_elsewhere(folder.host(FIRST_HOST, FIRST_ATTEMPT)):
+        if not decide(state, seen):
             return None
         with locked(folder) as mine:
             if not mine:
