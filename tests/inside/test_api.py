@@ -13,7 +13,7 @@ from tests.inside.conftest import Scripts
 from tests.job_processes import end_processes_of
 from tests.small_disk import fill, small_disk
 from tests.waiting import until
-from trackside import curves
+from trackside import curves, hosts
 from trackside.errors import NoRun
 from trackside.layout import Home, curves_of
 from trackside.status import Status
@@ -69,6 +69,10 @@ trackside.finish()
 def test_what_it_keeps_of_a_run_is_no_model(scripts: Scripts):
     scripts.run("trackside.init('a', name='a'); trackside.log({'x': 1})\n")
     record = scripts.ended("a")
+    of_host = hosts.read(scripts.host("a").record)
+    assert of_host is not None
+    folders = {"/opt/ml/output/tensorboard", "/opt/ml/output/tensorboard (event files)"}
+    assert of_host.syncs.keys() == {*folders, "curves", "metrics", "log"}
     assert scripts.jobs.artifacts("a") == []
     assert record.history.message == "Training job completed"
     assert scripts.jobs.delete("a") == []

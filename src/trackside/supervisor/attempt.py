@@ -154,7 +154,8 @@ class Attempt:
             self._tell(note)
         if self._another is not None:
             self._another.make()
-        take_baseline(self.folder.script_folder(self.folder.code), self.folder.baseline)
+        if not self.context.spec.is_attached:  # which works in a folder of its own
+            take_baseline(self.folder.script_folder(self.folder.code), self.folder.baseline)
         self._announce(Phase.READY)
         if self.gang.is_lead:
             self.gang.meet()
