@@ -19,6 +19,7 @@ NAMES = (
     "capture",
     "memory",
     "curves",
+    "inside",
     "rules",
     "rules_reaction",
     "rules_cost",

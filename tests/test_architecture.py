@@ -32,6 +32,7 @@ MAY_IMPORT = {
     "jobs": {ROOT, "storage", "placement", "curves"},
     "remote": {ROOT, "storage", "jobs"},
     "clients": {ROOT},
+    "inside": {ROOT, "jobs", "sdk", "curves", "capture", "rules"},
     "sdk": {ROOT, "storage", "jobs", "remote", "curves", "rules"},
     "cli": {
         ROOT,
@@ -67,6 +68,7 @@ MAY_READ_ENVIRONMENT = {
     "capture/environment.py",
     "cli/notebook.py",
     "clients/redirect.py",
+    "inside/surroundings.py",
     "toolkit/environment.py",
     "supervisor/__main__.py",
 }
@@ -155,6 +157,7 @@ HEAVY = {"obstore", "isal", "rich", "click", "psutil", "sqlite3", "asyncio", "to
         ("import trackside.jobs.jobs", {"sqlite3"}),
         ("import trackside.remote.remote_jobs", {"sqlite3"}),
         ("import trackside.sdk.estimator", set()),
+        ("import trackside.inside.api", set()),
         ("import trackside.curves.event_file", set()),
         ("import trackside.capture", set()),
         ("import trackside.capture.trial", {"numpy"}),

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from trackside.errors import JobFailed as JobFailed
     from trackside.errors import TracksideError as TracksideError
     from trackside.finding import Finding as Finding
+    from trackside.inside.api import finish as finish
+    from trackside.inside.api import init as init
+    from trackside.inside.api import log as log
+    from trackside.inside.api import watch as watch
     from trackside.sdk import rule_configs as rule_configs
     from trackside.sdk.actions import SMS as SMS
     from trackside.sdk.actions import ActionList as ActionList
@@ -65,9 +69,13 @@ _HOMES = {
     "attach": "trackside.sdk.job",
     "create_trial": "trackside.capture.trial",
     "curves": "trackside.curves",
+    "finish": "trackside.inside.api",
     "get_execution_role": "trackside.sdk.estimator",
+    "init": "trackside.inside.api",
+    "log": "trackside.inside.api",
     "modes": "trackside.capture.modes",
     "rule_configs": "trackside.sdk.rule_configs",
+    "watch": "trackside.inside.api",
 }
 
 __all__ = ["__version__", *_HOMES]
@@ -77,7 +85,9 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'trackside' has no attribute {name!r}")
     home = import_module(_HOMES[name])
-    return home if _HOMES[name].endswith(f".{name}") else getattr(home, name)
+    found = home if _HOMES[name].endswith(f".{name}") else getattr(home, name)
+    globals()[name] = found  # the next time it is found without us: `log` is called in every step
+    return found
 
 
 def load_ipython_extension(shell: Any) -> None:

@@ -14,7 +14,7 @@ from trackside.finding import RuleKey
 from trackside.journal import History, Journal
 from trackside.members import read, write
 from trackside.quick_dataclass import dataclass
-from trackside.spec import JobSpec, Profiler, RuleConfiguration
+from trackside.spec import DebugHook, JobSpec, Profiler, RuleConfiguration
 
 T = TypeVar("T")
 
@@ -31,6 +31,9 @@ class Update:
     """Valid members of ProfilerConfig; those that it does not name stay too."""
     rules: Sequence[RuleConfiguration] = ()
     """These come to the profiler rules that the job has."""
+    debug_hook: DebugHook | None = None
+    debug_rules: Sequence[RuleConfiguration] = ()
+    """What `trackside.watch` brings to a job that has had neither."""
     keep_alive_seconds: int | None = None
     remote_debug: bool | None = None
     """Both are only told again."""
@@ -39,6 +42,8 @@ class Update:
         return {
             "profiler": dict(self.profiler),
             "rules": [write(rule) for rule in self.rules],
+            "debug_hook": write(self.debug_hook) if self.debug_hook else None,
+            "debug_rules": [write(rule) for rule in self.debug_rules],
             "keep_alive_seconds": self.keep_alive_seconds,
             "remote_debug": self.remote_debug,
         }
@@ -93,7 +98,19 @@ def _updated(known: Amended, note: Mapping[str, Any]) -> Amended:
     if (is_debugged := note.get("remote_debug")) is not None:
         echoed = {**dict(spec.ignored), _REMOTE_DEBUG: {"EnableRemoteDebug": is_debugged}}
         spec = replace(spec, ignored=tuple(echoed.items()))
+    spec = _watched(spec, note.get("debug_hook"), note.get("debug_rules", ()))
     return _with_profiler(replace(known, spec=spec), note["profiler"], note["rules"])
+
+
+def _watched(
+    spec: JobSpec, hook: Mapping[str, Any] | None, rules: Sequence[Mapping[str, Any]]
+) -> JobSpec:
+    if hook and spec.debug_hook is None:
+        spec = replace(spec, debug_hook=_read(DebugHook, hook))
+    if rules and not spec.debug_rules:
+        added = tuple(_read(RuleConfiguration, each) for each in rules)
+        spec = replace(spec, debug_rules=added)
+    return spec
 
 
 def _with_profiler(

@@ -31,6 +31,7 @@ TracksideError
 ├── ToolkitError            `train` cannot run the script as asked; the message is the failure text
 │   ├── CommandFailed       the script, or pip before it, ended with a code other than 0
 │   └── StoppedEarly        a stop signal came before the script was started
+├── NoRun                   `log`, `watch` or `finish` without a run: `trackside.init` begins one
 └── JobError
     ├── JobNotFound
     │   └── JobElsewhere    another server has it, and only that one can do what was asked
@@ -273,6 +274,12 @@ class StoppedEarly(ToolkitError):
 
     def __init__(self, signal_name: str) -> None:
         super().__init__(f"Stopped by {signal_name} before the script was started.")
+
+
+class NoRun(TracksideError):
+    """There is no run to log to, or it is finished."""
+
+    code = "no_run"
 
 
 class JobError(TracksideError):

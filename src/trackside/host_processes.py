@@ -4,6 +4,7 @@ Only for processes of this machine: their records hold pids.
 """
 
 from trackside import damage, process_table, processes
+from trackside.caller import read_caller
 from trackside.layout import HostFolder, JobFolder
 from trackside.processes import Identity
 from trackside.quick_dataclass import dataclass
@@ -37,7 +38,10 @@ def wake_supervisors(folder: JobFolder) -> None:
 
 
 def script_lives(folder: HostFolder) -> bool:
-    """Whether the sandbox's init runs: it outlives the script, and starts a supervisor again."""
+    """Whether the sandbox's init runs: it outlives the script, and starts a supervisor again. Of a
+    script that we did not start, whether its process does."""
+    if (caller := read_caller(folder)) is not None:
+        return processes.is_alive(caller.process)
     found = damage.read(_Sandbox, folder.sandbox / "process.json")
     if found is None:
         return False

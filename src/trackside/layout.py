@@ -350,6 +350,16 @@ class HostFolder:
         return self.root / "sandbox"
 
     @property
+    def caller(self) -> Path:
+        """Which process called `trackside.init`, for a script that we did not start: `caller`."""
+        return self.sandbox / "caller.json"
+
+    @property
+    def caller_end(self) -> Path:
+        """How the run of that process ended."""
+        return self.sandbox / "caller.end.json"
+
+    @property
     def ml(self) -> Path:
         """What the script sees as /opt/ml."""
         return self.root / "ml"

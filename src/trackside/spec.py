@@ -22,6 +22,8 @@ _LOCATION = r"(s3|gs|az|file)://.*|[^:]+|[A-Za-z]:[\\/].*"
 _LOCATION_SAYS = "an s3://, gs://, az:// or file:// location, or a path on this machine"
 _INPUT_MODES = ("File", "FastFile", "Pipe")
 
+ATTACHED = "attached"
+"""The sandbox of a script that Trackside did not start: it called `trackside.init`."""
 PRIORITY_TAG = "trackside:priority"
 """Stands for the option, for clients that can send no other member than AWS has."""
 _PRIORITY = r"0|-?(1000|[1-9]\d{0,2})"
@@ -319,6 +321,11 @@ class JobSpec:
     @property
     def hosts(self) -> tuple[str, ...]:
         return tuple(f"algo-{number}" for number in range(1, self.resources.num_hosts + 1))
+
+    @property
+    def is_attached(self) -> bool:
+        """Whether its script runs by itself, and is only watched."""
+        return self.options.sandbox == ATTACHED
 
     @property
     def max_attempts(self) -> int:

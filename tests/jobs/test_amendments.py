@@ -8,11 +8,13 @@ import pytest
 
 from tests.jobs.conftest import is_training, make_spec, run_to_end
 from tests.waiting import until
+from trackside.amended import Update
 from trackside.jobs.amendments import note_tags, tags_of
 from trackside.jobs.jobs import Jobs
 from trackside.jobs.records import read_stored
 from trackside.journal import Journal
 from trackside.layout import Home
+from trackside.spec import DebugHook, RuleConfiguration
 
 
 def test_a_tag_of_somebody_who_looked_before_the_end_is_stored_with_the_job(jobs: Jobs, home: Home):
@@ -46,6 +48,8 @@ def test_no_tag_of_several_who_set_them_at_once_is_lost(jobs: Jobs, home: Home):
         {"what": "tags", "put": {"a": "b"}},
         {"what": "update", "profiler": 5, "rules": []},
         {"what": "update", "profiler": {}, "rules": [{"RuleConfigurationName": 5}]},
+        {"what": "update", "profiler": {}, "rules": [], "debug_hook": {"S3OutputPath": 5}},
+        {"what": "update", "profiler": {}, "rules": [], "debug_rules": ["Checkup"]},
         {"what": "stopped_rule"},
     ],
 )
@@ -57,3 +61,16 @@ def test_a_damaged_note_costs_itself(jobs: Jobs, home: Home, note: dict[str, Any
     jobs.change_tags("job-1", put={"team": "vision"})
     assert jobs.tags("job-1") == {"team": "vision"}
     assert jobs.describe("job-1")["TrainingJobStatus"] == "Completed"
+
+
+def test_a_hook_and_rules_come_to_a_job_that_has_none(jobs: Jobs, home: Home):
+    jobs.submit(make_spec(hyper={"hold": "1"}))
+    rules = [RuleConfiguration(name=name) for name in ("Checkup", "Overfit")]
+    hook = DebugHook(uri="s3://out/runs")
+    jobs.update("job-1", Update(debug_hook=hook, debug_rules=rules[:1]))
+    jobs.update("job-1", Update(debug_hook=DebugHook(uri="s3://other"), debug_rules=rules[1:]))
+    spec = jobs.record("job-1").spec
+    assert spec.debug_hook == hook
+    assert spec.debug_rules == (rules[0],)
+    (home.job("job-1").root / "release").touch()
+    run_to_end(jobs)

@@ -351,3 +351,13 @@ def test_a_source_is_stored_only_by_the_job_that_got_the_name(jobs: Jobs, home: 
     with pytest.raises(JobExists):
         jobs.submit(spec, source=iter([b"second"]))
     assert place.read_bytes() == b"first"
+
+
+def test_only_the_process_itself_may_say_that_its_script_runs_already(jobs: Jobs, home: Home):
+    spec = make_spec(Trackside={"Sandbox": "attached"})
+    assert spec.is_attached
+    with pytest.raises(InvalidSpec, match=r"Trackside\.Sandbox = 'attached'"):
+        jobs.submit(spec)
+    with pytest.raises(InvalidSpec, match=r"Trackside\.Sandbox = 'attached'"):
+        jobs.enqueue(spec, key="k", who="me")
+    check_nothing_is_left(home)

@@ -90,7 +90,9 @@ class Hook(Extensible):
         literal_names: bool = False,
         gradients_at: GradientsAt = "backward",
         vitals: VitalsChoice = "on",
+        environment: CaptureEnvironment | None = None,
     ) -> None:
+        """`environment` is this process's own unless given."""
         follow_variables()
         if out_dir is None:
             raise RuntimeError("out_dir is a required argument")
@@ -103,7 +105,7 @@ class Hook(Extensible):
             if choice not in known:
                 told = ", ".join(map(repr, known))
                 raise SMDebugValueError(f"{name}={choice!r} is not one of {told}.")
-        environment = CaptureEnvironment.load()
+        environment = environment or CaptureEnvironment.load()
         self.out_dir = os.path.expanduser(out_dir)
         self.dry_run = dry_run
         self.tensorboard_dir = tensorboard_dir or (
@@ -186,7 +188,11 @@ class Hook(Extensible):
 
     @classmethod
     def create_from_configuration(
-        cls, given: HookConfiguration, *, gradients_at: GradientsAt = "backward"
+        cls,
+        given: HookConfiguration,
+        *,
+        gradients_at: GradientsAt = "backward",
+        environment: CaptureEnvironment | None = None,
     ) -> "Hook":
         hook = cls(
             out_dir=given.out_dir,
@@ -203,6 +209,7 @@ class Hook(Extensible):
             literal_names=given.literal_names,
             gradients_at=gradients_at,
             vitals=given.vitals,
+            environment=environment,
         )
         for configured in given.collections:
             collection = hook.get_collection(configured.name)

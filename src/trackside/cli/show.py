@@ -20,6 +20,7 @@ from trackside.rule_status import in_short
 from trackside.sdk.known_jobs import known_jobs
 from trackside.secret_names import hide_in_arguments
 from trackside.shortening import shortened
+from trackside.spec import ATTACHED
 from trackside.status import Secondary, Status
 
 MOST_NOTE = 100
@@ -197,7 +198,8 @@ def _places(described: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for label in ("Command", "Arguments"):
         if given := options.get(label):
             yield label.lower(), shlex.join(hide_in_arguments(given))
-    if Status(described["TrainingJobStatus"]) in (Status.COMPLETED, Status.STOPPED):
+    has_model = options.get("Sandbox") != ATTACHED  # one that we did not start keeps its own files
+    if has_model and Status(described["TrainingJobStatus"]) in (Status.COMPLETED, Status.STOPPED):
         yield "model", described["ModelArtifacts"]["S3ModelArtifacts"]
     yield "output", own["output"]
     if kept := _kept(described):

@@ -12,6 +12,7 @@ from typing import Any
 
 from trackside import disk_space, endings
 from trackside.amended import UPDATE, Update, note_stopped_rule
+from trackside.caller import Caller
 from trackside.errors import (
     DamagedJob,
     InvalidSpec,
@@ -98,6 +99,23 @@ class Jobs(Submitting):
     def capacity(self) -> Room:
         """What jobs that wait for each other may use together."""
         return capacity(self.settings.capacity, self._launcher.environment)
+
+    def attach(
+        self, spec: JobSpec, caller: Caller, *, files: Mapping[str, bytes] | None = None
+    ) -> JobFolder:
+        """Make a job of a process that runs already; its supervisor runs when this returns.
+
+        `spec.is_attached` must hold. Refuses what `submit` does.
+        """
+        Submission(
+            anchored(spec),
+            self._home,
+            self._launcher,
+            files=files or {},
+            claimed=self._catalog.claimed,
+            caller=caller,
+        ).submit()
+        return self._home.job(spec.name)
 
     def enqueue(self, spec: JobSpec, *, key: str, who: str, owner: str | None = None) -> None:
         """Let a job wait for its turn; returns when it is on disk. A `scheduler` starts it.

@@ -12,15 +12,16 @@ from dataclasses import field, replace
 from math import inf
 
 from trackside import boot_clock, damage, endings, hosts, processes, rule_evaluator
+from trackside.caller import is_elsewhere
 from trackside.errors import StorageError
 from trackside.host_processes import script_lives, supervisor_lives
 from trackside.hosts import Phase
-from trackside.jobs.placing import Launcher, Placed, locked, new_nonce
+from trackside.jobs.placing import FIRST_ATTEMPT, Launcher, Placed, locked, new_nonce
 from trackside.jobs.records import publish_journal, read_folder, read_spec
 from trackside.jobs.submit import announced
 from trackside.jobs.waiting import has_ended_waiting, keep_end
 from trackside.journal import Journal
-from trackside.layout import Home, HostFolder, JobFolder
+from trackside.layout import FIRST_HOST, Home, HostFolder, JobFolder
 from trackside.placement.placement import Exited, Placement, Poll, Running
 from trackside.quick_dataclass import dataclass
 from trackside.status import Secondary, State
@@ -116,6 +117,8 @@ class Reconciler:
         if self._queued.get(name) == look:
             return None
         self._queued.pop(name, None)
+        if is_elsewhere(folder.host(FIRST_HOST, FIRST_ATTEMPT)):
+            return None
         state, seen = self._look(folder)
         if state.is_queued:
             self._queued[name] = look

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from trackside import durable
+from trackside.caller import Caller, write_caller
 from trackside.disk_space import is_full
 from trackside.errors import (
     CurvesTaken,
@@ -61,6 +62,8 @@ class Submission:
     """What else comes with the job, by where it is stored."""
     claimed: Callable[[str, str], AbstractContextManager[None]] = lambda name, draft: nullcontext()
     """Claims the name among other homes: see `Catalog.claimed`."""
+    caller: Caller | None = None
+    """The process whose run it is, for a script that runs already."""
 
     def submit(self) -> None:
         """Its supervisors run when this returns."""
@@ -129,11 +132,14 @@ class Submission:
     def _write_placed(self, draft: JobFolder) -> None:
         journal = Journal(draft.journal)
         journal.open(owner=local_owner())
-        journal.note_run_as(self.launcher.run_as.choose(local_owner()))
+        if self.caller is None:
+            journal.note_run_as(self.launcher.run_as.choose(local_owner()))
         for host in self.spec.hosts:
             place = draft.host(host, FIRST_ATTEMPT)
             make_folder(place.root)
             Placed(nonce=new_nonce()).write(place.placed)
+            if self.caller is not None:
+                write_caller(place, self.caller)
 
     def _write_queued(self, capacity: Room, who: Mapping[str, str], draft: JobFolder) -> None:
         needs = needs_of(self.spec).clipped(capacity)

@@ -93,3 +93,6 @@ class Submitting:
         if spec.options.placement != LocalPlacement.name:
             advice = f"is not known; known: {LocalPlacement.name}"
             raise InvalidSpec([Violation("Trackside.Placement", spec.options.placement, advice)])
+        if spec.is_attached:
+            advice = "is for the process that calls trackside.init alone; leave it out"
+            raise InvalidSpec([Violation("Trackside.Sandbox", spec.options.sandbox, advice)])

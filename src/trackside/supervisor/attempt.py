@@ -24,6 +24,7 @@ from trackside.permissions import user_umask
 from trackside.shortening import last_lines
 from trackside.spec import JobSpec
 from trackside.status import Secondary
+from trackside.supervisor.attached_sandbox import MESSAGES, AttachedSandbox
 from trackside.supervisor.config_files import (
     exit_record,
     lay_out,
@@ -84,7 +85,7 @@ class Attempt:
         self.folder: HostFolder = context.folder.host(context.host, number)
         self.gang = Gang(context.folder, context.spec, context.host, number)
         self.record = hosts.read(self.folder.record) or HostRecord()
-        self._sandbox = ProcessSandbox(context.settings.isolation)
+        self._sandbox = self._choose_sandbox()
         self._inputs = Inputs(context.spec, context.host, self.folder, context.settings.home)
         self._another: UserFolders | None = None
         """Set before the start of a script that runs as another user."""
@@ -102,13 +103,19 @@ class Attempt:
         """Whether something waited for its store when the record was last looked at."""
         self._is_mute = False
 
+    def _choose_sandbox(self) -> ProcessSandbox | AttachedSandbox:
+        if self.context.spec.is_attached:
+            return AttachedSandbox(self.folder)
+        return ProcessSandbox(self.context.settings.isolation)
+
     def run(self) -> HostRecord:
         """Bring this host to `ended`. What goes wrong is in the record; raised is only, once there
         is a script, that the disk takes no record: then call this again later."""
         if self.record.phase is Phase.ENDED:
             return self.record
         try:
-            if self._adopt() or self._prepare():
+            # A script that runs already is seen out, though the job was stopped before we came.
+            if self._adopt() or self._prepare() or self.context.spec.is_attached:
                 self._start()
                 self._watch()
         except TransferStopped:
@@ -153,11 +160,12 @@ class Attempt:
         if self._another is not None:
             self._another.make()
         spec = self.context.spec
-        take_baseline(
-            working_folder(spec, self.folder),
-            self.folder.baseline,
-            in_place=spec.options.in_place is not None,
-        )
+        if not spec.is_attached:  # which works in a folder of its own
+            take_baseline(
+                working_folder(spec, self.folder),
+                self.folder.baseline,
+                in_place=spec.options.in_place is not None,
+            )
         self._announce(Phase.READY)
         if self.gang.is_lead:
             self.gang.meet()
@@ -274,6 +282,7 @@ class Attempt:
                     break
         with self._unless_disk_full():
             clock.tick()
+            self._take_amendments(sampler)  # a short script may bring rules and be over
         # An earlier supervisor may have been the one who asked.
         return state, ending.was_asked or self.is_set()
 
@@ -402,6 +411,10 @@ class Attempt:
     def _record_exit(self, state: Exited | Lost, was_asked: bool) -> None:
         record = self.record
         record.ended_at = time.time()
+        if isinstance(state, Lost) and state.is_of_script:
+            record.tail = last_lines(log_tail(self.folder)[-TAIL_LINES:], TAIL_LENGTH)
+            record.failure = f"AlgorithmError: {state.reason}"
+            return
         if isinstance(state, Lost):
             record.lost = f"the script and its sandbox are gone: {state.reason}"
             return
@@ -509,7 +522,8 @@ class Attempt:
 
     def _move(self, to: Secondary) -> None:
         if self.gang.is_lead:
-            self.context.journal.try_move(to)
+            message = MESSAGES.get(to) if self.context.spec.is_attached else None
+            self.context.journal.try_move(to, message=message)
 
     def _announce(self, phase: Phase) -> None:
         self.record.phase = phase

@@ -45,7 +45,7 @@ def write_profiler_config(folder: HostFolder, profiler: Profiler) -> None:
 def synced_folders(spec: JobSpec) -> dict[str, str]:
     """Path as the script sees it to where its content goes while the job runs."""
     keys = JobKeys.of(spec)
-    folders = {INTERMEDIATE: keys.intermediate}
+    folders = {} if spec.is_attached else {INTERMEDIATE: keys.intermediate}
     if spec.checkpoints:
         folders[spec.checkpoints.local_path.rstrip("/")] = spec.checkpoints.uri.rstrip("/")
     if spec.debug_hook:

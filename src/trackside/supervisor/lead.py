@@ -80,11 +80,13 @@ def _finish(attempt: Attempt, end: End, records: dict[str, HostRecord]) -> None:
 
     if journal.read().has_trained(attempt.number):
         journal.try_move(Secondary.UPLOADING)
-        publish = partial(publisher.publish, model=end.keeps_model)
+        # A script that we did not start has /opt/ml only for its curves: it keeps its own files.
+        has_model = end.keeps_model and not context.spec.is_attached
+        publish = partial(publisher.publish, model=has_model)
         unsent = until(deadline, publish, waiting) or unsent
     endings.note(context.settings.layout, context.spec.name, keeps_files=bool(unsent))
-    is_empty = end.secondary is Secondary.COMPLETED and publisher.is_empty(records)
-    message = _NOTHING if is_empty else ""
+    may_be_empty = end.secondary is Secondary.COMPLETED and not context.spec.is_attached
+    message = _NOTHING if may_be_empty and publisher.is_empty(records) else ""
     write_end(journal, end, _kept(attempt, unsent) if unsent else "", message=message)
     wind_up(attempt, deadline)
 

@@ -69,6 +69,8 @@ class Lost:
     """No process and no exit record: the machine went down, or someone killed everything."""
 
     reason: str
+    is_of_script: bool = False
+    """The script's own end, of which nobody knows more; not a fault of what it ran in."""
 
 
 SandboxState = Running | Exited | Lost

@@ -1,0 +1,2 @@
+"""Runs from inside: `trackside.init`, `log`, `watch` and `finish`, for scripts and notebooks that
+Trackside did not start."""

@@ -1,0 +1,164 @@
+"""`trackside.init`, `log`, `watch` and `finish`: one run at a time in a process."""
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from trackside.errors import InvalidSpec, JobExists, NoRun
+from trackside.inside.request import Ask, make_spec
+from trackside.inside.run import Run, tell
+from trackside.inside.surroundings import Surroundings
+from trackside.sdk.naming import base_of, unique_name
+from trackside.sdk.rule import Rule
+from trackside.settings import Settings, environment
+from trackside.spec import JOB_NAME
+
+if TYPE_CHECKING:
+    from trackside.inside.attached_run import AttachedRun
+
+_current: Run | None = None
+
+
+def init(
+    project: str | None = None,
+    *,
+    name: str | None = None,
+    config: Any = None,
+    tags: Mapping[str, str] | None = None,
+    rules: Sequence[Rule | str] | None = None,
+    console: bool = True,
+    rank: int | None = None,
+) -> Run:
+    """Begin a run of this process, which ends the one before.
+
+    It is listed, shown and reported as jobs are. `project` begins its name, unless `name` is given.
+    `config` is what is compared between runs: a mapping, what argparse returns, or a dataclass.
+    `rules` judge what `watch` is given; the built-in check-up unless given. `console` keeps a copy
+    of what the script prints. Of the processes of one training only rank 0 has a run, by RANK or
+    what MPI and Slurm set; `rank` overrides that. In a job, its own curves are added to.
+
+    Nothing that goes wrong with tracking ends the script: it is said, and the script goes on.
+    """
+    global _current
+    ask = Ask.of(project, config, tags, rules)
+    if _current is not None:
+        _current.finish()
+    _current = _begin(ask, name, Surroundings.look(), rank, console)
+    return _current
+
+
+def log(values: Mapping[str, Any], step: Any = None) -> None:
+    """Add a point to each of these curves of the current run: `log({"loss": 0.1}, step=3)`."""
+    _run("log").log(values, step)
+
+
+def watch(*modules: Any) -> None:
+    """Have rules judge the training of these models: see `AttachedRun.watch`."""
+    _run("watch").watch(*modules)
+
+
+def finish(exit_code: int = 0) -> None:
+    """End the current run, if there is one. A script that just ends need not call it."""
+    global _current
+    run, _current = _current, None
+    if run is not None:
+        run.finish(exit_code)
+
+
+def _run(what: str) -> Run:
+    if _current is None:
+        raise NoRun(f"trackside.{what} has no run. Call trackside.init(project='…') before it.")
+    return _current
+
+
+def _begin(ask: Ask, name: str | None, here: Surroundings, rank: int | None, console: bool) -> Run:
+    number = here.rank if rank is None else rank
+    if number or here.is_being_imported:
+        if here.rank_variable == "SLURM_PROCID" and rank is None:
+            tell(f"{here.rank_variable}={number}: only rank 0 is tracked. init(rank=0) tracks this")
+        return Run("", None)
+    if here.job:
+        return _in_job(here.job, here.base)
+    try:
+        return _attached(ask, name, here, console)
+    except InvalidSpec:
+        raise
+    except Exception as error:  # noqa: BLE001 - no fault of ours may end a training
+        tell(f"this run is not tracked: {error} The script goes on.")
+        return Run("", None)
+
+
+def _in_job(job: str, base: Path) -> Run:
+    try:
+        return Run(job, base / "output" / "tensorboard")
+    except OSError as error:
+        tell(f"points are not kept: {error}. The script goes on.")
+        return Run(job, None)
+
+
+def _attached(ask: Ask, name: str | None, here: Surroundings, console: bool) -> "AttachedRun":
+    # Only for a run of its own: a job's script needs none of this.
+    from trackside.caller import this_process
+    from trackside.inside.attached_run import AttachedRun
+    from trackside.jobs.jobs import Jobs
+    from trackside.layout import JobKeys
+    from trackside.profiles import chosen_server
+    from trackside.sdk.watching import rule_violations, source_files
+
+    settings = Settings.load()
+    variables = environment()
+    is_at_server = chosen_server(variables, settings.home) is not None
+    jobs = Jobs(settings.embedded, variables)
+    output = settings.output
+    if is_at_server and output.startswith("s3://"):  # which means the server's, in this process
+        output = str(settings.layout.buckets / "trackside")
+    free = unique_name(name or ask.project or _script())
+    for wanted in dict.fromkeys([_clean(name) if name else free, free]):
+        spec = make_spec(wanted, ask, output, tell)
+        keys = JobKeys.of(spec)
+        if problems := [*rule_violations(ask.rules or (), keys)]:
+            raise InvalidSpec(problems)
+        files = {
+            uri: path.read_bytes() for uri, path in source_files(ask.rules or (), keys).items()
+        }
+        try:
+            folder = jobs.attach(spec, this_process(), files=files)
+            break
+        except JobExists:
+            if wanted == free:
+                raise
+            tell(f"there is a run {wanted!r} already; this one is {free!r}")
+    look = "TRACKSIDE_URL=embedded trackside" if is_at_server else "trackside"
+    tell(f"{spec.name} is kept in {settings.home}. `{look} show {spec.name}`")
+    return AttachedRun(
+        jobs,
+        spec,
+        folder,
+        rules=ask.rules,
+        is_interactive=here.is_interactive,
+        look=look,
+        console=console,
+    )
+
+
+def _script() -> str:
+    """What a run is called that nobody names."""
+    import __main__
+
+    return base_of(getattr(__main__, "__file__", None), None) or "notebook"
+
+
+def _clean(name: str) -> str:
+    if re.fullmatch(JOB_NAME, name):
+        return name
+    return re.sub("[^a-zA-Z0-9]+", "-", name)[:63].strip("-") or "run"
+
+
+def _leave_to_parent() -> None:
+    if _current is not None:
+        _current.leave_to_parent()
+
+
+os.register_at_fork(after_in_child=_leave_to_parent)

@@ -1,0 +1,234 @@
+"""A run with a job of its own: made by `init`, ended by `finish`.
+
+`caller` says which process it is. Its supervisor does the rest: it copies curves and tensors, has
+the rules evaluated, and writes the final status, also when this process is killed.
+"""
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import FrameType, TracebackType
+from typing import TYPE_CHECKING, Any
+
+from trackside import caller, durable, rule_evaluator
+from trackside.amended import Update, amended
+from trackside.caller import CallerEnd
+from trackside.inside import failing
+from trackside.inside.cells import Cells
+from trackside.inside.console import Console
+from trackside.inside.last_line import last_line
+from trackside.inside.process_ends import ProcessEnds
+from trackside.inside.run import Run, check_torch, tell
+from trackside.jobs.jobs import Jobs
+from trackside.journal import History, Journal
+from trackside.layout import FIRST_HOST, TENSORBOARD, HostFolder, JobFolder, JobKeys
+from trackside.permissions import make_folder
+from trackside.sdk.rule import Rule
+from trackside.spec import DebugHook, JobSpec
+from trackside.status import Secondary, Status
+
+if TYPE_CHECKING:
+    from trackside.capture.hook import Hook
+
+LOOK_SECONDS = 2.0
+"""How often `log` looks whether the run was ended from outside."""
+END_SECONDS = 30.0
+"""How long `finish` waits at most for the last copies, and for the rules' last look."""
+_PAUSE_SECONDS = 0.05
+_INTERRUPTED = 130
+_ENDED_OUTSIDE = "the run was ended from outside, as by `trackside stop`; the script goes on"
+
+
+@dataclass(frozen=True, slots=True)
+class _Noted:
+    """How the process is about to end."""
+
+    code: int = 0
+    failure: str = ""
+    is_interrupted: bool = False
+    may_be_caught: bool = False
+    """By the script: then it goes on, and this was not the end."""
+
+
+class AttachedRun(Run):
+    def __init__(
+        self,
+        jobs: Jobs,
+        spec: JobSpec,
+        folder: JobFolder,
+        *,
+        rules: Sequence[Rule] | None,
+        is_interactive: bool,
+        look: str,
+        console: bool,
+    ) -> None:
+        """`look` is how a person sees it at a terminal, but for the command and the name."""
+        self._host: HostFolder = folder.host(FIRST_HOST, 1)
+        super().__init__(spec.name, self._host.inside(TENSORBOARD))
+        self._jobs = jobs
+        self._spec = spec
+        self._folder = folder
+        self._rules = rules
+        self._is_interactive = is_interactive
+        self._look = look
+        self._began = time.monotonic()
+        self._look_at = self._began + LOOK_SECONDS
+        self._noted = _Noted()
+        self._hook: Hook | None = None
+        self._watched: list[Any] = []
+        self._console = Console(self._host.log) if console else None
+        if self._console is not None:
+            self._console.start()
+        self._ends = ProcessEnds(self)
+        self._ends.install(errors_end=not is_interactive)
+        self._cells = Cells(self)
+        self._cells.install()
+
+    def log(self, values: Mapping[str, Any], step: Any = None) -> None:
+        now = time.monotonic()
+        if now >= self._look_at:
+            self._look_at = now + LOOK_SECONDS
+            self._leave_if_ended()
+        if self._noted.may_be_caught:
+            self._noted = _Noted()
+        super().log(values, step)
+
+    def watch(self, *modules: Any) -> None:
+        """Have the training of these models, and losses, judged by the run's rules while it runs:
+        by the built-in check-up, unless `init` was given others. A model once."""
+        check_torch(modules)
+        if self.is_finished:
+            return self._drop()
+        from trackside.inside import watching
+
+        watching.check_modules(modules)
+        fresh = [each for each in modules if not any(each is known for known in self._watched)]
+        try:
+            if self._hook is None:
+                self._hook = self._start_watching()
+        except Exception as error:  # noqa: BLE001 - no fault of ours may end a training
+            return tell(f"no rules watch {self.name}: {error}. Training goes on.")
+        watching.register(self._hook, fresh)
+        self._watched += fresh
+
+    def finish(self, exit_code: int = 0) -> None:
+        """End the run, and say how it went and what was found. Again: nothing.
+
+        A code other than 0 says that it failed.
+        """
+        if self.is_finished:
+            return
+        if exit_code and not self._noted.code:
+            self._noted = _Noted(exit_code, f"The script called finish({exit_code})")
+        seconds = self._seconds
+        self._close()
+        try:
+            self._write_end(seconds)
+            history, is_judged = self._await_end()
+            tell(last_line(self._jobs, self.name, history, seconds, self._look, is_judged))
+        except KeyboardInterrupt:
+            tell(f"{self.name} ends by itself; `{self._look} show {self.name}`")
+        except Exception as error:  # noqa: BLE001 - no fault of ours may end a training
+            tell(f"the end of {self.name} could not be seen: {error}")
+
+    def leave_to_parent(self) -> None:
+        super().leave_to_parent()
+        self._hook = None  # it knows its process by itself
+        self._ends.remove()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if isinstance(error, SystemExit):
+            if failing.exit_code(error.code) and not self._noted.code:
+                self._noted = _Noted(failing.exit_code(error.code), f"SystemExit: {error.code}")
+        elif error is not None:
+            self.note_error(error)
+        self.finish()
+
+    # How the process ends, as `ProcessEnds` and `Cells` tell it.
+
+    def note_error(self, error: BaseException) -> None:
+        if isinstance(error, KeyboardInterrupt):
+            self._noted = _Noted(_INTERRUPTED, is_interrupted=True)
+        else:
+            self._noted = _Noted(1, failing.failure_text(error, self._seconds))
+
+    def note_cell(self, error: BaseException | None) -> None:
+        """A cell that was interrupted because the run is to stop is its end; another may be."""
+        if error is None:
+            self._noted = _Noted()
+            return
+        self.note_error(error)
+        self._noted = replace(self._noted, may_be_caught=True)
+        state = Journal(self._folder.journal).read().state
+        if self._noted.is_interrupted and state.status is Status.STOPPING:
+            self.finish()
+
+    def note_exit(self, code: object, frame: FrameType) -> None:
+        if failing.exit_code(code):
+            text = failing.exit_text(code, frame)
+            self._noted = _Noted(failing.exit_code(code), text, may_be_caught=True)
+
+    @property
+    def _seconds(self) -> float:
+        return time.monotonic() - self._began
+
+    def _start_watching(self) -> "Hook":
+        from trackside.inside import watching
+
+        rules = self._rules
+        if rules is None:
+            rules = watching.default_rules(is_interactive=self._is_interactive)
+        saved = DebugHook(uri=self._spec.output.uri)
+        watching.prepare()
+        hook = watching.make_hook(rules, saved, self._host)
+        added = watching.configurations(rules, JobKeys.of(self._spec))
+        self._jobs.update(self.name, Update(debug_hook=saved, debug_rules=added))
+        return hook
+
+    def _leave_if_ended(self) -> None:
+        """Somebody has ended the run, or deleted it."""
+        is_over = os.path.exists(self._host.caller_end) or not os.path.exists(self._host.caller)
+        if is_over and not self.is_finished:
+            self._close()
+            self._why_not_kept = _ENDED_OUTSIDE
+
+    def _close(self) -> None:
+        self.is_finished = True
+        self._ends.remove()
+        self._cells.remove()
+        if self._hook is not None:
+            self._hook.close()
+            self._hook = None
+        self._watched = []
+        self._close_writer()
+        if self._console is not None:
+            self._console.stop()
+
+    def _write_end(self, seconds: float) -> None:
+        noted = self._noted
+        if noted.is_interrupted:
+            message = "Interrupted from the keyboard, or by a signal"
+            Journal(self._folder.journal).try_move(Secondary.STOPPING, message=message)
+        elif noted.failure:
+            output = self._host.ml / "output"
+            make_folder(output)
+            durable.write_bytes(output / "failure", noted.failure.encode())
+        caller.write_end(self._host, CallerEnd(noted.code, seconds))
+
+    def _await_end(self) -> tuple[History, bool]:
+        """Where it stands, and whether its rules have judged all of it."""
+        deadline = time.monotonic() + END_SECONDS
+        while True:
+            history = Journal(self._folder.journal).read()
+            spec = amended(self._spec, history).spec
+            is_judged = not spec.debug_rules or rule_evaluator.has_judged(self._folder.rules, spec)
+            if (history.state.is_final and is_judged) or time.monotonic() > deadline:
+                return history, is_judged
+            self._jobs.reconcile(self.name)
+            time.sleep(_PAUSE_SECONDS)

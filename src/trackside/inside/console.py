@@ -1,0 +1,56 @@
+"""A copy of what the script prints, for `trackside logs`.
+
+Python's own `print`, logging and tracebacks pass here; what native code and other processes write
+to the same terminal does not. The script's output itself is never held up or changed.
+"""
+
+import os
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from trackside.permissions import open_file
+
+
+class Console:
+    def __init__(self, log: Path) -> None:
+        """`OSError` when the log cannot be made."""
+        self._descriptor = open_file(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        self._streams: list[tuple[Any, Callable[[str], Any]]] = []
+
+    def start(self) -> None:
+        streams = dict.fromkeys((sys.stdout, sys.stderr))
+        for stream in (each for each in streams if each is not None):
+            copying = self._copying(stream)
+            # A stream of somebody's own may have no room for it: then it is not copied.
+            with suppress(AttributeError, TypeError):
+                stream.write = copying  # type: ignore[method-assign]
+                self._streams.append((stream, copying))
+
+    def stop(self) -> None:
+        """Again: nothing."""
+        for stream, copying in self._streams:
+            if vars(stream).get("write") is copying:  # else somebody stands before us, and calls us
+                del stream.write
+        self._streams = []
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def _copying(self, stream: Any) -> Callable[[str], Any]:
+        write = stream.write
+
+        def copying(text: str) -> Any:
+            written = write(text)
+            self._copy(text)
+            return written
+
+        return copying
+
+    def _copy(self, text: Any) -> None:
+        if self._descriptor < 0 or not isinstance(text, str):
+            return
+        with suppress(OSError):  # a full disk; the script's own output was written
+            os.write(self._descriptor, text.encode(errors="backslashreplace"))

@@ -1,0 +1,118 @@
+"""From what `init` is given to one validated job: its configuration, its tags, its command."""
+
+import json
+import sys
+from argparse import Namespace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, is_dataclass
+from typing import Any
+
+from trackside.inside.values import shown
+from trackside.sdk.rule import AnyRule, Rule, built_in
+from trackside.shortening import shortened
+from trackside.spec import ATTACHED, JobSpec
+
+MOST_PARAMETERS, MOST_NAME, MOST_VALUE = 100, 256, 2500
+"""What a job's hyperparameters may be."""
+GRACE_SECONDS = 30
+"""How long a run that is asked to stop may take, before it is over and its process goes on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ask:
+    """What `init` was called with; `TypeError` or `ValueError` when that cannot be meant."""
+
+    project: str = ""
+    config: Mapping[str, Any] = field(default_factory=dict)
+    tags: Mapping[str, str] = field(default_factory=dict)
+    rules: Sequence[Rule] | None = None
+    """None: the built-in check-up."""
+
+    @classmethod
+    def of(cls, project: Any, config: Any, tags: Any, rules: Any) -> "Ask":
+        if project is not None and not isinstance(project, str):
+            raise TypeError(f"project={shown(project)} is no text. Give a name, such as 'mnist'.")
+        if tags is not None and not isinstance(tags, Mapping):
+            raise TypeError(
+                f"tags={shown(tags)} is no mapping. Give names and values: {{'a': 'b'}}."
+            )
+        labels = {"project": project} if project else {}
+        labels |= {str(key): str(value) for key, value in (tags or {}).items()}
+        return cls(
+            project=project or "",
+            config=as_mapping(config),
+            tags=labels,
+            rules=None if rules is None else [*map(_rule, rules)],
+        )
+
+
+def as_mapping(config: Any) -> Mapping[str, Any]:
+    """A mapping, what argparse returns, or a dataclass."""
+    if config is None:
+        return {}
+    if isinstance(config, Namespace):
+        return vars(config)
+    if is_dataclass(config) and not isinstance(config, type):
+        return asdict(config)
+    if isinstance(config, Mapping):
+        return config
+    raise TypeError(
+        f"config={shown(config)} is no mapping. Give a dict, argparse's result or a dataclass."
+    )
+
+
+def make_spec(name: str, ask: Ask, output: str, tell: Callable[[str], None]) -> JobSpec:
+    """`tell` is told what of the configuration is cut. `InvalidSpec` for the rest."""
+    request: dict[str, Any] = {
+        "TrainingJobName": name,
+        "OutputDataConfig": {"S3OutputPath": output},
+        "HyperParameters": hyperparameters(ask.config, tell),
+        "Tags": [{"Key": key, "Value": value} for key, value in ask.tags.items()],
+        "Trackside": {
+            "Sandbox": ATTACHED,
+            "Command": sys.orig_argv,
+            "GraceSeconds": GRACE_SECONDS,
+        },
+    }
+    return JobSpec.from_request(request)
+
+
+def hyperparameters(config: Mapping[str, Any], tell: Callable[[str], None]) -> dict[str, str]:
+    """`{"model": {"width": 8}}` is `model.width`, as command lines have it."""
+    found = dict(_flattened(config))
+    if len(found) > MOST_PARAMETERS:
+        tell(f"of {len(found)} values of config, the first {MOST_PARAMETERS} are kept")
+    fitting: dict[str, str] = {}
+    for name, value in [*found.items()][:MOST_PARAMETERS]:
+        if len(name) > MOST_NAME or len(value) > MOST_VALUE:
+            tell(f"config[{shortened(name, 60)!r}] is kept cut to {MOST_VALUE} characters")
+        fitting[shortened(name, MOST_NAME)] = shortened(value, MOST_VALUE)
+    return fitting
+
+
+def _flattened(config: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    for key, value in config.items():
+        name = f"{prefix}{key}".replace("=", "-").replace("\0", "")
+        if isinstance(value, Mapping) and value:
+            yield from _flattened(value, f"{name}.")
+        else:
+            yield name, value if isinstance(value, str) else _as_text(value)
+
+
+def _as_text(value: Any) -> str:
+    try:
+        return json.dumps(value, default=str)
+    except (TypeError, ValueError):  # keys that are no text; a loop
+        return shown(value)
+
+
+def _rule(given: Any) -> Rule:
+    if isinstance(given, str):
+        return built_in(given)
+    if isinstance(given, Rule):
+        return given
+    what = "watches the machine of a job" if isinstance(given, AnyRule) else "is no rule"
+    raise TypeError(
+        f"rules has {shown(given)}, which {what}. Give Rule objects, or names of tensor rules as "
+        "`trackside rules` lists them."
+    )

@@ -1,0 +1,135 @@
+"""A run as its script sees it: `log`, `watch`, `finish`.
+
+`Run` itself writes curves into a folder, which is all that is needed in a job, or nowhere, where
+nothing is tracked. `attached_run` makes a job of its own.
+"""
+
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from trackside.curves.event_writer import SummaryWriter
+from trackside.errors import NoRun
+from trackside.inside.values import flattened, shown, whole
+
+
+def tell(message: str) -> None:
+    """A line for the person, not for the script's own output."""
+    with suppress(OSError, ValueError):  # closed, or its reader is gone
+        if sys.stderr is not None:
+            sys.stderr.write(f"trackside: {message}\n")
+            sys.stderr.flush()
+
+
+def check_torch(modules: Sequence[Any]) -> None:
+    """Before torch is imported for nothing: whoever has a model of torch's has imported it."""
+    if "torch" not in sys.modules:
+        given = shown(modules[0]) if modules else ""
+        raise TypeError(f"watch({given}) is no torch.nn.Module: torch is not even imported.")
+
+
+class Run:
+    """`with trackside.init(...) as run:` ends it as Failed when the block raises."""
+
+    def __init__(self, name: str, curves: Path | None) -> None:
+        """`OSError` when the folder for its curves cannot be made; without one nothing is kept."""
+        self.name = name
+        self._writer = None if curves is None else SummaryWriter(curves)
+        self._next_step = 0
+        self._told: set[str] = set()
+        self.is_finished = False
+        self._why_not_kept = ""
+        """Why points are dropped that the script goes on to log; empty when it knows."""
+
+    def log(self, values: Mapping[str, Any], step: Any = None) -> None:
+        """Add a point to each of these curves. Without a step, it is the one after the last.
+
+        What is no number is left out, and said once for each name. `NoRun` after `finish`.
+        """
+        if not isinstance(values, Mapping):
+            raise TypeError(
+                f"log({shown(values)}) is no mapping. Give names and numbers: log({{'loss': 0.1}})."
+            )
+        at = self._step(step)
+        writer = self._writer
+        if writer is None:
+            return self._drop()
+        now = time.time()
+        try:
+            for name, value in flattened(values, self._refuse):
+                writer.add_scalar(name, value, at, now)
+        except OSError as error:
+            self._once("disk", f"points wait to be written: {error}. Training goes on.")
+
+    def watch(self, *modules: Any) -> None:
+        """Have the training of these models watched, in a job by the job's own rules."""
+        check_torch(modules)
+        if self._writer is not None:
+            from trackside.inside.watching import watch_in_job
+
+            watch_in_job(modules, tell)
+
+    def finish(self, exit_code: int = 0) -> None:
+        """All points are written when this returns. Again: nothing."""
+        self.is_finished = True
+        self._close_writer()
+
+    def leave_to_parent(self) -> None:
+        """In a child that was forked: the run, its files and its end are the parent's."""
+        if self._writer is not None:
+            self._why_not_kept = "only the process that called init logs, not those it forks"
+        self._writer = None
+        self.is_finished = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.finish()
+
+    def __repr__(self) -> str:
+        return f"<trackside run {self.name!r}>"
+
+    def _step(self, step: Any) -> int:
+        at = self._next_step
+        if step is not None:
+            try:
+                at = step if type(step) is int and step >= 0 else whole(step)
+            except Exception as error:  # noqa: BLE001 - an array's own, of whatever kind
+                is_ours = isinstance(error, ValueError)
+                said = str(error) if is_ours else f"step={shown(step)} is no step: {error}."
+                self._once("step", f"{said} Such points get the step after the last one.")
+        self._next_step = at + 1
+        return at
+
+    def _drop(self) -> None:
+        if self._why_not_kept:
+            self._once("dropped", f"what is logged here is not kept: {self._why_not_kept}.")
+        elif self.is_finished:
+            raise NoRun(f"The run {self.name!r} is finished. Call trackside.init for another one.")
+
+    def _refuse(self, name: str, problem: str) -> None:
+        self._once(f"value {name}", f"{name!r} is not logged: {problem}.")
+
+    def _once(self, what: str, message: str) -> None:
+        if what not in self._told:
+            self._told.add(what)
+            tell(message)
+
+    def _close_writer(self) -> None:
+        writer, self._writer = self._writer, None
+        if writer is None:
+            return
+        try:
+            writer.close()
+        except OSError as error:
+            tell(f"the last points of {self.name} are not written: {error}")

@@ -1,0 +1,110 @@
+"""The sandbox of a script that Trackside did not start: the process that called `trackside.init`.
+
+It is watched and never started, changed or killed. Its run ends when the process says so in the
+host's folder (`caller`), or when it is gone.
+"""
+
+import signal
+import time
+from collections.abc import Sequence
+
+from trackside import caller, processes
+from trackside.caller import CallerEnd
+from trackside.errors import SandboxError
+from trackside.layout import HostFolder
+from trackside.processes import ProcessEnd
+from trackside.run_as import JobUser
+from trackside.status import Secondary
+from trackside.supervisor.process_sandbox import Isolation, Kind
+from trackside.supervisor.sandbox import (
+    Exited,
+    Lost,
+    Running,
+    Sandbox,
+    SandboxPlan,
+    SandboxState,
+)
+
+MESSAGES = {
+    Secondary.DOWNLOADING: "Attaching to a script that runs already",
+    Secondary.UPLOADING: "Uploading the last of its curves and its log",
+}
+"""Statuses that are named after what other jobs do in them."""
+_REASON = "No sandbox: the script was not started by Trackside."
+
+
+class AttachedSandbox(Sandbox):
+    def __init__(self, folder: HostFolder) -> None:
+        self._folder = folder
+        self._adopted = folder.sandbox / "adopted"
+        self._caller = caller.read_caller(folder)
+        self._end: ProcessEnd | None = None
+
+    def start(self, plan: SandboxPlan) -> None:
+        """It runs already: from here on it is watched."""
+        self._adopted.parent.mkdir(parents=True, exist_ok=True)
+        self._adopted.touch()
+
+    def poll(self, plan: SandboxPlan) -> SandboxState | None:
+        if not self._adopted.exists():
+            return None
+        if end := self._read_end():
+            return end
+        if self._caller is None:
+            return Lost("It is not recorded which process called trackside.init.")
+        if processes.is_alive(self._caller.process):
+            return Running()
+        # It tells of the end before it leaves: so look once more, after seeing it gone.
+        return self._read_end() or Lost(_gone(self._caller), is_of_script=True)
+
+    def wait(self, plan: SandboxPlan, seconds: float, wake: int | None = None) -> bool:
+        """A run may end though its process goes on: who ends it wakes the supervisor."""
+        if self._caller is None:
+            time.sleep(seconds)
+            return True
+        if self._end is None:
+            self._end = ProcessEnd(self._caller.process)
+        has_ended = self._end.wait(seconds, wake) or self._folder.caller_end.exists()
+        if has_ended:
+            self._end.close()
+            self._end = None
+        return has_ended
+
+    def signal(self, plan: SandboxPlan, number: int) -> None:
+        """Any signal asks the process to stop, as Ctrl-C does. It is never killed, for it is not
+        ours: SIGKILL ends its run, and lets the process go on."""
+        if self._caller is None or self._read_end():
+            return
+        if number != signal.SIGKILL:
+            processes.send_signal(self._caller.process, self._caller.stop_signal)
+        elif processes.is_alive(self._caller.process):
+            caller.write_end(self._folder, CallerEnd(code=0, let_go=True))
+
+    # What a supervisor asks of any sandbox that it has chosen.
+
+    @property
+    def isolation(self) -> Isolation:
+        return Isolation("none", _REASON)
+
+    def isolation_of(self, plan: SandboxPlan) -> Isolation | None:
+        return None
+
+    def root_pid(self, plan: SandboxPlan) -> int | None:
+        return None if self._caller is None else self._caller.process.pid
+
+    def kinds_for(self, user: JobUser | None) -> Sequence[Kind]:
+        if user is None:
+            return ["none"]
+        raise SandboxError(f"The script runs already, and cannot become user {user}.")
+
+    def _read_end(self) -> Exited | None:
+        end = caller.read_end(self._folder)
+        return None if end is None else Exited(end.code, seconds=end.seconds)
+
+
+def _gone(who: caller.Caller) -> str:
+    return (
+        f"The process that called trackside.init (pid {who.process.pid} on {who.machine}) is gone "
+        "and did not say how its run ended: it was killed, by hand, by a time limit or for lack "
+        "of memory, or it left by os._exit or a crash of native code"
+    )
