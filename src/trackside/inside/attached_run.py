@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from trackside import caller, durable, rule_evaluator
 from trackside.amended import Update, amended
 from trackside.caller import CallerEnd
+from trackside.host_processes import wake_supervisors
 from trackside.inside import failing
 from trackside.inside.cells import Cells
 from trackside.inside.console import Console
@@ -220,6 +221,7 @@ class AttachedRun(Run):
             make_folder(output)
             durable.write_bytes(output / "failure", noted.failure.encode())
         caller.write_end(self._host, CallerEnd(noted.code, seconds))
+        wake_supervisors(self._folder)
 
     def _await_end(self) -> tuple[History, bool]:
         """Where it stands, and whether its rules have judged all of it."""

@@ -289,8 +289,7 @@ class Attempt:
     def _wait_for_news(self, plan: SandboxPlan, pace: Pace, now: float) -> bool:
         """Until there is something to look at. Whether the script may have ended."""
         wake = self.context.wake
-        is_alone = len(self.gang.hosts) == 1 and not self.rules.is_on and not self._inputs.is_fed
-        pause = pace.pause(now, is_woken=wake is not None and is_alone)
+        pause = pace.pause(now, is_woken=wake is not None and self._is_told_of_all)
         limit = self.context.spec.stopping.max_runtime_seconds
         if pause > TICK_SECONDS and limit is not None:
             pause = min(pause, max(TICK_SECONDS, limit - self._runtime_seconds()))
@@ -299,6 +298,13 @@ class Attempt:
         has_ended = self._sandbox.wait(plan, pause, wake.descriptor)
         wake.take()
         return has_ended
+
+    @property
+    def _is_told_of_all(self) -> bool:
+        """Whether nothing that happens must be looked for: other hosts, an evaluator, pipes, and
+        what a script prints that no init of ours stands above."""
+        is_alone = len(self.gang.hosts) == 1 and not self.context.spec.is_attached
+        return is_alone and not self.rules.is_on and not self._inputs.is_fed
 
     def _do_chores(self, sampler: "MachineSampler | None") -> None:
         self._check_inputs()
