@@ -40,7 +40,7 @@ class MetricsReaderBase:
         file_suffix_filter: Any = None,
     ) -> list[Any]:
         """From `start_time` up to `end_time` (not included), by time. `event_type` is cpu, gpu, …
-        of figures, and a phase (`Step:ModeKeys.TRAIN`) of what was timed, which counts by its start.
+        of figures, and a phase (`Step:ModeKeys.TRAIN`) of what was timed, counted by its start.
         """
         found = self._between(_microseconds(start_time, unit), _microseconds(end_time, unit))
         return [each for kind, each in found if event_type in (None, kind)]
