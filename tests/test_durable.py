@@ -113,3 +113,24 @@ def test_a_journal_line_that_could_not_be_made_to_last_is_taken_back(
     assert journal.read().state.secondary is Secondary.DOWNLOADING
     assert journal.read().version == 2
     assert not job.ballast.exists()
+
+
+def test_what_need_not_last_waits_for_no_disk_until_it_must(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    synced: list[str] = []
+    real = os.fsync
+
+    def noted(descriptor: int) -> None:
+        synced.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    path = tmp_path / "record.json"
+    durable.write_json(path, {"a": 1}, lasts=False)
+    assert durable.read_json(path) == {"a": 1}
+    assert synced == []
+    durable.make_last(path)
+    assert synced == [str(path), str(tmp_path)]
+    durable.write_json(path, {"a": 2})
+    assert len(synced) == 4

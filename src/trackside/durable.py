@@ -24,17 +24,30 @@ _serial = itertools.count()
 
 
 def write_bytes(
-    path: Path, data: bytes, *, mode: int = PRIVATE_FILE, spends_ballast: bool = True
+    path: Path,
+    data: bytes,
+    *,
+    mode: int = PRIVATE_FILE,
+    spends_ballast: bool = True,
+    lasts: bool = True,
 ) -> None:
     """Readers see the old content or the new, whole, also after a power cut.
 
     `mode`, less the umask, is what others may do with it, from the first byte on. What will soon be
-    written again does not spend the ballast.
+    written again does not spend the ballast. What does not need to `last` waits for no disk: a
+    power cut may leave the old content, the new, or an empty file, until `make_last`.
     """
     if spends_ballast:
-        giving_up_ballast(path, lambda: _write(path, data, mode))
+        giving_up_ballast(path, lambda: _write(path, data, mode, lasts))
     else:
-        _write(path, data, mode)
+        _write(path, data, mode, lasts)
+
+
+def make_last(path: Path) -> None:
+    """A file that was written and need not last then does from now on."""
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+    sync_folder(path.parent)
 
 
 def create(path: Path, data: bytes) -> None:
@@ -59,9 +72,15 @@ def giving_up_ballast(path: Path, action: Callable[[], None]) -> None:
 
 
 def write_json(
-    path: Path, record: Any, *, mode: int = PRIVATE_FILE, spends_ballast: bool = True
+    path: Path,
+    record: Any,
+    *,
+    mode: int = PRIVATE_FILE,
+    spends_ballast: bool = True,
+    lasts: bool = True,
 ) -> None:
-    write_bytes(path, json_bytes(record), mode=mode, spends_ballast=spends_ballast)
+    data = json_bytes(record)
+    write_bytes(path, data, mode=mode, spends_ballast=spends_ballast, lasts=lasts)
 
 
 def json_bytes(record: Any) -> bytes:
@@ -118,15 +137,17 @@ def sync_folder(path: str | Path) -> None:
         os.close(descriptor)
 
 
-def _write(path: Path, data: bytes, mode: int) -> None:
+def _write(path: Path, data: bytes, mode: int, lasts: bool) -> None:
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{next(_serial)}.part")
     try:
         with open(temporary, "wb", opener=partial(os.open, mode=mode)) as file:
             file.write(data)
             file.flush()
-            os.fsync(file.fileno())
+            if lasts:
+                os.fsync(file.fileno())
         os.replace(temporary, path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    sync_folder(path.parent)
+    if lasts:
+        sync_folder(path.parent)

@@ -97,7 +97,14 @@ class HostRecord:
 
 
 def write(path: Path, host: HostRecord) -> None:
-    durable.write_json(path, asdict(host), spends_ballast=host.phase.is_after_script)
+    """Before there is a script the record is for those who watch: after a power cut the host is
+    prepared again, and no start has to wait for the disk."""
+    durable.write_json(
+        path,
+        asdict(host),
+        spends_ballast=host.phase.is_after_script,
+        lasts=host.phase not in (Phase.PREPARING, Phase.READY),
+    )
 
 
 def read(path: Path) -> HostRecord | None:

@@ -1,5 +1,6 @@
 """One host through one attempt, in this process, with a real script in a real sandbox."""
 
+import os
 import threading
 from pathlib import Path
 
@@ -15,7 +16,8 @@ from trackside.supervisor import sync
 from trackside.supervisor.__main__ import supervise
 from trackside.supervisor.attempt import Attempt
 from trackside.supervisor.lead import conclude
-from trackside.supervisor.sandbox import Running
+from trackside.supervisor.process_sandbox import ProcessSandbox
+from trackside.supervisor.sandbox import Running, SandboxPlan
 
 
 def script(text: str) -> dict[str, list[str]]:
@@ -158,3 +160,30 @@ def test_a_failing_watch_leaves_no_script_behind(tmp_path, monkeypatch):
     monkeypatch.setattr(mine, "_watch", breaks)
     assert "Input/output error" in mine.run().failure
     until(lambda: not isinstance(mine._sandbox.poll(mine._plan()), Running))
+
+
+def test_a_start_waits_for_the_disk_only_for_what_a_power_cut_must_not_take(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Journal and intent are synced before the script starts; the rest once it runs."""
+    one = attempt(tmp_path, AlgorithmSpecification=script("exit 0"))
+    before: list[str] = []
+    after: list[str] = []
+    real_sync, real_start = os.fsync, ProcessSandbox.start
+    synced = before
+
+    def sync(descriptor: int) -> None:
+        synced.append(Path(os.readlink(f"/proc/self/fd/{descriptor}")).name.split(".json")[0])
+        real_sync(descriptor)
+
+    def start(sandbox: ProcessSandbox, plan: SandboxPlan) -> None:
+        nonlocal synced
+        real_start(sandbox, plan)
+        synced = after
+
+    monkeypatch.setattr(os, "fsync", sync)
+    monkeypatch.setattr(ProcessSandbox, "start", start)
+    one.run()
+    assert {"journal", ".intent"} <= set(before)
+    assert set(before) <= {"journal", ".intent", "sandbox"}
+    assert {"1", "baseline", ".host"} <= set(after)

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trackside import disk_space, hosts
+from trackside import disk_space, durable, hosts
 from trackside.amended import amended
 from trackside.errors import SandboxError, StoreUnreachable, TracksideError, TransferStopped
 from trackside.hosts import HostRecord, Phase
@@ -219,11 +219,19 @@ class Attempt:
         """Start the script; or, when it runs already, become the supervisor that it knows."""
         plan = self._plan()
         self._sandbox.start(plan)
+        self._remember()
         isolation = self._sandbox.isolation_of(plan)
         if isolation and isolation.kind != self.record.isolation:
             self.record.isolation = isolation.kind
         if self.record.phase is not Phase.UPLOADING:  # an earlier supervisor saw the script out
             self._announce(Phase.RUNNING)
+
+    def _remember(self) -> None:
+        """What was written in haste before the start, for who comes after a power cut."""
+        with self._unless_disk_full():
+            self.gang.remember()
+            if self.folder.baseline.exists():
+                durable.make_last(self.folder.baseline)
 
     # Watching
 

@@ -91,11 +91,16 @@ class Gang:
         return self._order
 
     def meet(self) -> None:
-        """The lead notes what all hosts need to agree on, once per attempt."""
+        """The lead notes what all hosts need to agree on, once per attempt; see `remember`."""
         if self._meeting() is None:
             now = boot_clock.now()
             met = Meeting(_free_port(), now.boot_id, now.seconds)
-            durable.write_json(self._meeting_path, asdict(met))
+            durable.write_json(self._meeting_path, asdict(met), lasts=False)
+
+    def remember(self) -> None:
+        """That the hosts met outlasts a power cut from now on: call once their scripts run."""
+        if self.is_lead and self._meeting() is not None:
+            durable.make_last(self._meeting_path)
 
     @property
     def master_port(self) -> int:

@@ -75,7 +75,8 @@ def take_baseline(folder: ScriptFolder, to: Path, *, in_place: bool = False) -> 
         enters=lambda path: not in_place or not ignored.match(path, is_folder=True),
     )
     files = {path: _seen(look) for path, look in found}
-    durable.write_bytes(to, json.dumps(asdict(Baseline(files, links, lines))).encode())
+    data = json.dumps(asdict(Baseline(files, links, lines))).encode()
+    durable.write_bytes(to, data, lasts=False)  # nobody needs it before there is a script
 
 
 def read_baseline(path: Path) -> Baseline | None:
