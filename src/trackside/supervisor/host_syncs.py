@@ -167,7 +167,7 @@ def _curves_keeper(
                 folder.curves,
                 run,
                 folder.logger_state("printed-metrics"),
-                logs_elsewhere=lambda: files.has_points or any(s.has_files for s in of_script),
+                logs_elsewhere=lambda: files.is_used or any(s.has_files for s in of_script),
             )
             keepers.append(printed.tick)
 

@@ -16,7 +16,7 @@ def test_rows_are_points_as_they_come(logging: Logging):
     assert logging.points("log/metrics", "loss") == [(0, 2.5), (1, 1.5)]
     assert logging.points("log/metrics", "acc") == [(1, 0.5)]
     assert {tag for _, tag in logging.tags} == {"loss", "acc"}
-    assert logging.files.has_points
+    assert logging.files.is_used
 
 
 def test_columns_that_come_later_repeat_no_row(logging: Logging):
@@ -53,7 +53,7 @@ def test_other_tables_are_no_curves(logging: Logging, content: str | bytes):
     logging.write("data.csv", content)
     logging.files.tick()
     assert logging.tags == set()
-    assert not logging.files.has_points
+    assert not logging.files.is_used
 
 
 def test_a_table_beside_event_files_says_the_same_again(logging: Logging):

@@ -90,6 +90,16 @@ def test_it_is_not_looked_at_where_the_script_logs_otherwise(log: Log):
     assert log.points() == []
 
 
+def test_a_curve_that_has_begun_goes_on(log: Log):
+    log.print("loss: 0.5\n")
+    log.keeper.tick()
+    log.keeper.tick()
+    log.logs_elsewhere = True
+    log.print("loss: 0.25\n")
+    log.taken_over().tick(last=True)
+    assert log.points() == [(0, 0.5), (1, 0.25)]
+
+
 def test_the_toolkit_s_own_words_are_no_metrics(log: Log):
     banner = "2026-11-17 08:49:01,469 trackside-toolkit INFO     Invoking user script\n"
     log.print(banner + "  SM_HP_LOSS=0.3\n  python -- train.py a.loss=3\nloss: 1\n  loss: 2\n")

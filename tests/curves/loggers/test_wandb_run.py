@@ -90,6 +90,12 @@ def test_a_record_too_large_is_passed_over(logging: Logging, monkeypatch):
     assert logging.points("wandb/635yr8f8", "loss") == [(0, 0), (2, 2)]
 
 
+def test_a_run_is_known_before_anything_is_in_its_log(logging: Logging):
+    logging.write(RUN, b"")
+    logging.files.tick()
+    assert logging.files.is_used
+
+
 def test_what_is_no_log_of_wandb_s_is_left_alone(logging: Logging):
     logging.write(RUN, b"something else")
     logging.files.tick()

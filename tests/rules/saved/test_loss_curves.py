@@ -61,12 +61,12 @@ def test_each_point_is_given_once_and_nothing_before_it_is_wanted(tmp_path: Path
     assert found.has_been_there(0)
     found.is_wanted = True
     assert found.advance()
-    assert found.steps == (0, 1)
+    assert [*found.steps] == [0, 1]
     assert not found.advance()
     with SummaryWriter(str(tmp_path / "b")) as writer:
         writer.add_scalar("eval_loss", 1.0, 7)
     assert found.advance()
-    assert found.steps == (7,)
+    assert [*found.steps] == [7]
     assert found.mode(7).name == "EVAL"
 
 

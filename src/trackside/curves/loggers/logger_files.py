@@ -66,8 +66,9 @@ class LoggerFiles:
         self._looks = looks
         self._out = LoggedCurves(curves)
         self._path = state
-        self._states, self.has_points = _kept(state)
-        """How far each file was read; and whether the script logs by any of them."""
+        self._states, self.is_used = _kept(state)
+        """How far each file was read; and whether the script logs by any of them. Nothing may be in
+        it yet: wandb keeps what is new in memory for a while."""
         self._seen: dict[str, object] = {}
         self._rests_until: dict[str, float] = {}
         self._is_broken = False
@@ -96,7 +97,7 @@ class LoggerFiles:
                 del self._seen[file.path]
         if has_news:
             self._out.flush()
-            content = {"files": self._states, "has_points": self.has_points}
+            content = {"files": self._states, "is_used": self.is_used}
             durable.write_json(self._path, content)
 
     def _changed(self, *, last: bool) -> Iterator[tuple[LoggerFile, Reader, object]]:
@@ -128,9 +129,10 @@ class LoggerFiles:
         """Whether there is more."""
         state = self._states[file.path]
         before = dict(state)
+        self.is_used |= _WANDB.fullmatch(file.path) is not None
         try:
             for point in reader(file, state):
-                self.has_points = self._out.add(point) or self.has_points
+                self.is_used |= self._out.add(point)
         except (Unreadable, OSError) as error:
             logger.info("%r is not read as curves: %s", file.path, error)
             return False
@@ -146,5 +148,5 @@ def _kept(path: Path) -> tuple[dict[str, State], bool]:
     states = files.items() if isinstance(files, dict) else ()
     return (
         {path: state for path, state in states if isinstance(state, dict)},
-        bool(content.get("has_points")),
+        bool(content.get("is_used")),
     )

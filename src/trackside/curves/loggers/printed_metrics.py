@@ -1,4 +1,4 @@
-"""What a script prints of its training, kept as curves where it logs in no other way.
+"""What a script prints of its training, kept as curves where it logs in no other way by then.
 
 `printed_lines` tells what a line says; here it gets a step and a time. A job whose metrics are
 defined (`log_metrics.py`) has said what to look for, and needs none of this.
@@ -62,7 +62,7 @@ class PrintedMetrics:
             self._is_off = True
 
     def _keep(self, *, last: bool) -> None:
-        if self._logs_elsewhere():
+        if not self._state.has_begun and self._logs_elsewhere():
             self._is_off = True
             return
         if not last and self._is_still():
@@ -131,6 +131,11 @@ class _State:
                 about: {"before": base, "at": at} for about, (base, at, _) in self._bars.items()
             },
         }
+
+    @property
+    def has_begun(self) -> bool:
+        """There is a curve, which goes on: half of one would mislead."""
+        return bool(self._counts or self._bars)
 
     def is_banner(self, line: bytes) -> bool:
         """The toolkit's words on what it starts, with hyperparameters and arguments."""
