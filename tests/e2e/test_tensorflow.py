@@ -84,7 +84,7 @@ def digits(folder: Path) -> None:
             image[2 * label : 2 * label + 4, 4:24] += 150
         arrays |= {f"x_{part}": images, f"y_{part}": labels}
     folder.mkdir(parents=True)
-    np.savez(folder / "mnist.npz", **arrays)
+    np.savez(folder / "mnist.npz", **arrays)  # type: ignore[arg-type]
 
 
 def test_it_trains_and_is_said_not_to_be_watched(machine: Machine, wheels: Path, tmp_path: Path):

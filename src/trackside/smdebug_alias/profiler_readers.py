@@ -39,9 +39,8 @@ class MetricsReaderBase:
         event_type: str | None = None,
         file_suffix_filter: Any = None,
     ) -> list[Any]:
-        """From `start_time` up to `end_time` (not included), by time. `event_type` is cpu, gpu, …
-        of figures, and a phase (`Step:ModeKeys.TRAIN`) of what was timed, counted by its start.
-        """
+        """From `start_time` up to `end_time` (not included), by time; what was timed counts by its
+        start. `event_type` is cpu, gpu, … of figures, else a phase (`Step:ModeKeys.TRAIN`)."""
         found = self._between(_microseconds(start_time, unit), _microseconds(end_time, unit))
         return [each for kind, each in found if event_type in (None, kind)]
 
@@ -70,7 +69,7 @@ class SystemMetricsReader(MetricsReaderBase):
 
 
 class AlgorithmMetricsReader(MetricsReaderBase):
-    """Steps of the training, and what else the script has timed: `FrameworkMetric`s."""
+    """Steps of the training, and what else its processes have timed: `FrameworkMetric`s."""
 
     def _between(self, start: int, end: int) -> list[tuple[str, Any]]:
         return [(each.event_phase, each) for each in self._trial.get_framework_metrics(start, end)]
