@@ -132,3 +132,23 @@ print("went on")
     said, _ = script.communicate(timeout=120)
     assert (script.returncode, said) == (0, "went on\n")
     assert scripts.names == []
+
+
+def test_a_run_that_could_not_be_begun_is_not_left_open(scripts: Scripts):
+    """The disk took the job, and then not the run's own files."""
+    ran = scripts.run(
+        """
+from trackside.inside import console
+def fail(log):
+    raise OSError(28, "No space left on device")
+console.open_file = lambda *given: fail(given)
+trackside.init(name="a")
+trackside.log({"x": 1})
+print("trained")
+"""
+    )
+    assert (ran.returncode, ran.stdout) == (0, "trained\n"), ran.stderr
+    assert "not tracked: [Errno 28] No space left on device. The script goes on." in ran.stderr
+    record = scripts.ended("a")
+    assert record.history.state.status is Status.FAILED
+    assert "trackside.init could not go on" in (record.history.failure_reason or "")

@@ -1,22 +1,15 @@
 """`trackside.init`, `log`, `watch` and `finish`: one run at a time in a process."""
 
 import os
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from trackside.errors import InvalidSpec, JobExists, NoRun
-from trackside.inside.request import Ask, make_spec
+from trackside.errors import InvalidSpec, NoRun
+from trackside.inside.request import Ask
 from trackside.inside.run import Run, tell
 from trackside.inside.surroundings import Surroundings
-from trackside.sdk.naming import base_of, unique_name
 from trackside.sdk.rule import Rule
-from trackside.settings import Settings, environment
-from trackside.spec import JOB_NAME
-
-if TYPE_CHECKING:
-    from trackside.inside.attached_run import AttachedRun
 
 _current: Run | None = None
 
@@ -82,11 +75,13 @@ def _begin(ask: Ask, name: str | None, here: Surroundings, rank: int | None, con
     if here.job:
         return _in_job(here.job, here.base)
     try:
-        return _attached(ask, name, here, console)
+        from trackside.inside.beginning import begin  # a job's script needs none of it
+
+        return begin(ask, name, is_interactive=here.is_interactive, console=console)
     except InvalidSpec:
         raise
     except Exception as error:  # noqa: BLE001 - no fault of ours may end a training
-        tell(f"this run is not tracked: {error} The script goes on.")
+        tell(f"this run is not tracked: {str(error).rstrip('.')}. The script goes on.")
         return Run("", None)
 
 
@@ -96,64 +91,6 @@ def _in_job(job: str, base: Path) -> Run:
     except OSError as error:
         tell(f"points are not kept: {error}. The script goes on.")
         return Run(job, None)
-
-
-def _attached(ask: Ask, name: str | None, here: Surroundings, console: bool) -> "AttachedRun":
-    # Only for a run of its own: a job's script needs none of this.
-    from trackside.caller import this_process
-    from trackside.inside.attached_run import AttachedRun
-    from trackside.jobs.jobs import Jobs
-    from trackside.layout import JobKeys
-    from trackside.profiles import chosen_server
-    from trackside.sdk.watching import rule_violations, source_files
-
-    settings = Settings.load()
-    variables = environment()
-    is_at_server = chosen_server(variables, settings.home) is not None
-    jobs = Jobs(settings.embedded, variables)
-    output = settings.output
-    if is_at_server and output.startswith("s3://"):  # which means the server's, in this process
-        output = str(settings.layout.buckets / "trackside")
-    free = unique_name(name or ask.project or _script())
-    for wanted in dict.fromkeys([_clean(name) if name else free, free]):
-        spec = make_spec(wanted, ask, output, tell)
-        keys = JobKeys.of(spec)
-        if problems := [*rule_violations(ask.rules or (), keys)]:
-            raise InvalidSpec(problems)
-        files = {
-            uri: path.read_bytes() for uri, path in source_files(ask.rules or (), keys).items()
-        }
-        try:
-            folder = jobs.attach(spec, this_process(), files=files)
-            break
-        except JobExists:
-            if wanted == free:
-                raise
-            tell(f"there is a run {wanted!r} already; this one is {free!r}")
-    look = "TRACKSIDE_URL=embedded trackside" if is_at_server else "trackside"
-    tell(f"{spec.name} is kept in {settings.home}. `{look} show {spec.name}`")
-    return AttachedRun(
-        jobs,
-        spec,
-        folder,
-        rules=ask.rules,
-        is_interactive=here.is_interactive,
-        look=look,
-        console=console,
-    )
-
-
-def _script() -> str:
-    """What a run is called that nobody names."""
-    import __main__
-
-    return base_of(getattr(__main__, "__file__", None), None) or "notebook"
-
-
-def _clean(name: str) -> str:
-    if re.fullmatch(JOB_NAME, name):
-        return name
-    return re.sub("[^a-zA-Z0-9]+", "-", name)[:63].strip("-") or "run"
 
 
 def _leave_to_parent() -> None:

@@ -7,6 +7,7 @@ the rules evaluated, and writes the final status, also when this process is kill
 import os
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any
@@ -50,6 +51,15 @@ class _Noted:
     is_interrupted: bool = False
     may_be_caught: bool = False
     """By the script: then it goes on, and this was not the end."""
+
+
+def abandon(folder: JobFolder, error: Exception) -> None:
+    """End a job that has just been made for this process, and of which nothing more can be kept."""
+    host = folder.host(FIRST_HOST, 1)
+    with suppress(OSError):
+        _write_failure(host, f"trackside.init could not go on: {error}")
+    with suppress(OSError):
+        caller.write_end(host, CallerEnd(1, let_go=True))
 
 
 class AttachedRun(Run):
@@ -217,9 +227,7 @@ class AttachedRun(Run):
             message = "Interrupted from the keyboard, or by a signal"
             Journal(self._folder.journal).try_move(Secondary.STOPPING, message=message)
         elif noted.failure:
-            output = self._host.ml / "output"
-            make_folder(output)
-            durable.write_bytes(output / "failure", noted.failure.encode())
+            _write_failure(self._host, noted.failure)
         caller.write_end(self._host, CallerEnd(noted.code, seconds))
         wake_supervisors(self._folder)
 
@@ -234,3 +242,10 @@ class AttachedRun(Run):
                 return history, is_judged
             self._jobs.reconcile(self.name)
             time.sleep(_PAUSE_SECONDS)
+
+
+def _write_failure(host: HostFolder, text: str) -> None:
+    """Where a script of the contract says why it failed."""
+    output = host.ml / "output"
+    make_folder(output)
+    durable.write_bytes(output / "failure", text.encode(errors="backslashreplace"))

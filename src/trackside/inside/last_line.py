@@ -18,7 +18,7 @@ def last_line(
     found = jobs.findings(name) if is_watched else []
     told = [f"{name} {_status(history)} after {duration(seconds)}"]
     if found:
-        told.append(_in_words(found))
+        told.append(in_words(found))
     elif is_watched and is_judged:
         told.append("nothing found")
     if not is_judged:
@@ -31,7 +31,7 @@ def _status(history: History) -> str:
     return str(history.state.status) if history.state.is_final else "ends by itself"
 
 
-def _in_words(found: Sequence[Finding]) -> str:
+def in_words(found: Sequence[Finding]) -> str:
     heads = [notice.head for notice in notices(found)]
     number = "1 finding" if len(heads) == 1 else f"{len(heads)} findings"
     more = len(heads) - MOST_NAMED
