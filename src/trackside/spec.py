@@ -13,8 +13,8 @@ from typing import Any
 
 from trackside.errors import InvalidSpec, Violation
 from trackside.members import member, read, write
+from trackside.shown_names import JOB_NAME as JOB_NAME
 
-JOB_NAME = "[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}"
 _JOB_NAME_SAYS = "1 to 63 letters, digits and inner dashes"
 MODULE_NAME = r"[^\W\d]\w*(\.[^\W\d]\w*)*"
 MODULE_NAME_SAYS = "a module's dotted name, such as package.train"

@@ -161,6 +161,18 @@ def test_a_name_is_never_used_twice(command: Command, source: Path):
     assert first.name == "once"
 
 
+def test_a_name_may_have_what_the_wire_has_not(command: Command):
+    done = command("run", "src/train.py", "--name", "my_run.v2")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[0] == "Started my_run.v2"
+    assert "  trackside show my_run.v2" in done.stdout.splitlines()
+    record = json.loads(Settings.load().layout.job("my-run-v2--x5").spec.read_bytes())
+    assert record["TrainingJobName"] == "my-run-v2--x5"
+    again = command("run", "src/train.py", "--name", "my_run.v2")
+    assert again.returncode == 2
+    assert "A job called 'my_run.v2' already exists" in again.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

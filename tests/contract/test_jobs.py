@@ -27,6 +27,7 @@ from trackside.errors import (
 from trackside.jobs.stored import Stored
 from trackside.journal import History
 from trackside.sdk.known_jobs import AnyJobs, known_jobs
+from trackside.shown_names import wire_name
 from trackside.status import Secondary, Status, StopCause
 from trackside.storage.locate import locate_object
 
@@ -94,6 +95,21 @@ def test_a_folder_of_this_machine_is_the_job_s_channel_and_the_model_comes_back(
     with tarfile.open(fileobj=io.BytesIO(place.store.get(place.key))) as model:
         assert model.getnames() == ["weights"]
     assert [each.uri for each in jobs.artifacts(job.name)] == [job.model_data]
+
+
+def test_a_name_is_found_whole_and_by_its_beginning(jobs: AnyJobs):
+    name = f"found_{time.time_ns()}.v2"
+    job = start(job_name=name)
+    job.wait()
+    wire = wire_name(name)
+    assert (job.name, job.job_name) == (name, wire)
+    assert job.describe()["TrainingJobName"] == attach(name).job_name == wire
+    assert jobs.exists(wire)
+    assert not jobs.exists(name)
+    assert jobs.names_starting(wire[:-3]) == [wire]
+    assert jobs.names_starting(wire[1:]) == []
+    with pytest.raises(JobExists, match=name):
+        start(job_name=name)
 
 
 def test_a_single_file_is_a_channel_too(jobs: AnyJobs, tmp_path: Path, capfd):

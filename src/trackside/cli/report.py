@@ -25,6 +25,7 @@ from trackside.rules.saved.profile import Profile
 from trackside.sdk.job import TrainingJob
 from trackside.sdk.known_jobs import AnyJobs, known_jobs
 from trackside.secret_names import hidden
+from trackside.shown_names import shown_name
 from trackside.storage.locate import Location, locate
 
 _RUNNING = ("InProgress", "Stopping")
@@ -49,7 +50,7 @@ def report(job: str, output: Path | None, is_opened: bool) -> None:
       trackside report train-2026-11-15-22-50-46-123 --open
       trackside report train-2026-11-15-22-50-46-123 -o report.html
     """
-    path = output or Path(f"{job}.html")
+    path = output or Path(f"{shown_name(job)}.html")
     page = report_page(gather(job, known_jobs()))
     path.parent.mkdir(parents=True, exist_ok=True)
     durable.write_bytes(path, page, mode=BY_UMASK)
@@ -67,7 +68,7 @@ def gather(name: str, known: AnyJobs) -> Material:
     if not evaluations:
         gaps.append(
             "No rules watched the job. Start it with --rule all, or judge what it saved: "
-            f"trackside rules check {name} --rule all"
+            f"trackside rules check {shown_name(name)} --rule all"
         )
     job = TrainingJob(name, known)
     profile, judged = _profile(job, home, gaps)
@@ -110,7 +111,7 @@ def _head(described: Mapping[str, Any]) -> Head:
     metrics = described.get("FinalMetricDataList", ())
     facts += [(metric["MetricName"], f"{metric['Value']:.5g}") for metric in metrics]
     return Head(
-        described["TrainingJobName"],
+        shown_name(described["TrainingJobName"]),
         status,
         facts,
         phases=list(_phases(described)),

@@ -20,6 +20,7 @@ from trackside.rule_status import in_short
 from trackside.sdk.known_jobs import known_jobs
 from trackside.secret_names import hide_in_arguments
 from trackside.shortening import shortened
+from trackside.shown_names import shown_name
 from trackside.status import Secondary, Status
 
 MOST_NOTE = 100
@@ -71,7 +72,7 @@ def show(job: str, json: bool) -> None:
 
 def _title(described: Mapping[str, Any]) -> Text:
     status = described["TrainingJobStatus"]
-    shown = Text(described["TrainingJobName"], "bold")
+    shown = Text(shown_name(described["TrainingJobName"]), "bold")
     finer = described["SecondaryStatus"]
     return shown.append("  ").append(finer, status_style(status))
 

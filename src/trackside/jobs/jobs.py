@@ -178,6 +178,15 @@ class Jobs:
         metrics = read_metrics(record, self._home)
         return describe(record, metrics, read_rules(record, self._home), region=region)
 
+    def exists(self, name: str) -> bool:
+        """Whether a job has exactly this name; not whether it can be read."""
+        is_name = re.fullmatch(JOB_NAME, name) is not None
+        return is_name and (self._is_here(name) or self._catalog.find(name) is not None)
+
+    def names_starting(self, text: str) -> list[str]:
+        """The names that begin with this, the newest job's first."""
+        return [row.name for row in self._catalog.select(Page(name_starts=text, limit=None))]
+
     def record(self, name: str) -> Record:
         """Spec and history as they are now; nobody is looked after."""
         return self._record(name)

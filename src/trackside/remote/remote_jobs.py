@@ -43,11 +43,13 @@ from trackside.remote.patience import FOR_A_JOB, FOR_A_PERSON, FOR_NOBODY, Patie
 from trackside.remote.rule_news import PublishedNews
 from trackside.rule_status import Evaluation
 from trackside.settings import DEFAULT_OUTPUT, Settings
-from trackside.spec import JobSpec, Options
+from trackside.spec import JOB_NAME, JobSpec, Options
 from trackside.status import Status
 from trackside.storage.locate import Location
 
 _PAGE = 100
+_MOST_LOOKED_AT = 1000
+"""Jobs, for names that begin with a text: the API finds it anywhere in them."""
 _NAME_PART = re.compile("[a-zA-Z0-9-]*")
 
 
@@ -91,7 +93,7 @@ class RemoteJobs:
         Channels that are paths of this machine are brought along. Of what is refused nothing is
         left.
         """
-        if self._exists(spec.name):
+        if self.exists(spec.name):
             raise JobExists(spec.name)
         luggage = Luggage(spec, self._client, self._home.root, source, files or {})
         luggage.check()
@@ -106,6 +108,21 @@ class RemoteJobs:
     def describe(self, name: str) -> dict[str, Any]:
         """As of `Jobs`; the folder it tells is at the server."""
         return described(self._described(name))
+
+    def exists(self, name: str) -> bool:
+        """Whether a job has exactly this name."""
+        if not re.fullmatch(JOB_NAME, name):
+            return False
+        try:
+            self._described(name)
+        except JobNotFound:
+            return False
+        return True
+
+    def names_starting(self, text: str) -> list[str]:
+        """The names that begin with this, the newest job's first."""
+        found = self.list(name_contains=text, limit=_MOST_LOOKED_AT)
+        return [row.name for row in found if row.name.startswith(text)]
 
     def stop(self, name: str) -> History:
         history = self._history(name)
@@ -290,13 +307,6 @@ class RemoteJobs:
             # The first try may have made it, and only its answer was lost.
             if not (refused.is_repeated and _is_same(self._record(spec.name).spec, spec)):
                 raise JobExists(spec.name) from None
-
-    def _exists(self, name: str) -> bool:
-        try:
-            self._described(name)
-        except JobNotFound:
-            return False
-        return True
 
     def _record(self, name: str) -> Record:
         return record_of(self._described(name))
