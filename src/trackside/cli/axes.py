@@ -1,0 +1,116 @@
+"""The scale of a chart and the figures beside it: linear, or logarithmic where a spike would
+flatten all the rest. Pure."""
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import numpy
+
+from trackside.curves.columns import Reals
+
+_FLAT = 0.15
+"""The part of the height that most values share, below which a chart shows only the spike."""
+_GAIN = 2.0
+_MOST_DECADES = 40
+_NICE = (1, 2, 5)
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    low: float
+    high: float
+    name: str = ""
+    """What the title says of it; nothing of a linear one."""
+    bent: Callable[[Reals], Reals] = lambda values: values
+
+    def places(self, values: Reals, dots: int) -> Reals:
+        """From 0 to `dots - 1`."""
+        low, high = self.bent(numpy.array([self.low, self.high]))
+        return (self.bent(values) - low) / (high - low) * (dots - 1)
+
+
+def linear(values: Reals) -> Scale:
+    """For finite values, of which there is at least one."""
+    low, high = float(values.min()), float(values.max())
+    if low == high:
+        room = abs(low) / 2 or 1.0
+        return Scale(low - room, high + room)
+    return Scale(low, high)
+
+
+def fitting(values: Reals) -> Scale:
+    """Linear, unless most of the values would then share a few rows at the edge."""
+    plain = linear(values)
+    is_level = bool((values == values[0]).all())
+    if is_level or _bulk(values, plain) >= _FLAT:
+        return plain
+    if plain.low > 0:
+        bent = Scale(plain.low, plain.high, "log scale", numpy.log10)
+    else:
+        # What is about as large as most values are stays linear; zero and minus have a place.
+        size = float(numpy.median(numpy.abs(values[values != 0])))
+        bent = Scale(
+            plain.low, plain.high, "symmetric log scale", lambda each: numpy.arcsinh(each / size)
+        )
+    return bent if _bulk(values, bent) > _GAIN * _bulk(values, plain) else plain
+
+
+def ticks(scale: Scale, rows: int, *, least_apart: float, is_whole: bool = False) -> dict[int, str]:
+    """What to write at which of the rows, counted from the low end; `is_whole` for what is counted
+    in whole numbers."""
+    if not scale.name:
+        return _linear_ticks(scale, rows, least_apart, 1.0 if is_whole else 0.0)
+    found: dict[int, str] = {}
+    for value in _round_values(scale):
+        place = round(float(scale.places(numpy.array([value]), rows)[0]))
+        if all(abs(place - other) > least_apart for other in found):
+            found[place] = short(value)
+    return found
+
+
+def short(value: float, decimals: int | None = None) -> str:
+    """`0.35`, `250`, `12k`, `3M`, `2e-05`."""
+    size = abs(value)
+    if size >= 1e9 or 0 < size < 1e-4:
+        return f"{value:.3g}"
+    for least, unit, letter in ((1e6, 1e6, "M"), (1e4, 1e3, "k")):
+        if size >= least:
+            return f"{value / unit:.6g}{letter}"
+    return f"{value:.4g}" if decimals is None else f"{value:.{decimals}f}"
+
+
+def _bulk(values: Reals, scale: Scale) -> float:
+    """The part of the height that the middle eight tenths of the values take."""
+    low, high = numpy.quantile(scale.places(values, 2), (0.1, 0.9))
+    return float(high - low)
+
+
+def _linear_ticks(scale: Scale, rows: int, least_apart: float, least_step: float) -> dict[int, str]:
+    span = scale.high - scale.low
+    step = max(_nice(span * least_apart / max(rows - 1, 1)), least_step)
+    decimals = max(0, -math.floor(math.log10(step) + 1e-9))
+    first = math.ceil(scale.low / step - 1e-9)
+    found = {}
+    for number in range(first, math.floor(scale.high / step + 1e-9) + 1):
+        place = round(float(scale.places(numpy.array([number * step]), rows)[0]))
+        found[min(max(place, 0), rows - 1)] = short(number * step or 0.0, decimals)
+    return found
+
+
+def _nice(least: float) -> float:
+    """The next of 1, 2, 5, 10, 20, …"""
+    power = 10.0 ** math.floor(math.log10(least))
+    return next(factor * power for factor in (*_NICE, 10) if factor * power >= least * (1 - 1e-9))
+
+
+def _round_values(scale: Scale) -> Iterable[float]:
+    """Powers of ten before what lies between them."""
+    largest = max(abs(scale.low), abs(scale.high))
+    top = math.floor(math.log10(largest))
+    powers = [10.0**power for power in range(top, top - _MOST_DECADES, -1)]
+    sizes = [factor * power for factor in (1, 5, 2) for power in powers]
+    candidates = [0.0, *(sign * size for size in sizes for sign in (1, -1))]
+    if scale.low > 0:
+        candidates = sizes
+    return [value for value in candidates if scale.low <= value <= scale.high]
