@@ -2,15 +2,19 @@
 
 import shlex
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
 import click
+from rich.cells import cell_len
+from rich.console import Console
 from rich.text import Text
 
 from trackside.cli.failures import in_short as failure_in_short
 from trackside.cli.job_names import job_argument
+from trackside.cli.repeating import Repeated, own_parameters, plain, repeated
+from trackside.cli.table_layout import LEAST_TEXT, broken
 from trackside.cli.tables import Cell, new_console, print_table, print_text, status_style
 from trackside.cli.text import as_json, duration, size
 from trackside.damage import counted
@@ -18,12 +22,12 @@ from trackside.harmless import one_line, visible
 from trackside.layout import WORKING_FOLDER
 from trackside.rule_status import in_short
 from trackside.sdk.known_jobs import known_jobs
-from trackside.secret_names import hide_in_arguments
-from trackside.shortening import shortened
+from trackside.secret_names import hidden, hide_in_arguments
 from trackside.shown_names import shown_name
 from trackside.status import Secondary, Status
 
-MOST_NOTE = 100
+_LABEL = 17
+"""Columns for what a value is."""
 LAGGING_SECONDS = 60
 """A folder with files waiting longer than this is not being kept."""
 
@@ -32,17 +36,21 @@ LAGGING_SECONDS = 60
 @job_argument()
 @click.option("--json", is_flag=True, help="Print JSON.")
 def show(job: str, json: bool) -> None:
-    """Show one job: statuses, hosts, how fresh its copies are, why it failed, where all is.
+    """Show one job: what was asked for, how far it is, why it failed, where all is, and the command
+    that runs it again with the same code.
 
     \b
     Examples:
-      trackside show train-2026-11-15-22-50-46-123
+      trackside show last
       trackside show train-2026-11-15-22-50-46-123 --json | jq .SecondaryStatus
     """
-    described = known_jobs().describe(job)
+    known = known_jobs()
+    described = known.describe(job)
     if json:
         print(as_json(described))
         return
+    told = described["Trackside"].get("tags")
+    tags = known.tags(job) if told is None else told  # an older server does not tell them
     console = new_console()
     console.print(_title(described))
     if reason := described.get("FailureReason"):
@@ -50,6 +58,9 @@ def show(job: str, json: bool) -> None:
     if trouble := described["Trackside"].get("disk"):
         console.print(Text(visible(trouble), "bold red"))
     print()
+    if facts := [*_facts(described, tags)]:
+        _print_facts(console, facts)
+        print()
     print_table(("STATUS", "SINCE", "FOR", "MESSAGE"), _statuses(described, time.time()))
     print()
     print_table(("HOST", "PHASE", "EXIT", "NOW"), _hosts(described))
@@ -62,12 +73,13 @@ def show(job: str, json: bool) -> None:
         for trouble in _sync_troubles(described):
             print_text(trouble)
     print()
-    for label, value in _places(described):
-        console.print(f"{label:<12}{visible(value)}", soft_wrap=True)
+    _print_facts(console, _places(described))
     for told in _left_out(described):
         print_text(told)
     for where, number in described["Trackside"].get("damaged", {}).items():
         print_text(f"{counted(number, 'record')} skipped in {where}.")
+    print()
+    _print_repeated(console, repeated(described, tags, known.settings.output))
 
 
 def _title(described: Mapping[str, Any]) -> Text:
@@ -100,10 +112,10 @@ def _hosts(described: Mapping[str, Any]) -> list[list[Cell]]:
         code = host["exit_code"]
         style = "red" if code or host["failure"] or host["lost"] else ""
         exit_text = "" if code is None else str(code)
-        note = shortened(one_line(failure_in_short(host["failure"] or host["lost"])), MOST_NOTE)
+        note = one_line(failure_in_short(host["failure"] or host["lost"]))
         note = note or progress_text(host["progress"])
         if host["capture"]:
-            note = f"{note} CAPTURE: {shortened(one_line(host['capture']), MOST_NOTE)}".strip()
+            note = f"{note} CAPTURE: {one_line(host['capture'])}".strip()
         rows.append([Cell(name), Cell(host["phase"]), Cell(exit_text, style), Cell(note)])
     return rows
 
@@ -122,7 +134,7 @@ def _rules(described: Mapping[str, Any]) -> Iterator[list[Cell]]:
         for rule in described.get(member, ()):
             status = rule["RuleEvaluationStatus"]
             style = {"IssuesFound": "bold red", "Error": "red"}.get(status, "")
-            shown = shortened(one_line(in_short(rule.get("StatusDetails", ""))), MOST_NOTE)
+            shown = one_line(in_short(rule.get("StatusDetails", "")))
             yield [Cell(rule["RuleConfigurationName"]), Cell(status, style), Cell(shown)]
 
 
@@ -188,23 +200,70 @@ def _folder(host: str, folder: str, of_hosts: Mapping[str, Any]) -> str:
     return f"{host} {folder}" if len(of_hosts) > 1 else folder
 
 
-def _places(described: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    own = described["Trackside"]
-    if own.get("owner"):
-        yield "owner", own["owner"]
-    options = own["options"]
+def _facts(described: Mapping[str, Any], tags: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """What was asked for, and by whom: labels and values, a label once for several values."""
+    options = described["Trackside"]["options"]
+    if script := plain(described, "sagemaker_program"):
+        yield "script", script
     if module := options.get("Module"):
         yield "module", module
     for label in ("Command", "Arguments"):
         if given := options.get(label):
             yield label.lower(), shlex.join(hide_in_arguments(given))
+    parameters = own_parameters(described)
+    for each in _aligned({name: hidden(name, value) for name, value in parameters.items()}):
+        yield "hyperparameters", each
+    for each in _aligned(tags):
+        yield "tags", each
+    if git := options.get("Git"):
+        yield "git commit", _git(git)
+    if owner := described["Trackside"].get("owner"):
+        yield "owner", owner
+
+
+def _aligned(values: Mapping[str, str]) -> Iterator[str]:
+    longest = max(map(cell_len, values), default=0)
+    for name, value in values.items():
+        yield f"{name}{' ' * (longest - cell_len(name))}  {one_line(value)}"
+
+
+def _git(git: Mapping[str, Any]) -> str:
+    changed = {True: ", with changes", False: "", None: ", unknown whether with changes"}
+    where = f" on {git['Branch']}" if git.get("Branch") else ""
+    remote = f" of {git['Remote']}" if git.get("Remote") else ""
+    return f"{git['Commit']}{where}{changed[git.get('Changed')]}{remote}"
+
+
+def _places(described: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    own = described["Trackside"]
     if Status(described["TrainingJobStatus"]) in (Status.COMPLETED, Status.STOPPED):
         yield "model", described["ModelArtifacts"]["S3ModelArtifacts"]
     yield "output", own["output"]
     if kept := _kept(described):
         yield "kept", kept
     for channel in described.get("InputDataConfig", ()):
-        yield channel["ChannelName"], channel["DataSource"]["S3DataSource"]["S3Uri"]
+        location = channel["DataSource"]["S3DataSource"]["S3Uri"]
+        yield "channels", f"{channel['ChannelName']}  {location}"
     if own["folder"]:
         yield "folder", own["folder"]
-    yield "log", f"trackside logs {described['TrainingJobName']}"
+    yield "log", f"trackside logs {shown_name(described['TrainingJobName'])}"
+
+
+def _print_facts(console: Console, facts: Iterable[tuple[str, str]]) -> None:
+    """Long values go on below themselves; no word of them is broken, so that it can be copied."""
+    above = ""
+    for label, value in facts:
+        shown = "" if label == above else label
+        above = label
+        room = max(console.width - _LABEL, LEAST_TEXT)
+        first, *more = broken(visible(value), room, in_words=False) or [""]
+        console.print(f"{shown:<{_LABEL}}{first}".rstrip(), soft_wrap=True)
+        for line in more:
+            console.print(" " * _LABEL + line, soft_wrap=True)
+
+
+def _print_repeated(console: Console, again: Repeated) -> None:
+    if again.words:
+        besides = f" (but for {', '.join(again.left_out)})" if again.left_out else ""
+        print_text(f"To run it again{besides}:")
+        console.print(f"  {visible(again.command)}", soft_wrap=True)

@@ -95,6 +95,7 @@ class RemoteJobs:
         """
         if self.exists(spec.name):
             raise JobExists(spec.name)
+        spec = self._without_unknown(spec)
         luggage = Luggage(spec, self._client, self._home.root, source, files or {})
         luggage.check()
         try:
@@ -275,24 +276,30 @@ class RemoteJobs:
     def default_output(self) -> str:
         """Where a job of the server puts what it makes, if nothing else is said; empty when an
         older server does not tell. `ServerUnreachable` at once."""
-        return self._told_besides(FOR_NOBODY).get("output", "")
+        return str(self._told_besides(FOR_NOBODY).get("output", ""))
 
     @property
     def owner(self) -> str:
         """Whom the jobs belong to that are submitted from here: the name of the key that is used.
         Empty when an older server does not tell."""
-        return self._told_besides(FOR_A_PERSON).get("owner", "")
+        return str(self._told_besides(FOR_A_PERSON).get("owner", ""))
 
     @property
     def disk_trouble(self) -> str:
         """Why jobs can write nothing at the server at present; empty when they can."""
-        return self._told_besides(FOR_A_PERSON).get("disk", "")
+        return str(self._told_besides(FOR_A_PERSON).get("disk", ""))
 
-    def _told_besides(self, patience: Patience) -> dict[str, str]:
+    def _told_besides(self, patience: Patience) -> dict[str, Any]:
         """What comes with every listing."""
         asked = {"MaxResults": 1, "Trackside": True}
         answer = self._call("ListTrainingJobs", asked, patience=patience)
         return dict(answer.get("Trackside", {}))
+
+    def _without_unknown(self, spec: JobSpec) -> JobSpec:
+        """An older server refuses what it does not know; a job does not depend on its commit."""
+        if spec.options.git is None or "Git" in self._told_besides(FOR_A_PERSON).get("options", ()):
+            return spec
+        return replace(spec, options=replace(spec.options, git=None))
 
     def _create(self, spec: JobSpec) -> None:
         try:
