@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import subprocess
 import sys
 import tarfile
 import time
@@ -110,6 +111,39 @@ def test_a_name_is_found_whole_and_by_its_beginning(jobs: AnyJobs):
     assert jobs.names_starting(wire[1:]) == []
     with pytest.raises(JobExists, match=name):
         start(job_name=name)
+
+
+def test_details_tell_what_a_job_was_given(jobs: AnyJobs):
+    began = time.time() - 60
+    first = start(
+        hyperparameters={"lr": 0.1},
+        tags={"team": "vision"},
+        metric_definitions=[{"Name": "loss", "Regex": "percent ([0-9]+)|([0-9]+) %"}],
+    )
+    first.wait()
+    second = start(arguments=["--amp"], hyperparameters={"lr": 0.2})
+    second.wait()
+    rows = jobs.list(created_after=began, limit=2)
+    assert [row.name for row in rows] == [second.name, first.name]
+    assert jobs.list(created_before=began, limit=1) == []
+    of_second, of_first = jobs.details(rows)
+    assert (of_first.name, of_first.hyperparameters["lr"]) == (first.name, "0.1")
+    assert of_first.tags == {"team": "vision"}
+    assert first.describe()["Trackside"]["tags"] == {"team": "vision"}
+    assert (of_second.name, of_second.tags) == (second.name, {})
+    assert [*of_second.arguments] == ["--amp"]
+    assert [of_first.curves, of_second.curves] == [first.curves_uri, second.curves_uri]
+    assert [*jobs.details([])] == []
+
+
+def test_the_commit_of_the_source_is_noted(jobs: AnyJobs, tmp_path: Path):
+    who = ["-c", "user.name=Ada", "-c", "user.email=ada@example.com"]
+    for words in (["init", "-q"], ["add", "train.py"], [*who, "commit", "-qm", "First"]):
+        subprocess.run(["git", *words], cwd=tmp_path, check=True)
+    job = start()
+    job.wait()
+    git = job.describe()["Trackside"]["options"]["Git"]
+    assert (len(git["Commit"]), git["Changed"]) == (40, False)
 
 
 def test_a_single_file_is_a_channel_too(jobs: AnyJobs, tmp_path: Path, capfd):

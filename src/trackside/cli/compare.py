@@ -6,7 +6,8 @@ from typing import Any
 
 import click
 
-from trackside.cli.curve_choice import Curve, best, is_more_better
+from trackside.cli.better import is_more_better
+from trackside.cli.curve_choice import Curve, best
 from trackside.cli.job_names import job_argument
 from trackside.cli.machine_use import machine_use, with_unit
 from trackside.cli.metrics import chosen

@@ -9,14 +9,12 @@ from posixpath import commonpath, relpath
 
 import numpy
 
+from trackside.cli.better import is_more_better
 from trackside.cli.machine_use import is_machine
 from trackside.cli.same_curves import is_same, is_telling
 from trackside.curves.downsample import in_order
 from trackside.curves.event_reader import TOP, Curves, Series
 
-_MORE_IS_BETTER = re.compile(
-    r"acc|auc|f1|score|precision|recall|bleu|rouge|reward|map\b|iou|dice|r2"
-)
 _LESS_IS_BETTER = re.compile(r"loss|nll|elbo|perplexity|ppl|error|cost|\b(mse|mae|rmse)\b")
 _WORDS = re.compile(r"[/_:.\s-]+")
 _PHASES = {
@@ -26,6 +24,7 @@ _PHASES = {
 }
 _PHASE_OF = {word: phase for phase, words in _PHASES.items() for word in words}
 _ORDER_OF_PHASES = ("train", "", "val", "test")
+_PREFERRED = ("", "val", "test", "train")
 _MODES = ("TRAIN", "EVAL", "PREDICT", "GLOBAL")
 """Of the hook: runs of its own, and the ends of its metrics."""
 _OF_HOOK = re.compile(r"vitals/.*|.*_output_\d+")
@@ -57,10 +56,6 @@ class Curve:
     """The name of the curve that has the same values and is shown in place of this one."""
 
 
-def is_more_better(name: str) -> bool:
-    return _MORE_IS_BETTER.search(name.lower()) is not None
-
-
 def best(series: Series) -> tuple[float, int] | None:
     """Value and step; None when no value is finite."""
     finite = numpy.flatnonzero(numpy.isfinite(series.values))
@@ -82,6 +77,18 @@ def all_curves(curves: Curves) -> list[Curve]:
         found.append(replace(curve, same_as=_shown_instead(curve, found)))
         taken.add(curve.name)
     return sorted(found, key=_rank)
+
+
+def last_value(curves: Curves, name: str) -> float | None:
+    """Of the curve of this name or, where there is none, of the metric that it names: `val_loss` is
+    `loss/val`, and `loss` that of validation before that of training."""
+    found = [each for each in all_curves(curves) if not each.same_as]
+    phase, metric = _phase_and_metric(name)
+    alike = [each for each in found if each.metric == metric and phase in ("", each.phase)]
+    alike.sort(key=lambda each: _PREFERRED.index(each.phase))
+    exact = [each for each in found if each.name == name or each.series.tag == name]
+    chosen = next(iter([*exact, *alike]), None)
+    return None if chosen is None else float(chosen.series.values[-1])
 
 
 def groups(curves: Iterable[Curve]) -> list[list[Curve]]:

@@ -31,6 +31,7 @@ from trackside.jobs.artifacts import Artifact, artifacts_of
 from trackside.jobs.curve_places import curve_places, own_curve_places
 from trackside.jobs.delete import check_ended, delete
 from trackside.jobs.describe import REGION, RULE_JOB_PART, describe, rule_job
+from trackside.jobs.details import JobDetails, details_of
 from trackside.jobs.disk import Disk
 from trackside.jobs.disk_use import DiskUse
 from trackside.jobs.index import JobSummary, Page
@@ -438,6 +439,8 @@ class Jobs:
         status: Status | str | None = None,
         name_contains: str | None = None,
         owner: str | None = None,
+        created_after: float | None = None,
+        created_before: float | None = None,
         newest_first: bool = True,
         limit: int | None = None,
     ) -> list[JobSummary]:
@@ -447,10 +450,21 @@ class Jobs:
             status=status,
             name_contains=name_contains,
             owner=owner,
+            created_after=created_after,
+            created_before=created_before,
             descending=newest_first,
             limit=limit,
         )
         return self._catalog.select(page)
+
+    def details(self, rows: Sequence[JobSummary]) -> Iterator[JobDetails]:
+        """Of these jobs, in their order; one that cannot be read is left out."""
+        for row in rows:
+            try:
+                record = self._record(row.name)
+                yield details_of(record, read_metrics(record, self._home))
+            except UNREADABLE as error:
+                logger.warning("job %s is left out: %s", row.name, error)
 
     def reindex(self, locations: Sequence[str] = ()) -> int:
         """Make the index anew, from the job folders and from what is stored; how many jobs.

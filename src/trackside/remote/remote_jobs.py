@@ -26,6 +26,7 @@ from trackside.jobs import failure
 from trackside.jobs.artifacts import Artifact, artifacts_of
 from trackside.jobs.curve_places import curve_places
 from trackside.jobs.describe import ROLE_ARN, arn
+from trackside.jobs.details import JobDetails, details_in
 from trackside.jobs.index import JobSummary
 from trackside.jobs.logs import LogLine, SeenLogs
 from trackside.jobs.records import Record, read_rules
@@ -246,6 +247,8 @@ class RemoteJobs:
         status: Status | str | None = None,
         name_contains: str | None = None,
         owner: str | None = None,
+        created_after: float | None = None,
+        created_before: float | None = None,
         newest_first: bool = True,
         limit: int | None = None,
     ) -> list[JobSummary]:
@@ -264,6 +267,10 @@ class RemoteJobs:
             asked["NameContains"] = name_contains
         if owner:
             asked["TracksideOwner"] = owner
+        if created_after is not None:
+            asked["CreationTimeAfter"] = created_after
+        if created_before is not None:
+            asked["CreationTimeBefore"] = created_before
         found: list[JobSummary] = []
         while limit is None or len(found) < limit:
             answer = self._call("ListTrainingJobs", asked)
@@ -272,6 +279,44 @@ class RemoteJobs:
                 break
             asked["NextToken"] = answer["NextToken"]
         return found[:limit]
+
+    def details(self, rows: Sequence[JobSummary]) -> Iterator[JobDetails]:
+        """As of `Jobs`, by the server's Search."""
+        wanted = {row.name for row in rows}
+        found: dict[str, JobDetails] = {}
+        for job in self._searched(rows):
+            if job["TrainingJobName"] in wanted:
+                found[job["TrainingJobName"]] = details_in(job)
+            if len(found) == len(wanted):
+                break
+        yield from (found[row.name] for row in rows if row.name in found)
+
+    def _searched(self, rows: Sequence[JobSummary]) -> Iterator[dict[str, Any]]:
+        """Jobs as old as the oldest of these and newer, a page after the other."""
+        if not rows:
+            return
+        oldest = str(min(row.created for row in rows) - 1.0)
+        newest = str(max(row.created for row in rows) + 1.0)
+        bounds = (("GreaterThanOrEqualTo", oldest), ("LessThanOrEqualTo", newest))
+        asked: dict[str, Any] = {
+            "Resource": "TrainingJob",
+            "SearchExpression": {
+                "Filters": [
+                    {"Name": "CreationTime", "Operator": sign, "Value": bound}
+                    for sign, bound in bounds
+                ]
+            },
+            "SortBy": "CreationTime",
+            "SortOrder": "Descending",
+            "MaxResults": _PAGE,
+            "Trackside": True,
+        }
+        while True:
+            answer = self._call("Search", asked)
+            yield from (each["TrainingJob"] for each in answer["Results"])
+            if "NextToken" not in answer:
+                return
+            asked["NextToken"] = answer["NextToken"]
 
     def default_output(self) -> str:
         """Where a job of the server puts what it makes, if nothing else is said; empty when an
