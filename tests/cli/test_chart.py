@@ -8,7 +8,7 @@ from trackside.cli.chart import Line, chart
 
 
 def line(values: list[float], label: str = "", told: str = "") -> Line:
-    return Line(label, told, numpy.arange(len(values)), numpy.array(values))
+    return Line(label, told, numpy.arange(len(values)).astype(float), numpy.array(values))
 
 
 def drawn(*lines: Line, columns: int = 40, rows: int = 10, is_ascii: bool = False) -> list[str]:

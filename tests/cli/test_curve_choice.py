@@ -16,7 +16,8 @@ def curves_of(**runs: dict[str, list[float]]) -> Curves:
         run = name.replace("__", "/").replace("TOP", ".")
         for tag, values in tags.items():
             steps = numpy.arange(len(values))
-            found.scalars[run, tag] = Series(run, tag, steps, 1e9 + steps, numpy.array(values))
+            times = 1e9 + steps.astype(float)
+            found.scalars[run, tag] = Series(run, tag, steps, times, numpy.array(values))
     return found
 
 
@@ -111,7 +112,7 @@ def test_the_hook_s_loss_is_the_script_s_whatever_that_calls_it():
 
 def test_two_logs_of_a_script_that_say_the_same_are_one():
     values = noisy(50)
-    rounded = numpy.float32(values).astype(float).tolist()
+    rounded = numpy.array(values, numpy.float32).astype(float).tolist()
     drawn = curves_of(runs={"loss": values}, wandb={"loss": rounded, "lr": [0.1] * 50})
     assert same_as(drawn) == {"runs/loss": "", "wandb/loss": "runs/loss", "wandb/lr": ""}
 

@@ -115,11 +115,7 @@ def test_a_name_is_found_whole_and_by_its_beginning(jobs: AnyJobs):
 
 def test_details_tell_what_a_job_was_given(jobs: AnyJobs):
     began = time.time() - 60
-    first = start(
-        hyperparameters={"lr": 0.1},
-        tags={"team": "vision"},
-        metric_definitions=[{"Name": "loss", "Regex": "percent ([0-9]+)|([0-9]+) %"}],
-    )
+    first = start(hyperparameters={"lr": 0.1}, tags={"team": "vision"})
     first.wait()
     second = start(arguments=["--amp"], hyperparameters={"lr": 0.2})
     second.wait()

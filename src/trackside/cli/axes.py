@@ -27,7 +27,8 @@ class Scale:
     def places(self, values: Reals, dots: int) -> Reals:
         """From 0 to `dots - 1`."""
         low, high = self.bent(numpy.array([self.low, self.high]))
-        return (self.bent(values) - low) / (high - low) * (dots - 1)
+        places: Reals = (self.bent(values) - low) / (high - low) * (dots - 1)
+        return places
 
 
 def linear(values: Reals) -> Scale:

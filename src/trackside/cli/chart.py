@@ -1,6 +1,6 @@
 """Curves as a chart of text: axes with figures, a line for each, what they are called. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy
@@ -65,38 +65,15 @@ def chart(
     scale = axes.fitting(finite) if len(finite) else axes.Scale(0.0, 1.0)
     head = _title(title, scale, lines, columns, marks)
     canvas_rows = max(LEAST_ROWS, rows - FRAME_ROWS + 1 - len(head))
-    ticks = axes.ticks(scale, canvas_rows, least_apart=_APART_Y)
-    margin = max([cell_len(text) for text in ticks.values()], default=0)
-    labels = [line.label for line in lines] if len(lines) > 1 else []
-    right = max([cell_len(label) + 1 for label in labels], default=0)
+    figures = axes.ticks(scale, canvas_rows, least_apart=_APART_Y)
+    margin = max([cell_len(text) for text in figures.values()], default=0)
+    right = max([cell_len(line.label) + 1 for line in lines]) if len(lines) > 1 else 0
     width = max(_LEAST_COLUMNS, columns - margin - 2 - right)
-    canvas = Canvas(width, canvas_rows, is_ascii)
-    x_scale = _of_x(numpy.concatenate([line.x for line in lines]).astype(float))
+    x_scale = _of_x(numpy.concatenate([line.x for line in lines]))
+    plot = _Plot(Canvas(width, canvas_rows, is_ascii), x_scale, scale, margin, marks)
     for number, line in enumerate(lines):
-        _draw(canvas, line, number, x_scale, scale)
-    at_ends = _ends(lines, scale, canvas_rows) if labels else {}
-    body = []
-    for row in range(canvas_rows):
-        from_below = canvas_rows - 1 - row
-        text = ticks.get(from_below, "")
-        side = marks.tick if from_below in ticks else marks.side
-        drawn = Text(" " * (margin - cell_len(text))).append(text).append(f" {side}", "dim")
-        for letter, number in canvas.row(row):
-            drawn.append(letter, "" if number is None else style(number))
-        if row in at_ends:
-            drawn.append(f" {lines[at_ends[row]].label}", style(at_ends[row]))
-        body.append(drawn)
-    for number, line in enumerate(lines):
-        _cross_out(body[0], line, number, x_scale, margin + 2, width, marks)
-    for drawn in body:
-        drawn.rstrip()
-    return [*head, *body, *_floor(x_scale, x_name, margin, width, marks)]
-
-
-def _of_x(values: Reals) -> axes.Scale:
-    scale = axes.linear(values)
-    first = float(values[0])
-    return axes.Scale(first - 1, first + 1) if bool((values == first).all()) else scale
+        plot.draw(line, number)
+    return [*head, *plot.rows(lines, figures), *plot.floor(x_name)]
 
 
 def style(number: int) -> str:
@@ -119,59 +96,89 @@ def _title(
     return head
 
 
-def _draw(
-    canvas: Canvas, line: Line, number: int, x_scale: axes.Scale, y_scale: axes.Scale
-) -> None:
-    kept = thin(line.y, 4 * canvas.width)
-    xs = x_scale.places(line.x[kept].astype(float), canvas.width)
-    with numpy.errstate(invalid="ignore", divide="ignore"):
-        ys = y_scale.places(line.y[kept], canvas.height)
-    before: tuple[int, int] | None = None
-    for x, y in zip(xs, ys, strict=True):
-        if not numpy.isfinite(y):
-            before = None
-            continue
-        here = (round(float(x)), round(float(y)))
-        canvas.stroke(before or here, here, number)
-        before = here
-    if len(kept) == 1 and before is not None:  # a single dot is easily overlooked
-        canvas.stroke((before[0] - 1, before[1]), (before[0] + 1, before[1]), number)
+def _of_x(values: Reals) -> axes.Scale:
+    first = float(values[0])
+    is_one = bool((values == first).all())
+    return axes.Scale(first - 1, first + 1) if is_one else axes.linear(values)
 
 
-def _ends(lines: Sequence[Line], scale: axes.Scale, rows: int) -> dict[int, int]:
-    """Which row, from the top, has which line's label: beside its last value, or near it."""
-    found: dict[int, int] = {}
-    for number, line in enumerate(lines):
-        finite = line.y[numpy.isfinite(line.y)]
-        if not len(finite):
-            continue
-        wanted = rows - 1 - round(float(scale.places(finite[-1:], rows)[0]))
-        free = [row for row in range(rows) if row not in found]
-        if free:
-            found[min(free, key=lambda row: (abs(row - wanted), row))] = number
-    return found
+@dataclass(frozen=True, slots=True)
+class _Plot:
+    canvas: Canvas
+    x_scale: axes.Scale
+    y_scale: axes.Scale
+    margin: int
+    """Columns for the figures at the left."""
+    marks: Marks
 
+    def draw(self, line: Line, number: int) -> None:
+        canvas = self.canvas
+        kept = thin(line.y, 4 * canvas.width)
+        xs = self.x_scale.places(line.x[kept], canvas.width)
+        with numpy.errstate(invalid="ignore", divide="ignore"):
+            ys = self.y_scale.places(line.y[kept], canvas.height)
+        before: tuple[int, int] | None = None
+        for x, y in zip(xs, ys, strict=True):
+            if not numpy.isfinite(y):
+                before = None
+                continue
+            here = (round(float(x)), round(float(y)))
+            canvas.stroke(before or here, here, number)
+            before = here
+        if len(kept) == 1 and before is not None:  # a single dot is easily overlooked
+            canvas.stroke((before[0] - 1, before[1]), (before[0] + 1, before[1]), number)
 
-def _cross_out(
-    top: Text, line: Line, number: int, x_scale: axes.Scale, start: int, width: int, marks: Marks
-) -> None:
-    """A cross at the top stands for values that are not finite."""
-    wrong = line.x[~numpy.isfinite(line.y)].astype(float)
-    for place in {round(float(x)) for x in x_scale.places(wrong, width)}:
-        top.plain = top.plain[: start + place] + marks.gap + top.plain[start + place + 1 :]
-        top.stylize(f"bold {style(number)}", start + place, start + place + 1)
+    def rows(self, lines: Sequence[Line], figures: Mapping[int, str]) -> list[Text]:
+        at_ends = self._ends(lines) if len(lines) > 1 else {}
+        found = []
+        for row in range(self.canvas.rows):
+            drawn = self._left(figures.get(self.canvas.rows - 1 - row))
+            for letter, number in self.canvas.row(row):
+                drawn.append(letter, "" if number is None else style(number))
+            if row in at_ends:
+                drawn.append(f" {lines[at_ends[row]].label}", style(at_ends[row]))
+            found.append(drawn)
+        for number, line in enumerate(lines):
+            self._cross_out(found[0], line, number)
+        for drawn in found:
+            drawn.rstrip()
+        return found
 
+    def floor(self, name: str) -> tuple[Text, Text]:
+        """The axis, and below it its figures."""
+        width, start = self.canvas.columns, self.margin + 2
+        ticks = axes.ticks(self.x_scale, width, least_apart=_APART_X, is_whole=name == STEP)
+        axis = [self.marks.mark if at in ticks else self.marks.floor for at in range(width)]
+        figures, room = "", start + width - len(name) - 1
+        for place, text in sorted(ticks.items()):
+            at = max(0, start + place - len(text) // 2)
+            if at >= len(figures) + bool(figures) and at + len(text) <= room:
+                figures = figures.ljust(at) + text
+        below = Text(figures.ljust(start + width - len(name))).append(name, "dim")
+        return Text(" " * (start - 1)).append("".join([self.marks.corner, *axis]), "dim"), below
 
-def _floor(
-    scale: axes.Scale, name: str, margin: int, width: int, marks: Marks
-) -> tuple[Text, Text]:
-    ticks = axes.ticks(scale, width, least_apart=_APART_X, is_whole=name == STEP)
-    axis = "".join(marks.mark if place in ticks else marks.floor for place in range(width))
-    figures = ""
-    room = margin + 2 + width - len(name) - 1
-    for place, text in sorted(ticks.items()):
-        start = max(0, margin + 2 + place - len(text) // 2)
-        if start >= len(figures) + (1 if figures else 0) and start + len(text) <= room:
-            figures = figures.ljust(start) + text
-    below = Text(figures.ljust(margin + 2 + width - len(name))).append(name, "dim")
-    return Text(" " * (margin + 1)).append(marks.corner + axis, "dim"), below
+    def _left(self, figure: str | None) -> Text:
+        side = self.marks.side if figure is None else self.marks.tick
+        text = figure or ""
+        padding = " " * (self.margin - cell_len(text))
+        return Text(f"{padding}{text}").append(f" {side}", "dim")
+
+    def _ends(self, lines: Sequence[Line]) -> dict[int, int]:
+        """Which row, from the top, has which line's label: beside its last value, or near it."""
+        rows = self.canvas.rows
+        found: dict[int, int] = {}
+        for number, line in enumerate(lines):
+            finite = line.y[numpy.isfinite(line.y)]
+            free = [row for row in range(rows) if row not in found]
+            if len(finite) and free:
+                wanted = rows - 1 - round(float(self.y_scale.places(finite[-1:], rows)[0]))
+                found[min(free, key=lambda row, at=wanted: (abs(row - at), row))] = number
+        return found
+
+    def _cross_out(self, top: Text, line: Line, number: int) -> None:
+        """A cross at the top stands for values that are not finite."""
+        wrong = line.x[~numpy.isfinite(line.y)]
+        for x in self.x_scale.places(wrong, self.canvas.columns):
+            at = self.margin + 2 + round(float(x))
+            top.plain = top.plain[:at] + self.marks.gap + top.plain[at + 1 :]
+            top.stylize(f"bold {style(number)}", at, at + 1)

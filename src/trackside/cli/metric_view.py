@@ -110,7 +110,7 @@ def _moves(curve: Curve) -> bool:
 def _chart(group: Sequence[Curve], size: tuple[int, int], *, is_ascii: bool) -> list[Text]:
     if len(group) == 1:
         (curve,) = group
-        line = Line("", _figures(curve), curve.series.steps, curve.series.values)
+        line = Line("", _figures(curve), curve.series.steps.astype(float), curve.series.values)
         return chart(curve.name, [line], STEP, size, is_ascii=is_ascii)
     phases = [curve.phase for curve in group]
     is_enough = len({*phases}) == len(phases) and all(phases)

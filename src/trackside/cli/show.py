@@ -1,19 +1,18 @@
 """`trackside show`: everything about one job on one screen."""
 
-import shlex
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
 import click
-from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
+from trackside.cli import job_facts
 from trackside.cli.failures import in_short as failure_in_short
 from trackside.cli.job_names import job_argument
-from trackside.cli.repeating import Repeated, own_parameters, plain, repeated
+from trackside.cli.repeating import Repeated, repeated
 from trackside.cli.table_layout import LEAST_TEXT, broken
 from trackside.cli.tables import Cell, new_console, print_table, print_text, status_style
 from trackside.cli.text import as_json, duration, size
@@ -22,7 +21,6 @@ from trackside.harmless import one_line, visible
 from trackside.layout import WORKING_FOLDER
 from trackside.rule_status import in_short
 from trackside.sdk.known_jobs import known_jobs
-from trackside.secret_names import hidden, hide_in_arguments
 from trackside.shown_names import shown_name
 from trackside.status import Secondary, Status
 
@@ -58,7 +56,7 @@ def show(job: str, json: bool) -> None:
     if trouble := described["Trackside"].get("disk"):
         console.print(Text(visible(trouble), "bold red"))
     print()
-    if facts := [*_facts(described, tags)]:
+    if facts := [*job_facts.asked(described, tags)]:
         _print_facts(console, facts)
         print()
     print_table(("STATUS", "SINCE", "FOR", "MESSAGE"), _statuses(described, time.time()))
@@ -73,12 +71,11 @@ def show(job: str, json: bool) -> None:
         for trouble in _sync_troubles(described):
             print_text(trouble)
     print()
-    _print_facts(console, _places(described))
+    _print_facts(console, job_facts.places(described))
     for told in _left_out(described):
         print_text(told)
     for where, number in described["Trackside"].get("damaged", {}).items():
         print_text(f"{counted(number, 'record')} skipped in {where}.")
-    print()
     _print_repeated(console, repeated(described, tags, known.settings.output))
 
 
@@ -173,17 +170,6 @@ def _sync_troubles(described: Mapping[str, Any]) -> Iterator[str]:
                 yield f"{_folder(host, folder, of_hosts)}: {one_line(sync['error'])}"
 
 
-def _kept(described: Mapping[str, Any]) -> str:
-    """`3 files, 12 MB, from the working folder`; empty when there are none."""
-    states = [
-        folders.get(WORKING_FOLDER, {}) for folders in described["Trackside"]["syncs"].values()
-    ]
-    num_files = sum(state.get("num_files", 0) for state in states)
-    size_bytes = sum(state.get("size_bytes", 0) for state in states)
-    files = "1 file" if num_files == 1 else f"{num_files:,} files"
-    return f"{files}, {size(size_bytes)}, of {WORKING_FOLDER}" if num_files else ""
-
-
 def _left_out(described: Mapping[str, Any]) -> Iterator[str]:
     of_hosts = described["Trackside"]["syncs"]
     for host, folders in of_hosts.items():
@@ -198,55 +184,6 @@ def _left_out(described: Mapping[str, Any]) -> Iterator[str]:
 
 def _folder(host: str, folder: str, of_hosts: Mapping[str, Any]) -> str:
     return f"{host} {folder}" if len(of_hosts) > 1 else folder
-
-
-def _facts(described: Mapping[str, Any], tags: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """What was asked for, and by whom: labels and values, a label once for several values."""
-    options = described["Trackside"]["options"]
-    if script := plain(described, "sagemaker_program"):
-        yield "script", script
-    if module := options.get("Module"):
-        yield "module", module
-    for label in ("Command", "Arguments"):
-        if given := options.get(label):
-            yield label.lower(), shlex.join(hide_in_arguments(given))
-    parameters = own_parameters(described)
-    for each in _aligned({name: hidden(name, value) for name, value in parameters.items()}):
-        yield "hyperparameters", each
-    for each in _aligned(tags):
-        yield "tags", each
-    if git := options.get("Git"):
-        yield "git commit", _git(git)
-    if owner := described["Trackside"].get("owner"):
-        yield "owner", owner
-
-
-def _aligned(values: Mapping[str, str]) -> Iterator[str]:
-    longest = max(map(cell_len, values), default=0)
-    for name, value in values.items():
-        yield f"{name}{' ' * (longest - cell_len(name))}  {one_line(value)}"
-
-
-def _git(git: Mapping[str, Any]) -> str:
-    changed = {True: ", with changes", False: "", None: ", unknown whether with changes"}
-    where = f" on {git['Branch']}" if git.get("Branch") else ""
-    remote = f" of {git['Remote']}" if git.get("Remote") else ""
-    return f"{git['Commit']}{where}{changed[git.get('Changed')]}{remote}"
-
-
-def _places(described: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    own = described["Trackside"]
-    if Status(described["TrainingJobStatus"]) in (Status.COMPLETED, Status.STOPPED):
-        yield "model", described["ModelArtifacts"]["S3ModelArtifacts"]
-    yield "output", own["output"]
-    if kept := _kept(described):
-        yield "kept", kept
-    for channel in described.get("InputDataConfig", ()):
-        location = channel["DataSource"]["S3DataSource"]["S3Uri"]
-        yield "channels", f"{channel['ChannelName']}  {location}"
-    if own["folder"]:
-        yield "folder", own["folder"]
-    yield "log", f"trackside logs {shown_name(described['TrainingJobName'])}"
 
 
 def _print_facts(console: Console, facts: Iterable[tuple[str, str]]) -> None:
@@ -264,6 +201,7 @@ def _print_facts(console: Console, facts: Iterable[tuple[str, str]]) -> None:
 
 def _print_repeated(console: Console, again: Repeated) -> None:
     if again.words:
+        print()
         besides = f" (but for {', '.join(again.left_out)})" if again.left_out else ""
         print_text(f"To run it again{besides}:")
         console.print(f"  {visible(again.command)}", soft_wrap=True)
