@@ -64,6 +64,7 @@ def test_jobs_are_found_and_sorted(command: Command):
     assert names("--sort", "acc") == ["good_run", "fair", "poor"]
     assert names("--sort", "acc", "--reverse", "--limit", "2") == ["poor", "fair"]
     assert names("--sort", "lr") == ["fair", "good_run", "poor"]
+    assert names("-p", "lr", "--sort", "lr", "--tag", "team=vision") == ["fair", "good_run"]
     assert names("--sort", "batch-size", "--reverse") == ["fair", "good_run", "poor"]
     assert names("--sort", "name") == ["fair", "good_run", "poor"]
     assert names("--sort", "created", "--reverse") == ["good_run", "fair", "poor"]
@@ -103,6 +104,15 @@ def test_a_hyperparameter_that_looks_secret_is_not_shown(command: Command, jobs:
         shown = command("jobs", "-c", "api_token", *form).stdout
         assert "***" in shown
         assert "hush" not in shown
+
+
+def test_a_plain_list_loads_nothing_to_search_with(command: Command, jobs: Jobs):
+    jobs.submit(make_spec("job-1"))
+    jobs.wait("job-1")
+    done = command("jobs", PYTHONPROFILEIMPORTTIME="1")
+    loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert "trackside.cli.find" in loaded
+    assert not {"trackside.cli.conditions", "concurrent.futures", "numpy"} & loaded
 
 
 def test_what_records_tell_is_found_without_numpy(command: Command, jobs: Jobs):

@@ -172,7 +172,8 @@ class _Plot:
             free = [row for row in range(rows) if row not in found]
             if len(finite) and free:
                 wanted = rows - 1 - round(float(self.y_scale.places(finite[-1:], rows)[0]))
-                found[min(free, key=lambda row, at=wanted: (abs(row - at), row))] = number
+                _, nearest = min((abs(row - wanted), row) for row in free)
+                found[nearest] = number
         return found
 
     def _cross_out(self, top: Text, line: Line, number: int) -> None:

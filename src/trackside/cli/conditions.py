@@ -74,7 +74,6 @@ class Condition:
 def parse_where(
     ctx: click.Context, option: click.Parameter, given: tuple[str, ...]
 ) -> list[Condition]:
-    """A callback for `--where`."""
     found = []
     for text in given:
         parts = _FORM.fullmatch(text)
@@ -87,24 +86,14 @@ def parse_where(
     return found
 
 
-def parse_of_kind(
-    kind: str,
-) -> Callable[[click.Context, click.Parameter, tuple[str, ...]], list[Condition]]:
-    """A callback for options of the form NAME or NAME=VALUE."""
-
-    def parse(
-        ctx: click.Context, option: click.Parameter, given: tuple[str, ...]
-    ) -> list[Condition]:
-        parts = [text.partition("=") for text in given]
-        return [Condition(Name(name, kind), sign, value) for name, sign, value in parts]
-
-    return parse
+def parse_of_kind(kind: str, given: Sequence[str]) -> list[Condition]:
+    """Of the form NAME or NAME=VALUE."""
+    parts = [text.partition("=") for text in given]
+    return [Condition(Name(name, kind), sign, value) for name, sign, value in parts]
 
 
-def parse_moment(ctx: click.Context, option: click.Parameter, given: str | None) -> float | None:
-    """A callback for a time: how long ago, or a date; seconds since the epoch."""
-    if given is None:
-        return None
+def parse_moment(ctx: click.Context, option: click.Parameter, given: str) -> float:
+    """How long ago, or a date; seconds since the epoch."""
     found = moment(given, datetime.now())
     if found is None:
         advice = (

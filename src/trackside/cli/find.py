@@ -9,14 +9,16 @@ import logging
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from trackside.cli.better import is_more_better
-from trackside.cli.conditions import Condition, Name, Value, as_number, as_parameters, plain_text
 from trackside.errors import TracksideError
-from trackside.jobs.details import JobDetails
 from trackside.jobs.index import JobSummary
 from trackside.sdk.known_jobs import AnyJobs
 from trackside.shown_names import shown_name, with_dashes
+
+if TYPE_CHECKING:  # loaded where something is to be compared: a plain list is to be quick
+    from trackside.cli.conditions import Condition, Name, Value
+    from trackside.jobs.details import JobDetails
 
 logger = logging.getLogger(__name__)
 
@@ -41,19 +43,28 @@ class Asked:
     owner: str | None = None
     created_after: float | None = None
     created_before: float | None = None
-    conditions: Sequence[Condition] = ()
-    columns: Sequence[Name] = ()
+    conditions: "Sequence[Condition]" = ()
+    columns: "Sequence[Name]" = ()
     """What else is to be shown."""
     sort: str = "created"
     is_reversed: bool = False
     limit: int = 20
 
     @property
-    def names(self) -> list[Name]:
-        """What is shown of each job beside what the list itself knows, each once."""
-        sorted_by = () if self.sort in SORTS else (Name.parse(self.sort),)
-        asked = [*(each.name for each in self.conditions), *sorted_by, *self.columns]
-        return list({(each.text): each for each in reversed(asked)}.values())[::-1]
+    def names(self) -> "list[Name]":
+        """What is to be known of each job beside what the list itself knows."""
+        asked = [*(each.name for each in self.conditions), *self.columns]
+        if self.sort not in SORTS:
+            asked.insert(len(self.conditions), _name(self.sort))
+        return list(dict.fromkeys(asked))
+
+    @property
+    def shown(self) -> "list[Name]":
+        """Of those, a column for each text: `-p lr=0.1 --sort lr` is about one."""
+        first: dict[str, Name] = {}
+        for name in self.names:
+            first.setdefault(name.text, name)
+        return list(first.values())
 
     @property
     def is_plain(self) -> bool:
@@ -65,7 +76,7 @@ class Asked:
 @dataclass(frozen=True, slots=True)
 class Found:
     row: JobSummary
-    values: dict[Name, Value | None] = field(default_factory=dict)
+    values: "dict[Name, Value | None]" = field(default_factory=dict)
 
 
 def find(known: AnyJobs, asked: Asked) -> tuple[list[Found], int]:
@@ -124,7 +135,7 @@ def _with_values(known: AnyJobs, rows: Sequence[JobSummary], asked: Asked) -> It
             yield Found(by_name[details.name], of_job)
 
 
-def _values(details: JobDetails, names: Iterable[Name]) -> dict[Name, Value | None]:
+def _values(details: "JobDetails", names: "Iterable[Name]") -> "dict[Name, Value | None]":
     values = {name: _recorded(details, name) for name in names}
     missing = [
         name for name, value in values.items() if value is None and name.kind in ("", "metric")
@@ -137,8 +148,10 @@ def _values(details: JobDetails, names: Iterable[Name]) -> dict[Name, Value | No
     return values
 
 
-def _recorded(details: JobDetails, name: Name) -> Value | None:
+def _recorded(details: "JobDetails", name: "Name") -> "Value | None":
     """A hyperparameter, or an argument that says as much; a metric; a tag if that was asked for."""
+    from trackside.cli.conditions import as_parameters, plain_text
+
     if name.kind == "tag":
         return details.tags.get(name.text)
     parameters = {**as_parameters(details.arguments), **details.hyperparameters}
@@ -154,7 +167,7 @@ def _spelling(name: str) -> str:
     return name.replace("-", "_")
 
 
-def _of_curves(details: JobDetails, names: Sequence[Name]) -> dict[Name, Value | None]:
+def _of_curves(details: "JobDetails", names: "Sequence[Name]") -> "dict[Name, Value | None]":
     from trackside.cli.curve_choice import last_value  # needs numpy, as no other list does
     from trackside.curves.event_reader import read
 
@@ -175,23 +188,33 @@ def _sorted(found: list[Found], asked: Asked) -> list[Found]:
     return [each for _, each in (*having, *(each for each in keyed if each[0] is None))]
 
 
-def _sorting(asked: Asked) -> tuple[Callable[[Found], Value | None], bool]:
+def _sorting(asked: Asked) -> "tuple[Callable[[Found], Value | None], bool]":
     if asked.sort in _OF_ROW:
         of_row, is_descending = _OF_ROW[asked.sort]
         return lambda found: of_row(found.row), is_descending
-    name = Name.parse(asked.sort)
+    from trackside.cli.better import is_more_better
+
+    name = _name(asked.sort)
     return lambda found: found.values.get(name), is_more_better(name.text)
 
 
-def _finite(value: Value | None) -> Value | None:
+def _finite(value: "Value | None") -> "Value | None":
     """A loss that is NaN is as good as none."""
     return None if isinstance(value, float) and math.isnan(value) else value
 
 
-def _sortable(value: Value | None) -> tuple[int, float, str]:
+def _sortable(value: "Value | None") -> tuple[int, float, str]:
     """Numbers before texts: they cannot be compared with each other."""
+    from trackside.cli.conditions import as_number
+
     number = as_number(value) if value is not None else None
     return (1, 0.0, str(value)) if number is None else (0, number, "")
+
+
+def _name(typed: str) -> "Name":
+    from trackside.cli.conditions import Name
+
+    return Name.parse(typed)
 
 
 def _trained(row: JobSummary) -> float | None:

@@ -2,21 +2,12 @@
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from trackside.cli.conditions import (
-    Condition,
-    Name,
-    Value,
-    parse_moment,
-    parse_of_kind,
-    parse_where,
-    plain_text,
-)
 from trackside.cli.find import SORTS, Asked, Found, find
 from trackside.cli.tables import Cell, print_table, print_text, status_style
 from trackside.cli.text import as_json, duration
@@ -25,6 +16,9 @@ from trackside.sdk.known_jobs import known_jobs
 from trackside.secret_names import hidden
 from trackside.shown_names import shown_name
 from trackside.status import Status
+
+if TYPE_CHECKING:
+    from trackside.cli.conditions import Condition, Name, Value
 
 RUNNING = "Running"
 """What people call `InProgress`."""
@@ -41,6 +35,37 @@ def _statuses(
     return tuple(dict.fromkeys(meant))
 
 
+def _conditions(kind: str = "") -> Callable[..., "list[Condition]"]:
+    """A callback; what reads them is loaded when there are some."""
+
+    def parse(
+        ctx: click.Context, option: click.Parameter, given: tuple[str, ...]
+    ) -> "list[Condition]":
+        if not given:
+            return []
+        from trackside.cli.conditions import parse_of_kind, parse_where
+
+        return parse_of_kind(kind, given) if kind else parse_where(ctx, option, given)
+
+    return parse
+
+
+def _moment(ctx: click.Context, option: click.Parameter, given: str | None) -> float | None:
+    if given is None:
+        return None
+    from trackside.cli.conditions import parse_moment
+
+    return parse_moment(ctx, option, given)
+
+
+def _names(ctx: click.Context, option: click.Parameter, given: tuple[str, ...]) -> "list[Name]":
+    if not given:
+        return []
+    from trackside.cli.conditions import Name
+
+    return [Name.parse(each) for each in given]
+
+
 @click.command
 @click.option(
     "--status",
@@ -55,7 +80,7 @@ def _statuses(
     "--tag",
     "tags",
     multiple=True,
-    callback=parse_of_kind("tag"),
+    callback=_conditions("tag"),
     metavar="NAME[=VALUE]",
     help="Only jobs with this tag; may be repeated.",
 )
@@ -64,14 +89,14 @@ def _statuses(
     "--hyperparameter",
     "parameters",
     multiple=True,
-    callback=parse_of_kind("param"),
+    callback=_conditions("param"),
     metavar="NAME[=VALUE]",
     help="Only jobs with this hyperparameter, or argument; may be repeated.",
 )
 @click.option(
     "--where",
     multiple=True,
-    callback=parse_where,
+    callback=_conditions(),
     metavar="CONDITION",
     help="Only jobs for which this is so, as 'lr>0.01' or 'val_loss<=0.3'; may be repeated.",
 )
@@ -79,11 +104,11 @@ def _statuses(
 @click.option("--mine", is_flag=True, help="Only jobs that belong to you.")
 @click.option(
     "--since",
-    callback=parse_moment,
+    callback=_moment,
     metavar=_TIME,
     help="Only jobs created since: 30min, 12h, 2d ago, or a date.",
 )
-@click.option("--before", callback=parse_moment, metavar=_TIME, help="Only jobs created before.")
+@click.option("--before", callback=_moment, metavar=_TIME, help="Only jobs created before.")
 @click.option(
     "--sort",
     metavar="KEY",
@@ -96,6 +121,7 @@ def _statuses(
     "--column",
     "columns",
     multiple=True,
+    callback=_names,
     metavar="NAME",
     help="Also show this metric, hyperparameter or tag; may be repeated.",
 )
@@ -104,16 +130,16 @@ def _statuses(
 def jobs(
     statuses: tuple[str, ...],
     name_contains: str | None,
-    tags: list[Condition],
-    parameters: list[Condition],
-    where: list[Condition],
+    tags: "list[Condition]",
+    parameters: "list[Condition]",
+    where: "list[Condition]",
     owner: str | None,
     mine: bool,
     since: float | None,
     before: float | None,
     sort: str,
     reverse: bool,
-    columns: tuple[str, ...],
+    columns: "list[Name]",
     limit: int,
     json: bool,
 ) -> None:
@@ -143,20 +169,20 @@ def jobs(
         created_after=since,
         created_before=before,
         conditions=[*tags, *parameters, *where],
-        columns=[*map(Name.parse, columns)],
+        columns=columns,
         sort=sort,
         is_reversed=reverse,
         limit=limit,
     )
     found, more = find(known, asked)
     if json:
-        print(as_json([_as_json(each, asked.names) for each in found]))
+        print(as_json([_as_json(each, asked.shown) for each in found]))
     elif not found:
         print_text(_none(asked))
     else:
         owners = {each.row.owner for each in found if each.row.owner}
         with_owner = known.is_at_server or len(owners) > 1 or sort == "owner"
-        _print(found, asked.names, with_owner=with_owner)
+        _print(found, asked.shown, with_owner=with_owner)
         if any(not each.row.is_final for each in found) and (trouble := known.disk_trouble):
             print_text(trouble, stderr=True)
         if more:
@@ -173,7 +199,7 @@ def _cut(asked: Asked, more: int) -> str:
     return f"{shown} of {limit + more}; {way_out}"
 
 
-def _as_json(found: Found, names: Sequence[Name]) -> dict[str, Any]:
+def _as_json(found: Found, names: "Sequence[Name]") -> dict[str, Any]:
     row = {
         **asdict(found.row),
         "name": shown_name(found.row.name),
@@ -185,7 +211,7 @@ def _as_json(found: Found, names: Sequence[Name]) -> dict[str, Any]:
     return row
 
 
-def _print(found: Sequence[Found], names: Sequence[Name], *, with_owner: bool) -> None:
+def _print(found: Sequence[Found], names: "Sequence[Name]", *, with_owner: bool) -> None:
     now = time.time()
     # A column of the table is known by its title, which another may have.
     titles = [str(name) for name in names]
@@ -214,12 +240,12 @@ def _of_row(job: JobSummary, now: float) -> tuple[list[Cell], list[Cell]]:
     )
 
 
-def _shown(name: Name, value: Value | None) -> str:
+def _shown(name: "Name", value: "Value | None") -> str:
     told = _hidden(name, value)
-    return "" if told is None else plain_text(told)
+    return f"{told:.6g}" if isinstance(told, float) else told or ""
 
 
-def _hidden(name: Name, value: Value | None) -> Value | None:
+def _hidden(name: "Name", value: "Value | None") -> "Value | None":
     return hidden(name.text, value) if isinstance(value, str) else value
 
 
