@@ -1,4 +1,4 @@
-"""A command in a terminal of its own, of a known size."""
+"""A command in a terminal of its own, of a known size; Ctrl-C reaches it as from a keyboard."""
 
 import fcntl
 import os
@@ -49,8 +49,12 @@ class Terminal:
         until(lambda: text in self._read())
 
     def until_over(self) -> str:
-        until(lambda: self._process.poll() is not None)
+        until(self._is_over)
         return self._read()
+
+    def _is_over(self) -> bool:
+        self._read()  # or it would wait for room on the terminal
+        return self._process.poll() is not None
 
     def _read(self) -> str:
         try:

@@ -214,7 +214,7 @@ def _as_json(found: Found, names: "Sequence[Name]") -> dict[str, Any]:
 def _print(found: Sequence[Found], names: "Sequence[Name]", *, with_owner: bool) -> None:
     now = time.time()
     # A column of the table is known by its title, which another may have.
-    titles = [str(name) for name in names]
+    titles = [name.text for name in names]
     columns = ["NAME", "STATUS", *(["OWNER"] if with_owner else []), *titles]
     columns += ["AGE", "TRAINED", "OUTPUT"]
     rows = []
