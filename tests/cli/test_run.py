@@ -243,7 +243,7 @@ def test_what_stands_behind_two_dashes_reaches_the_script_as_it_is(
     kept = json.loads(Settings.load().layout.job("j").spec.read_bytes())
     assert kept["Trackside"]["Arguments"] == ODD
     shown = command("show", "j").stdout
-    assert "arguments   --epochs 3 --amp data.yaml model.lr=0.1 '' ' a  b'" in shown
+    assert "arguments        --epochs 3 --amp data.yaml model.lr=0.1 '' ' a  b'" in shown
 
 
 def test_secrets_among_the_arguments_are_shown_nowhere(command: Command, workplace: Path):
@@ -253,7 +253,7 @@ def test_secrets_among_the_arguments_are_shown_nowhere(command: Command, workpla
     assert done.returncode == 1
     masked = "--hub-token '***' 'db.password=***' '--api-key=***'"
     assert masked in done.stdout
-    assert f"arguments   {masked}" in command("show", "j").stdout
+    assert f"arguments        {masked}" in command("show", "j").stdout
     said_by_us = [line for line in done.stdout.splitlines() if line != "bad sesame-42"]
     assert "sesame" not in "".join(said_by_us) + done.stderr
 

@@ -24,6 +24,11 @@ class Scale:
     """What the title says of it; nothing of a linear one."""
     bent: Callable[[Reals], Reals] = lambda values: values
 
+    def cell(self, value: float, cells: int, dots_each: int) -> int:
+        """Which of so many cells the dot of this value is in."""
+        place = round(float(self.places(numpy.array([value]), cells * dots_each)[0]))
+        return min(max(place // dots_each, 0), cells - 1)
+
     def places(self, values: Reals, dots: int) -> Reals:
         """From 0 to `dots - 1`."""
         low, high = self.bent(numpy.array([self.low, self.high]))
@@ -57,14 +62,17 @@ def fitting(values: Reals) -> Scale:
     return bent if _bulk(values, bent) > _GAIN * _bulk(values, plain) else plain
 
 
-def ticks(scale: Scale, rows: int, *, least_apart: float, is_whole: bool = False) -> dict[int, str]:
-    """What to write at which of the rows, counted from the low end; `is_whole` for what is counted
+def ticks(
+    scale: Scale, cells: int, *, least_apart: float, dots_each: int = 1, is_whole: bool = False
+) -> dict[int, str]:
+    """What to write at which of the cells, counted from the low end; `is_whole` for what is counted
     in whole numbers."""
     if not scale.name:
-        return _linear_ticks(scale, rows, least_apart, 1.0 if is_whole else 0.0)
+        step = _step(scale, cells, least_apart, 1.0 if is_whole else 0.0)
+        return _linear_ticks(scale, step, cells, dots_each)
     found: dict[int, str] = {}
     for value in _round_values(scale):
-        place = round(float(scale.places(numpy.array([value]), rows)[0]))
+        place = scale.cell(value, cells, dots_each)
         if all(abs(place - other) > least_apart for other in found):
             found[place] = short(value)
     return found
@@ -87,16 +95,18 @@ def _bulk(values: Reals, scale: Scale) -> float:
     return float(high - low)
 
 
-def _linear_ticks(scale: Scale, rows: int, least_apart: float, least_step: float) -> dict[int, str]:
-    span = scale.high - scale.low
-    step = max(_nice(span * least_apart / max(rows - 1, 1)), least_step)
+def _step(scale: Scale, cells: int, least_apart: float, least: float) -> float:
+    return max(_nice((scale.high - scale.low) * least_apart / max(cells - 1, 1)), least)
+
+
+def _linear_ticks(scale: Scale, step: float, cells: int, dots_each: int) -> dict[int, str]:
     decimals = max(0, -math.floor(math.log10(step) + 1e-9))
     first = math.ceil(scale.low / step - 1e-9)
-    found = {}
-    for number in range(first, math.floor(scale.high / step + 1e-9) + 1):
-        place = round(float(scale.places(numpy.array([number * step]), rows)[0]))
-        found[min(max(place, 0), rows - 1)] = short(number * step or 0.0, decimals)
-    return found
+    last = math.floor(scale.high / step + 1e-9)
+    return {
+        scale.cell(number * step, cells, dots_each): short(number * step or 0.0, decimals)
+        for number in range(first, last + 1)
+    }
 
 
 def _nice(least: float) -> float:

@@ -5,6 +5,8 @@ Knows nothing of curves: `chart` does."""
 from dataclasses import dataclass, field
 
 _BRAILLE = 0x2800
+DOTS_PER_ROW, _DOTS_PER_COLUMN = 4, 2
+"""Of Braille's letters."""
 _BITS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
 """Of the dots of one letter: by row and column."""
 ASCII_MARKS = "*o+#"
@@ -22,11 +24,11 @@ class Canvas:
     @property
     def width(self) -> int:
         """In dots."""
-        return self.columns if self.is_ascii else 2 * self.columns
+        return self.columns if self.is_ascii else _DOTS_PER_COLUMN * self.columns
 
     @property
     def height(self) -> int:
-        return self.rows if self.is_ascii else 4 * self.rows
+        return self.rows if self.is_ascii else DOTS_PER_ROW * self.rows
 
     def dot(self, x: int, y: int, line: int) -> None:
         """Counted from the lower left corner. Outside of the canvas nothing is drawn."""
@@ -36,9 +38,10 @@ class Canvas:
         if self.is_ascii:
             self._cells[below_top, x] = (1, line)
             return
-        cell = (below_top // 4, x // 2)
-        bits, _ = self._cells.get(cell, (0, 0))
-        self._cells[cell] = (bits | _BITS[below_top % 4][x % 2], line)
+        row, down = divmod(below_top, DOTS_PER_ROW)
+        column, across = divmod(x, _DOTS_PER_COLUMN)
+        bits, _ = self._cells.get((row, column), (0, 0))
+        self._cells[row, column] = (bits | _BITS[down][across], line)
 
     def stroke(self, start: tuple[int, int], end: tuple[int, int], line: int) -> None:
         """A straight line, with both its ends."""

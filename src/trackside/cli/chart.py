@@ -8,7 +8,7 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from trackside.cli import axes
-from trackside.cli.canvas import ASCII_MARKS, Canvas
+from trackside.cli.canvas import ASCII_MARKS, DOTS_PER_ROW, Canvas
 from trackside.curves.columns import Reals
 from trackside.curves.downsample import thin
 
@@ -65,7 +65,8 @@ def chart(
     scale = axes.fitting(finite) if len(finite) else axes.Scale(0.0, 1.0)
     head = _title(title, scale, lines, columns, marks)
     canvas_rows = max(LEAST_ROWS, rows - FRAME_ROWS + 1 - len(head))
-    figures = axes.ticks(scale, canvas_rows, least_apart=_APART_Y)
+    dots_each = 1 if is_ascii else DOTS_PER_ROW
+    figures = axes.ticks(scale, canvas_rows, least_apart=_APART_Y, dots_each=dots_each)
     margin = max([cell_len(text) for text in figures.values()], default=0)
     right = max([cell_len(line.label) + 1 for line in lines]) if len(lines) > 1 else 0
     width = max(_LEAST_COLUMNS, columns - margin - 2 - right)
@@ -147,7 +148,13 @@ class _Plot:
     def floor(self, name: str) -> tuple[Text, Text]:
         """The axis, and below it its figures."""
         width, start = self.canvas.columns, self.margin + 2
-        ticks = axes.ticks(self.x_scale, width, least_apart=_APART_X, is_whole=name == STEP)
+        ticks = axes.ticks(
+            self.x_scale,
+            width,
+            least_apart=_APART_X,
+            dots_each=self.canvas.width // width,
+            is_whole=name == STEP,
+        )
         axis = [self.marks.mark if at in ticks else self.marks.floor for at in range(width)]
         figures, room = "", start + width - len(name) - 1
         for place, text in sorted(ticks.items()):
@@ -171,7 +178,8 @@ class _Plot:
             finite = line.y[numpy.isfinite(line.y)]
             free = [row for row in range(rows) if row not in found]
             if len(finite) and free:
-                wanted = rows - 1 - round(float(self.y_scale.places(finite[-1:], rows)[0]))
+                dots_each = self.canvas.height // rows
+                wanted = rows - 1 - self.y_scale.cell(float(finite[-1]), rows, dots_each)
                 _, nearest = min((abs(row - wanted), row) for row in free)
                 found[nearest] = number
         return found
