@@ -24,7 +24,7 @@ _NOT_COMPARED = "sagemaker_"
 """Hyperparameters that say where the code is, not how it trains."""
 
 
-@click.command(short_help="Show jobs side by side: metrics, settings, machine use.")
+@click.command(short_help="Show jobs side by side: settings, machine use, metrics.")
 @job_argument("jobs", metavar="JOB...", nargs=-1, required=True)
 @click.option("--tag", metavar="TEXT", default="", help="Only metrics with this in their name.")
 @click.option("--system", is_flag=True, help="Every figure of the machine too.")

@@ -143,7 +143,7 @@ def jobs(
     limit: int,
     json: bool,
 ) -> None:
-    """List jobs, newest first; find them by what they were given and what came of them.
+    """List jobs, newest first. Find them by what they were given and what came of them.
 
     A name in --where, --sort and --column is a hyperparameter, a metric or a tag, the first of
     these that a job has; param.NAME, metric.NAME and tag.NAME say which. A metric counts by its
