@@ -145,7 +145,7 @@ def test_owners_are_shown_and_another_s_job_is_not_stopped(
     refused = command("stop", name, **{**there, **other})
     assert refused.returncode == 3
     assert f"The job {name!r} belongs to 'tests'; a key of that name can" in refused.stderr
-    assert "owner       tests\n" in command("show", name, **{**there, **other}).stdout
+    assert "owner            tests\n" in command("show", name, **{**there, **other}).stdout
     assert command("stop", name, "--wait", **there).returncode == 0
 
 

@@ -1,4 +1,5 @@
-"""The command that runs a job again, with the code that was stored with it, from its description.
+"""The command that runs a job again, with the code that was stored with it, from its description;
+one that ran in a folder itself runs there.
 
 Also of jobs that no command started; what `trackside run` has no option for is named.
 """
@@ -78,13 +79,15 @@ def _what_runs(
     if source.startswith("/"):  # an archive, and no folder to be packed
         source = f"file://{source}"
     words = ["--source-dir", source] if source else []
+    if folder := options.get("InPlace"):  # nothing was stored: it ran in the folder itself
+        words = ["--in-place", "--source-dir", folder]
     if command := options.get("Command"):
         return words, command
     arguments = options.get("Arguments", ())
     if module := options.get("Module"):
         return ["-m", module, *words], arguments
     script = plain(described, "sagemaker_program")
-    return ([script, *words], arguments) if script and source else None
+    return ([script, *words], arguments) if script and words else None
 
 
 def _inputs(described: Mapping[str, Any]) -> Iterator[str]:
