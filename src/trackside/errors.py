@@ -35,6 +35,7 @@ TracksideError
 └── JobError
     ├── JobNotFound
     │   └── JobElsewhere    another server has it, and only that one can do what was asked
+    ├── AmbiguousName       what was typed begins the names of several jobs
     ├── JobExists
     ├── DamagedJob          what is kept about it cannot be read
     ├── CurvesTaken         two jobs would mix their event files
@@ -47,6 +48,9 @@ TracksideError
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
+from trackside.shown_names import shown_name
+
+_MOST_LISTED = 10
 ERROR_HEADER = "x-trackside-error"
 """The server tells the `code` of an error in it, beside the words of AWS."""
 
@@ -292,7 +296,7 @@ class JobNotFound(JobError):
     def __init__(self, name: str) -> None:
         self.name = name
         super().__init__(
-            f"No job is called {name!r}. `trackside jobs` lists those known here; "
+            f"No job is called {shown_name(name)!r}. `trackside jobs` lists those known here; "
             "`trackside reindex LOCATION` adds those of another output location."
         )
 
@@ -304,7 +308,23 @@ class JobElsewhere(JobNotFound):
         super().__init__(name)
         self.home = home
         self.args = (
-            f"Job {name!r} is on the server {home!r}, and only that one can do this. Ask it there.",
+            f"Job {shown_name(name)!r} is on the server {home!r}, and only that one can do this. "
+            "Ask it there.",
+        )
+
+
+class AmbiguousName(JobError):
+    """`names` are those of all jobs that it may stand for, the newest first."""
+
+    code = "ambiguous_name"
+
+    def __init__(self, typed: str, names: Sequence[str]) -> None:
+        self.names = tuple(names)
+        shown = "".join(f"\n  {shown_name(name)}" for name in names[:_MOST_LISTED])
+        more = len(names) - _MOST_LISTED
+        shown += f"\n  and {more} more" if more > 0 else ""
+        super().__init__(
+            f"{len(names)} jobs have names that begin with {typed!r}. Type more of one:{shown}"
         )
 
 
@@ -313,9 +333,10 @@ class JobExists(JobError):
 
     def __init__(self, name: str) -> None:
         self.name = name
+        shown = shown_name(name)
         super().__init__(
-            f"A job called {name!r} already exists. Choose another name; "
-            f"`trackside delete {name}` forgets that one once it has ended."
+            f"A job called {shown!r} already exists. Choose another name; "
+            f"`trackside delete {shown}` forgets that one once it has ended."
         )
 
 
@@ -326,7 +347,9 @@ class DamagedJob(JobError):
 
     @classmethod
     def of(cls, name: str, what: str) -> "DamagedJob":
-        return cls(f"Job {name!r} cannot be read: {what}. Put that file back from a copy.")
+        return cls(
+            f"Job {shown_name(name)!r} cannot be read: {what}. Put that file back from a copy."
+        )
 
 
 class CurvesTaken(JobError):
@@ -358,7 +381,8 @@ class JobFailed(JobError):
     def __init__(self, name: str, reason: str, evidence: str = "") -> None:
         self.name = name
         self.reason = reason
-        super().__init__(f"Job {name!r} failed: {reason}" + (f"\n{evidence}" if evidence else ""))
+        text = f"Job {shown_name(name)!r} failed: {reason}"
+        super().__init__(text + (f"\n{evidence}" if evidence else ""))
 
 
 class JobStopped(JobError):
@@ -371,7 +395,7 @@ class JobStopped(JobError):
         self.cause = cause
         """A `status.StopCause`."""
         self.reason = reason
-        text = f"Job {name!r} is not Completed: {reason}"
+        text = f"Job {shown_name(name)!r} is not Completed: {reason}"
         super().__init__(text + (f"\n{evidence}" if evidence else ""))
 
 

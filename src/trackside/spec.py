@@ -8,18 +8,21 @@ import re
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import fields
 from typing import Any
 
 from trackside.errors import InvalidSpec, Violation
 from trackside.members import member, read, write
 from trackside.quick_dataclass import dataclass
+from trackside.shown_names import JOB_NAME as JOB_NAME
 
-JOB_NAME = "[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}"
 _JOB_NAME_SAYS = "1 to 63 letters, digits and inner dashes"
 MODULE_NAME = r"[^\W\d]\w*(\.[^\W\d]\w*)*"
 MODULE_NAME_SAYS = "a module's dotted name, such as package.train"
 _LOCATION = r"(s3|gs|az|file)://.*|[^:]+|[A-Za-z]:[\\/].*"
 _LOCATION_SAYS = "an s3://, gs://, az:// or file:// location, or a path on this machine"
+COMMIT = "[0-9a-f]{40}([0-9a-f]{24})?"
+BRANCH_MOST, REMOTE_MOST = 255, 1024
 _INPUT_MODES = ("File", "FastFile", "Pipe")
 
 ATTACHED = "attached"
@@ -231,6 +234,17 @@ class Tag:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GitState:
+    """Which commit the source was of when the job was submitted."""
+
+    commit: str = member("Commit", pattern=COMMIT, says="a commit's full number")
+    branch: str | None = member("Branch", default=None, most=BRANCH_MOST)
+    is_changed: bool | None = member("Changed", bool, default=None)
+    """Whether tracked files were not as in the commit; None when nobody knows."""
+    remote: str | None = member("Remote", default=None, most=REMOTE_MOST)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """What the contract has no word for. Absent from a request that came over the wire."""
 
@@ -254,6 +268,11 @@ class Options:
     gpus: int | None = member("GPUs", int, default=None, least=0)
     priority: int | None = member("Priority", int, default=None, least=-1000, most=1000)
     """Which of the jobs that wait comes first: the greater. 0 unless given, here or by a tag."""
+    git: GitState | None = member("Git", GitState, default=None)
+
+
+OPTION_NAMES = tuple(each.metadata["member"].path for each in fields(Options))
+"""A server tells them: an older one refuses those that it does not know."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.terminal import Terminal
 from tests.job_processes import end_processes_of
 from tests.jobs.conftest import STAND_IN
 from trackside.jobs.jobs import Jobs
@@ -31,6 +32,19 @@ def jobs() -> Iterator[Jobs]:
     settings = Settings.load()
     yield Jobs(settings, environment(), supervisor_command=STAND_IN)
     end_processes_of(settings.home)
+
+
+@pytest.fixture
+def terminal() -> Callable[..., Terminal]:
+    """Starts a command in a terminal."""
+
+    def start(*arguments: str, columns: int = 80, rows: int = 24, **options: str) -> Terminal:
+        environ = {**os.environ, "TERM": "xterm-256color", **options}
+        for name in ("COLUMNS", "LINES", "NO_COLOR"):
+            environ.pop(name, None)
+        return Terminal([*TRACKSIDE, *arguments], environ, columns, rows)
+
+    return start
 
 
 @pytest.fixture

@@ -94,7 +94,7 @@ def test_the_jobs_of_one_owner_are_listed(command: Command, jobs: Jobs):
 
 def test_show_tells_the_owner(command: Command, jobs: Jobs):
     run_to_end(jobs, "job-1")
-    assert f"\nowner       {local_owner()}\n" in command("show", "job-1").stdout
+    assert f"\nowner            {local_owner()}\n" in command("show", "job-1").stdout
     described = json.loads(command("show", "job-1", "--json").stdout)
     assert described["Trackside"]["owner"] == local_owner()
 

@@ -1,19 +1,26 @@
 """A job's curves in the terminal."""
 
 import json
+import re
+from collections.abc import Callable
 
 import numpy
 import pytest
 
 from tests.cli.conftest import Command
-from tests.jobs.conftest import make_spec
-from trackside.cli.compare import best
+from tests.cli.terminal import Terminal
+from tests.jobs.conftest import is_training, make_spec
+from tests.waiting import until
 from trackside.cli.sparkline import sparkline
 from trackside.curves.event_file import EventFile
-from trackside.curves.event_reader import Series
 from trackside.jobs.jobs import Jobs
 from trackside.layout import curves_of
 from trackside.storage.locate import locate
+
+
+def run_to_end(jobs: Jobs, name: str) -> None:
+    jobs.submit(make_spec(name))
+    jobs.wait(name)
 
 
 def finish(jobs: Jobs, name: str, values: list[float], **hyper: str) -> None:
@@ -37,8 +44,8 @@ def test_metrics_shows_last_least_most_and_the_curve(command: Command, jobs: Job
     assert heading.split() == ["METRIC", "LAST", "STEP", "MIN", "MAX", "POINTS", "CURVE"]
     assert row.split() == ["loss", "2", "2", "1", "4", "3", "█▁▃"]
     told = json.loads(command("metrics", "first", "--json").stdout)
-    assert [metric["tag"] for metric in told] == ["accuracy", "loss"]
-    assert (told[1]["last"], told[1]["points"]) == (2.0, 3)
+    assert [metric["tag"] for metric in told] == ["loss", "accuracy"]
+    assert (told[0]["last"], told[0]["points"]) == (2.0, 3)
 
 
 def test_damaged_records_are_skipped_and_said_once(command: Command, jobs: Jobs):
@@ -71,10 +78,19 @@ def test_compare_shows_what_differs_and_the_best_of_each_metric(command: Command
     assert done.returncode == 0, done.stderr
     lines = [line.split() for line in done.stdout.splitlines()]
     assert ["status", "Completed", "Completed"] in lines
-    assert ["lr", "0.1", "0.01"] in lines
-    assert not any(line[:1] == ["layers"] for line in lines)
-    assert ["loss", "0.3", "(0.25)", "0.4", "(0.4)"] in lines
-    assert ["accuracy", "0.7", "(0.75)", "0.6", "(0.6)"] in lines
+    places = [
+        lines.index(row)
+        for row in (
+            ["METRIC,", "LAST", "(BEST)"],
+            ["loss", "0.3", "(0.25)", "0.4"],
+            ["accuracy", "0.7", "(0.75)", "0.6"],
+            ["HYPERPARAMETER", "THAT", "DIFFERS"],
+            ["lr", "0.1", "0.01"],
+            ["HYPERPARAMETER,", "SAME", "IN", "ALL"],
+            ["layers", "3", "3"],
+        )
+    ]
+    assert places == sorted(places)
     told = json.loads(command("compare", "first", "second", "--json").stdout)
     assert told["first"]["metrics"]["loss"]["best_step"] == 1
 
@@ -116,6 +132,7 @@ def test_compare_shows_what_the_jobs_took_of_the_machine(command: Command, jobs:
     watch(jobs, "first")
     done = command("compare", "first", "second")
     assert done.returncode == 0, done.stderr
+    assert done.stdout.index("METRIC, LAST") < done.stdout.index("MACHINE, MEAN")
     lines = [line.split("  ") for line in done.stdout.splitlines()]
     shown = {line[0].strip(): line[-1].strip() for line in lines}
     assert shown["cpu"] == "77 % (80 %)"  # a mean over time, not over points
@@ -153,6 +170,105 @@ def test_a_sparkline_crosses_out_what_is_not_finite(values: list[float], drawn: 
     assert sparkline(numpy.array(values)) == drawn
 
 
-def test_the_best_of_a_curve_without_a_finite_value_is_none():
-    values = numpy.array([float("nan")])
-    assert best(Series(".", "loss", numpy.array([1]), numpy.array([1.0]), values)) is None
+def draw(jobs: Jobs, job: str, run: str, **tags: list[float]) -> None:
+    folder = locate(curves_of(make_spec(job)), home=jobs.settings.home).local
+    assert folder is not None
+    file = EventFile(folder / run)
+    for tag, values in tags.items():
+        for step, value in enumerate(values):
+            file.add((tag, value, step, 1.7e9 + step))
+    file.close()
+
+
+def test_a_loss_that_three_have_seen_is_shown_once(command: Command, jobs: Jobs):
+    losses = [2.13571, 1.47213, 0.91113, 0.65017, 0.42229]
+    run_to_end(jobs, "first")
+    draw(jobs, "first", "runs/exp1", **{"loss/train": losses, "lr": [0.1] * 5})
+    draw(jobs, "first", "trackside/algo-1", train_loss=[round(each, 2) for each in losses])
+    draw(jobs, "first", "trackside/algo-1", CrossEntropyLoss_output_0_TRAIN=losses[::2])
+    draw(jobs, "first", "TRAIN", CrossEntropyLoss_output_0=losses)
+    draw(jobs, "first", "TRAIN", **{"vitals/gradient_norm": [3.0, 2.0]})
+    rows = command("metrics", "first").stdout.splitlines()[1:]
+    assert [row.split()[0] for row in rows] == [
+        "loss/train",
+        "lr",
+        "TRAIN/vitals/gradient_norm",
+    ]
+    assert len(command("metrics", "first", "--all").stdout.splitlines()) == 7
+    told = json.loads(command("metrics", "first", "--json").stdout)
+    same = ["loss/train"]
+    assert [each["same_as"] for each in told] == [None, *same, None, *same, *same, None]
+    compared = json.loads(command("compare", "first", "--json").stdout)
+    assert [*compared["first"]["metrics"]] == ["loss/train", "lr", "TRAIN/vitals/gradient_norm"]
+
+
+def test_every_point_is_printed_as_csv(command: Command, jobs: Jobs):
+    finish(jobs, "first", [0.5, 0.25])
+    done = command("metrics", "first", "--csv", "--tag", "loss")
+    assert done.stdout.splitlines() == [
+        "metric,step,time,value",
+        "loss,0,1700000000.0,0.5",
+        "loss,1,1700000001.0,0.25",
+    ]
+    assert command("metrics", "first", "--csv", "--json").returncode == 2
+
+
+@pytest.mark.parametrize("columns", [80, 140])
+def test_a_terminal_gets_a_chart_as_wide_as_it_is(
+    jobs: Jobs, terminal: Callable[..., Terminal], columns: int
+):
+    finish(jobs, "first", [4.0, 1.0, 2.0])
+    with terminal("metrics", "first", columns=columns) as screen:
+        shown = screen.until_over()
+    lines = shown.splitlines()
+    assert screen.exit_code == 0
+    assert lines[0] == "loss   ━ 2 (best 1 at 1)"
+    assert max(map(len, lines)) == columns
+    assert sum("⠤" in line or "⠒" in line or "⡇" in line or "⠊" in line for line in lines) > 3
+    assert "METRIC" not in shown
+
+
+def test_a_terminal_without_unicode_gets_plain_letters(
+    jobs: Jobs, terminal: Callable[..., Terminal]
+):
+    finish(jobs, "first", [4.0, 1.0, 2.0])
+    watch(jobs, "first")
+    with terminal("metrics", "first", "--system", PYTHONIOENCODING="ascii") as screen:
+        shown = screen.until_over()
+    assert screen.exit_code == 0
+    assert shown.isascii()
+    assert "* 2 (best 1 at 1)" in shown
+
+
+def test_following_draws_in_place_and_ends_with_the_job(
+    jobs: Jobs, terminal: Callable[..., Terminal]
+):
+    jobs.submit(make_spec("first", hyper={"hold": "1"}))
+    until(lambda: is_training(jobs, "first"))
+    draw(jobs, "first", ".", loss=[4.0, 1.0])
+    with terminal("metrics", "first", "-f") as screen:
+        screen.until_shown("loss   ━ 1")
+        draw(jobs, "first", "again", loss=[4.0, 3.0])
+        screen.until_shown("again/loss   ━ 3")
+        (jobs.settings.layout.job("first").root / "release").touch()
+        shown = screen.until_over()
+    assert screen.exit_code == 0
+    assert re.search(r"\x1b\[\d+A\r", screen.raw)  # back to where the last drawing began
+    assert "\x1b[2J" not in screen.raw
+    assert shown.splitlines()[-1].endswith("step")
+    assert "first  Completed" in shown
+
+
+def test_who_interrupts_the_drawing_leaves_a_clean_terminal(
+    jobs: Jobs, terminal: Callable[..., Terminal]
+):
+    jobs.submit(make_spec("first", hyper={"hold": "1"}))
+    until(lambda: is_training(jobs, "first"))
+    with terminal("metrics", "first", "-f") as screen:
+        screen.until_shown("No metrics yet.")
+        screen.press("\x03")
+        screen.until_over()
+    assert screen.exit_code == 130
+    assert screen.raw.endswith("\n")
+    assert "\x1b[?" not in screen.raw  # no mode of the terminal was changed
+    assert "Traceback" not in screen.raw

@@ -170,6 +170,18 @@ def test_a_name_is_never_used_twice(command: Command, source: Path):
     assert first.name == "once"
 
 
+def test_a_name_may_have_what_the_wire_has_not(command: Command):
+    done = command("run", "src/train.py", "--name", "my_run.v2")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[0] == "Started my_run.v2"
+    assert "  trackside show my_run.v2" in done.stdout.splitlines()
+    record = json.loads(Settings.load().layout.job("my-run-v2--x5").spec.read_bytes())
+    assert record["TrainingJobName"] == "my-run-v2--x5"
+    again = command("run", "src/train.py", "--name", "my_run.v2")
+    assert again.returncode == 2
+    assert "A job called 'my_run.v2' already exists" in again.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -240,7 +252,7 @@ def test_what_stands_behind_two_dashes_reaches_the_script_as_it_is(
     kept = json.loads(Settings.load().layout.job("j").spec.read_bytes())
     assert kept["Trackside"]["Arguments"] == ODD
     shown = command("show", "j").stdout
-    assert "arguments   --epochs 3 --amp data.yaml model.lr=0.1 '' ' a  b'" in shown
+    assert "arguments        --epochs 3 --amp data.yaml model.lr=0.1 '' ' a  b'" in shown
 
 
 def test_secrets_among_the_arguments_are_shown_nowhere(command: Command, workplace: Path):
@@ -250,7 +262,7 @@ def test_secrets_among_the_arguments_are_shown_nowhere(command: Command, workpla
     assert done.returncode == 1
     masked = "--hub-token '***' 'db.password=***' '--api-key=***'"
     assert masked in done.stdout
-    assert f"arguments   {masked}" in command("show", "j").stdout
+    assert f"arguments        {masked}" in command("show", "j").stdout
     said_by_us = [line for line in done.stdout.splitlines() if line != "bad sesame-42"]
     assert "sesame" not in "".join(said_by_us) + done.stderr
 

@@ -230,7 +230,7 @@ def test_without_the_package_the_way_to_it_is_named():
         "import sys; sys.modules['tensorboard'] = None; from trackside.cli.main import main; main()"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code, "tensorboard", "x"], capture_output=True, text=True
+        [sys.executable, "-c", code, "tensorboard", "./x"], capture_output=True, text=True
     )
     assert done.returncode == 2
     assert "pip install 'trackside[tensorboard]'" in done.stderr

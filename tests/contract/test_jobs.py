@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import subprocess
 import sys
 import tarfile
 import time
@@ -27,6 +28,7 @@ from trackside.errors import (
 from trackside.jobs.stored import Stored
 from trackside.journal import History
 from trackside.sdk.known_jobs import AnyJobs, known_jobs
+from trackside.shown_names import wire_name
 from trackside.status import Secondary, Status, StopCause
 from trackside.storage.locate import locate_object
 
@@ -94,6 +96,50 @@ def test_a_folder_of_this_machine_is_the_job_s_channel_and_the_model_comes_back(
     with tarfile.open(fileobj=io.BytesIO(place.store.get(place.key))) as model:
         assert model.getnames() == ["weights"]
     assert [each.uri for each in jobs.artifacts(job.name)] == [job.model_data]
+
+
+def test_a_name_is_found_whole_and_by_its_beginning(jobs: AnyJobs):
+    name = f"found_{time.time_ns()}.v2"
+    job = start(job_name=name)
+    job.wait()
+    wire = wire_name(name)
+    assert (job.name, job.job_name) == (name, wire)
+    assert job.describe()["TrainingJobName"] == attach(name).job_name == wire
+    assert jobs.exists(wire)
+    assert not jobs.exists(name)
+    assert jobs.names_starting(wire[:-3]) == [wire]
+    assert jobs.names_starting(wire[1:]) == []
+    with pytest.raises(JobExists, match=name):
+        start(job_name=name)
+
+
+def test_details_tell_what_a_job_was_given(jobs: AnyJobs):
+    began = time.time() - 60
+    first = start(hyperparameters={"lr": 0.1}, tags={"team": "vision"})
+    first.wait()
+    second = start(arguments=["--amp"], hyperparameters={"lr": 0.2})
+    second.wait()
+    rows = jobs.list(created_after=began, limit=2)
+    assert [row.name for row in rows] == [second.name, first.name]
+    assert jobs.list(created_before=began, limit=1) == []
+    of_second, of_first = jobs.details(rows)
+    assert (of_first.name, of_first.hyperparameters["lr"]) == (first.name, "0.1")
+    assert of_first.tags == {"team": "vision"}
+    assert first.describe()["Trackside"]["tags"] == {"team": "vision"}
+    assert (of_second.name, of_second.tags) == (second.name, {})
+    assert [*of_second.arguments] == ["--amp"]
+    assert [of_first.curves, of_second.curves] == [first.curves_uri, second.curves_uri]
+    assert [*jobs.details([])] == []
+
+
+def test_the_commit_of_the_source_is_noted(jobs: AnyJobs, tmp_path: Path):
+    who = ["-c", "user.name=Ada", "-c", "user.email=ada@example.com"]
+    for words in (["init", "-q"], ["add", "train.py"], [*who, "commit", "-qm", "First"]):
+        subprocess.run(["git", *words], cwd=tmp_path, check=True)
+    job = start()
+    job.wait()
+    git = job.describe()["Trackside"]["options"]["Git"]
+    assert (len(git["Commit"]), git["Changed"]) == (40, False)
 
 
 def test_a_single_file_is_a_channel_too(jobs: AnyJobs, tmp_path: Path, capfd):

@@ -107,6 +107,27 @@ def _by_kind(shown: str) -> list[list[str]]:
     return [log, statuses, list(dict.fromkeys(rules))]
 
 
+def test_jobs_of_a_server_are_found_by_what_they_were_given_and_made(
+    command: Command, server: ServerProcess, workplace: Path
+):
+    (workplace / "train.py").write_text("import sys\nprint('loss:', sys.argv[-1])\n")
+    there, began = server.environment(), f"found_{time.time_ns()}"
+    for number, lr in ((1, "0.1"), (2, "0.01")):
+        asked = ["run", "train.py", "--wait", "--name", f"{began}.{number}", "--tag", "team=vision"]
+        done = command(*asked, "-p", f"lr={lr}", "--metric", "loss=loss: ([0-9.]+)", **there)
+        assert done.returncode == 0, done.stderr
+    listed = ["jobs", "--name", began, "--tag", "team=vision", "--since", "1h"]
+    rows = command(*listed, "--where", "lr>0.001", "--sort", "loss", **there).stdout.splitlines()
+    assert [row.split()[0] for row in rows[1:]] == [f"{began}.2", f"{began}.1"]
+    (_, row) = command(*listed, "-p", "lr=0.1", **there).stdout.splitlines()
+    assert row.split()[0] == f"{began}.1"
+    assert command("stop", "last", **there).stdout == f"{began}.2 is Completed\n"
+    shown = command("show", f"{began}.1", **there).stdout
+    assert "tags             team  vision\n" in shown
+    several = command("show", began, **there)
+    assert (several.returncode, "2 jobs have names that begin with" in several.stderr) == (2, True)
+
+
 def test_owners_are_shown_and_another_s_job_is_not_stopped(
     command: Command, server: ServerProcess, workplace: Path
 ):
@@ -124,7 +145,7 @@ def test_owners_are_shown_and_another_s_job_is_not_stopped(
     refused = command("stop", name, **{**there, **other})
     assert refused.returncode == 3
     assert f"The job {name!r} belongs to 'tests'; a key of that name can" in refused.stderr
-    assert "owner       tests\n" in command("show", name, **{**there, **other}).stdout
+    assert "owner            tests\n" in command("show", name, **{**there, **other}).stdout
     assert command("stop", name, "--wait", **there).returncode == 0
 
 

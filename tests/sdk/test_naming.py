@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trackside.sdk.naming import base_of, unique_name
+from trackside.sdk.naming import base_of, name_problems, unique_name
 from trackside.spec import JOB_NAME
 
 NOON = datetime(2026, 11, 15, 12, 0, 1, 45_678, tzinfo=UTC)
@@ -41,3 +41,20 @@ def test_the_base_comes_from_the_script_or_the_image(
     entry_point: str | None, image: str | None, base: str
 ):
     assert base_of(entry_point, image) == base
+
+
+@pytest.mark.parametrize("name", ["train", "my_run.v2", "a" * 63, "a_" * 20 + "b"])
+def test_a_name_may_have_dots_and_underscores_between_its_words(name: str):
+    assert [*name_problems(name)] == []
+
+
+@pytest.mark.parametrize("name", ["_a", "a.", "a b", "a" * 64, "a/../b"])
+def test_what_a_name_may_be_is_told(name: str):
+    (problem,) = name_problems(name)
+    assert problem.value == name
+    assert "1 to 63 letters and digits, with - . _ between them" in problem.advice
+
+
+def test_a_name_that_is_too_long_on_the_wire_is_told_by_how_much():
+    (problem,) = name_problems("a" * 60 + ".b")
+    assert problem.advice.startswith("is 3 characters too long: ")

@@ -21,7 +21,7 @@ from trackside.jobs.jobs import Jobs
 from trackside.members import member
 from trackside.rules import capture_plan, remote_rules
 from trackside.rules.validation import violations as rule_violations
-from trackside.spec import JOB_NAME, JobSpec
+from trackside.spec import JOB_NAME, OPTION_NAMES, JobSpec
 from trackside.status import Status
 
 logger = logging.getLogger(__name__)
@@ -143,6 +143,7 @@ class TrainingJobs:
             own = {"owner": acting_for(ask.caller, self._jobs)}
             disk = self._jobs.disk_trouble
             answer[OWN] = {"output": self._jobs.settings.output, "disk": disk, **own}
+            answer[OWN]["options"] = [*OPTION_NAMES]
         if len(rows) > len(shown):
             answer["NextToken"] = tokens.token(ask.given, page.order.key(shown[-1]))
         return answer

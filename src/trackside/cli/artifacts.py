@@ -17,6 +17,7 @@ from trackside.jobs.kept_files import KeptFile
 from trackside.sdk.bringing_back import bring_back
 from trackside.sdk.download import download
 from trackside.sdk.known_jobs import known_jobs
+from trackside.shown_names import shown_name
 
 _MODEL = "/output/model.tar.gz"
 _MOST_SHOWN = 100
@@ -47,10 +48,10 @@ def artifacts(job: str, to: Path | None, json: bool) -> None:
     if json and to is None:
         print(as_json([*map(_as_json, found)]))
     elif not found:
-        print(f"{job} has stored nothing yet.")
+        print(f"{shown_name(job)} has stored nothing yet.")
     elif to is not None:
         for artifact in found:
-            for path in _copied(artifact, to, job, known.settings.home):
+            for path in _copied(artifact, to, shown_name(job), known.settings.home):
                 print_text(visible(str(path)))
     else:
         rows = [

@@ -1,25 +1,25 @@
 """`trackside compare`: several jobs side by side."""
 
-import re
-from collections.abc import Iterable
+import shlex
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import click
-import numpy
 
+from trackside.cli.better import is_more_better
+from trackside.cli.curve_choice import Curve, best
 from trackside.cli.job_names import job_argument
 from trackside.cli.machine_use import machine_use, with_unit
-from trackside.cli.metrics import chosen, metric_name
+from trackside.cli.metrics import chosen
 from trackside.cli.tables import Cell, print_side_by_side, status_style, together
 from trackside.cli.text import as_json, duration
-from trackside.curves.event_reader import Series, read
+from trackside.curves.event_reader import read
 from trackside.sdk.job import TrainingJob
 from trackside.sdk.known_jobs import known_jobs
-from trackside.secret_names import hidden
+from trackside.secret_names import hidden, hide_in_arguments
+from trackside.shown_names import shown_name
 
-_MORE_IS_BETTER = re.compile(
-    r"acc|auc|f1|score|precision|recall|bleu|rouge|reward|map\b|iou|dice|r2"
-)
+_ORIGINS = ("script", "log", "hook", "machine")
 _NOT_COMPARED = "sagemaker_"
 """Hyperparameters that say where the code is, not how it trains."""
 
@@ -30,26 +30,26 @@ _NOT_COMPARED = "sagemaker_"
 @click.option("--system", is_flag=True, help="Every figure of the machine too.")
 @click.option("--json", is_flag=True, help="Print JSON.")
 def compare(jobs: tuple[str, ...], tag: str, system: bool, json: bool) -> None:
-    """Compare jobs: hyperparameters that differ, machine use, each metric's last and best value.
+    """Compare jobs: each metric's last and best value, hyperparameters, machine use.
 
     The best is the greatest for names such as accuracy, and the least for all others; the best
-    of the jobs is green.
+    of the jobs is green. Hyperparameters that differ come before those that do not.
 
     \b
     Examples:
-      trackside compare train-a train-b
+      trackside compare train-a last
       trackside compare train-a train-b train-c --tag val/ --json
     """
     known = known_jobs()
-    found = {name: _looked_at(TrainingJob(name, known), tag, system) for name in jobs}
+    found = {shown_name(name): _looked_at(TrainingJob(name, known), tag, system) for name in jobs}
     if json:
         print(as_json(found))
         return
     columns = list(found.values())
     sections = {
-        "HYPERPARAMETER": _hyperparameters(columns),
-        "MACHINE, MEAN (PEAK)": _machine(columns),
         "METRIC, LAST (BEST)": _metrics(columns),
+        **_hyperparameters(columns),
+        "MACHINE, MEAN (PEAK)": _machine(columns),
     }
     rows = _about(columns)
     for title, section in sections.items():
@@ -57,20 +57,6 @@ def compare(jobs: tuple[str, ...], tag: str, system: bool, json: bool) -> None:
             empty = [Cell("")] * len(columns)
             rows += [[Cell(""), *empty], [Cell(title, "bold"), *empty], *section]
     print_side_by_side(("", *found), rows)
-
-
-def best(series: Series) -> tuple[float, int] | None:
-    """Value and step; None when no value is finite."""
-    finite = numpy.flatnonzero(numpy.isfinite(series.values))
-    if not len(finite):
-        return None
-    values = series.values[finite]
-    at = finite[values.argmax() if _is_more_better(series.tag) else values.argmin()]
-    return float(series.values[at]), int(series.steps[at])
-
-
-def _is_more_better(name: str) -> bool:
-    return _MORE_IS_BETTER.search(name.lower()) is not None
 
 
 def _looked_at(job: TrainingJob, tag: str, system: bool) -> dict[str, Any]:
@@ -85,17 +71,21 @@ def _looked_at(job: TrainingJob, tag: str, system: bool) -> dict[str, Any]:
             for name, value in described.get("HyperParameters", {}).items()
             if not name.startswith(_NOT_COMPARED)
         },
-        "machine": machine_use(curves),
+        "arguments": described["Trackside"]["options"].get("Arguments", []),
         "metrics": {
-            metric_name(series): _figures(series) for series in chosen(curves, tag, system=system)
+            curve.name: _figures(curve)
+            for curve in chosen(curves, tag, system=system)
+            if not curve.same_as
         },
+        "machine": machine_use(curves),
     }
 
 
-def _figures(series: Series) -> dict[str, Any]:
-    found = best(series)
+def _figures(curve: Curve) -> dict[str, Any]:
+    series, found = curve.series, best(curve.series)
     return {
         "tag": series.tag,
+        "origin": curve.origin.name.lower(),
         "last": float(series.values[-1]),
         "step": int(series.steps[-1]),
         "best": None if found is None else found[0],
@@ -115,15 +105,31 @@ def _trained(job: dict[str, Any]) -> str:
     return "" if job["seconds"] is None else duration(job["seconds"])
 
 
-def _hyperparameters(jobs: list[dict[str, Any]]) -> list[list[Cell]]:
-    """Rows of what differs."""
-    rows = []
-    for name in _names(jobs, "hyperparameters"):
-        values = [job["hyperparameters"].get(name) for job in jobs]
-        if len({*values}) > 1:
-            shown = ("" if value is None else hidden(name, value) for value in values)
-            rows.append(_row(name, shown))
-    return rows
+def _hyperparameters(jobs: Sequence[dict[str, Any]]) -> dict[str, list[list[Cell]]]:
+    """A row for each name, and one for the script's other arguments."""
+    names = sorted({name for job in jobs for name in job["hyperparameters"]})
+    values = {name: [_shown_parameter(job, name) for job in jobs] for name in names}
+    if any(job["arguments"] for job in jobs):
+        given = (shlex.join(hide_in_arguments(job["arguments"])) for job in jobs)
+        values["arguments behind --"] = [*given]
+    if len(jobs) == 1:
+        return {"HYPERPARAMETER": [_row(name, shown) for name, shown in values.items()]}
+    # What is hidden may differ all the same, which is worth a row.
+    unlike = {name for name in names if len({job["hyperparameters"].get(name) for job in jobs}) > 1}
+    unlike |= {name for name, shown in values.items() if len({*shown}) > 1}
+    return {
+        "HYPERPARAMETER THAT DIFFERS": [
+            _row(name, shown, "bold") for name, shown in values.items() if name in unlike
+        ],
+        "HYPERPARAMETER, SAME IN ALL": [
+            _row(name, shown) for name, shown in values.items() if name not in unlike
+        ],
+    }
+
+
+def _shown_parameter(job: dict[str, Any], name: str) -> str:
+    value = job["hyperparameters"].get(name)
+    return "" if value is None else hidden(name, value)
 
 
 def _machine(jobs: list[dict[str, Any]]) -> list[list[Cell]]:
@@ -144,7 +150,7 @@ def _machine(jobs: list[dict[str, Any]]) -> list[list[Cell]]:
 
 def _metrics(jobs: list[dict[str, Any]]) -> list[list[Cell]]:
     rows = []
-    for name in _names(jobs, "metrics"):
+    for name in _metric_names(jobs):
         figures = [job["metrics"].get(name) for job in jobs]
         winners = _winners(name, [one and one["best"] for one in figures])
         cells = [
@@ -158,8 +164,8 @@ def _metrics(jobs: list[dict[str, Any]]) -> list[list[Cell]]:
 def _metric(figures: dict[str, Any] | None) -> str:
     if figures is None:
         return ""
-    best = "" if figures["best"] is None else f" ({figures['best']:.6g})"
-    return f"{figures['last']:.6g}{best}"
+    last, best = figures["last"], figures["best"]
+    return f"{last:.6g}" if best in (None, last) else f"{last:.6g} ({best:.6g})"
 
 
 def _winners(name: str, bests: list[float | None]) -> list[bool]:
@@ -167,13 +173,19 @@ def _winners(name: str, bests: list[float | None]) -> list[bool]:
     known = [value for value in bests if value is not None]
     if len({*known}) < 2:
         return [False] * len(bests)
-    winner = max(known) if _is_more_better(name) else min(known)
+    winner = max(known) if is_more_better(name) else min(known)
     return [value == winner for value in bests]
 
 
-def _names(jobs: list[dict[str, Any]], key: str) -> list[str]:
-    return sorted({name for job in jobs for name in job[key]})
+def _metric_names(jobs: Sequence[dict[str, Any]]) -> list[str]:
+    """In each job's own order, but what scripts drew before what else was measured."""
+    origins = {
+        name: _ORIGINS.index(figures["origin"])
+        for job in jobs
+        for name, figures in job["metrics"].items()
+    }
+    return sorted(origins, key=lambda name: origins[name])
 
 
-def _row(name: str, cells: Iterable[str]) -> list[Cell]:
-    return [Cell(name), *map(Cell, cells)]
+def _row(name: str, cells: Iterable[str], style: str = "") -> list[Cell]:
+    return [Cell(name, style), *(Cell(text, style) for text in cells)]

@@ -10,6 +10,7 @@ from trackside.cli.tables import Cell, print_table, print_text
 from trackside.cli.text import size
 from trackside.jobs.stored import CHECKPOINTS, CURVES, Stored, is_removed
 from trackside.sdk.known_jobs import known_jobs
+from trackside.shown_names import shown_name
 
 
 @click.command(short_help="Forget jobs that have ended; with --data, remove what they made.")
@@ -46,7 +47,7 @@ def delete(jobs: tuple[str, ...], data: bool, checkpoints: bool, yes: bool) -> N
         return
     for job in jobs:
         kept = known.delete(job, data=data, checkpoints=checkpoints)
-        print(f"{job} is forgotten{_removed(stored[job], kept) if data else ''}")
+        print(f"{shown_name(job)} is forgotten{_removed(stored[job], kept) if data else ''}")
         _tell_kept(kept, data)
 
 
@@ -56,11 +57,12 @@ def _is_wanted(stored: dict[str, list[Stored]], data: bool, checkpoints: bool) -
         for each in of_job:
             goes = is_removed(each, data, checkpoints)
             removed += each.size_bytes if goes else 0
-            cells = (job, "removed" if goes else "kept", each.kind, size(each.size_bytes), each.uri)
+            fate = "removed" if goes else "kept"
+            cells = (shown_name(job), fate, each.kind, size(each.size_bytes), each.uri)
             rows.append([Cell(text) for text in cells])
     if rows:
         print_table(("JOB", "DATA", "KIND", "SIZE", "LOCATION"), rows, numbers=("SIZE",))
-    what = next(iter(stored)) if len(stored) == 1 else f"{len(stored)} jobs"
+    what = shown_name(next(iter(stored))) if len(stored) == 1 else f"{len(stored)} jobs"
     question = f"Forget {what}, and remove {size(removed)} for good?" if data else f"Forget {what}?"
     return click.confirm(question)
 

@@ -32,7 +32,7 @@ def findings(job: str, follow: bool, json: bool) -> None:
     """
     known = attach(job)
     if not known.is_watched:
-        print_text(_NONE_WATCH.format(job=job), stderr=True)
+        print_text(_NONE_WATCH.format(job=known.name), stderr=True)
     if follow:
         _follow(known, json=json)
     elif json:

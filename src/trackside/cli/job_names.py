@@ -1,8 +1,9 @@
-"""Names of jobs as they are typed: the argument that takes one, its completion by the shell, and
-what was meant when none has the name."""
+"""Names of jobs as they are typed: the argument that takes one, whole, its beginning or `last`; its
+completion by the shell; and what was meant when no job has the name."""
 
 import difflib
 import logging
+import os
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, TypeVar
@@ -10,8 +11,12 @@ from typing import Any, TypeVar
 import click
 
 from trackside.cli.failures import EXPECTED
-from trackside.sdk.known_jobs import known_jobs
+from trackside.errors import AmbiguousName, InputError, JobNotFound
+from trackside.sdk.known_jobs import AnyJobs, known_jobs
+from trackside.shown_names import shown_name, wire_name, with_dashes
 
+LAST = "last"
+"""Stands for the newest job of whoever types it."""
 MOST_KNOWN = 1000
 """How many jobs are looked at, newest first."""
 MOST_MEANT = 3
@@ -19,13 +24,53 @@ MOST_MEANT = 3
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 
-def job_argument(name: str = "job", **options: Any) -> Callable[[Decorated], Decorated]:
-    """`click.argument` for a job's name, or several."""
-    return click.argument(name, shell_complete=_complete, **options)
+def job_argument(
+    name: str = "job",
+    *,
+    or_place: bool = False,
+    among: Callable[[], AnyJobs] = known_jobs,
+    **options: Any,
+) -> Callable[[Decorated], Decorated]:
+    """`click.argument` for a job's name, or several; the command gets them as on the wire.
+
+    With `or_place`, what has a slash in it is a location; and so is the name of a folder that no
+    job has.
+    """
+
+    def resolve(ctx: click.Context, parameter: click.Parameter, given: Any) -> Any:
+        if not given or ctx.resilient_parsing:
+            return given
+        known = among()
+        if isinstance(given, tuple):
+            return tuple(_resolved(each, known, or_place=or_place) for each in given)
+        return _resolved(given, known, or_place=or_place)
+
+    return click.argument(name, shell_complete=_complete, callback=resolve, **options)
 
 
 def is_job(parameter: click.Parameter) -> bool:
     return parameter.name in ("job", "jobs")
+
+
+def job_named(typed: str, known: AnyJobs) -> str:
+    """The job's name on the wire. A whole name comes before `last`, and that before a beginning.
+
+    `JobNotFound`; `AmbiguousName` for the beginning of several.
+    """
+    if known.exists(whole := wire_name(typed)):
+        return whole
+    if typed == LAST:
+        return _last(known)
+    found = [
+        name
+        for name in known.names_starting(with_dashes(typed))
+        if name.startswith(typed) or shown_name(name).startswith(typed)
+    ]
+    if len(found) > 1:
+        raise AmbiguousName(typed, found)
+    if not found:
+        raise JobNotFound(typed)
+    return found[0]
 
 
 def newest() -> str:
@@ -35,10 +80,25 @@ def newest() -> str:
 
 def meant(name: str) -> list[str]:
     """Names of jobs that look like it, the likeliest first; none where none can be listed."""
-    known = _known()
-    begins = [each for each in known if name and each.startswith(name)]
-    near = difflib.get_close_matches(name, known, n=MOST_MEANT, cutoff=0.7)
-    return list(dict.fromkeys([*begins, *near]))[:MOST_MEANT]
+    return difflib.get_close_matches(name, _known(), n=MOST_MEANT, cutoff=0.7)
+
+
+def _resolved(typed: str, known: AnyJobs, *, or_place: bool) -> str:
+    if or_place and "/" in typed:
+        return typed
+    if or_place and os.path.isdir(typed) and not known.exists(wire_name(typed)):
+        return f"./{typed}"
+    return job_named(typed, known)
+
+
+def _last(known: AnyJobs) -> str:
+    mine = known.owner
+    newest_of_mine = known.list(owner=mine or None, limit=1)
+    if not newest_of_mine:
+        raise InputError(
+            f"There is no last job: none belongs to {mine!r}. `trackside run SCRIPT` starts one."
+        )
+    return newest_of_mine[0].name
 
 
 def _complete(ctx: click.Context, parameter: click.Parameter, begun: str) -> list[str]:
@@ -47,7 +107,8 @@ def _complete(ctx: click.Context, parameter: click.Parameter, begun: str) -> lis
 
 
 def _known(*, limit: int = MOST_KNOWN) -> list[str]:
-    """Empty when the jobs cannot be listed: this only helps with an error, or with typing."""
+    """As they are shown. Empty when the jobs cannot be listed: this only helps with an error, or
+    with typing."""
     with suppress(*EXPECTED):
-        return [job.name for job in known_jobs().list(limit=limit)]
+        return [shown_name(job.name) for job in known_jobs().list(limit=limit)]
     return []

@@ -1,100 +1,264 @@
-"""`trackside jobs`: which jobs there are."""
+"""`trackside jobs`: which jobs there are; searched and sorted by `find`."""
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from trackside.cli.find import SORTS, Asked, Found, find
 from trackside.cli.tables import Cell, print_table, print_text, status_style
 from trackside.cli.text import as_json, duration
 from trackside.jobs.index import JobSummary
 from trackside.sdk.known_jobs import known_jobs
+from trackside.secret_names import hidden
+from trackside.shown_names import shown_name
 from trackside.status import Status
 
-STATUSES = [status.value for status in Status]
-COLUMNS = ("NAME", "STATUS", "OWNER", "AGE", "TRAINED", "OUTPUT")
+if TYPE_CHECKING:
+    from trackside.cli.conditions import Condition, Name, Value
+
+RUNNING = "Running"
+"""What people call `InProgress`."""
+STATUSES = [*(status.value for status in Status), RUNNING]
 SPARE = ("OUTPUT", "TRAINED", "AGE", "OWNER")
 """`trackside show` has them."""
+_TIME = "TIME"
+
+
+def _statuses(
+    ctx: click.Context, option: click.Parameter, given: tuple[str, ...]
+) -> tuple[str, ...]:
+    meant = (Status.IN_PROGRESS.value if each == RUNNING else each for each in given)
+    return tuple(dict.fromkeys(meant))
+
+
+def _conditions(kind: str = "") -> Callable[..., "list[Condition]"]:
+    """A callback; what reads them is loaded when there are some."""
+
+    def parse(
+        ctx: click.Context, option: click.Parameter, given: tuple[str, ...]
+    ) -> "list[Condition]":
+        if not given:
+            return []
+        from trackside.cli.conditions import parse_of_kind, parse_where
+
+        return parse_of_kind(kind, given) if kind else parse_where(ctx, option, given)
+
+    return parse
+
+
+def _moment(ctx: click.Context, option: click.Parameter, given: str | None) -> float | None:
+    if given is None:
+        return None
+    from trackside.cli.conditions import parse_moment
+
+    return parse_moment(ctx, option, given)
+
+
+def _names(ctx: click.Context, option: click.Parameter, given: tuple[str, ...]) -> "list[Name]":
+    if not given:
+        return []
+    from trackside.cli.conditions import Name
+
+    return [Name.parse(each) for each in given]
 
 
 @click.command
 @click.option(
     "--status",
-    type=click.Choice([status.value for status in Status], case_sensitive=False),
-    help="Only jobs with this status.",
+    "statuses",
+    type=click.Choice(STATUSES, case_sensitive=False),
+    multiple=True,
+    callback=_statuses,
+    help="Only jobs with this status; may be repeated.",
 )
 @click.option("--name", "name_contains", metavar="TEXT", help="Only names with this in them.")
+@click.option(
+    "--tag",
+    "tags",
+    multiple=True,
+    callback=_conditions("tag"),
+    metavar="NAME[=VALUE]",
+    help="Only jobs with this tag; may be repeated.",
+)
+@click.option(
+    "-p",
+    "--hyperparameter",
+    "parameters",
+    multiple=True,
+    callback=_conditions("param"),
+    metavar="NAME[=VALUE]",
+    help="Only jobs with this hyperparameter, or argument; may be repeated.",
+)
+@click.option(
+    "--where",
+    multiple=True,
+    callback=_conditions(),
+    metavar="CONDITION",
+    help="Only jobs for which this is so, as 'lr>0.01' or 'val_loss<=0.3'; may be repeated.",
+)
 @click.option("--owner", metavar="NAME", help="Only jobs of this owner.")
 @click.option("--mine", is_flag=True, help="Only jobs that belong to you.")
+@click.option(
+    "--since",
+    callback=_moment,
+    metavar=_TIME,
+    help="Only jobs created since: 30min, 12h, 2d ago, or a date.",
+)
+@click.option("--before", callback=_moment, metavar=_TIME, help="Only jobs created before.")
+@click.option(
+    "--sort",
+    metavar="KEY",
+    default="created",
+    help=f"One of {', '.join(SORTS)}, or a metric or hyperparameter; the best metric first.",
+)
+@click.option("--reverse", is_flag=True, help="The other way round.")
+@click.option(
+    "-c",
+    "--column",
+    "columns",
+    multiple=True,
+    callback=_names,
+    metavar="NAME",
+    help="Also show this metric, hyperparameter or tag; may be repeated.",
+)
 @click.option("--limit", type=click.IntRange(1), default=20, metavar="N", help="At most; 20.")
 @click.option("--json", is_flag=True, help="Print JSON.")
 def jobs(
-    status: str | None,
+    statuses: tuple[str, ...],
     name_contains: str | None,
+    tags: "list[Condition]",
+    parameters: "list[Condition]",
+    where: "list[Condition]",
     owner: str | None,
     mine: bool,
+    since: float | None,
+    before: float | None,
+    sort: str,
+    reverse: bool,
+    columns: "list[Name]",
     limit: int,
     json: bool,
 ) -> None:
-    """List jobs, newest first.
+    """List jobs, newest first. Find them by what they were given and what came of them.
+
+    A name in --where, --sort and --column is a hyperparameter, a metric or a tag, the first of
+    these that a job has; param.NAME, metric.NAME and tag.NAME say which. A metric counts by its
+    last value. What jobs are found by is a column.
 
     A job belongs to the label of the access key that submitted it or, without a server, to a user
     of this machine, as local:USER. Owners are shown at a server, and where there are several.
 
     \b
     Examples:
-      trackside jobs
-      trackside jobs --status Failed --limit 5
-      trackside jobs --mine
+      trackside jobs --status failed --since 2d
+      trackside jobs --tag team=vision -p optimizer=adam --sort val_loss
+      trackside jobs --where 'lr>0.01' --where 'val_acc>=0.9' --column epochs
       trackside jobs --json | jq '.[].name'
     """
     if owner and mine:
         raise click.UsageError("--owner and --mine cannot be given together.")
     known = known_jobs()
-    owner = known.owner if mine else owner
-    found = known.list(status=status, name_contains=name_contains, owner=owner, limit=limit + 1)
-    is_cut, found = len(found) > limit, found[:limit]
+    asked = Asked(
+        statuses=statuses,
+        name_contains=name_contains,
+        owner=known.owner if mine else owner,
+        created_after=since,
+        created_before=before,
+        conditions=[*tags, *parameters, *where],
+        columns=columns,
+        sort=sort,
+        is_reversed=reverse,
+        limit=limit,
+    )
+    found, more = find(known, asked)
     if json:
-        print(as_json([{**asdict(job), "owner": job.owner or None} for job in found]))
+        print(as_json([_as_json(each, asked.shown) for each in found]))
     elif not found:
-        print(_none(status, name_contains, owner))
+        print_text(_none(asked))
     else:
-        owners = {job.owner for job in found if job.owner}
-        _print(found, with_owner=known.is_at_server or len(owners) > 1)
-        if any(not job.is_final for job in found) and (trouble := known.disk_trouble):
+        owners = {each.row.owner for each in found if each.row.owner}
+        with_owner = known.is_at_server or len(owners) > 1 or sort == "owner"
+        _print(found, asked.shown, with_owner=with_owner)
+        if any(not each.row.is_final for each in found) and (trouble := known.disk_trouble):
             print_text(trouble, stderr=True)
-        if is_cut:
-            shown = "This is the newest" if limit == 1 else f"These are the newest {limit}"
-            print(f"{shown}; --limit {5 * limit} shows more.", file=sys.stderr)
+        if more:
+            print(_cut(asked, more), file=sys.stderr)
 
 
-def _print(found: Sequence[JobSummary], *, with_owner: bool) -> None:
+def _cut(asked: Asked, more: int) -> str:
+    limit = asked.limit
+    way_out = f"--limit {5 * limit} shows more."
+    if asked.is_plain:
+        shown = "This is the newest" if limit == 1 else f"These are the newest {limit}"
+        return f"{shown}; {way_out}"
+    shown = "This is the first" if limit == 1 else f"These are the first {limit}"
+    return f"{shown} of {limit + more}; {way_out}"
+
+
+def _as_json(found: Found, names: "Sequence[Name]") -> dict[str, Any]:
+    row = {
+        **asdict(found.row),
+        "name": shown_name(found.row.name),
+        "owner": found.row.owner or None,
+    }
+    row["training_job_name"] = found.row.name
+    if names:
+        row["values"] = {name.text: _hidden(name, found.values.get(name)) for name in names}
+    return row
+
+
+def _print(found: Sequence[Found], names: "Sequence[Name]", *, with_owner: bool) -> None:
     now = time.time()
-    columns = [name for name in COLUMNS if with_owner or name != "OWNER"]
-    rows = [dict(zip(COLUMNS, _row(job, now), strict=True)) for job in found]
-    cells = [[row[name] for name in columns] for row in rows]
-    print_table(columns, cells, spare=[name for name in SPARE if name in columns])
+    # A column of the table is known by its title, which another may have.
+    titles = [name.text for name in names]
+    columns = ["NAME", "STATUS", *(["OWNER"] if with_owner else []), *titles]
+    columns += ["AGE", "TRAINED", "OUTPUT"]
+    rows = []
+    for each in found:
+        start, end = _of_row(each.row, now)
+        owner = [Cell(each.row.owner or "")] if with_owner else []
+        shown = [Cell(_shown(name, each.values.get(name))) for name in names]
+        rows.append([*start, *owner, *shown, *end])
+    print_table(columns, rows, numbers=titles, spare=[name for name in SPARE if name in columns])
 
 
-def _none(status: str | None, name_contains: str | None, owner: str | None) -> str:
-    if not (status or name_contains or owner):
-        return "No jobs. `trackside run SCRIPT` starts one."
-    named = f" with {name_contains!r} in its name" if name_contains else ""
-    named += f" of {owner!r}" if owner else ""
-    return f"No job{named} is {status}." if status else f"There is no job{named}."
-
-
-def _row(job: JobSummary, now: float) -> list[Cell]:
+def _of_row(job: JobSummary, now: float) -> tuple[list[Cell], list[Cell]]:
     # Between Starting and Completed the finer word says more.
     shown = job.secondary if not job.is_final or job.status == Status.STOPPED else job.status
     begun = job.training_started
-    return [
-        Cell(job.name),
-        Cell(shown, status_style(job.status)),
-        Cell(job.owner or ""),
-        Cell(duration(now - job.created)),
-        Cell("" if begun is None else duration((job.ended or now) - begun)),
-        Cell(job.output),
+    return (
+        [Cell(shown_name(job.name)), Cell(shown, status_style(job.status))],
+        [
+            Cell(duration(now - job.created)),
+            Cell("" if begun is None else duration((job.ended or now) - begun)),
+            Cell(job.output),
+        ],
+    )
+
+
+def _shown(name: "Name", value: "Value | None") -> str:
+    told = _hidden(name, value)
+    return f"{told:.6g}" if isinstance(told, float) else told or ""
+
+
+def _hidden(name: "Name", value: "Value | None") -> "Value | None":
+    return hidden(name.text, value) if isinstance(value, str) else value
+
+
+def _none(asked: Asked) -> str:
+    narrowed = [
+        f"with {asked.name_contains!r} in its name" if asked.name_contains else "",
+        f"of {asked.owner!r}" if asked.owner else "",
+        "of that time" if asked.created_after or asked.created_before else "",
     ]
+    if asked.conditions:
+        texts = (f"{each.name.text}{each.sign}{each.value}" for each in asked.conditions)
+        narrowed.append(f"with {' and '.join(texts)}")
+    named = "".join(f" {text}" for text in narrowed if text)
+    if asked.statuses:
+        return f"No job{named} is {' or '.join(asked.statuses)}."
+    return f"There is no job{named}." if named else "No jobs. `trackside run SCRIPT` starts one."

@@ -1,61 +1,166 @@
 """`trackside metrics`: a job's curves in the terminal."""
 
+import csv
 import sys
 import time
-from collections.abc import Iterator
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import click
 import numpy
+from rich.text import Text
 
+from trackside.cli.curve_choice import Curve, Origin, all_curves
 from trackside.cli.job_names import job_argument
-from trackside.cli.machine_use import is_machine, with_unit
-from trackside.cli.sparkline import sparkline
-from trackside.cli.tables import Cell, print_table, print_text, together
+from trackside.cli.live import LiveLines
+from trackside.cli.metric_view import COLUMNS, NUMBERS, SPARE, table_rows, view
+from trackside.cli.tables import new_console, print_table, print_text, status_style
 from trackside.cli.text import as_json
-from trackside.curves.event_reader import TOP, Curves, Follower, Series
+from trackside.curves.event_reader import Curves, Follower
 from trackside.harmless import visible
 from trackside.sdk.job import TrainingJob
 from trackside.sdk.known_jobs import known_jobs
 from trackside.status import Status
 
 FOLLOW_SECONDS = 1.0
-NUMBERS = ("LAST", "STEP", "MIN", "MAX", "POINTS")
-COLUMNS = ("METRIC", *NUMBERS, "CURVE")
-SPARE = ("POINTS", "STEP")
-_CLEAR = "\x1b[H\x1b[2J"
+_ALSO_FOR_LIVE = 2
+"""Lines above the curves: the job and how far it is."""
 
 
 @click.command(short_help="Show the curves of a job in the terminal.")
 @job_argument()
 @click.option("--tag", metavar="TEXT", default="", help="Only metrics with this in their name.")
 @click.option("--system", is_flag=True, help="The machine's figures too.")
-@click.option("-f", "--follow", is_flag=True, help="Go on until the job has ended.")
-@click.option("--json", is_flag=True, help="Print JSON.")
-def metrics(job: str, tag: str, system: bool, follow: bool, json: bool) -> None:
-    """Show a job's metrics: the last value, the least and the most, and the curve.
+@click.option("--all", "everything", is_flag=True, help="Also curves that are the same as others.")
+@click.option("-f", "--follow", is_flag=True, help="Draw again as it grows, until the job ends.")
+@click.option("--json", is_flag=True, help="Print the figures of each as JSON.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print every point as CSV.")
+def metrics(
+    job: str, tag: str, system: bool, everything: bool, follow: bool, json: bool, as_csv: bool
+) -> None:
+    """Show a job's metrics: charts of what its script drew or printed, figures of all others.
 
-    What the machine did meanwhile is left out unless --system asks for it.
+    The script's own curves come first; what the hook measured follows, and the machine's figures if
+    --system asks for them. A loss that several of them have is shown once. Where output goes
+    elsewhere than to a terminal there is a table instead.
 
     \b
     Examples:
-      trackside metrics train-2026-11-15-22-50-46-123
-      trackside metrics train-2026-11-15-22-50-46-123 --tag loss -f
+      trackside metrics last
+      trackside metrics last --tag loss -f
+      trackside metrics last --csv > curves.csv
     """
+    if json and as_csv:
+        raise click.UsageError("--json and --csv cannot be given together.")
     known = TrainingJob(job, known_jobs())
     follower = Follower(known.curves_uri)
-    for curves in _readings(known, follower, follow=follow):
-        shown = chosen(curves, tag, system=system)
-        if follow and sys.stdout.isatty():
-            print(_CLEAR, end="")
-        if json:
-            print(as_json([_summary(series) for series in shown]), flush=True)
-        elif shown:
-            print_table(COLUMNS, [*_rows(shown)], numbers=NUMBERS, spare=SPARE)
-        else:
-            print_text(_nothing(tag, hidden=len(chosen(curves, tag, system=True))))
-    described = known.describe()
+    is_drawn = sys.stdout.isatty() and not (json or as_csv)
+    live = LiveLines(new_console()) if is_drawn and follow else None
+    if not _is_unicode():
+        sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]  # it is a terminal's
+    try:
+        for described, curves in _readings(known, follower, follow=follow):
+            shown = chosen(curves, tag, system=system)
+            if json:
+                print(as_json([summary(curve) for curve in shown]), flush=True)
+                continue
+            kept = [curve for curve in shown if everything or not curve.same_as]
+            if as_csv:
+                _write_points(kept)
+            elif live is not None:
+                live.show(_frame(known.name, described, kept, live.most_lines))
+            else:
+                _print(kept or _nothing(tag, len(chosen(curves, tag, system=True))), is_drawn)
+    except KeyboardInterrupt:
+        print()  # behind what the terminal shows for Ctrl-C
+        raise
+    _tell_skipped(known.describe(), follower)
+
+
+def chosen(curves: Curves, tag: str, *, system: bool) -> list[Curve]:
+    """Those with `tag` in their name, the machine's only with `system`."""
+    return [
+        curve
+        for curve in all_curves(curves)
+        if tag in curve.name or tag in f"{curve.series.run}/{curve.series.tag}"
+        if system or curve.origin is not Origin.MACHINE
+    ]
+
+
+def summary(curve: Curve) -> dict[str, Any]:
+    series = curve.series
+    finite = series.values[numpy.isfinite(series.values)]
+    return {
+        "metric": curve.name,
+        "run": series.run,
+        "tag": series.tag,
+        "origin": curve.origin.name.lower(),
+        "same_as": curve.same_as or None,
+        "last": float(series.values[-1]),
+        "step": int(series.steps[-1]),
+        "time": float(series.times[-1]),
+        "min": float(finite.min()) if len(finite) else None,
+        "max": float(finite.max()) if len(finite) else None,
+        "points": len(series),
+    }
+
+
+def _readings(
+    job: TrainingJob, follower: Follower, *, follow: bool
+) -> Iterator[tuple[Mapping[str, Any], Curves]]:
+    """Once; or each time that there is something new, until the job has ended."""
+    first = True
+    while True:
+        described = job.describe()
+        is_over = not follow or Status(described["TrainingJobStatus"]).is_final
+        if follower.update() or is_over or first:
+            yield described, follower.curves
+        if is_over:
+            return
+        first = False
+        time.sleep(FOLLOW_SECONDS)
+
+
+def _print(shown: Sequence[Curve] | str, is_drawn: bool) -> None:
+    if isinstance(shown, str):
+        print_text(shown)
+    elif is_drawn:
+        console = new_console()
+        for line in view(shown, console.width, is_ascii=not _is_unicode()):
+            console.print(line, soft_wrap=True)
+    else:
+        rows = [*table_rows(shown, is_grouped=False, is_ascii=not _is_unicode())]
+        print_table(COLUMNS, rows, numbers=NUMBERS, spare=SPARE)
+
+
+def _frame(
+    name: str, described: Mapping[str, Any], shown: Sequence[Curve], most_lines: int
+) -> list[Text]:
+    status = described["TrainingJobStatus"]
+    head = Text(name, "bold").append("  ")
+    head.append(described["SecondaryStatus"], status_style(status))
+    if not shown:
+        return [head, Text("No metrics yet.")]
+    columns = new_console().width
+    room = most_lines - _ALSO_FOR_LIVE
+    return [head, Text(""), *view(shown, columns, room, is_ascii=not _is_unicode())]
+
+
+def _write_points(shown: Sequence[Curve]) -> None:
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(("metric", "step", "time", "value"))
+    for curve in shown:
+        series = curve.series
+        columns = (series.steps, series.times, series.values)
+        points = zip(*(column.tolist() for column in columns), strict=True)
+        writer.writerows((curve.name, *point) for point in points)
+
+
+def _is_unicode() -> bool:
+    return (sys.stdout.encoding or "").lower().replace("-", "").startswith("utf")
+
+
+def _tell_skipped(described: Mapping[str, Any], follower: Follower) -> None:
     if Status(described["TrainingJobStatus"]).is_final:  # else the rest may be on its way
         for path, num_bytes in follower.curves.unread_bytes.items():
             text = (
@@ -66,85 +171,7 @@ def metrics(job: str, tag: str, system: bool, follow: bool, json: bool) -> None:
         print(visible(f"The pattern {pattern!r} was switched off: it {why}."), file=sys.stderr)
 
 
-def chosen(curves: Curves, tag: str, *, system: bool) -> list[Series]:
-    """Those with `tag` in their name, by name; the machine's last, and only with `system`."""
-    found = [
-        series
-        for series in curves.scalars.values()
-        if tag in metric_name(series) and (system or not is_machine(series))
-    ]
-    return sorted(found, key=lambda series: (is_machine(series), metric_name(series)))
-
-
-def metric_name(series: Series) -> str:
-    """Run and tag; what is of the whole job, or scraped from its log, goes by its tag alone."""
-    if series.run in (TOP, "trackside/algo-1"):
-        return series.tag
-    return f"{series.run.removeprefix('trackside/')}/{series.tag}"
-
-
-def shown_value(series: Series, value: float | None) -> str:
-    if value is None:
-        return ""
-    return with_unit(series.tag, value) if is_machine(series) else f"{value:.6g}"
-
-
-def _readings(job: TrainingJob, follower: Follower, *, follow: bool) -> Iterator[Curves]:
-    """Once; or each time that there is something new, until the job has ended."""
-    while True:
-        is_over = not follow or job.describe()["TrainingJobStatus"] not in (
-            "InProgress",
-            "Stopping",
-        )
-        if follower.update() or is_over:
-            yield follower.curves
-        if is_over:
-            return
-        time.sleep(FOLLOW_SECONDS)
-
-
-def _rows(shown: list[Series]) -> Iterator[list[Cell]]:
-    """On a terminal the machine's long names stand below what they have in common."""
-    above = ""
-    for series in shown:
-        if not (is_machine(series) and sys.stdout.isatty()):
-            yield _row(series, metric_name(series))
-            continue
-        if series.run != above:
-            above = series.run
-            yield [Cell(above), *(Cell("") for _ in COLUMNS[1:])]
-        yield _row(series, together(f"  {series.tag}"))
-
-
-def _row(series: Series, name: str) -> list[Cell]:
-    told = _summary(series)
-    return [
-        Cell(name),
-        Cell(shown_value(series, told["last"]), "bold"),
-        Cell(str(told["step"])),
-        Cell(shown_value(series, told["min"])),
-        Cell(shown_value(series, told["max"])),
-        Cell(str(told["points"])),
-        Cell(sparkline(series.values), "cyan", at_width=partial(sparkline, series.values)),
-    ]
-
-
-def _summary(series: Series) -> dict[str, Any]:
-    finite = series.values[numpy.isfinite(series.values)]
-    return {
-        "metric": metric_name(series),
-        "run": series.run,
-        "tag": series.tag,
-        "last": float(series.values[-1]),
-        "step": int(series.steps[-1]),
-        "time": float(series.times[-1]),
-        "min": float(finite.min()) if len(finite) else None,
-        "max": float(finite.max()) if len(finite) else None,
-        "points": len(series),
-    }
-
-
-def _nothing(tag: str, *, hidden: int) -> str:
+def _nothing(tag: str, hidden: int) -> str:
     if hidden and tag:
         return f"Only figures of the machine have {tag!r} in their name; --system shows them."
     if tag:

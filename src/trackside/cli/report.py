@@ -22,6 +22,7 @@ from trackside.rules.saved.opening import open_trial
 from trackside.rules.saved.profile import Profile
 from trackside.sdk.job import TrainingJob
 from trackside.sdk.known_jobs import AnyJobs, known_jobs
+from trackside.shown_names import shown_name
 from trackside.storage.locate import Location, locate
 
 
@@ -44,7 +45,7 @@ def report(job: str, output: Path | None, is_opened: bool) -> None:
       trackside report train-2026-11-15-22-50-46-123 --open
       trackside report train-2026-11-15-22-50-46-123 -o report.html
     """
-    path = output or Path(f"{job}.html")
+    path = output or Path(f"{shown_name(job)}.html")
     page = report_page(gather(job, known_jobs()))
     path.parent.mkdir(parents=True, exist_ok=True)
     durable.write_bytes(path, page, mode=BY_UMASK)
@@ -62,7 +63,7 @@ def gather(name: str, known: AnyJobs) -> Material:
     if not evaluations:
         gaps.append(
             "No rules watched the job. Start it with --rule all, or judge what it saved: "
-            f"trackside rules check {name} --rule all"
+            f"trackside rules check {shown_name(name)} --rule all"
         )
     job = TrainingJob(name, known)
     profile, judged = _profile(job, home, gaps)

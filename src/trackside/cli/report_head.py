@@ -11,6 +11,7 @@ from trackside.curves.event_reader import Curves
 from trackside.jobs.artifacts import FILES, Artifact
 from trackside.rules.report.facts import Fact, Head, Place
 from trackside.secret_names import hidden
+from trackside.shown_names import shown_name
 
 MOST_FIGURES = 4
 MOST_FILES = 12
@@ -22,9 +23,9 @@ _MODEL = "/output/model.tar.gz"
 def head(
     described: Mapping[str, Any], curves: Curves | None, artifacts: Sequence[Artifact]
 ) -> Head:
-    status = described["TrainingJobStatus"]
+    name, status = shown_name(described["TrainingJobName"]), described["TrainingJobStatus"]
     return Head(
-        described["TrainingJobName"],
+        name,
         status,
         [*_figures(described, curves), *_facts(described)],
         phases=list(_phases(described)),
@@ -36,7 +37,7 @@ def head(
             if not key.startswith("sagemaker_")
         },
         is_running=status in _RUNNING,
-        places=list(_places(described["TrainingJobName"], artifacts)),
+        places=list(_places(name, artifacts)),
     )
 
 

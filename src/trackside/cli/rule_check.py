@@ -37,7 +37,7 @@ Ask = Callable[[Saved], Verdict]
 
 
 @click.command
-@job_argument(metavar="JOB|LOCATION")
+@job_argument(or_place=True, metavar="JOB|LOCATION")
 @click.option(
     "--rule",
     "named",

@@ -1,16 +1,19 @@
 """`trackside show`: everything about one job on one screen."""
 
-import shlex
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
 import click
+from rich.console import Console
 from rich.text import Text
 
+from trackside.cli import job_facts
 from trackside.cli.failures import in_short as failure_in_short
 from trackside.cli.job_names import job_argument
+from trackside.cli.repeating import Repeated, repeated
+from trackside.cli.table_layout import LEAST_TEXT, broken
 from trackside.cli.tables import Cell, new_console, print_table, print_text, status_style
 from trackside.cli.text import as_json, duration, size
 from trackside.damage import counted
@@ -18,12 +21,11 @@ from trackside.harmless import one_line, visible
 from trackside.layout import WORKING_FOLDER
 from trackside.rule_status import in_short
 from trackside.sdk.known_jobs import known_jobs
-from trackside.secret_names import hide_in_arguments
-from trackside.shortening import shortened
-from trackside.spec import ATTACHED
+from trackside.shown_names import shown_name
 from trackside.status import Secondary, Status
 
-MOST_NOTE = 100
+_LABEL = 17
+"""Columns for what a value is."""
 LAGGING_SECONDS = 60
 """A folder with files waiting longer than this is not being kept."""
 
@@ -32,17 +34,21 @@ LAGGING_SECONDS = 60
 @job_argument()
 @click.option("--json", is_flag=True, help="Print JSON.")
 def show(job: str, json: bool) -> None:
-    """Show one job: statuses, hosts, how fresh its copies are, why it failed, where all is.
+    """Show one job: what was asked for, how far it is, why it failed, where all is, and the command
+    that runs it again with the same code.
 
     \b
     Examples:
-      trackside show train-2026-11-15-22-50-46-123
+      trackside show last
       trackside show train-2026-11-15-22-50-46-123 --json | jq .SecondaryStatus
     """
-    described = known_jobs().describe(job)
+    known = known_jobs()
+    described = known.describe(job)
     if json:
         print(as_json(described))
         return
+    told = described["Trackside"].get("tags")
+    tags = known.tags(job) if told is None else told  # an older server does not tell them
     console = new_console()
     console.print(_title(described))
     if reason := described.get("FailureReason"):
@@ -50,6 +56,9 @@ def show(job: str, json: bool) -> None:
     if trouble := described["Trackside"].get("disk"):
         console.print(Text(visible(trouble), "bold red"))
     print()
+    if facts := [*job_facts.asked(described, tags)]:
+        _print_facts(console, facts)
+        print()
     print_table(("STATUS", "SINCE", "FOR", "MESSAGE"), _statuses(described, time.time()))
     print()
     print_table(("HOST", "PHASE", "EXIT", "NOW"), _hosts(described))
@@ -62,17 +71,17 @@ def show(job: str, json: bool) -> None:
         for trouble in _sync_troubles(described):
             print_text(trouble)
     print()
-    for label, value in _places(described):
-        console.print(f"{label:<12}{visible(value)}", soft_wrap=True)
+    _print_facts(console, job_facts.places(described))
     for told in _left_out(described):
         print_text(told)
     for where, number in described["Trackside"].get("damaged", {}).items():
         print_text(f"{counted(number, 'record')} skipped in {where}.")
+    _print_repeated(console, repeated(described, tags, known.settings.output))
 
 
 def _title(described: Mapping[str, Any]) -> Text:
     status = described["TrainingJobStatus"]
-    shown = Text(described["TrainingJobName"], "bold")
+    shown = Text(shown_name(described["TrainingJobName"]), "bold")
     finer = described["SecondaryStatus"]
     return shown.append("  ").append(finer, status_style(status))
 
@@ -100,10 +109,10 @@ def _hosts(described: Mapping[str, Any]) -> list[list[Cell]]:
         code = host["exit_code"]
         style = "red" if code or host["failure"] or host["lost"] else ""
         exit_text = "" if code is None else str(code)
-        note = shortened(one_line(failure_in_short(host["failure"] or host["lost"])), MOST_NOTE)
+        note = one_line(failure_in_short(host["failure"] or host["lost"]))
         note = note or progress_text(host["progress"])
         if host["capture"]:
-            note = f"{note} CAPTURE: {shortened(one_line(host['capture']), MOST_NOTE)}".strip()
+            note = f"{note} CAPTURE: {one_line(host['capture'])}".strip()
         rows.append([Cell(name), Cell(host["phase"]), Cell(exit_text, style), Cell(note)])
     return rows
 
@@ -122,7 +131,7 @@ def _rules(described: Mapping[str, Any]) -> Iterator[list[Cell]]:
         for rule in described.get(member, ()):
             status = rule["RuleEvaluationStatus"]
             style = {"IssuesFound": "bold red", "Error": "red"}.get(status, "")
-            shown = shortened(one_line(in_short(rule.get("StatusDetails", ""))), MOST_NOTE)
+            shown = one_line(in_short(rule.get("StatusDetails", "")))
             yield [Cell(rule["RuleConfigurationName"]), Cell(status, style), Cell(shown)]
 
 
@@ -161,17 +170,6 @@ def _sync_troubles(described: Mapping[str, Any]) -> Iterator[str]:
                 yield f"{_folder(host, folder, of_hosts)}: {one_line(sync['error'])}"
 
 
-def _kept(described: Mapping[str, Any]) -> str:
-    """`3 files, 12 MB, from the working folder`; empty when there are none."""
-    states = [
-        folders.get(WORKING_FOLDER, {}) for folders in described["Trackside"]["syncs"].values()
-    ]
-    num_files = sum(state.get("num_files", 0) for state in states)
-    size_bytes = sum(state.get("size_bytes", 0) for state in states)
-    files = "1 file" if num_files == 1 else f"{num_files:,} files"
-    return f"{files}, {size(size_bytes)}, of {WORKING_FOLDER}" if num_files else ""
-
-
 def _left_out(described: Mapping[str, Any]) -> Iterator[str]:
     of_hosts = described["Trackside"]["syncs"]
     for host, folders in of_hosts.items():
@@ -188,24 +186,22 @@ def _folder(host: str, folder: str, of_hosts: Mapping[str, Any]) -> str:
     return f"{host} {folder}" if len(of_hosts) > 1 else folder
 
 
-def _places(described: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    own = described["Trackside"]
-    if own.get("owner"):
-        yield "owner", own["owner"]
-    options = own["options"]
-    if module := options.get("Module"):
-        yield "module", module
-    for label in ("Command", "Arguments"):
-        if given := options.get(label):
-            yield label.lower(), shlex.join(hide_in_arguments(given))
-    has_model = options.get("Sandbox") != ATTACHED  # one that we did not start keeps its own files
-    if has_model and Status(described["TrainingJobStatus"]) in (Status.COMPLETED, Status.STOPPED):
-        yield "model", described["ModelArtifacts"]["S3ModelArtifacts"]
-    yield "output", own["output"]
-    if kept := _kept(described):
-        yield "kept", kept
-    for channel in described.get("InputDataConfig", ()):
-        yield channel["ChannelName"], channel["DataSource"]["S3DataSource"]["S3Uri"]
-    if own["folder"]:
-        yield "folder", own["folder"]
-    yield "log", f"trackside logs {described['TrainingJobName']}"
+def _print_facts(console: Console, facts: Iterable[tuple[str, str]]) -> None:
+    """Long values go on below themselves; no word of them is broken, so that it can be copied."""
+    above = ""
+    for label, value in facts:
+        shown = "" if label == above else label
+        above = label
+        room = max(console.width - _LABEL, LEAST_TEXT)
+        first, *more = broken(visible(value), room, in_words=False) or [""]
+        console.print(f"{shown:<{_LABEL}}{first}".rstrip(), soft_wrap=True)
+        for line in more:
+            console.print(" " * _LABEL + line, soft_wrap=True)
+
+
+def _print_repeated(console: Console, again: Repeated) -> None:
+    if again.words:
+        print()
+        besides = f" (but for {', '.join(again.left_out)})" if again.left_out else ""
+        print_text(f"To run it again{besides}:")
+        console.print(f"  {visible(again.command)}", soft_wrap=True)

@@ -4,6 +4,7 @@ import click
 
 from trackside.cli.job_names import job_argument
 from trackside.sdk.known_jobs import known_jobs
+from trackside.shown_names import shown_name
 
 
 @click.command(short_help="Stop a job, and keep what it has made.")
@@ -22,4 +23,4 @@ def stop(job: str, wait: bool) -> None:
     history = known.stop(job)
     if wait:
         history = known.wait(job)
-    print(f"{job} is {history.state.secondary}")
+    print(f"{shown_name(job)} is {history.state.secondary}")

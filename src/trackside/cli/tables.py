@@ -68,19 +68,31 @@ def print_table(
     numbers: Collection[str] = (),
     spare: Sequence[str] = (),
 ) -> None:
+    """As `table_lines` has it."""
+    console = new_console()
+    _print(console, table_lines(columns, rows, console.width, numbers=numbers, spare=spare))
+
+
+def table_lines(
+    columns: Sequence[str],
+    rows: Sequence[Row],
+    room: int,
+    *,
+    numbers: Collection[str] = (),
+    spare: Sequence[str] = (),
+) -> Iterator[Text]:
     """Columns of `numbers` stand one below the other by their last digits.
 
     On a narrow terminal those with nothing in them and those of `spare` are left out in turn;
     all others are shown whole, the last one over several lines, the first above the others if
     need be.
     """
-    console = new_console()
     least = LEAST_CURVE if any(row[-1].at_width for row in rows) else LEAST_TEXT
     widths = _widths(columns, rows)
     empty = [name for index, name in enumerate(columns) if not any(row[index].text for row in rows)]
     given_up = tuple(dict.fromkeys([*empty, *spare]))
-    layout = fitting(columns, widths, console.width, spare=given_up, least=least)
-    _print(console, _lines(layout, columns, rows, numbers))
+    layout = fitting(columns, widths, room, spare=given_up, least=least)
+    return _lines(layout, columns, rows, numbers)
 
 
 def print_side_by_side(columns: Sequence[str], rows: Sequence[Row]) -> None:

@@ -18,6 +18,7 @@ from trackside.cli.job_names import job_argument
 from trackside.errors import JobNotFound, MissingExtra
 from trackside.harmless import visible
 from trackside.sdk.known_jobs import AnyJobs, known_jobs
+from trackside.shown_names import shown_name
 from trackside.storage.locate import locate
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 @click.command(short_help="Show jobs side by side in TensorBoard, as they grow.")
-@job_argument("jobs", metavar="JOB...", nargs=-1, required=True)
+@job_argument("jobs", or_place=True, metavar="JOB...", nargs=-1, required=True)
 @click.option(
     "--port", type=click.IntRange(0, 65535), metavar="N", help="6006, or the next that is free."
 )
@@ -109,7 +110,7 @@ def _serve(
 def _label(name: str) -> str:
     """What a location is called among the runs: its last part that tells something."""
     parts = [part for part in name.rstrip("/").split("/") if part != "tensorboard-output"]
-    return parts[-1] or name
+    return shown_name(parts[-1]) or name
 
 
 def _find(known: AnyJobs, name: str) -> "FindPlaces":

@@ -10,10 +10,11 @@ from trackside.cli.job_names import job_argument
 from trackside.cli.tables import Cell, print_table, print_text
 from trackside.cli.text import as_json
 from trackside.cli.trial_of import trial_of
+from trackside.shown_names import shown_name
 
 
 @click.command(short_help="List the tensors that a job has saved, with figures.")
-@job_argument()
+@job_argument(or_place=True)
 @click.option("--collection", metavar="NAME", help="Only these: gradients, losses, weights, …")
 @click.option(
     "--step", type=click.IntRange(0), metavar="N", help="Only those of this step, with its figures."
@@ -34,7 +35,7 @@ def tensors(job: str, collection: str | None, step: int | None, json: bool) -> N
     if json:
         print(as_json([asdict(row) for row in rows]))
     elif not rows:
-        print_text(_none(trial, job, collection, step))
+        print_text(_none(trial, shown_name(job), collection, step))
     else:
         numbers = ("STEPS", "STEP", *(figure.upper() for figure in FIGURES))
         columns = ("TENSOR", "SHAPE", *numbers)

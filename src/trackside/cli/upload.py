@@ -4,12 +4,18 @@ import click
 
 from trackside.cli.job_names import job_argument
 from trackside.errors import JobError
+from trackside.jobs.jobs import Jobs
 from trackside.sdk.known_jobs import jobs_of_this_machine
+from trackside.shown_names import shown_name
 from trackside.supervisor.publish import upload_kept
 
 
+def _jobs() -> Jobs:
+    return jobs_of_this_machine("Uploading what a job has kept")
+
+
 @click.command(short_help="Send what a job could not store at its end.")
-@job_argument()
+@job_argument(among=_jobs)
 def upload(job: str) -> None:
     """Upload what is still only here, because the store was out of reach at a job's end.
 
@@ -17,8 +23,10 @@ def upload(job: str) -> None:
     Example:
       trackside upload train-2026-11-15-22-50-46-123
     """
-    known = jobs_of_this_machine("Uploading what a job has kept")
+    known = _jobs()
     if known.describe(job)["Trackside"]["folder"] is None:
-        raise JobError(f"Job {job!r} has no folder on this machine: it keeps nothing here.")
+        raise JobError(
+            f"Job {shown_name(job)!r} has no folder on this machine: it keeps nothing here."
+        )
     for artifact in upload_kept(known.settings.layout.job(job), known.settings):
         print(artifact.uri)

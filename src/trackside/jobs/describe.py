@@ -8,11 +8,13 @@ from typing import Any
 
 from trackside import disk_space, hosts
 from trackside.finding import RuleKey
+from trackside.jobs.amendments import tags_of
 from trackside.jobs.records import Record
 from trackside.journal import History, Transition
 from trackside.layout import JobKeys
 from trackside.metric_totals import JobMetrics, Totals
 from trackside.rule_status import DETAILS_MOST, Evaluation
+from trackside.shown_names import shown_name
 
 ACCOUNT = "000000000000"
 REGION = "local"
@@ -167,8 +169,10 @@ def _final_metrics(metrics: Totals) -> dict[str, Any]:
 
 def _trackside(record: Record, options: dict[str, Any], metrics: JobMetrics) -> dict[str, Any]:
     told: dict[str, Any] = {
+        "name": shown_name(record.spec.name),
         "owner": record.submitter.owner or None,
         "options": options,
+        "tags": tags_of(record),
         "attempt": record.history.attempt,
         "stopping_rule": record.history.stopping_rule or None,
         "max_runtime_seconds": record.spec.stopping.max_runtime_seconds,

@@ -31,6 +31,7 @@ from trackside.jobs.artifacts import Artifact, artifacts_of
 from trackside.jobs.curve_places import curve_places, own_curve_places
 from trackside.jobs.delete import check_ended, delete
 from trackside.jobs.describe import REGION, RULE_JOB_PART, describe, rule_job
+from trackside.jobs.details import JobDetails, details_of
 from trackside.jobs.disk import Disk
 from trackside.jobs.disk_use import DiskUse
 from trackside.jobs.index import JobSummary, Page
@@ -151,6 +152,15 @@ class Jobs(Submitting):
         record = self._record(name)
         metrics = read_metrics(record, self._home)
         return describe(record, metrics, read_rules(record, self._home), region=region)
+
+    def exists(self, name: str) -> bool:
+        """Whether a job has exactly this name; not whether it can be read."""
+        is_name = re.fullmatch(JOB_NAME, name) is not None
+        return is_name and (self._is_here(name) or self._catalog.find(name) is not None)
+
+    def names_starting(self, text: str) -> list[str]:
+        """The names that begin with this, the newest job's first."""
+        return [row.name for row in self._catalog.select(Page(name_starts=text, limit=None))]
 
     def record(self, name: str) -> Record:
         """Spec and history as they are now; nobody is looked after."""
@@ -404,6 +414,8 @@ class Jobs(Submitting):
         status: Status | str | None = None,
         name_contains: str | None = None,
         owner: str | None = None,
+        created_after: float | None = None,
+        created_before: float | None = None,
         newest_first: bool = True,
         limit: int | None = None,
     ) -> list[JobSummary]:
@@ -413,10 +425,21 @@ class Jobs(Submitting):
             status=status,
             name_contains=name_contains,
             owner=owner,
+            created_after=created_after,
+            created_before=created_before,
             descending=newest_first,
             limit=limit,
         )
         return self._catalog.select(page)
+
+    def details(self, rows: Sequence[JobSummary]) -> Iterator[JobDetails]:
+        """Of these jobs, in their order; one that cannot be read is left out."""
+        for row in rows:
+            try:
+                record = self._record(row.name)
+                yield details_of(record, read_metrics(record, self._home))
+            except UNREADABLE as error:
+                logger.warning("job %s is left out: %s", row.name, error)
 
     def reindex(self, locations: Sequence[str] = ()) -> int:
         """Make the index anew, from the job folders and from what is stored; how many jobs.

@@ -26,6 +26,7 @@ from trackside.jobs import failure
 from trackside.jobs.artifacts import Artifact, artifacts_of
 from trackside.jobs.curve_places import curve_places
 from trackside.jobs.describe import ROLE_ARN, arn
+from trackside.jobs.details import JobDetails, details_in
 from trackside.jobs.index import JobSummary
 from trackside.jobs.logs import LogLine, SeenLogs
 from trackside.jobs.records import Record, read_rules
@@ -43,11 +44,13 @@ from trackside.remote.patience import FOR_A_JOB, FOR_A_PERSON, FOR_NOBODY, Patie
 from trackside.remote.rule_news import PublishedNews
 from trackside.rule_status import Evaluation
 from trackside.settings import DEFAULT_OUTPUT, Settings
-from trackside.spec import JobSpec, Options
+from trackside.spec import JOB_NAME, JobSpec, Options
 from trackside.status import Status
 from trackside.storage.locate import Location
 
 _PAGE = 100
+_MOST_LOOKED_AT = 1000
+"""Jobs, for names that begin with a text: the API finds it anywhere in them."""
 _NAME_PART = re.compile("[a-zA-Z0-9-]*")
 
 
@@ -91,8 +94,9 @@ class RemoteJobs:
         Channels that are paths of this machine are brought along. Of what is refused nothing is
         left.
         """
-        if self._exists(spec.name):
+        if self.exists(spec.name):
             raise JobExists(spec.name)
+        spec = self._without_unknown(spec)
         luggage = Luggage(spec, self._client, self._home.root, source, files or {})
         luggage.check()
         try:
@@ -106,6 +110,21 @@ class RemoteJobs:
     def describe(self, name: str) -> dict[str, Any]:
         """As of `Jobs`; the folder it tells is at the server."""
         return described(self._described(name))
+
+    def exists(self, name: str) -> bool:
+        """Whether a job has exactly this name."""
+        if not re.fullmatch(JOB_NAME, name):
+            return False
+        try:
+            self._described(name)
+        except JobNotFound:
+            return False
+        return True
+
+    def names_starting(self, text: str) -> list[str]:
+        """The names that begin with this, the newest job's first."""
+        found = self.list(name_contains=text, limit=_MOST_LOOKED_AT)
+        return [row.name for row in found if row.name.startswith(text)]
 
     def stop(self, name: str) -> History:
         history = self._history(name)
@@ -228,6 +247,8 @@ class RemoteJobs:
         status: Status | str | None = None,
         name_contains: str | None = None,
         owner: str | None = None,
+        created_after: float | None = None,
+        created_before: float | None = None,
         newest_first: bool = True,
         limit: int | None = None,
     ) -> list[JobSummary]:
@@ -246,6 +267,10 @@ class RemoteJobs:
             asked["NameContains"] = name_contains
         if owner:
             asked["TracksideOwner"] = owner
+        if created_after is not None:
+            asked["CreationTimeAfter"] = created_after
+        if created_before is not None:
+            asked["CreationTimeBefore"] = created_before
         found: list[JobSummary] = []
         while limit is None or len(found) < limit:
             answer = self._call("ListTrainingJobs", asked)
@@ -255,27 +280,71 @@ class RemoteJobs:
             asked["NextToken"] = answer["NextToken"]
         return found[:limit]
 
+    def details(self, rows: Sequence[JobSummary]) -> Iterator[JobDetails]:
+        """As of `Jobs`, by the server's Search."""
+        wanted = {row.name for row in rows}
+        found: dict[str, JobDetails] = {}
+        for job in self._searched(rows):
+            if job["TrainingJobName"] in wanted:
+                found[job["TrainingJobName"]] = details_in(job)
+            if len(found) == len(wanted):
+                break
+        yield from (found[row.name] for row in rows if row.name in found)
+
+    def _searched(self, rows: Sequence[JobSummary]) -> Iterator[dict[str, Any]]:
+        """Jobs as old as the oldest of these and newer, a page after the other."""
+        if not rows:
+            return
+        oldest = str(min(row.created for row in rows) - 1.0)
+        newest = str(max(row.created for row in rows) + 1.0)
+        bounds = (("GreaterThanOrEqualTo", oldest), ("LessThanOrEqualTo", newest))
+        asked: dict[str, Any] = {
+            "Resource": "TrainingJob",
+            "SearchExpression": {
+                "Filters": [
+                    {"Name": "CreationTime", "Operator": sign, "Value": bound}
+                    for sign, bound in bounds
+                ]
+            },
+            "SortBy": "CreationTime",
+            "SortOrder": "Descending",
+            "MaxResults": _PAGE,
+            "Trackside": True,
+        }
+        while True:
+            answer = self._call("Search", asked)
+            yield from (each["TrainingJob"] for each in answer["Results"])
+            if "NextToken" not in answer:
+                return
+            asked["NextToken"] = answer["NextToken"]
+
     def default_output(self) -> str:
         """Where a job of the server puts what it makes, if nothing else is said; empty when an
         older server does not tell. `ServerUnreachable` at once."""
-        return self._told_besides(FOR_NOBODY).get("output", "")
+        return str(self._told_besides(FOR_NOBODY).get("output", ""))
 
     @property
     def owner(self) -> str:
         """Whom the jobs belong to that are submitted from here: the name of the key that is used.
         Empty when an older server does not tell."""
-        return self._told_besides(FOR_A_PERSON).get("owner", "")
+        return str(self._told_besides(FOR_A_PERSON).get("owner", ""))
 
     @property
     def disk_trouble(self) -> str:
         """Why jobs can write nothing at the server at present; empty when they can."""
-        return self._told_besides(FOR_A_PERSON).get("disk", "")
+        return str(self._told_besides(FOR_A_PERSON).get("disk", ""))
 
-    def _told_besides(self, patience: Patience) -> dict[str, str]:
+    def _told_besides(self, patience: Patience) -> dict[str, Any]:
         """What comes with every listing."""
         asked = {"MaxResults": 1, "Trackside": True}
         answer = self._call("ListTrainingJobs", asked, patience=patience)
         return dict(answer.get("Trackside", {}))
+
+    def _without_unknown(self, spec: JobSpec) -> JobSpec:
+        """An older server refuses what it does not know; a job does not depend on its commit."""
+        if spec.options.git is None or "Git" in self._told_besides(FOR_A_PERSON).get("options", ()):
+            return spec
+        return replace(spec, options=replace(spec.options, git=None))
 
     def _create(self, spec: JobSpec) -> None:
         try:
@@ -290,13 +359,6 @@ class RemoteJobs:
             # The first try may have made it, and only its answer was lost.
             if not (refused.is_repeated and _is_same(self._record(spec.name).spec, spec)):
                 raise JobExists(spec.name) from None
-
-    def _exists(self, name: str) -> bool:
-        try:
-            self._described(name)
-        except JobNotFound:
-            return False
-        return True
 
     def _record(self, name: str) -> Record:
         return record_of(self._described(name))

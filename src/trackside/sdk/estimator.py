@@ -12,6 +12,7 @@ from trackside.errors import InvalidSpec, JobError
 from trackside.sdk import arguments, hyperparameters
 from trackside.sdk.arguments import Arguments, in_arguments
 from trackside.sdk.cautions import caution
+from trackside.sdk.git_state import git_look
 from trackside.sdk.inputs import Inputs
 from trackside.sdk.job import Logs, TrainingJob
 from trackside.sdk.known_jobs import known_jobs, known_submitting
@@ -56,10 +57,12 @@ class _Estimator(ABC):
         """
         submitting, jobs = known_submitting()
         ask = Ask(inputs=inputs, job_name=job_name, experiment=experiment_config)
-        request = make_request(self._all_arguments(), ask, self._encode, submitting.settings)
+        with git_look(self._arguments) as look:
+            request = make_request(self._all_arguments(), ask, self._encode, submitting.settings)
+            spec = look.added_to(request.spec)
         source = _packed(request, submitting.settings)
         try:
-            submitting.submit(request.spec, source=source, files=_contents(request.files))
+            submitting.submit(spec, source=source, files=_contents(request.files))
         except InvalidSpec as failure:
             raise in_arguments(failure, self._all_arguments()) from None
         job = TrainingJob(request.spec.name, jobs)

@@ -12,6 +12,7 @@ from trackside.journal import History
 from trackside.layout import JobKeys
 from trackside.sdk.cautions import caution
 from trackside.sdk.known_jobs import AnyJobs, known_jobs
+from trackside.shown_names import shown_name, wire_name
 from trackside.status import Status
 
 if TYPE_CHECKING:  # loaded by the first question about a job, after its start
@@ -36,7 +37,9 @@ def attach(name: str) -> "TrainingJob":
 
 class TrainingJob:
     def __init__(self, name: str, jobs: "AnyJobs | Callable[[], AnyJobs]") -> None:
-        self.name = name
+        """`name` as it is on the wire, or as it is shown."""
+        self.name = shown_name(name)
+        self._wire_name = wire_name(name)
         self._known = jobs
 
     @cached_property
@@ -48,7 +51,8 @@ class TrainingJob:
 
     @property
     def job_name(self) -> str:
-        return self.name
+        """As AWS's clients know it."""
+        return self._wire_name
 
     @property
     def status(self) -> Status:
@@ -69,13 +73,13 @@ class TrainingJob:
 
     def describe(self) -> dict[str, Any]:
         """Everything known, in the form of DescribeTrainingJob."""
-        return self._jobs.describe(self.name)
+        return self._jobs.describe(self._wire_name)
 
     @property
     def curves_uri(self) -> str:
         """Where its event files are: the TensorBoard output, or a folder below its own output."""
         described = self.describe()
-        keys = JobKeys(described["OutputDataConfig"]["S3OutputPath"].rstrip("/"), self.name)
+        keys = JobKeys(described["OutputDataConfig"]["S3OutputPath"].rstrip("/"), self._wire_name)
         if "TensorBoardOutputConfig" in described:
             uri = described["TensorBoardOutputConfig"]["S3OutputPath"]
             return keys.under(uri, "tensorboard-output")
@@ -90,7 +94,7 @@ class TrainingJob:
         """
         kinds = _kinds(logs)
         if not kinds:
-            self._jobs.wait(self.name)
+            self._jobs.wait(self._wire_name)
         else:
             from trackside.sdk.print_events import PRINTED, LinePrinter, shown_on
 
@@ -101,12 +105,12 @@ class TrainingJob:
                 if isinstance(item, printed):
                     printer.show(item)
         self.raise_failure()
-        if stopped := self._jobs.stop_of(self.name):
+        if stopped := self._jobs.stop_of(self._wire_name):
             caution(f"{stopped} Call raise_unless_completed() where that must not pass.")
 
     def raise_failure(self) -> None:
         """`JobFailed`, with the reason and the last lines, if the job has failed."""
-        failure = self._jobs.failure_of(self.name)
+        failure = self._jobs.failure_of(self._wire_name)
         if failure is not None:
             raise failure
 
@@ -114,22 +118,22 @@ class TrainingJob:
         """Of a job that has ended: `JobFailed` if it failed, `JobStopped` if a rule, its time limit
         or somebody cut it off."""
         self.raise_failure()
-        stopped = self._jobs.stop_of(self.name)
+        stopped = self._jobs.stop_of(self._wire_name)
         if stopped is not None:
             raise stopped
 
     def follow(self) -> "Iterator[History | LogLine]":
         """Its log as it comes, and its history at each change; the end comes last."""
-        return self._jobs.follow(self.name)
+        return self._jobs.follow(self._wire_name)
 
     def follow_all(self) -> "Iterator[History | LogLine | Findings | Evaluation]":
         """The same, with what its rules find and come to: several findings at a time, and a rule
         whenever its status is another. Ends when the job and its rules have."""
-        return self._jobs.follow_all(self.name)
+        return self._jobs.follow_all(self._wire_name)
 
     def findings(self) -> "list[Finding]":
         """What its rules have found so far."""
-        return self._jobs.findings(self.name)
+        return self._jobs.findings(self._wire_name)
 
     def logs(
         self, host: str | None = None, follow: bool = False, after: "SeenLogs | None" = None
@@ -139,14 +143,14 @@ class TrainingJob:
         `after` has for each host the `end` of the last line already seen, as it is or as JSON gives
         it back; hosts that are not in it are read from the beginning.
         """
-        return self._jobs.logs(self.name, host=host, follow=follow, after=after)
+        return self._jobs.logs(self._wire_name, host=host, follow=follow, after=after)
 
     def stop(self) -> None:
         """Ask it to stop; what it has made is kept. A job that has ended stays as it is."""
-        self._jobs.stop(self.name)
+        self._jobs.stop(self._wire_name)
 
     def artifacts(self) -> "list[Artifact]":
-        return self._jobs.artifacts(self.name)
+        return self._jobs.artifacts(self._wire_name)
 
     def kept_files(self) -> "list[KeptFile]":
         """What its script has left in its working folder, by path."""
@@ -199,7 +203,7 @@ class TrainingJob:
         if config is None or config.get("DisableProfiler"):
             return None
         output = described["OutputDataConfig"]["S3OutputPath"]
-        return JobKeys(output, self.name).under(config.get("S3OutputPath") or output, folder)
+        return JobKeys(output, self._wire_name).under(config.get("S3OutputPath") or output, folder)
 
 
 _KINDS: dict[str, tuple[str, ...]] = {

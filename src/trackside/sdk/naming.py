@@ -1,9 +1,12 @@
-"""Job names: a base that says what runs, and the moment, so that no two are the same."""
+"""Job names: one that was given, checked, or a base that says what runs, and the moment, so that
+no two are the same."""
 
 import re
+from collections.abc import Iterator
 from datetime import UTC, datetime
 
-MOST_CHARACTERS = 63
+from trackside.errors import Violation
+from trackside.shown_names import JOB_NAME, MOST_CHARACTERS, wire_name
 
 
 def unique_name(base: str, now: datetime | None = None) -> str:
@@ -12,6 +15,17 @@ def unique_name(base: str, now: datetime | None = None) -> str:
     stamp = f"{moment:%Y-%m-%d-%H-%M-%S}-{moment.microsecond // 1000:03d}"
     room = MOST_CHARACTERS - len(stamp) - 1
     return f"{_clean(base)[:room].rstrip('-')}-{stamp}"
+
+
+def name_problems(given: str) -> Iterator[Violation]:
+    """Of a name with `.` or `_` too, which the wire has not."""
+    wire = wire_name(given)
+    if re.fullmatch(JOB_NAME, wire) and len(wire) <= MOST_CHARACTERS:
+        return
+    advice = f"must be 1 to {MOST_CHARACTERS} letters and digits, with - . _ between them"
+    if len(wire) > MOST_CHARACTERS and wire != given:
+        advice = f"is {len(wire) - MOST_CHARACTERS} characters too long: {wire!r} stands for it"
+    yield Violation("TrainingJobName", given, advice)
 
 
 def base_of(entry_point: str | None, image: str | None) -> str:

@@ -20,7 +20,7 @@ from trackside.sdk.arguments import in_arguments, to_request
 from trackside.sdk.cautions import caution
 from trackside.sdk.inputs import Inputs, channels
 from trackside.sdk.locations import location
-from trackside.sdk.naming import base_of, unique_name
+from trackside.sdk.naming import base_of, name_problems, unique_name
 from trackside.sdk.program import (
     base_of_program,
     check_kind,
@@ -37,6 +37,7 @@ from trackside.sdk.watching import (
     watching,
 )
 from trackside.settings import Settings
+from trackside.shown_names import wire_name
 from trackside.spec import JobSpec
 
 
@@ -68,7 +69,9 @@ def make_request(
     image, entry = arguments.get("image_uri"), arguments.get("entry_point")
     runs = os.fspath(entry) if entry else base_of_program(arguments)
     base = arguments.get("base_job_name") or base_of(runs, image)
-    name = ask.job_name or unique_name(base)
+    violations += name_problems(ask.job_name) if ask.job_name else ()
+    # What is wrong with a name is told once, as it was given.
+    name = unique_name(base) if violations or not ask.job_name else wire_name(ask.job_name)
     request = to_request(arguments)
     request["TrainingJobName"] = name
     output = request.setdefault("OutputDataConfig", {}).setdefault("S3OutputPath", settings.output)

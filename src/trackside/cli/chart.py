@@ -1,0 +1,193 @@
+"""Curves as a chart of text: axes with figures, a line for each, what they are called. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy
+from rich.cells import cell_len
+from rich.text import Text
+
+from trackside.cli import axes
+from trackside.cli.canvas import ASCII_MARKS, DOTS_PER_ROW, Canvas
+from trackside.curves.columns import Reals
+from trackside.curves.downsample import thin
+
+STYLES = ("cyan", "yellow", "magenta", "green")
+STEP = "step"
+LEAST_ROWS = 3
+FRAME_ROWS = 3
+"""Beside the rows of the canvas: the title, and below it the axis and its figures."""
+_LEAST_COLUMNS = 10
+_APART_X, _APART_Y = 12.0, 1.5
+"""Columns and rows between two figures, at least."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    label: str
+    """At its end, where there are several."""
+    told: str
+    """Behind the title."""
+    x: Reals
+    y: Reals
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """The letters that a chart's frame is made of."""
+
+    side: str = "│"
+    tick: str = "┤"
+    corner: str = "└"
+    floor: str = "─"
+    mark: str = "┬"
+    gap: str = "×"
+    keys: str = "━"
+    """Of each line, in turn."""
+
+
+_PLAIN = Marks("|", "+", "+", "-", "+", "x", ASCII_MARKS)
+
+
+def chart(
+    title: str,
+    lines: Sequence[Line],
+    x_name: str,
+    size: tuple[int, int],
+    *,
+    is_ascii: bool = False,
+) -> list[Text]:
+    """`size` is columns and rows of all of it, the title and the axes included. Steps, as `x_name`
+    says, are counted in whole numbers."""
+    columns, rows = size
+    marks = _PLAIN if is_ascii else Marks()
+    finite = numpy.concatenate([line.y[numpy.isfinite(line.y)] for line in lines])
+    scale = axes.fitting(finite) if len(finite) else axes.Scale(0.0, 1.0)
+    head = _title(title, scale, lines, columns, marks)
+    canvas_rows = max(LEAST_ROWS, rows - FRAME_ROWS + 1 - len(head))
+    dots_each = 1 if is_ascii else DOTS_PER_ROW
+    figures = axes.ticks(scale, canvas_rows, least_apart=_APART_Y, dots_each=dots_each)
+    margin = max([cell_len(text) for text in figures.values()], default=0)
+    right = max([cell_len(line.label) + 1 for line in lines]) if len(lines) > 1 else 0
+    width = max(_LEAST_COLUMNS, columns - margin - 2 - right)
+    x_scale = _of_x(numpy.concatenate([line.x for line in lines]))
+    plot = _Plot(Canvas(width, canvas_rows, is_ascii), x_scale, scale, margin, marks)
+    for number, line in enumerate(lines):
+        plot.draw(line, number)
+    return [*head, *plot.rows(lines, figures), *plot.floor(x_name)]
+
+
+def style(number: int) -> str:
+    return STYLES[number % len(STYLES)]
+
+
+def _title(
+    title: str, scale: axes.Scale, lines: Sequence[Line], columns: int, marks: Marks
+) -> list[Text]:
+    """On further lines what has no room on the first."""
+    head = [Text(title, "bold")]
+    if scale.name:
+        head[0].append(f" ({scale.name})", "dim")
+    for number, line in enumerate(lines):
+        key = marks.keys[number % len(marks.keys)]
+        told = Text(f"{key} ", style(number)).append(line.told, "none")
+        if cell_len(head[-1].plain) + 3 + cell_len(told.plain) > columns:
+            head.append(Text(" "))
+        head[-1].append("   " if len(head[-1].plain) > 1 else " ").append_text(told)
+    return head
+
+
+def _of_x(values: Reals) -> axes.Scale:
+    first = float(values[0])
+    is_one = bool((values == first).all())
+    return axes.Scale(first - 1, first + 1) if is_one else axes.linear(values)
+
+
+@dataclass(frozen=True, slots=True)
+class _Plot:
+    canvas: Canvas
+    x_scale: axes.Scale
+    y_scale: axes.Scale
+    margin: int
+    """Columns for the figures at the left."""
+    marks: Marks
+
+    def draw(self, line: Line, number: int) -> None:
+        canvas = self.canvas
+        kept = thin(line.y, 4 * canvas.width)
+        xs = self.x_scale.places(line.x[kept], canvas.width)
+        with numpy.errstate(invalid="ignore", divide="ignore"):
+            ys = self.y_scale.places(line.y[kept], canvas.height)
+        before: tuple[int, int] | None = None
+        for x, y in zip(xs, ys, strict=True):
+            if not numpy.isfinite(y):
+                before = None
+                continue
+            here = (round(float(x)), round(float(y)))
+            canvas.stroke(before or here, here, number)
+            before = here
+        if len(kept) == 1 and before is not None:  # a single dot is easily overlooked
+            canvas.stroke((before[0] - 1, before[1]), (before[0] + 1, before[1]), number)
+
+    def rows(self, lines: Sequence[Line], figures: Mapping[int, str]) -> list[Text]:
+        at_ends = self._ends(lines) if len(lines) > 1 else {}
+        found = []
+        for row in range(self.canvas.rows):
+            drawn = self._left(figures.get(self.canvas.rows - 1 - row))
+            for letter, number in self.canvas.row(row):
+                drawn.append(letter, "" if number is None else style(number))
+            if row in at_ends:
+                drawn.append(f" {lines[at_ends[row]].label}", style(at_ends[row]))
+            found.append(drawn)
+        for number, line in enumerate(lines):
+            self._cross_out(found[0], line, number)
+        for drawn in found:
+            drawn.rstrip()
+        return found
+
+    def floor(self, name: str) -> tuple[Text, Text]:
+        """The axis, and below it its figures."""
+        width, start = self.canvas.columns, self.margin + 2
+        ticks = axes.ticks(
+            self.x_scale,
+            width,
+            least_apart=_APART_X,
+            dots_each=self.canvas.width // width,
+            is_whole=name == STEP,
+        )
+        axis = [self.marks.mark if at in ticks else self.marks.floor for at in range(width)]
+        figures, room = "", start + width - len(name) - 1
+        for place, text in sorted(ticks.items()):
+            at = max(0, start + place - len(text) // 2)
+            if at >= len(figures) + bool(figures) and at + len(text) <= room:
+                figures = figures.ljust(at) + text
+        below = Text(figures.ljust(start + width - len(name))).append(name, "dim")
+        return Text(" " * (start - 1)).append("".join([self.marks.corner, *axis]), "dim"), below
+
+    def _left(self, figure: str | None) -> Text:
+        side = self.marks.side if figure is None else self.marks.tick
+        text = figure or ""
+        padding = " " * (self.margin - cell_len(text))
+        return Text(f"{padding}{text}").append(f" {side}", "dim")
+
+    def _ends(self, lines: Sequence[Line]) -> dict[int, int]:
+        """Which row, from the top, has which line's label: beside its last value, or near it."""
+        rows = self.canvas.rows
+        found: dict[int, int] = {}
+        for number, line in enumerate(lines):
+            finite = line.y[numpy.isfinite(line.y)]
+            free = [row for row in range(rows) if row not in found]
+            if len(finite) and free:
+                dots_each = self.canvas.height // rows
+                wanted = rows - 1 - self.y_scale.cell(float(finite[-1]), rows, dots_each)
+                _, nearest = min((abs(row - wanted), row) for row in free)
+                found[nearest] = number
+        return found
+
+    def _cross_out(self, top: Text, line: Line, number: int) -> None:
+        """A cross at the top stands for values that are not finite."""
+        wrong = line.x[~numpy.isfinite(line.y)]
+        for x in self.x_scale.places(wrong, self.canvas.columns):
+            at = self.margin + 2 + round(float(x))
+            top.plain = top.plain[:at] + self.marks.gap + top.plain[at + 1 :]
+            top.stylize(f"bold {style(number)}", at, at + 1)

@@ -1,0 +1,201 @@
+"""Which of a job's curves people see: by what name, in what order, each once, and which of them
+belong in one chart. Pure; `metrics` and `compare` show them."""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from posixpath import commonpath, relpath
+
+import numpy
+
+from trackside.cli.better import is_more_better
+from trackside.cli.machine_use import is_machine
+from trackside.cli.same_curves import is_same, is_telling
+from trackside.curves.downsample import in_order
+from trackside.curves.event_reader import TOP, Curves, Series
+
+_LESS_IS_BETTER = re.compile(r"loss|nll|elbo|perplexity|ppl|error|cost|\b(mse|mae|rmse)\b")
+_WORDS = re.compile(r"[/_:.\s-]+")
+_PHASES = {
+    "train": ("train", "training", "trn"),
+    "val": ("val", "valid", "validation", "eval", "evaluation", "dev"),
+    "test": ("test", "testing"),
+}
+_PHASE_OF = {word: phase for phase, words in _PHASES.items() for word in words}
+_ORDER_OF_PHASES = ("train", "", "val", "test")
+_PREFERRED = ("", "val", "test", "train")
+_MODES = ("TRAIN", "EVAL", "PREDICT", "GLOBAL")
+"""Of the hook: runs of its own, and the ends of its metrics."""
+_OF_HOOK = re.compile(r"vitals/.*|.*_output_\d+")
+_LOG = "trackside/"
+
+
+class Origin(IntEnum):
+    """Who drew a curve, those that people ask for first."""
+
+    SCRIPT = 0
+    LOG = 1
+    """Found in what the script printed, or told by it as a metric."""
+    HOOK = 2
+    MACHINE = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """`series` has no points that a resumed script has written again."""
+
+    series: Series
+    name: str
+    origin: Origin
+    phase: str
+    """`train`, `val`, `test` or "" when the name does not say."""
+    metric: tuple[str, ...]
+    """The name without the phase: curves of one metric are one chart."""
+    same_as: str = ""
+    """The name of the curve that has the same values and is shown in place of this one."""
+
+
+def best(series: Series) -> tuple[float, int] | None:
+    """Value and step; None when no value is finite."""
+    finite = numpy.flatnonzero(numpy.isfinite(series.values))
+    if not len(finite):
+        return None
+    values = series.values[finite]
+    at = finite[values.argmax() if is_more_better(series.tag) else values.argmin()]
+    return float(series.values[at]), int(series.steps[at])
+
+
+def all_curves(curves: Curves) -> list[Curve]:
+    """The script's own first and losses before others; the hook's, then the machine's, last."""
+    top = _above_all(curves)
+    found: list[Curve] = []
+    taken: set[str] = set()
+    drawn = sorted(curves.scalars.values(), key=lambda series: (origin_of(series), series.run))
+    for series in drawn:
+        curve = _curve(series, top, taken)
+        found.append(replace(curve, same_as=_shown_instead(curve, found)))
+        taken.add(curve.name)
+    return sorted(found, key=_rank)
+
+
+def last_value(curves: Curves, name: str) -> float | None:
+    """Of the curve of this name or, where there is none, of the metric that it names: `val_loss` is
+    `loss/val`, and `loss` that of validation before that of training."""
+    found = [each for each in all_curves(curves) if not each.same_as]
+    phase, metric = _phase_and_metric(name)
+    alike = [each for each in found if each.metric == metric and phase in ("", each.phase)]
+    alike.sort(key=lambda each: _PREFERRED.index(each.phase))
+    exact = [each for each in found if each.name == name or each.series.tag == name]
+    chosen = next(iter([*exact, *alike]), None)
+    return None if chosen is None else float(chosen.series.values[-1])
+
+
+def groups(curves: Iterable[Curve]) -> list[list[Curve]]:
+    """Those of one metric together, in the order of the first."""
+    found: dict[tuple[object, ...], list[Curve]] = {}
+    for curve in curves:
+        whose = max(curve.origin, Origin.LOG)
+        alone = curve.name if curve.origin is Origin.MACHINE else ""
+        found.setdefault((whose, curve.metric, alone), []).append(curve)
+    return list(found.values())
+
+
+def origin_of(series: Series) -> Origin:
+    if is_machine(series):
+        return Origin.MACHINE
+    if series.run.startswith(_LOG):
+        is_mode = series.tag.rpartition("_")[2] in _MODES
+        return Origin.HOOK if is_mode else Origin.LOG
+    is_hook = series.run in _MODES and _OF_HOOK.fullmatch(series.tag)
+    return Origin.HOOK if is_hook else Origin.SCRIPT
+
+
+def _above_all(curves: Curves) -> str:
+    """The folder that all of the script's own runs are in: it tells nobody anything."""
+    runs = {each.run for each in curves.scalars.values() if origin_of(each) is Origin.SCRIPT}
+    return commonpath(runs) if runs and TOP not in runs else ""
+
+
+def _curve(series: Series, top: str, taken: set[str]) -> Curve:
+    origin = origin_of(series)
+    name = _name(series, top if origin is Origin.SCRIPT else "")
+    if name in taken and origin is Origin.LOG:
+        name = f"log/{name}"
+    kept = in_order(series.steps)
+    if kept is not None:
+        parts = (series.steps[kept], series.times[kept], series.values[kept])
+        series = Series(series.run, series.tag, *parts)
+    return Curve(series, name, origin, *_phase_and_metric(name))
+
+
+def _name(series: Series, top: str) -> str:
+    """Run and tag; what is of the whole job, or of its only host, goes by its tag alone."""
+    if series.run in (TOP, top, f"{_LOG}algo-1"):
+        return series.tag
+    run = relpath(series.run, top) if top else series.run.removeprefix(_LOG)
+    return f"{run}/{series.tag}"
+
+
+def _phase_and_metric(name: str) -> tuple[str, tuple[str, ...]]:
+    """`("val", ("loss",))` for `val_loss`, `loss/validation` or `runs/val/loss`'s like."""
+    words = [word for word in _WORDS.split(name.lower()) if word]
+    place = next((at for at, word in enumerate(words) if word in _PHASE_OF), None)
+    if place is None or len(words) == 1:
+        return "", tuple(words)
+    phase = _PHASE_OF[words.pop(place)]
+    if len(words) > 1 and words[place : place + 1] and words[place].isdigit():
+        del words[place]  # as of `validation_0-logloss`
+    if len(words) > 1 and words[-1] in ("step", "epoch"):
+        words.pop()
+    return phase, tuple(words)
+
+
+def _shown_instead(curve: Curve, before: Sequence[Curve]) -> str:
+    """The name of the first of those before that has the same values, if any."""
+    if curve.origin is Origin.MACHINE:
+        return ""
+    for other in before:
+        if not other.same_as and _is_told_twice(curve, other):
+            return other.name
+    return ""
+
+
+def _is_told_twice(curve: Curve, other: Curve) -> bool:
+    values, known = curve.series.values, other.series.values
+    if curve.origin is other.origin and curve.origin is not Origin.HOOK:
+        # Two logs of one script: nothing was rounded, and no point is missing.
+        is_one = curve.series.tag == other.series.tag and len(values) == len(known) > 1
+        return is_one and is_same(values, known)
+    if curve.phase and other.phase and curve.phase != other.phase:
+        return False
+    is_one = _is_loss(curve) and _is_loss(other) if curve.origin is Origin.HOOK else False
+    if curve.metric == other.metric or is_one:
+        return is_same(values, known)
+    is_exact = curve.origin is Origin.HOOK and other.origin is Origin.SCRIPT
+    return is_exact and is_telling(values) and is_same(values, known)
+
+
+def _is_loss(curve: Curve) -> bool:
+    return any("loss" in word for word in curve.metric)
+
+
+def _rank(curve: Curve) -> tuple[object, ...]:
+    if curve.origin is Origin.MACHINE:
+        return (curve.origin, curve.name)
+    return (
+        max(curve.origin, Origin.LOG),
+        _importance(curve),
+        len(curve.metric),
+        curve.metric,
+        _ORDER_OF_PHASES.index(curve.phase),
+        curve.name,
+    )
+
+
+def _importance(curve: Curve) -> int:
+    """What the training is after comes before what happens on the way."""
+    metric = " ".join(curve.metric)
+    if _LESS_IS_BETTER.search(metric):
+        return 0
+    return 1 if is_more_better(metric) else 2

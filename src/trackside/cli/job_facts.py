@@ -1,0 +1,83 @@
+"""What is known about a job as labels and values: what was asked for, and where everything is.
+
+A label with several values comes several times. Pure; `show` prints.
+"""
+
+import shlex
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rich.cells import cell_len
+
+from trackside.cli.repeating import own_parameters, plain
+from trackside.cli.text import size
+from trackside.harmless import one_line
+from trackside.layout import WORKING_FOLDER
+from trackside.secret_names import hidden, hide_in_arguments
+from trackside.shown_names import shown_name
+from trackside.spec import ATTACHED
+from trackside.status import Status
+
+Facts = Iterator[tuple[str, str]]
+
+
+def asked(described: Mapping[str, Any], tags: Mapping[str, str]) -> Facts:
+    """And by whom. Secrets are hidden."""
+    options = described["Trackside"]["options"]
+    if script := plain(described, "sagemaker_program"):
+        yield "script", script
+    if module := options.get("Module"):
+        yield "module", module
+    for label in ("Command", "Arguments"):
+        if given := options.get(label):
+            yield label.lower(), shlex.join(hide_in_arguments(given))
+    parameters = own_parameters(described)
+    for each in _aligned({name: hidden(name, value) for name, value in parameters.items()}):
+        yield "hyperparameters", each
+    for each in _aligned(tags):
+        yield "tags", each
+    if git := options.get("Git"):
+        yield "git commit", _git(git)
+    if owner := described["Trackside"].get("owner"):
+        yield "owner", owner
+
+
+def _aligned(values: Mapping[str, str]) -> Iterator[str]:
+    longest = max(map(cell_len, values), default=0)
+    for name, value in values.items():
+        yield f"{name}{' ' * (longest - cell_len(name))}  {one_line(value)}"
+
+
+def _git(git: Mapping[str, Any]) -> str:
+    changed = {True: ", with changes", False: "", None: ", unknown whether with changes"}
+    where = f" on {git['Branch']}" if git.get("Branch") else ""
+    remote = f" of {git['Remote']}" if git.get("Remote") else ""
+    return f"{git['Commit']}{where}{changed[git.get('Changed')]}{remote}"
+
+
+def places(described: Mapping[str, Any]) -> Facts:
+    own = described["Trackside"]
+    # One that we did not start keeps its own files.
+    has_model = own["options"].get("Sandbox") != ATTACHED
+    if has_model and Status(described["TrainingJobStatus"]) in (Status.COMPLETED, Status.STOPPED):
+        yield "model", described["ModelArtifacts"]["S3ModelArtifacts"]
+    yield "output", own["output"]
+    if kept := _kept(described):
+        yield "kept", kept
+    for channel in described.get("InputDataConfig", ()):
+        location = channel["DataSource"]["S3DataSource"]["S3Uri"]
+        yield "channels", f"{channel['ChannelName']}  {location}"
+    if own["folder"]:
+        yield "folder", own["folder"]
+    yield "log", f"trackside logs {shown_name(described['TrainingJobName'])}"
+
+
+def _kept(described: Mapping[str, Any]) -> str:
+    """`3 files, 12 MB, from the working folder`; empty when there are none."""
+    states = [
+        folders.get(WORKING_FOLDER, {}) for folders in described["Trackside"]["syncs"].values()
+    ]
+    num_files = sum(state.get("num_files", 0) for state in states)
+    size_bytes = sum(state.get("size_bytes", 0) for state in states)
+    files = "1 file" if num_files == 1 else f"{num_files:,} files"
+    return f"{files}, {size(size_bytes)}, of {WORKING_FOLDER}" if num_files else ""

@@ -1,0 +1,152 @@
+"""A job's curves on a terminal: charts of those that its script drew, a table of all others. Pure;
+`metrics` reads and prints."""
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+import numpy
+from rich.text import Text
+
+from trackside.cli.chart import FRAME_ROWS, LEAST_ROWS, STEP, Line, chart
+from trackside.cli.curve_choice import Curve, Origin, best, groups
+from trackside.cli.machine_use import with_unit
+from trackside.cli.sparkline import sparkline
+from trackside.cli.tables import Cell, table_lines, together
+
+NUMBERS = ("LAST", "STEP", "MIN", "MAX", "POINTS")
+COLUMNS = ("METRIC", *NUMBERS, "CURVE")
+SPARE = ("POINTS", "STEP")
+MOST_CHARTS = 6
+MOST_LINES = 4
+"""In one chart; more could not be told apart."""
+_ROWS = {1: 18, 2: 14, 3: 12, 4: 11}
+"""Of a chart, by how many there are; of more, 10."""
+_LEAST_CHART = FRAME_ROWS + LEAST_ROWS + 1
+_UNLIKE = 2.0
+"""How much further one curve's steps may go than another's that they are drawn over steps."""
+_TIMES = ((7200.0, 3600.0, "hours"), (120.0, 60.0, "minutes"), (0.0, 1.0, "seconds"))
+
+
+def view(
+    curves: Sequence[Curve], columns: int, rows: int | None = None, *, is_ascii: bool = False
+) -> list[Text]:
+    """At most `rows` lines, if given: then the charts are as high as fits."""
+    drawn = _charted(curves)
+    rest = [curve for curve in curves if not any(curve in group for group in drawn)]
+    table = list(_table(rest, columns, is_ascii=is_ascii)) if rest else []
+    height = _ROWS.get(len(drawn), 10)
+    if rows is not None and drawn:
+        table = table[: max(rows // 3, rows - len(drawn) * (_LEAST_CHART + 1))]
+        room = rows - len(table) - (1 if table else 0)
+        drawn = drawn[: max(1, room // (_LEAST_CHART + 1))]
+        height = room // len(drawn) - 1
+    lines: list[Text] = []
+    for group in drawn:
+        lines += [*_chart(group, (columns, height), is_ascii=is_ascii), Text("")]
+    return [*lines, *table] if table else lines[:-1]
+
+
+def table_rows(
+    curves: Sequence[Curve], *, is_grouped: bool, is_ascii: bool = False
+) -> Iterator[list[Cell]]:
+    """With `is_grouped`, the machine's long names stand below what they have in common."""
+    above = ""
+    for curve in curves:
+        run = curve.series.run
+        if not (curve.origin is Origin.MACHINE and is_grouped):
+            yield _row(curve, curve.name, is_ascii)
+            continue
+        if run != above:
+            above = run
+            yield [Cell(above), *(Cell("") for _ in COLUMNS[1:])]
+        yield _row(curve, together(f"  {curve.series.tag}"), is_ascii)
+
+
+def shown_value(curve: Curve, value: float) -> str:
+    is_machine = curve.origin is Origin.MACHINE
+    return with_unit(curve.series.tag, value) if is_machine else f"{value:.6g}"
+
+
+def _table(curves: Sequence[Curve], columns: int, *, is_ascii: bool) -> Iterator[Text]:
+    rows = [*table_rows(curves, is_grouped=True, is_ascii=is_ascii)]
+    return table_lines(COLUMNS, rows, columns, numbers=NUMBERS, spare=SPARE)
+
+
+def _row(curve: Curve, name: str, is_ascii: bool) -> list[Cell]:
+    series = curve.series
+    drawn = partial(sparkline, series.values, is_ascii=is_ascii)
+    finite = series.values[numpy.isfinite(series.values)]
+    bounds = (
+        [shown_value(curve, float(each)) for each in (finite.min(), finite.max())]
+        if len(finite)
+        else ["", ""]
+    )
+    return [
+        Cell(name),
+        Cell(shown_value(curve, float(series.values[-1])), "bold"),
+        Cell(str(series.steps[-1])),
+        *map(Cell, bounds),
+        Cell(str(len(series))),
+        Cell(drawn(), "cyan", at_width=drawn),
+    ]
+
+
+def _charted(curves: Sequence[Curve]) -> list[list[Curve]]:
+    """The script's own; where it has none, the hook's; where there is nothing else, all. A curve
+    that is level, or one point, is told as well by a row."""
+    for most in (Origin.LOG, Origin.HOOK, Origin.MACHINE):
+        found = [curve for curve in curves if curve.origin <= most]
+        if found:
+            moving = [group[:MOST_LINES] for group in groups(found) if any(map(_moves, group))]
+            return moving[:MOST_CHARTS]
+    return []
+
+
+def _moves(curve: Curve) -> bool:
+    values = curve.series.values
+    return len(values) > 1 and not bool((values == values[0]).all())
+
+
+def _chart(group: Sequence[Curve], size: tuple[int, int], *, is_ascii: bool) -> list[Text]:
+    if len(group) == 1:
+        (curve,) = group
+        line = Line("", _figures(curve), curve.series.steps.astype(float), curve.series.values)
+        return chart(curve.name, [line], STEP, size, is_ascii=is_ascii)
+    phases = [curve.phase for curve in group]
+    is_enough = len({*phases}) == len(phases) and all(phases)
+    labels = phases if is_enough else [curve.name for curve in group]
+    x_name, places = _over(group)
+    lines = [
+        Line(label, f"{label} {_figures(curve)}", x, curve.series.values)
+        for label, curve, x in zip(labels, group, places, strict=True)
+    ]
+    return chart(_title(group), lines, x_name, size, is_ascii=is_ascii)
+
+
+def _title(group: Sequence[Curve]) -> str:
+    return " ".join(group[0].metric)
+
+
+def _figures(curve: Curve) -> str:
+    """`0.3502 (best 0.3035 at 77)`."""
+    series = curve.series
+    last = shown_value(curve, float(series.values[-1]))
+    found = best(series) if curve.origin is not Origin.MACHINE else None
+    if found is None or found[0] == series.values[-1]:
+        return last
+    return f"{last} (best {shown_value(curve, found[0])} at {found[1]})"
+
+
+def _over(group: Sequence[Curve]) -> tuple[str, list[numpy.ndarray]]:
+    """What the curves are drawn over: their steps or, where one counts batches and another epochs,
+    the time since the first point."""
+    steps = [curve.series.steps.astype(float) for curve in group]
+    spans = [float(each.max()) for each in steps if len(each) > 1]
+    times = [curve.series.times for curve in group]
+    begin = min(float(each.min()) for each in times)
+    passed = max(float(each.max()) for each in times) - begin
+    is_unlike = bool(spans) and max(spans) > _UNLIKE * max(min(spans), 1.0)
+    if not is_unlike or not 0 < passed < float("inf"):
+        return STEP, steps
+    _, unit, name = next(each for each in _TIMES if passed >= each[0])
+    return name, [(each - begin) / unit for each in times]

@@ -1,0 +1,61 @@
+"""Names of jobs as people write them, which may have `.` and `_`, and as AWS's clients see them,
+whose pattern knows only dashes.
+
+Each stands for exactly one of the other, so nothing has to be looked up or kept: `my_run.v2` is
+`my-run-v2--x5` on the wire. The code at its end says which of the dashes are what.
+"""
+
+import re
+
+JOB_NAME = "[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}"
+"""As on the wire."""
+MOST_CHARACTERS = 63
+
+_SHOWN = re.compile("[a-zA-Z0-9]+([._-]+[a-zA-Z0-9]+)*")
+_SEPARATORS = "-_."
+_MARK = "--x"
+_CODED = re.compile(f"(?P<words>.+){_MARK}(?P<code>[1-9a-z][0-9a-z]*)")
+_DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
+
+
+def wire_name(shown: str) -> str:
+    """What is neither a name on the wire nor stands for one is returned as it is."""
+    if with_dashes(shown) == shown or not _SHOWN.fullmatch(shown):
+        return shown
+    return f"{with_dashes(shown)}{_MARK}{_code(shown)}"
+
+
+def shown_name(wire: str) -> str:
+    """The name that people know the job by; most are the same."""
+    coded = _CODED.fullmatch(wire)
+    if coded is None:
+        return wire
+    shown = _decoded(coded["words"], int(coded["code"], 36))
+    return shown if wire_name(shown) == wire else wire
+
+
+def with_dashes(text: str) -> str:
+    """A part of a shown name as it stands in the name on the wire."""
+    return re.sub("[._]", "-", text)
+
+
+def _code(shown: str) -> str:
+    number = 0
+    for letter in shown:
+        if letter in _SEPARATORS:
+            number = number * len(_SEPARATORS) + _SEPARATORS.index(letter)
+    digits = ""
+    while number:
+        number, digit = divmod(number, len(_DIGITS))
+        digits = _DIGITS[digit] + digits
+    return digits
+
+
+def _decoded(words: str, number: int) -> str:
+    letters = []
+    for letter in reversed(words):
+        if letter == "-":
+            number, which = divmod(number, len(_SEPARATORS))
+            letter = _SEPARATORS[which]
+        letters.append(letter)
+    return "".join(reversed(letters))

@@ -1,0 +1,144 @@
+"""Which commit a job's code is of: repositories as git makes them."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from trackside.sdk.git_state import GitLook, git_look, without_secrets
+from trackside.spec import GitState, JobSpec
+
+
+@pytest.fixture(autouse=True)
+def own_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "no-config"))
+    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+    for name in ("AUTHOR", "COMMITTER"):
+        monkeypatch.setenv(f"GIT_{name}_NAME", "Ada")
+        monkeypatch.setenv(f"GIT_{name}_EMAIL", "ada@example.com")
+
+
+def git(folder: Path, *arguments: str) -> str:
+    done = subprocess.run(["git", *arguments], cwd=folder, capture_output=True, check=True)
+    return done.stdout.decode().strip()
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    folder = tmp_path / "code"
+    (folder / "src").mkdir(parents=True)
+    (folder / "src" / "train.py").write_text("print(1)\n")
+    git(folder, "init", "-q", "-b", "feature/x")
+    git(folder, "add", ".")
+    git(folder, "commit", "-qm", "First")
+    return folder
+
+
+def state(folder: Path) -> GitState | None:
+    look = GitLook(folder)
+    try:
+        return look.state()
+    finally:
+        look.close()
+
+
+def test_commit_branch_and_remote_are_noted(repository: Path):
+    git(repository, "remote", "add", "origin", "https://ada:secret@example.com/team/code.git")
+    git(repository, "remote", "add", "other", "/srv/other.git")
+    assert state(repository / "src") == GitState(
+        commit=git(repository, "rev-parse", "HEAD"),
+        branch="feature/x",
+        is_changed=False,
+        remote="https://example.com/team/code.git",
+    )
+
+
+def test_a_change_of_a_tracked_file_is_told_and_a_new_file_is_none(repository: Path):
+    (repository / "notes.txt").write_text("new")
+    found = state(repository)
+    assert found is not None
+    assert found.is_changed is False
+    (repository / "src" / "train.py").write_text("print(2)\n")
+    found = state(repository)
+    assert found is not None
+    assert found.is_changed is True
+
+
+def test_packed_references_detached_heads_and_working_trees_are_read(
+    repository: Path, tmp_path: Path
+):
+    commit = git(repository, "rev-parse", "HEAD")
+    git(repository, "pack-refs", "--all")
+    git(repository, "remote", "add", "upstream", "git@example.com:team/code.git")
+    tree = tmp_path / "tree"
+    git(repository, "worktree", "add", "-q", str(tree), "-b", "second")
+    detached = tmp_path / "detached"
+    git(repository, "worktree", "add", "-q", "--detach", str(detached))
+    remote = "git@example.com:team/code.git"
+    assert [state(folder) for folder in (repository, tree / "src", detached)] == [
+        GitState(commit=commit, branch="feature/x", is_changed=False, remote=remote),
+        GitState(commit=commit, branch="second", is_changed=False, remote=remote),
+        GitState(commit=commit, branch=None, is_changed=False, remote=remote),
+    ]
+
+
+def test_without_git_all_is_noted_but_whether_files_were_changed(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+):
+    commit = git(repository, "rev-parse", "HEAD")
+    monkeypatch.setenv("PATH", os.devnull)
+    assert state(repository) == GitState(commit=commit, branch="feature/x")
+
+
+def test_where_there_is_no_commit_nothing_is_noted(tmp_path: Path):
+    assert state(tmp_path) is None
+    assert state(tmp_path / "not" / "there") is None
+    git(tmp_path, "init", "-q")
+    assert state(tmp_path) is None
+    (tmp_path / ".git" / "HEAD").write_text("ref: refs/../../../etc/passwd\n")
+    assert state(tmp_path) is None
+    shutil.rmtree(tmp_path / ".git")
+    (tmp_path / ".git").write_bytes(b"gitdir: \xff\n")
+    assert state(tmp_path) is None
+
+
+def test_the_folder_is_that_of_the_source(repository: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir("/")
+    commit = git(repository, "rev-parse", "HEAD")
+    spec = JobSpec.from_request(
+        {
+            "TrainingJobName": "job",
+            "HyperParameters": {"sagemaker_program": "train.py"},
+            "OutputDataConfig": {"S3OutputPath": "s3://out/runs"},
+        }
+    )
+    for arguments in (
+        {"entry_point": str(repository / "src" / "train.py")},
+        {"entry_point": "train.py", "source_dir": str(repository / "src")},
+        {"module": "train", "source_dir": str(repository)},
+    ):
+        with git_look(arguments) as look:
+            noted = look.added_to(spec)
+        assert noted.options.git is not None
+        assert noted.options.git.commit == commit
+        assert JobSpec.from_request(noted.to_request()) == noted
+    for arguments in ({"entry_point": "train.py", "source_dir": "s3://bucket/x.tar.gz"}, {}):
+        with git_look(arguments) as look:
+            assert look.added_to(spec) is spec
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        ("https://user:token@example.com/x.git", "https://example.com/x.git"),
+        ("https://ghp_token@example.com/x.git", "https://example.com/x.git"),
+        ("https://example.com/x.git?token=1#y", "https://example.com/x.git"),
+        ("ssh://git:secret@example.com:22/x.git", "ssh://git@example.com:22/x.git"),
+        ("git@example.com:team/x.git", "git@example.com:team/x.git"),
+        ("/srv/x.git", "/srv/x.git"),
+    ],
+)
+def test_an_address_is_noted_without_its_secrets(given: str, shown: str):
+    assert without_secrets(given) == shown
