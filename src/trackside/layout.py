@@ -143,6 +143,11 @@ class ServerFolder:
         return self.root / "own_key.json"
 
     @property
+    def team_keys(self) -> Path:
+        """In which database the access keys are, where they are not in a file of this folder."""
+        return self.root / "team_keys.json"
+
+    @property
     def logs(self) -> Path:
         """What programs wrote to log groups of their own."""
         return self.root / "logs"

@@ -86,6 +86,10 @@ class Settings:
     set."""
     database: str = _setting("TRACKSIDE_DATABASE", "", is_secret=True)
     """postgresql://…: the index that several homes share."""
+    team_key_file: str = _setting("TRACKSIDE_TEAM_KEY_FILE", "")
+    """The file with the key that seals a team's access keys, which then are in its database."""
+    keys_grace_seconds: float = _setting("TRACKSIDE_KEYS_GRACE", 3600.0)
+    """How long a team's access keys count on while its database does not answer."""
     upload_deadline_seconds: float = _setting("TRACKSIDE_UPLOAD_DEADLINE", 900.0)
     """How long the end of a job waits for an object store that does not answer."""
     upload_age_seconds: float = _setting("TRACKSIDE_UPLOAD_AGE", 7 * 86400.0)

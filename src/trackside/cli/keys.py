@@ -4,6 +4,7 @@ import sys
 import time
 from collections.abc import Collection, Mapping
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,6 +13,7 @@ from trackside.cli import text
 from trackside.cli.access import access_keys
 from trackside.cli.tables import Cell, print_table
 from trackside.cli.text import as_json, duration
+from trackside.errors import MissingExtra
 from trackside.jobs.retention import parse_quota
 from trackside.settings import Settings, environment
 
@@ -34,6 +36,7 @@ def keys() -> None:
       trackside keys quota TSABC 200GB
       trackside keys rotate TSABC --overlap 48
       trackside keys revoke TSABC
+      trackside keys team-key /etc/trackside/team.key
     """
 
 
@@ -165,6 +168,26 @@ def revoke(key: str) -> None:
     """
     access_keys(Settings.load()).revoke(key)
     print(f"Revoked {key}")
+
+
+@keys.command(name="team-key", short_help="Make the key that a team's servers share.")
+@click.argument("file", type=click.Path(path_type=Path))
+def team_key(file: Path) -> None:
+    """Make the key that seals a team's access keys in its database.
+
+    Give each server of the team a copy of FILE that only the server's user can read, and name it in
+    TRACKSIDE_TEAM_KEY_FILE. A key made at one server is then good at all of them.
+
+    \b
+    Example:
+      trackside keys team-key /etc/trackside/team.key
+    """
+    try:
+        from trackside.api.sealing import make_team_key
+    except ImportError as error:
+        raise MissingExtra("A team's key", error.name or "cryptography", "server") from None
+    make_team_key(file)
+    print(f"Made {file}. Set TRACKSIDE_TEAM_KEY_FILE={file} for every server, each with a copy.")
 
 
 def _print_secret(key_id: str, secret: str, json: bool) -> None:
