@@ -14,8 +14,13 @@ from tests.job_processes import until_they_have_left
 from tests.waiting import until
 from trackside import durable
 from trackside.api.keys import Rights
+from trackside.errors import OwnerLimitExceeded
 from trackside.jobs.jobs import Jobs
+from trackside.jobs.owner_limit import Limit
 from trackside.metric_totals import started, to_json
+from trackside.profiles import Key
+from trackside.profiles import Server as RemoteServer
+from trackside.remote.api_client import ApiClient
 
 ARN = f"arn:aws:sagemaker:{REGION}:000000000000:training-job/job-1"
 
@@ -320,6 +325,36 @@ def test_the_limit_of_a_key_holds_its_own_jobs_back(jobs: Jobs, service: Server)
     for name in ("one", "two"):
         (jobs.settings.layout.job(name).root / "release").touch()
     assert ended(client, "two")["TrainingJobStatus"] == "Completed"
+
+
+def test_an_owner_s_limit_of_cores_holds_further_jobs_back_and_lets_others_pass(
+    jobs: Jobs, service: Server
+):
+    key, secret = service.keys.create("ci", Rights.SUBMIT, limit_cores=3)
+    given = {"aws_access_key_id": key.id, "aws_secret_access_key": secret}
+    client = service.client("sagemaker", **given)
+    for name in ("one", "two"):
+        client.create_training_job(**request(name, hyper={"hold": "1"}))
+    service.client("sagemaker").create_training_job(**request("other"))
+    assert ended(client, "other")["TrainingJobStatus"] == "Completed"
+    until(lambda: status(client, "one") == "Training")
+    assert status(client, "two") == "Pending"
+    (waiter,) = jobs.queue(service.keys.limits(0)).waiting
+    assert waiter.why == "Waiting for a job of 'ci' to end: owner's limit of 3 cores reached"
+    service.keys.set_limit(key.id, Limit(cores=4))
+    until(lambda: status(client, "two") == "Training")
+    for name in ("one", "two"):
+        (jobs.settings.layout.job(name).root / "release").touch()
+        assert ended(client, name)["TrainingJobStatus"] == "Completed"
+
+
+def test_a_job_that_asks_for_more_than_its_owner_may_use_is_refused(service: Server):
+    key, secret = service.keys.create("ci", Rights.SUBMIT, limit_cores=1)
+    caller = ApiClient(RemoteServer(service.url, Key(key.id, secret)))
+    asked = {**request("greedy"), "Trackside": {"Cores": 2}}
+    told = "asks for 2 cores, and all jobs of 'ci' together may use 1 core at a time"
+    with pytest.raises(OwnerLimitExceeded, match=told):
+        caller.call("SageMaker.CreateTrainingJob", asked)
 
 
 def test_a_priority_that_is_no_number_is_one_violation(client):

@@ -141,9 +141,7 @@ def make_many(folder: Path, url: str, name: str, start: Any) -> None:
         keys.rotate(made.id, overlap_seconds=60)
 
 
-def test_no_key_is_lost_when_servers_change_them_at_once(
-    ring: Ring, database: str, tmp_path: Path
-):
+def test_no_key_is_lost_when_servers_change_them_at_once(ring: Ring, database: str, tmp_path: Path):
     context = multiprocessing.get_context("fork")
     start = context.Event()
     racers = [

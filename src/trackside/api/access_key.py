@@ -43,7 +43,10 @@ class AccessKey:
     sealed: str = ""
     """The secret, encrypted and bound to the id."""
     limit: int | None = None
-    """How many of its jobs run at a time; None is what the server's settings say."""
+    """How many of its jobs run at a time; None is what the server's settings say, 0 any number."""
+    limit_cores: int | None = None
+    """How many cores the jobs of its label may use at a time; None is any number."""
+    limit_gpus: int | None = None
     quota_bytes: int | None = None
     """How much the jobs of its label may keep on the server's disk; None is any amount."""
 

@@ -7,7 +7,7 @@ share; the key of the server's own machine is always in the file.
 import base64
 import secrets
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +26,7 @@ from trackside.api.access_key import (
 )
 from trackside.api.keys_file import DamagedKeys, KeysFile
 from trackside.errors import TracksideError
+from trackside.jobs.owner_limit import Limit
 from trackside.owners import is_reserved
 
 if TYPE_CHECKING:
@@ -77,6 +78,8 @@ class AccessKeys:
         rights: Rights,
         *,
         limit: int | None = None,
+        limit_cores: int | None = None,
+        limit_gpus: int | None = None,
         quota_bytes: int | None = None,
     ) -> tuple[AccessKey, str]:
         """The key and its secret, which is shown this once. `InvalidLabel` for one that cannot be
@@ -90,6 +93,8 @@ class AccessKeys:
             created=time.time(),
             sealed=self._store.seal.seal(secret, named),
             limit=limit,
+            limit_cores=limit_cores,
+            limit_gpus=limit_gpus,
             quota_bytes=quota_bytes,
         )
         self._store.change(lambda keys: keys.update({key.id: key}))
@@ -127,16 +132,16 @@ class AccessKeys:
 
     def set_quota(self, key_id: str, quota_bytes: int | None) -> str:
         """Of all keys with the label of this one, which share it; that label."""
-        store = self._store_of(key_id)
-        label = good(store.known(), key_id).label
+        return self._change_label(key_id, lambda key: replace(key, quota_bytes=quota_bytes))
 
-        def apply(keys: dict[str, AccessKey]) -> None:
-            good(keys, key_id)
-            for key in [each for each in keys.values() if each.label == label]:
-                keys[key.id] = replace(key, quota_bytes=quota_bytes)
-
-        store.change(apply)
-        return label
+    def set_limit(self, key_id: str, limit: Limit) -> str:
+        """As `set_quota`."""
+        return self._change_label(
+            key_id,
+            lambda key: replace(
+                key, limit=limit.jobs, limit_cores=limit.cores, limit_gpus=limit.gpus
+            ),
+        )
 
     def revoke(self, key_id: str) -> None:
         def apply(keys: dict[str, AccessKey]) -> None:
@@ -157,16 +162,22 @@ class AccessKeys:
             raise KeysUnavailable(trouble)
         return good(store.known(), key_id)
 
-    def limits(self, default: int) -> Callable[[str], int | None]:
-        """How many jobs of a label may run at a time: as its newest key says, else the default.
+    def limits(self, default: int) -> Callable[[str], Limit]:
+        """How much the jobs of a label may use at a time: their number as its newest key says, else
+        the default; cores and GPUs as the newest says that has a limit of them, so that a second
+        key without one does not lift it.
 
         By label, so that a key and its successor count as one. 0 is any number.
         """
 
-        def limit_of(label: str) -> int | None:
+        def limit_of(label: str) -> Limit:
             named = [key for key in self.all() if key.label == label]
-            own = named[-1].limit if named else None
-            return (default if own is None else own) or None
+            jobs = named[-1].limit if named else None
+            return Limit(
+                (default if jobs is None else jobs) or None,
+                _last(key.limit_cores for key in named) or None,
+                _last(key.limit_gpus for key in named) or None,
+            )
 
         return limit_of
 
@@ -212,6 +223,18 @@ class AccessKeys:
             return 0
         return self._team.adopt(self._file, lambda key: key.label != OWN_LABEL)
 
+    def _change_label(self, key_id: str, change: Callable[[AccessKey], AccessKey]) -> str:
+        store = self._store_of(key_id)
+        label = good(store.known(), key_id).label
+
+        def apply(keys: dict[str, AccessKey]) -> None:
+            good(keys, key_id)
+            for key in [each for each in keys.values() if each.label == label]:
+                keys[key.id] = change(key)
+
+        store.change(apply)
+        return label
+
     def _stores(self) -> Iterator[KeyStore]:
         yield self._store
         if self._store is not self._file:
@@ -226,6 +249,10 @@ def _drawn() -> tuple[str, str]:
     """An id and a secret."""
     secret = base64.b64encode(secrets.token_bytes(30)).decode()
     return "TS" + base64.b32encode(secrets.token_bytes(12)).decode().rstrip("="), secret
+
+
+def _last(values: Iterable[int | None]) -> int | None:
+    return next((each for each in reversed([*values]) if each is not None), None)
 
 
 def _check_label(label: str) -> None:

@@ -17,20 +17,26 @@ from trackside.errors import (
     JobElsewhere,
     JobNotFinished,
     JobNotFound,
+    OwnerLimitExceeded,
     QuotaExceeded,
     StoreUnreachable,
     TracksideError,
 )
 from trackside.jobs.jobs import Jobs
+from trackside.jobs.queue import LimitOf, no_limit
 
 _RETRY_SECONDS = "5"
 
 
 def sagemaker(
-    jobs: Jobs, lanes: Lanes | None = None, check_quota: CheckQuota = no_quota
+    jobs: Jobs,
+    lanes: Lanes | None = None,
+    check_quota: CheckQuota = no_quota,
+    limit_of: LimitOf = no_limit,
 ) -> JsonService:
     locations = Locations.of(jobs.settings)
-    training, processing = TrainingJobs(jobs, locations, check_quota), ProcessingJobs(jobs)
+    training = TrainingJobs(jobs, locations, check_quota, limit_of)
+    processing = ProcessingJobs(jobs)
     updates, tags, search = JobUpdate(jobs, locations), Tags(jobs), JobSearch(jobs)
     operations = {
         "CreateTrainingJob": Operation(Rights.SUBMIT, training.create),
@@ -60,7 +66,7 @@ def told(error: TracksideError) -> ServiceError:
             return refused(error.violations)
         case JobNotFinished():
             return ServiceError("ResourceInUse", str(error))
-        case QuotaExceeded():
+        case QuotaExceeded() | OwnerLimitExceeded():
             return ServiceError("ResourceLimitExceeded", str(error))
         case StoreUnreachable() | DiskFull():
             # Nothing was left behind, so that clients may try again by themselves.

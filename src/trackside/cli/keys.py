@@ -14,6 +14,7 @@ from trackside.cli.access import access_keys
 from trackside.cli.tables import Cell, print_table
 from trackside.cli.text import as_json, duration
 from trackside.errors import MissingExtra
+from trackside.jobs.owner_limit import Limit
 from trackside.jobs.retention import parse_quota
 from trackside.settings import Settings, environment
 
@@ -34,6 +35,7 @@ def keys() -> None:
       trackside keys create ci --rights submit
       trackside keys list
       trackside keys quota TSABC 200GB
+      trackside keys limit TSABC cores=8,gpus=2
       trackside keys rotate TSABC --overlap 48
       trackside keys revoke TSABC
       trackside keys team-key /etc/trackside/team.key
@@ -45,9 +47,8 @@ def keys() -> None:
 @click.option("--rights", type=click.Choice(RIGHTS), default="submit", show_default=True)
 @click.option(
     "--limit",
-    type=click.IntRange(0),
-    metavar="JOBS",
-    help="How many of its jobs run at a time; 0 is any number. Else TRACKSIDE_JOBS_PER_KEY.",
+    metavar="LIMIT",
+    help="What its jobs use at a time, as jobs=2,cores=8,gpus=1; a number alone is of jobs.",
 )
 @click.option(
     "--quota",
@@ -55,7 +56,7 @@ def keys() -> None:
     help="How much its jobs may keep on the server's disk, such as 200GB; else any amount.",
 )
 @click.option("--json", is_flag=True, help="Print JSON.")
-def create(label: str, rights: str, limit: int | None, quota: str | None, json: bool) -> None:
+def create(label: str, rights: str, limit: str | None, quota: str | None, json: bool) -> None:
     """Make a key; its secret is shown this once.
 
     read looks at everything. submit also creates jobs, changes and deletes its own, and writes to
@@ -65,14 +66,23 @@ def create(label: str, rights: str, limit: int | None, quota: str | None, json: 
     \b
     Example:
       trackside keys create ci --rights submit --limit 2
+      trackside keys create bob --limit cores=8,gpus=2
       trackside keys create alice --quota 200GB
     """
     quota_bytes = None if quota is None else parse_quota(quota)
+    most = Limit() if limit is None else Limit.parse(limit)
     found = access_keys(Settings.load())
     others = [key.id for key in found.all() if key.label == label]
     from trackside.api.keys import Rights  # there, now that the extra is known to be installed
 
-    made, secret = found.create(label, Rights(rights), limit=limit, quota_bytes=quota_bytes)
+    made, secret = found.create(
+        label,
+        Rights(rights),
+        limit=most.jobs,
+        limit_cores=most.cores,
+        limit_gpus=most.gpus,
+        quota_bytes=quota_bytes,
+    )
     _print_secret(made.id, secret, json)
     if others:
         print(
@@ -133,6 +143,25 @@ def quota(key: str, size: str) -> None:
             "first, if a server runs here.",
             file=sys.stderr,
         )
+
+
+@keys.command(short_help="Set how much the jobs of a key may use at a time.")
+@click.argument("key")
+@click.argument("limit")
+def limit(key: str, limit: str) -> None:
+    """Set how much the jobs of this key's label may use of the server's machine at a time.
+
+    LIMIT is jobs=NUMBER, cores=NUMBER and gpus=NUMBER, separated by commas, or none. What is not
+    named is not limited. Jobs that run go on; what is beyond the limit waits, and others pass it.
+
+    \b
+    Examples:
+      trackside keys limit TSABC cores=8,gpus=2
+      trackside keys limit TSABC none
+    """
+    most = Limit.parse(limit, "LIMIT")
+    label = access_keys(Settings.load()).set_limit(key, most)
+    print(f"{label} has the limit {most}" if most != Limit() else f"{label} has no limit")
 
 
 @keys.command(short_help="Make a successor of a key.")
@@ -217,7 +246,7 @@ def _row(key: dict[str, Any], now: float) -> list[Cell]:
     ends = key["expires"]
     left = "" if ends is None else "over" if ends <= now else duration(ends - now)
     age = duration(now - key["created"])
-    limit = "" if key["limit"] is None else str(key["limit"] or "none")
+    limit = str(Limit(key["limit"], key["limit_cores"], key["limit_gpus"]))
     sizes = (key["quota_bytes"], key["used_bytes"])
     quota, used = ("" if each is None else text.size(each) for each in sizes)
     texts = [key["id"], str(key["rights"]), age, left, limit, quota, used, key["label"]]

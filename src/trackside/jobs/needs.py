@@ -47,6 +47,13 @@ def needs_of(spec: JobSpec) -> Room:
     return total
 
 
+def asked_by(spec: JobSpec) -> Room:
+    """What of that the job says in its own words; 0 where its instance type decides."""
+    options = spec.options
+    each = Room(options.cores or 0, options.memory_gb or 0.0, options.gpus or 0)
+    return each.times(spec.resources.num_hosts)
+
+
 def violations(spec: JobSpec, capacity: Room) -> Iterator[Violation]:
     """What a job asks for in its own words must be there: it would wait for ever.
 
