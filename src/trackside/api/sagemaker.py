@@ -7,6 +7,7 @@ from trackside.api.keys import Rights
 from trackside.api.locations import Locations
 from trackside.api.sagemaker_jobs import CheckQuota, TrainingJobs, no_quota
 from trackside.api.sagemaker_processing import ProcessingJobs
+from trackside.api.sagemaker_queue import QueueLook
 from trackside.api.sagemaker_search import JobSearch
 from trackside.api.sagemaker_tags import Tags
 from trackside.api.sagemaker_update import JobUpdate
@@ -52,6 +53,7 @@ def sagemaker(
         "DescribeProcessingJob": Operation(Rights.READ, processing.describe),
         "ListProcessingJobs": Operation(Rights.READ, processing.list, is_heavy=True),
         "StopProcessingJob": Operation(Rights.SUBMIT, processing.stop),
+        "TracksideQueue": Operation(Rights.READ, QueueLook(jobs, limit_of).look, is_heavy=True),
     }
     return JsonService("sagemaker", operations, told, lanes)
 
