@@ -248,6 +248,22 @@ class RulesFolder:
         return self.root / "actions.jsonl"
 
     @property
+    def notices(self) -> Path:
+        """The same for each message to a person: nobody else's to read."""
+        return self.root / "notices.jsonl"
+
+    @property
+    def published(self) -> Path:
+        """There when all that rules have found is in storage."""
+        return self.root / "published"
+
+    @property
+    def notified(self) -> Path:
+        """There when every message about the job, that of its end too, was delivered or given
+        up."""
+        return self.root / "notified"
+
+    @property
     def in_hand(self) -> Path:
         """The rule that is being evaluated at this moment."""
         return self.root / "in_hand"

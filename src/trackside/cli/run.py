@@ -12,6 +12,7 @@ from typing import Any, BinaryIO
 
 import click
 
+from trackside import notify_targets
 from trackside.cli import capture_options, first_aid, left_behind, rule_options
 from trackside.cli.bringing import bringing_shown
 from trackside.cli.notices import tell
@@ -40,6 +41,12 @@ def _metrics(
 ) -> list[dict[str, str]]:
     named = as_mapping(ctx, option, given)
     return [{"Name": name, "Regex": regex} for name, regex in named.items()]
+
+
+def _targets(
+    ctx: click.Context, option: click.Parameter, given: tuple[str, ...]
+) -> list[str] | None:
+    return [each for text in given for each in notify_targets.split(text)] or None
 
 
 @click.command(cls=Run)
@@ -125,6 +132,14 @@ def _metrics(
     type=click.File("wb", lazy=False),
     metavar="FILE",
     help="Wait, and write what rules find here as it comes, and then the diagnosis, as JSON lines.",
+)
+@click.option(
+    "--notify",
+    multiple=True,
+    callback=_targets,
+    metavar="TARGET",
+    help="Tell somebody of findings and of the end: mail:ADDRESS, slack:URL or webhook:URL, with"
+    " commas between them; may be repeated.",
 )
 @click.option("--name", "job_name", metavar="JOB", help="Otherwise the script's name and the time.")
 @click.option(

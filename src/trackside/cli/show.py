@@ -15,6 +15,7 @@ from trackside.cli.tables import Cell, new_console, print_table, print_text, sta
 from trackside.cli.text import as_json, duration, size
 from trackside.damage import counted
 from trackside.harmless import one_line, visible
+from trackside.journal import UNDELIVERED
 from trackside.layout import WORKING_FOLDER
 from trackside.rule_status import in_short
 from trackside.sdk.known_jobs import known_jobs
@@ -63,10 +64,17 @@ def show(job: str, json: bool) -> None:
     print()
     for label, value in _places(described):
         console.print(f"{label:<12}{visible(value)}", soft_wrap=True)
-    for told in _left_out(described):
+    for told in (*_left_out(described), *_undelivered(described)):
         print_text(told)
     for where, number in described["Trackside"].get("damaged", {}).items():
         print_text(f"{counted(number, 'record')} skipped in {where}.")
+
+
+def _undelivered(described: Mapping[str, Any]) -> Iterator[str]:
+    for note in described["Trackside"]["notes"]:
+        if note.get("what") == UNDELIVERED:
+            why = one_line(str(note.get("reason", "")))
+            yield f"Not told: {note.get('target')} of the {note.get('about')}: {why}"
 
 
 def _title(described: Mapping[str, Any]) -> Text:

@@ -127,6 +127,7 @@ class Arguments(TypedDict, total=False):
     profiler_config: Annotated[
         ProfilerConfig | Mapping[str, Any] | None, Place("ProfilerConfig", _profiler)
     ]
+    notify: Annotated[Sequence[str] | None, Place("Trackside.Notify", _words)]
     disable_profiler: Annotated[bool | None, Place("ProfilerConfig.DisableProfiler")]
 
     # Kept for scripts that also run elsewhere
