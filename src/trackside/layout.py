@@ -312,6 +312,11 @@ class HostFolder:
         return self.root / "host.json"
 
     @property
+    def control_group(self) -> Path:
+        """Which control group its script is in, if its job asks for limits."""
+        return self.root / "control_group.json"
+
+    @property
     def log(self) -> Path:
         """Everything the script wrote, byte for byte."""
         return self.root / "log"

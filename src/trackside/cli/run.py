@@ -147,6 +147,15 @@ def _targets(
 )
 @click.option("--instance-type", metavar="TYPE", help="Noted; the job runs here.")
 @click.option(
+    "--cores", type=click.IntRange(1), metavar="N", help="What each host needs, and may use."
+)
+@click.option(
+    "--memory-gb", type=click.IntRange(1), metavar="N", help="Likewise; beyond it the job fails."
+)
+@click.option(
+    "--gpus", type=click.IntRange(0), metavar="N", help="What each host needs, at a server."
+)
+@click.option(
     "--distribution", type=click.Choice([*_LAUNCHERS]), help="What starts the script's processes."
 )
 @click.option(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from trackside import disk_space, durable
+from trackside import control_group, disk_space, durable
 from trackside.cli import server_log
 from trackside.cli.access import joined_keys
 from trackside.errors import (
@@ -129,6 +129,7 @@ def server(
         _keep(settings.layout.server.address, {"url": url})
         _keep_own_key(settings, keys)
         _warn_of_full_disk(settings)
+        _say_what_is_enforced()
         print(f"Listening at {url}", flush=True)
         print('  eval "$(trackside env)"   sets up AWS clients in a shell', flush=True)
         with (
@@ -220,6 +221,18 @@ def _warn_of_full_disk(settings: Settings) -> None:
             "%s What is there can be read; nothing can be stored, and no job started, until that "
             "changes",
             trouble,
+        )
+
+
+def _say_what_is_enforced() -> None:
+    """Jobs wait for what they ask for; that they use no more takes control groups."""
+    kept = control_group.enforced()
+    missing = [name for name, it in (("cores", kept.cpu), ("memory", kept.memory)) if not it]
+    if missing:
+        logger.warning(
+            "%s that jobs ask for: counted, not enforced, as this process can make no control "
+            "group for it (a systemd unit needs Delegate=yes and DelegateSubgroup=server)",
+            " and ".join(missing),
         )
 
 

@@ -64,10 +64,15 @@ def show(job: str, json: bool) -> None:
     print()
     for label, value in _places(described):
         console.print(f"{label:<12}{visible(value)}", soft_wrap=True)
-    for told in (*_left_out(described), *_undelivered(described)):
+    for told in (*_limits(described), *_left_out(described), *_undelivered(described)):
         print_text(told)
     for where, number in described["Trackside"].get("damaged", {}).items():
         print_text(f"{counted(number, 'record')} skipped in {where}.")
+
+
+def _limits(described: Mapping[str, Any]) -> Iterator[str]:
+    hosts = described["Trackside"]["hosts"].values()
+    return iter(dict.fromkeys(text for host in hosts if (text := host.get("limits"))))
 
 
 def _undelivered(described: Mapping[str, Any]) -> Iterator[str]:
