@@ -14,8 +14,8 @@ from trackside.supervisor.script_limits import ScriptLimits
 NONCE = f"test{os.getpid()}.1"
 
 
-def limits(tmp_path: Path, **options: int) -> ScriptLimits:
-    return ScriptLimits(Options(**options), HostFolder(tmp_path), NONCE)
+def limits(tmp_path: Path, cores: int | None = None, memory_gb: int | None = None) -> ScriptLimits:
+    return ScriptLimits(Options(cores=cores, memory_gb=memory_gb), HostFolder(tmp_path), NONCE)
 
 
 def test_who_asks_for_nothing_gets_nothing(tmp_path: Path):
