@@ -122,6 +122,7 @@ def test_a_server_calls_for_a_submitter_only_who_is_outside_or_allowed(
         refused = submitted(strict)
     assert refused.returncode == 2
     assert "TRACKSIDE_ALLOW_CALLBACKS" in refused.stderr
+    assert "is older than this client" not in refused.stderr
     allowed = {"TRACKSIDE_ALLOW_CALLBACKS": "127.0.0.1", "TRACKSIDE_WEBHOOK_SECRET": "hush"}
     with ServerProcess(tmp_path / "open", **allowed) as server:
         done = submitted(server)
