@@ -198,11 +198,15 @@ def test_known_keys_count_on_without_the_database_for_a_while(
         assert keys.secret_of(key.id) == secret
 
 
-def test_a_team_s_key_is_made_once_and_read_again(tmp_path: Path):
+def test_a_team_s_key_is_made_once_and_read_again(tmp_path: Path, caplog: pytest.LogCaptureFixture):
     path = tmp_path / "team.key"
     make_team_key(path)
     assert len(read_team_key(path)) == 32
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert caplog.text == ""
+    path.chmod(0o644)
+    read_team_key(path)
+    assert "can be read by others" in caplog.text
     with pytest.raises(InvalidSetting, match="exists"):
         make_team_key(path)
 

@@ -7,6 +7,7 @@ is one that this machine makes for itself, or one that all servers of a team are
 import base64
 import binascii
 import hmac
+import logging
 import os
 import secrets
 from collections.abc import Callable
@@ -16,6 +17,8 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from trackside.errors import InvalidSetting
 from trackside.permissions import make_folder
+
+logger = logging.getLogger(__name__)
 
 _NONCE_BYTES = 12
 _KEY_BYTES = 32
@@ -83,6 +86,8 @@ def read_team_key(path: Path) -> bytes:
     named = f"TRACKSIDE_TEAM_KEY_FILE = {str(path)!r}"
     try:
         found = base64.b64decode(path.read_bytes().strip(), validate=True)
+        if path.stat().st_mode & 0o077:
+            logger.warning("%s can be read by others, who can open all access keys with it", path)
     except OSError as error:
         raise InvalidSetting(f"{named} cannot be read: {error.strerror}. {_WAY_OUT}.") from None
     except binascii.Error:

@@ -6,7 +6,8 @@ from typing import Any
 
 import click
 
-from trackside.cli.access import access_keys
+from trackside.cli.access import KeysElsewhere, access_keys
+from trackside.cli.notices import tell
 from trackside.cli.tables import Cell, print_table
 from trackside.cli.text import as_json, duration
 from trackside.errors import MissingExtra
@@ -56,6 +57,9 @@ def _limits(settings: Settings) -> LimitOf:
         return access_keys(settings).limits(settings.jobs_per_key)
     except MissingExtra:
         return no_limit  # nor can there be a server that keeps to them
+    except KeysElsewhere as error:
+        tell(f"Note: limits of owners are left out. {error}")
+        return no_limit
 
 
 def _rows(view: QueueView, now: float) -> Iterator[list[Cell]]:
