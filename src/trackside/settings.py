@@ -48,6 +48,7 @@ INTERNAL = frozenset(
 DEFAULT_OUTPUT = "s3://trackside"
 
 _CHOICES = {
+    "TRACKSIDE_ENFORCE": ("asked", "types"),
     "TRACKSIDE_ISOLATION": ("auto", "root", "user", "none"),
     "TRACKSIDE_SMTP_SECURITY": ("starttls", "tls", "none"),
 }
@@ -108,6 +109,9 @@ class Settings:
     """PATTERN=PROGRAM,…: which interpreter stands for which training image."""
     capacity: str = _setting("TRACKSIDE_CAPACITY", "")
     """cores=N,memory_gb=N,gpus=N: what a server's jobs may use; the machine's when empty."""
+    enforce: str = _setting("TRACKSIDE_ENFORCE", "asked")
+    """asked or types: whether a server's jobs are kept to what they ask for in their own words, or
+    else to what their instance type has."""
     jobs_per_key: int = _setting("TRACKSIDE_JOBS_PER_KEY", 0)
     """How many jobs of an access key run at a time, unless it has its own limit; 0 is any."""
     shared_folders: str = _setting("TRACKSIDE_SHARED_FOLDERS", "")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.server_process import TRACKSIDE
+from tests.server_process import TRACKSIDE, ServerProcess
 from trackside import control_group
 
 GREEDY = """
@@ -67,3 +67,12 @@ def test_a_script_within_its_limits_is_left_alone(tmp_path: Path):
     done = run(tmp_path, "run", "train.py", "--name", "job-1", "--memory-gb", "1", "--wait")
     assert done.returncode == 0, done.stderr
     assert not any(map(os.path.exists, groups(tmp_path, "job-1")))
+
+
+def test_a_server_may_keep_jobs_to_what_their_type_has(tmp_path: Path):
+    (tmp_path / "train.py").write_text("import os; print(os.environ['OMP_NUM_THREADS'])")
+    with ServerProcess(tmp_path / "there", TRACKSIDE_ENFORCE="types") as server:
+        there = server.environment()
+        done = run(tmp_path, "run", "train.py", "--name", "job-1", "--wait", **there)
+        assert done.returncode == 0, done.stderr
+        assert "Limited to 1 core." in run(tmp_path, "show", "job-1", **there).stdout

@@ -4,7 +4,7 @@ import pytest
 
 from tests.jobs.conftest import make_spec
 from trackside.errors import InvalidSetting, InvalidSpec
-from trackside.jobs.needs import needs_of, of_type, priority_of, violations
+from trackside.jobs.needs import asking_by_type, needs_of, of_type, priority_of, violations
 from trackside.jobs.owner_limit import Limit
 from trackside.jobs.queue import (
     Entry,
@@ -265,3 +265,26 @@ def test_gpus_are_those_that_the_server_sees():
 def test_a_capacity_that_says_nothing_is_refused(text: str):
     with pytest.raises(InvalidSetting, match="TRACKSIDE_CAPACITY"):
         capacity(text, {})
+
+
+@pytest.mark.parametrize(
+    ("resources", "own", "most", "asked"),
+    [
+        ({"InstanceType": "ml.m5.large"}, {}, MACHINE, (2, 8)),
+        ({"InstanceType": "ml.m5.24xlarge"}, {}, MACHINE, (4, 16)),
+        ({"InstanceType": "ml.m5.24xlarge"}, {}, Limit(cores=2).of(MACHINE), (2, 16)),
+        ({"InstanceType": "ml.m5.24xlarge", "InstanceCount": 2}, {}, MACHINE, (2, 8)),
+        ({"InstanceType": "local"}, {}, MACHINE, (1, None)),
+        ({"InstanceType": "local"}, {"Cores": 3, "MemoryGB": 5}, MACHINE, (3, 5)),
+    ],
+)
+def test_an_instance_type_becomes_words_of_the_job_s_own(
+    resources: dict[str, object],
+    own: dict[str, int],
+    most: Room,
+    asked: tuple[int, int | None],
+):
+    whole = {"InstanceCount": 1, "VolumeSizeInGB": 1, **resources}
+    spec = make_spec(ResourceConfig=whole, Trackside=own)
+    options = asking_by_type(spec, most).options
+    assert (options.cores, options.memory_gb) == asked

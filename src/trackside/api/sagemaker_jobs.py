@@ -18,7 +18,7 @@ from trackside.errors import InvalidSpec, JobExists, JobNotFound, QuotaExceeded,
 from trackside.jobs.describe import arn
 from trackside.jobs.index import Order, Page
 from trackside.jobs.jobs import Jobs
-from trackside.jobs.needs import asked_by
+from trackside.jobs.needs import asked_by, asking_by_type
 from trackside.jobs.queue import LimitOf, no_limit
 from trackside.members import member
 from trackside.rules import capture_plan, remote_rules
@@ -195,7 +195,10 @@ class TrainingJobs:
         for sentence in capture_plan.unsaved(spec):
             logger.warning("job %s: %s", spec.name, sentence)
         owner = acting_for(ask.caller, self._jobs)
-        self._limit_of(owner).check(owner, asked_by(spec))
+        limit = self._limit_of(owner)
+        limit.check(owner, asked_by(spec))
+        if self._jobs.settings.enforce == "types":
+            spec = asking_by_type(spec, limit.of(self._jobs.capacity))
         self._check_room(owner, spec.name)
         self._jobs.enqueue(spec, key=ask.caller.id, who=ask.caller.label, owner=owner)
         self._jobs.refresh(spec.name)

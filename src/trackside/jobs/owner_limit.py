@@ -46,6 +46,14 @@ class Limit:
             return str(self.jobs or "none")
         return ",".join(f"{name}={value}" for name, value in given.items())
 
+    def of(self, room: Room) -> Room:
+        """As much of it as the owner may use."""
+        return Room(
+            min(room.cores, self.cores or room.cores),
+            room.memory_gb,
+            min(room.gpus, self.gpus or room.gpus),
+        )
+
     def charge(self, needs: Room, asked: Room) -> Room:
         """What a job counts for: what it asked for in its own words, else what its instance type
         has, but no more than all there is for the owner: a type says where the job ran before."""
