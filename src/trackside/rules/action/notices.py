@@ -94,7 +94,7 @@ class Notices:
             subject = f"[trackside] {alert.subject}"
             return deliveries.mail(target.address, subject, alert.text, settings, delivery)
         call = deliveries.call_of(target.address, settings, is_remote=job.came_through_server)
-        told = {"text": alert.text} if target.kind == "slack" else alert.record
+        told = {"text": _for_slack(alert.text)} if target.kind == "slack" else alert.record
         return deliveries.post_json(call, {**told, "delivery": delivery}, delivery)
 
     def _alert(self, about: Finding) -> Alert:
@@ -125,3 +125,8 @@ class Notices:
             self._job.journal.send(lambda data: place.store.put(place.key, data))
         except (OSError, TracksideError) as error:
             logger.warning("the journal in storage lacks what was not delivered: %s", error)
+
+
+def _for_slack(text: str) -> str:
+    """Signs by which a text would address people, or be a link."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
