@@ -12,6 +12,7 @@ import pytest
 import trackside
 import trackside.api.keys
 import trackside.capture.exceptions
+import trackside.cli.access
 from trackside.capture.modes import ModeKeys
 from trackside.errors import JobElsewhere, JobFailed, TracksideError, Violation
 

@@ -18,6 +18,7 @@ TracksideError
 ├── SandboxError            the script's surroundings cannot be made
 ├── DiskFull                no space left, with the folder and the way out
 ├── QuotaExceeded           the jobs of an owner keep more on the server than they may
+├── OwnerLimitExceeded      a job asks for more than its owner may use at a time
 ├── MissingExtra            a package that only this command needs is not installed
 ├── TensorBoardFailed       TensorBoard did not start, or ended
 ├── ServerRefused           the server does not start as asked
@@ -172,6 +173,10 @@ class DiskFull(TracksideError):
 
 class QuotaExceeded(TracksideError):
     code = "quota_exceeded"
+
+
+class OwnerLimitExceeded(TracksideError):
+    code = "owner_limit_exceeded"
 
 
 class MissingExtra(TracksideError):

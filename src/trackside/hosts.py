@@ -85,6 +85,9 @@ class HostRecord:
     """The last lines of the log of a host that failed."""
     isolation: str = ""
     """How /opt/ml is private: root, user or none."""
+    limits: str = ""
+    """What it may use of the machine, and whether the kernel keeps it to that; empty when its job
+    asks for nothing."""
     progress: Progress = field(default_factory=Progress)
     capture: str = ""
     """What went wrong in the debugger's hook, if anything did; training goes on all the same."""

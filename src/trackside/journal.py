@@ -31,6 +31,8 @@ RETRY = "retry"
 RUN_AS = "run_as"
 """The note of which user runs the job's script, written before it starts: it stays the same
 whoever starts it again."""
+UNDELIVERED = "undelivered"
+"""The note of a message to a person that did not arrive: to whom, about what, and why."""
 MOST_ATTEMPTS = 1000
 _MOST_MISSING = 10_000
 """Lines that may be missing before one: so no number in it grows beyond all bounds."""

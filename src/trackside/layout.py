@@ -146,6 +146,11 @@ class ServerFolder:
         return self.root / "own_key.json"
 
     @property
+    def team_keys(self) -> Path:
+        """In which database the access keys are, where they are not in a file of this folder."""
+        return self.root / "team_keys.json"
+
+    @property
     def logs(self) -> Path:
         """What programs wrote to log groups of their own."""
         return self.root / "logs"
@@ -250,6 +255,22 @@ class RulesFolder:
         return self.root / "actions.jsonl"
 
     @property
+    def notices(self) -> Path:
+        """The same for each message to a person: nobody else's to read."""
+        return self.root / "notices.jsonl"
+
+    @property
+    def published(self) -> Path:
+        """There when all that rules have found is in storage."""
+        return self.root / "published"
+
+    @property
+    def notified(self) -> Path:
+        """There when every message about the job, that of its end too, was delivered or given
+        up."""
+        return self.root / "notified"
+
+    @property
     def in_hand(self) -> Path:
         """The rule that is being evaluated at this moment."""
         return self.root / "in_hand"
@@ -296,6 +317,11 @@ class HostFolder:
     def record(self) -> Path:
         """How far this host is: what the other hosts and readers go by."""
         return self.root / "host.json"
+
+    @property
+    def control_group(self) -> Path:
+        """Which control group its script is in, if its job asks for limits."""
+        return self.root / "control_group.json"
 
     @property
     def log(self) -> Path:

@@ -46,8 +46,13 @@ class Intent:
     """The one that was started; it says so itself only when it has loaded all that it needs."""
 
 
-def is_wanted(spec: JobSpec) -> bool:
+def has_rules(spec: JobSpec) -> bool:
     return bool(spec.debug_rules or spec.profiler_rules)
+
+
+def is_wanted(spec: JobSpec) -> bool:
+    """Also by a job without rules whose end is to be told to somebody."""
+    return has_rules(spec) or bool(spec.options.notify)
 
 
 def rule_name(rule: RuleConfiguration) -> str:
@@ -136,13 +141,19 @@ def may_live(rules: RulesFolder) -> bool:
 def has_judged(rules: RulesFolder, spec: JobSpec) -> bool:
     """Whether nothing of the job's data will be read any more."""
     evaluations = all_evaluations(spec, read_evaluations(rules.statuses), 0.0)
-    return bool(evaluations) and all(each.is_over for each in evaluations)
+    return all(each.is_over for each in evaluations)
+
+
+def is_published(rules: RulesFolder, spec: JobSpec) -> bool:
+    """Whether all has been judged, and told where it lasts."""
+    is_told = rules.published.exists() or not rules.evaluator.exists()
+    return has_judged(rules, spec) and is_told
 
 
 def is_done(rules: RulesFolder, spec: JobSpec) -> bool:
-    """Whether all has been judged, and told where it lasts: an evaluator's last act is to take
-    its name away."""
-    return has_judged(rules, spec) and not rules.evaluator.exists()
+    """Whether people have been told, too: an evaluator's last act is to take its name away."""
+    is_told = not spec.options.notify or rules.notified.exists()
+    return has_judged(rules, spec) and not rules.evaluator.exists() and is_told
 
 
 def intend(rules: RulesFolder) -> str | None:
@@ -172,6 +183,7 @@ def give_up(rules: RulesFolder, spec: JobSpec) -> None:
     known = all_evaluations(spec, read_evaluations(rules.statuses), now)
     ended = [each if each.is_over else _given_up(each, details, now) for each in known]
     write_evaluations(rules.statuses, ended)
+    rules.notified.touch()
     rules.evaluator.unlink(missing_ok=True)
 
 

@@ -49,6 +49,7 @@ INTERNAL = frozenset(
 DEFAULT_OUTPUT = "s3://trackside"
 
 _CHOICES = {
+    "TRACKSIDE_ENFORCE": ("asked", "types"),
     "TRACKSIDE_ISOLATION": ("auto", "root", "user", "none"),
     "TRACKSIDE_SMTP_SECURITY": ("starttls", "tls", "none"),
     "TRACKSIDE_STANDBY": ("yes", "no"),
@@ -88,6 +89,10 @@ class Settings:
     set."""
     database: str = _setting("TRACKSIDE_DATABASE", "", is_secret=True)
     """postgresql://…: the index that several homes share."""
+    team_key_file: str = _setting("TRACKSIDE_TEAM_KEY_FILE", "")
+    """The file with the key that seals a team's access keys, which then are in its database."""
+    keys_grace_seconds: float = _setting("TRACKSIDE_KEYS_GRACE", 3600.0)
+    """How long a team's access keys count on while its database does not answer."""
     upload_deadline_seconds: float = _setting("TRACKSIDE_UPLOAD_DEADLINE", 900.0)
     """How long the end of a job waits for an object store that does not answer."""
     upload_age_seconds: float = _setting("TRACKSIDE_UPLOAD_AGE", 7 * 86400.0)
@@ -108,6 +113,9 @@ class Settings:
     """PATTERN=PROGRAM,…: which interpreter stands for which training image."""
     capacity: str = _setting("TRACKSIDE_CAPACITY", "")
     """cores=N,memory_gb=N,gpus=N: what a server's jobs may use; the machine's when empty."""
+    enforce: str = _setting("TRACKSIDE_ENFORCE", "asked")
+    """asked or types: whether a server's jobs are kept to what they ask for in their own words, or
+    else to what their instance type has."""
     jobs_per_key: int = _setting("TRACKSIDE_JOBS_PER_KEY", 0)
     """How many jobs of an access key run at a time, unless it has its own limit; 0 is any."""
     shared_folders: str = _setting("TRACKSIDE_SHARED_FOLDERS", "")

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from typing import Any
 
+from trackside import notify_targets
 from trackside.errors import InvalidSpec, Violation
 from trackside.members import member, read, write
 from trackside.quick_dataclass import dataclass
@@ -269,6 +270,8 @@ class Options:
     priority: int | None = member("Priority", int, default=None, least=-1000, most=1000)
     """Which of the jobs that wait comes first: the greater. 0 unless given, here or by a tag."""
     git: GitState | None = member("Git", GitState, default=None)
+    notify: tuple[str, ...] = member("Notify", tuple, default=(), most=notify_targets.MOST)
+    """Who is told of findings and of the end: see `notify_targets`."""
 
 
 OPTION_NAMES = tuple(each.metadata["member"].path for each in fields(Options))
@@ -385,6 +388,7 @@ def _inconsistencies(spec: JobSpec) -> Iterator[Violation]:
     yield from _metric_problems(spec)
     yield from _folder_problems(spec)
     yield from _program_problems(spec)
+    yield from _notify_problems(spec)
     wait, runtime = spec.stopping.max_wait_seconds, spec.stopping.max_runtime_seconds
     if wait is not None and runtime is not None and wait < runtime:
         yield Violation(
@@ -418,6 +422,14 @@ def _program_problems(spec: JobSpec) -> Iterator[Violation]:
             "names nothing to run; give the hyperparameter sagemaker_program (entry_point in the"
             " SDK), a ContainerEntrypoint or a TrainingImage",
         )
+
+
+def _notify_problems(spec: JobSpec) -> Iterator[Violation]:
+    for index, text in enumerate(spec.options.notify):
+        try:
+            notify_targets.Target.parse(text)
+        except ValueError as error:
+            yield Violation(f"Trackside.Notify[{index}]", text, str(error))
 
 
 def _channel_problems(channel: Channel, spec: JobSpec) -> Iterator[Violation]:

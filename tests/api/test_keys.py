@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from trackside.api.keys import AccessKeys, DamagedKeys, InvalidLabel, Rights, UnknownKey
+from trackside.jobs.owner_limit import Limit
 
 
 @pytest.fixture
@@ -114,8 +115,19 @@ def test_a_limit_is_the_label_s_and_outlives_a_rotation(keys: AccessKeys):
     keys.create("other", Rights.SUBMIT)
     keys.rotate(key.id, 0)
     limit_of = keys.limits(5)
-    assert [limit_of(who) for who in ("ci", "free", "other", "gone")] == [2, None, 5, 5]
-    assert keys.limits(0)("other") is None
+    assert [limit_of(who).jobs for who in ("ci", "free", "other", "gone")] == [2, None, 5, 5]
+    assert keys.limits(0)("other").jobs is None
+
+
+def test_a_limit_of_cores_is_not_lifted_by_a_second_key_and_changes_for_all(keys: AccessKeys):
+    key, _ = keys.create("ci", Rights.SUBMIT, limit_cores=8, limit_gpus=2)
+    other, _ = keys.create("ci", Rights.SUBMIT)
+    keys.rotate(key.id, 60)
+    assert keys.limits(0)("ci") == Limit(cores=8, gpus=2)
+    assert keys.set_limit(other.id, Limit(jobs=3, cores=4)) == "ci"
+    assert keys.limits(0)("ci") == Limit(jobs=3, cores=4)
+    keys.set_limit(key.id, Limit())
+    assert keys.limits(7)("ci") == Limit(jobs=7)
 
 
 def test_a_quota_is_the_label_s_and_outlives_a_rotation(keys: AccessKeys):

@@ -4,6 +4,7 @@ import json
 import math
 import time
 import urllib.request
+from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
@@ -13,9 +14,14 @@ from tests.api.training import IMAGE, ROLE, ended, refused, request
 from tests.job_processes import until_they_have_left
 from tests.waiting import until
 from trackside import durable
-from trackside.api.keys import Rights
+from trackside.api.keys import AccessKey, Rights
+from trackside.errors import OwnerLimitExceeded
 from trackside.jobs.jobs import Jobs
+from trackside.jobs.owner_limit import Limit
 from trackside.metric_totals import started, to_json
+from trackside.profiles import Key
+from trackside.profiles import Server as RemoteServer
+from trackside.remote.api_client import ApiClient
 
 ARN = f"arn:aws:sagemaker:{REGION}:000000000000:training-job/job-1"
 
@@ -319,8 +325,9 @@ def test_a_job_waits_for_room_and_is_stopped_while_it_does(jobs: Jobs, service: 
     assert ended(client, "first")["TrainingJobStatus"] == "Completed"
 
 
-def test_the_limit_of_a_key_holds_its_own_jobs_back(jobs: Jobs, service: Server):
-    key, secret = service.keys.create("ci", Rights.SUBMIT, limit=1)
+def held_back(service: Server, **limits: int) -> tuple[AccessKey, Any]:
+    """A key that has one job at work and one that waits, while a job of another key ran."""
+    key, secret = service.keys.create("ci", Rights.SUBMIT, **limits)
     given = {"aws_access_key_id": key.id, "aws_secret_access_key": secret}
     client = service.client("sagemaker", **given)
     for name in ("one", "two"):
@@ -329,9 +336,36 @@ def test_the_limit_of_a_key_holds_its_own_jobs_back(jobs: Jobs, service: Server)
     assert ended(client, "other")["TrainingJobStatus"] == "Completed"
     until(lambda: status(client, "one") == "Training")
     assert status(client, "two") == "Pending"
+    return key, client
+
+
+def test_the_limit_of_a_key_holds_its_own_jobs_back(jobs: Jobs, service: Server):
+    _, client = held_back(service, limit=1)
     for name in ("one", "two"):
         (jobs.settings.layout.job(name).root / "release").touch()
     assert ended(client, "two")["TrainingJobStatus"] == "Completed"
+
+
+def test_an_owner_s_limit_of_cores_holds_further_jobs_back_and_lets_others_pass(
+    jobs: Jobs, service: Server
+):
+    key, client = held_back(service, limit_cores=3)
+    (waiter,) = jobs.queue(service.keys.limits(0)).waiting
+    assert waiter.why == "Waiting for a job of 'ci' to end: owner's limit of 3 cores reached"
+    service.keys.set_limit(key.id, Limit(cores=4))
+    until(lambda: status(client, "two") == "Training")
+    for name in ("one", "two"):
+        (jobs.settings.layout.job(name).root / "release").touch()
+        assert ended(client, name)["TrainingJobStatus"] == "Completed"
+
+
+def test_a_job_that_asks_for_more_than_its_owner_may_use_is_refused(service: Server):
+    key, secret = service.keys.create("ci", Rights.SUBMIT, limit_cores=1)
+    caller = ApiClient(RemoteServer(service.url, Key(key.id, secret)))
+    asked = {**request("greedy"), "Trackside": {"Cores": 2}}
+    told = "asks for 2 cores, and all jobs of 'ci' together may use 1 core at a time"
+    with pytest.raises(OwnerLimitExceeded, match=told):
+        caller.call("SageMaker.CreateTrainingJob", asked)
 
 
 def test_a_priority_that_is_no_number_is_one_violation(client):

@@ -17,7 +17,7 @@ import trackside
 from tests.cli.conftest import TRACKSIDE, Command
 from tests.other_users import FIRST, SECOND, needs_other_users, packages_for_all, python_for_all
 from trackside.api.keys import AccessKeys, Rights
-from trackside.cli.access import access_keys, own_key
+from trackside.cli.access import access_keys
 from trackside.layout import Home
 from trackside.settings import Settings
 
@@ -137,8 +137,8 @@ def test_who_makes_a_second_key_of_one_name_is_told_what_that_means(command: Com
 def test_another_key_of_this_machine_s_name_is_not_taken_for_its_own(command: Command):
     command("keys", "create", "this machine", "--rights", "read")
     keys = access_keys(Settings.load())
-    assert own_key(keys).rights == "admin"
-    assert own_key(keys) == own_key(keys)
+    assert keys.own_key().rights == "admin"
+    assert keys.own_key() == keys.own_key()
     assert len(keys.all()) == 2
 
 

@@ -20,7 +20,7 @@ from tests.job_processes import end_processes_of
 from tests.other_users import FIRST, SECOND, needs_other_users, packages_for_all, python_for_all
 from tests.server_process import ServerProcess
 from tests.waiting import until
-from trackside import processes
+from trackside import control_group, processes
 from trackside.api.keys import AccessKeys, Rights
 from trackside.jobs.jobs import Jobs
 from trackside.layout import JobFolder, JobKeys
@@ -125,6 +125,16 @@ def test_a_failure_is_told_as_ever(machine: Machine) -> None:
     assert "ExitCode 7" in (job.history().failure_reason or "")
     assert "bye" in (job.history().failure_reason or "")
     assert job.record().exit_code == 7
+
+
+def test_it_is_kept_to_the_memory_that_its_job_asks_for(machine: Machine) -> None:
+    if not control_group.enforced().memory:
+        pytest.skip("no control group can be made here")
+    script = "kept = [b'x' * (64 << 20) for _ in range(40)]; print('survived')"
+    job = machine.run(script, Trackside={"MemoryGB": 1})
+    assert job.history().state.status is Status.FAILED
+    assert "more than the limit of 1 GB of memory" in (job.history().failure_reason or "")
+    assert job.record().limits == "Limited to 1 GB of memory."
 
 
 def test_requirements_are_installed_by_the_user_into_what_only_it_executes(

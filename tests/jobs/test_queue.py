@@ -4,8 +4,18 @@ import pytest
 
 from tests.jobs.conftest import make_spec
 from trackside.errors import InvalidSetting, InvalidSpec
-from trackside.jobs.needs import needs_of, of_type, priority_of, violations
-from trackside.jobs.queue import Entry, ForLimit, ForRoom, ForTurn, LimitOf, Queue, no_limit
+from trackside.jobs.needs import asking_by_type, needs_of, of_type, priority_of, violations
+from trackside.jobs.owner_limit import Limit
+from trackside.jobs.queue import (
+    Entry,
+    ForLimit,
+    ForRoom,
+    ForShare,
+    ForTurn,
+    LimitOf,
+    Queue,
+    no_limit,
+)
 from trackside.jobs.room import Room, capacity, gpu_names, machine
 from trackside.spec import Options
 
@@ -31,6 +41,10 @@ def startable(queue: Queue, limit_of: LimitOf = no_limit) -> list[str]:
 
 def waits(queue: Queue, limit_of: LimitOf = no_limit) -> dict[str, object]:
     return {each.name: wait for each, wait in queue.turns(limit_of) if wait is not None}
+
+
+def limited(**limits: Limit) -> LimitOf:
+    return lambda who: limits.get(who, Limit())
 
 
 def test_who_comes_first_is_served_first():
@@ -65,7 +79,7 @@ def test_what_is_started_now_is_no_longer_free_for_those_behind():
 
 
 def test_a_key_at_its_limit_is_passed_over():
-    limits = {"ci": 2, "team": None}.get
+    limits = limited(ci=Limit(jobs=2))
     queue = queue_of(
         entry("ci-2", since=1, who="ci"),
         entry("ci-3", since=2, who="ci"),
@@ -83,7 +97,58 @@ def test_a_job_at_its_limit_holds_nobody_up_even_when_it_is_large():
         entry("small", since=2),
         running=(entry("ci-1", who="ci"),),
     )
-    assert startable(queue, {"ci": 1}.get) == ["small"]
+    assert startable(queue, limited(ci=Limit(jobs=1))) == ["small"]
+
+
+def test_an_owner_at_the_limit_of_cores_waits_and_others_pass():
+    limits = limited(ci=Limit(cores=2))
+    queue = queue_of(
+        entry("ci-2", 1, since=1, owner="ci"),
+        entry("ci-3", 1, since=2, owner="ci"),
+        entry("other", 1, since=3, owner="team"),
+        running=(entry("ci-1", 1, owner="ci"),),
+    )
+    assert startable(queue, limits) == ["ci-2", "other"]
+    assert waits(queue, limits) == {"ci-3": ForShare("ci", "cores", 2)}
+    told = "Waiting for a job of 'ci' to end: owner's limit of 2 cores reached"
+    assert str(waits(queue, limits)["ci-3"]) == told
+    queue.drop("ci-1")
+    assert startable(queue, limits) == ["ci-2", "ci-3", "other"]
+
+
+def test_a_small_job_of_an_owner_passes_a_large_one_that_the_limit_holds_back():
+    limits = limited(ci=Limit(cores=3))
+    queue = queue_of(
+        entry("large", 2, since=1, owner="ci"),
+        entry("small", 1, since=2, owner="ci"),
+        running=(entry("ci-1", 2, owner="ci"),),
+    )
+    assert startable(queue, limits) == ["small"]
+
+
+def test_a_limit_of_gpus_holds_back_only_who_needs_one():
+    limits = limited(ci=Limit(gpus=1))
+    queue = Queue(Room(cores=8, gpus=4))
+    queue.hold(Entry(name="ci-1", needs=Room(1, 0, 1), owner="ci"))
+    queue.wait(Entry(name="ci-2", needs=Room(1, 0, 1), owner="ci", since=1))
+    queue.wait(Entry(name="ci-3", needs=Room(4), owner="ci", since=2))
+    assert startable(queue, limits) == ["ci-3"]
+    told = "Waiting for a job of 'ci' to end: owner's limit of 1 GPU reached"
+    assert str(waits(queue, limits)["ci-2"]) == told
+
+
+def test_an_instance_type_beyond_the_limit_counts_for_all_of_it_and_runs_alone():
+    limits = limited(ci=Limit(cores=2))
+    queue = queue_of(entry("ci-1", 4, since=1, owner="ci"), entry("ci-2", 1, since=2, owner="ci"))
+    assert startable(queue, limits) == ["ci-1"]
+    assert waits(queue, limits) == {"ci-2": ForShare("ci", "cores", 2)}
+
+
+def test_own_words_beyond_a_limit_that_was_lowered_wait_and_say_so():
+    limits = limited(ci=Limit(cores=2))
+    queue = queue_of(entry("ci-1", 4, owner="ci", asked=Room(4)))
+    told = "Waiting for ever: it needs more than its owner's limit of 2 cores"
+    assert str(waits(queue, limits)["ci-1"]) == told
 
 
 def test_memory_and_gpus_are_counted_too():
@@ -200,3 +265,26 @@ def test_gpus_are_those_that_the_server_sees():
 def test_a_capacity_that_says_nothing_is_refused(text: str):
     with pytest.raises(InvalidSetting, match="TRACKSIDE_CAPACITY"):
         capacity(text, {})
+
+
+@pytest.mark.parametrize(
+    ("resources", "own", "most", "asked"),
+    [
+        ({"InstanceType": "ml.m5.large"}, {}, MACHINE, (2, 8)),
+        ({"InstanceType": "ml.m5.24xlarge"}, {}, MACHINE, (4, 16)),
+        ({"InstanceType": "ml.m5.24xlarge"}, {}, Limit(cores=2).of(MACHINE), (2, 16)),
+        ({"InstanceType": "ml.m5.24xlarge", "InstanceCount": 2}, {}, MACHINE, (2, 8)),
+        ({"InstanceType": "local"}, {}, MACHINE, (1, None)),
+        ({"InstanceType": "local"}, {"Cores": 3, "MemoryGB": 5}, MACHINE, (3, 5)),
+    ],
+)
+def test_an_instance_type_becomes_words_of_the_job_s_own(
+    resources: dict[str, object],
+    own: dict[str, int],
+    most: Room,
+    asked: tuple[int, int | None],
+):
+    whole = {"InstanceCount": 1, "VolumeSizeInGB": 1, **resources}
+    spec = make_spec(ResourceConfig=whole, Trackside=own)
+    options = asking_by_type(spec, most).options
+    assert (options.cores, options.memory_gb) == asked

@@ -23,6 +23,7 @@ from tests.waiting import until
 from trackside import durable
 from trackside.errors import CurvesTaken, InvalidKey, InvalidSpec, JobExists
 from trackside.jobs.jobs import Jobs
+from trackside.jobs.owner_limit import Limit
 from trackside.jobs.queue import no_limit
 from trackside.journal import Journal
 from trackside.layout import Home
@@ -147,10 +148,14 @@ def test_a_job_of_trackside_run_never_waits_but_holds_what_others_wait_for(jobs:
 def test_a_limit_holds_one_back_and_lets_others_pass(jobs: Jobs, home: Home):
     for name, who in (("a-1", "a"), ("a-2", "a"), ("b-1", "b")):
         enqueue(jobs, name, who=who, **HOLD)
-    with jobs.scheduler({"a": 1}.get):
+
+    def limits(who: str) -> Limit:
+        return Limit(jobs=1 if who == "a" else None)
+
+    with jobs.scheduler(limits):
         until(lambda: state(jobs, "b-1") == "Training")
         assert state(jobs, "a-2") == "Pending"
-        assert "the limit is 1" in jobs.queue({"a": 1}.get).waiting[0].why
+        assert "the limit is 1" in jobs.queue(limits).waiting[0].why
         release(home, "a-1")
         until(lambda: state(jobs, "a-2") == "Training")
         for name in ("a-2", "b-1"):

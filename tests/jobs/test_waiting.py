@@ -1,5 +1,6 @@
 """How a job that waits ends without ever having begun; its store is real, and goes away."""
 
+import json
 from typing import Any
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from tests.conftest import environment_for
 from tests.fault_proxy import Fault, FaultProxy
 from tests.jobs.conftest import make_jobs, make_spec
+from tests.rules.action.receivers import web_server
 from tests.waiting import until
 from trackside import endings
 from trackside.api.upkeep import Upkeep
@@ -130,3 +132,27 @@ def test_one_that_begins_meanwhile_is_not_ended_and_loses_nothing(
     history = waiting.end(folder, home, Secondary.STOPPED)
     assert history.state.secondary is Secondary.STARTING
     assert endings.keeps_files(home, "job-1") is True
+
+
+def test_the_end_of_a_job_that_never_began_is_told_to_whom_it_names(jobs: Jobs, bucket: str):
+    with web_server() as hooks:
+        output = {"S3OutputPath": f"s3://{bucket}/out"}
+        wish = {"Notify": [f"webhook:{hooks.url}"]}
+        jobs.enqueue(make_spec(OutputDataConfig=output, Trackside=wish), key="", who="")
+        assert jobs.stop("job-1").state.secondary is Secondary.STOPPED
+        rules = jobs.settings.layout.job("job-1").rules
+
+        def is_told() -> bool:
+            jobs.reconcile()
+            return rules.notified.exists() and not rules.evaluator.exists()
+
+        until(is_told)
+        jobs.reconcile()
+        assert "job-1" not in endings.noted(jobs.settings.layout)
+        [(_, body)] = hooks.calls
+    told = json.loads(body)
+    assert (told["event"], told["status"], told["reason"]) == (
+        "end",
+        "Stopped",
+        "Somebody stopped it.",
+    )

@@ -1,5 +1,6 @@
 """The command line at a server: the same words as on this machine, and how to get there."""
 
+import json
 import os
 import re
 import stat
@@ -12,6 +13,7 @@ import pytest
 
 from tests.cli.test_waiting import Terminal
 from tests.server_process import TRACKSIDE, ServerProcess
+from tests.waiting import until
 from trackside.api.keys import AccessKeys, Rights
 from trackside.layout import Home
 from trackside.settings import Settings
@@ -185,7 +187,7 @@ def test_show_and_jobs_tell_the_server_s(command: Command, server: ServerProcess
     assert command("show", name).returncode == 2  # this machine knows nothing of it
 
 
-@pytest.mark.parametrize("asked", [("reindex",), ("queue",), ("upload", "some-job")])
+@pytest.mark.parametrize("asked", [("reindex",), ("upload", "some-job")])
 def test_what_needs_the_job_s_folder_says_where_it_is(
     command: Command, server: ServerProcess, asked: tuple[str, ...]
 ):
@@ -193,6 +195,54 @@ def test_what_needs_the_job_s_folder_says_where_it_is(
     assert done.returncode == 2
     assert server.url in done.stderr
     assert "TRACKSIDE_URL=embedded" in done.stderr
+
+
+def test_the_queue_of_a_server_is_shown_to_every_key_without_the_keys_of_others(
+    command: Command, server: ServerProcess, tmp_path: Path
+):
+    keys = AccessKeys(Home(server.home).server.root)
+    alice, alices = keys.create("alice", Rights.SUBMIT, limit_cores=1)
+    reader, readers = keys.create("reader", Rights.READ)
+    script = tmp_path / "hold.py"
+    script.write_text("import time\nprint('begun', flush=True)\nwhile True: time.sleep(0.1)\n")
+    as_alice = {
+        "TRACKSIDE_URL": server.url,
+        "TRACKSIDE_ACCESS_KEY_ID": alice.id,
+        "TRACKSIDE_SECRET_ACCESS_KEY": alices,
+    }
+    as_reader = {
+        **as_alice,
+        "TRACKSIDE_ACCESS_KEY_ID": reader.id,
+        "TRACKSIDE_SECRET_ACCESS_KEY": readers,
+    }
+    for name in ("queued-1", "queued-2"):
+        done = command("run", "hold.py", "--name", name, **as_alice)
+        assert done.returncode == 0, done.stderr
+    try:
+        told = {}
+
+        def is_running() -> bool:
+            done = command("queue", "--json", **as_reader)
+            assert done.returncode == 0, done.stderr
+            told.update(json.loads(done.stdout))
+            return [entry["name"] for entry in told["running"]] == ["queued-1"]
+
+        until(is_running)
+        [waiter] = told["waiting"]
+        assert (waiter["name"], waiter["owner"]) == ("queued-2", "alice")
+        limit = "Waiting for a job of 'alice' to end: owner's limit of 1 core reached"
+        assert waiter["why"] == limit
+        assert waiter["needs"]["cores"] == 1
+        assert told["is_served"] is True
+        assert alice.id not in json.dumps(told)
+        shown = command("queue", **as_reader).stdout
+        assert "queued-2" in shown
+        assert "alice" in shown
+        assert "No server runs here" not in shown
+    finally:
+        for name in ("queued-2", "queued-1"):
+            command("stop", name, **as_alice)
+        until(lambda: not json.loads(command("queue", "--json", **as_reader).stdout)["running"])
 
 
 def test_who_logs_in_needs_no_variable_until_logging_out(command: Command, server: ServerProcess):

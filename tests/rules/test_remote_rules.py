@@ -78,3 +78,17 @@ def test_a_secret_must_be_in_the_job_s_environment():
 
 def test_what_cannot_be_read_is_left_to_the_evaluator():
     assert found({"rule_to_invoke": "Overfit", "action_json": "nonsense"}) == []
+
+
+def test_who_is_to_be_told_must_be_outside_the_server_s_network():
+    targets = [
+        "mail:a@example.com",
+        "slack:https://hooks.slack.com/services/T/B/secret",
+        "webhook:http://169.254.169.254/latest",
+        "webhook:http://10.1.2.3/secret-path",
+    ]
+    wrong = found(Trackside={"Notify": targets})
+    assert [each.field for each in wrong] == ["Trackside.Notify[2]", "Trackside.Notify[3]"]
+    assert wrong[1].value == "webhook:http://10.1.2.3/***"
+    assert "TRACKSIDE_ALLOW_CALLBACKS" in wrong[0].advice
+    assert found(Trackside={"Notify": targets}, allowed="10.0.0.0/8,169.254.169.254") == []

@@ -44,6 +44,8 @@ def test_every_argument_has_one_place():
         ({"role": "arn:x"}, {"RoleArn": "arn:x"}),
         ({"input_mode": "Pipe"}, {"AlgorithmSpecification": {"TrainingInputMode": "Pipe"}}),
         ({"grace_seconds": 5}, {"Trackside": {"GraceSeconds": 5}}),
+        ({"notify": ["mail:a@b.c"]}, {"Trackside": {"Notify": ["mail:a@b.c"]}}),
+        ({"cores": 2, "memory_gb": 8}, {"Trackside": {"Cores": 2, "MemoryGB": 8}}),
     ],
 )
 def test_an_argument_reaches_its_member(options: dict[str, Any], member: dict[str, Any]):

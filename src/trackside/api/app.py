@@ -32,7 +32,7 @@ from trackside.api.call import (
 )
 from trackside.api.fair_pool import CALLER
 from trackside.api.gate import Cut, Gate, Guest, guest_of
-from trackside.api.keys import AccessKey, KeyRing, UnknownKey
+from trackside.api.keys import AccessKey, KeyRing, KeysUnavailable, UnknownKey
 from trackside.api.limits import Limits
 from trackside.api.protocols import not_offered
 from trackside.api.request_body import Body, BodyMemory, Receive
@@ -55,6 +55,7 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Page = Callable[[Request, str], Awaitable[Reply]]
 """Given the address of who asks."""
 _IN_HEADERS = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
+_RETRY_SECONDS = "5"
 _UNANSWERED = 499
 """Told of a request whose client went away, or that was cut short."""
 
@@ -167,6 +168,8 @@ class App:
             return service.refused(error, request_id)
         except NotSigned as error:
             return service.refused(service.not_signed(error), request_id)
+        except KeysUnavailable as error:
+            return service.refused(_keys_unavailable(error), request_id)
         except Exception:
             logger.exception("request %s broke the server", request_id)
             text = f"The server's log has more about {request_id}."
@@ -204,6 +207,12 @@ class App:
             return self._keys.get(key_id)
         except UnknownKey as error:  # its time was over in this very moment
             raise NotSigned(Refusal.UNKNOWN_KEY, str(error)) from None
+
+
+def _keys_unavailable(error: KeysUnavailable) -> ServiceError:
+    """Clients try again by themselves."""
+    headers = {"retry-after": _RETRY_SECONDS}
+    return ServiceError("ServiceUnavailable", str(error), 503, headers)
 
 
 def service_name(request: Request) -> str:

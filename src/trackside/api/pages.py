@@ -12,7 +12,7 @@ from trackside.api.app import Page
 from trackside.api.call import Reply
 from trackside.api.exposition import CONTENT_TYPE
 from trackside.api.health import Health
-from trackside.api.keys import AccessKeys
+from trackside.api.keys import AccessKeys, KeysUnavailable
 from trackside.api.telemetry import Telemetry
 from trackside.sigv4 import Request
 
@@ -61,7 +61,10 @@ def has_key(request: Request, keys: AccessKeys) -> bool:
         name, _, password = base64.b64decode(encoded, validate=True).decode().partition(":")
     except (binascii.Error, UnicodeDecodeError):
         return False
-    secret = keys.secret_of(name)
+    try:
+        secret = keys.secret_of(name)
+    except KeysUnavailable:
+        return False
     return secret is not None and hmac.compare_digest(secret.encode(), password.encode())
 
 

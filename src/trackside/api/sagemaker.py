@@ -7,6 +7,7 @@ from trackside.api.keys import Rights
 from trackside.api.locations import Locations
 from trackside.api.sagemaker_jobs import CheckQuota, TrainingJobs, no_quota
 from trackside.api.sagemaker_processing import ProcessingJobs
+from trackside.api.sagemaker_queue import QueueLook
 from trackside.api.sagemaker_search import JobSearch
 from trackside.api.sagemaker_tags import Tags
 from trackside.api.sagemaker_update import JobUpdate
@@ -17,20 +18,26 @@ from trackside.errors import (
     JobElsewhere,
     JobNotFinished,
     JobNotFound,
+    OwnerLimitExceeded,
     QuotaExceeded,
     StoreUnreachable,
     TracksideError,
 )
 from trackside.jobs.jobs import Jobs
+from trackside.jobs.queue import LimitOf, no_limit
 
 _RETRY_SECONDS = "5"
 
 
 def sagemaker(
-    jobs: Jobs, lanes: Lanes | None = None, check_quota: CheckQuota = no_quota
+    jobs: Jobs,
+    lanes: Lanes | None = None,
+    check_quota: CheckQuota = no_quota,
+    limit_of: LimitOf = no_limit,
 ) -> JsonService:
     locations = Locations.of(jobs.settings)
-    training, processing = TrainingJobs(jobs, locations, check_quota), ProcessingJobs(jobs)
+    training = TrainingJobs(jobs, locations, check_quota, limit_of)
+    processing = ProcessingJobs(jobs)
     updates, tags, search = JobUpdate(jobs, locations), Tags(jobs), JobSearch(jobs)
     operations = {
         "CreateTrainingJob": Operation(Rights.SUBMIT, training.create),
@@ -46,6 +53,7 @@ def sagemaker(
         "DescribeProcessingJob": Operation(Rights.READ, processing.describe),
         "ListProcessingJobs": Operation(Rights.READ, processing.list, is_heavy=True),
         "StopProcessingJob": Operation(Rights.SUBMIT, processing.stop),
+        "TracksideQueue": Operation(Rights.READ, QueueLook(jobs, limit_of).look, is_heavy=True),
     }
     return JsonService("sagemaker", operations, told, lanes)
 
@@ -60,7 +68,7 @@ def told(error: TracksideError) -> ServiceError:
             return refused(error.violations)
         case JobNotFinished():
             return ServiceError("ResourceInUse", str(error))
-        case QuotaExceeded():
+        case QuotaExceeded() | OwnerLimitExceeded():
             return ServiceError("ResourceLimitExceeded", str(error))
         case StoreUnreachable() | DiskFull():
             # Nothing was left behind, so that clients may try again by themselves.

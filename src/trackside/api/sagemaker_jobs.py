@@ -18,6 +18,8 @@ from trackside.errors import InvalidSpec, JobExists, JobNotFound, QuotaExceeded,
 from trackside.jobs.describe import arn
 from trackside.jobs.index import Order, Page
 from trackside.jobs.jobs import Jobs
+from trackside.jobs.needs import asked_by, asking_by_type
+from trackside.jobs.queue import LimitOf, no_limit
 from trackside.members import member
 from trackside.rules import capture_plan, remote_rules
 from trackside.rules.validation import violations as rule_violations
@@ -104,11 +106,16 @@ def no_quota(owner: str) -> None:
 
 class TrainingJobs:
     def __init__(
-        self, jobs: Jobs, locations: Locations, check_quota: CheckQuota = no_quota
+        self,
+        jobs: Jobs,
+        locations: Locations,
+        check_quota: CheckQuota = no_quota,
+        limit_of: LimitOf = no_limit,
     ) -> None:
         self._jobs = jobs
         self._locations = locations
         self._check_quota = check_quota
+        self._limit_of = limit_of
 
     def create(self, ask: Ask) -> Answer:
         spec = self._spec(ask)
@@ -189,6 +196,10 @@ class TrainingJobs:
         for sentence in capture_plan.unsaved(spec):
             logger.warning("job %s: %s", spec.name, sentence)
         owner = acting_for(ask.caller, self._jobs)
+        limit = self._limit_of(owner)
+        limit.check(owner, asked_by(spec))
+        if self._jobs.settings.enforce == "types":
+            spec = asking_by_type(spec, limit.of(self._jobs.capacity))
         self._check_room(owner, spec.name)
         self._jobs.enqueue(spec, key=ask.caller.id, who=ask.caller.label, owner=owner)
         self._jobs.refresh(spec.name)

@@ -54,10 +54,11 @@ class Services:
         job_environment = None if url is None else partial(credentials.environment, url=url)
         self.jobs = jobs or Jobs(settings, environ, job_environment=job_environment)
         self._quotas = Quotas(self.jobs, keys.quotas)
+        limit_of = keys.limits(settings.jobs_per_key)
         sessions = Sessions(keys, credentials)
         lanes = Lanes()
         services: dict[str, Service] = {
-            "sagemaker": sagemaker(self.jobs, lanes, self._quotas.check),
+            "sagemaker": sagemaker(self.jobs, lanes, self._quotas.check, limit_of),
             "logs": logs(self.jobs, lanes),
             **_cloudwatch(self.jobs, lanes),
             "sts": Sts(sessions),
@@ -67,7 +68,7 @@ class Services:
         self._upkeep = Upkeep(self.jobs)
         self._tidying = Tidying(settings.layout.buckets, settings.upload_age_seconds)
         self._clearing = Clearing(self.jobs, Keep.parse(settings.keep))
-        self._scheduler = self.jobs.scheduler(keys.limits(settings.jobs_per_key))
+        self._scheduler = self.jobs.scheduler(limit_of)
         gate = Gate(Limits.of(settings))
         telemetry = Telemetry(self.jobs, self._upkeep, gate, lanes)
         health = Health(looks(self.jobs, self._upkeep), lambda: self.app.is_draining)

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from trackside import damage, durable
-from trackside.cli.access import access_keys, own_key
+from trackside.cli.access import own_keys
 from trackside.cli.server import DEFAULT_LISTEN
 from trackside.clients.environment import Access, changes, restored, sdk_config
 from trackside.clients.shells import SHELLS
@@ -113,8 +113,8 @@ def _place_at(server: Server, settings: Settings) -> tuple[str, str]:
 
 
 def _own_server(settings: Settings) -> Server:
-    keys = access_keys(settings)
-    key = own_key(keys)
+    keys = own_keys(settings)
+    key = keys.own_key()
     address = damage.read_object(settings.layout.server.address) or {}
     url = address.get("url") or f"http://{DEFAULT_LISTEN}"
     return Server(url, Key(key.id, keys.secret_of(key.id) or ""))

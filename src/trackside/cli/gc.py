@@ -4,7 +4,8 @@ import time
 
 import click
 
-from trackside.cli.access import access_keys
+from trackside.cli.access import KeysElsewhere, access_keys
+from trackside.cli.notices import tell
 from trackside.cli.tables import Cell, print_table
 from trackside.cli.text import duration, size
 from trackside.errors import MissingExtra
@@ -59,6 +60,9 @@ def _quotas(settings: Settings) -> dict[str, int]:
     try:
         return access_keys(settings).quotas()
     except MissingExtra:
+        return {}
+    except KeysElsewhere as error:
+        tell(f"Note: quotas are left out. {error}")
         return {}
 
 

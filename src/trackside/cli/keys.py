@@ -4,6 +4,7 @@ import sys
 import time
 from collections.abc import Collection, Mapping
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,6 +13,8 @@ from trackside.cli import text
 from trackside.cli.access import access_keys
 from trackside.cli.tables import Cell, print_table
 from trackside.cli.text import as_json, duration
+from trackside.errors import MissingExtra
+from trackside.jobs.owner_limit import Limit
 from trackside.jobs.retention import parse_quota
 from trackside.settings import Settings, environment
 
@@ -32,8 +35,10 @@ def keys() -> None:
       trackside keys create ci --rights submit
       trackside keys list
       trackside keys quota TSABC 200GB
+      trackside keys limit TSABC cores=8,gpus=2
       trackside keys rotate TSABC --overlap 48
       trackside keys revoke TSABC
+      trackside keys team-key /etc/trackside/team.key
     """
 
 
@@ -42,9 +47,8 @@ def keys() -> None:
 @click.option("--rights", type=click.Choice(RIGHTS), default="submit", show_default=True)
 @click.option(
     "--limit",
-    type=click.IntRange(0),
-    metavar="JOBS",
-    help="How many of its jobs run at a time; 0 is any number. Else TRACKSIDE_JOBS_PER_KEY.",
+    metavar="LIMIT",
+    help="What its jobs use at a time, as jobs=2,cores=8,gpus=1; a number alone is of jobs.",
 )
 @click.option(
     "--quota",
@@ -52,7 +56,7 @@ def keys() -> None:
     help="How much its jobs may keep on the server's disk, such as 200GB; else any amount.",
 )
 @click.option("--json", is_flag=True, help="Print JSON.")
-def create(label: str, rights: str, limit: int | None, quota: str | None, json: bool) -> None:
+def create(label: str, rights: str, limit: str | None, quota: str | None, json: bool) -> None:
     """Make a key; its secret is shown this once.
 
     read looks at everything. submit also creates jobs, changes and deletes its own, and writes to
@@ -62,14 +66,23 @@ def create(label: str, rights: str, limit: int | None, quota: str | None, json: 
     \b
     Example:
       trackside keys create ci --rights submit --limit 2
+      trackside keys create bob --limit cores=8,gpus=2
       trackside keys create alice --quota 200GB
     """
     quota_bytes = None if quota is None else parse_quota(quota)
+    most = Limit() if limit is None else Limit.parse(limit)
     found = access_keys(Settings.load())
     others = [key.id for key in found.all() if key.label == label]
     from trackside.api.keys import Rights  # there, now that the extra is known to be installed
 
-    made, secret = found.create(label, Rights(rights), limit=limit, quota_bytes=quota_bytes)
+    made, secret = found.create(
+        label,
+        Rights(rights),
+        limit=most.jobs,
+        limit_cores=most.cores,
+        limit_gpus=most.gpus,
+        quota_bytes=quota_bytes,
+    )
     _print_secret(made.id, secret, json)
     if others:
         print(
@@ -132,6 +145,25 @@ def quota(key: str, size: str) -> None:
         )
 
 
+@keys.command(short_help="Set how much the jobs of a key may use at a time.")
+@click.argument("key")
+@click.argument("limit")
+def limit(key: str, limit: str) -> None:
+    """Set how much the jobs of this key's label may use of the server's machine at a time.
+
+    LIMIT is jobs=NUMBER, cores=NUMBER and gpus=NUMBER, separated by commas, or none. What is not
+    named is not limited. Jobs that run go on; what is beyond the limit waits, and others pass it.
+
+    \b
+    Examples:
+      trackside keys limit TSABC cores=8,gpus=2
+      trackside keys limit TSABC none
+    """
+    most = Limit.parse(limit, "LIMIT")
+    label = access_keys(Settings.load()).set_limit(key, most)
+    print(f"{label} has the limit {most}" if most != Limit() else f"{label} has no limit")
+
+
 @keys.command(short_help="Make a successor of a key.")
 @click.argument("key")
 @click.option(
@@ -167,6 +199,26 @@ def revoke(key: str) -> None:
     print(f"Revoked {key}")
 
 
+@keys.command(name="team-key", short_help="Make the key that a team's servers share.")
+@click.argument("file", type=click.Path(path_type=Path))
+def team_key(file: Path) -> None:
+    """Make the key that seals a team's access keys in its database.
+
+    Give each server of the team a copy of FILE that only the server's user can read, and name it in
+    TRACKSIDE_TEAM_KEY_FILE. A key made at one server is then good at all of them.
+
+    \b
+    Example:
+      trackside keys team-key /etc/trackside/team.key
+    """
+    try:
+        from trackside.api.sealing import make_team_key
+    except ImportError as error:
+        raise MissingExtra("A team's key", error.name or "cryptography", "server") from None
+    make_team_key(file)
+    print(f"Made {file}. Set TRACKSIDE_TEAM_KEY_FILE={file} for every server, each with a copy.")
+
+
 def _print_secret(key_id: str, secret: str, json: bool) -> None:
     if json:
         print(as_json({"id": key_id, "secret": secret}))
@@ -194,7 +246,7 @@ def _row(key: dict[str, Any], now: float) -> list[Cell]:
     ends = key["expires"]
     left = "" if ends is None else "over" if ends <= now else duration(ends - now)
     age = duration(now - key["created"])
-    limit = "" if key["limit"] is None else str(key["limit"] or "none")
+    limit = str(Limit(key["limit"], key["limit_cores"], key["limit_gpus"]))
     sizes = (key["quota_bytes"], key["used_bytes"])
     quota, used = ("" if each is None else text.size(each) for each in sizes)
     texts = [key["id"], str(key["rights"]), age, left, limit, quota, used, key["label"]]

@@ -1,47 +1,46 @@
-"""`trackside queue`: who waits for this machine, and why."""
+"""`trackside queue`: who waits for this machine, or for the server's, and why."""
 
-import time
 from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
 import click
 
-from trackside.cli.access import access_keys
+from trackside.cli.access import KeysElsewhere, access_keys
+from trackside.cli.notices import tell
 from trackside.cli.tables import Cell, print_table
 from trackside.cli.text import as_json, duration
 from trackside.errors import MissingExtra
 from trackside.jobs.queue import Entry, LimitOf, no_limit
 from trackside.jobs.queue_view import QueueView
 from trackside.jobs.room import amount
-from trackside.sdk.known_jobs import jobs_of_this_machine
+from trackside.sdk.known_jobs import AnyJobs, known_jobs
 from trackside.settings import Settings
 
 COLUMNS = ("#", "JOB", "OWNER", "PRIORITY", "NEEDS", "FOR", "WHY")
 NO_SERVER = "No server runs here: what waits is started once `trackside server` does."
 
 
-@click.command(short_help="Show who waits for this machine, and why.")
+@click.command(short_help="Show who waits for the machine, and why.")
 @click.option("--json", is_flag=True, help="Print JSON.")
 def queue(json: bool) -> None:
     """Show the jobs that wait for this machine, in order, and why each waits.
 
-    First come those that run, with what they hold. Jobs of `trackside run` never wait, but hold
-    what others wait for.
+    First come those that run, with what they hold. Jobs of `trackside run` without a server never
+    wait, but hold what others wait for. With a server, by `trackside login` or TRACKSIDE_URL, it is
+    that server's queue: the jobs of everybody, whatever the key may do.
 
     \b
     Examples:
       trackside queue
       trackside queue --json | jq '.waiting[].why'
     """
-    known = jobs_of_this_machine("Showing the queue")
-    view = known.queue(_limits(known.settings))
-    now = time.time()
+    view = _view(known_jobs())
     if json:
-        print(as_json(_record(view, now)))
+        print(as_json(_record(view, view.at)))
         return
     if view.running or view.waiting:
-        print_table(COLUMNS, list(_rows(view, now)))
+        print_table(COLUMNS, list(_rows(view, view.at)))
     else:
         print("Nothing runs, and nothing waits.")
     print(f"Free: {_free(view)}.")
@@ -49,11 +48,18 @@ def queue(json: bool) -> None:
         print(NO_SERVER)
 
 
+def _view(known: AnyJobs) -> QueueView:
+    return known.queue(no_limit if known.is_at_server else _limits(known.settings))
+
+
 def _limits(settings: Settings) -> LimitOf:
     try:
         return access_keys(settings).limits(settings.jobs_per_key)
     except MissingExtra:
         return no_limit  # nor can there be a server that keeps to them
+    except KeysElsewhere as error:
+        tell(f"Note: limits of owners are left out. {error}")
+        return no_limit
 
 
 def _rows(view: QueueView, now: float) -> Iterator[list[Cell]]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
+from trackside import notify_targets
 from trackside.cli import rule_options
 from trackside.cli.main import OWN_PROCESS
 from trackside.cli.notices import tell
@@ -41,6 +42,12 @@ def _metrics(
 ) -> list[dict[str, str]]:
     named = as_mapping(ctx, option, given)
     return [{"Name": name, "Regex": regex} for name, regex in named.items()]
+
+
+def _targets(
+    ctx: click.Context, option: click.Parameter, given: tuple[str, ...]
+) -> list[str] | None:
+    return [each for text in given for each in notify_targets.split(text)] or None
 
 
 @click.command(cls=Run)
@@ -130,11 +137,28 @@ def _metrics(
     metavar="FILE",
     help="Wait, and write what rules find here as it comes, and then the diagnosis, as JSON lines.",
 )
+@click.option(
+    "--notify",
+    multiple=True,
+    callback=_targets,
+    metavar="TARGET",
+    help="Tell somebody of findings and of the end: mail:ADDRESS, slack:URL or webhook:URL, with"
+    " commas between them; may be repeated.",
+)
 @click.option("--name", "job_name", metavar="JOB", help="Otherwise the script's name and the time.")
 @click.option(
     "--instances", "instance_count", type=click.IntRange(1), metavar="N", help="Number of hosts."
 )
 @click.option("--instance-type", metavar="TYPE", help="Noted; the job runs here.")
+@click.option(
+    "--cores", type=click.IntRange(1), metavar="N", help="What each host needs, and may use."
+)
+@click.option(
+    "--memory-gb", type=click.IntRange(1), metavar="N", help="Likewise; beyond it the job fails."
+)
+@click.option(
+    "--gpus", type=click.IntRange(0), metavar="N", help="What each host needs, at a server."
+)
 @click.option(
     "--distribution", type=click.Choice([*_LAUNCHERS]), help="What starts the script's processes."
 )

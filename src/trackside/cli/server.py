@@ -6,12 +6,13 @@ from collections.abc import Callable, Mapping
 from contextlib import closing
 from pathlib import Path
 from socket import socket
+from typing import TYPE_CHECKING
 
 import click
 
-from trackside import disk_space, durable
+from trackside import control_group, disk_space, durable
 from trackside.cli import server_log
-from trackside.cli.access import access_keys, own_key
+from trackside.cli.access import joined_keys
 from trackside.errors import (
     InvalidSetting,
     MissingExtra,
@@ -25,6 +26,9 @@ from trackside.settings import Settings, environment, keep_files_private, run_em
 from trackside.storage.credentials import keep_to_configured_store, keep_to_embedded_buckets
 from trackside.storage.locate import locate
 from trackside.supervisor.user_check import check_users
+
+if TYPE_CHECKING:
+    from trackside.api.keys import AccessKeys
 
 logger = logging.getLogger(__name__)
 
@@ -105,7 +109,6 @@ def server(
     chosen = {name: value for name, value in given.items() if value}
     settings = Settings.load({**environment(), **chosen}).embedded
     check_users(settings)
-    _check_access(host, settings)
     try:
         from trackside.api.server import listen as bind
         from trackside.api.server import make_server
@@ -113,20 +116,26 @@ def server(
     except ImportError as error:
         raise MissingExtra("`trackside server`", error.name or "uvicorn", "server") from None
     server_log.write_log(log_format, requests=not quiet)
-    _warn_of_shared_user(settings)
     if settings.database:
         with closing(open_database(settings)) as shared:
             shared.wait_until_there()
+    keys = joined_keys(settings)
+    _check_access(host, keys)
+    _warn_of_shared_user(settings, keys)
     with _listening(bind, host, port) as listener:
         url = url_for(host, listener.getsockname()[1])
         _settle_storage(settings, url)
         settings.layout.server.root.mkdir(parents=True, exist_ok=True, mode=0o700)
         _keep(settings.layout.server.address, {"url": url})
-        _keep_own_key(settings)
+        _keep_own_key(settings, keys)
         _warn_of_full_disk(settings)
+        _say_what_is_enforced()
         print(f"Listening at {url}", flush=True)
         print('  eval "$(trackside env)"   sets up AWS clients in a shell', flush=True)
-        with Services(settings, access_keys(settings), environment(), url=url) as services:
+        with (
+            keys.kept_current(),
+            Services(settings, keys, environment(), url=url) as services,
+        ):
             make_server(services.app, drain_seconds=drain_seconds).run(sockets=[listener])
 
 
@@ -158,11 +167,10 @@ def url_for(host: str, port: int) -> str:
     return f"http://{f'[{host}]' if address.version == 6 else host}:{port}"
 
 
-def _check_access(host: str, settings: Settings) -> None:
+def _check_access(host: str, keys: "AccessKeys") -> None:
     """A key for this machine is made by itself; others get in only by keys that somebody made."""
-    keys = access_keys(settings)
     if _is_loopback(host):
-        own_key(keys)
+        keys.own_key()
     elif not keys.all():
         raise ServerRefused(
             f"{host!r} can be reached from other machines, and there is no access key. "
@@ -170,11 +178,10 @@ def _check_access(host: str, settings: Settings) -> None:
         )
 
 
-def _warn_of_shared_user(settings: Settings) -> None:
+def _warn_of_shared_user(settings: Settings, keys: "AccessKeys") -> None:
     """Who may only submit can read by a script what the server's user can."""
     run_as = RunAs.parse(settings.run_as)
-    keys = access_keys(settings).all()
-    labels = {key.label for key in keys if key.rights == "submit" and key.is_good}
+    labels = {key.label for key in keys.all() if key.rights == "submit" and key.is_good}
     exposed = sorted(label for label in labels if not run_as.choose(label).user)
     if exposed:
         logger.warning(
@@ -185,11 +192,10 @@ def _warn_of_shared_user(settings: Settings) -> None:
         )
 
 
-def _keep_own_key(settings: Settings) -> None:
+def _keep_own_key(settings: Settings, keys: "AccessKeys") -> None:
     """For our own clients on this machine, which have no use for what opens sealed ones: it lies
     beside the master key, for the same eyes."""
-    keys = access_keys(settings)
-    key = own_key(keys)
+    key = keys.own_key()
     record = {"id": key.id, "secret": keys.secret_of(key.id)}
     _keep(settings.layout.server.own_key, record)
 
@@ -215,6 +221,18 @@ def _warn_of_full_disk(settings: Settings) -> None:
             "%s What is there can be read; nothing can be stored, and no job started, until that "
             "changes",
             trouble,
+        )
+
+
+def _say_what_is_enforced() -> None:
+    """Jobs wait for what they ask for; that they use no more takes control groups."""
+    kept = control_group.enforced()
+    missing = [name for name, it in (("cores", kept.cpu), ("memory", kept.memory)) if not it]
+    if missing:
+        logger.warning(
+            "%s that jobs ask for: counted, not enforced, as this process can make no control "
+            "group for it (a systemd unit needs Delegate=yes and DelegateSubgroup=server)",
+            " and ".join(missing),
         )
 
 

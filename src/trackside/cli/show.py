@@ -18,6 +18,7 @@ from trackside.cli.tables import Cell, new_console, print_table, print_text, sta
 from trackside.cli.text import as_json, duration, size
 from trackside.damage import counted
 from trackside.harmless import one_line, visible
+from trackside.journal import UNDELIVERED
 from trackside.layout import WORKING_FOLDER
 from trackside.rule_status import in_short
 from trackside.sdk.known_jobs import known_jobs
@@ -72,11 +73,23 @@ def show(job: str, json: bool) -> None:
             print_text(trouble)
     print()
     _print_facts(console, job_facts.places(described))
-    for told in _left_out(described):
+    for told in (*_limits(described), *_left_out(described), *_undelivered(described)):
         print_text(told)
     for where, number in described["Trackside"].get("damaged", {}).items():
         print_text(f"{counted(number, 'record')} skipped in {where}.")
     _print_repeated(console, repeated(described, tags, known.settings.output))
+
+
+def _limits(described: Mapping[str, Any]) -> Iterator[str]:
+    hosts = described["Trackside"]["hosts"].values()
+    return iter(dict.fromkeys(text for host in hosts if (text := host.get("limits"))))
+
+
+def _undelivered(described: Mapping[str, Any]) -> Iterator[str]:
+    for note in described["Trackside"]["notes"]:
+        if note.get("what") == UNDELIVERED:
+            why = one_line(str(note.get("reason", "")))
+            yield f"Not told: {note.get('target')} of the {note.get('about')}: {why}"
 
 
 def _title(described: Mapping[str, Any]) -> Text:

@@ -9,7 +9,7 @@ from typing import Any
 from trackside import disk_space, hosts
 from trackside.finding import RuleKey
 from trackside.jobs.amendments import tags_of
-from trackside.jobs.records import Record
+from trackside.jobs.records import Record, shareable
 from trackside.journal import History, Transition
 from trackside.layout import JobKeys
 from trackside.metric_totals import JobMetrics, Totals
@@ -55,7 +55,7 @@ def describe(
     region: str = REGION,
 ) -> dict[str, Any]:
     """Times are aware datetimes, as boto3 gives; members that do not apply are left out."""
-    request = record.spec.to_request()
+    request = shareable(record.spec).to_request()
     return {
         "TrainingJobName": record.spec.name,
         "TrainingJobArn": arn(record.spec.name, region),

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import TypeVar
 
 from trackside.errors import Violation
@@ -45,6 +46,29 @@ def needs_of(spec: JobSpec) -> Room:
     for instance_type, count in hosts:
         total += _of_host(instance_type, spec.options).times(count)
     return total
+
+
+def asked_by(spec: JobSpec) -> Room:
+    """What of that the job says in its own words; 0 where its instance type decides."""
+    options = spec.options
+    each = Room(options.cores or 0, options.memory_gb or 0.0, options.gpus or 0)
+    return each.times(spec.resources.num_hosts)
+
+
+def asking_by_type(spec: JobSpec, most: Room) -> JobSpec:
+    """The same job, asking for what its instance type has, where it does not say it itself; for no
+    more than `most`, all hosts together."""
+    if spec.resources.groups:
+        return spec  # their hosts differ, and own words are for each of them
+    known, count = of_type(spec.resources.instance_type), spec.resources.num_hosts
+    cores = max(1, min(known.cores, most.cores // count))
+    memory = int(min(known.memory_gb, most.memory_gb / count))
+    options = replace(
+        spec.options,
+        cores=spec.options.cores or cores,
+        memory_gb=memory or None if spec.options.memory_gb is None else spec.options.memory_gb,
+    )
+    return replace(spec, options=options)
 
 
 def violations(spec: JobSpec, capacity: Room) -> Iterator[Violation]:

@@ -1,4 +1,4 @@
-"""The index that several homes share: a Postgres database.
+"""The database that several homes share, a Postgres: their index, and what else is kept in it.
 
 Every question gets an answer or `DatabaseUnreachable` within seconds, however the database died;
 while it is known to be gone, at once.
@@ -46,7 +46,7 @@ class Postgres(Database):
         self.num_outages = 0
         """Whoever finds it grown has to look at everything again."""
         self._room = BoundedSemaphore(MOST_CONNECTIONS)
-        self._idle: deque[_Connection] = deque()
+        self._idle: deque[Connection] = deque()
         self._lock = Lock()
         self._is_migrated = False
         self._failure: DatabaseError | None = None
@@ -59,7 +59,7 @@ class Postgres(Database):
     def write(self, *changes: Change) -> int:
         """Sure to have no more effect than once when it is made twice: every change is such."""
 
-        def work(connection: "_Connection") -> int:
+        def work(connection: "Connection") -> int:
             touched = 0
             with connection.transaction(), connection.cursor() as cursor:
                 for sql, rows in changes:
@@ -69,6 +69,15 @@ class Postgres(Database):
             return touched
 
         return self._use(work)
+
+    def transact(self, work: Callable[["Connection"], T]) -> T:
+        """All that `work` does, or nothing, should it raise. It may be made twice."""
+
+        def whole(connection: "Connection") -> T:
+            with connection.transaction():
+                return work(connection)
+
+        return self._use(whole)
 
     def wait_until_there(self) -> None:
         """For a server that starts beside its database. `DatabaseRefused` needs a person."""
@@ -87,7 +96,7 @@ class Postgres(Database):
         while self._idle:
             self._idle.pop().close()
 
-    def _use(self, work: Callable[["_Connection"], T]) -> T:
+    def _use(self, work: Callable[["Connection"], T]) -> T:
         self._give_up_early()
         if not self._room.acquire(timeout=ANSWER_SECONDS):
             raise DatabaseUnreachable(self.address, f"all {MOST_CONNECTIONS} connections are busy")
@@ -115,7 +124,7 @@ class Postgres(Database):
                 raise type(self._failure)(self.address, self._failure.reason)
             self._retry_at = now + CONNECT_SECONDS + ANSWER_SECONDS
 
-    def _attempt(self, work: Callable[["_Connection"], T]) -> T:
+    def _attempt(self, work: Callable[["Connection"], T]) -> T:
         connection = self._idle_connection()
         if connection is not None:
             try:
@@ -124,7 +133,7 @@ class Postgres(Database):
                 if connection.has_hung:
                     raise
                 self.close()  # the database was started anew: the others are as dead as this one
-        connection = _Connection.connect(
+        connection = Connection.connect(
             self._url,
             connect_timeout=CONNECT_SECONDS,
             autocommit=True,
@@ -137,13 +146,13 @@ class Postgres(Database):
             raise
         return self._finish(connection, work)
 
-    def _idle_connection(self) -> "_Connection | None":
+    def _idle_connection(self) -> "Connection | None":
         try:
             return self._idle.pop()
         except IndexError:
             return None
 
-    def _finish(self, connection: "_Connection", work: Callable[["_Connection"], T]) -> T:
+    def _finish(self, connection: "Connection", work: Callable[["Connection"], T]) -> T:
         try:
             answer = work(connection)
         except BaseException:
@@ -152,7 +161,7 @@ class Postgres(Database):
         self._idle.append(connection)
         return answer
 
-    def _prepare(self, connection: "_Connection") -> None:
+    def _prepare(self, connection: "Connection") -> None:
         milliseconds = int(ANSWER_SECONDS * 1000)
         connection.execute(_own(f"SET statement_timeout = {milliseconds}"))
         connection.execute("SET search_path TO trackside")
@@ -177,7 +186,7 @@ class Postgres(Database):
             logger.warning("the database %s answers again", self.address)
 
 
-class _Connection(psycopg.Connection[tuple[Any, ...]]):
+class Connection(psycopg.Connection[tuple[Any, ...]]):
     """Never waits for longer than `ANSWER_SECONDS`, whatever became of the other side."""
 
     has_hung = False

@@ -1,4 +1,5 @@
-"""The tables of the shared index, and how an older database gets them."""
+"""The tables of the shared database, and how an older one gets them: the index of jobs, and the
+access keys of a team (`api/team_keys`)."""
 
 from typing import Any
 
@@ -34,6 +35,16 @@ MIGRATIONS = (
     """
     ALTER TABLE jobs ADD COLUMN owner TEXT COLLATE "C";
     CREATE INDEX jobs_by_owner ON jobs (owner, created, name);
+    """,
+    """
+    CREATE TABLE access_keys (
+        id TEXT COLLATE "C" PRIMARY KEY,
+        record TEXT NOT NULL
+    );
+    CREATE TABLE team_key (
+        is_only BOOLEAN PRIMARY KEY DEFAULT TRUE CHECK (is_only),
+        proof TEXT NOT NULL
+    );
     """,
 )
 """Each brings the schema one version further. Never edited, only added to."""

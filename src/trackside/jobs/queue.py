@@ -5,10 +5,12 @@ Decides only; `scheduler.py` looks and acts. First come, first served within a p
 
 from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
 
 from trackside.jobs.amendments import tags_of
-from trackside.jobs.needs import needs_of, priority_of
+from trackside.jobs.needs import asked_by, needs_of, priority_of
+from trackside.jobs.owner_limit import Limit
 from trackside.jobs.placing import FIRST_ATTEMPT, Placed
 from trackside.jobs.records import Record
 from trackside.jobs.room import Room, amount
@@ -16,12 +18,12 @@ from trackside.layout import JobFolder
 from trackside.quick_dataclass import dataclass
 from trackside.status import Secondary
 
-LimitOf = Callable[[str], int | None]
-"""How many jobs of somebody may run at a time; None is any number."""
+LimitOf = Callable[[str], Limit]
+"""How much jobs of somebody may use at a time."""
 
 
-def no_limit(who: str) -> None:
-    return None
+def no_limit(who: str) -> Limit:
+    return Limit()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,10 +32,12 @@ class Entry:
 
     name: str
     needs: Room
+    asked: Room = Room()
+    """What of it the job asks for in its own words, rather than by its instance type."""
     who: str = ""
-    """Whose limit it counts against; nobody's when it did not come through a server."""
+    """Whose limit of jobs it counts against; nobody's when it did not come through a server."""
     owner: str = ""
-    """Whom it belongs to."""
+    """Whom it belongs to, and against whose limit of cores and GPUs it counts."""
     key: str = ""
     """The id of the access key that submitted it."""
     priority: int = 0
@@ -54,6 +58,7 @@ class Entry:
         return cls(
             name=record.spec.name,
             needs=needs_of(record.spec).clipped(capacity),
+            asked=asked_by(record.spec).clipped(capacity),
             who=history.submitted.get("who", ""),
             owner=record.submitter.owner,
             key=record.submitter.key,
@@ -97,6 +102,23 @@ class ForLimit:
 
 
 @dataclass(frozen=True, slots=True)
+class ForShare:
+    """Those behind it may pass, too."""
+
+    owner: str
+    what: str
+    limit: int
+    is_too_large: bool = False
+    """It needs more than the owner has in all: the limit was lowered since it was submitted."""
+
+    def __str__(self) -> str:
+        most = amount(self.what, self.limit)
+        if self.is_too_large:
+            return f"Waiting for ever: it needs more than its owner's limit of {most}"
+        return f"Waiting for a job of {self.owner!r} to end: owner's limit of {most} reached"
+
+
+@dataclass(frozen=True, slots=True)
 class ForTurn:
     """Nobody passes one that waits for room, or it might wait for ever."""
 
@@ -106,7 +128,7 @@ class ForTurn:
         return f"Waiting for its turn, behind {self.behind!r}"
 
 
-Wait = ForRoom | ForLimit | ForTurn
+Wait = ForRoom | ForLimit | ForShare | ForTurn
 
 
 class Queue:
@@ -159,15 +181,15 @@ class Queue:
 
         After the first that waits for room none can be started. `without` are not looked at.
         """
+        limit_of = cache(limit_of)  # asked once for each, not for each job
         free = self.free
-        counts = Counter(entry.who for entry in self._running.values() if entry.who)
+        shares = _Shares(self._running.values(), limit_of)
         head: str | None = None
         for entry in self._order:
             if entry.name in without:
                 continue
-            limit = limit_of(entry.who) if entry.who else None
-            if limit is not None and counts[entry.who] >= limit:
-                yield entry, ForLimit(entry.who, limit)
+            if (beyond := shares.beyond(entry)) is not None:
+                yield entry, beyond
             elif head is not None:
                 yield entry, ForTurn(head)
             elif (what := entry.needs.lacking(free)) is not None:
@@ -176,8 +198,40 @@ class Queue:
                 yield entry, ForRoom(what, *amounts)
             else:
                 free -= entry.needs
-                counts[entry.who] += 1
+                shares.add(entry)
                 yield entry, None
+
+
+class _Shares:
+    """What each owner uses of what the owner may."""
+
+    def __init__(self, running: Iterable[Entry], limit_of: LimitOf) -> None:
+        self._limit_of = limit_of
+        self._num_jobs: Counter[str] = Counter()
+        self._used: dict[str, Room] = {}
+        for entry in running:
+            self.add(entry)
+
+    def add(self, entry: Entry) -> None:
+        self._num_jobs[entry.who] += 1
+        used = self._used.get(entry.owner, Room())
+        self._used[entry.owner] = used + self._charge(entry)
+
+    def beyond(self, entry: Entry) -> ForLimit | ForShare | None:
+        """What limit the entry has to wait for."""
+        most = self._limit_of(entry.who).jobs if entry.who else None
+        if most and self._num_jobs[entry.who] >= most:
+            return ForLimit(entry.who, most)
+        limit, charge = self._limit_of(entry.owner), self._charge(entry)
+        used = self._used.get(entry.owner, Room())
+        what = limit.lacking(used, charge)
+        if what is None:
+            return None
+        is_too_large = limit.lacking(Room(), charge) is not None
+        return ForShare(entry.owner, what, getattr(limit, what), is_too_large)
+
+    def _charge(self, entry: Entry) -> Room:
+        return self._limit_of(entry.owner).charge(entry.needs, entry.asked)
 
 
 def _order(entry: Entry) -> tuple[int, float, str]:

@@ -1,5 +1,6 @@
 """What `trackside queue` shows: read from the folders, whether a server runs or not."""
 
+import time
 from collections.abc import Iterable
 
 from trackside.jobs.queue import Entry, LimitOf, Queue
@@ -27,6 +28,8 @@ class QueueView:
     """Oldest first."""
     waiting: tuple[Waiter, ...]
     """In the order in which they are to start."""
+    at: float
+    """When it was so, by the clock of the machine: seconds since the epoch."""
 
 
 def look(home: Home, names: Iterable[str], capacity: Room, limit_of: LimitOf) -> QueueView:
@@ -46,4 +49,5 @@ def look(home: Home, names: Iterable[str], capacity: Room, limit_of: LimitOf) ->
     turns = enumerate(queue.turns(limit_of), 1)
     waiting = [Waiter(number, entry, str(wait or at_once)) for number, (entry, wait) in turns]
     running = sorted(queue.running, key=lambda entry: (entry.since, entry.name))
-    return QueueView(capacity, queue.free, is_served, tuple(running), tuple(waiting))
+    now = time.time()
+    return QueueView(capacity, queue.free, is_served, tuple(running), tuple(waiting), now)

@@ -8,7 +8,7 @@ import time
 from dataclasses import replace
 from typing import Any
 
-from trackside import damage
+from trackside import damage, notify_targets
 from trackside.amended import amended
 from trackside.errors import (
     DamagedJob,
@@ -172,7 +172,7 @@ def _stopping(evaluation: Evaluation) -> Evaluation:
 def publish_spec(spec: JobSpec, home: Home) -> None:
     """Put job.json where the output goes. Doing it again changes nothing."""
     location = locate_object(JobKeys.of(spec).spec, home=home.root)
-    location.store.put(location.key, spec_bytes(spec))
+    location.store.put(location.key, spec_bytes(shareable(spec)))
 
 
 def publish_journal(folder: JobFolder, home: Home) -> None:
@@ -212,6 +212,12 @@ def has_source(spec: JobSpec, home: Home) -> bool:
     except ObjectNotFound:
         return False
     return True
+
+
+def shareable(spec: JobSpec) -> JobSpec:
+    """Without what only the submitter may know: everybody who may read can read the store."""
+    hidden = notify_targets.masked(spec.options.notify)
+    return replace(spec, options=replace(spec.options, notify=hidden)) if hidden else spec
 
 
 def spec_bytes(spec: JobSpec) -> bytes:

@@ -32,7 +32,7 @@ class RuleNews:
     def __init__(self, record: Record, home: Home) -> None:
         self._record = record
         self._home = home
-        self._has_rules = rule_evaluator.is_wanted(record.spec)
+        self._has_rules = rule_evaluator.has_rules(record.spec)
         self._offset = 0
         self._size = 0
         self._grows_since: float | None = None
@@ -65,7 +65,7 @@ class RuleNews:
         folder = self._record.folder
         if not self._has_rules or folder is None:
             return True
-        if rule_evaluator.is_done(folder.rules, self._record.spec):
+        if rule_evaluator.is_published(folder.rules, self._record.spec):
             return True
         now = time.monotonic()
         self._ended_at = self._ended_at or now

@@ -13,7 +13,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from functools import cache
 from threading import Event, Thread
 from types import TracebackType
 from typing import Self
@@ -251,9 +250,8 @@ class Scheduler:
         self._settled = self._queue.num_changes
 
     def _startable(self, without: frozenset[str]) -> list[Entry]:
-        limit_of = cache(self._plan.limit_of)  # asked once for each, not for each job
         found = []
-        for entry, wait in self._queue.turns(limit_of, without=without):
+        for entry, wait in self._queue.turns(self._plan.limit_of, without=without):
             if isinstance(wait, ForRoom):
                 break
             if wait is None:

@@ -99,8 +99,10 @@ def keep_end(folder: JobFolder, home: Home) -> None:
         location.store.stat(location.key)
     publish_spec(spec, home)
     publish_journal(folder, home)
-    if rule_evaluator.is_wanted(spec):
+    if rule_evaluator.has_rules(spec):
         _end_rules(folder, spec, home)
+    if rule_evaluator.is_wanted(spec) and not rule_evaluator.is_done(folder.rules, spec):
+        return  # `reconcile` has somebody told of it, and comes back here
     endings.forget(home, spec.name)
 
 

@@ -42,7 +42,8 @@ def refused(
         return _key_refused(code, text, url, key_id)
     if code == "AccessDeniedException":
         return KeyRefused(f"{url}: {text}")
-    if code == "UnknownOperationException" or "at 'trackside" in text:
+    is_unknown = "at 'trackside" in text and "is not known" in text
+    if code == "UnknownOperationException" or is_unknown:
         return ServerError(
             f"The server at {url} is older than this client ({trackside.__version__}): {text} "
             "Update the server."

@@ -29,11 +29,14 @@ from trackside.jobs.describe import ROLE_ARN, arn
 from trackside.jobs.details import JobDetails, details_in
 from trackside.jobs.index import JobSummary
 from trackside.jobs.logs import LogLine, SeenLogs
+from trackside.jobs.queue import LimitOf, no_limit
+from trackside.jobs.queue_view import QueueView
 from trackside.jobs.records import Record, read_rules
 from trackside.jobs.rule_news import Findings, RuleNews
 from trackside.jobs.stopped import stopped
 from trackside.jobs.stored import Stored, stored_by
 from trackside.journal import History
+from trackside.json_record import DamagedRecord, record
 from trackside.profiles import Server
 from trackside.remote import following
 from trackside.remote.answers import described, history_of, record_of, summary_of
@@ -317,6 +320,17 @@ class RemoteJobs:
             if "NextToken" not in answer:
                 return
             asked["NextToken"] = answer["NextToken"]
+
+    def queue(self, limit_of: LimitOf = no_limit) -> QueueView:
+        """Who waits for the server's machine and why, and who holds what. Limits are its own."""
+        answer = self._call("TracksideQueue", {"Trackside": True})
+        try:
+            return record(QueueView, answer)
+        except DamagedRecord as error:
+            raise ServerError(
+                f"What {self._client.url} tells of its queue cannot be read: {error}. Its version "
+                "may be another than this client's."
+            ) from None
 
     def default_output(self) -> str:
         """Where a job of the server puts what it makes, if nothing else is said; empty when an

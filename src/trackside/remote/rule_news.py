@@ -22,7 +22,7 @@ class PublishedNews:
     """Each call of `new` goes on where the last ended."""
 
     def __init__(self, record: Record, home: Path) -> None:
-        self._has_rules = rule_evaluator.is_wanted(record.spec)
+        self._has_rules = rule_evaluator.has_rules(record.spec)
         self._uri = record.keys.rules
         self._home = home
         self._offset = 0

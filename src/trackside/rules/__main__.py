@@ -18,9 +18,7 @@ from threading import Event, Thread
 
 from trackside import rule_evaluator
 from trackside.layout import JobFolder, RulesFolder
-from trackside.rules.action.action_taker import ActionTaker
-from trackside.rules.evaluation.evaluator import Evaluator
-from trackside.rules.evaluation.published import Publisher
+from trackside.rules.action.notices import Notices
 from trackside.rules.watched_job import WatchedJob
 from trackside.settings import Settings, keep_files_private
 from trackside.spec import JobSpec
@@ -60,16 +58,39 @@ def main(arguments: list[str]) -> int:
 def evaluate(folder: JobFolder, settings: Settings) -> None:
     spec = JobSpec.from_request(json.loads(folder.spec.read_bytes()))
     job = WatchedJob(folder, spec, settings)
-    actions, publisher = ActionTaker(job), Publisher(job)
-    publisher.start()
-    evaluator = Evaluator(job, actions)
+    notices = Notices(job)
+    alarm = Alarm()
     try:
-        evaluator.run(Alarm().put_off)
+        if not rule_evaluator.has_rules(job.spec):
+            # Rules may come to a job while it runs.
+            notices.await_end(alarm.put_off, unless=lambda: rule_evaluator.has_rules(job.spec))
+        if rule_evaluator.has_rules(job.spec):
+            _watch(job, notices, alarm)
+        if notices.is_wanted:
+            notices.await_end(alarm.put_off)
+            notices.ended()
     finally:
         faulthandler.cancel_dump_traceback_later()
+    notices.close()
+    folder.rules.notified.touch()
+
+
+def _watch(job: WatchedJob, notices: Notices, alarm: "Alarm") -> None:
+    # Of a job without rules only the end is told: that takes a tenth of the memory.
+    from trackside.rules.action.action_taker import ActionTaker
+    from trackside.rules.evaluation.evaluator import Evaluator
+    from trackside.rules.evaluation.published import Publisher
+
+    actions, publisher = ActionTaker(job), Publisher(job)
+    publisher.start()
+    evaluator = Evaluator(job, actions, notices)
+    try:
+        evaluator.run(alarm.put_off)
+    finally:
         evaluator.close()
     actions.close()
-    publisher.close(settings.upload_deadline_seconds)
+    publisher.close(job.settings.upload_deadline_seconds)
+    job.folder.rules.published.touch()
 
 
 @contextmanager

@@ -7,6 +7,7 @@ fires. Which places its rules may name is `api/locations.py`'s.
 from collections.abc import Iterator, Mapping
 
 from trackside.errors import Violation
+from trackside.notify_targets import Target
 from trackside.rules.action.actions import Action, Command, Notify, actions_of
 from trackside.rules.action.callbacks import Callbacks
 from trackside.settings import Settings
@@ -16,6 +17,7 @@ from trackside.spec import JobSpec, RuleConfiguration
 def violations(spec: JobSpec, settings: Settings) -> Iterator[Violation]:
     """Of all rules of a request, by the request's members."""
     callbacks = Callbacks.allowed_by(settings.allow_callbacks)
+    yield from _unreachable(spec, settings, callbacks)
     for member, rules in (
         ("DebugRuleConfigurations", spec.debug_rules),
         ("ProfilerRuleConfigurations", spec.profiler_rules),
@@ -26,6 +28,15 @@ def violations(spec: JobSpec, settings: Settings) -> Iterator[Violation]:
                 if advice := _problem(action, spec.environment, callbacks):
                     given = rule.parameters["action_json"]
                     yield Violation(f"{where}.action_json", given, advice)
+
+
+def _unreachable(spec: JobSpec, settings: Settings, callbacks: Callbacks) -> Iterator[Violation]:
+    for index, target in enumerate(map(Target.parse, spec.options.notify)):
+        if target.kind == "mail" or target.address == settings.webhook_url:
+            continue
+        if problem := callbacks.problem(target.address):
+            advice = f"has an address that cannot be called. {problem}"
+            yield Violation(f"Trackside.Notify[{index}]", target.masked, advice)
 
 
 def _actions(rule: RuleConfiguration) -> tuple[Action, ...]:

@@ -97,6 +97,9 @@ class Arguments(TypedDict, total=False):
     max_retry_attempts: Annotated[int | None, Place("RetryStrategy.MaximumRetryAttempts")]
     use_spot_instances: Annotated[bool | None, Place("EnableManagedSpotTraining")]
     grace_seconds: Annotated[int | None, Place("Trackside.GraceSeconds")]
+    cores: Annotated[int | None, Place("Trackside.Cores")]
+    memory_gb: Annotated[int | None, Place("Trackside.MemoryGB")]
+    gpus: Annotated[int | None, Place("Trackside.GPUs")]
 
     # What comes in and out
     input_mode: Annotated[
@@ -127,6 +130,7 @@ class Arguments(TypedDict, total=False):
     profiler_config: Annotated[
         ProfilerConfig | Mapping[str, Any] | None, Place("ProfilerConfig", _profiler)
     ]
+    notify: Annotated[Sequence[str] | None, Place("Trackside.Notify", _words)]
     disable_profiler: Annotated[bool | None, Place("ProfilerConfig.DisableProfiler")]
 
     # Kept for scripts that also run elsewhere

@@ -49,6 +49,7 @@ from trackside.supervisor.process_sandbox import REASONS, ProcessSandbox, can_ma
 from trackside.supervisor.reasons import log_tail, reason
 from trackside.supervisor.rule_watch import RuleWatch
 from trackside.supervisor.sandbox import Exited, Lost, Running, SandboxPlan
+from trackside.supervisor.script_limits import ScriptLimits
 from trackside.supervisor.script_start import script_environment, toolkit_command
 from trackside.supervisor.user_folders import UserFolders, user_folders
 from trackside.supervisor.working_folder import take_baseline, working_folder
@@ -87,6 +88,8 @@ class Attempt:
         self.record = hosts.read(self.folder.record) or HostRecord()
         self._sandbox = self._choose_sandbox()
         self._inputs = Inputs(context.spec, context.host, self.folder, context.settings.home)
+        nonce = sandbox_nonce(context.nonce, number)
+        self._limits = ScriptLimits(context.spec.options, self.folder, nonce)
         self._another: UserFolders | None = None
         """Set before the start of a script that runs as another user."""
         self.peers = Peers(context, self.gang)
@@ -126,6 +129,7 @@ class Attempt:
             logger.exception("host %s", self.context.host)
             self._fail(error)
         self.kill()
+        self._limits.end()
         self._end()
         return self.record
 
@@ -217,6 +221,7 @@ class Attempt:
 
     def _start(self) -> None:
         """Start the script; or, when it runs already, become the supervisor that it knows."""
+        self.record.limits = self._limits.begin()
         plan = self._plan()
         self._sandbox.start(plan)
         self._remember()
@@ -439,7 +444,7 @@ class Attempt:
             return  # it was told to end: how it did is no failure of its own
         record.tail = last_lines(log_tail(self.folder)[-TAIL_LINES:], TAIL_LENGTH)
         failing = code or state.code
-        told = reason(self.context, self.folder, state, failing)
+        told = reason(self.context, self.folder, state, failing, self._limits.exceeded())
         record.failure = algorithm_error(told, failing)
         if state.out_of_memory:
             return
@@ -590,5 +595,6 @@ class Attempt:
             host=context.host,
             addresses=hosts_of_job,
             nonce=sandbox_nonce(context.nonce, self.number),
+            groups=self._limits.folders,
             revive=context.supervisor_command,
         )

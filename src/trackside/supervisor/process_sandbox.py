@@ -302,6 +302,7 @@ def _spawn(plan: SandboxPlan, kinds: list[Kind], mark: str, lock: int) -> str:
         "hosts": "".join(f"{address}\t{name}\n" for name, address in plan.addresses.items()),
         "user": plan.user and plan.user.numbers,
         "mark": mark,
+        "groups": list(plan.groups),
         "revive": list(plan.revive),
         "lock": lock,
     }

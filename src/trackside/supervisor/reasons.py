@@ -28,11 +28,18 @@ _STARTS = " trackside-toolkit INFO     Invoking user script"
 _VARIABLE = "  SM_"
 
 
-def reason(context: Context, folder: HostFolder, state: Exited, code: int) -> str:
-    """What went wrong, first of all; then the evidence. `code` is what the failure is known by."""
+def reason(
+    context: Context, folder: HostFolder, state: Exited, code: int, exceeded: str = ""
+) -> str:
+    """What went wrong, first of all; then the evidence. `code` is what the failure is known by,
+    `exceeded` says which limit the script was ended for."""
     text = failure_text(folder)
     if not text.strip():
-        return _from_log(context, folder, state, code).fitted(LONGEST)
+        words = _from_log(context, folder, state, code)
+        return (words.because(exceeded.strip()) if exceeded else words).fitted(LONGEST)
+    if exceeded:
+        place = text.partition(_MESSAGE)
+        return f"{place[0]}{place[1]}{exceeded}{place[2]}" if place[1] else exceeded + text
     if not state.out_of_memory or "OutOfMemory" in text or "Out of memory" in text:
         return text
     if _MESSAGE not in text:

@@ -45,6 +45,8 @@ class SandboxPlan:
     """Of the mounts, those whose files are ours and are to be the user's own in there."""
     nonce: str = ""
     """Marks every process of this sandbox, so that it can be recognised and swept."""
+    groups: Sequence[str] = ()
+    """Folders of the control groups that the command is to be in."""
     revive: Sequence[str] = ()
     """The command that starts this host's supervisor again, should it die while the script runs."""
 

@@ -40,6 +40,8 @@ class Plan:
     """User, group and groups of the command; None is to run it as ourselves."""
     mark: str
     """The value of TRACKSIDE_NONCE, which also names the source of the first mount."""
+    groups: list[str]
+    """Folders of control groups."""
     revive: list[str]
     lock: int
 
@@ -131,6 +133,7 @@ def _become_command(
     output, log = streams
     try:
         reset_signals()
+        _join(plan.groups)
         null = os.open("/dev/null", os.O_RDWR)
         _surround(plan, kind)
         pid = 0
@@ -160,6 +163,16 @@ def _become_command(
     except OSError as error:
         os.write(2, f"{plan.command[0]!r} cannot be started: {error.strerror}\n".encode())
         os._exit(127 if isinstance(error, FileNotFoundError) else 126)  # as a shell would
+
+
+def _join(groups: list[str]) -> None:
+    """With this process, and all that come of it."""
+    for folder in groups:
+        descriptor = os.open(f"{folder}/cgroup.procs", os.O_WRONLY)
+        try:
+            os.write(descriptor, b"0")
+        finally:
+            os.close(descriptor)
 
 
 def _follow_first(user: "confinement.User", parent: int, null: int, judge: int) -> int:

@@ -99,7 +99,7 @@ def _keep(plan: Plan, command: Command, pump: LogPump, ooms: int) -> None:
     code = command.code(code)
     _sweep(plan.mark, keeper)
     pump.finish()
-    oom = code != 0 and _num_oom_kills() > ooms
+    oom = code != 0 and (_num_oom_kills() > ooms or _was_killed(plan.groups))
     record_end(plan.folder, code, oom, began_at, time.monotonic() - began)
     keeper.tick(last=True)
 
@@ -219,6 +219,12 @@ def _num_oom_kills() -> int:
             if count := _counter(path.format(place.rstrip("/"))):
                 return count[0]
     return next(iter(_counter("/proc/vmstat")), 0)
+
+
+def _was_killed(groups: list[str]) -> bool:
+    """Whether the command, in groups of its own, used more memory than it may."""
+    names = ("memory.events", "memory.oom_control")
+    return any(sum(_counter(f"{folder}/{name}")) for folder in groups for name in names)
 
 
 def _counter(path: str) -> list[int]:

@@ -54,6 +54,9 @@ def script_environment(context: Context, folder: HostFolder, master_port: int) -
         job["TRACKSIDE_HOSTS_SHARED_MACHINE"] = "1"
         job["MASTER_ADDR"] = addresses(spec.name, spec.hosts)[spec.hosts[0]]
         job["MASTER_PORT"] = str(master_port)
+    if spec.options.cores:
+        # Libraries count the machine's cores, and would start a thread for each.
+        environ = {"OMP_NUM_THREADS": str(spec.options.cores), **environ}
     return {**environ, **job, **spec.environment}
 
 

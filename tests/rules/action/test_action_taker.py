@@ -6,23 +6,18 @@ import json
 import ssl
 import subprocess
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import pytest
-from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import AuthResult
 
+from tests.rules.action.receivers import Hooks, Mailbox, mail_server
 from tests.rules.conftest import MakeJob
 from trackside.capture.trial_layout import RECORDER_REQUEST
 from trackside.finding import Finding
 from trackside.journal import Journal
-from trackside.rules.action import action_taker, deliveries
+from trackside.rules.action import deliveries, errands
 from trackside.rules.action.action_taker import ActionTaker
 from trackside.rules.action.actions import Notify
 from trackside.rules.action.callbacks import Callbacks
@@ -227,21 +222,6 @@ def test_a_job_of_a_server_runs_no_command_there(make_job: MakeJob, tmp_path: Pa
 # Mail
 
 
-@dataclass
-class Mailbox:
-    """What the mail server was given."""
-
-    messages: list[Any] = field(default_factory=list)
-    refusals: int = 0
-
-    async def handle_DATA(self, server: Any, session: Any, envelope: Any) -> str:
-        if self.refusals:
-            self.refusals -= 1
-            return "451 come back later"
-        self.messages.append(envelope)
-        return "250 OK"
-
-
 def accept(server: Any, session: Any, envelope: Any, mechanism: str, data: Any) -> AuthResult:
     right = (data.login, data.password) == (b"me", b"secret")
     return AuthResult(success=right, handled=False)
@@ -259,39 +239,6 @@ def certificate(tmp_path: Path) -> Path:
     )
     path.write_bytes(path.read_bytes() + (tmp_path / "cert.pem").read_bytes())
     return path
-
-
-@contextmanager
-def mail_server(box: Mailbox, **options: Any) -> Iterator[dict[str, str]]:
-    """A real one; gives the settings that lead to it."""
-    server = MailServer(box, "127.0.0.1", 0, ready_timeout=100, **options)
-    server.start()
-    try:
-        yield {"TRACKSIDE_SMTP_HOST": f"localhost:{server.port}"}
-    finally:
-        server.stop()
-
-
-class MailServer(Controller):
-    """On a port that the kernel chooses."""
-
-    def _trigger_server(self) -> None:
-        [listener] = self.server.sockets  # type: ignore[union-attr]
-        self.port = listener.getsockname()[1]
-        super()._trigger_server()  # type: ignore[no-untyped-call]
-
-
-@pytest.fixture(autouse=True)
-def patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who takes mail and calls here may stand still for a while."""
-    monkeypatch.setattr(deliveries, "TRY_SECONDS", 100.0)
-
-
-@pytest.fixture
-def mailbox() -> Iterator[tuple[Mailbox, dict[str, str]]]:
-    box = Mailbox()
-    with mail_server(box) as settings:
-        yield box, {**settings, "TRACKSIDE_SMTP_SECURITY": "none"}
 
 
 MAIL = {"name": "email", "endpoint": "me@example.com"}
@@ -312,7 +259,7 @@ def test_mail_says_what_was_found(make_job: MakeJob, mailbox):
 def test_mail_is_tried_again_when_the_server_asks_for_it(
     make_job: MakeJob, mailbox, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(action_taker, "PAUSES_SECONDS", (0.01, 0.01, 0.01))
+    monkeypatch.setattr(errands, "PAUSES_SECONDS", (0.01, 0.01, 0.01))
     box, settings = mailbox
     box.refusals = 2
     assert outcome(make_job(settings=settings), MAIL)[0] == "done"
@@ -347,46 +294,6 @@ def test_mail_without_a_server_says_which_setting_is_missing(make_job: MakeJob):
 
 
 # Webhook
-
-
-class Hooks(HTTPServer):
-    """Answers with the next of `answers`, then with 200."""
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Receiver)
-        self.answers: list[int] = []
-        self.calls: list[tuple[dict[str, str], bytes]] = []
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_port}/hook"
-
-
-class Receiver(BaseHTTPRequestHandler):
-    server: Hooks
-
-    def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        self.server.calls.append((dict(self.headers), body))
-        status = self.server.answers.pop(0) if self.server.answers else 200
-        self.send_response(status)
-        if status == 302:
-            self.send_header("Location", self.server.url)
-        self.end_headers()
-
-    def log_message(self, *_: Any) -> None:
-        pass
-
-
-@pytest.fixture
-def hooks() -> Iterator[Hooks]:
-    server = Hooks()
-    thread = Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    yield server
-    server.shutdown()
-    thread.join()
-    server.server_close()
 
 
 SMS = {"name": "sms", "endpoint": "+4915112345678"}
@@ -492,7 +399,7 @@ def test_behind_a_proxy_too(hooks: Hooks, monkeypatch: pytest.MonkeyPatch):
 def test_a_webhook_that_fails_is_called_again_as_the_same_delivery(
     make_job: MakeJob, hooks: Hooks, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(action_taker, "PAUSES_SECONDS", (0.01, 0.01, 0.01))
+    monkeypatch.setattr(errands, "PAUSES_SECONDS", (0.01, 0.01, 0.01))
     hooks.answers = [503, 429]
     job = make_job(settings={"TRACKSIDE_WEBHOOK_URL": hooks.url})
     assert outcome(job, SMS) == ("done", "answered 200")
@@ -514,7 +421,7 @@ def test_a_webhook_that_refuses_is_left_alone(make_job: MakeJob, hooks: Hooks, a
 def test_a_webhook_that_never_answers_is_given_up_and_holds_up_nobody(
     make_job: MakeJob, hooks: Hooks, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(action_taker, "PAUSES_SECONDS", (0.01, 0.01))
+    monkeypatch.setattr(errands, "PAUSES_SECONDS", (0.01, 0.01))
     hooks.answers = [500] * 10
     job = make_job(settings={"TRACKSIDE_WEBHOOK_URL": hooks.url})
     taker = ActionTaker(job)

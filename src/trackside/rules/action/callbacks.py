@@ -1,4 +1,5 @@
-"""Whom a job that came through a server may have called: nobody on the server's own machine.
+"""Whom a job that came through a server may have called: nobody on the server's own machine, nor
+in a private network, which may be the server's.
 
 A submitter writes the address, the server calls it. So addresses that mean something else there
 than outside are refused, when the job is submitted and again when a name has become an address.
@@ -97,8 +98,7 @@ class Callbacks:
         meant = _meant(address)
         if any(each in network for network in self.networks for each in (address, meant)):
             return False
-        is_own = meant.is_loopback or meant.is_link_local or meant.is_unspecified
-        return is_own or meant.is_multicast or meant in _METADATA
+        return not meant.is_global or meant.is_multicast or meant in _METADATA
 
 
 def _literal(host: str) -> Address | None:

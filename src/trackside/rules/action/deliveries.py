@@ -39,14 +39,19 @@ _PORTS = {"none": 25, "starttls": 587, "tls": 465}
 
 
 def send_mail(action: Email, job: str, finding: Finding, settings: Settings, delivery: str) -> str:
+    subject = f"{job}: {finding.configuration} fired"
+    return mail(action.address, subject, mail_text(job, finding), settings, delivery)
+
+
+def mail(address: str, subject: str, text: str, settings: Settings, delivery: str) -> str:
     if not settings.smtp_host:
         raise Refused("No mail is sent: set TRACKSIDE_SMTP_HOST to a host that takes it.")
     message = EmailMessage()
     message["From"] = settings.smtp_from
-    message["To"] = action.address
-    message["Subject"] = " ".join(f"{job}: {finding.configuration} fired".split())
+    message["To"] = address
+    message["Subject"] = " ".join(subject.split())
     message["Message-ID"] = f"<{delivery}@trackside>"  # the same for each try: some drop copies
-    message.set_content(mail_text(job, finding))
+    message.set_content(text)
     try:
         with _smtp(settings) as server:
             if settings.smtp_user:
@@ -91,31 +96,40 @@ class Call:
 def call(action: Notify, spec: JobSpec, settings: Settings, *, is_remote: bool) -> Call:
     """The operator's secret signs what goes to the operator's address; who names an address of
     his own names a secret of his own, or none."""
-    if action.url in ("", settings.webhook_url):
-        if not settings.webhook_url:
-            raise Refused(
-                f"Nobody takes {action.name!r}: set TRACKSIDE_WEBHOOK_URL to an address that does."
-            )
-        return Call(settings.webhook_url, settings.webhook_secret)
+    if not action.url and not settings.webhook_url:
+        raise Refused(
+            f"Nobody takes {action.name!r}: set TRACKSIDE_WEBHOOK_URL to an address that does."
+        )
     name = action.secret_variable
     if name and name not in spec.environment:
         raise Refused(f"The secret {name!r} is no variable of the job's Environment.")
+    secret = spec.environment.get(name, "")
+    url = action.url or settings.webhook_url
+    return call_of(url, settings, is_remote=is_remote, secret=secret)
+
+
+def call_of(url: str, settings: Settings, *, is_remote: bool, secret: str = "") -> Call:
+    """`Refused` for an address that a job of a server may not have called."""
+    if url == settings.webhook_url:
+        return Call(url, settings.webhook_secret)
     callbacks = Callbacks.allowed_by(settings.allow_callbacks) if is_remote else None
-    if callbacks is not None and (problem := callbacks.problem(action.url)):
+    if callbacks is not None and (problem := callbacks.problem(url)):
         raise Refused(problem)
-    return Call(action.url, spec.environment.get(name, ""), callbacks)
+    return Call(url, secret, callbacks)
 
 
 def post(call: Call, action: Notify, job: str, finding: Finding, delivery: str) -> str:
-    url = call.url
-    body = json.dumps(
-        {
-            "action": {"name": action.name, **action.details},
-            "job": job,
-            "finding": json.loads(finding.to_line()),
-            "delivery": delivery,
-        }
-    ).encode()
+    told = {
+        "action": {"name": action.name, **action.details},
+        "job": job,
+        "finding": json.loads(finding.to_line()),
+        "delivery": delivery,
+    }
+    return post_json(call, told, delivery)
+
+
+def post_json(call: Call, told: Mapping[str, Any], delivery: str) -> str:
+    url, body = call.url, json.dumps(told).encode()
     request = urllib.request.Request(url, body, method="POST")
     for name, value in headers(body, call.secret, delivery).items():
         request.add_header(name, value)
@@ -123,11 +137,11 @@ def post(call: Call, action: Notify, job: str, finding: Finding, delivery: str) 
         with _opener(call.callbacks).open(request, timeout=TRY_SECONDS) as answer:
             return f"answered {answer.status}"
     except urllib.error.HTTPError as error:
-        told = f"{_host(url)} answered {error.code} {error.reason}"
+        answered = f"{_host(url)} answered {error.code} {error.reason}"
         error.close()
         if error.code >= 500 or error.code in (408, 429):
-            raise Passing(told) from None
-        raise Refused(told) from None
+            raise Passing(answered) from None
+        raise Refused(answered) from None
     except (OSError, ValueError) as error:
         raise Passing(f"{_host(url)}: {error}") from error
 

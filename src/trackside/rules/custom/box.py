@@ -16,9 +16,9 @@ from dataclasses import dataclass
 
 from trackside import linux_calls as linux
 from trackside import settings
+from trackside.control_group import ControlGroup
 from trackside.rules.custom import limits
 from trackside.rules.custom.confinement import SCRATCH, Plan
-from trackside.rules.custom.control_group import ControlGroup
 from trackside.rules.custom.furnishing import furnish
 
 BOXES = ("root", "user")

@@ -19,10 +19,10 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 
-from trackside import processes
+from trackside import control_group, processes
 from trackside.finding import Finding
 from trackside.rule_evaluator import rule_name
-from trackside.rules.custom import confinement, control_group, limits, rule_source
+from trackside.rules.custom import confinement, limits, rule_source
 from trackside.rules.custom.trial_server import ServedTrial, TrialServer
 from trackside.rules.custom.words import (
     LINE_BYTES,

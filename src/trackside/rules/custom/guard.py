@@ -18,9 +18,9 @@ from functools import partial
 
 from trackside import linux_calls as linux
 from trackside import process_table
+from trackside.control_group import ControlGroup, make
 from trackside.rules.custom import box, limits, usage
 from trackside.rules.custom.confinement import MEMORY, NOT_STARTED, PROCESSES, Plan
-from trackside.rules.custom.control_group import ControlGroup, make
 
 LOOK_SECONDS = 0.25
 _SWEEP_SECONDS = 10.0

@@ -16,6 +16,7 @@ from trackside.finding import Finding, RuleKey
 from trackside.rule_evaluator import all_evaluations, first_evaluations
 from trackside.rule_status import Evaluation, read_evaluations, write_evaluations
 from trackside.rules.action.action_taker import ActionTaker
+from trackside.rules.action.notices import Notices
 from trackside.rules.builtin import BuiltInRule, TensorRule
 from trackside.rules.custom.custom_rule import CustomRule, wait_for_any
 from trackside.rules.evaluation.case import Case
@@ -39,10 +40,13 @@ PROGRESS_SECONDS = 5.0
 class Evaluator:
     """`run` returns when every rule has ended."""
 
-    def __init__(self, job: WatchedJob, actions: ActionTaker) -> None:
+    def __init__(
+        self, job: WatchedJob, actions: ActionTaker, notices: Notices | None = None
+    ) -> None:
         self._job = job
         self._rules = job.folder.rules
         self._actions = actions
+        self._notices = notices or Notices(job)
         self._findings = FindingsFile(self._rules.findings)
         self._in_hand = InHand(self._rules.in_hand, self._rules.deaths)
         known = read_evaluations(self._rules.statuses)
@@ -311,6 +315,7 @@ class Evaluator:
             logger.info("%s: %s", name, finding.message)
         case.found(self._findings.of(case.key)[0], self._findings.count(case.key))
         self._actions.take(findings[0])
+        self._notices.found(findings)
 
     def _write(self) -> None:
         now: Sequence[Evaluation] = [case.evaluation for case in self._cases]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from trackside import process_table
-from trackside.rules.custom.control_group import ControlGroup, clear, make
+from trackside.control_group import ControlGroup, can_join, clear, enforced, make
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="control groups are Linux's")
 
@@ -51,6 +51,34 @@ def test_and_to_its_number_of_processes(group: ControlGroup):
         group.remove()
         assert starter.stderr is not None
         assert "Resource temporarily unavailable" in starter.stderr.read()
+
+
+def test_the_kernel_keeps_a_group_to_its_cores():
+    made = make(f"trackside-test-cpu-{os.getpid()}", num_cores=1)
+    if not made.cpu or not can_join(made):
+        made.remove()
+        pytest.skip("this user may make no control group here")
+    try:
+        # A tenth of a core: a busy machine may not give it a whole one.
+        for name, wanted, tenth in (
+            ("cpu.cfs_quota_us", "100000", "10000"),
+            ("cpu.max", "100000 100000", "10000 100000"),
+        ):
+            path = Path(made.cpu, name)
+            if path.exists():
+                assert path.read_text().strip() == wanted
+                path.write_text(tenth)
+        burn = "import time\nwhile time.process_time() < 0.2: pass"
+        inside(made, burn).communicate(timeout=60)
+        counted = dict(line.split() for line in Path(made.cpu, "cpu.stat").read_text().splitlines())
+        assert int(counted["nr_throttled"]) > 0
+    finally:
+        made.remove()
+
+
+def test_a_trial_leaves_nothing_behind():
+    tried = enforced()
+    assert not any(map(os.path.exists, tried.folders))
 
 
 def test_who_is_in_it_goes_with_it(group: ControlGroup):
@@ -97,12 +125,12 @@ def service(tmp_path: Path) -> Path:
     return service
 
 
-def made_for(service: Path, own: str) -> ControlGroup:
+def made_for(service: Path, own: str, num_cores: int | None = None) -> ControlGroup:
     proc = service.parents[2] / "proc"
     proc.mkdir(exist_ok=True)
     (proc / "cgroup").write_text(f"0::/system.slice/{own}\n")
     (proc / "mountinfo").write_text((service.parents[2] / "mountinfo").read_text())
-    return make("rule", 1000, 7, str(proc))
+    return make("rule", 1000, 7, num_cores, proc=str(proc))
 
 
 def test_a_group_that_may_share_out_its_controllers_gets_one_below(service: Path):
@@ -121,6 +149,13 @@ def test_a_group_that_may_share_out_its_controllers_gets_one_below(service: Path
     assert (made.num_killed, made.num_refused) == (2, 5)
 
 
+def test_cores_are_time_in_each_tenth_of_a_second(service: Path):
+    (service / "cgroup.subtree_control").write_text("cpu memory pids")
+    made = made_for(service, "server.service", num_cores=3)
+    assert made.cpu == made.memory == str(service / "rule")
+    assert (service / "rule" / "cpu.max").read_text() == "300000 100000"
+
+
 def test_nothing_is_made_above_the_own_group_unless_that_was_handed_over(service: Path):
     assert made_for(service, "server.service/main") == ControlGroup()
     try:
@@ -132,4 +167,4 @@ def test_nothing_is_made_above_the_own_group_unless_that_was_handed_over(service
 
 
 def test_a_machine_without_any_gives_none(tmp_path: Path):
-    assert make("rule", 1000, 7, str(tmp_path)) == ControlGroup()
+    assert make("rule", 1000, 7, 2, proc=str(tmp_path)) == ControlGroup()

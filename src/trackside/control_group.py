@@ -1,11 +1,13 @@
-"""A control group for one custom rule: the kernel counts all its processes and their memory.
+"""A control group for one custom rule or one script: the kernel counts what all its processes use
+together, and keeps them to it.
 
 Made inside the group of whoever asks, so that it never leaves the limits it is under; or next to
-it, where systemd has handed over the group above (`Delegate=`). Version 2, or the memory and pids
-hierarchies of version 1.
+it, where systemd has handed over the group above (`Delegate=`). Version 2, or the cpu, memory and
+pids hierarchies of version 1.
 """
 
 import os
+import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -20,6 +22,9 @@ _SECONDS = 5.0
 _PAUSE_SECONDS = 0.01
 _SIGKILL = 9
 _DELEGATED = ("user.delegate", "trusted.delegate")
+_PERIOD = 100_000
+"""Microseconds in which a group has its cores' time."""
+_TRIAL_BYTES = 64 << 20
 
 
 class _Hierarchy(NamedTuple):
@@ -37,10 +42,11 @@ class ControlGroup:
 
     memory: str | None = None
     pids: str | None = None
+    cpu: str | None = None
 
     @property
     def folders(self) -> list[str]:
-        return list(dict.fromkeys(filter(None, (self.memory, self.pids))))
+        return list(dict.fromkeys(filter(None, (self.memory, self.pids, self.cpu))))
 
     def join(self) -> None:
         """With this process, and those it will start."""
@@ -64,12 +70,20 @@ class ControlGroup:
             _empty(folder)
 
 
-def make(name: str, memory_bytes: int, num_processes: int, proc: str = _PROC) -> ControlGroup:
+def make(
+    name: str,
+    memory_bytes: int | None = None,
+    num_processes: int | None = None,
+    num_cores: int | None = None,
+    *,
+    proc: str = _PROC,
+) -> ControlGroup:
     """As far as the system lets us; a group of this name that was left behind is emptied first.
 
     `proc` tells where this process is, and what is mounted.
     """
-    limits = {"memory": memory_bytes, "pids": num_processes}
+    asked = {"memory": memory_bytes, "pids": num_processes, "cpu": num_cores}
+    limits = {what: limit for what, limit in asked.items() if limit is not None}
     found: dict[str, str] = {}
     for hierarchy in _hierarchies(proc):
         wanted = [each for each in limits if each in hierarchy.controllers - found.keys()]
@@ -80,7 +94,26 @@ def make(name: str, memory_bytes: int, num_processes: int, proc: str = _PROC) ->
                     _set(f"{folder}/{each}", limits[each], is_unified=hierarchy.is_unified)
                 found |= dict.fromkeys(wanted, folder)
                 break
-    return ControlGroup(found.get("memory"), found.get("pids"))
+    return ControlGroup(found.get("memory"), found.get("pids"), found.get("cpu"))
+
+
+def can_join(group: ControlGroup) -> bool:
+    """Whether a process that this one starts may be in it: found by trying."""
+    for folder in group.folders:
+        command = ["/bin/sh", "-c", 'echo 0 > "$0"', f"{folder}/cgroup.procs"]
+        if subprocess.run(command, stderr=subprocess.DEVNULL, check=False).returncode != 0:
+            return False
+    return True
+
+
+def enforced() -> ControlGroup:
+    """What the kernel keeps here of cores and memory: a group with both, made and taken away."""
+    name = f"trackside-trial-{os.getpid()}"
+    group = make(name, memory_bytes=_TRIAL_BYTES, num_cores=1)
+    try:
+        return group if can_join(group) else ControlGroup()
+    finally:
+        group.remove()
 
 
 def clear(name: str) -> None:
@@ -151,6 +184,13 @@ def _set(start: str, limit: int, *, is_unified: bool) -> None:
     extras: dict[str, str] = {}
     if start.endswith("/pids"):
         write(f"{start}.max", str(limit))
+    elif start.endswith("/cpu"):
+        quota = limit * _PERIOD
+        if is_unified:
+            write(f"{start}.max", f"{quota} {_PERIOD}")
+        else:
+            write(f"{start}.cfs_period_us", str(_PERIOD))
+            write(f"{start}.cfs_quota_us", str(quota))
     elif is_unified:
         write(f"{start}.max", str(limit))
         extras = {"swap.max": "0", "oom.group": "1"}

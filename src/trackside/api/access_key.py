@@ -1,0 +1,94 @@
+"""One access key: what it is, what it may do, and the form in which it is kept.
+
+`keys.py` has all of a server's; where they are kept is `keys_file.py`'s and `team_keys.py`'s.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any, Protocol
+
+from trackside.api.sealing import Seal
+from trackside.errors import TracksideError
+
+Change = Callable[[dict[str, "AccessKey"]], None]
+"""Changes the keys, by id, that it is given. May be called again with others."""
+
+
+class Rights(StrEnum):
+    """Each includes those before it."""
+
+    READ = "read"
+    SUBMIT = "submit"
+    ADMIN = "admin"
+
+    def allow(self, needed: "Rights") -> bool:
+        return _ORDER[self] >= _ORDER[needed]
+
+
+_ORDER = {rights: number for number, rights in enumerate(Rights)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccessKey:
+    id: str
+    rights: Rights
+    label: str
+    """Whose it is: the owner of the jobs that it submits. Keys with the same label are one owner,
+    and share one limit and one quota."""
+    created: float
+    expires: float | None = None
+    """Set by a rotation: both keys are good until then. Seconds since the epoch."""
+    sealed: str = ""
+    """The secret, encrypted and bound to the id."""
+    limit: int | None = None
+    """How many of its jobs run at a time; None is what the server's settings say, 0 any number."""
+    limit_cores: int | None = None
+    """How many cores the jobs of its label may use at a time; None is any number."""
+    limit_gpus: int | None = None
+    quota_bytes: int | None = None
+    """How much the jobs of its label may keep on the server's disk; None is any amount."""
+
+    @property
+    def is_good(self) -> bool:
+        """Its time is not over."""
+        return self.expires is None or self.expires >= time.time()
+
+    def to_record(self) -> dict[str, Any]:
+        """Without what is not set, so that a version from before there was a quota reads it."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+
+class UnknownKey(TracksideError):
+    code = "unknown_key"
+
+
+class KeysUnavailable(TracksideError):
+    code = "keys_unavailable"
+
+
+class KeyStore(Protocol):
+    """Where keys are kept."""
+
+    @property
+    def seal(self) -> Seal:
+        """What their secrets are encrypted with."""
+
+    @property
+    def trouble(self) -> str:
+        """Why its keys count no more, as nobody knows whether they are still good; else empty."""
+
+    def known(self) -> Mapping[str, AccessKey]:
+        """By id, those whose time is over among them."""
+
+    def change(self, apply: Change) -> None:
+        """The keys as they are now, kept as `apply` leaves them; one change at a time."""
+
+
+def good(keys: Mapping[str, AccessKey], key_id: str) -> AccessKey:
+    """`UnknownKey` when there is none, or when its time is over."""
+    key = keys.get(key_id)
+    if key is None or not key.is_good:
+        raise UnknownKey(f"No access key is {key_id!r}. `trackside keys list` shows all.")
+    return key

@@ -1,0 +1,84 @@
+"""How much of a machine one owner's jobs may use at a time, and how that is written.
+
+`queue.py` keeps to it; `api/keys` has what the operator gave to whom.
+"""
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+from trackside.errors import InvalidSetting, OwnerLimitExceeded
+from trackside.jobs.room import Room, amount
+
+SHARED = ("cores", "gpus")
+"""What of a `Room` is limited."""
+_FORM = "Write jobs=NUMBER, cores=NUMBER and gpus=NUMBER, separated by commas, or none"
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """None is any number."""
+
+    jobs: int | None = None
+    cores: int | None = None
+    gpus: int | None = None
+
+    @classmethod
+    def parse(cls, text: str, where: str = "--limit") -> "Limit":
+        """`jobs=2,cores=8`; a number alone is one of jobs. `InvalidSetting` for others. 0 is kept:
+        of jobs it means any number, whatever the server's settings say."""
+        given: dict[str, Any] = {}
+        if text.strip() == "none":
+            return cls()
+        known = {each.name for each in fields(cls)}
+        for part in text.split(","):
+            name, equals, number = (each.strip() for each in part.partition("="))
+            if not equals:
+                name, number = "jobs", name
+            if name not in known or name in given or not (number.isascii() and number.isdigit()):
+                raise InvalidSetting(f"{where} = {text!r}: {part!r} is no limit. {_FORM}.")
+            given[name] = int(number)
+        return cls(**given)
+
+    def __str__(self) -> str:
+        told = {each.name: getattr(self, each.name) for each in fields(self)}
+        given = {name: value for name, value in told.items() if value is not None}
+        if [*given] == ["jobs"]:
+            return str(self.jobs or "none")
+        return ",".join(f"{name}={value}" for name, value in given.items())
+
+    def of(self, room: Room) -> Room:
+        """As much of it as the owner may use."""
+        return Room(
+            min(room.cores, self.cores or room.cores),
+            room.memory_gb,
+            min(room.gpus, self.gpus or room.gpus),
+        )
+
+    def charge(self, needs: Room, asked: Room) -> Room:
+        """What a job counts for: what it asked for in its own words, else what its instance type
+        has, but no more than all there is for the owner: a type says where the job ran before."""
+        counted = {
+            what: getattr(asked, what) or min(getattr(needs, what), limit)
+            for what in SHARED
+            if (limit := getattr(self, what))
+        }
+        return Room(**counted)
+
+    def lacking(self, used: Room, more: Room) -> str | None:
+        """The first thing of which the owner would have too much."""
+        for what in SHARED:
+            limit, added = getattr(self, what), getattr(more, what)
+            if limit and added and getattr(used, what) + added > limit:
+                return what
+        return None
+
+    def check(self, owner: str, asked: Room) -> None:
+        """`OwnerLimitExceeded` for a job that could never start."""
+        what = self.lacking(Room(), asked)
+        if what is not None:
+            most, wanted = getattr(self, what), getattr(asked, what)
+            raise OwnerLimitExceeded(
+                f"The job asks for {amount(what, wanted)}, and all jobs of {owner!r} together may "
+                f"use {amount(what, most)} at a time. Ask for less, or have the server's operator "
+                "change that with `trackside keys limit`."
+            )
