@@ -68,7 +68,7 @@ def test_a_command_that_fails_fails_the_job_as_a_script_does(command: Command):
     assert done.returncode == 1
     assert "Last line: no luck (exit code 7)" in done.stderr
     shown = command("show", "j").stdout
-    assert "command     sh -c 'echo no luck >&2; exit 7'" in shown
+    assert "command          sh -c 'echo no luck >&2; exit 7'" in shown
     kept = json.loads(Settings.load().layout.job("j").spec.read_bytes())
     assert kept["Trackside"]["Command"] == [*typed]
 
