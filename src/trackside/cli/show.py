@@ -18,7 +18,7 @@ from trackside.harmless import one_line, visible
 from trackside.journal import UNDELIVERED
 from trackside.layout import WORKING_FOLDER
 from trackside.rule_status import in_short
-from trackside.sdk.known_jobs import known_jobs
+from trackside.sdk.known_jobs import AnyJobs, known_jobs
 from trackside.secret_names import hide_in_arguments
 from trackside.shortening import shortened
 from trackside.status import Secondary, Status
@@ -39,7 +39,8 @@ def show(job: str, json: bool) -> None:
       trackside show train-2026-11-15-22-50-46-123
       trackside show train-2026-11-15-22-50-46-123 --json | jq .SecondaryStatus
     """
-    described = known_jobs().describe(job)
+    known = known_jobs()
+    described = known.describe(job)
     if json:
         print(as_json(described))
         return
@@ -64,10 +65,18 @@ def show(job: str, json: bool) -> None:
     print()
     for label, value in _places(described):
         console.print(f"{label:<12}{visible(value)}", soft_wrap=True)
-    for told in (*_limits(described), *_left_out(described), *_undelivered(described)):
+    waits = _waiting(described, known)
+    for told in (*waits, *_limits(described), *_left_out(described), *_undelivered(described)):
         print_text(told)
     for where, number in described["Trackside"].get("damaged", {}).items():
         print_text(f"{counted(number, 'record')} skipped in {where}.")
+
+
+def _waiting(described: Mapping[str, Any], known: AnyJobs) -> Iterator[str]:
+    if described["SecondaryStatus"] == Secondary.PENDING:
+        from trackside.cli.queue import why_waiting  # for the few that wait
+
+        yield from filter(None, [why_waiting(known, described["TrainingJobName"])])
 
 
 def _limits(described: Mapping[str, Any]) -> Iterator[str]:
