@@ -239,6 +239,8 @@ def test_the_queue_of_a_server_is_shown_to_every_key_without_the_keys_of_others(
         assert "queued-2" in shown
         assert "alice" in shown
         assert "No server runs here" not in shown
+        of_one = " ".join(command("show", "queued-2", **as_reader).stdout.split())
+        assert f"{limit} (number 1 of 1 in the queue)." in of_one
     finally:
         for name in ("queued-2", "queued-1"):
             command("stop", name, **as_alice)

@@ -26,6 +26,8 @@ from trackside.json_record import DamagedRecord, parsed_object, record
 logger = logging.getLogger(__name__)
 
 _PAUSE_SECONDS = 1.0
+LEAST_GRACE_SECONDS = 10.0
+"""A database that answers may take as long, on a machine that hardly moves."""
 _CLOSE_SECONDS = 10.0
 _PROOF = "team key"
 """What is sealed to be opened by whoever has the same key."""
@@ -53,7 +55,7 @@ class TeamKeys:
         if self._read_at is None:
             return ""
         age = time.monotonic() - self._read_at
-        if age <= self._grace_seconds:
+        if age <= max(self._grace_seconds, LEAST_GRACE_SECONDS):
             return ""
         return (
             f"The database with the access keys of this server has not answered for {age:.0f} s, "

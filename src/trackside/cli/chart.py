@@ -10,10 +10,10 @@ from rich.text import Text
 from trackside.cli import axes
 from trackside.cli.canvas import ASCII_MARKS, DOTS_PER_ROW, Canvas
 from trackside.curves.columns import Reals
+from trackside.curves.curve_choice import STEP
 from trackside.curves.downsample import thin
 
 STYLES = ("cyan", "yellow", "magenta", "green")
-STEP = "step"
 LEAST_ROWS = 3
 FRAME_ROWS = 3
 """Beside the rows of the canvas: the title, and below it the axis and its figures."""

@@ -168,7 +168,7 @@ def _spelling(name: str) -> str:
 
 
 def _of_curves(details: "JobDetails", names: "Sequence[Name]") -> "dict[Name, Value | None]":
-    from trackside.cli.curve_choice import last_value  # needs numpy, as no other list does
+    from trackside.curves.curve_choice import last_value  # needs numpy, as no other list does
     from trackside.curves.event_reader import read
 
     try:
@@ -192,7 +192,7 @@ def _sorting(asked: Asked) -> "tuple[Callable[[Found], Value | None], bool]":
     if asked.sort in _OF_ROW:
         of_row, is_descending = _OF_ROW[asked.sort]
         return lambda found: of_row(found.row), is_descending
-    from trackside.cli.better import is_more_better
+    from trackside.curves.better import is_more_better
 
     name = _name(asked.sort)
     return lambda found: found.values.get(name), is_more_better(name.text)

@@ -7,10 +7,9 @@ from typing import Any
 import numpy
 
 from trackside.cli.text import size
+from trackside.curves.curve_choice import is_machine
 from trackside.curves.event_reader import Curves, Series
 
-_RUN = re.compile(r"system/algo-\d+")
-"""The supervisor's own runs; a script may well have one called `system`."""
 _USES = {
     "cpu": "cpu/total_percent",
     "cpu of the script": "script/cpu_percent",
@@ -38,10 +37,6 @@ _UNITS: dict[str, Callable[[float], str]] = {
     "_mhz": lambda value: f"{value:.0f} MHz",
     "/throttled": lambda value: f"{100 * value:.0f} %",
 }
-
-
-def is_machine(series: Series) -> bool:
-    return _RUN.fullmatch(series.run) is not None
 
 
 def with_unit(tag: str, value: float) -> str:

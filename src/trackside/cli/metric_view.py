@@ -7,11 +7,20 @@ from functools import partial
 import numpy
 from rich.text import Text
 
-from trackside.cli.chart import FRAME_ROWS, LEAST_ROWS, STEP, Line, chart
-from trackside.cli.curve_choice import Curve, Origin, best, groups
+from trackside.cli.chart import FRAME_ROWS, LEAST_ROWS, Line, chart
 from trackside.cli.machine_use import with_unit
 from trackside.cli.sparkline import sparkline
 from trackside.cli.tables import Cell, table_lines, together
+from trackside.curves.curve_choice import (
+    STEP,
+    Curve,
+    Origin,
+    best,
+    drawn_over,
+    groups,
+    labels_of,
+    title_of,
+)
 
 NUMBERS = ("LAST", "STEP", "MIN", "MAX", "POINTS")
 COLUMNS = ("METRIC", *NUMBERS, "CURVE")
@@ -22,9 +31,6 @@ MOST_LINES = 4
 _ROWS = {1: 18, 2: 14, 3: 12, 4: 11}
 """Of a chart, by how many there are; of more, 10."""
 _LEAST_CHART = FRAME_ROWS + LEAST_ROWS + 1
-_UNLIKE = 2.0
-"""How much further one curve's steps may go than another's that they are drawn over steps."""
-_TIMES = ((7200.0, 3600.0, "hours"), (120.0, 60.0, "minutes"), (0.0, 1.0, "seconds"))
 
 
 def view(
@@ -112,19 +118,13 @@ def _chart(group: Sequence[Curve], size: tuple[int, int], *, is_ascii: bool) -> 
         (curve,) = group
         line = Line("", _figures(curve), curve.series.steps.astype(float), curve.series.values)
         return chart(curve.name, [line], STEP, size, is_ascii=is_ascii)
-    phases = [curve.phase for curve in group]
-    is_enough = len({*phases}) == len(phases) and all(phases)
-    labels = phases if is_enough else [curve.name for curve in group]
-    x_name, places = _over(group)
+    labels = labels_of(group)
+    x_name, places = drawn_over(group)
     lines = [
         Line(label, f"{label} {_figures(curve)}", x, curve.series.values)
         for label, curve, x in zip(labels, group, places, strict=True)
     ]
-    return chart(_title(group), lines, x_name, size, is_ascii=is_ascii)
-
-
-def _title(group: Sequence[Curve]) -> str:
-    return " ".join(group[0].metric)
+    return chart(title_of(group), lines, x_name, size, is_ascii=is_ascii)
 
 
 def _figures(curve: Curve) -> str:
@@ -135,18 +135,3 @@ def _figures(curve: Curve) -> str:
     if found is None or found[0] == series.values[-1]:
         return last
     return f"{last} (best {shown_value(curve, found[0])} at {found[1]})"
-
-
-def _over(group: Sequence[Curve]) -> tuple[str, list[numpy.ndarray]]:
-    """What the curves are drawn over: their steps or, where one counts batches and another epochs,
-    the time since the first point."""
-    steps = [curve.series.steps.astype(float) for curve in group]
-    spans = [float(each.max()) for each in steps if len(each) > 1]
-    times = [curve.series.times for curve in group]
-    begin = min(float(each.min()) for each in times)
-    passed = max(float(each.max()) for each in times) - begin
-    is_unlike = bool(spans) and max(spans) > _UNLIKE * max(min(spans), 1.0)
-    if not is_unlike or not 0 < passed < float("inf"):
-        return STEP, steps
-    _, unit, name = next(each for each in _TIMES if passed >= each[0])
-    return name, [(each - begin) / unit for each in times]

@@ -10,7 +10,7 @@ from trackside.cli.access import KeysElsewhere, access_keys
 from trackside.cli.notices import tell
 from trackside.cli.tables import Cell, print_table
 from trackside.cli.text import as_json, duration
-from trackside.errors import MissingExtra
+from trackside.errors import MissingExtra, ServerError
 from trackside.jobs.queue import Entry, LimitOf, no_limit
 from trackside.jobs.queue_view import QueueView
 from trackside.jobs.room import amount
@@ -46,6 +46,19 @@ def queue(json: bool) -> None:
     print(f"Free: {_free(view)}.")
     if not view.is_served:
         print(NO_SERVER)
+
+
+def why_waiting(known: AnyJobs, name: str) -> str:
+    """Of a job that is Pending: its place in the queue and what it waits for; empty when it has
+    begun meanwhile, or an older server does not tell."""
+    try:
+        waiting = _view(known).waiting
+    except ServerError:
+        return ""
+    for waiter in waiting:
+        if waiter.entry.name == name:
+            return f"{waiter.why} (number {waiter.position} of {len(waiting)} in the queue)."
+    return ""
 
 
 def _view(known: AnyJobs) -> QueueView:

@@ -6,7 +6,7 @@ from typing import Any
 
 from trackside.cli.failures import in_short
 from trackside.cli.text import duration, size
-from trackside.curves.chart_groups import headline
+from trackside.curves.curve_choice import all_curves, headline
 from trackside.curves.event_reader import Curves
 from trackside.jobs.artifacts import FILES, Artifact
 from trackside.rules.report.facts import Fact, Head, Place
@@ -50,10 +50,8 @@ def _figures(described: Mapping[str, Any], curves: Curves | None) -> list[Fact]:
         each["MetricName"]: each["Value"] for each in described.get("FinalMetricDataList", ())
     }
     chosen = {name: value for name, value in finals.items() if name in defined}
-    scalars = curves.scalars if curves else {}
-    last = {key: int(each.steps[-1]) for key, each in scalars.items() if len(each.steps)}
-    for name, key in headline(last, MOST_FIGURES):
-        chosen.setdefault(name, float(scalars[key].values[-1]))
+    for curve in headline(all_curves(curves), MOST_FIGURES) if curves else ():
+        chosen.setdefault(curve.name, float(curve.series.values[-1]))
     shown = chosen or finals
     return [Fact(name, f"{value:.5g}") for name, value in [*shown.items()][:MOST_FIGURES]]
 

@@ -21,7 +21,7 @@ from trackside.harmless import one_line, visible
 from trackside.journal import UNDELIVERED
 from trackside.layout import WORKING_FOLDER
 from trackside.rule_status import in_short
-from trackside.sdk.known_jobs import known_jobs
+from trackside.sdk.known_jobs import AnyJobs, known_jobs
 from trackside.shown_names import shown_name
 from trackside.status import Secondary, Status
 
@@ -73,11 +73,19 @@ def show(job: str, json: bool) -> None:
             print_text(trouble)
     print()
     _print_facts(console, job_facts.places(described))
-    for told in (*_limits(described), *_left_out(described), *_undelivered(described)):
+    waits = _waiting(described, known)
+    for told in (*waits, *_limits(described), *_left_out(described), *_undelivered(described)):
         print_text(told)
     for where, number in described["Trackside"].get("damaged", {}).items():
         print_text(f"{counted(number, 'record')} skipped in {where}.")
     _print_repeated(console, repeated(described, tags, known.settings.output))
+
+
+def _waiting(described: Mapping[str, Any], known: AnyJobs) -> Iterator[str]:
+    if described["SecondaryStatus"] == Secondary.PENDING:
+        from trackside.cli.queue import why_waiting  # for the few that wait
+
+        yield from filter(None, [why_waiting(known, described["TrainingJobName"])])
 
 
 def _limits(described: Mapping[str, Any]) -> Iterator[str]:

@@ -387,7 +387,7 @@ def test_training_and_validation_are_drawn_in_one_chart(tmp_path):
     curves = make_curves(tmp_path, **{"train/loss": [3.0, 2.0], "val/loss": [3.1, 2.5]})
     parsed = Parsed(report_page(Material(Head("job", "Completed"), curves=curves)))
     assert [each["aria-label"] for each in parsed.of("svg")] == ["loss", "Processors"]
-    assert "trainvalidation" in parsed.text
+    assert "trainval" in parsed.text
 
 
 def test_a_heat_map_of_uneven_steps_is_drawn_to_scale(tmp_path):

@@ -10,13 +10,12 @@ import numpy as np
 
 from trackside.capture.dtypes import Array
 from trackside.capture.reading.cube import Cube
+from trackside.curves.curve_choice import STEP
 from trackside.curves.downsample import thin
 from trackside.rules.report.markup import Html, element, joined
 
 POINTS = 360
 """Of one curve; extremes are kept."""
-STEP = "step"
-"""What most curves are drawn over."""
 FEW_POINTS = 24
 """Of a curve with no more, each is marked: a line alone hides how little there is."""
 MOST_LINES = 8

@@ -2,21 +2,30 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from trackside.capture.trial import Trial
 from trackside.capture.trial_layout import VITALS
-from trackside.curves.chart_groups import MACHINE_RUNS, ChartGroup, groups, is_of_hook
+from trackside.curves.curve_choice import (
+    STEP,
+    Curve,
+    Origin,
+    all_curves,
+    drawn_over,
+    groups,
+    is_machine,
+    labels_of,
+    title_of,
+)
 from trackside.curves.downsample import in_order
-from trackside.curves.event_reader import TOP, Series
+from trackside.curves.event_reader import Series
 from trackside.rules.report.charts import Line, line_chart, short
 from trackside.rules.report.facts import Material
 from trackside.rules.report.markup import Html, element
 from trackside.rules.report.sections import counted, section, table
 
 MOST_CHARTS = 48
-Chart = tuple[str, list[Line]]
-"""Title and curves."""
 FIRST_VITALS = 6
 """Shown at once; the others are folded."""
 _FIRST_VITALS = (
@@ -30,11 +39,18 @@ _FIRST_VITALS = (
 """What most people look at; the others follow."""
 
 
+@dataclass(frozen=True, slots=True)
+class Chart:
+    title: str
+    lines: Sequence[Line]
+    x_name: str = STEP
+
+
 def curves_section(material: Material) -> Html | None:
     own, of_hook = _scalar_charts(material)
     of_hook += _captured_charts(material)
-    if not own:
-        own, of_hook = of_hook, []
+    if not any("loss" in chart.title for chart in own):
+        own, of_hook = of_hook + own, []
     if not own:
         return None
     left_out = len(own) - MOST_CHARTS
@@ -48,8 +64,8 @@ def curves_section(material: Material) -> Html | None:
 
 
 def _grid(charts: Sequence[Chart]) -> Html:
-    drawn = [line_chart(title, lines) for title, lines in charts[:MOST_CHARTS]]
-    return element("div", *drawn, class_="grid")
+    drawn = [line_chart(each.title, each.lines, x_name=each.x_name) for each in charts]
+    return element("div", *drawn[:MOST_CHARTS], class_="grid")
 
 
 def vitals_section(material: Material) -> Html | None:
@@ -91,8 +107,8 @@ def machine_section(material: Material) -> Html | None:
     if material.curves is None:
         return None
     by_tag: dict[str, list[Series]] = defaultdict(list)
-    for (run, tag), series in sorted(material.curves.scalars.items()):
-        if run.startswith(MACHINE_RUNS):
+    for (_, tag), series in sorted(material.curves.scalars.items()):
+        if is_machine(series):
             by_tag[tag].append(series)
     drawn = []
     for title, unit, tags, divisor in _MACHINE_CHARTS:
@@ -129,33 +145,28 @@ _MACHINE_CHARTS = (
 
 
 def _scalar_charts(material: Material) -> tuple[list[Chart], list[Chart]]:
-    """As `chart_groups` puts them together: what comes first, and what the hook filed besides. A
-    loss that it filed under its name and mode is left out where the script filed it by its name."""
-    scalars = material.curves.scalars if material.curves else {}
+    """As `curve_choice` puts them together: what comes first, and what the hook saw besides."""
+    if material.curves is None:
+        return [], []
     vitals = set(_vitals(material.trial))
-    tags = {tag for _, tag in scalars}
-    last_steps = {
-        key: int(series.steps[-1])
-        for key, series in scalars.items()
-        if len(series.steps) and key[1] not in vitals and not _is_twice(key, tags)
-    }
-    found = groups(last_steps)
-    own = [group for group in found if not group.is_of_hook]
-    has_loss = bool(found) and not found[0].is_of_hook
-    besides = [group for group in found if group.is_of_hook] if has_loss else []
-    first = own if has_loss else found
-
-    def charts(chosen: Sequence[ChartGroup]) -> list[Chart]:
-        return [
-            (group.title, [_line(scalars[key], name) for name, key in group.lines.items()])
-            for group in chosen
-        ]
-
-    return charts(first), charts(besides)
+    shown = [
+        curve
+        for curve in all_curves(material.curves)
+        if not (curve.same_as or curve.series.tag in vitals or len(curve.series.steps) == 0)
+    ]
+    own = [_chart(group) for group in groups(c for c in shown if c.origin <= Origin.LOG)]
+    # The hook counts the steps of each mode by themselves: they share no axis.
+    of_hook = [_chart([curve]) for curve in shown if curve.origin is Origin.HOOK]
+    return own, of_hook
 
 
-def _is_twice(key: tuple[str, str], known: Collection[str]) -> bool:
-    return is_of_hook(key) and key[1].rpartition("_")[0] in known
+def _chart(group: Sequence[Curve]) -> Chart:
+    x_name, places = drawn_over(group)
+    lines = [
+        Line(label, x, curve.series.values)
+        for label, x, curve in zip(labels_of(group), places, group, strict=True)
+    ]
+    return Chart(title_of(group), lines, x_name)
 
 
 def _captured_charts(material: Material) -> list[Chart]:
@@ -165,12 +176,11 @@ def _captured_charts(material: Material) -> list[Chart]:
         return []
     losses = [each for each in trial.tensor_names(collection="losses") if "_input_" not in each]
     names = dict.fromkeys([*losses, *trial.tensor_names(regex="^scalar/")])
-    keys = [*(material.curves.scalars if material.curves else {})]
-    drawn = {tag for _, tag in keys}
-    drawn |= {key[1].rpartition("_")[0] for key in keys if is_of_hook(key)}
+    drawn = {tag for _, tag in (material.curves.scalars if material.curves else {})}
+    drawn |= {tag.rpartition("_")[0] for tag in drawn}  # the hook also files it with its mode
     missing = [each for each in names if each.removeprefix("scalar/") not in drawn]
     lines = [_captured(trial, name) for name in missing[:MOST_CHARTS]]
-    return [(line.name.removeprefix("scalar/"), [line]) for line in lines if len(line.x)]
+    return [Chart(line.name.removeprefix("scalar/"), [line]) for line in lines if len(line.x)]
 
 
 def _vitals(trial: Trial | None) -> list[str]:
@@ -192,7 +202,7 @@ def _line(series: Series, name: str) -> Line:
     steps, values = (
         (series.steps, series.values) if kept is None else (series.steps[kept], series.values[kept])
     )
-    return Line("all" if name == TOP else name, steps, values)
+    return Line(name, steps, values)
 
 
 def _expanded(tags: Sequence[str], known: Mapping[str, object]) -> list[str]:
@@ -214,7 +224,7 @@ def _machine_lines(found: Mapping[str, Sequence[Series]], divisor: float) -> lis
         figure = tag.partition("/")[0] if tag.startswith("gpu_") else tag.partition("/")[2]
         figure = re.sub("_percent|_bytes_per_second", "", figure).replace("_", " ")
         for series in runs:
-            host = series.run.removeprefix(MACHINE_RUNS)
+            host = series.run.rpartition("/")[2]
             name = " ".join(
                 filter(None, [host if len(hosts) > 1 else "", figure if len(found) > 1 else ""])
             )

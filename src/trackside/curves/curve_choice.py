@@ -1,5 +1,5 @@
 """Which of a job's curves people see: by what name, in what order, each once, and which of them
-belong in one chart. Pure; `metrics` and `compare` show them."""
+belong in one chart. Pure; `metrics`, `compare` and the report show them."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -9,11 +9,11 @@ from posixpath import commonpath, relpath
 
 import numpy
 
-from trackside.cli.better import is_more_better
-from trackside.cli.machine_use import is_machine
-from trackside.cli.same_curves import is_same, is_telling
+from trackside.curves.better import is_more_better
+from trackside.curves.columns import Reals
 from trackside.curves.downsample import in_order
 from trackside.curves.event_reader import TOP, Curves, Series
+from trackside.curves.same_curves import is_same, is_telling
 
 _LESS_IS_BETTER = re.compile(r"loss|nll|elbo|perplexity|ppl|error|cost|\b(mse|mae|rmse)\b")
 _WORDS = re.compile(r"[/_:.\s-]+")
@@ -29,6 +29,13 @@ _MODES = ("TRAIN", "EVAL", "PREDICT", "GLOBAL")
 """Of the hook: runs of its own, and the ends of its metrics."""
 _OF_HOOK = re.compile(r"vitals/.*|.*_output_\d+")
 _LOG = "trackside/"
+_MACHINE = re.compile(r"system/algo-\d+")
+"""The supervisor's own runs; a script may well have one called `system`."""
+STEP = "step"
+"""What most curves are drawn over."""
+_UNLIKE = 2.0
+"""How much further one curve's steps may go than another's that they are drawn over steps."""
+_TIMES = ((7200.0, 3600.0, "hours"), (120.0, 60.0, "minutes"), (0.0, 1.0, "seconds"))
 
 
 class Origin(IntEnum):
@@ -99,6 +106,48 @@ def groups(curves: Iterable[Curve]) -> list[list[Curve]]:
         alone = curve.name if curve.origin is Origin.MACHINE else ""
         found.setdefault((whose, curve.metric, alone), []).append(curve)
     return list(found.values())
+
+
+def title_of(group: Sequence[Curve]) -> str:
+    """Of its chart."""
+    return group[0].name if len(group) == 1 else " ".join(group[0].metric)
+
+
+def labels_of(group: Sequence[Curve]) -> list[str]:
+    """Of its lines: by their phases where those tell them apart."""
+    phases = [curve.phase for curve in group]
+    is_enough = len({*phases}) == len(phases) and all(phases)
+    return phases if is_enough else [curve.name for curve in group]
+
+
+def drawn_over(group: Sequence[Curve]) -> tuple[str, list[Reals]]:
+    """What the curves are drawn over: their steps or, where one counts batches and another epochs,
+    the time since the first point."""
+    steps = [curve.series.steps.astype(float) for curve in group]
+    spans = [float(each.max()) for each in steps if len(each) > 1]
+    times = [curve.series.times for curve in group]
+    begin = min(float(each.min()) for each in times)
+    passed = max(float(each.max()) for each in times) - begin
+    is_unlike = bool(spans) and max(spans) > _UNLIKE * max(min(spans), 1.0)
+    if not is_unlike or not 0 < passed < float("inf"):
+        return STEP, steps
+    _, unit, name = next(each for each in _TIMES if passed >= each[0])
+    return name, [(each - begin) / unit for each in times]
+
+
+def headline(curves: Iterable[Curve], most: int) -> list[Curve]:
+    """Those whose last values stand for a job: what says how good the model is, then losses;
+    validation before training. The hook's only where the script has none."""
+    known = [each for each in curves if not each.same_as and _importance(each) < 2]
+    own = [each for each in known if each.origin <= Origin.LOG]
+    chosen = own or [each for each in known if each.origin is Origin.HOOK]
+    order = ("val", "test", "", "train")
+    chosen.sort(key=lambda each: (-_importance(each), order.index(each.phase), each.name))
+    return chosen[:most]
+
+
+def is_machine(series: Series) -> bool:
+    return _MACHINE.fullmatch(series.run) is not None
 
 
 def origin_of(series: Series) -> Origin:

@@ -3,7 +3,7 @@
 import numpy
 import pytest
 
-from trackside.cli.curve_choice import Curve, Origin, all_curves, best, groups
+from trackside.curves.curve_choice import Curve, Origin, all_curves, best, groups, headline
 from trackside.curves.event_reader import Curves, Series
 
 RNG = numpy.random.default_rng(7)
@@ -149,3 +149,19 @@ def test_a_long_curve_is_compared_in_little_time():
     found: list[Curve] = all_curves(drawn)
     assert [curve.origin for curve in found] == [Origin.SCRIPT, Origin.HOOK]
     assert not found[1].same_as
+
+
+HOOK = {"CrossEntropyLoss_output_0_EVAL": [7.0, 6.0]}
+
+
+def test_the_headline_is_what_a_person_chose():
+    own = {"lr": [0.1, 0.1], "train/loss": [3.0, 2.0]}
+    own |= {"val/loss": [3.1, 2.1], "val/accuracy": [0.1, 0.9]}
+    curves = curves_of(runs=own, **{"trackside/algo-1": HOOK})
+    found = [curve.name for curve in headline(all_curves(curves), 3)]
+    assert found == ["val/accuracy", "val/loss", "train/loss"]
+
+
+def test_the_headline_is_the_hook_s_only_where_the_script_has_none():
+    curves = curves_of(runs={"lr": [0.1, 0.1]}, **{"trackside/algo-1": HOOK})
+    assert [curve.name for curve in headline(all_curves(curves), 3)] == [*HOOK]
