@@ -11,23 +11,23 @@ JOB_NAME = "[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}"
 """As on the wire."""
 MOST_CHARACTERS = 63
 
-_SHOWN = re.compile("[a-zA-Z0-9]+([._-]+[a-zA-Z0-9]+)*")
+_SHOWN = "[a-zA-Z0-9]+([._-]+[a-zA-Z0-9]+)*"
 _SEPARATORS = "-_."
 _MARK = "--x"
-_CODED = re.compile(f"(?P<words>.+){_MARK}(?P<code>[1-9a-z][0-9a-z]*)")
+_CODED = f"(?P<words>.+){_MARK}(?P<code>[1-9a-z][0-9a-z]*)"
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
 def wire_name(shown: str) -> str:
     """What is neither a name on the wire nor stands for one is returned as it is."""
-    if with_dashes(shown) == shown or not _SHOWN.fullmatch(shown):
+    if with_dashes(shown) == shown or not re.fullmatch(_SHOWN, shown):
         return shown
     return f"{with_dashes(shown)}{_MARK}{_code(shown)}"
 
 
 def shown_name(wire: str) -> str:
     """The name that people know the job by; most are the same."""
-    coded = _CODED.fullmatch(wire)
+    coded = re.fullmatch(_CODED, wire) if _MARK in wire else None
     if coded is None:
         return wire
     shown = _decoded(coded["words"], int(coded["code"], 36))

@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -66,16 +67,27 @@ def test_show_tells_the_commit_of_the_source(command: Command, workplace: Path):
         subprocess.run(["git", *arguments], cwd=folder, check=True)
     head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=folder, capture_output=True, check=True)
     commit = head.stdout.decode().strip()
-    assert command("run", "code/train.py", "--name", "clean").returncode == 0
-    (folder / "train.py").write_text("print(2)\n")
-    assert command("run", "code/train.py", "--name", "changed").returncode == 0
-    whence = "of https://example.com/code.git"
-    assert f"git commit       {commit} on main {whence}" in lines_of(command, "clean")
-    assert f"git commit       {commit} on main, with changes {whence}" in lines_of(
-        command, "changed"
-    )
-    described = json.loads(command("show", "clean", "--json").stdout)
-    assert described["Trackside"]["options"]["Git"]["Changed"] is False
+    assert command("run", "code/train.py", "--name", "job-1").returncode == 0
+    (shown,) = [line for line in lines_of(command, "job-1") if line.startswith("git commit")]
+    # Whether anything was changed is not known if the machine stands still while git looks.
+    assert shown.startswith(f"git commit       {commit} on main")
+    assert shown.endswith(" of https://example.com/code.git")
+    described = json.loads(command("show", "job-1", "--json").stdout)
+    assert described["Trackside"]["options"]["Git"]["Commit"] == commit
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [(True, ", with changes"), (False, ""), (None, ", unknown whether with changes")],
+)
+def test_whether_the_source_was_changed_since_is_told(
+    command: Command, jobs: Jobs, changed: bool | None, told: str
+):
+    git: dict[str, Any] = {"Commit": "a1" * 20, "Branch": "main"}
+    if changed is not None:
+        git["Changed"] = changed
+    finished(jobs, make_spec("job-1", Trackside={"Git": git}))
+    assert f"git commit       {'a1' * 20} on main{told}" in lines_of(command, "job-1")
 
 
 def test_the_command_that_is_told_makes_the_same_job_again(command: Command, workplace: Path):

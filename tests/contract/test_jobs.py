@@ -27,6 +27,7 @@ from trackside.errors import (
 )
 from trackside.jobs.stored import Stored
 from trackside.journal import History
+from trackside.sdk import git_state
 from trackside.sdk.known_jobs import AnyJobs, known_jobs
 from trackside.shown_names import wire_name
 from trackside.status import Secondary, Status, StopCause
@@ -132,7 +133,10 @@ def test_details_tell_what_a_job_was_given(jobs: AnyJobs):
     assert [*jobs.details([])] == []
 
 
-def test_the_commit_of_the_source_is_noted(jobs: AnyJobs, tmp_path: Path):
+def test_the_commit_of_the_source_is_noted(
+    jobs: AnyJobs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(git_state, "WAIT_SECONDS", 60.0)  # the machine may stand still
     who = ["-c", "user.name=Ada", "-c", "user.email=ada@example.com"]
     for words in (["init", "-q"], ["add", "train.py"], [*who, "commit", "-qm", "First"]):
         subprocess.run(["git", *words], cwd=tmp_path, check=True)

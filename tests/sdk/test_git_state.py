@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from trackside.sdk import git_state
 from trackside.sdk.git_state import GitLook, git_look, without_secrets
 from trackside.spec import GitState, JobSpec
 
@@ -15,6 +16,7 @@ from trackside.spec import GitState, JobSpec
 def own_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "no-config"))
     monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+    monkeypatch.setattr(git_state, "WAIT_SECONDS", 60.0)  # the machine may stand still
     for name in ("AUTHOR", "COMMITTER"):
         monkeypatch.setenv(f"GIT_{name}_NAME", "Ada")
         monkeypatch.setenv(f"GIT_{name}_EMAIL", "ada@example.com")
@@ -89,6 +91,19 @@ def test_without_git_all_is_noted_but_whether_files_were_changed(
 ):
     commit = git(repository, "rev-parse", "HEAD")
     monkeypatch.setenv("PATH", os.devnull)
+    assert state(repository) == GitState(commit=commit, branch="feature/x")
+
+
+def test_a_git_that_takes_too_long_is_not_waited_for(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    commit = git(repository, "rev-parse", "HEAD")
+    slow = tmp_path / "bin" / "git"
+    slow.parent.mkdir()
+    slow.write_text("#!/bin/sh\nexec sleep 60\n")
+    slow.chmod(0o755)
+    monkeypatch.setenv("PATH", str(slow.parent), prepend=os.pathsep)
+    monkeypatch.setattr(git_state, "WAIT_SECONDS", 0.1)
     assert state(repository) == GitState(commit=commit, branch="feature/x")
 
 

@@ -8,19 +8,20 @@ than a moment. Nothing here fails a job.
 
 import os
 import re
-import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
-from urllib.parse import urlsplit, urlunsplit
+from typing import TYPE_CHECKING, Any
 
 from trackside.sdk.locations import is_remote
 from trackside.sdk.program import has_source, is_script
 from trackside.spec import BRANCH_MOST, COMMIT, REMOTE_MOST, GitState, JobSpec
 
-WAIT_SECONDS = 2.0
+if TYPE_CHECKING:  # loaded where there is a repository: most of a job's start is imports
+    import subprocess
+
+WAIT_SECONDS = 1.0
 _MOST_REFERENCES = 10
 """From HEAD to a commit: one leads to another."""
 _SECTION = re.compile(r'\s*\[remote\s+"(?P<name>[^"]*)"\]')
@@ -83,6 +84,8 @@ class GitLook:
         """None when git is not there, refuses, or takes too long."""
         if self._status is None:
             return None
+        import subprocess
+
         try:
             told, _ = self._status.communicate(timeout=WAIT_SECONDS)
         except subprocess.TimeoutExpired:
@@ -156,6 +159,8 @@ class _Repository:
 
 def without_secrets(url: str) -> str:
     """Also without the user of `https://`, who may be a token; `git@host:path` stays."""
+    from urllib.parse import urlsplit, urlunsplit
+
     try:
         parts = urlsplit(url)
     except ValueError:  # no address that anybody could use
@@ -169,6 +174,8 @@ def without_secrets(url: str) -> str:
 
 
 def _started(folder: Path) -> "subprocess.Popen[bytes] | None":
+    import subprocess
+
     with suppress(OSError):
         return subprocess.Popen(
             [*_STATUS, *_OF_TRACKED],
