@@ -74,7 +74,7 @@ def test_a_key_is_good_at_every_server_of_a_team(
     shared: dict[str, str], tmp_path: Path, mortal_postgres: PostgresServer
 ):
     shared["TRACKSIDE_KEYS_GRACE"] = "5"
-    # Each helper makes a key in the file of its home first, which moves when its server starts.
+    # Each of these makes a key in the file of its home first, which moves when its server starts.
     with (
         ServerProcess(tmp_path / "a", **shared) as a,
         ServerProcess(tmp_path / "b", **shared) as b,
