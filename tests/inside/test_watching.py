@@ -1,12 +1,20 @@
 """`trackside.watch`: the check-up of a training that watches itself."""
 
+import json
+import os
+import signal
+
 from tests.inside.conftest import Scripts
+from tests.waiting import until
 from trackside.inside.watching import default_rules
 from trackside.status import Status
 
 MODEL = """
 import torch
+import trackside.inside.attached_run
 from torch import nn
+
+trackside.inside.attached_run.END_SECONDS = 120  # the machine may stand still meanwhile
 
 def train(model, steps):
     torch.manual_seed(0)
@@ -102,3 +110,26 @@ def test_nothing_stalls_where_a_person_reads_between_two_cells():
     names = [rule.invokes for rule in default_rules(is_interactive=False)]
     assert names == ["Checkup", "StalledTrainingRule"]
     assert [rule.invokes for rule in default_rules(is_interactive=True)] == ["Checkup"]
+
+
+def test_rules_that_came_while_the_supervisor_stood_still_are_not_lost(scripts: Scripts):
+    script = scripts.start(
+        MODEL
+        + """
+model = wrong()
+trackside.init(name="a")
+wait_for_go()
+trackside.watch(model)
+train(model, 2)
+"""
+    )
+    scripts.until_training("a")
+    host = scripts.host("a")
+    until((host.sandbox / "adopted").exists)
+    supervisor = json.loads(host.supervisor.read_text())["pid"]
+    os.kill(supervisor, signal.SIGSTOP)
+    scripts.go.touch()
+    until(host.caller_end.exists, seconds=120)
+    os.kill(supervisor, signal.SIGCONT)
+    _, said = script.communicate(timeout=120)
+    assert FOUND in said
