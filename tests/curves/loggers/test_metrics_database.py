@@ -99,3 +99,16 @@ def test_others_and_traps_give_nothing_and_hold_nobody_up(logging: Logging, scri
     logging.write("after.csv", "step,loss\n0,1\n")
     logging.files.tick(last=True)
     assert logging.tags == {("after", "loss")}
+
+
+def test_an_error_that_is_no_text_costs_its_file_only(logging: Logging):
+    """SQLite quotes the damage in what it says."""
+    with sqlite3.connect(logging.code / "a.db") as database:
+        database.execute("CREATE TABLE metrics (x)")
+    database.close()
+    whole = (logging.code / "a.db").read_bytes()
+    named = whole.replace(b"tablemetricsmetrics", b"table\xff\xfetrics\xff\xfetrics")
+    logging.write("a.db", named.replace(b"CREATE TABLE metrics", b"CREATE TABLE )etrics"))
+    logging.write("b.csv", "step,loss\n0,1\n")
+    logging.files.tick()
+    assert logging.tags == {("b", "loss")}

@@ -136,6 +136,9 @@ class LoggerFiles:
         except (Unreadable, OSError) as error:
             logger.info("%r is not read as curves: %s", file.path, error)
             return False
+        except Exception:
+            logger.exception("%r is not read as curves", file.path)
+            return False
         offset = state.get("offset", 0)
         is_behind = isinstance(offset, int) and 0 < offset < file.look.size
         return state != before and (is_behind or bool(state.get("again")))

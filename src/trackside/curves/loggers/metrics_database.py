@@ -55,7 +55,7 @@ def read(file: LoggerFile, state: State) -> Iterator[Logged]:
         try:
             with _opened(Path(folder) / "copy") as database:
                 yield from _points(database, file, state)
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeDecodeError) as error:  # its own words may be damaged too
             raise Unreadable(f"SQLite says: {error}") from None
         state["again"] = position(state, "row") - before >= MOST_ROWS
 

@@ -73,7 +73,7 @@ def may_have_some(block: bytes) -> bool:
 
 def parse(line: str) -> Bar | Printed | None:
     text = _ESCAPE.sub("", line[:MOST_CHARACTERS])
-    if found := _BAR.search(text):
+    if "%|" in text and (found := _BAR.search(text)):
         return _of_bar(found)
     for reads in (_of_trainer, _of_rounds, _of_keras, _of_words):
         if printed := reads(text):
@@ -92,7 +92,7 @@ def _of_bar(found: "re.Match[str]") -> Bar:
 
 
 def _of_trainer(text: str) -> Printed | None:
-    if (found := _DICT.search(text)) is None:
+    if "{'" not in text or (found := _DICT.search(text)) is None:
         return None
     values = dict(_values(_IN_DICT, found[0]))
     if "epoch" not in values and "step" not in values:
@@ -110,7 +110,7 @@ def _of_rounds(text: str) -> Printed | None:
 
 
 def _of_keras(text: str) -> Printed | None:
-    found = _KERAS.match(text)
+    found = _KERAS.match(text) if "s/" in text else None
     if found is None:
         return None
     # On the way through an epoch they are means so far, drawn over and over.

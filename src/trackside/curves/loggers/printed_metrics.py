@@ -6,6 +6,7 @@ defined (`log_metrics.py`) has said what to look for, and needs none of this.
 
 import logging
 import os
+import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -21,6 +22,10 @@ from trackside.log_lines import TimeMark, read_marks, time_of
 logger = logging.getLogger(__name__)
 
 MOST_BARS = 100
+BUSY_SECONDS = 0.1
+"""After which the rest of a log waits for the next look, …"""
+LAST_SECONDS = 30.0
+"""… and when there is none."""
 _PLACE = "offset"
 _BANNER = b" Invoking user script"
 
@@ -72,8 +77,11 @@ class PrintedMetrics:
         until, self._known_bytes = (size if last else self._known_bytes), size
         before = self._state.offsets[_PLACE]
         opened = partial(os.open, self._log, os.O_RDONLY | os.O_CLOEXEC)
+        deadline = time.monotonic() + (LAST_SECONDS if last else BUSY_SECONDS)
         for block in new_lines(opened, self._state.offsets, _PLACE, until, last=last):
             self._add_block(block, marks)
+            if time.monotonic() > deadline:
+                break
         if last and marks:
             self._add(self._state.rest(), marks[-1].time)
         if self._state.offsets[_PLACE] != before or last:
