@@ -8,10 +8,12 @@ import pytest
 
 from tests.conftest import environment_for
 from tests.fault_proxy import Fault
+from tests.small_disk import fill, small_disk
 from tests.supervisor.running import NONCE, attempt, context
 from tests.waiting import until
 from trackside.hosts import HostRecord, Phase
 from trackside.status import Secondary, Status
+from trackside.supervisor import attempt as attempts
 from trackside.supervisor import sync
 from trackside.supervisor.__main__ import supervise
 from trackside.supervisor.attempt import Attempt
@@ -64,6 +66,36 @@ def test_a_lag_is_said_in_the_journal_and_so_is_its_end(
     assert ran[0].unsent == ""
     keys = [entry["Key"] for entry in s3_server.client().list_objects_v2(Bucket=bucket)["Contents"]]
     assert "c/1.pt" in keys
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, for a small disk")
+def test_a_start_waits_while_others_fill_the_disk(tmp_path, monkeypatch):
+    monkeypatch.setattr(attempts, "STORE_SECONDS", 0.05)
+    with small_disk(tmp_path / "disk", "8m") as disk:
+        out = {"S3OutputPath": str(tmp_path / "out")}
+        mine = attempt(disk, AlgorithmSpecification=script("echo ran"), OutputDataConfig=out)
+        fill(disk)
+        thread, ran = in_thread(mine)
+        with pytest.raises(AssertionError):
+            until(lambda: not thread.is_alive(), seconds=1.0)
+        (disk / "filler").unlink()
+        thread.join()
+        assert ran[0].exit_code == 0, ran[0].failure
+        assert mine.folder.log.read_text().endswith("ran\n")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, for a small disk")
+def test_a_start_that_waits_for_space_can_be_stopped(tmp_path, monkeypatch):
+    monkeypatch.setattr(attempts, "STORE_SECONDS", 600.0)
+    with small_disk(tmp_path / "disk", "8m") as disk:
+        mine = attempt(disk, AlgorithmSpecification=script("echo ran"))
+        mine.context.folder.reserve_ballast()
+        fill(disk)
+        thread, ran = in_thread(mine)
+        mine.context.journal.try_move(Secondary.STOPPING)  # in the space of the ballast
+        (disk / "filler").unlink()
+        thread.join()
+        assert ran[0].exit_code is None
 
 
 def _lead(home: Path) -> float:

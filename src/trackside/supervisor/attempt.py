@@ -16,7 +16,13 @@ from typing import TYPE_CHECKING
 
 from trackside import disk_space, durable, hosts
 from trackside.amended import amended
-from trackside.errors import SandboxError, StoreUnreachable, TracksideError, TransferStopped
+from trackside.errors import (
+    DiskFull,
+    SandboxError,
+    StoreUnreachable,
+    TracksideError,
+    TransferStopped,
+)
 from trackside.hosts import HostRecord, Phase
 from trackside.journal import History
 from trackside.layout import HostFolder, sandbox_nonce
@@ -32,6 +38,7 @@ from trackside.supervisor.config_files import (
 )
 from trackside.supervisor.context import Context
 from trackside.supervisor.ending import Ending
+from trackside.supervisor.folder_scan import scan
 from trackside.supervisor.gang import Gang, Why, addresses, interface_name
 from trackside.supervisor.inputs import Inputs, Meter
 from trackside.supervisor.lag import LAG_SECONDS, LAGGING, lag_message
@@ -67,6 +74,8 @@ POLL_SECONDS = 30.0
 STORE_SECONDS = 2.0
 """Between two looks for a store that did not answer before the script's start, besides its own
 tries."""
+OWN_SHARE = 0.01
+"""Of a full disk. Who has brought less than that did not fill it."""
 RECORD_SECONDS = 60.0
 """How often a host's record is written though nothing in it has changed."""
 SENT_SECONDS = 15.0
@@ -118,7 +127,7 @@ class Attempt:
             return self.record
         try:
             # A script that runs already is seen out, though the job was stopped before we came.
-            if self._adopt() or self._prepare() or self.context.spec.is_attached:
+            if self._adopt() or self._prepare_with_space() or self.context.spec.is_attached:
                 self._start()
                 self._watch()
         except TransferStopped:
@@ -145,6 +154,29 @@ class Attempt:
         if isinstance(state, Running):
             self._inputs.resume()
         return state is not None
+
+    def _prepare_with_space(self) -> bool:
+        """A disk that others have filled delays the start, and fails it only at last."""
+        deadline = time.monotonic() + self.context.settings.upload_deadline_seconds
+        while True:
+            try:
+                return self._prepare()
+            except (DiskFull, OSError) as error:
+                if not self._may_wait_for_space(error) or time.monotonic() > deadline:
+                    raise
+                self._inputs.close()
+                logger.warning("the start waits: %s", error)
+                if self.gang.is_lead:
+                    self.context.say(f"Waiting for space on the disk: {error}")
+            self._rest(STORE_SECONDS)
+
+    def _may_wait_for_space(self, error: Exception) -> bool:
+        """Not when it is the job's own data that does not fit."""
+        if not isinstance(error, DiskFull) and not disk_space.is_full(error):
+            return False
+        space = disk_space.space_of(self.folder.root)
+        used = sum(look.size for _, look in scan(self.folder.root, {}))
+        return space is not None and used < OWN_SHARE * space.size_bytes
 
     def _prepare(self) -> bool:
         """Everything before the script. False when the job ended meanwhile."""
