@@ -97,3 +97,16 @@ def test_a_baseline_that_is_not_there_or_damaged_is_none(tmp_path: Path) -> None
     assert read_baseline(tmp_path / "none") is None
     (tmp_path / "damaged").write_text('{"files": 3}')
     assert read_baseline(tmp_path / "damaged") is None
+
+
+def test_links_that_are_ignored_are_not_counted(code: Path) -> None:
+    """wandb makes some; what they lead to is kept under its own name."""
+    folder = watched(code)
+    write(code / "wandb/run-1/logs/debug.log")
+    (code / "wandb/latest-run").symlink_to("run-1")
+    (code / "wandb/debug.log").symlink_to("run-1/logs/debug.log")
+    assert [*folder.made({})] == ["wandb/run-1/logs/debug.log"]
+    assert folder.left_out(()) == []
+    (code / "best.pt").symlink_to("model.pt")
+    [left] = folder.left_out(())
+    assert (left.num_files, left.example) == (1, "best.pt")
