@@ -353,6 +353,16 @@ class HostFolder:
         return self.root / "metrics"
 
     @property
+    def packages(self) -> Path:
+        """The toolkit's word on what the script could import, beside `exit_record`."""
+        return self.root / "packages.json"
+
+    @property
+    def environment(self) -> Path:
+        """A folder for what is kept of it: `script_packages`."""
+        return self.root / "environment"
+
+    @property
     def code(self) -> Path:
         """The script's working folder: what it sees as `WORKING_FOLDER`."""
         return self.ml / "code"
@@ -479,6 +489,11 @@ class JobKeys:
     def metrics(self) -> str:
         """A file per host: what its metrics have come to."""
         return f"{self.prefix}/trackside/metrics"
+
+    @property
+    def environment(self) -> str:
+        """A file per host: which Python and which packages its script had."""
+        return f"{self.prefix}/trackside/environment"
 
     @property
     def rules(self) -> str:

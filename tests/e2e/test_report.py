@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy
 import pytest
 
 from tests import browser
@@ -114,6 +115,7 @@ def test_a_stalled_loader_is_found_and_shown(machine, report, tmp_path):
         "gradient_norm",
         "CPUBottleneck",
         "MemoryUsedPercent",
+        f"numpy {numpy.__version__}",
     ):
         assert text in shown.dom, text
     assert shown.dom.count("data-heat=") == 3  # gradients, weights, activations

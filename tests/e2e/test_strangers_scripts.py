@@ -300,6 +300,7 @@ def test_all_that_it_writes_and_logs_is_found(name: str, home: Machine, tmp_path
     log = run(name, folder, stranger)
     left = Left(TrainingJob(name, home.jobs), SCRIPTS / name, folder, log)
 
+    assert "Not kept" not in log
     plain = {path: data for path, data in left.files.items() if not fnmatchcase(path, EVENTS)}
     for pattern, check in stranger.writes.items():
         matching = {path: data for path, data in plain.items() if fnmatchcase(path, pattern)}

@@ -115,3 +115,16 @@ def test_in_a_folder_of_the_user_s_nobody_looks_into_what_is_ignored(code: Path)
     write(code / "out.csv")
     assert folder.made({}).keys() == {"out.csv"}
     assert folder.left_out(()) == []
+
+
+def test_links_that_are_ignored_are_not_counted(code: Path) -> None:
+    """wandb makes some; what they lead to is kept under its own name."""
+    folder = watched(code)
+    write(code / "wandb/run-1/logs/debug.log")
+    (code / "wandb/latest-run").symlink_to("run-1")
+    (code / "wandb/debug.log").symlink_to("run-1/logs/debug.log")
+    assert [*folder.made({})] == ["wandb/run-1/logs/debug.log"]
+    assert folder.left_out(()) == []
+    (code / "best.pt").symlink_to("model.pt")
+    [left] = folder.left_out(())
+    assert (left.num_files, left.example) == (1, "best.pt")

@@ -14,12 +14,15 @@ from trackside.cli.report_head import head
 from trackside.cli.text import size
 from trackside.curves.event_reader import Curves, read
 from trackside.errors import TracksideError
+from trackside.json_record import DamagedRecord
+from trackside.layout import FIRST_HOST
 from trackside.permissions import BY_UMASK
 from trackside.rules.profiler.profiler_report import ProfilerReport
 from trackside.rules.report.facts import Material
 from trackside.rules.report.page import report_page
 from trackside.rules.saved.opening import open_trial
 from trackside.rules.saved.profile import Profile
+from trackside.script_packages import ScriptPackages, from_bytes
 from trackside.sdk.job import TrainingJob
 from trackside.sdk.known_jobs import AnyJobs, known_jobs
 from trackside.shown_names import shown_name
@@ -75,7 +78,7 @@ def gather(name: str, known: AnyJobs) -> Material:
     ]
     curves = _curves(job, gaps)
     return Material(
-        head=head(described, curves, job.artifacts()),
+        head=head(described, curves, job.artifacts(), _packages(job, home)),
         findings=[*findings, *fresh],
         evaluations=evaluations,
         curves=curves,
@@ -86,6 +89,15 @@ def gather(name: str, known: AnyJobs) -> Material:
         is_one_machine=described["Trackside"]["options"]["Placement"] == "local",
         made=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
     )
+
+
+def _packages(job: TrainingJob, home: Path) -> ScriptPackages | None:
+    """Of the first host; None where the script has not ended, or was started by somebody else."""
+    place = locate(job.environment_uri, home=home).child(f"{FIRST_HOST}.json")
+    try:
+        return from_bytes(place.store.get(place.key))
+    except (TracksideError, DamagedRecord):
+        return None
 
 
 def _curves(job: TrainingJob, gaps: list[str]) -> Curves | None:

@@ -10,6 +10,7 @@ from trackside.curves.curve_choice import all_curves, headline
 from trackside.curves.event_reader import Curves
 from trackside.jobs.artifacts import FILES, Artifact
 from trackside.rules.report.facts import Fact, Head, Place
+from trackside.script_packages import ScriptPackages
 from trackside.secret_names import hidden
 from trackside.shown_names import shown_name
 
@@ -21,7 +22,10 @@ _MODEL = "/output/model.tar.gz"
 
 
 def head(
-    described: Mapping[str, Any], curves: Curves | None, artifacts: Sequence[Artifact]
+    described: Mapping[str, Any],
+    curves: Curves | None,
+    artifacts: Sequence[Artifact],
+    packages: ScriptPackages | None,
 ) -> Head:
     name, status = shown_name(described["TrainingJobName"]), described["TrainingJobStatus"]
     return Head(
@@ -37,7 +41,7 @@ def head(
             if not key.startswith("sagemaker_")
         },
         is_running=status in _RUNNING,
-        places=list(_places(name, artifacts)),
+        places=[*_places(name, artifacts), *_packages(packages)],
     )
 
 
@@ -78,6 +82,12 @@ def _phases(described: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
         end = each.get("EndTime") or datetime.now(UTC)
         if each["Status"] != described["TrainingJobStatus"]:  # the final one lasts for ever
             yield each["Status"], max(0.0, (end - each["StartTime"]).total_seconds())
+
+
+def _packages(known: ScriptPackages | None) -> Iterator[Place]:
+    if known is not None:
+        versions = (f"{name} {version}" for name, version in known.packages.items())
+        yield Place("packages", ", ".join([f"python {known.python}", *versions]))
 
 
 def _places(name: str, artifacts: Sequence[Artifact]) -> Iterator[Place]:

@@ -194,6 +194,11 @@ class TrainingJob:
         return self._below("TensorBoardOutputConfig", "tensorboard-output")
 
     @property
+    def environment_uri(self) -> str:
+        """Where it is told which packages its scripts had, a file for each host."""
+        return f"{self.describe()['Trackside']['output']}/trackside/environment"
+
+    @property
     def profiler_artifacts_path(self) -> str | None:
         return self._below("ProfilerConfig", "profiler-output")
 

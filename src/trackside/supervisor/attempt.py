@@ -33,6 +33,7 @@ from trackside.status import Secondary
 from trackside.supervisor.attached_sandbox import MESSAGES, AttachedSandbox
 from trackside.supervisor.config_files import (
     exit_record,
+    keep_packages,
     lay_out,
     write_profiler_config,
 )
@@ -462,6 +463,7 @@ class Attempt:
     def _record_exit(self, state: Exited | Lost, was_asked: bool) -> None:
         record = self.record
         record.ended_at = time.time()
+        keep_packages(self.folder, self.context.host)
         if isinstance(state, Lost) and state.is_of_script:
             record.tail = last_lines(log_tail(self.folder)[-TAIL_LINES:], TAIL_LENGTH)
             record.failure = f"AlgorithmError: {state.reason}"

@@ -1,14 +1,19 @@
 """Lays out /opt/ml as the contract has it: folders, and the JSON files below input/config."""
 
 import json
+from contextlib import suppress
 from typing import Any
 
+from trackside import script_packages
+from trackside.json_record import DamagedRecord
 from trackside.layout import TENSORBOARD, HostFolder, JobKeys, curves_of, profile_of
 from trackside.members import write
+from trackside.script_folder import ScriptFolder
 from trackside.spec import JobSpec, Profiler
 
 _PROFILER_CONFIG = "profilerconfig.json"
 _MOST_FAILURE_BYTES = 4096
+_MOST_PACKAGES_BYTES = 1 << 20
 _TOOLKIT_S = ("Arguments", "Module", "Command")
 """Options that the toolkit reads: the contract has no words for them."""
 INTERMEDIATE = "/opt/ml/output/intermediate"
@@ -141,10 +146,21 @@ def _input_data(spec: JobSpec, host: str) -> dict[str, Any]:
     return channels
 
 
+def keep_packages(folder: HostFolder, host: str) -> None:
+    """What the toolkit says of the script's packages goes with the job, where it can be read."""
+    with suppress(OSError, DamagedRecord):
+        data = _told_by_toolkit(folder).read(folder.packages.name, _MOST_PACKAGES_BYTES)
+        script_packages.keep(folder.environment, host, data)
+
+
+def _told_by_toolkit(folder: HostFolder) -> ScriptFolder:
+    is_apart = folder.private.is_dir()
+    return folder.script_folder(folder.private if is_apart else folder.root)
+
+
 def exit_record(folder: HostFolder) -> dict[str, int]:
     """The script's own `exit_code` or `signal`, where the toolkit has left them."""
-    is_apart = folder.private.is_dir()
-    place = folder.script_folder(folder.private if is_apart else folder.root)
+    place = _told_by_toolkit(folder)
     try:
         found = json.loads(place.read(folder.exit_record.name, _MOST_FAILURE_BYTES))
         wanted = ("exit_code", "signal")

@@ -35,6 +35,10 @@ NEVER_KEPT = (
     "node_modules/",
     ".cache/",
     "*.egg-info/",
+    # Links of wandb's: to what is in a run's own folder, and kept there; and to its debug log.
+    "wandb/latest-run",
+    "wandb/debug*.log",
+    "wandb/*/logs/debug-core.log",
 )
 """Unless a line of .tracksideignore takes one back."""
 
@@ -147,7 +151,11 @@ class WorkingFolder:
             BY_DEFAULT: by_default,
             f"ignored by {IGNORE_FILE}": ignored - by_default,
             f"beyond {self._limit}": files - fitting,
-            "not followed as a link": set(links) - self._links_before,
+            "not followed as a link": {
+                path
+                for path in set(links) - self._links_before
+                if not self._ignored.match(path, is_folder=False)
+            },
             "not readable or storable": unsent,
         }
         found = [_counted(why, paths, every) for why, paths in reasons.items()]

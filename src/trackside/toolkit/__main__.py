@@ -103,6 +103,7 @@ def _run(job: Job, signals: StopSignals) -> None:
         _wait_for_hosts(job)
         run_script(job, entry_point, interpreter, _variables(job, interpreter), signals)
     finally:
+        outcome.record_packages(exit_record(), [*sys.path, *_packages_of(interpreter.overlay)])
         if interpreter.is_temporary:
             from trackside.toolkit.install import discard
 

@@ -1,16 +1,19 @@
-"""What a run leaves behind: the `success` or `failure` marker, and the script's exit code.
+"""What a run leaves behind: `success` or `failure`, the script's exit code, its packages.
 
 Nothing here raises: the exit status is what counts, and a full disk must not change it.
 """
 
 import json
 import os
+import sys
+from collections.abc import Sequence
 from contextlib import suppress
 
 from trackside.permissions import PRIVATE, open_file
 from trackside.toolkit import log
 
 SUCCESS, FAILURE = "success", "failure"
+PACKAGES = "packages.json"
 
 
 def clear(output: str) -> None:
@@ -49,6 +52,23 @@ def record_exit(path: str | None, code: int | None) -> None:
         "signal": -code if is_signal and code is not None else None,
     }
     _write(path, json.dumps(record) + "\n", umask=PRIVATE)
+
+
+def record_packages(path: str | None, folders: Sequence[str]) -> None:
+    """Tell the same one, beside that file, which packages the script could import: by the names of
+    what their installers left, those of later folders first."""
+    if path is None:
+        return
+    found: dict[str, str] = {}
+    for folder in reversed(folders):
+        with suppress(OSError):
+            for entry in os.listdir(folder):
+                name, ending = os.path.splitext(entry)
+                if ending == ".dist-info" and "-" in name:
+                    package, _, version = name.rpartition("-")
+                    found.setdefault(package.replace("_", "-").lower(), version)
+    record = {"python": sys.version.split()[0], "packages": dict(sorted(found.items()))}
+    _write(os.path.join(os.path.dirname(path), PACKAGES), json.dumps(record), umask=PRIVATE)
 
 
 def _write(path: str, text: str, *, umask: int | None = None) -> None:

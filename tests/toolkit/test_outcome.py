@@ -1,0 +1,29 @@
+"""What the toolkit leaves for whoever started it."""
+
+import json
+import platform
+from pathlib import Path
+
+from trackside.toolkit import outcome
+
+
+def installed(folder: Path, *names: str) -> str:
+    for name in names:
+        (folder / name).mkdir(parents=True)
+    return str(folder)
+
+
+def test_packages_are_told_beside_the_exit_record_and_an_overlay_s_come_first(tmp_path: Path):
+    below = installed(tmp_path / "below", "torch-2.13.0+cpu.dist-info", "numpy-2.0.0.dist-info")
+    overlay = installed(tmp_path / "overlay", "numpy-1.26.0.dist-info", "typing_extensions")
+    outcome.record_packages(str(tmp_path / "script.json"), [below, str(tmp_path / "no"), overlay])
+    assert json.loads((tmp_path / "packages.json").read_text()) == {
+        "python": platform.python_version(),
+        "packages": {"numpy": "1.26.0", "torch": "2.13.0+cpu"},
+    }
+
+
+def test_nobody_is_told_where_nobody_asked(tmp_path: Path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    outcome.record_packages(None, [str(tmp_path)])
+    assert list(tmp_path.iterdir()) == []
