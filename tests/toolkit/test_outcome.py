@@ -24,6 +24,8 @@ def test_packages_are_told_beside_the_exit_record_and_an_overlay_s_come_first(tm
 
 
 def test_nobody_is_told_where_nobody_asked(tmp_path: Path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    monkeypatch.chdir(empty)
     outcome.record_packages(None, [str(tmp_path)])
-    assert list(tmp_path.iterdir()) == []
+    assert list(empty.iterdir()) == []
