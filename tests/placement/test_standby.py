@@ -143,3 +143,21 @@ def test_another_command_is_a_program_of_its_own(stand_in: Path):
     make(stand_in, START, module="other")
     until(lambda: (stand_in / "log").read_text() == "other\n")
     assert not (stand_in / "seen").exists()
+
+
+def test_a_maker_whose_streams_are_closed_can_be_forked(stand_in: Path):
+    maker = stand_in / "maker.py"
+    maker.write_text(
+        MAKER.format(
+            before="",
+            then=START.replace("print(json.dumps(handle), flush=True)", ""),
+            module="stand_in",
+        )
+    )
+    done = subprocess.run(
+        ["sh", "-c", '"$@" <&- >&- 2>&-', "sh", sys.executable, str(maker), str(stand_in)],
+        timeout=120,
+        env={**os.environ, "PYTHONPATH": str(stand_in / "packages")},
+    )
+    assert done.returncode == 0
+    assert set(seen_by(stand_in)["descriptors"]) == {"/dev/null", str(stand_in / "log")}  # type: ignore[call-overload]

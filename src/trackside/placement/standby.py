@@ -10,6 +10,7 @@ notebook's or a server's. Everybody else's supervisors are programs that `local.
 one that is started again.
 """
 
+import fcntl
 import json
 import logging
 import os
@@ -82,8 +83,9 @@ def _has_one_thread() -> bool:
 
 
 def _forked(module: str) -> Standby:
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:  # as when a shell has closed it
+            stream.flush()
     order, orderer = os.pipe()
     answer, answerer = os.pipe()
     child = os.fork()
@@ -103,6 +105,7 @@ def _stand_by(module: str, order: int, answerer: int) -> NoReturn:
     """Nothing of the command's is kept: not its terminal or pipes, not what it does on signals."""
     os.setsid()
     os.write(answerer, str(os.getpid()).encode())
+    order = fcntl.fcntl(order, fcntl.F_DUPFD, _FIRST_OWN)  # it may stand where a stream belongs
     null = os.open(os.devnull, os.O_RDWR)
     for source, target in ((null, 0), (null, 1), (null, 2), (order, _FIRST_OWN)):
         os.dup2(source, target)
@@ -122,7 +125,6 @@ def _stand_by(module: str, order: int, answerer: int) -> NoReturn:
 
         traceback.print_exc()
     finally:
-        sys.stderr.flush()
         os._exit(code)
 
 
@@ -141,10 +143,14 @@ def _run(
     with open(log, "ab", opener=private_opener) as output:
         os.dup2(output.fileno(), 1)
         os.dup2(output.fileno(), 2)
+    # Python's own streams may be another program's, or none at all.
+    sys.stdin, sys.stdout = os.fdopen(0), os.fdopen(1, "w")
+    sys.stderr = os.fdopen(2, "w", buffering=1, errors="backslashreplace")
     replace_environment(environment)
     logging.getLogger().handlers.clear()
     code = main(arguments)
     for thread in threading.enumerate():
         if thread is not threading.current_thread() and not thread.daemon:
             thread.join()
+    sys.stdout.flush()
     return code
