@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -57,6 +58,18 @@ def test_ranks_start_on_one_host_and_write_whole_lines(host: Host):
         "[1,0]<stdout>:rank 0 of 2 --lr 0.1",
         "[1,1]<stdout>:rank 1 of 2 --lr 0.1",
     ]
+
+
+def test_a_program_at_the_port_of_an_x_display_holds_nobody_up(host: Host):
+    """As TensorBoard is, at 6006. mpirun's hwloc would ask it for GPUs, and wait for ever."""
+    configure(host, lr="0.1")
+    with socket.socket() as silent:
+        for port in range(6009, 5999, -1):
+            with suppress(OSError):
+                silent.bind(("127.0.0.1", port))
+                break
+        silent.listen()
+        assert host.train().code == 0
 
 
 def test_a_failing_rank_fails_the_job_with_its_words(host: Host):

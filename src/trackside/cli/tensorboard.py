@@ -15,7 +15,7 @@ from urllib.parse import quote
 import click
 
 from trackside.cli.job_names import job_argument
-from trackside.errors import JobNotFound, MissingExtra
+from trackside.errors import MissingExtra
 from trackside.harmless import visible
 from trackside.sdk.known_jobs import AnyJobs, known_jobs
 from trackside.shown_names import shown_name
@@ -117,15 +117,7 @@ def _find(known: AnyJobs, name: str) -> "FindPlaces":
     if "/" in name:
         place = locate(name, home=known.settings.home)
         return lambda: [place]
-    try:
-        known.curve_places(name)
-    except JobNotFound:
-        if not Path(name).is_dir():
-            raise
-        raise click.UsageError(
-            f"No job is called {name!r}. To show the folder of that name: "
-            f"`trackside tensorboard ./{name}`."
-        ) from None
+    known.curve_places(name)
     return partial(known.curve_places, name)
 
 

@@ -61,6 +61,9 @@ def _run_mpirun(
         start = _rank_command(entry_point, interpreter, arguments)
         return [mpirun, *_options(job, variables), *start]
 
+    # Else mpirun asks ten X servers on this machine for GPUs, display :6 at TensorBoard's own port,
+    # and waits for an answer that never comes.
+    variables.setdefault("HWLOC_COMPONENTS", "-gl")
     # Ranks write to a terminal of mpirun's, line by line; unbuffered, each piece would be tagged.
     variables.pop("PYTHONUNBUFFERED", None)
     hidden = command(job.shown_arguments)
