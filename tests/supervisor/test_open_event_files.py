@@ -1,6 +1,5 @@
 """Event files found by who has them open."""
 
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -111,4 +110,6 @@ def test_nobody_and_no_process_is_nothing():
     gone.wait()
     assert OpenEventFiles(lambda: None, []).look() == {}
     assert OpenEventFiles(lambda: gone.pid, []).look() == {}
-    assert OpenEventFiles(os.getpid, []).look() == {}
+    with subprocess.Popen(["sleep", "1000"]) as idle:
+        assert OpenEventFiles(lambda: idle.pid, []).look() == {}
+        idle.kill()

@@ -21,7 +21,7 @@ SUMMARIES = {
     "reindex": "Make the list of jobs anew from all that is stored.",
     "gc": "Free disk of what ended jobs left in TRACKSIDE_HOME.",
     "server": "Run and show jobs for a team, over AWS's own API.",
-    "queue": "Show who waits for this machine, and why.",
+    "queue": "Show who waits for the machine, and why.",
     "keys": "Access keys of this machine's server.",
     "env": "Print what sets up AWS's own clients in a shell.",
     "login": "Work with the jobs of a server from now on.",

@@ -58,8 +58,9 @@ def make_syncer(
     to = locate(curves_of(spec), home=settings.home)
     events.append(EventSync("curves", folder.curves, to, host, fill=keep))
     events.append(FolderSync("metrics", folder.metrics, metrics))
-    environment = locate(keys.environment, home=settings.home)
-    kept.append(FolderSync("environment", folder.environment, environment))
+    if not spec.is_attached:
+        environment = locate(keys.environment, home=settings.home)
+        kept.append(FolderSync("environment", folder.environment, environment))
     logs = locate(f"{keys.logs}/{host}", home=settings.home)
     # Behind what was kept: its last pass puts a line on what was not into the log.
     kept.append(LogUploader(folder.log, folder.log_times, logs, attempt))
