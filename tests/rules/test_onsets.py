@@ -52,3 +52,10 @@ def test_one_thing_judged_at_a_time_follows_the_same_rule(holds, well_looks, cut
     if column[cut:]:
         found += [cut + row for row, _ in begun(many, "x", column[cut:])]
     assert found == expected
+
+
+def test_a_look_at_no_step_changes_nothing_of_what_is_ill():
+    onsets = Onsets()
+    assert begun(onsets, "a", [[1]]) == [(0, 0)]
+    assert begun(onsets, "a", np.empty((0, 1))) == []
+    assert begun(onsets, "a", [[1]]) == []

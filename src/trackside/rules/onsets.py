@@ -28,7 +28,7 @@ class Onsets:
         if self._well:
             concerned |= np.array([name in self._well for name in names], bool)
         chosen: list[int] = concerned.nonzero()[0].tolist()  # few: most tensors are well
-        if not chosen:
+        if not chosen or not len(bad):  # a new attempt may have saved nothing yet
             return
         begins = self._begins([names[each] for each in chosen], bad[:, chosen], saved[:, chosen])
         for row, place in np.argwhere(begins).tolist():
