@@ -45,7 +45,7 @@ demo: $(VENV)/.demo
 PINS = requirements/dev.txt
 
 # Stamps: an environment is brought up to date when what it was made of has changed.
-NATIVE = src/trackside/curves/scan.c src/trackside/capture/taking/reduce.c
+NATIVE = src/trackside/curves/scan.c src/trackside/capture/copying/reduce.c
 $(VENV)/.dev: pyproject.toml $(NATIVE) $(PINS)
 	@$(MAKE_VENV)
 	$(if $(PINS),.ci/install $(VENV) $(PINS) '.[dev]',$(PIP) -e '.[dev]')

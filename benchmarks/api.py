@@ -33,10 +33,10 @@ from trackside.api.server import listen, make_server
 from trackside.api.services import Services
 from trackside.jobs.jobs import Jobs
 from trackside.jobs.records import spec_bytes
-from trackside.journal import Journal
+from trackside.records.journal import Journal
+from trackside.records.spec import JobSpec
+from trackside.records.status import Secondary
 from trackside.settings import Settings, environment
-from trackside.spec import JobSpec
-from trackside.status import Secondary
 
 MOTO = "moto's server"
 CONNECTIONS = 8

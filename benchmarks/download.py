@@ -101,7 +101,7 @@ def _compare(
             "Whole processes, start-up included; best of "
             f"{1 if quick else ROUNDS} rounds; from memory to memory (tmpfs).",
             "Server: benchmarks/s3_server.py, one process, ranges and sendfile, no signature "
-            "checks. Peers with 16 connections where they can be told.",
+            "checks. PeerWatchdog with 16 connections where they can be told.",
         ),
     )
 

@@ -15,8 +15,8 @@ import numpy
 from isal import igzip
 
 from benchmarks.report import Comparison, Target
-from trackside.archive import Source, pack
-from trackside.deflate import Piece, gzipped
+from trackside.files.archive import Source, pack
+from trackside.files.deflate import Piece, gzipped
 
 MIB = 1 << 20
 LAYER_BYTES = 32 * MIB

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from benchmarks.report import Comparison, Target
 from benchmarks.running_server import RunningServer, running_server
-from trackside.journal import Journal
-from trackside.status import Status
+from trackside.records.journal import Journal
+from trackside.records.status import Status
 
 CORES = 2
 _GROWTH = 1.1

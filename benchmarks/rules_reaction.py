@@ -14,8 +14,8 @@ from pathlib import Path
 
 from benchmarks.report import Comparison, Target
 from trackside.jobs.jobs import Jobs
+from trackside.records.spec import JobSpec
 from trackside.settings import Settings
-from trackside.spec import JobSpec
 
 TARGET_SECONDS = 2.0
 _SCRIPT = """\

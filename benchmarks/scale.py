@@ -25,15 +25,15 @@ from typing import Any
 
 from benchmarks.report import Comparison, Target
 from benchmarks.running_server import RunningServer, running_server
-from trackside import processes
 from trackside.jobs.jobs import Jobs
 from trackside.jobs.records import spec_bytes
-from trackside.journal import Journal
-from trackside.layout import Home
-from trackside.processes import Identity
+from trackside.records.journal import Journal
+from trackside.records.layout import Home
+from trackside.records.spec import JobSpec
+from trackside.records.status import Secondary
 from trackside.settings import Settings
-from trackside.spec import JobSpec
-from trackside.status import Secondary
+from trackside.system import processes
+from trackside.system.processes import Identity
 
 IDLE_JOBS, RUNNING_JOBS, ENDED_JOBS = 200, 500, 10_000
 IDLE_PERCENT, RESTART_SECONDS, LIST_MS = 10.0, 10.0, 300.0

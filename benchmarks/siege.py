@@ -28,9 +28,9 @@ from benchmarks.report import Comparison, Target
 from benchmarks.running_server import RunningServer, running_server
 from trackside.api.keys import AccessKeys, Rights
 from trackside.jobs.records import spec_bytes
-from trackside.journal import Journal
-from trackside.spec import JobSpec
-from trackside.status import Secondary
+from trackside.records.journal import Journal
+from trackside.records.spec import JobSpec
+from trackside.records.status import Secondary
 
 NUM_SILENT, NUM_HEADERS, NUM_BODIES, NUM_SEARCHES = 300, 8, 40, 16
 NUM_EVENTS = 400_000

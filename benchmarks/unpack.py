@@ -21,7 +21,7 @@ TARFILE = "tarfile, filter='data'"
 GNU_TAR = "GNU tar"
 
 WITH_TRACKSIDE = (
-    "import sys; from pathlib import Path; from trackside.extract import extract\n"
+    "import sys; from pathlib import Path; from trackside.files.extract import extract\n"
     "extract(Path(sys.argv[1]), Path(sys.argv[2]))"
 )
 WITH_TARFILE = (

@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.fault_proxy import FaultProxy
 from tests.postgres_server import PostgresServer, postgres_server
-from tests.waiting import until
+from tests.wait import until
 from trackside.jobs import postgres_index
 
 OURS = ("AWS_", "S3_", "TRACKSIDE_", "SM_", "SAGEMAKER_", "GOOGLE_", "AZURE_")

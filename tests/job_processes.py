@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psutil
 
-from tests.waiting import until
+from tests.wait import until
 
 
 def processes_of(place: Path) -> list[psutil.Process]:

@@ -16,7 +16,7 @@ import psycopg
 import pytest
 
 from tests.kept_port import kept_port, port_of
-from tests.waiting import until
+from tests.wait import until
 
 USER = "trackside"
 PASSWORD = "hush-0815"

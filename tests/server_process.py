@@ -11,7 +11,7 @@ import pytest
 
 from tests.kept_port import kept_port, port_of
 from trackside.api.keys import AccessKeys, Rights
-from trackside.layout import Home
+from trackside.records.layout import Home
 
 TRACKSIDE = (sys.executable, "-m", "trackside.cli")
 

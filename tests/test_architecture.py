@@ -68,7 +68,7 @@ MAY_READ_ENVIRONMENT = {
     "capture/environment.py",
     "cli/notebook.py",
     "clients/redirect.py",
-    "inside/surroundings.py",
+    "inside/process_context.py",
     "toolkit/environment.py",
     "supervisor/__main__.py",
 }

@@ -15,8 +15,8 @@ from benchmarks.drill.left_behind import processes_of
 from benchmarks.drill.numbered_lines import count_lines
 from benchmarks.drill.report import Outcome, as_line, as_markdown
 
-from tests.waiting import until
-from trackside.processes import identify, is_alive
+from tests.wait import until
+from trackside.system.processes import identify, is_alive
 
 PROJECT = Path(__file__).parent.parent
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import trackside
-from tests.waiting import until
+from tests.wait import until
 
 EXAMPLES = Path(trackside.__file__).parents[2] / "examples"
 

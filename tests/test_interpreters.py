@@ -149,7 +149,7 @@ def check_whole_job(interpreter: Interpreter, checkpoints: str, **where: str) ->
     assert {"model.tar.gz", "output.tar.gz", "last"} <= found
     archive = next(results.rglob("model.tar.gz"))
     code = (
-        "import sys; from pathlib import Path; from trackside.extract import extract\n"
+        "import sys; from pathlib import Path; from trackside.files.extract import extract\n"
         "extract(Path(sys.argv[1]), Path('model')); print(Path('model/model.txt').read_text())"
     )
     assert interpreter.run("python", "-c", code, str(archive)) == "one two\n"

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from trackside import durable
 from trackside.errors import InvalidSetting
-from trackside.layout import Home
+from trackside.files import durable
 from trackside.profiles import Key, Server, chosen_server, read_profiles, write_profiles
+from trackside.records.layout import Home
 from trackside.storage.credentials import s3_access
 
 URL = "http://10.0.0.7:7007"

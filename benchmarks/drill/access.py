@@ -16,8 +16,8 @@ from benchmarks.drill.case import Case, Result, check, held, partly
 from benchmarks.drill.ground import Ground
 from benchmarks.drill.job import DrillJob
 from benchmarks.drill.server import Server
-from trackside import process_table
 from trackside.api.keys import AccessKeys, Rights
+from trackside.system import process_table
 
 _BODY = b"{}"
 _TARGET = "SageMaker.ListTrainingJobs"

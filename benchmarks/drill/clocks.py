@@ -13,7 +13,7 @@ from benchmarks.drill.ground import Ground
 from benchmarks.drill.job import DrillJob
 from benchmarks.drill.server import Server
 from benchmarks.drill.wall_clock import WallClock
-from trackside import hosts
+from trackside.records import hosts
 
 DAY_SECONDS = 86_400.0
 HOUR_SECONDS = 3600.0

@@ -15,7 +15,7 @@ from benchmarks.drill.case import Case, Result, check, held
 from benchmarks.drill.ground import Ground
 from benchmarks.drill.job import DrillJob
 from benchmarks.drill.numbered_lines import NUMBERED
-from trackside import host_processes, rule_evaluator
+from trackside.records import evaluator_process, host_processes
 
 _KILLS = 5
 _LINES = 300
@@ -77,7 +77,7 @@ def everything_dies(ground: Ground) -> Result:
     server = ground.server()
     job = ground.submit_numbered(_LINES, "--rule", "all", hold_at=100, at=server)
     job.wait_for_line("drill-line 100")
-    ground.until(lambda: rule_evaluator.is_alive(job.folder.rules), "the evaluator lives")
+    ground.until(lambda: evaluator_process.is_alive(job.folder.rules), "the evaluator lives")
     pids = [job.supervisor_pid(), job.evaluator_pid(), server.pid]
     for pid in pids:
         os.kill(pid, signal.SIGSTOP)  # so that none sees another die
@@ -90,7 +90,7 @@ def everything_dies(ground: Ground) -> Result:
     def is_settled() -> bool:
         supervisor = job.supervisor_pid() != pids[0]
         supervisor = supervisor and bool(host_processes.supervisor_lives(job.host()))
-        evaluator = job.evaluator_pid() != pids[1] and rule_evaluator.is_alive(job.folder.rules)
+        evaluator = job.evaluator_pid() != pids[1] and evaluator_process.is_alive(job.folder.rules)
         return supervisor and evaluator
 
     ground.until(is_settled, "a new supervisor and a new evaluator", seconds=30)

@@ -13,8 +13,8 @@ from benchmarks.drill.case import Case, Result, check, held
 from benchmarks.drill.ground import Ground
 from benchmarks.drill.job import DrillJob
 from benchmarks.drill.server import Server
-from trackside import process_table
 from trackside.api.keys import AccessKeys, Rights
+from trackside.system import process_table
 
 _FOLLOWER = """
 import os, sys

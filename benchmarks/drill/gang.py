@@ -7,7 +7,7 @@ import signal
 from benchmarks.drill.case import Case, Result, check, held
 from benchmarks.drill.ground import Ground
 from benchmarks.drill.job import DrillJob
-from trackside.journal import RETRY
+from trackside.records.journal import RETRY
 
 _HOSTS = ("algo-1", "algo-2", "algo-3")
 _TRAINS = """

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.drill.case import check
 from benchmarks.drill.numbered_lines import LineCount, count_lines
 from benchmarks.drill.server import Server
-from trackside import host_processes, log_lines
-from trackside.journal import History, Journal
-from trackside.layout import Home, HostFolder, JobFolder, JobKeys
-from trackside.spec import JobSpec
+from trackside.records import host_processes, log_lines
+from trackside.records.journal import History, Journal
+from trackside.records.layout import Home, HostFolder, JobFolder, JobKeys
+from trackside.records.spec import JobSpec
 from trackside.storage.locate import Location, locate, locate_object
 
 if TYPE_CHECKING:

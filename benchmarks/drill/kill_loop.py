@@ -18,8 +18,9 @@ from benchmarks.drill.job import DrillJob
 from benchmarks.drill.left_behind import described, processes_of
 from benchmarks.drill.numbered_lines import MARK, count_lines
 from benchmarks.drill.server import Server
-from trackside import durable, processes
-from trackside.processes import Identity
+from trackside.files import durable
+from trackside.system import processes
+from trackside.system.processes import Identity
 
 UNTIL_GO = f"""
 import argparse, os, time

@@ -5,9 +5,10 @@ import os
 import time
 from pathlib import Path
 
-from trackside import durable, process_table, processes
-from trackside.layout import HostFolder, sandbox_nonce
-from trackside.processes import Identity
+from trackside.files import durable
+from trackside.records.layout import HostFolder, sandbox_nonce
+from trackside.system import process_table, processes
+from trackside.system.processes import Identity
 
 _PATIENCE_SECONDS = 20.0
 

@@ -15,7 +15,7 @@ from botocore.config import Config
 
 from benchmarks.drill.case import Broke
 from trackside.api.keys import AccessKeys, Rights
-from trackside.layout import Home
+from trackside.records.layout import Home
 
 TRACKSIDE = (sys.executable, "-m", "trackside.cli")
 _START_SECONDS = 60.0

@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 from math import inf
 
 from benchmarks.drill.simulated_machine import Machine, Process, Script, require
-from trackside.hosts import HostRecord, Phase
 from trackside.jobs import reconcile
-from trackside.jobs.placing import Placed
 from trackside.jobs.reconcile import SeenHost
+from trackside.jobs.start_supervisor import Placed
 from trackside.placement.placement import Exited, Poll, Running
-from trackside.status import Secondary, Status
-from trackside.supervisor import gang, keeper, outcome, peers
+from trackside.records.hosts import HostRecord, Phase
+from trackside.records.status import Secondary, Status
+from trackside.supervisor import gang, outcome, peer_watchdog, watchdog
 from trackside.supervisor.gang import EndOrder, Why
 from trackside.supervisor.lead import start_again, write_end
 from trackside.supervisor.outcome import Again
@@ -129,11 +129,11 @@ class Job:
     def _revive_supervisor(self, script: Script, *, is_last: bool = False) -> None:
         machine = self.machine
         if script.supervisor is not None and script.supervisor.is_alive:
-            if machine.true_seconds - script.revived_at > keeper.SOUND_AFTER_SECONDS:
+            if machine.true_seconds - script.revived_at > watchdog.SOUND_AFTER_SECONDS:
                 script.num_revivals = 0
             return
         since = machine.true_seconds - script.revived_at
-        if is_last or keeper.is_due(script.num_revivals, since):
+        if is_last or watchdog.is_due(script.num_revivals, since):
             script.num_revivals += 1
             script.revived_at = machine.true_seconds
             script.supervisor = Supervisor(self, script.host)
@@ -377,25 +377,25 @@ class Supervisor(Process):
         for host, record in self.job.records(self.number).items():
             if host == self.host or record.phase is Phase.ENDED:
                 continue
-            match peers.decide(self._see(host)):
-                case peers.Action.START:
+            match peer_watchdog.decide(self._see(host)):
+                case peer_watchdog.Action.START:
                     self._starts.setdefault(host, []).append(self.machine.true_seconds)
                     self.machine.start(Supervisor(self.job, host))
-                case peers.Action.LOST:
+                case peer_watchdog.Action.LOST:
                     lost.append(host)
-                case peers.Action.LEAVE:
+                case peer_watchdog.Action.LEAVE:
                     pass
         return lost
 
-    def _see(self, host: str) -> peers.Seen:
+    def _see(self, host: str) -> peer_watchdog.Seen:
         now = self.machine.true_seconds
         words = self.job.words.get(host)
         if words is None or words.is_alive or host in self.job.host_locks:
             self._seen[host] = now
-            return peers.Seen(supervisor_lives=True)
+            return peer_watchdog.Seen(supervisor_lives=True)
         starts = self._starts.get(host, [])
-        recent = [moment for moment in starts if now - moment < peers.WINDOW_SECONDS]
-        return peers.Seen(
+        recent = [moment for moment in starts if now - moment < peer_watchdog.WINDOW_SECONDS]
+        return peer_watchdog.Seen(
             script_lives=self.job.script_lives(host),
             gone_seconds=now - self._seen.setdefault(host, now),
             starts=len(recent),

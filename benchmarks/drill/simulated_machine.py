@@ -12,11 +12,11 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from trackside.boot_clock import Moment
-from trackside.hosts import HostRecord
-from trackside.jobs.placing import Placed
-from trackside.journal import History, Journal, fold_lines
+from trackside.jobs.start_supervisor import Placed
+from trackside.records.hosts import HostRecord
+from trackside.records.journal import History, Journal, fold_lines
 from trackside.supervisor.gang import EndOrder, Meeting
+from trackside.system.boot_clock import Moment
 
 DAY_SECONDS = 86_400.0
 _JUMPS_SECONDS = (-DAY_SECONDS, -3600.0, -1200.0, 3600.0, DAY_SECONDS)

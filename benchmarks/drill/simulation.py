@@ -17,8 +17,8 @@ from benchmarks.drill.ground import Ground
 from benchmarks.drill.simulated_invariants import Invariants
 from benchmarks.drill.simulated_job import Job, Request, Server, Stopper, Submitter
 from benchmarks.drill.simulated_machine import Machine, Violation
-from trackside.hosts import Phase
-from trackside.status import Secondary
+from trackside.records.hosts import Phase
+from trackside.records.status import Secondary
 
 NUM_SEEDS = 10_000
 _BATCH = 100

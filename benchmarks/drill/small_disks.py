@@ -15,7 +15,7 @@ from benchmarks.drill.ground import Ground
 from benchmarks.drill.job import DrillJob
 from benchmarks.drill.numbered_lines import MARK, count_lines
 from benchmarks.training_request import training_request
-from trackside.status import Status
+from trackside.records.status import Status
 
 _OUT = "out"
 

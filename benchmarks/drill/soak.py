@@ -24,9 +24,9 @@ from benchmarks.drill.kill_loop import (
     live_supervisors,
 )
 from benchmarks.drill.numbered_lines import MARK, LineCount, count_lines
-from trackside import processes
-from trackside.layout import Home
-from trackside.processes import Identity
+from trackside.records.layout import Home
+from trackside.system import processes
+from trackside.system.processes import Identity
 
 SOAK_SECONDS = 3600.0
 NUM_JOBS = 100

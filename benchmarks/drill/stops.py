@@ -15,8 +15,8 @@ from benchmarks.drill.case import Broke, Case, Result, check, held
 from benchmarks.drill.fault_store import FaultStore
 from benchmarks.drill.ground import Ground
 from benchmarks.drill.job import DrillJob, unpacked
-from trackside import process_table
-from trackside.status import Secondary
+from trackside.records.status import Secondary
+from trackside.system import process_table
 
 _FAMILY = """
 import os, signal, subprocess, sys, time

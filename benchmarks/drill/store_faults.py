@@ -14,7 +14,7 @@ from benchmarks.drill.fault_store import BUCKET, FaultStore
 from benchmarks.drill.ground import Ground
 from benchmarks.drill.job import DrillJob, unpacked
 from benchmarks.drill.numbered_lines import count_lines
-from trackside.status import Secondary
+from trackside.records.status import Secondary
 
 _MODEL_BYTES = 24_000_000
 _TRAINS = """

@@ -11,9 +11,10 @@ from benchmarks.drill.case import Case, Result, check, held, partly
 from benchmarks.drill.ground import Ground
 from benchmarks.drill.job import DrillJob
 from benchmarks.drill.numbered_lines import MARK
-from trackside import process_table, rule_evaluator
-from trackside.finding import read_findings
-from trackside.rule_status import Evaluation, RuleStatus, read_evaluations
+from trackside.records import evaluator_process
+from trackside.records.finding import read_findings
+from trackside.records.rule_status import Evaluation, RuleStatus, read_evaluations
+from trackside.system import process_table
 
 _STEPS = 60
 _TRAINS = f"""
@@ -78,7 +79,7 @@ def _looked_at(job: DrillJob) -> set[int]:
 
 def _next_evaluator(ground: Ground, job: DrillJob, old: int) -> int:
     def is_there() -> bool:
-        return job.evaluator_pid() != old and rule_evaluator.is_alive(job.folder.rules)
+        return job.evaluator_pid() != old and evaluator_process.is_alive(job.folder.rules)
 
     ground.until(is_there, f"another evaluator than {old}", seconds=90)
     return job.evaluator_pid()
@@ -97,7 +98,7 @@ def _submit(ground: Ground, **rules: str) -> DrillJob:
 def _wait_judged(ground: Ground, job: DrillJob) -> None:
     job.wait_over()
     ground.until(
-        lambda: rule_evaluator.is_done(job.folder.rules, job.spec), "all is judged", seconds=120
+        lambda: evaluator_process.is_done(job.folder.rules, job.spec), "all is judged", seconds=120
     )
 
 
@@ -217,7 +218,7 @@ def _watch(ground: Ground, job: DrillJob) -> tuple[int, int]:
             status = process_table.read(f"/proc/{process.pid}/status").decode()
             if "VmRSS:" in status:
                 memory = max(memory, int(status.partition("VmRSS:")[2].split()[0]) << 10)
-        return rule_evaluator.is_done(job.folder.rules, job.spec) and job.is_over()
+        return evaluator_process.is_done(job.folder.rules, job.spec) and job.is_over()
 
     ground.until(is_over, "the rules are over", seconds=180)
     return most, memory

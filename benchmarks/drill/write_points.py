@@ -21,9 +21,9 @@ from benchmarks.drill.kill_loop import check_database, check_no_orphans
 from benchmarks.drill.numbered_lines import MARK, count_lines
 from benchmarks.drill.preloaded import built
 from benchmarks.drill.server import Server
-from trackside import endings
 from trackside.errors import TracksideError
-from trackside.host_processes import supervisor_lives
+from trackside.records import pending_uploads
+from trackside.records.host_processes import supervisor_lives
 
 NUM_LINES = 20
 _SAMPLE = 5
@@ -203,9 +203,11 @@ def check_once(ground: Ground, job: DrillJob) -> str:
 
 def _is_wound_up(job: DrillJob) -> bool:
     """Who died between the final status and the last upload is followed by the next who looks."""
-    if job.at is None and endings.noted(job.home):
+    if job.at is None and pending_uploads.noted(job.home):
         job.ground.trackside("jobs")
-    return not endings.noted(job.home) and not any(map(supervisor_lives, job.host_folders()))
+    return not pending_uploads.noted(job.home) and not any(
+        map(supervisor_lives, job.host_folders())
+    )
 
 
 def matrix(ground: Ground, *, roles: Iterable[Role] = ROLES, sample: int | None = None) -> Result:

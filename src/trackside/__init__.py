@@ -13,11 +13,12 @@ if TYPE_CHECKING:
     from trackside.errors import InvalidSpec as InvalidSpec
     from trackside.errors import JobFailed as JobFailed
     from trackside.errors import TracksideError as TracksideError
-    from trackside.finding import Finding as Finding
     from trackside.inside.api import finish as finish
     from trackside.inside.api import init as init
     from trackside.inside.api import log as log
     from trackside.inside.api import watch as watch
+    from trackside.records.finding import Finding as Finding
+    from trackside.records.spec import JobSpec as JobSpec
     from trackside.sdk import rule_configs as rule_configs
     from trackside.sdk.actions import SMS as SMS
     from trackside.sdk.actions import ActionList as ActionList
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from trackside.sdk.job import attach as attach
     from trackside.sdk.rule import ProfilerRule as ProfilerRule
     from trackside.sdk.rule import Rule as Rule
-    from trackside.spec import JobSpec as JobSpec
 
 _HOMES = {
     "ActionList": "trackside.sdk.actions",
@@ -48,10 +48,10 @@ _HOMES = {
     "DebuggerHookConfig": "trackside.sdk.debugger",
     "Email": "trackside.sdk.actions",
     "Estimator": "trackside.sdk.estimator",
-    "Finding": "trackside.finding",
+    "Finding": "trackside.records.finding",
     "InvalidSpec": "trackside.errors",
     "JobFailed": "trackside.errors",
-    "JobSpec": "trackside.spec",
+    "JobSpec": "trackside.records.spec",
     "ProfilerConfig": "trackside.sdk.debugger",
     "ProfilerRule": "trackside.sdk.rule",
     "PyTorch": "trackside.sdk.estimator",

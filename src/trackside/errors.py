@@ -49,7 +49,7 @@ TracksideError
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from trackside.shown_names import shown_name
+from trackside.texts.shown_names import shown_name
 
 _MOST_LISTED = 10
 ERROR_HEADER = "x-trackside-error"

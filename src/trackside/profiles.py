@@ -8,11 +8,11 @@ from dataclasses import asdict, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from trackside import damage, durable
 from trackside.errors import InvalidSetting
-from trackside.layout import Home
-from trackside.permissions import make_folder
+from trackside.files import damaged_files, durable
+from trackside.files.permissions import make_folder
 from trackside.quick_dataclass import dataclass
+from trackside.records.layout import Home
 from trackside.settings import EMBEDDED
 
 DEFAULT_PROFILE = "default"
@@ -102,10 +102,10 @@ def no_key(url: str) -> str:
 def own_key(home: Path, url: str) -> Key | None:
     """That of this machine's own server, if it is the one at this address."""
     folder = Home(home).server
-    address = damage.read_object(folder.address) or {}
+    address = damaged_files.read_object(folder.address) or {}
     if _place(str(address.get("url", ""))) != _place(url):
         return None
-    return damage.read(Key, folder.own_key)
+    return damaged_files.read(Key, folder.own_key)
 
 
 def _key(environ: Mapping[str, str], url: str, profile: Server | None, home: Path) -> Key | None:

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from trackside.errors import InvalidSetting
-from trackside.layout import Home
-from trackside.permissions import keep_private
+from trackside.files.permissions import keep_private
 from trackside.quick_dataclass import dataclass
-from trackside.secret_names import hidden
+from trackside.records.layout import Home
+from trackside.texts.secret_names import hidden
 
 VISIBLE_GPUS = "CUDA_VISIBLE_DEVICES"
 """Which GPUs a host's processes may use."""

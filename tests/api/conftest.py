@@ -14,7 +14,7 @@ from botocore.config import Config
 from tests.api.raw_client import RawClient
 from tests.job_processes import end_processes_of
 from tests.jobs.conftest import ENVIRON, STAND_IN
-from tests.waiting import until
+from tests.wait import until
 from trackside.api import health
 from trackside.api.app import App
 from trackside.api.identity import Iam, Sts

@@ -13,7 +13,7 @@ REGION = "eu-central-1"
 
 
 @dataclass(frozen=True)
-class Caller:
+class AttachedProcess:
     """Who signs, and where the server is."""
 
     url: str

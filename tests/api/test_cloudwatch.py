@@ -19,11 +19,11 @@ from botocore.exceptions import ClientError
 
 from tests.api.conftest import REGION, Server
 from tests.api.training import request
-from tests.waiting import until
-from trackside import durable
+from tests.wait import until
 from trackside.curves.event_file import EventFile
+from trackside.files import durable
 from trackside.jobs.jobs import Jobs
-from trackside.metric_totals import started, to_json
+from trackside.records.metric_totals import started, to_json
 
 NAMESPACE = "/aws/sagemaker/TrainingJobs"
 MINUTE = 1_700_000_040.0

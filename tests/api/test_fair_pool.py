@@ -11,7 +11,7 @@ from botocore.config import Config
 
 from tests.api.conftest import Server, running
 from tests.api.written_jobs import write_job
-from tests.waiting import until
+from tests.wait import until
 from trackside.api.app import App
 from trackside.api.budget import Budget
 from trackside.api.call import ServiceError

@@ -4,11 +4,11 @@ import pytest
 
 from trackside.api.job_credentials import JobCredentials
 from trackside.api.keys import AccessKeys, Rights, UnknownKey
-from trackside.jobs.placing import Placed
-from trackside.journal import Journal
-from trackside.layout import Home
+from trackside.jobs.start_supervisor import Placed
+from trackside.records.journal import Journal
+from trackside.records.layout import Home
+from trackside.records.status import Secondary
 from trackside.settings import Settings
-from trackside.status import Secondary
 
 URL = "http://127.0.0.1:7007"
 

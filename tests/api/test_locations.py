@@ -12,7 +12,7 @@ from tests.api.test_sagemaker_update import rule
 from tests.api.training import refused, request
 from tests.job_processes import end_processes_of
 from tests.jobs.conftest import ENVIRON, STAND_IN, is_training
-from tests.waiting import until
+from tests.wait import until
 from trackside.api.job_credentials import JobCredentials
 from trackside.api.keys import AccessKeys, Rights
 from trackside.api.locations import Locations

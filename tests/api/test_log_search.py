@@ -12,13 +12,13 @@ from tests.api.written_jobs import keep_in_storage_only, reopen, write_job
 from trackside.api import tokens
 from trackside.api.app import App
 from trackside.api.budget import Budget
+from trackside.api.client_logs import ClientLogs
 from trackside.api.json_service import Ask
 from trackside.api.keys import AccessKey, AccessKeys, Rights
 from trackside.api.log_events import event_id
 from trackside.api.log_pattern import pattern
 from trackside.api.log_streams import PROCESSING, TRAINING, streams
 from trackside.api.logs import Logs, logs
-from trackside.api.own_logs import OwnLogs
 from trackside.jobs.index import Page
 from trackside.jobs.jobs import Jobs
 
@@ -83,7 +83,7 @@ def pages(asking: Logs, asked: dict[str, Any], limits: Iterator[int]) -> list[li
 
 def test_all_pages_together_are_what_one_look_at_everything_finds(written: Jobs):
     chance = random.Random(7)
-    own = OwnLogs(written.settings.layout.server.logs)
+    own = ClientLogs(written.settings.layout.server.logs)
     middle = int((BEGAN + 250) * 1000)
     for text in PATTERNS:
         for window in ({}, {"startTime": middle}, {"endTime": middle}):
@@ -103,7 +103,7 @@ def test_each_page_costs_as_much_as_the_first(jobs: Jobs):
     many = [(BEGAN + n / 100, b"line %d\n" % n) for n in range(2000)]
     write_job(jobs, "job-1", [many], span=(BEGAN, BEGAN + 100))
     jobs.refresh()
-    own = OwnLogs(jobs.settings.layout.server.logs)
+    own = ClientLogs(jobs.settings.layout.server.logs)
     asking = Logs(jobs, own, lambda: Budget(100, seconds=3600))
     for direction in ({}, {"startFromHead": False}):
         found = pages(asking, direction, iter(lambda: 10_000, None))
@@ -115,7 +115,7 @@ def test_a_listing_of_streams_goes_on_behind_jobs_that_have_none(jobs: Jobs):
     for number in range(10):
         write_job(jobs, f"job-{number}", [], span=(BEGAN + number, BEGAN + 99), hosts=2)
     jobs.refresh()
-    own = OwnLogs(jobs.settings.layout.server.logs)
+    own = ClientLogs(jobs.settings.layout.server.logs)
     asking = Logs(jobs, own, lambda: Budget(3, seconds=3600))
     found: dict[str, list[int]] = {TRAINING: [], PROCESSING: []}
     for group in found:
@@ -151,7 +151,7 @@ def test_what_a_running_job_writes_between_two_pages_is_found(jobs: Jobs):
         span = (BEGAN, BEGAN + 500)
         reopen(write_job(jobs, name, [[(BEGAN + n, b"%d\n" % n) for n in range(9)]], span=span))
     jobs.refresh()
-    own = OwnLogs(jobs.settings.layout.server.logs)
+    own = ClientLogs(jobs.settings.layout.server.logs)
     asking = Logs(jobs, own, lambda: Budget(1000, seconds=3600))
     given = {"logGroupName": TRAINING, "logStreamNamePrefix": "", "limit": 17}
     first: Any = asking.filter_events(Ask(given, REGION, WHO, ACTION))
@@ -166,7 +166,7 @@ def test_what_a_running_job_writes_between_two_pages_is_found(jobs: Jobs):
 
 def test_a_stream_is_read_backwards_from_anywhere_as_forwards(written: Jobs):
     chance = random.Random(0)
-    asking = Logs(written, OwnLogs(written.settings.layout.server.logs), Budget)
+    asking = Logs(written, ClientLogs(written.settings.layout.server.logs), Budget)
 
     def ask(**given: Any) -> Any:
         given = {"logGroupName": TRAINING, "logStreamName": name, **given}
@@ -191,7 +191,7 @@ def test_a_stream_is_read_backwards_from_anywhere_as_forwards(written: Jobs):
 
 
 def test_programs_own_streams_are_searched_page_by_page(jobs: Jobs):
-    own = OwnLogs(jobs.settings.layout.server.logs)
+    own = ClientLogs(jobs.settings.layout.server.logs)
     own.make_group("mine", "ann")
     chance = random.Random(1)
     written: list[tuple[int, str, int]] = []
@@ -220,7 +220,7 @@ def test_programs_own_streams_are_searched_page_by_page(jobs: Jobs):
 
 
 def test_a_token_that_was_made_up_is_refused(jobs: Jobs):
-    asking = Logs(jobs, OwnLogs(jobs.settings.layout.server.logs), Budget)
+    asking = Logs(jobs, ClientLogs(jobs.settings.layout.server.logs), Budget)
     given: dict[str, Any] = {"logGroupName": TRAINING}
     for place in (7, [True], [True, 7, None], [True, [["a", -1, 0, 0]], None], [False, [], ["x"]]):
         made_up = {**given, "nextToken": tokens.token(given, place)}

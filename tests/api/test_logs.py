@@ -10,9 +10,9 @@ from botocore.exceptions import ClientError
 from tests.api.conftest import REGION, Server
 from tests.api.training import ended, refused, request
 from tests.job_processes import until_they_have_left
-from tests.waiting import until
-from trackside.finding import Finding
+from tests.wait import until
 from trackside.jobs.jobs import Jobs
+from trackside.records.finding import Finding
 
 GROUP = "/aws/sagemaker/TrainingJobs"
 RULES = "/aws/sagemaker/ProcessingJobs"

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.api.conftest import Server
-from tests.api.raw_requests import Caller, send
+from tests.api.raw_requests import AttachedProcess, send
 from trackside.api import tokens
 from trackside.sigv4 import Request
 
@@ -31,9 +31,9 @@ GROUP = {"logGroupName": "/aws/sagemaker/TrainingJobs"}
 
 
 @pytest.fixture
-def caller(service: Server) -> Iterator[Caller]:
+def caller(service: Server) -> Iterator[AttachedProcess]:
     """Ends with a request that is right: nothing before it has left the server worse."""
-    caller = Caller(service.url, service.key_id, service.secret)
+    caller = AttachedProcess(service.url, service.key_id, service.secret)
     assert caller.ask("PUT", f"/{BUCKET}")[0] == 200
     assert caller.ask("PUT", f"/{BUCKET}/k", b"0123456789")[0] == 200
     yield caller
@@ -54,7 +54,9 @@ def check_json(answer: tuple[int, bytes], *codes: str) -> None:
     assert json.loads(body)["__type"] in codes, body
 
 
-def call(caller: Caller, service: str, operation: str, body: bytes | Any) -> tuple[int, bytes]:
+def call(
+    caller: AttachedProcess, service: str, operation: str, body: bytes | Any
+) -> tuple[int, bytes]:
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
     headers = {"x-amz-target": f"{TARGETS[service]}.{operation}", "content-type": "a/json"}
     return caller.ask("POST", "/", data, headers, service=service)

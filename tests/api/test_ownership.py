@@ -17,14 +17,14 @@ from tests.api.test_sagemaker_update import rule
 from tests.api.training import ended, refused, request
 from tests.job_processes import end_processes_of, until_they_have_left
 from tests.jobs.conftest import ENVIRON, STAND_IN, is_training, make_spec
-from tests.waiting import until
+from tests.wait import until
 from trackside import profiles
 from trackside.api.job_credentials import JobCredentials
 from trackside.api.keys import AccessKeys, Rights
 from trackside.api.services import Services
 from trackside.jobs.jobs import Jobs
 from trackside.jobs.sqlite_index import MIGRATIONS
-from trackside.layout import JobKeys
+from trackside.records.layout import JobKeys
 from trackside.remote.api_client import ApiClient
 from trackside.settings import Settings
 

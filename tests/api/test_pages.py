@@ -16,7 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.api.conftest import Server
 from tests.api.training import ended, request
-from tests.waiting import until
+from tests.wait import until
 from trackside.api import health, pages
 from trackside.api.health import Health
 from trackside.api.keys import Rights

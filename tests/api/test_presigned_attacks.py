@@ -19,7 +19,7 @@ from botocore.credentials import Credentials
 from tests.api.training import request as job_request
 from tests.server_process import ServerProcess
 from trackside.api.keys import AccessKeys, Rights
-from trackside.layout import Home
+from trackside.records.layout import Home
 
 pytestmark = pytest.mark.xdist_group("presigned")  # two servers for all of them
 

@@ -9,8 +9,8 @@ import pytest
 from tests.api.conftest import Server
 from tests.api.training import ended, refused, request
 from tests.jobs.conftest import is_training
-from tests.jobs.test_disk import fill
-from tests.waiting import until
+from tests.jobs.test_garbage_collection import fill
+from tests.wait import until
 from trackside.api import quotas
 from trackside.api.keys import Rights
 from trackside.errors import ERROR_HEADER

@@ -12,10 +12,10 @@ from botocore.exceptions import ClientError
 from tests.api.conftest import Connect, Server, running
 from tests.api.raw_client import signed
 from tests.server_process import ServerProcess
-from tests.waiting import until
+from tests.wait import until
+from trackside.api.admission import Admission, Cut
 from trackside.api.app import App
 from trackside.api.call import BODY_MOST_BYTES
-from trackside.api.gate import Cut, Gate
 from trackside.api.identity import Sts
 from trackside.api.keys import AccessKeys
 from trackside.api.limits import Limits
@@ -31,7 +31,7 @@ LARGE = 4 << 20
 def limited(jobs: Jobs, **limits: float) -> Iterator[tuple[Server, App]]:
     keys = AccessKeys(jobs.settings.layout.server.root)
     services = {"logs": logs(jobs), "sts": Sts(Sessions(keys))}
-    app = App(services, keys, gate=Gate(Limits(**limits)))  # type: ignore[arg-type]
+    app = App(services, keys, gate=Admission(Limits(**limits)))  # type: ignore[arg-type]
     with running(app, keys) as server:
         yield server, app
 

@@ -12,15 +12,15 @@ from botocore.exceptions import ClientError
 from tests.api.conftest import REGION, Server
 from tests.api.training import IMAGE, ROLE, ended, refused, request
 from tests.job_processes import until_they_have_left
-from tests.waiting import until
-from trackside import durable
+from tests.wait import until
 from trackside.api.keys import AccessKey, Rights
 from trackside.errors import OwnerLimitExceeded
+from trackside.files import durable
 from trackside.jobs.jobs import Jobs
 from trackside.jobs.owner_limit import Limit
-from trackside.metric_totals import started, to_json
 from trackside.profiles import Key
 from trackside.profiles import Server as RemoteServer
+from trackside.records.metric_totals import started, to_json
 from trackside.remote.api_client import ApiClient
 
 ARN = f"arn:aws:sagemaker:{REGION}:000000000000:training-job/job-1"

@@ -6,7 +6,7 @@ import pytest
 
 from tests.api.conftest import Server
 from tests.api.training import ended, refused, request
-from tests.waiting import until
+from tests.wait import until
 from trackside.jobs.jobs import Jobs
 
 PROFILED = {"S3OutputPath": "s3://out/runs", "ProfilingIntervalInMilliseconds": 1000}

@@ -13,8 +13,8 @@ from trackside.api import sessions
 from trackside.api.job_credentials import JobCredentials
 from trackside.api.keys import AccessKeys, Rights
 from trackside.api.sessions import Sessions
+from trackside.records.status import Secondary
 from trackside.settings import Settings
-from trackside.status import Secondary
 
 ROLE = "arn:aws:iam::000000000000:role/team"
 

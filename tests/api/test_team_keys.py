@@ -11,10 +11,10 @@ import psycopg
 import pytest
 
 from tests.postgres_server import PostgresServer
-from tests.waiting import until
+from tests.wait import until
 from trackside.api import team_keys
+from trackside.api.encryption import make_team_key, read_team_key
 from trackside.api.keys import AccessKeys, KeysUnavailable, Rights, UnknownKey
-from trackside.api.sealing import make_team_key, read_team_key
 from trackside.api.sessions import Sessions
 from trackside.api.team_keys import TeamKeys, has_team_key
 from trackside.errors import InvalidSetting, ServerRefused

@@ -1,7 +1,7 @@
 """What a request over the wire may not ask for, though a job of this machine's own may."""
 
 from trackside.api.validation import wire_violations
-from trackside.spec import JobSpec
+from trackside.records.spec import JobSpec
 
 
 def test_no_client_names_a_folder_of_the_server_s_to_run_in():

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from tests.waiting import until
+from tests.wait import until
 
 ROLE = "arn:aws:iam::000000000000:role/SageMakerRole"
 IMAGE = "763104351884.dkr.ecr.us-west-2.amazonaws.com/pytorch-training:2.1-cpu-py310"

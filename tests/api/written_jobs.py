@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from tests.api.training import request
 from trackside.jobs.jobs import Jobs
 from trackside.jobs.records import spec_bytes
-from trackside.journal import Journal
-from trackside.layout import HostFolder, JobFolder
-from trackside.log_lines import chunk_name, encode, read_marks
-from trackside.spec import JobSpec
-from trackside.status import Secondary
+from trackside.records.journal import Journal
+from trackside.records.layout import HostFolder, JobFolder
+from trackside.records.log_lines import chunk_name, encode, read_marks
+from trackside.records.spec import JobSpec
+from trackside.records.status import Secondary
 from trackside.storage.locate import locate_object
 
 Lines = Sequence[tuple[float, bytes]]

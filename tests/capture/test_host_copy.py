@@ -3,8 +3,8 @@ import gc
 import pytest
 import torch
 
-from trackside.capture.taking import host_copy
-from trackside.capture.taking.host_copy import HostCopies
+from trackside.capture.copying import host_copy
+from trackside.capture.copying.host_copy import HostCopies
 
 LARGE = 1 << 20
 

@@ -16,7 +16,7 @@ from torch.utils.checkpoint import checkpoint
 from tests.capture.networks import Net, assert_no_failure, batch, read
 from tests.capture.test_writer import point_at
 from tests.small_disk import fill, small_disk
-from tests.waiting import until
+from tests.wait import until
 from trackside.capture.hook import Hook
 from trackside.capture.selection.reduction_config import ReductionConfig
 from trackside.capture.selection.save_config import SaveConfig

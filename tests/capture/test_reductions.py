@@ -10,10 +10,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.native_build import build
+from trackside.capture.copying import compiled_reductions
+from trackside.capture.copying.compiled_reductions import reduce_ordinary
+from trackside.capture.copying.reductions import reduce_on_device, reduce_on_host
 from trackside.capture.selection.reduction_config import NORMS, REDUCTIONS
-from trackside.capture.taking import compiled_reductions
-from trackside.capture.taking.compiled_reductions import reduce_ordinary
-from trackside.capture.taking.reductions import reduce_on_device, reduce_on_host
 
 COLUMNS = [*REDUCTIONS, *NORMS, *(f"abs_{name}" for name in (*REDUCTIONS, *NORMS))]
 

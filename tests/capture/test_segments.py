@@ -28,7 +28,7 @@ from trackside.capture.writing.segments import (
     lay_out,
     write_parts,
 )
-from trackside.json_record import DamagedRecord
+from trackside.files.json_record import DamagedRecord
 
 
 def record(step: int = 0, mode: str = "TRAIN", **parts: Any) -> StepRecord:

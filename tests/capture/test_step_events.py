@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.waiting import until
+from tests.wait import until
 from trackside.capture.steps.step_events import StepEvents
 from trackside.supervisor.profiler_files import MinuteFiles
 

@@ -10,8 +10,8 @@ from torch import nn
 from tests.capture.networks import Net, train
 from trackside.capture.hook import Hook
 from trackside.capture.modes import ModeKeys
-from trackside.capture.outlets.tensorboard_export import add_histogram, clean_tag
 from trackside.capture.selection.save_config import SaveConfig
+from trackside.capture.sinks.tensorboard_export import add_histogram, clean_tag
 from trackside.capture.trial_layout import FAILURES
 from trackside.curves.event_file import EventFile
 

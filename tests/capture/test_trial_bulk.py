@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.capture.test_trial_live import flushed, record, writer_to
 from tests.capture.trials import SMDEBUG_TRIAL, write_the_same
-from tests.waiting import until
+from tests.wait import until
 from trackside.capture.exceptions import SMDebugValueError, TensorUnavailable
 from trackside.capture.modes import modes
 from trackside.capture.reading.cube import Cube

@@ -14,7 +14,7 @@ import pytest
 
 from tests.capture.test_writer import point_at
 from tests.capture.trials import SMDEBUG_TRIAL, collections_json, write_the_same
-from tests.waiting import until
+from tests.wait import until
 from trackside.capture import trial as trial_module
 from trackside.capture.exceptions import (
     NoMoreData,
@@ -35,7 +35,7 @@ from trackside.capture.trial import create_trial
 from trackside.capture.writing.segments import StepRecord
 from trackside.capture.writing.writer import SegmentWriter, WriterLimits
 from trackside.curves.records import frame
-from trackside.json_record import DamagedRecord
+from trackside.files.json_record import DamagedRecord
 
 EAGER = WriterLimits(age_seconds=0.01)
 

@@ -15,7 +15,7 @@ import pytest
 
 from tests.capture.test_segments import contents_of
 from tests.conftest import environment_for
-from tests.waiting import until
+from tests.wait import until
 from trackside.capture.exceptions import SMDebugValueError
 from trackside.capture.trial_layout import SegmentName
 from trackside.capture.writing.segments import StepRecord

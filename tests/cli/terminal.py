@@ -9,7 +9,7 @@ import subprocess
 import termios
 from types import TracebackType
 
-from tests.waiting import until
+from tests.wait import until
 
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 

@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.cli.conftest import TRACKSIDE, Command
-from tests.cli.test_waiting import Terminal
+from tests.cli.test_wait_for_job import Terminal
 from tests.jobs.conftest import make_spec, run_to_end
-from tests.waiting import until
+from tests.wait import until
 from trackside.jobs.jobs import Jobs
 
 MODEL = "out/runs/digits/output/model.tar.gz"

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import TRACKSIDE, Command
-from tests.cli.test_waiting import WAIT, Terminal, release
+from tests.cli.test_wait_for_job import WAIT, Terminal, release
 from tests.jobs.conftest import is_training, make_spec
-from tests.jobs.test_rule_news import RULES, conclude
-from tests.waiting import until
-from trackside.finding import Finding, read_findings
+from tests.jobs.test_rule_updates import RULES, conclude
+from tests.wait import until
 from trackside.jobs.jobs import Jobs
-from trackside.layout import RulesFolder
-from trackside.rule_status import RuleStatus
+from trackside.records.finding import Finding, read_findings
+from trackside.records.layout import RulesFolder
+from trackside.records.rule_status import RuleStatus
 from trackside.settings import Settings
 
 SLOW = """

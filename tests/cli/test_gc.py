@@ -9,7 +9,7 @@ import pytest
 from tests.cli.conftest import Command
 from tests.jobs.conftest import make_spec, run_to_end
 from tests.server_process import ServerProcess
-from tests.waiting import until
+from tests.wait import until
 from trackside.jobs.jobs import Jobs
 from trackside.jobs.queue import no_limit
 

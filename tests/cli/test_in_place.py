@@ -8,7 +8,7 @@ import pytest
 
 from tests.cli.conftest import Command
 from tests.job_processes import until_they_have_left
-from tests.waiting import until
+from tests.wait import until
 from trackside.settings import Settings
 
 SCRIPT = """

@@ -6,7 +6,7 @@ from pathlib import Path
 from tests.cli.conftest import Command
 from tests.jobs.conftest import make_spec, run_to_end
 from trackside.jobs.jobs import Jobs
-from trackside.shown_names import wire_name
+from trackside.texts.shown_names import wire_name
 
 
 def finished(jobs: Jobs, *names: str) -> None:

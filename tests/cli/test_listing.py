@@ -7,12 +7,12 @@ import pytest
 
 from tests.cli.conftest import Command
 from tests.jobs.conftest import is_training, make_spec
-from tests.waiting import until
-from trackside import hosts
-from trackside.hosts import HostRecord, Phase, Progress, SyncState
+from tests.wait import until
 from trackside.jobs.jobs import Jobs
-from trackside.journal import Journal
-from trackside.owners import local_owner
+from trackside.records import hosts
+from trackside.records.hosts import HostRecord, Phase, Progress, SyncState
+from trackside.records.journal import Journal
+from trackside.records.owners import local_owner
 
 
 def run_to_end(jobs: Jobs, name: str, **hyper: str) -> None:

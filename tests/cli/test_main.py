@@ -243,7 +243,7 @@ def test_the_help_of_all_commands_loads_none_of_them():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(done.stderr.split())
     assert not loaded & {f"trackside.cli.{name}" for name in COMMANDS}
-    assert not loaded & {"rich", "sqlite3", "trackside.spec", "trackside.jobs"}
+    assert not loaded & {"rich", "sqlite3", "trackside.records.spec", "trackside.jobs"}
     for name in COMMANDS:
         shown = main.get_command(None, name)  # type: ignore[arg-type]
         assert shown is not None

@@ -10,11 +10,11 @@ import pytest
 from tests.cli.conftest import Command
 from tests.cli.terminal import Terminal
 from tests.jobs.conftest import is_training, make_spec
-from tests.waiting import until
+from tests.wait import until
 from trackside.cli.sparkline import sparkline
 from trackside.curves.event_file import EventFile
 from trackside.jobs.jobs import Jobs
-from trackside.layout import curves_of
+from trackside.records.layout import curves_of
 from trackside.storage.locate import locate
 
 

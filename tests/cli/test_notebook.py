@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-from trackside import durable
+from trackside.files import durable
 from trackside.settings import Settings
 
 CODE = "import trackside; trackside.load_ipython_extension(None)"

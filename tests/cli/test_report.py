@@ -4,9 +4,9 @@ from pathlib import Path
 
 from tests.cli.conftest import Command
 from tests.jobs.conftest import make_spec, run_to_end
-from trackside.finding import Finding
 from trackside.jobs.jobs import Jobs
-from trackside.rule_status import Evaluation, RuleStatus, write_evaluations
+from trackside.records.finding import Finding
+from trackside.records.rule_status import Evaluation, RuleStatus, write_evaluations
 
 
 def test_the_page_is_written_beside_the_caller(command: Command, jobs: Jobs, workplace: Path):

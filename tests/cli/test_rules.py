@@ -12,7 +12,7 @@ from tests.rules.profiling import Profiling
 from tests.rules.recording import Recording
 from trackside.cli.rule_check import ISSUES_FOUND
 from trackside.jobs.jobs import Jobs
-from trackside.layout import JobKeys
+from trackside.records.layout import JobKeys
 from trackside.rules import catalog
 from trackside.storage.locate import locate
 

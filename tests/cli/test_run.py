@@ -11,10 +11,10 @@ import pytest
 
 from tests.cli.conftest import Command
 from tests.job_processes import until_they_have_left
-from tests.waiting import until
-from trackside import process_table
+from tests.wait import until
+from trackside.records.spec import JobSpec
 from trackside.settings import Settings
-from trackside.spec import JobSpec
+from trackside.system import process_table
 
 
 @pytest.fixture(autouse=True)

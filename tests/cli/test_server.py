@@ -18,7 +18,7 @@ from tests.cli.conftest import TRACKSIDE, Command
 from tests.other_users import FIRST, SECOND, needs_other_users, packages_for_all, python_for_all
 from trackside.api.keys import AccessKeys, Rights
 from trackside.cli.access import access_keys
-from trackside.layout import Home
+from trackside.records.layout import Home
 from trackside.settings import Settings
 
 

@@ -16,7 +16,7 @@ import pytest
 from botocore.config import Config
 
 from tests.cli.conftest import TRACKSIDE
-from tests.waiting import until
+from tests.wait import until
 from trackside.api.keys import AccessKeys, Rights
 from trackside.settings import Settings
 

@@ -13,11 +13,11 @@ import pytest
 from tests.cli.conftest import Command
 from tests.cli.terminal import Terminal
 from tests.jobs.conftest import make_spec
-from trackside import hosts
-from trackside.hosts import HostRecord, Phase
 from trackside.jobs.jobs import Jobs
+from trackside.records import hosts
+from trackside.records.hosts import HostRecord, Phase
+from trackside.records.spec import JobSpec
 from trackside.settings import Settings
-from trackside.spec import JobSpec
 
 
 def lines_of(command: Command, name: str) -> list[str]:

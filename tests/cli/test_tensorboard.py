@@ -20,7 +20,7 @@ import pytest
 
 from tests.cli.conftest import TRACKSIDE, Command
 from tests.conftest import S3Server
-from tests.waiting import until
+from tests.wait import until
 from trackside.curves.event_writer import SummaryWriter
 from trackside.jobs.jobs import Jobs
 from trackside.settings import Settings, environment

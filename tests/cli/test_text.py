@@ -1,6 +1,6 @@
 """Texts for people."""
 
-from trackside.harmless import one_line, visible
+from trackside.texts.terminal_text import one_line, visible
 
 
 def test_what_could_steer_a_terminal_is_written_as_its_escape():

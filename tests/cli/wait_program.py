@@ -4,7 +4,7 @@ import sys
 
 from tests.jobs.conftest import STAND_IN
 from trackside.cli.failures import EXPECTED, exit_code, explain
-from trackside.cli.waiting import wait_for
+from trackside.cli.wait_for_job import wait_for
 from trackside.jobs.jobs import Jobs
 from trackside.sdk.job import TrainingJob
 from trackside.settings import Settings, environment

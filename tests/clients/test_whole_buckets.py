@@ -12,10 +12,10 @@ import pytest
 
 from tests.client_shell import ClientShell, client_shell
 from tests.curves.test_tensorboard import TensorBoard, started
-from tests.waiting import until
+from tests.wait import until
 from trackside.clients import whole_buckets
 from trackside.curves.event_file import EventFile
-from trackside.layout import Home
+from trackside.records.layout import Home
 
 BESIDE = Path(sys.executable).parent
 """Where `tensorboard` is."""

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.server_process import ServerProcess
-from tests.waiting import until
+from tests.wait import until
 from trackside import Estimator, TensorBoardOutputConfig, TrainingJob, attach, curves
 from trackside.errors import (
     InputError,
@@ -25,13 +25,13 @@ from trackside.errors import (
     JobNotFound,
     JobStopped,
 )
-from trackside.jobs.stored import Stored
-from trackside.journal import History
+from trackside.jobs.stored_data import Stored
+from trackside.records.journal import History
+from trackside.records.status import Secondary, Status, StopCause
 from trackside.sdk import git_state
 from trackside.sdk.known_jobs import AnyJobs, known_jobs
-from trackside.shown_names import wire_name
-from trackside.status import Secondary, Status, StopCause
 from trackside.storage.locate import locate_object
+from trackside.texts.shown_names import wire_name
 
 pytestmark = pytest.mark.timeout(400)
 

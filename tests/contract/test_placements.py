@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.waiting import until
+from tests.wait import until
 from trackside.placement.local import LocalPlacement
 from trackside.placement.placement import Exited, Handle, Placement, Running, Unknown
 

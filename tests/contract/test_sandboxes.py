@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.waiting import until
-from trackside.run_as import JobUser, find_user
+from tests.wait import until
 from trackside.supervisor.process_sandbox import ProcessSandbox, available
 from trackside.supervisor.sandbox import Exited, Running, Sandbox, SandboxPlan
 from trackside.supervisor.user_folders import hand_over
+from trackside.system.run_as import JobUser, find_user
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 needs_namespaces = pytest.mark.skipif(

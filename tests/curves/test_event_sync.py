@@ -15,7 +15,7 @@ from tensorboard.backend.event_processing.io_wrapper import IsSummaryEventsFile
 from trackside import curves
 from trackside.curves.chunks import by_source, parse
 from trackside.curves.event_file import EventFile
-from trackside.curves.places import list_event_files
+from trackside.curves.event_locations import list_event_files
 from trackside.errors import StoreUnreachable
 from trackside.storage.folder import FolderStore
 from trackside.storage.locate import Location, locate

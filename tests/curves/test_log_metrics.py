@@ -12,11 +12,11 @@ import psutil
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from trackside import durable
 from trackside.curves.log_metrics import LogMetrics, MetricsKeeper, told_points
-from trackside.json_record import DamagedRecord
-from trackside.metric_totals import MetricTotal, from_json, merged
-from trackside.spec import MetricDefinition
+from trackside.files import durable
+from trackside.files.json_record import DamagedRecord
+from trackside.records.metric_totals import MetricTotal, from_json, merged
+from trackside.records.spec import MetricDefinition
 
 LOSS = MetricDefinition(name="loss", regex=r"loss=([-+.\w]+)")
 

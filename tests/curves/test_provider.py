@@ -19,7 +19,7 @@ from tensorboard.data.provider import DataProvider, RunTagFilter
 from torch.utils.tensorboard import SummaryWriter
 
 from tests.conftest import S3Server
-from tests.waiting import until
+from tests.wait import until
 from trackside.curves import series, wire
 from trackside.curves.event_writer import SummaryWriter as OurWriter
 from trackside.curves.provider import JobCurves, Library

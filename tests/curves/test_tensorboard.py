@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import S3Server
-from tests.waiting import until
+from tests.wait import until
 from trackside.curves.event_file import EventFile
 from trackside.storage.locate import locate
 from trackside.supervisor.event_sync import EventSync

@@ -14,16 +14,18 @@ import pytest
 from tests.conftest import environment_for
 from tests.fault_proxy import FaultProxy
 from tests.job_processes import end_processes_of
-from tests.waiting import until
-from trackside import durable, hosts, processes
-from trackside.host_processes import supervisor_lives
-from trackside.hosts import HostRecord
+from tests.wait import until
+from trackside.files import durable
 from trackside.jobs.jobs import Jobs
-from trackside.journal import History, Journal
-from trackside.layout import HostFolder, JobFolder, JobKeys
+from trackside.records import hosts
+from trackside.records.host_processes import supervisor_lives
+from trackside.records.hosts import HostRecord
+from trackside.records.journal import History, Journal
+from trackside.records.layout import HostFolder, JobFolder, JobKeys
+from trackside.records.spec import JobSpec
 from trackside.settings import Settings
-from trackside.spec import JobSpec
 from trackside.storage.locate import locate_object
+from trackside.system import processes
 
 
 class Machine:

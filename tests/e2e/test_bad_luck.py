@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.conftest import Machine
-from tests.waiting import until
-from trackside.status import Status
+from tests.wait import until
+from trackside.records.status import Status
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small disk needs root")
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from trackside import create_trial, modes
-from trackside.layout import JobKeys
-from trackside.status import Status
+from trackside.records.layout import JobKeys
+from trackside.records.status import Status
 
 NET = """
 import json

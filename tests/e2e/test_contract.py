@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from trackside.layout import JobKeys
-from trackside.status import Secondary, Status
+from trackside.records.layout import JobKeys
+from trackside.records.status import Secondary, Status
 
 LOOK_AROUND = """
 import json, os, socket, sys

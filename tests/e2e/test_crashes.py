@@ -5,11 +5,11 @@ import signal
 
 from tests.e2e.conftest import Job
 from tests.fault_proxy import Fault
-from tests.waiting import until
-from trackside import endings
-from trackside.host_processes import supervisor_lives
-from trackside.layout import JobKeys
-from trackside.status import Secondary, Status
+from tests.wait import until
+from trackside.records import pending_uploads
+from trackside.records.host_processes import supervisor_lives
+from trackside.records.layout import JobKeys
+from trackside.records.status import Secondary, Status
 
 HELD = """
 import os, time
@@ -110,7 +110,7 @@ def test_death_between_the_final_status_and_the_last_upload_is_made_good(away, f
     away.jobs.reconcile()  # as any listing does
     until(lambda: not job.host().ml.exists(), seconds=90)
     assert job.stored(JobKeys.of(job.spec).journal) == job.folder.journal.read_bytes()
-    until(lambda: endings.noted(away.settings.layout) == [])
+    until(lambda: pending_uploads.noted(away.settings.layout) == [])
 
 
 def test_the_pipes_of_a_dead_supervisor_are_fed_by_the_next(machine):

@@ -9,11 +9,11 @@ from typing import Any
 
 import trackside
 from tests.e2e.conftest import Machine
-from tests.waiting import until
+from tests.wait import until
 from trackside import curves
 from trackside.curves.chunks import by_source
-from trackside.curves.places import list_event_files
-from trackside.layout import curves_of
+from trackside.curves.event_locations import list_event_files
+from trackside.records.layout import curves_of
 from trackside.storage.locate import locate
 
 WRITES = """

@@ -7,9 +7,9 @@ import pytest
 
 from tests.e2e.conftest import Machine
 from tests.e2e.test_rules import HOOK, TENSORS, TRAIN, Watched, kill_evaluator, rule
-from tests.waiting import until
-from trackside.rule_status import RuleStatus
-from trackside.status import Status
+from tests.wait import until
+from trackside.records.rule_status import RuleStatus
+from trackside.records.status import Status
 
 CLASS = """
 from smdebug.rules.rule import Rule

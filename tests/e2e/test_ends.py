@@ -7,9 +7,9 @@ import time
 import pytest
 
 from tests.e2e.conftest import Job
-from tests.waiting import until
-from trackside.hosts import Phase
-from trackside.status import Secondary, Status
+from tests.wait import until
+from trackside.records.hosts import Phase
+from trackside.records.status import Secondary, Status
 
 SAVES_ON_TERM = """
 import signal, sys, time

@@ -15,10 +15,10 @@ from botocore.exceptions import ClientError
 from tests.e2e.conftest import Machine, made_machine
 from tests.server_process import TRACKSIDE, ServerProcess
 from tests.small_disk import fill, small_disk
-from tests.waiting import until
+from tests.wait import until
 from trackside.jobs.jobs import Jobs
+from trackside.records.status import Status
 from trackside.settings import Settings
-from trackside.status import Status
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, for a small disk")
 

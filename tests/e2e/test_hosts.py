@@ -4,9 +4,9 @@ import json
 import os
 import signal
 
-from tests.waiting import until
-from trackside.host_processes import supervisor_lives
-from trackside.status import Status
+from tests.wait import until
+from trackside.records.host_processes import supervisor_lives
+from trackside.records.status import Status
 
 TWO = {"InstanceCount": 2, "InstanceType": "local"}
 

@@ -11,13 +11,13 @@ import pytest
 import trackside
 from tests.e2e.conftest import Job, Machine, made_machine
 from tests.other_users import FIRST, needs_other_users, python_for_all
-from tests.waiting import until
+from tests.wait import until
 from trackside import curves
 from trackside.curves.chunks import by_source
-from trackside.curves.places import list_event_files
-from trackside.layout import JobKeys, curves_of
-from trackside.sdk.bringing_back import bring_back
-from trackside.status import Status
+from trackside.curves.event_locations import list_event_files
+from trackside.records.layout import JobKeys, curves_of
+from trackside.records.status import Status
+from trackside.sdk.bring_back import bring_back
 from trackside.storage.locate import entries_below, locate
 
 WRITES = """

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.server_process import TRACKSIDE, ServerProcess
-from trackside import control_group
+from trackside.system import control_group
 
 GREEDY = """
 import os, time

@@ -7,10 +7,10 @@ import pytest
 
 from tests.e2e.conftest import Job, Machine, made_machine
 from tests.strangers import strangers_python
-from tests.waiting import until
+from tests.wait import until
 from trackside import curves
-from trackside.layout import curves_of
-from trackside.status import Status
+from trackside.records.layout import curves_of
+from trackside.records.status import Status
 
 WAITS = """
 import os, time

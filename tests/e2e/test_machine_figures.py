@@ -7,9 +7,9 @@ import pytest
 
 from tests.e2e.conftest import Job, Machine
 from tests.e2e.test_updates import samples
-from tests.waiting import until
+from tests.wait import until
 from trackside.curves import Curves, read
-from trackside.layout import curves_of
+from trackside.records.layout import curves_of
 from trackside.storage.locate import locate
 
 WORK = "import os\nwhile not os.path.exists(os.environ['GO']): sum(range(1000))\n"

@@ -11,9 +11,9 @@ import pytest
 
 from tests.rules.action.receivers import Hooks, Mailbox, mail_server, web_server
 from tests.server_process import TRACKSIDE, ServerProcess
-from tests.waiting import until
+from tests.wait import until
 from trackside.api.keys import AccessKeys, Rights
-from trackside.layout import Home
+from trackside.records.layout import Home
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 SICK = """

@@ -17,7 +17,7 @@ from tests.e2e.conftest import Machine
 from tests.job_processes import end_processes_of, until_they_have_left
 from tests.server_process import TRACKSIDE, ServerProcess
 from tests.toolkit.test_install import wheel
-from tests.waiting import until
+from tests.wait import until
 
 OTHERS = 0o077
 PARTS = {"buckets", "ending", "index.sqlite", "jobs", "overlays"}

@@ -11,13 +11,13 @@ import pytest
 
 from tests import browser
 from tests.e2e.test_capture import NET
-from trackside.layout import profile_of
+from trackside.records.layout import profile_of
+from trackside.records.status import Status
 from trackside.rules.parameters import build
 from trackside.rules.profiler.profiler_report import ProfilerReport
 from trackside.rules.profiler.steps import MaxInitializationTime, StepOutlier
 from trackside.rules.profiler.usage import system_usage
 from trackside.rules.saved.profile import Profile
-from trackside.status import Status
 
 # The loader of every thirtieth batch sleeps. The script itself knows nothing of being watched.
 STALLED = (

@@ -12,12 +12,17 @@ from typing import Any
 import pytest
 
 from tests.e2e.conftest import Job, Machine
-from tests.waiting import until
-from trackside import rule_evaluator
-from trackside.finding import Finding, parse_findings, read_findings
-from trackside.layout import JobKeys, curves_of
-from trackside.rule_status import Evaluation, RuleStatus, parse_evaluations, read_evaluations
-from trackside.status import Status
+from tests.wait import until
+from trackside.records import evaluator_process
+from trackside.records.finding import Finding, parse_findings, read_findings
+from trackside.records.layout import JobKeys, curves_of
+from trackside.records.rule_status import (
+    Evaluation,
+    RuleStatus,
+    parse_evaluations,
+    read_evaluations,
+)
+from trackside.records.status import Status
 
 TRAIN = """
 import os, sys, time
@@ -96,7 +101,7 @@ class Watched:
 
     def _is_done(self) -> bool:
         self.job.machine.jobs.reconcile(self.job.name)
-        return rule_evaluator.is_done(self.rules, self.job.spec)
+        return evaluator_process.is_done(self.rules, self.job.spec)
 
     def findings(self) -> list[Finding]:
         return read_findings(self.rules.findings)
@@ -224,7 +229,7 @@ def test_the_evaluator_outlives_the_supervisor_and_is_kept_by_the_next(submit, m
     evaluator, supervisor = watched.evaluator_pid(), job.supervisor_pid()
     os.kill(supervisor, signal.SIGKILL)
     until(lambda: job.supervisor_pid() != supervisor)
-    assert rule_evaluator.is_alive(watched.rules)
+    assert evaluator_process.is_alive(watched.rules)
     assert watched.evaluator_pid() == evaluator
     os.kill(evaluator, signal.SIGKILL)
     machine.go.touch()

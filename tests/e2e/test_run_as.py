@@ -19,14 +19,14 @@ from tests.e2e.test_contract import build_wheel
 from tests.job_processes import end_processes_of
 from tests.other_users import FIRST, SECOND, needs_other_users, packages_for_all, python_for_all
 from tests.server_process import ServerProcess
-from tests.waiting import until
-from trackside import control_group, processes
+from tests.wait import until
 from trackside.api.keys import AccessKeys, Rights
 from trackside.jobs.jobs import Jobs
-from trackside.layout import JobFolder, JobKeys
-from trackside.owners import local_owner
+from trackside.records.layout import JobFolder, JobKeys
+from trackside.records.owners import local_owner
+from trackside.records.status import Status
 from trackside.settings import Settings
-from trackside.status import Status
+from trackside.system import control_group, processes
 
 pytestmark = needs_other_users
 

@@ -21,10 +21,10 @@ from tests.curves.test_tensorboard import started
 from tests.e2e.conftest import Machine
 from tests.e2e.statements import Row, as_cells, as_script, assert_each, given_in
 from tests.e2e.test_capture import NAMES, NET, TRAIN
-from tests.waiting import until
+from tests.wait import until
 from trackside.errors import InvalidSpec
 from trackside.estimator import Estimator
-from trackside.status import Status
+from trackside.records.status import Status
 
 pytestmark = pytest.mark.timeout(600)
 LOSSES = [f"CrossEntropyLoss_{part}" for part in ("input_0", "input_1", "output_0")]

@@ -25,12 +25,12 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
-from tests.waiting import until
+from tests.wait import until
 from trackside.api.keys import AccessKeys, Rights
 from trackside.jobs.jobs import Jobs
-from trackside.journal import History, Journal
+from trackside.records.journal import History, Journal
+from trackside.records.status import Secondary, Status
 from trackside.settings import Settings
-from trackside.status import Secondary, Status
 
 pytestmark = pytest.mark.timeout(900)
 

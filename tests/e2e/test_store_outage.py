@@ -5,8 +5,8 @@ from typing import Any
 
 from tests.e2e.conftest import Job, Machine, unpacked
 from tests.fault_proxy import Fault
-from tests.waiting import until
-from trackside.status import Status
+from tests.wait import until
+from trackside.records.status import Status
 from trackside.supervisor.publish import upload_kept
 
 WRITES = """

@@ -16,7 +16,7 @@ from tests.e2e.conftest import Job, made_machine
 from tests.job_processes import end_processes_of
 from tests.server_process import TRACKSIDE, ServerProcess
 from trackside.jobs.queue import no_limit
-from trackside.spec import JobSpec
+from trackside.records.spec import JobSpec
 
 SECRETS = {
     "AWS_SECRET_ACCESS_KEY": "test-secret-key",

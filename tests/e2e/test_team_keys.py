@@ -13,8 +13,8 @@ from botocore.exceptions import ClientError
 
 from tests.postgres_server import PostgresServer
 from tests.server_process import TRACKSIDE, ServerProcess
-from tests.waiting import until
-from trackside.api.sealing import make_team_key
+from tests.wait import until
+from trackside.api.encryption import make_team_key
 
 
 def run(home: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:

@@ -24,7 +24,7 @@ from tests.api.training import request
 from tests.conftest import S3Server
 from tests.postgres_server import PASSWORD, PostgresServer
 from tests.tcp_proxy import TcpProxy
-from tests.waiting import until
+from tests.wait import until
 from trackside.jobs.postgres_index import ANSWER_SECONDS
 
 TRACKSIDE = [sys.executable, "-m", "trackside.cli"]

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tests.e2e.conftest import Machine
-from trackside.status import Status
+from trackside.records.status import Status
 
 WHEELS = Path(__file__).parents[2] / ".wheels-tensorflow"
 pytestmark = pytest.mark.timeout(1200)

@@ -5,10 +5,10 @@ from collections.abc import Collection
 from itertools import pairwise
 
 from tests.e2e.conftest import Job, Machine
-from tests.waiting import until
-from trackside.amended import Update
-from trackside.rule_status import RuleStatus
-from trackside.spec import RuleConfiguration
+from tests.wait import until
+from trackside.records.job_updates import Update
+from trackside.records.rule_status import RuleStatus
+from trackside.records.spec import RuleConfiguration
 
 UNTIL_TOLD = """
 import os, time

@@ -20,8 +20,8 @@ from botocore.exceptions import ClientError
 
 from tests.job_processes import end_processes_of
 from tests.server_process import ServerProcess
-from tests.waiting import until
-from trackside.layout import Home
+from tests.wait import until
+from trackside.records.layout import Home
 
 FOLDER = Path(__file__).with_name("upgrade")
 ARCHIVES = sorted(FOLDER.glob("home-*.tar.gz"))

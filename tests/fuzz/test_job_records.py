@@ -11,16 +11,12 @@ from typing import Any
 from tests.fuzz import bounded
 from tests.fuzz.mutations import damaged, damaged_json
 from tests.fuzz.rounds import rounds
-from trackside import hosts, rule_evaluator
 from trackside.errors import DamagedJob
-from trackside.finding import Finding
-from trackside.hosts import HostRecord, Phase, SyncState
-from trackside.jobs.amendments import tags_of
 from trackside.jobs.artifacts import artifacts_of
 from trackside.jobs.catalog import Catalog
 from trackside.jobs.describe import describe
 from trackside.jobs.index import Page
-from trackside.jobs.placing import Placed
+from trackside.jobs.machine_resources import MachineResources
 from trackside.jobs.queue import Entry
 from trackside.jobs.reconcile import is_supervised, observe
 from trackside.jobs.records import (
@@ -32,17 +28,21 @@ from trackside.jobs.records import (
     read_stored,
     spec_bytes,
 )
-from trackside.jobs.room import Room
-from trackside.journal import Journal
-from trackside.layout import Home, JobFolder, JobKeys
+from trackside.jobs.start_supervisor import Placed
+from trackside.jobs.update_job import tags_of
 from trackside.placement.local import LocalPlacement
-from trackside.processes import myself
-from trackside.rule_status import Evaluation, RuleStatus
+from trackside.records import evaluator_process, hosts
+from trackside.records.finding import Finding
+from trackside.records.hosts import HostRecord, Phase, SyncState
+from trackside.records.journal import Journal
+from trackside.records.layout import Home, JobFolder, JobKeys
+from trackside.records.rule_status import Evaluation, RuleStatus
+from trackside.records.spec import JobSpec
+from trackside.records.status import FIRST, MOVES, Secondary, can_follow
 from trackside.rules.action.action_log import ActionLog
 from trackside.rules.findings_file import FindingsFile
-from trackside.spec import JobSpec
-from trackside.status import FIRST, MOVES, Secondary, can_follow
 from trackside.storage.locate import locate_object
+from trackside.system.processes import myself
 
 SPEC = JobSpec.from_request(
     {
@@ -177,8 +177,8 @@ def fill(job: JobFolder, rng: Random) -> None:
     log = ActionLog(job.rules.actions)
     log.intend(((False, "all"), "stop"), FINDING)
     log.settle(((False, "all"), "stop"), "", "done")
-    rule_evaluator.intend(job.rules)
-    rule_evaluator.write_myself(job.rules, "n")
+    evaluator_process.intend(job.rules)
+    evaluator_process.write_myself(job.rules, "n")
 
 
 def ask(record: Record, home: Home) -> None:
@@ -186,15 +186,15 @@ def ask(record: Record, home: Home) -> None:
     described = describe(record, read_metrics(record, home), read_rules(record, home))
     assert json.loads(json.dumps(described, default=str))["TrainingJobName"]
     tags_of(record)
-    Entry.of(record, Room(4, 16.0, 0))
+    Entry.of(record, MachineResources(4, 16.0, 0))
     list(artifacts_of(record, home))
     if record.folder is None:
         return
     rules = record.folder.rules
     FindingsFile(rules.findings)
     ActionLog(rules.actions)
-    rule_evaluator.may_live(rules)
-    rule_evaluator.is_done(rules, record.spec)
+    evaluator_process.may_live(rules)
+    evaluator_process.is_done(rules, record.spec)
     is_supervised(record.folder)
     observe(record.folder, record.history.attempt, LocalPlacement())
 

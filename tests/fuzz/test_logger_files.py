@@ -16,7 +16,7 @@ from tests.fuzz.rounds import rounds
 from trackside import curves
 from trackside.curves.loggers.logger_files import LoggerFiles
 from trackside.curves.loggers.printed_lines import parse
-from trackside.script_folder import ScriptFolder
+from trackside.files.script_folder import ScriptFolder
 from trackside.supervisor.folder_scan import scan
 
 RUN = "44f1727ca46c41a4be2968ea6933f52e"

@@ -13,7 +13,7 @@ from urllib.parse import quote, unquote
 
 import pytest
 
-from tests.api.raw_requests import Caller
+from tests.api.raw_requests import AttachedProcess
 from tests.fuzz.asgi import Answer, Asked, Wire
 from tests.fuzz.bounded import SEED
 from tests.fuzz.rounds import rounds
@@ -35,7 +35,7 @@ _NEXT = re.compile(rb"<NextContinuationToken>(.*?)</NextContinuationToken>")
 @dataclass
 class Place:
     asked: Asked
-    caller: Caller
+    caller: AttachedProcess
     root: Path
     objects: dict[str, dict[str, bytes]] = field(
         default_factory=lambda: {bucket: {} for bucket in BUCKETS}
@@ -64,7 +64,7 @@ def place(tmp_path: Path) -> Iterator[Place]:
     key, secret = keys.create("somebody", Rights.ADMIN)
     root = tmp_path / "buckets"
     with Asked(App({"s3": S3(root)}, keys)) as asked:
-        place = Place(asked, Caller("http://server:7007", key.id, secret), root)
+        place = Place(asked, AttachedProcess("http://server:7007", key.id, secret), root)
         for bucket in BUCKETS:
             assert place.ask("PUT", f"/{bucket}").status == 200
         yield place

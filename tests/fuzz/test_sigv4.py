@@ -13,7 +13,7 @@ from urllib.parse import unquote_to_bytes
 
 import pytest
 
-from tests.api.raw_requests import REGION, Caller
+from tests.api.raw_requests import REGION, AttachedProcess
 from tests.fuzz.asgi import Answer, Asked, Wire
 from tests.fuzz.bounded import SEED
 from tests.fuzz.rounds import rounds
@@ -79,7 +79,7 @@ def _told(error: Exception) -> Any:
 @dataclass(frozen=True)
 class Place:
     asked: Asked
-    caller: Caller
+    caller: AttachedProcess
     seen: Seen
 
     def ask(self, wire: Wire) -> tuple[Answer, bool]:
@@ -100,13 +100,13 @@ def place(tmp_path: Path) -> Iterator[Place]:
         "sts": WatchedSts(sessions, seen),
         "iam": Iam(),
     }
-    caller = Caller("http://server:7007", key.id, secret)
+    caller = AttachedProcess("http://server:7007", key.id, secret)
     with Asked(App(services, keys, sessions=sessions)) as asked:
         asked.ask(Wire.of(caller.signed("PUT", f"/{BUCKET}")))
         yield Place(asked, caller, seen)
 
 
-def originals(caller: Caller) -> list[Wire]:
+def originals(caller: AttachedProcess) -> list[Wire]:
     """Of every form that a signature has."""
     target = {"x-amz-target": "SageMaker.StopTrainingJob", "content-type": "application/x-amz-json"}
     job, form = b'{"TrainingJobName": "a"}', b"Action=GetCallerIdentity&Version=2011-06-15"

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from tests.job_processes import end_processes_of
-from tests.waiting import until
-from trackside.host_processes import supervisor_lives
+from tests.wait import until
 from trackside.jobs.jobs import Jobs
 from trackside.jobs.records import Record
-from trackside.layout import FIRST_HOST, HostFolder
+from trackside.records.host_processes import supervisor_lives
+from trackside.records.layout import FIRST_HOST, HostFolder
 from trackside.settings import Settings
 
 

@@ -12,11 +12,12 @@ import trackside
 from tests.inside.conftest import Scripts
 from tests.job_processes import end_processes_of
 from tests.small_disk import fill, small_disk
-from tests.waiting import until
-from trackside import curves, hosts
+from tests.wait import until
+from trackside import curves
 from trackside.errors import NoRun
-from trackside.layout import Home, curves_of
-from trackside.status import Status
+from trackside.records import hosts
+from trackside.records.layout import Home, curves_of
+from trackside.records.status import Status
 
 Points = list[tuple[int, float]]
 

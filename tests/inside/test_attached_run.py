@@ -6,10 +6,10 @@ import signal
 import time
 
 from tests.inside.conftest import Scripts
-from tests.waiting import until
-from trackside.caller import STALE_SECONDS
-from trackside.host_processes import supervisor_lives
-from trackside.status import Status
+from tests.wait import until
+from trackside.records.attached_process import STALE_SECONDS
+from trackside.records.host_processes import supervisor_lives
+from trackside.records.status import Status
 
 
 def kill_supervisor(scripts: Scripts, name: str) -> int:

@@ -9,8 +9,8 @@ import pytest
 
 from trackside.errors import InvalidSpec
 from trackside.inside.request import Ask, hyperparameters, make_spec
+from trackside.records.spec import JobSpec
 from trackside.sdk.rule import ProfilerRule, Rule, built_in_profiler
-from trackside.spec import JobSpec
 
 
 @dataclass

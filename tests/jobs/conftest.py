@@ -11,15 +11,17 @@ import pytest
 
 import trackside
 from tests.job_processes import end_processes_of, until_they_have_left
-from tests.waiting import until
-from trackside import durable, hosts, processes
+from tests.wait import until
+from trackside.files import durable
 from trackside.jobs.jobs import Jobs
 from trackside.jobs.reconcile import is_supervised
-from trackside.journal import History
-from trackside.layout import Home, JobFolder
-from trackside.processes import Identity
+from trackside.records import hosts
+from trackside.records.journal import History
+from trackside.records.layout import Home, JobFolder
+from trackside.records.spec import JobSpec
 from trackside.settings import Settings
-from trackside.spec import JobSpec
+from trackside.system import processes
+from trackside.system.processes import Identity
 
 STAND_IN = (sys.executable, str(Path(__file__).with_name("stand_in_supervisor.py")))
 ENVIRON = {

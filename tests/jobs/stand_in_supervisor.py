@@ -8,15 +8,17 @@ import sys
 import time
 from pathlib import Path
 
-from trackside import durable, hosts, processes
-from trackside.hosts import HostRecord, Phase
+from trackside.files import durable
 from trackside.jobs.records import read_spec
-from trackside.journal import Journal
-from trackside.layout import Home, HostFolder, JobFolder, JobKeys
-from trackside.log_lines import chunk_name, encode, read_marks
-from trackside.spec import JobSpec
-from trackside.status import Secondary, Status
+from trackside.records import hosts
+from trackside.records.hosts import HostRecord, Phase
+from trackside.records.journal import Journal
+from trackside.records.layout import Home, HostFolder, JobFolder, JobKeys
+from trackside.records.log_lines import chunk_name, encode, read_marks
+from trackside.records.spec import JobSpec
+from trackside.records.status import Secondary, Status
 from trackside.storage.locate import locate_object
+from trackside.system import processes
 
 DEADLINE = time.monotonic() + 400
 """As long as a test may take; none leaves a process behind for longer."""

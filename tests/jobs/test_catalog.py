@@ -18,11 +18,11 @@ from trackside.jobs.index import JobSummary, Page
 from trackside.jobs.jobs import Jobs
 from trackside.jobs.records import spec_bytes
 from trackside.jobs.sqlite_index import opened
-from trackside.journal import Journal
-from trackside.layout import Home, JobFolder
-from trackside.owners import Submitter, local_owner
+from trackside.records.journal import Journal
+from trackside.records.layout import Home, JobFolder
+from trackside.records.owners import Submitter, local_owner
+from trackside.records.status import Secondary, Status
 from trackside.settings import Settings
-from trackside.status import Secondary, Status
 
 
 def finished_job(home: Home, name: str, *, as_: Secondary = Secondary.COMPLETED) -> JobFolder:

@@ -18,14 +18,14 @@ from tests.jobs.conftest import (
     make_spec,
     run_to_end,
 )
-from tests.waiting import until
+from tests.wait import until
 from trackside.errors import AccessRefused, CurvesTaken, StorageError
 from trackside.jobs import curve_claims
 from trackside.jobs.jobs import Jobs
-from trackside.layout import Home
+from trackside.records.layout import Home
+from trackside.records.spec import JobSpec
+from trackside.records.status import Status
 from trackside.settings import Settings
-from trackside.spec import JobSpec
-from trackside.status import Status
 
 
 @pytest.fixture

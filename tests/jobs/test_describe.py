@@ -9,18 +9,18 @@ from typing import Any
 import pytest
 
 from tests.jobs.conftest import make_spec, run_to_end
-from tests.waiting import until
+from tests.wait import until
 from trackside.errors import JobFailed, JobNotFinished
-from trackside.hosts import HostRecord, Phase, SyncState, write
 from trackside.jobs.artifacts import Artifact
 from trackside.jobs.describe import arn
 from trackside.jobs.jobs import Jobs
 from trackside.jobs.records import read_folder, read_rules
-from trackside.journal import Journal
-from trackside.layout import Home
-from trackside.rule_evaluator import first_evaluations
-from trackside.rule_status import RuleStatus, write_evaluations
-from trackside.status import Secondary, Status
+from trackside.records.evaluator_process import first_evaluations
+from trackside.records.hosts import HostRecord, Phase, SyncState, write
+from trackside.records.journal import Journal
+from trackside.records.layout import Home
+from trackside.records.rule_status import RuleStatus, write_evaluations
+from trackside.records.status import Secondary, Status
 
 
 def test_a_finished_job_has_every_field_that_clients_read(jobs: Jobs):

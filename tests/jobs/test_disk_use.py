@@ -4,10 +4,10 @@ from pathlib import Path
 from typing import Any
 
 from tests.jobs.conftest import make_spec
-from tests.jobs.test_disk import fill
-from trackside.jobs.disk import size_of
+from tests.jobs.test_garbage_collection import fill
+from trackside.jobs.garbage_collection import size_of
 from trackside.jobs.jobs import Jobs
-from trackside.layout import Home
+from trackside.records.layout import Home
 
 
 def enqueue(jobs: Jobs, name: str, owner: str, **members: Any) -> int:

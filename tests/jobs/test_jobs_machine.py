@@ -20,13 +20,13 @@ from hypothesis.stateful import (
 )
 
 from tests.jobs.conftest import make_spec
-from trackside.jobs.placing import Launcher
 from trackside.jobs.reconcile import MAX_REVIVALS, Reconciler
+from trackside.jobs.start_supervisor import Launcher
 from trackside.jobs.submit import Submission
-from trackside.journal import History, Journal
-from trackside.layout import Home
 from trackside.placement.placement import Exited, Handle, Placement, Poll, Running, Unknown
-from trackside.status import Secondary, Status
+from trackside.records.journal import History, Journal
+from trackside.records.layout import Home
+from trackside.records.status import Secondary, Status
 
 HOSTS = ("algo-1", "algo-2")
 WAY = (

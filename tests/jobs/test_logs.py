@@ -12,15 +12,15 @@ from pathlib import Path
 import pytest
 
 from tests.jobs.conftest import ENVIRON, is_training, make_spec, run_to_end
-from tests.waiting import until
+from tests.wait import until
 from trackside.errors import JobError
 from trackside.jobs.jobs import Jobs
 from trackside.jobs.logs import PART_BYTES, LogLine, LogPosition
-from trackside.journal import History, Journal
-from trackside.layout import Home, HostFolder
-from trackside.log_lines import chunk_name, encode
+from trackside.records.journal import History, Journal
+from trackside.records.layout import Home, HostFolder
+from trackside.records.log_lines import chunk_name, encode
+from trackside.records.status import Secondary, Status
 from trackside.settings import Settings
-from trackside.status import Secondary, Status
 
 
 def joined(lines: Sequence[LogLine]) -> bytes:

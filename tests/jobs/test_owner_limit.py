@@ -3,8 +3,8 @@
 import pytest
 
 from trackside.errors import InvalidSetting, OwnerLimitExceeded
+from trackside.jobs.machine_resources import MachineResources
 from trackside.jobs.owner_limit import Limit
-from trackside.jobs.room import Room
 
 
 @pytest.mark.parametrize(
@@ -32,6 +32,6 @@ def test_what_is_no_limit_is_refused(text: str):
 
 def test_a_job_that_could_never_start_is_refused():
     limit = Limit(cores=4, gpus=1)
-    limit.check("ci", Room(cores=4, gpus=1))
+    limit.check("ci", MachineResources(cores=4, gpus=1))
     with pytest.raises(OwnerLimitExceeded, match="asks for 2 GPUs, .* 'ci' .* 1 GPU at a time"):
-        limit.check("ci", Room(gpus=2))
+        limit.check("ci", MachineResources(gpus=2))

@@ -12,7 +12,7 @@ import pytest
 
 from tests.postgres_server import PASSWORD, PostgresServer
 from tests.tcp_proxy import TcpProxy
-from tests.waiting import until
+from tests.wait import until
 from trackside.errors import DatabaseError, DatabaseRefused, DatabaseUnreachable, InvalidSetting
 from trackside.jobs import postgres_index, postgres_schema, sqlite_index
 from trackside.jobs.index import Index, JobSummary, Page

@@ -4,26 +4,32 @@ import pytest
 
 from tests.jobs.conftest import make_spec
 from trackside.errors import InvalidSetting, InvalidSpec
-from trackside.jobs.needs import asking_by_type, needs_of, of_type, priority_of, violations
+from trackside.jobs.machine_resources import MachineResources, capacity, gpu_names, machine
 from trackside.jobs.owner_limit import Limit
 from trackside.jobs.queue import (
     Entry,
     ForLimit,
-    ForRoom,
+    ForResources,
     ForShare,
     ForTurn,
     LimitOf,
     Queue,
     no_limit,
 )
-from trackside.jobs.room import Room, capacity, gpu_names, machine
-from trackside.spec import Options
+from trackside.jobs.resource_request import (
+    asking_by_type,
+    needs_of,
+    of_type,
+    priority_of,
+    violations,
+)
+from trackside.records.spec import Options
 
-MACHINE = Room(cores=4, memory_gb=16, gpus=1)
+MACHINE = MachineResources(cores=4, memory_gb=16, gpus=1)
 
 
 def entry(name: str, cores: int = 1, *, since: float = 0, **changes: object) -> Entry:
-    return Entry(name=name, needs=Room(cores), since=since, **changes)  # type: ignore[arg-type]
+    return Entry(name=name, needs=MachineResources(cores), since=since, **changes)  # type: ignore[arg-type]
 
 
 def queue_of(*waiting: Entry, running: tuple[Entry, ...] = ()) -> Queue:
@@ -67,7 +73,7 @@ def test_nobody_passes_a_large_job_that_waits_for_room():
         entry("large", 4, since=1), entry("small", since=2), running=(entry("at work"),)
     )
     assert startable(queue) == []
-    assert waits(queue) == {"large": ForRoom("cores", 4, 3, 4), "small": ForTurn("large")}
+    assert waits(queue) == {"large": ForResources("cores", 4, 3, 4), "small": ForTurn("large")}
     assert str(waits(queue)["large"]) == "Waiting for 4 cores: 3 of 4 free"
     assert str(waits(queue)["small"]) == "Waiting for its turn, behind 'large'"
 
@@ -75,7 +81,7 @@ def test_nobody_passes_a_large_job_that_waits_for_room():
 def test_what_is_started_now_is_no_longer_free_for_those_behind():
     queue = queue_of(entry("a", 3, since=1), entry("b", 2, since=2), entry("c", 1, since=3))
     assert startable(queue) == ["a"]
-    assert waits(queue)["b"] == ForRoom("cores", 2, 1, 4)
+    assert waits(queue)["b"] == ForResources("cores", 2, 1, 4)
 
 
 def test_a_key_at_its_limit_is_passed_over():
@@ -128,10 +134,10 @@ def test_a_small_job_of_an_owner_passes_a_large_one_that_the_limit_holds_back():
 
 def test_a_limit_of_gpus_holds_back_only_who_needs_one():
     limits = limited(ci=Limit(gpus=1))
-    queue = Queue(Room(cores=8, gpus=4))
-    queue.hold(Entry(name="ci-1", needs=Room(1, 0, 1), owner="ci"))
-    queue.wait(Entry(name="ci-2", needs=Room(1, 0, 1), owner="ci", since=1))
-    queue.wait(Entry(name="ci-3", needs=Room(4), owner="ci", since=2))
+    queue = Queue(MachineResources(cores=8, gpus=4))
+    queue.hold(Entry(name="ci-1", needs=MachineResources(1, 0, 1), owner="ci"))
+    queue.wait(Entry(name="ci-2", needs=MachineResources(1, 0, 1), owner="ci", since=1))
+    queue.wait(Entry(name="ci-3", needs=MachineResources(4), owner="ci", since=2))
     assert startable(queue, limits) == ["ci-3"]
     told = "Waiting for a job of 'ci' to end: owner's limit of 1 GPU reached"
     assert str(waits(queue, limits)["ci-2"]) == told
@@ -146,18 +152,18 @@ def test_an_instance_type_beyond_the_limit_counts_for_all_of_it_and_runs_alone()
 
 def test_own_words_beyond_a_limit_that_was_lowered_wait_and_say_so():
     limits = limited(ci=Limit(cores=2))
-    queue = queue_of(entry("ci-1", 4, owner="ci", asked=Room(4)))
+    queue = queue_of(entry("ci-1", 4, owner="ci", asked=MachineResources(4)))
     told = "Waiting for ever: it needs more than its owner's limit of 2 cores"
     assert str(waits(queue, limits)["ci-1"]) == told
 
 
 def test_memory_and_gpus_are_counted_too():
     queue = Queue(MACHINE)
-    queue.hold(Entry(name="a", needs=Room(1, 10, 1)))
-    queue.wait(Entry(name="b", needs=Room(1, 8)))
+    queue.hold(Entry(name="a", needs=MachineResources(1, 10, 1)))
+    queue.wait(Entry(name="b", needs=MachineResources(1, 8)))
     assert str(waits(queue)["b"]) == "Waiting for 8 GB of memory: 6 of 16 free"
     queue.drop("b")
-    queue.wait(Entry(name="b", needs=Room(1, 0, 1)))
+    queue.wait(Entry(name="b", needs=MachineResources(1, 0, 1)))
     assert str(waits(queue)["b"]) == "Waiting for 1 GPU: 0 of 1 free"
 
 
@@ -181,30 +187,30 @@ def test_an_entry_that_waits_again_has_its_new_place():
 @pytest.mark.parametrize(
     ("name", "room"),
     [
-        ("local", Room(1)),
-        ("local_gpu", Room(1, 0, 1)),
-        ("ml.m5.large", Room(2, 8)),
-        ("ml.m5.24xlarge", Room(96, 384)),
-        ("ml.c5.2xlarge", Room(8, 16)),
-        ("ml.r5.xlarge", Room(4, 32)),
-        ("ml.g4dn.xlarge", Room(4, 16, 1)),
-        ("ml.g4dn.12xlarge", Room(48, 192, 4)),
-        ("ml.g5.48xlarge", Room(192, 768, 8)),
-        ("ml.p3.2xlarge", Room(8, 61, 1)),
-        ("ml.p3.16xlarge", Room(64, 488, 8)),
-        ("ml.p4d.24xlarge", Room(96, 1152, 8)),
-        ("ml.p5.48xlarge", Room(192, 2048, 8)),
-        ("ml.nobody-knows", Room(1)),
+        ("local", MachineResources(1)),
+        ("local_gpu", MachineResources(1, 0, 1)),
+        ("ml.m5.large", MachineResources(2, 8)),
+        ("ml.m5.24xlarge", MachineResources(96, 384)),
+        ("ml.c5.2xlarge", MachineResources(8, 16)),
+        ("ml.r5.xlarge", MachineResources(4, 32)),
+        ("ml.g4dn.xlarge", MachineResources(4, 16, 1)),
+        ("ml.g4dn.12xlarge", MachineResources(48, 192, 4)),
+        ("ml.g5.48xlarge", MachineResources(192, 768, 8)),
+        ("ml.p3.2xlarge", MachineResources(8, 61, 1)),
+        ("ml.p3.16xlarge", MachineResources(64, 488, 8)),
+        ("ml.p4d.24xlarge", MachineResources(96, 1152, 8)),
+        ("ml.p5.48xlarge", MachineResources(192, 2048, 8)),
+        ("ml.nobody-knows", MachineResources(1)),
     ],
 )
-def test_an_instance_type_is_known_by_its_size(name: str, room: Room):
+def test_an_instance_type_is_known_by_its_size(name: str, room: MachineResources):
     assert of_type(name) == room
 
 
 def test_needs_are_those_of_all_hosts_and_own_words_come_first():
     resources = {"InstanceType": "ml.g5.xlarge", "InstanceCount": 3}
     spec = make_spec(ResourceConfig=resources, Trackside={"Cores": 2, "GPUs": 0})
-    assert needs_of(spec) == Room(6, 48, 0)
+    assert needs_of(spec) == MachineResources(6, 48, 0)
 
 
 def test_groups_of_instances_are_added_up():
@@ -212,7 +218,7 @@ def test_groups_of_instances_are_added_up():
         {"InstanceGroupName": "a", "InstanceType": "ml.c5.large", "InstanceCount": 2},
         {"InstanceGroupName": "b", "InstanceType": "ml.m5.xlarge", "InstanceCount": 1},
     ]
-    assert needs_of(make_spec(ResourceConfig={"InstanceGroups": groups})) == Room(8, 24)
+    assert needs_of(make_spec(ResourceConfig={"InstanceGroups": groups})) == MachineResources(8, 24)
 
 
 def test_what_the_machine_never_has_is_refused_only_when_asked_for_in_so_many_words():
@@ -248,7 +254,7 @@ def test_a_capacity_is_the_machine_s_but_for_what_is_set():
     assert capacity("", {}) == machine({})
     assert machine({}).cores >= 1
     assert machine({}).memory_gb > 0
-    assert capacity("cores=3, gpus=2", {}) == Room(3, machine({}).memory_gb, 2)
+    assert capacity("cores=3, gpus=2", {}) == MachineResources(3, machine({}).memory_gb, 2)
     assert capacity("memory_gb=1.5", {}).memory_gb == 1.5
 
 
@@ -281,7 +287,7 @@ def test_a_capacity_that_says_nothing_is_refused(text: str):
 def test_an_instance_type_becomes_words_of_the_job_s_own(
     resources: dict[str, object],
     own: dict[str, int],
-    most: Room,
+    most: MachineResources,
     asked: tuple[int, int | None],
 ):
     whole = {"InstanceCount": 1, "VolumeSizeInGB": 1, **resources}

@@ -14,19 +14,19 @@ import pytest
 
 import trackside
 from tests.jobs.conftest import make_jobs, make_spec, num_starts, run_to_end
-from tests.waiting import until
-from trackside import endings
-from trackside.jobs import waiting
+from tests.wait import until
+from trackside.jobs import pending_jobs
 from trackside.jobs.jobs import Jobs
 from trackside.jobs.queue import no_limit
-from trackside.layout import Home
+from trackside.records import pending_uploads
+from trackside.records.layout import Home
+from trackside.records.status import Secondary, Status
 from trackside.settings import Settings
-from trackside.status import Secondary, Status
 
 SOURCE = Path(trackside.__file__).parent
 ACCEPTING = ("jobs/submit.py",)
-BEGINNING = ("jobs/waiting.py", "jobs/placing.py")
-ENDING = ("jobs/waiting.py", "endings.py")
+BEGINNING = ("jobs/pending_jobs.py", "jobs/start_supervisor.py")
+ENDING = ("jobs/pending_jobs.py", "pending_uploads.py")
 
 
 def kill_points(files: tuple[str, ...], act: Callable[[], None]) -> Iterator[int]:
@@ -85,8 +85,8 @@ def test_a_kill_while_accepting_leaves_nothing_or_a_job_that_starts(settings: Se
         if not found:
             accept()  # the name is free, and so are its places
         folder = home.job("job-1")
-        begun = waiting.begin(folder, home, jobs._launcher)
-        assert begun is waiting.Begun.YES, f"killed at line {number}"
+        begun = pending_jobs.begin(folder, home, jobs._launcher)
+        assert begun is pending_jobs.Begun.YES, f"killed at line {number}"
         stored = home.buckets / "out/runs/job-1/trackside/job.json"
         assert stored.read_bytes() == folder.spec.read_bytes()
         jobs = jobs_that_leave_at_once(settings, f"after line {number}")
@@ -108,7 +108,10 @@ def test_a_kill_while_beginning_costs_a_job_nothing(settings: Settings):
 
     def begin() -> None:
         layout = jobs.settings.layout
-        assert waiting.begin(layout.job("job-1"), layout, jobs._launcher) is waiting.Begun.YES
+        assert (
+            pending_jobs.begin(layout.job("job-1"), layout, jobs._launcher)
+            is pending_jobs.Begun.YES
+        )
 
     for number in kill_points(BEGINNING, begin):
         with jobs.scheduler(no_limit):
@@ -124,7 +127,7 @@ def test_a_kill_while_ending_leaves_a_job_that_waits_or_an_end_that_is_stored(se
     jobs = jobs_with_one_that_waits(settings, "whole")
 
     def end() -> None:
-        waiting.end(jobs.settings.layout.job("job-1"), jobs.settings.layout, Secondary.STOPPED)
+        pending_jobs.end(jobs.settings.layout.job("job-1"), jobs.settings.layout, Secondary.STOPPED)
 
     seen = set()
     for number in kill_points(ENDING, end):
@@ -135,7 +138,7 @@ def test_a_kill_while_ending_leaves_a_job_that_waits_or_an_end_that_is_stored(se
         if state.is_final:
             stored = home.buckets / "out/runs/job-1/trackside/journal.jsonl"
             assert stored.read_bytes() == home.job("job-1").journal.read_bytes(), number
-            assert endings.noted(home) == [], f"killed at line {number}"
+            assert pending_uploads.noted(home) == [], f"killed at line {number}"
         jobs = jobs_with_one_that_waits(settings, f"killed at {number}")
     assert seen == {Secondary.PENDING, Secondary.STOPPED}
 

@@ -19,17 +19,19 @@ from tests.jobs.conftest import (
     num_starts,
     run_to_end,
 )
-from tests.waiting import until
-from trackside import boot_clock, durable, hosts, processes, rule_evaluator
-from trackside.hosts import HostRecord, Phase
+from tests.wait import until
+from trackside.files import durable
 from trackside.jobs.jobs import Jobs
-from trackside.jobs.placing import Placed, locked
 from trackside.jobs.reconcile import MAX_REVIVALS, GiveUp, Revive, SeenHost, Start, decide
-from trackside.journal import Journal
-from trackside.layout import Home, HostFolder, JobFolder
+from trackside.jobs.start_supervisor import Placed, locked
 from trackside.placement.placement import Exited, Poll, Running, Unknown
+from trackside.records import evaluator_process, hosts
+from trackside.records.hosts import HostRecord, Phase
+from trackside.records.journal import Journal
+from trackside.records.layout import Home, HostFolder, JobFolder
+from trackside.records.status import FIRST, Secondary, State, Status
 from trackside.settings import Settings
-from trackside.status import FIRST, Secondary, State, Status
+from trackside.system import boot_clock, processes
 
 TRAINING = State(Status.IN_PROGRESS, Secondary.TRAINING)
 STOPPING = State(Status.STOPPING, Secondary.STOPPING)
@@ -315,9 +317,9 @@ def test_an_evaluator_that_takes_long_to_start_is_not_started_again(jobs: Jobs, 
     rule = {"RuleConfigurationName": "r", "RuleParameters": {"rule_to_invoke": "Overfit"}}
     jobs.submit(make_spec(hyper={"hold": "yes"}, DebugRuleConfigurations=[rule]))
     folder = home.job("job-1")
-    rule_evaluator.intend(folder.rules)
+    evaluator_process.intend(folder.rules)
     with subprocess.Popen(["sleep", "600"]) as starting:  # an hour ago, by its record
-        rule_evaluator.note_started(folder.rules, starting.pid)
+        evaluator_process.note_started(folder.rules, starting.pid)
         record: Any = durable.read_json(folder.rules.placed)
         durable.write_json(folder.rules.placed, {**record, "time": record["time"] - 3600})
         (folder.root / "release").touch()

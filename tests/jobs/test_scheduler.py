@@ -19,17 +19,17 @@ from tests.jobs.conftest import (
     num_starts,
     run_to_end,
 )
-from tests.waiting import until
-from trackside import durable
+from tests.wait import until
 from trackside.errors import CurvesTaken, InvalidKey, InvalidSpec, JobExists
+from trackside.files import durable
 from trackside.jobs.jobs import Jobs
 from trackside.jobs.owner_limit import Limit
 from trackside.jobs.queue import no_limit
-from trackside.journal import Journal
-from trackside.layout import Home
-from trackside.run_as import Choice
+from trackside.records.journal import Journal
+from trackside.records.layout import Home
+from trackside.records.status import Secondary, Status
 from trackside.settings import Settings
-from trackside.status import Secondary, Status
+from trackside.system.run_as import Choice
 
 
 @pytest.fixture

@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 
 from tests.jobs.conftest import ENVIRON, make_jobs, make_spec, num_starts, run_to_end
-from tests.waiting import until
-from trackside import durable
+from tests.wait import until
 from trackside.errors import (
     AccessRefused,
     InputError,
@@ -25,11 +24,12 @@ from trackside.errors import (
     JobFailed,
     StorageError,
 )
+from trackside.files import durable
 from trackside.jobs.jobs import Jobs
 from trackside.jobs.submit import DRAFT_SECONDS
-from trackside.layout import Home
+from trackside.records.layout import Home
+from trackside.records.status import Status
 from trackside.settings import Settings
-from trackside.status import Status
 
 
 def check_nothing_is_left(home: Home) -> None:
@@ -314,7 +314,7 @@ def test_a_submitter_killed_before_the_claim_leaves_the_name_free(
 def test_submitting_imports_nothing_slow(settings: Settings, home: Home):
     script = (
         "import sys; from trackside.jobs.jobs import Jobs; from trackside.settings import Settings;"
-        "from trackside.spec import JobSpec; import os;"
+        "from trackside.records.spec import JobSpec; import os;"
         f"spec = JobSpec.from_request({make_spec().to_request()!r});"
         "Jobs(Settings.load(), os.environ, supervisor_command=['true']).submit(spec);"
         "print(*sys.modules)"

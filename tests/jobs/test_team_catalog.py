@@ -21,7 +21,7 @@ import pytest
 from tests.job_processes import end_processes_of
 from tests.jobs.conftest import ENVIRON, STAND_IN, make_spec, run_to_end
 from tests.postgres_server import PostgresServer
-from tests.waiting import until
+from tests.wait import until
 from trackside.errors import (
     DatabaseError,
     DatabaseUnreachable,
@@ -35,13 +35,13 @@ from trackside.errors import (
 from trackside.jobs.index import Order, Page
 from trackside.jobs.jobs import Jobs
 from trackside.jobs.logs import LogLine
-from trackside.jobs.placing import locked
 from trackside.jobs.queue import no_limit
-from trackside.layout import JobFolder
-from trackside.log_lines import chunk_name, encode
-from trackside.owners import Submitter, local_owner
+from trackside.jobs.start_supervisor import locked
+from trackside.records.layout import JobFolder
+from trackside.records.log_lines import chunk_name, encode
+from trackside.records.owners import Submitter, local_owner
+from trackside.records.spec import JobSpec
 from trackside.settings import Settings
-from trackside.spec import JobSpec
 from trackside.storage.folder import FolderStore
 
 
@@ -223,10 +223,10 @@ def test_a_name_whose_submitter_died_before_the_folder_was_made_is_free_again(
 import os, signal
 from trackside.jobs import submit
 from trackside.jobs.jobs import Jobs
-from trackside.jobs.placing import locked
-from trackside.layout import JobFolder
+from trackside.jobs.start_supervisor import locked
+from trackside.records.layout import JobFolder
 from trackside.settings import Settings
-from trackside.spec import JobSpec
+from trackside.records.spec import JobSpec
 submit.Submission._claim = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 Jobs(Settings.load(), {{}}).submit(JobSpec.from_request({spec(shared).to_request()!r}))
 """

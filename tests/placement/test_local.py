@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.waiting import until
-from trackside import process_table
+from tests.wait import until
 from trackside.placement.local import LocalPlacement
 from trackside.placement.placement import Exited, Handle, Running
-from trackside.processes import identify
+from trackside.system import process_table
+from trackside.system.processes import identify
 
 WAIT = "import time; time.sleep(1000)"
 SUBMIT = """

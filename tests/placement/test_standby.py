@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.waiting import until
-from trackside import process_table
-from trackside.processes import identify
+from tests.wait import until
+from trackside.system import process_table
+from trackside.system.processes import identify
 
 # What a program of the name `-m stand_in` sees; it ends when the file `end` appears.
 STAND_IN = """

@@ -14,13 +14,13 @@ import pytest
 from tests.fault_proxy import Fault, FaultProxy
 from tests.kept_port import kept_port, port_of
 from tests.server_process import ServerProcess
-from tests.waiting import until
+from tests.wait import until
 from trackside.errors import JobNotFound, KeyRefused, ServerError, ServerUnreachable
 from trackside.profiles import Key, Server
 from trackside.remote import api_client
 from trackside.remote.api_client import ApiClient
 from trackside.remote.connections import Connections
-from trackside.remote.patience import FOR_A_JOB, Patience
+from trackside.remote.retry_policy import FOR_A_JOB, RetryPolicy
 
 LIST = "SageMaker.ListTrainingJobs"
 Answering = Callable[[int], tuple[int, dict[str, str], bytes]]
@@ -88,7 +88,7 @@ def test_an_operation_is_answered_over_one_connection(server: ServerProcess):
 
 def test_no_server_is_told_with_the_address_and_the_way_out(free_url: str):
     with pytest.raises(ServerUnreachable) as caught:
-        asking(free_url).call(LIST, {}, patience=Patience(0.5, 0.5))
+        asking(free_url).call(LIST, {}, retry_policy=RetryPolicy(0.5, 0.5))
     text = str(caught.value)
     assert free_url in text
     assert "Connection refused" in text
@@ -111,7 +111,7 @@ def test_a_server_that_starts_late_is_waited_for(
     thread = threading.Thread(target=answer_later)
     thread.start()
     try:
-        assert asking(free_url).call(LIST, {}, patience=Patience(60, 60)) == {}
+        assert asking(free_url).call(LIST, {}, retry_policy=RetryPolicy(60, 60)) == {}
     finally:
         thread.join()
 
@@ -135,7 +135,7 @@ def test_who_follows_a_job_is_told_of_a_server_that_hangs_and_how_to_leave(caplo
             Server(url, Key("TSKEY", "secret")), connections=Connections(url, silence_seconds=0.1)
         )
         with pytest.raises(ServerUnreachable):
-            client.call(LIST, {}, patience=Patience(0.1, 900, FOR_A_JOB.way_out))
+            client.call(LIST, {}, retry_policy=RetryPolicy(0.1, 900, FOR_A_JOB.way_out))
     (told,) = (record.getMessage() for record in caplog.records)
     assert told.startswith(f"waiting for {url}, ")
     assert told.endswith("it does not answer. The job goes on by itself: Ctrl-C leaves it running.")
@@ -159,7 +159,7 @@ def test_a_server_that_stays_busy_is_given_up(scripted):
     body = json.dumps({"__type": "ServiceUnavailable", "message": "no database"}).encode()
     url = scripted(lambda count: (503, {"Retry-After": "100"}, body))
     with pytest.raises(ServerUnreachable, match="it answers 503: no database"):
-        asking(url).call(LIST, {}, patience=Patience(1, 1))
+        asking(url).call(LIST, {}, retry_policy=RetryPolicy(1, 1))
 
 
 def test_a_broken_server_is_not_asked_for_ever(scripted):
@@ -170,7 +170,7 @@ def test_a_broken_server_is_not_asked_for_ever(scripted):
         return 500, {}, b'{"__type": "InternalFailure", "message": "more about it in its log"}'
 
     with pytest.raises(ServerUnreachable, match="more about it in its log"):
-        asking(scripted(broken)).call(LIST, {}, patience=Patience(300, 300))
+        asking(scripted(broken)).call(LIST, {}, retry_policy=RetryPolicy(300, 300))
     assert len(counts) == 4
 
 
@@ -215,7 +215,7 @@ def test_a_broken_connection_is_made_anew(server: ServerProcess, faulty_server: 
     client = client_of(server, faulty_server.url)
     client.call(LIST, {})
     faulty_server.inject(Fault("POST", times=2, loses_reply=True), Fault("POST", cut_after=3))
-    assert "TrainingJobSummaries" in client.call(LIST, {}, patience=Patience(300, 300))
+    assert "TrainingJobSummaries" in client.call(LIST, {}, retry_policy=RetryPolicy(300, 300))
     assert faulty_server.count("POST") == 5
 
 
@@ -231,7 +231,7 @@ def test_a_slow_answer_is_read_and_a_silent_server_is_not(
         connections=Connections(faulty_server.url, silence_seconds=1.0),
     )
     faulty_server.inject(Fault("POST", times=1, seconds_per_kib=300))
-    assert "TrainingJobSummaries" in hurried.call(LIST, {}, patience=Patience(300, 300))
+    assert "TrainingJobSummaries" in hurried.call(LIST, {}, retry_policy=RetryPolicy(300, 300))
     assert faulty_server.count("POST") >= 3
 
 

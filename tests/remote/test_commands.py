@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.test_waiting import Terminal
+from tests.cli.test_wait_for_job import Terminal
 from tests.server_process import TRACKSIDE, ServerProcess
-from tests.waiting import until
+from tests.wait import until
 from trackside.api.keys import AccessKeys, Rights
-from trackside.layout import Home
+from trackside.records.layout import Home
 from trackside.settings import Settings
 
 Command = Callable[..., subprocess.CompletedProcess[str]]

@@ -12,7 +12,7 @@ import pytest
 
 from tests.fault_proxy import Fault, FaultProxy
 from tests.server_process import TRACKSIDE, ServerProcess
-from tests.waiting import until
+from tests.wait import until
 from trackside import Estimator, Rule, TensorBoardOutputConfig, TrainingJob, rule_configs
 from trackside.errors import (
     InputError,
@@ -25,13 +25,13 @@ from trackside.errors import (
     StorageError,
 )
 from trackside.jobs.logs import LogLine
-from trackside.journal import History
-from trackside.layout import Home
 from trackside.profiles import Key, Server
+from trackside.records.journal import History
+from trackside.records.layout import Home
+from trackside.records.status import Status
 from trackside.remote.remote_jobs import RemoteJobs
 from trackside.sdk.known_jobs import jobs_of_this_machine, known_jobs
 from trackside.settings import Settings
-from trackside.status import Status
 from trackside.storage.locate import locate_object
 
 TRAIN = """

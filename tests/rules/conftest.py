@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from trackside import durable
-from trackside.journal import Journal
-from trackside.layout import Home
+from trackside.files import durable
+from trackside.records.journal import Journal
+from trackside.records.layout import Home
+from trackside.records.spec import JobSpec
+from trackside.records.status import Secondary
 from trackside.rules.watched_job import WatchedJob
 from trackside.settings import Settings
-from trackside.spec import JobSpec
-from trackside.status import Secondary
 
 MakeJob = Callable[..., WatchedJob]
 

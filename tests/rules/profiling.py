@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from trackside.finding import Finding
+from trackside.records.finding import Finding
 from trackside.rules.profiler.profiler_rule import ProfilerRule
 from trackside.rules.saved.profile import Profile
 from trackside.supervisor.profiler_files import MinuteFiles

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from tests.waiting import until
+from tests.wait import until
 from trackside.capture.selection.collection import CollectionManager
 from trackside.capture.trial import Trial, create_trial
 from trackside.capture.writing.segments import StepRecord
 from trackside.capture.writing.writer import SegmentWriter, WriterLimits
-from trackside.finding import Finding
+from trackside.records.finding import Finding
 from trackside.rules.builtin import TensorRule
 from trackside.rules.saved.evidence import Evidence
 

@@ -7,10 +7,10 @@ import pytest
 
 from trackside.capture.modes import ModeKeys
 from trackside.capture.selection.configuration import parse_configuration
+from trackside.records.spec import JobSpec, RuleConfiguration
 from trackside.rules import capture_plan, catalog
 from trackside.rules.builtin import Need, TensorRule
 from trackside.rules.capture_plan import Pace, plan
-from trackside.spec import JobSpec, RuleConfiguration
 
 
 def rule(name: str, **parameters: str) -> RuleConfiguration:

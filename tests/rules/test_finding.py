@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from trackside.finding import Finding, read_findings
+from trackside.records.finding import Finding, read_findings
 
 
 def finding(**members: Any) -> Finding:

@@ -1,7 +1,7 @@
 from pathlib import Path
 from typing import Any
 
-from trackside.finding import Finding, read_findings
+from trackside.records.finding import Finding, read_findings
 from trackside.rules.findings_file import MOST_FILED, FindingsFile
 
 

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from trackside.errors import Violation
+from trackside.records.spec import JobSpec
 from trackside.rules.remote_rules import violations
 from trackside.settings import Settings
-from trackside.spec import JobSpec
 
 
 def found(*parameters: dict[str, str], allowed: str = "", **request: Any) -> list[Violation]:

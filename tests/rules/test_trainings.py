@@ -10,11 +10,11 @@ from torch import nn
 
 from tests.rules.recording import judge
 from tests.rules.trainings import mlp, run, watching
-from tests.waiting import until
+from tests.wait import until
 from trackside.capture.hook import Hook
 from trackside.capture.selection.save_config import SaveConfig
 from trackside.capture.trial import Trial, create_trial
-from trackside.finding import Finding
+from trackside.records.finding import Finding
 from trackside.rules.builtin import TensorRule
 from trackside.rules.saved.evidence import Evidence
 from trackside.rules.tensor.activations import DeadRelu, SaturatedActivation

@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from trackside.records.spec import JobSpec
 from trackside.rules.validation import violations
-from trackside.spec import JobSpec
 
 OURS = "503895931360.dkr.ecr.eu-central-1.amazonaws.com/sagemaker-debugger-rules:latest"
 THEIRS = "503895931360.dkr.ecr.eu-central-1.amazonaws.com/sagemaker-debugger-rule-evaluator:latest"

@@ -7,7 +7,7 @@ import pytest
 
 from tests.rules.conftest import MakeJob
 from trackside.rules.action.job_actions import ask_for_recorder
-from trackside.run_as import Choice
+from trackside.system.run_as import Choice
 
 RING = {"S3OutputPath": "s3://bucket/debug", "HookParameters": {"ring": "3"}}
 PROFILE = {"S3OutputPath": "s3://bucket/profile"}

@@ -114,7 +114,7 @@ def test_a_warning_shows_the_line_of_the_user():
 
 
 def test_violations_carry_the_names_of_the_arguments():
-    from trackside.spec import JobSpec
+    from trackside.records.spec import JobSpec
 
     given = read(instance_count=0, environment={"A": 5})
     request = {

@@ -18,7 +18,7 @@ from trackside import (
     rule_configs,
 )
 from trackside.errors import JobError
-from trackside.spec import JobSpec
+from trackside.records.spec import JobSpec
 
 
 @pytest.fixture(autouse=True)

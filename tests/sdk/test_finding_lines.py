@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from trackside.finding import Finding
+from trackside.records.finding import Finding
 from trackside.rules.checkup.diagnosis import diagnose
 from trackside.rules.saved.feeds import NO_FIGURES, NO_TENSORS
 from trackside.sdk.finding_lines import Teller, notices

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from trackside.records.spec import GitState, JobSpec
 from trackside.sdk import git_state
 from trackside.sdk.git_state import GitLook, git_look, without_secrets
-from trackside.spec import GitState, JobSpec
 
 
 @pytest.fixture(autouse=True)

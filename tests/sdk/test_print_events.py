@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 from trackside.jobs.logs import LogLine
-from trackside.journal import History, fold_lines
-from trackside.rule_status import Evaluation, RuleStatus
+from trackside.records.journal import History, fold_lines
+from trackside.records.rule_status import Evaluation, RuleStatus
 from trackside.sdk.print_events import LinePrinter, shown_on
 
 START = "2026-11-16 09:25:35,758 trackside-toolkit INFO     Invoking user script\n"

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from trackside.errors import InvalidSpec
+from trackside.records.spec import JobSpec
 from trackside.sdk.estimator import Estimator
-from trackside.spec import JobSpec
 
 
 @pytest.fixture(autouse=True)

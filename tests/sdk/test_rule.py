@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from trackside import CollectionConfig, ProfilerRule, Rule, rule_configs
-from trackside.layout import JobKeys
+from trackside.records.layout import JobKeys
 from trackside.sdk.rule import AnyRule
 
 JOB = JobKeys("s3://out/runs", "job-42")

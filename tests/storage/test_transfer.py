@@ -11,7 +11,7 @@ import pytest
 from tests.conftest import S3Server, environment_for
 from tests.fault_proxy import Fault, FaultProxy
 from tests.small_disk import small_disk
-from tests.waiting import until
+from tests.wait import until
 from trackside.errors import (
     DamagedTransfer,
     DiskFull,
@@ -21,7 +21,7 @@ from trackside.errors import (
     StoreUnreachable,
     TransferStopped,
 )
-from trackside.storage import landing
+from trackside.storage import download_target
 from trackside.storage.connect import Retry, open_s3
 from trackside.storage.credentials import s3_access
 from trackside.storage.folder import FolderStore
@@ -149,7 +149,7 @@ def test_an_object_written_just_now_is_never_taken_for_its_successor(
 ) -> None:
     s3.put("k", b"first ")
     (first,) = s3.list()
-    monkeypatch.setattr(landing, "_FRESH_SECONDS", 3600.0)
+    monkeypatch.setattr(download_target, "_FRESH_SECONDS", 3600.0)
     now = Entry(first.key, first.size_bytes, first.etag, float(int(time.time())))
     download(s3, [(now, target / "k")])
     second = s3.put("k", b"second")

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from trackside.spec import Channel, InstanceGroup, JobSpec, Resources
+from trackside.records.spec import Channel, InstanceGroup, JobSpec, Resources
 
 _SMALLEST = {
     "TrainingJobName": "job",

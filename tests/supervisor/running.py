@@ -7,15 +7,16 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from trackside import durable, hosts
-from trackside.hosts import HostRecord, Phase
-from trackside.journal import Journal
-from trackside.layout import JobFolder
-from trackside.processes import Identity, identify
+from trackside.files import durable
+from trackside.records import hosts
+from trackside.records.hosts import HostRecord, Phase
+from trackside.records.journal import Journal
+from trackside.records.layout import JobFolder
+from trackside.records.spec import JobSpec
 from trackside.settings import Settings
-from trackside.spec import JobSpec
 from trackside.supervisor.attempt import Attempt
 from trackside.supervisor.context import Context
+from trackside.system.processes import Identity, identify
 
 NONCE = "0123456789abcdef"
 

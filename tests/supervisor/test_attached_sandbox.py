@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from trackside import caller, processes
-from trackside.caller import Caller, CallerEnd
-from trackside.layout import HostFolder
+from trackside.records import attached_process
+from trackside.records.attached_process import AttachedProcess, AttachedProcessEnd
+from trackside.records.layout import HostFolder
 from trackside.supervisor.attached_sandbox import AttachedSandbox
 from trackside.supervisor.sandbox import Exited, Lost, Running, SandboxPlan
+from trackside.system import processes
 
 
 @pytest.fixture
@@ -40,7 +41,7 @@ def folder(tmp_path: Path, script: subprocess.Popen[bytes]) -> HostFolder:
     folder = HostFolder(tmp_path / "host")
     identity = processes.identify(script.pid)
     assert identity is not None
-    caller.write_caller(folder, Caller(identity, "here"))
+    attached_process.write_caller(folder, AttachedProcess(identity, "here"))
     return folder
 
 
@@ -62,7 +63,7 @@ def test_it_is_watched_from_the_start_on(folder, plan, script):
 def test_it_ends_when_the_process_says_so_though_that_goes_on(folder, plan, script):
     sandbox = AttachedSandbox(folder)
     sandbox.start(plan)
-    caller.write_end(folder, CallerEnd(4, 1.5))
+    attached_process.write_end(folder, AttachedProcessEnd(4, 1.5))
     assert sandbox.wait(plan, 60)
     assert sandbox.poll(plan) == Exited(4)
     assert script.poll() is None
@@ -92,7 +93,7 @@ def test_it_is_never_killed_but_let_go(folder, plan, script):
     sandbox.start(plan)
     sandbox.signal(plan, signal.SIGKILL)
     assert sandbox.poll(plan) == Exited(0)
-    end = caller.read_end(folder)
+    end = attached_process.read_end(folder)
     assert end is not None
     assert end.let_go
     assert script.poll() is None

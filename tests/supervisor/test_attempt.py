@@ -10,9 +10,9 @@ from tests.conftest import environment_for
 from tests.fault_proxy import Fault
 from tests.small_disk import fill, small_disk
 from tests.supervisor.running import NONCE, attempt, context
-from tests.waiting import until
-from trackside.hosts import HostRecord, Phase
-from trackside.status import Secondary, Status
+from tests.wait import until
+from trackside.records.hosts import HostRecord, Phase
+from trackside.records.status import Secondary, Status
 from trackside.supervisor import attempt as attempts
 from trackside.supervisor import sync
 from trackside.supervisor.__main__ import supervise

@@ -10,9 +10,9 @@ import pytest
 
 from tests.conftest import S3Server
 from tests.supervisor.making import channel
-from tests.waiting import until
+from tests.wait import until
 from trackside.errors import InputError, ObjectNotFound, StorageError, TransferStopped
-from trackside.spec import Channel
+from trackside.records.spec import Channel
 from trackside.storage.folder import FolderStore
 from trackside.supervisor.channel_objects import Assignment
 from trackside.supervisor.channels import Provided, provide

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.supervisor.making import channel
-from tests.waiting import until
+from tests.wait import until
 from trackside.storage.folder import FolderStore
 from trackside.supervisor.channel_objects import Assignment
 from trackside.supervisor.channels import provide

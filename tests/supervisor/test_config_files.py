@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from trackside.layout import HostFolder
-from trackside.spec import JobSpec
+from trackside.records.layout import HostFolder
+from trackside.records.spec import JobSpec
 from trackside.supervisor.config_files import config_files, lay_out, synced_folders
 
 SMALLEST = {

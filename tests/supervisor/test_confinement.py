@@ -16,13 +16,13 @@ from typing import Any
 import pytest
 
 from tests.other_users import FIRST, SECOND, needs_other_users, python_for_all
-from tests.waiting import until
-from trackside import processes
+from tests.wait import until
 from trackside.errors import SandboxError
-from trackside.run_as import JobUser, find_user
 from trackside.supervisor.process_sandbox import ProcessSandbox, can_map
 from trackside.supervisor.sandbox import Exited, Lost, Running, SandboxPlan
 from trackside.supervisor.user_folders import hand_over
+from trackside.system import processes
+from trackside.system.run_as import JobUser, find_user
 
 pytestmark = needs_other_users
 

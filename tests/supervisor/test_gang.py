@@ -7,14 +7,15 @@ import time
 import pytest
 
 from tests.supervisor.running import attempt, dead_process, record, supervise_by
-from tests.waiting import until
-from trackside import durable, processes
-from trackside.hosts import HostRecord, Phase
-from trackside.status import Secondary
+from tests.wait import until
+from trackside.files import durable
+from trackside.records.hosts import HostRecord, Phase
+from trackside.records.status import Secondary
 from trackside.supervisor import gang as gang_module
-from trackside.supervisor import lead, peers
+from trackside.supervisor import lead, peer_watchdog
 from trackside.supervisor.attempt import Attempt
 from trackside.supervisor.gang import DEFAULT_PORT, Why, addresses
+from trackside.system import processes
 
 
 def test_a_host_that_wrote_nothing_is_preparing(tmp_path):
@@ -88,7 +89,7 @@ def test_every_host_of_a_job_has_an_address_of_its_own():
 
 
 def test_two_lost_hosts_do_not_keep_the_lead_waiting(tmp_path, monkeypatch):
-    monkeypatch.setattr(peers, "PAUSES_SECONDS", (0.0, 0.1))
+    monkeypatch.setattr(peer_watchdog, "PAUSES_SECONDS", (0.0, 0.1))
     mine = attempt(tmp_path, num_hosts=3)
     mine.gang.announce(HostRecord(phase=Phase.ENDED, exit_code=0))
     for host in ("algo-2", "algo-3"):

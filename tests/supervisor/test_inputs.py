@@ -18,7 +18,7 @@ from trackside.errors import (
     TracksideError,
     TransferStopped,
 )
-from trackside.hosts import Progress
+from trackside.records.hosts import Progress
 from trackside.storage.locate import locate
 from trackside.supervisor.config_files import lay_out
 from trackside.supervisor.inputs import Inputs, Meter

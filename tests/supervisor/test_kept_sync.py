@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from trackside.script_folder import ScriptFolder
+from trackside.files.script_folder import ScriptFolder
 from trackside.storage.locate import locate
 from trackside.supervisor.kept_sync import KeptSync
 from trackside.supervisor.working_folder import Baseline, WorkingFolder

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests.small_disk import fill, small_disk
-from trackside.log_lines import TimeMark, decode, read_marks
+from trackside.records.log_lines import TimeMark, decode, read_marks
 from trackside.storage.locate import Location, locate
 from trackside.supervisor import logs
 from trackside.supervisor.logs import LogClock, LogUploader

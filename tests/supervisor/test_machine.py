@@ -16,15 +16,15 @@ import psutil
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from tests.waiting import until
-from trackside import process_table
-from trackside.spec import Profiler
+from tests.wait import until
+from trackside.records.spec import Profiler
 from trackside.supervisor import machine, machine_reading
 from trackside.supervisor.gpus import Gpu, Gpus
 from trackside.supervisor.machine import MachineSampler, curve_seconds
 from trackside.supervisor.machine_figures import profiler_lines, scalars
 from trackside.supervisor.machine_reading import Core, MachineReader, Process, Reading
 from trackside.supervisor.profiler_files import MinuteFiles
+from trackside.system import process_table
 
 SPIN = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'while True: pass'])"
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.supervisor.making import channel
 from trackside.errors import InputError
-from trackside.spec import Channel
+from trackside.records.spec import Channel
 from trackside.storage.folder import FolderStore
 from trackside.supervisor.channel_objects import ChannelObject
 from trackside.supervisor.manifests import manifest_lines, named_objects, sized, write_listing

@@ -2,8 +2,8 @@
 
 import pytest
 
-from trackside.hosts import HostRecord, Phase
-from trackside.status import FIRST, Secondary
+from trackside.records.hosts import HostRecord, Phase
+from trackside.records.status import FIRST, Secondary
 from trackside.supervisor.gang import EndOrder, Why
 from trackside.supervisor.outcome import (
     REASON_LENGTH,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.waiting import until
+from tests.wait import until
 from trackside.errors import InputError
 from trackside.supervisor.pipes import Feeder
 

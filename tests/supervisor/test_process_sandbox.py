@@ -17,11 +17,11 @@ from typing import Any
 
 import pytest
 
-from tests.waiting import until
-from trackside import process_table, processes
+from tests.wait import until
 from trackside.errors import SandboxError
 from trackside.supervisor.process_sandbox import ProcessSandbox, available
 from trackside.supervisor.sandbox import Exited, Lost, Running, SandboxPlan
+from trackside.system import process_table, processes
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 needs_namespaces = pytest.mark.skipif(

@@ -14,9 +14,9 @@ from tests.small_disk import small_disk
 from tests.supervisor.running import context, record
 from tests.supervisor.test_sync import write
 from trackside.errors import JobNotFinished, StorageError, StoreUnreachable
-from trackside.hosts import Phase
-from trackside.layout import JobFolder, JobKeys
-from trackside.status import Secondary
+from trackside.records.hosts import Phase
+from trackside.records.layout import JobFolder, JobKeys
+from trackside.records.status import Secondary
 from trackside.supervisor.context import Context
 from trackside.supervisor.publish import Artifact, Publisher, until, upload_kept
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.waiting import until
+from tests.wait import until
 from trackside.supervisor.process_sandbox import ProcessSandbox
 from trackside.supervisor.sandbox import Exited, Lost, Running, SandboxPlan
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from trackside import control_group
-from trackside.layout import HostFolder
-from trackside.spec import Options
+from trackside.records.layout import HostFolder
+from trackside.records.spec import Options
 from trackside.supervisor.script_limits import ScriptLimits
+from trackside.system import control_group
 
 NONCE = f"test{os.getpid()}.1"
 

@@ -12,16 +12,16 @@ import pytest
 
 from tests.conftest import environment_for
 from tests.fault_proxy import Fault
-from tests.waiting import until
+from tests.wait import until
 from trackside.curves.records import frame
-from trackside.hosts import HostRecord, SyncState
-from trackside.script_folder import ScriptFolder
+from trackside.files.script_folder import ScriptFolder
+from trackside.records.hosts import HostRecord, SyncState
 from trackside.storage.locate import Location, entries_below, locate
 from trackside.supervisor import sync
 from trackside.supervisor.event_sync import EventSync
 from trackside.supervisor.folder_scan import Look
-from trackside.supervisor.lag import lag_message
 from trackside.supervisor.sync import FolderSync, LeftBehind, Syncer
+from trackside.supervisor.sync_lag import lag_message
 
 
 @pytest.fixture

@@ -11,15 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.waiting import until
-from trackside import durable, processes
-from trackside.host_processes import wake_supervisors
-from trackside.layout import JobFolder
-from trackside.process_table import WAKE_SIGNAL
-from trackside.processes import ProcessEnd
+from tests.wait import until
+from trackside.files import durable
+from trackside.records.host_processes import wake_supervisors
+from trackside.records.layout import JobFolder
 from trackside.supervisor.process_sandbox import ProcessSandbox
 from trackside.supervisor.sandbox import Running, SandboxPlan
 from trackside.supervisor.wake_ups import WakeUps
+from trackside.system import processes
+from trackside.system.process_table import WAKE_SIGNAL
+from trackside.system.processes import ProcessEnd
 
 FAR_SECONDS = 600.0
 PRINT_WHEN_ASKED = """

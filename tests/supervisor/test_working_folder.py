@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from trackside.script_folder import ScriptFolder
+from trackside.files.script_folder import ScriptFolder
 from trackside.supervisor import working_folder
 from trackside.supervisor.working_folder import WorkingFolder, read_baseline, take_baseline
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.toolkit.conftest import TRAIN, Host, needs_root
-from tests.waiting import until
+from tests.wait import until
 from trackside.errors import CommandFailed, ToolkitError
 from trackside.supervisor.outcome import algorithm_error
 from trackside.toolkit.failure import LONGEST, compose

@@ -5,7 +5,7 @@ import subprocess
 import pytest
 
 from tests.toolkit.conftest import TRAIN, Host, needs, needs_root
-from tests.waiting import until
+from tests.wait import until
 from trackside.errors import ToolkitError
 from trackside.toolkit.hosts import wait_for_names, wait_for_port
 

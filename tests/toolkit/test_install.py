@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.toolkit.conftest import SOURCES, Host
-from tests.waiting import until
+from tests.wait import until
 
 REPORT = "import sys, {0}; print({0}.__file__, sys.executable)"
 

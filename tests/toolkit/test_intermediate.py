@@ -6,7 +6,7 @@ import pytest
 
 from tests.conftest import S3Server
 from tests.toolkit.conftest import Host
-from tests.waiting import until
+from tests.wait import until
 
 WRITES = """
 import os, time

@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from tests.toolkit.conftest import TRAIN, Host, children_of, needs, needs_root
-from tests.waiting import until
+from tests.wait import until
 
 RANK = """
 import os, signal, sys, time

@@ -3,11 +3,11 @@
 import pytest
 
 from tests.toolkit.conftest import Host
-from trackside.last_words import LastWords
+from trackside.texts.process_failure import ProcessFailure
 from trackside.toolkit.pip_failure import pip_words
 
 
-def words_of(said: str, code: int = 1) -> LastWords:
+def words_of(said: str, code: int = 1) -> ProcessFailure:
     return pip_words(code, said, seconds=2.0, code_folder="/opt/ml/code")
 
 
@@ -40,7 +40,7 @@ def test_versions_that_there_are_are_told():
         f"(from versions: {versions})\n"
         "ERROR: No matching distribution found for x==9\n"
     )
-    assert words_of(said) == LastWords(
+    assert words_of(said) == ProcessFailure(
         "pip: No matching distribution found for x==9; there are 1.85, 1.86, 1.87, 1.88, 1.89"
     )
 

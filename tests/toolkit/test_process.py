@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.toolkit.conftest import TRAIN, Host, needs, needs_root
-from tests.waiting import until
+from tests.wait import until
 
 SAVES_ON_SIGTERM = """
 import os, pathlib, signal, sys, time

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.toolkit.conftest import Host, needs_root
-from tests.waiting import until
+from tests.wait import until
 
 
 def pack(path: Path, **files: str) -> Path:

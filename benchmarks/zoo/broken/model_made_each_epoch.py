@@ -1,6 +1,6 @@
 """The model and its optimizer are made anew in each epoch: every epoch starts from nothing.
 
-cause: ModelMadeAnew
+cause: ModelRecreated
 where: .*
 step: 0-80
 """

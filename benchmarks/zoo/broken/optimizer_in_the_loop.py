@@ -1,6 +1,6 @@
 """SGD with momentum is made for each batch, so that there is never any momentum.
 
-cause: OptimizerMadeAnew
+cause: OptimizerRecreated
 where: .*
 step: 0
 """

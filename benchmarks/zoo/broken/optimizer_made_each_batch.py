@@ -1,6 +1,6 @@
 """The optimizer is made in the loop, with its momentum of nothing, for each batch.
 
-cause: OptimizerMadeAnew
+cause: OptimizerRecreated
 where: .*
 step: 0-20
 """

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any, Protocol
 
-from trackside.api.sealing import Seal
+from trackside.api.encryption import Seal
 from trackside.errors import TracksideError
 
 Change = Callable[[dict[str, "AccessKey"]], None]

@@ -21,6 +21,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from trackside.api import access_log
+from trackside.api.admission import Admission, Cut, Guest, guest_of
 from trackside.api.call import (
     Call,
     Closing,
@@ -31,7 +32,6 @@ from trackside.api.call import (
     too_busy,
 )
 from trackside.api.fair_pool import CALLER
-from trackside.api.gate import Cut, Gate, Guest, guest_of
 from trackside.api.keys import AccessKey, KeyRing, KeysUnavailable, UnknownKey
 from trackside.api.limits import Limits
 from trackside.api.protocols import not_offered
@@ -68,7 +68,7 @@ class App:
         pages: Mapping[str, Page] | None = None,
         *,
         sessions: Sessions | None = None,
-        gate: Gate | None = None,
+        gate: Admission | None = None,
         watch: Callable[[Exchange], None] = lambda exchange: None,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
@@ -82,7 +82,7 @@ class App:
         self._watch = watch
         """Told of each request when it is over."""
         self._clock = clock
-        self.gate = gate or Gate(Limits())
+        self.gate = gate or Admission(Limits())
         self._memory = BodyMemory(self.gate.limits.body_memory)
         self.is_draining = False
 

@@ -28,7 +28,7 @@ from trackside.api.validation import parsed
 from trackside.errors import TracksideError
 from trackside.jobs.index import Page
 from trackside.jobs.jobs import Jobs
-from trackside.members import member
+from trackside.records.members import member
 
 T = TypeVar("T")
 

@@ -7,10 +7,10 @@ to the job's processes by their environment, and is good until the job has ended
 import re
 
 from trackside.api.keys import AccessKey, AccessKeys, Rights, UnknownKey
-from trackside.jobs.placing import Placed
-from trackside.journal import Journal
-from trackside.layout import Home, JobFolder
-from trackside.spec import JOB_NAME
+from trackside.jobs.start_supervisor import Placed
+from trackside.records.journal import Journal
+from trackside.records.layout import Home, JobFolder
+from trackside.records.spec import JOB_NAME
 
 _PREFIX = "TSJOB-"
 _FIRST_HOST, _FIRST_ATTEMPT = "algo-1", 1

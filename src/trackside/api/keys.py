@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Protocol
 
 from cryptography.exceptions import InvalidTag
 
-from trackside import damage
 from trackside.api.access_key import (
     AccessKey,
     KeyStore,
@@ -26,8 +25,9 @@ from trackside.api.access_key import (
 )
 from trackside.api.keys_file import DamagedKeys, KeysFile
 from trackside.errors import TracksideError
+from trackside.files import damaged_files
 from trackside.jobs.owner_limit import Limit
-from trackside.owners import is_reserved
+from trackside.records.owners import is_reserved
 
 if TYPE_CHECKING:
     from trackside.api.team_keys import TeamKeys
@@ -197,7 +197,7 @@ class AccessKeys:
             try:
                 self._secrets[kept] = self._store_of(key_id).seal.unseal(key.sealed, key.id)
             except (InvalidTag, ValueError):
-                damage.say_once(self._file.path, f"the secret of {key_id} cannot be opened")
+                damaged_files.say_once(self._file.path, f"the secret of {key_id} cannot be opened")
                 return None
         return self._secrets[kept]
 

@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from threading import Lock
 
-from trackside import damage, durable
 from trackside.api.access_key import AccessKey, Change
-from trackside.api.sealing import Seal, machine_key
+from trackside.api.encryption import Seal, machine_key
 from trackside.errors import TracksideError
-from trackside.json_record import DamagedRecord, parsed, record
-from trackside.permissions import make_folder, private_opener
+from trackside.files import damaged_files, durable
+from trackside.files.json_record import DamagedRecord, parsed, record
+from trackside.files.permissions import make_folder, private_opener
 
 
 class DamagedKeys(TracksideError):
@@ -71,7 +71,7 @@ class KeysFile:
                 self._keys, self._damage = _read(self.path.read_bytes()), ""
             except DamagedRecord as error:
                 self._damage = str(error)
-                damage.say_once(self.path, f"{error}; keys that were read before count on")
+                damaged_files.say_once(self.path, f"{error}; keys that were read before count on")
 
 
 def _read(data: bytes) -> dict[str, AccessKey]:

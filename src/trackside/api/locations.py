@@ -11,9 +11,9 @@ from pathlib import Path
 
 from trackside.api.keys import AccessKey, Rights
 from trackside.errors import InvalidSetting, StorageError, Violation
+from trackside.records.spec import Channel, JobSpec, RuleConfiguration
 from trackside.rules.parameters import trial_locations
 from trackside.settings import Settings
-from trackside.spec import Channel, JobSpec, RuleConfiguration
 from trackside.storage.locate import local_path
 
 STORES = ("s3://", "gs://", "az://")

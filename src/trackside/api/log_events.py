@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from trackside.api.log_streams import Event, EventStream, Place
-from trackside.jobs.log_skim import MayHold
+from trackside.jobs.log_prefilter import MayHold
 
 PAGE_BYTES = 1 << 20
 MOST_EVENTS = 10_000

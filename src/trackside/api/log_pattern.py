@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from trackside.api.call import ServiceError
 from trackside.api.log_json_pattern import Malformed, json_pattern
-from trackside.jobs.log_skim import MayHold
+from trackside.jobs.log_prefilter import MayHold
 
 Fits = Callable[[str], bool]
 """Whether a message does."""

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 from trackside.api.budget import Budget
 from trackside.api.log_events import Window, backwards, end_of
 from trackside.api.log_streams import Event, EventStream, Place
-from trackside.jobs.log_skim import MayHold
+from trackside.jobs.log_prefilter import MayHold
 
 _OPENED = 16
 """What it takes to open a stream, in events."""

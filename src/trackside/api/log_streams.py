@@ -10,14 +10,14 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
 from trackside.errors import JobNotFound
-from trackside.finding import RuleKey
 from trackside.jobs.describe import rule_job
 from trackside.jobs.index import Page
 from trackside.jobs.jobs import Jobs
-from trackside.jobs.log_places import LogPlaces
-from trackside.jobs.log_skim import MayHold
+from trackside.jobs.log_offsets import LogOffsets
+from trackside.jobs.log_prefilter import MayHold
 from trackside.jobs.logs import PART_BYTES, LogLine, LogPosition
 from trackside.jobs.records import Record
+from trackside.records.finding import RuleKey
 
 TRAINING = "/aws/sagemaker/TrainingJobs"
 PROCESSING = "/aws/sagemaker/ProcessingJobs"
@@ -144,7 +144,7 @@ class Stream:
     def _first(self) -> Place:
         return Place(floor_ms=self.created_ms)
 
-    def _place(self, places: LogPlaces, found: LogPosition) -> Place:
+    def _place(self, places: LogOffsets, found: LogPosition) -> Place:
         """Within an attempt no line is told as earlier than one before it anyway."""
         earlier_ms = int(places.last_time_before(found.attempt) * 1000)
         return Place(*found, floor_ms=max(self.created_ms, earlier_ms))

@@ -4,7 +4,7 @@ from typing import Any
 
 from trackside.api import tokens
 from trackside.api.json_service import Ask
-from trackside.api.log_answers import place_in, wrong
+from trackside.api.log_responses import place_in, wrong
 from trackside.api.log_search import Cursor
 from trackside.api.log_streams import Place
 

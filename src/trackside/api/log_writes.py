@@ -6,16 +6,16 @@ The groups of SageMaker are the jobs' own and take nothing.
 import time
 from dataclasses import dataclass
 
+from trackside.api.client_logs import ClientLogs, ClientStream
 from trackside.api.job_credentials import job_of
 from trackside.api.json_service import Answer, Ask, Operation, denied
 from trackside.api.keys import Rights
-from trackside.api.log_answers import asked_for, no_group, no_stream, taken, wrong
 from trackside.api.log_events import MOST_EVENTS, PAGE_BYTES
+from trackside.api.log_responses import asked_for, no_group, no_stream, taken, wrong
 from trackside.api.log_streams import GROUPS
-from trackside.api.own_logs import OwnLogs, OwnStream
 from trackside.api.ownership import acting_for, is_owner, not_yours
 from trackside.jobs.jobs import Jobs
-from trackside.members import member
+from trackside.records.members import member
 
 GROUP_NAME = r"[\.\-_/#A-Za-z0-9]+"
 STREAM_NAME = r"[^:*]*"
@@ -58,7 +58,7 @@ class EventsPut:
 
 
 class LogWrites:
-    def __init__(self, own: OwnLogs, jobs: Jobs) -> None:
+    def __init__(self, own: ClientLogs, jobs: Jobs) -> None:
         self._own = own
         self._jobs = jobs
 
@@ -160,7 +160,7 @@ class LogWrites:
         if not self._own.has_group(name):
             raise no_group()
 
-    def _stream(self, group: str, name: str) -> OwnStream:
+    def _stream(self, group: str, name: str) -> ClientStream:
         self._check_group(group)
         stream = self._own.stream(group, name)
         if stream is None:

@@ -7,13 +7,16 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from trackside.api import log_answers, log_bytes, log_events, log_streams, log_tokens, tokens
+from trackside.api import log_bytes, log_events, log_responses, log_streams, log_tokens, tokens
 from trackside.api.budget import Budget
 from trackside.api.call import ServiceError
+from trackside.api.client_logs import ClientLogs
 from trackside.api.fair_pool import Lanes
 from trackside.api.json_service import Answer, Ask, JsonService, Operation
 from trackside.api.keys import Rights
-from trackside.api.log_answers import (
+from trackside.api.log_events import MOST_EVENTS, PAGE_BYTES, Window, size_of
+from trackside.api.log_pattern import may_hold, pattern
+from trackside.api.log_responses import (
     CLASS,
     asked_for,
     no_group,
@@ -22,18 +25,15 @@ from trackside.api.log_answers import (
     place_in,
     wrong,
 )
-from trackside.api.log_events import MOST_EVENTS, PAGE_BYTES, Window, size_of
-from trackside.api.log_pattern import may_hold, pattern
 from trackside.api.log_search import Search, Source, Wanted
 from trackside.api.log_sources import JobStreams, KnownStreams
 from trackside.api.log_streams import GROUPS, Event, EventStream, Stream, stream_called
 from trackside.api.log_writes import LogWrites
-from trackside.api.own_logs import OwnLogs
 from trackside.errors import DamagedJob, JobNotFound, TracksideError
 from trackside.jobs.index import Order, Page
 from trackside.jobs.jobs import Jobs
 from trackside.jobs.logs import LogPosition
-from trackside.members import member
+from trackside.records.members import member
 
 """Of a place among merged events: forwards or not, and the event's key."""
 _CREATED_MS = 1_767_225_600_000
@@ -127,7 +127,7 @@ class FilterAsked:
 def logs(
     jobs: Jobs, lanes: Lanes | None = None, budget: Callable[[], Budget] = Budget
 ) -> JsonService:
-    own = OwnLogs(jobs.settings.layout.server.logs)
+    own = ClientLogs(jobs.settings.layout.server.logs)
     asked = Logs(jobs, own, budget)
     operations = {
         "DescribeLogGroups": Operation(Rights.READ, asked.describe_groups),
@@ -146,7 +146,7 @@ def told(error: TracksideError) -> ServiceError:
 
 
 class Logs:
-    def __init__(self, jobs: Jobs, own: OwnLogs, budget: Callable[[], Budget]) -> None:
+    def __init__(self, jobs: Jobs, own: ClientLogs, budget: Callable[[], Budget]) -> None:
         self._jobs = jobs
         self._own = own
         self._budget = budget
@@ -158,7 +158,7 @@ class Logs:
         known = {**dict.fromkeys(GROUPS, _CREATED_MS), **self._own.groups()}
         names = asked.meant(sorted(known))
         end = start + asked.limit
-        groups = [log_answers.group(name, known[name], ask.region) for name in names[start:end]]
+        groups = [log_responses.group(name, known[name], ask.region) for name in names[start:end]]
         answer: dict[str, Any] = {"logGroups": groups}
         if end < len(names):
             answer["nextToken"] = tokens.token(ask.given, end)
@@ -183,7 +183,7 @@ class Logs:
             if budget.is_spent or (stream is not None and len(shown) == asked.limit):
                 return {"logStreams": shown, "nextToken": tokens.token(ask.given, at)}
             if stream is not None:
-                shown.append(log_answers.stream(stream, group, ask.region))
+                shown.append(log_responses.stream(stream, group, ask.region))
             budget.spend()
         return {"logStreams": shown}
 
@@ -204,7 +204,7 @@ class Logs:
         read = log_events.forward if direction == "f" else log_events.backward
         page = read(stream, place, window, asked.limit)
         return {
-            "events": [log_answers.event(each.time_ms, each.message) for each in page.events],
+            "events": [log_responses.event(each.time_ms, each.message) for each in page.events],
             "nextForwardToken": page.forward,
             "nextBackwardToken": page.backward,
         }
@@ -227,7 +227,7 @@ class Logs:
                 if len(found) == asked.limit or (found and size > PAGE_BYTES):
                     break
                 found.append((head.name, head.event))
-        answer = log_answers.found(found)
+        answer = log_responses.found(found)
         if search.cursor is not None:
             answer["nextToken"] = log_tokens.token(ask, is_forward, search.cursor)
         return answer
@@ -257,7 +257,7 @@ class Logs:
             found.reverse()
         start = place_in(asked.token, ask, int) if asked.token else 0
         end = start + asked.limit
-        told = [log_answers.stream(each, group, ask.region) for each in found[start:end]]
+        told = [log_responses.stream(each, group, ask.region) for each in found[start:end]]
         more = {"nextToken": tokens.token(ask.given, end)} if end < len(found) else {}
         return {"logStreams": told, **more}
 

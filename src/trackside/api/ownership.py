@@ -9,7 +9,7 @@ from trackside.api.job_credentials import job_of
 from trackside.api.json_service import Ask, denied
 from trackside.api.keys import AccessKey, Rights
 from trackside.jobs.jobs import Jobs
-from trackside.owners import is_reserved
+from trackside.records.owners import is_reserved
 
 
 def acting_for(caller: AccessKey, jobs: Jobs) -> str:

@@ -11,8 +11,8 @@ from typing import Any
 from urllib.parse import parse_qsl
 from xml.sax.saxutils import escape
 
+from trackside.api.bounded_json import read_object
 from trackside.api.call import BODY_MOST_BYTES, Call, Reply, ServiceError
-from trackside.api.plain_json import read_object
 from trackside.api.sigv4 import NotSigned, Refusal
 from trackside.sigv4 import Request, pairs_of
 

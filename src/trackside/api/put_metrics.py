@@ -19,7 +19,7 @@ from trackside.api.ownership import check_may_change
 from trackside.api.validation import parsed
 from trackside.errors import JobNotFound
 from trackside.jobs.jobs import Jobs
-from trackside.members import member
+from trackside.records.members import member
 
 MOST_DATA = 1000
 _FILE = "cloudwatch.json"

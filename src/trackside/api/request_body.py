@@ -11,8 +11,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Mutable
 from contextlib import suppress
 from typing import Any
 
+from trackside.api.admission import Admission, Cut
 from trackside.api.call import BODY_MOST_BYTES, Exchange, ServiceError, too_busy
-from trackside.api.gate import Cut, Gate
 
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 
@@ -57,7 +57,7 @@ class Body:
         receive: Receive,
         headers: Mapping[str, str],
         exchange: Exchange,
-        gate: Gate,
+        gate: Admission,
         memory: BodyMemory,
     ) -> None:
         self._receive = receive

@@ -12,19 +12,19 @@ from trackside.api.images import interpreter_for
 from trackside.api.json_service import Answer, Ask
 from trackside.api.locations import Locations
 from trackside.api.ownership import acting_for, check_may_change
-from trackside.api.sagemaker_answers import OWN, described, summary
+from trackside.api.sagemaker_responses import OWN, described, summary
 from trackside.api.validation import invalid, parsed, refused, wire_violations
 from trackside.errors import InvalidSpec, JobExists, JobNotFound, QuotaExceeded, Violation
 from trackside.jobs.describe import arn
 from trackside.jobs.index import Order, Page
 from trackside.jobs.jobs import Jobs
-from trackside.jobs.needs import asked_by, asking_by_type
 from trackside.jobs.queue import LimitOf, no_limit
-from trackside.members import member
+from trackside.jobs.resource_request import asked_by, asking_by_type
+from trackside.records.members import member
+from trackside.records.spec import JOB_NAME, OPTION_NAMES, JobSpec
+from trackside.records.status import Status
 from trackside.rules import capture_plan, remote_rules
 from trackside.rules.validation import violations as rule_violations
-from trackside.spec import JOB_NAME, OPTION_NAMES, JobSpec
-from trackside.status import Status
 
 logger = logging.getLogger(__name__)
 

@@ -7,16 +7,16 @@ from typing import Any
 from trackside.api import tokens
 from trackside.api.json_service import Answer, Ask
 from trackside.api.ownership import check_may_change
-from trackside.api.sagemaker_answers import moment, wire
+from trackside.api.sagemaker_responses import moment, wire
 from trackside.api.validation import invalid, not_found, parsed
 from trackside.errors import JobNotFound
 from trackside.jobs.describe import ROLE_ARN, arn, rule_arn, rule_job
 from trackside.jobs.index import Order, Page
 from trackside.jobs.jobs import Jobs
 from trackside.jobs.records import Record
-from trackside.members import member
-from trackside.rule_status import Evaluation, RuleStatus
-from trackside.spec import RuleConfiguration
+from trackside.records.members import member
+from trackside.records.rule_status import Evaluation, RuleStatus
+from trackside.records.spec import RuleConfiguration
 
 _JOBS_AT_ONCE = 200
 """Looked through for one page: most jobs have no rules, and each has to be opened to see."""

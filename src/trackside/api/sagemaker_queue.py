@@ -10,7 +10,7 @@ from trackside.api.json_service import Answer, Ask
 from trackside.api.validation import parsed
 from trackside.jobs.jobs import Jobs
 from trackside.jobs.queue import LimitOf
-from trackside.members import member
+from trackside.records.members import member
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,13 +14,13 @@ from typing import Any
 from trackside.api import tokens
 from trackside.api.budget import Budget
 from trackside.api.json_service import Answer, Ask
-from trackside.api.sagemaker_answers import OWN, described, summary
+from trackside.api.sagemaker_responses import OWN, described, summary
 from trackside.api.search_expression import Expression, value_at
 from trackside.api.validation import invalid, parsed
 from trackside.errors import JobNotFound
 from trackside.jobs.index import JobSummary, Order, Page
 from trackside.jobs.jobs import Jobs
-from trackside.members import member
+from trackside.records.members import member
 
 _AT_ONCE = 100
 _MOST_KEPT = 16

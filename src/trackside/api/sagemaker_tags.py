@@ -7,8 +7,8 @@ from trackside.api.json_service import Answer, Ask
 from trackside.api.ownership import check_may_change
 from trackside.api.validation import invalid, not_found, parsed
 from trackside.jobs.jobs import Jobs
-from trackside.members import member
-from trackside.spec import Tag
+from trackside.records.members import member
+from trackside.records.spec import Tag
 
 MOST_TAGS = 50
 _ARN = r"arn:aws[a-z\-]*:sagemaker:[a-z0-9\-]*:[0-9]{12}:.+"

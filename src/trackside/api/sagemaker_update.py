@@ -4,7 +4,6 @@ told again."""
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from trackside.amended import Update, merged_profiler
 from trackside.api.json_service import Answer, Ask
 from trackside.api.locations import Locations
 from trackside.api.ownership import check_may_change
@@ -12,12 +11,13 @@ from trackside.api.validation import invalid, parsed, refused, wire_violations
 from trackside.errors import Violation
 from trackside.jobs.describe import arn
 from trackside.jobs.jobs import Jobs
-from trackside.members import member
+from trackside.records.job_updates import Update, merged_profiler
+from trackside.records.members import member
+from trackside.records.spec import JOB_NAME, JobSpec, Profiler, RuleConfiguration
+from trackside.records.status import Status
 from trackside.rules import remote_rules
 from trackside.rules.validation import violations as rule_violations
 from trackside.settings import Settings
-from trackside.spec import JOB_NAME, JobSpec, Profiler, RuleConfiguration
-from trackside.status import Status
 
 MOST_RULES = 20
 

@@ -8,7 +8,7 @@ import uvicorn
 
 from trackside.api.app import App
 from trackside.api.drain import DrainingServer
-from trackside.api.guarded import guarded
+from trackside.api.http_protocol import guarded
 from trackside.api.limits import raise_descriptor_limit
 
 logger = logging.getLogger(__name__)

@@ -7,24 +7,24 @@ from types import TracebackType
 from typing import Self
 
 from trackside.api import cloudwatch
+from trackside.api.admission import Admission
 from trackside.api.app import App
 from trackside.api.call import Service
-from trackside.api.clearing import Clearing
 from trackside.api.fair_pool import Lanes
 from trackside.api.form_service import FormLikeJsonService, FormService
-from trackside.api.gate import Gate
+from trackside.api.garbage_collection import GarbageCollector
 from trackside.api.health import Health
+from trackside.api.health_checks import looks
 from trackside.api.identity import Iam, Sts
 from trackside.api.job_credentials import JobCredentials
 from trackside.api.keys import AccessKeys
 from trackside.api.limits import Limits
 from trackside.api.logs import logs
-from trackside.api.looks import looks
 from trackside.api.pages import pages
 from trackside.api.quotas import Quotas
+from trackside.api.s3.cleanup import BucketCleanup
 from trackside.api.s3.relay import S3Relay
 from trackside.api.s3.service import S3
-from trackside.api.s3.tidying import Tidying
 from trackside.api.sagemaker import sagemaker
 from trackside.api.sessions import Sessions
 from trackside.api.telemetry import Telemetry
@@ -66,10 +66,10 @@ class Services:
             "s3": _s3(settings, environ),
         }
         self._upkeep = Upkeep(self.jobs)
-        self._tidying = Tidying(settings.layout.buckets, settings.upload_age_seconds)
-        self._clearing = Clearing(self.jobs, Keep.parse(settings.keep))
+        self._bucket_cleanup = BucketCleanup(settings.layout.buckets, settings.upload_age_seconds)
+        self._clearing = GarbageCollector(self.jobs, Keep.parse(settings.keep))
         self._scheduler = self.jobs.scheduler(limit_of)
-        gate = Gate(Limits.of(settings))
+        gate = Admission(Limits.of(settings))
         telemetry = Telemetry(self.jobs, self._upkeep, gate, lanes)
         health = Health(looks(self.jobs, self._upkeep), lambda: self.app.is_draining)
         self.app = App(
@@ -85,7 +85,7 @@ class Services:
     def __enter__(self) -> Self:
         self._open.enter_context(self.jobs.index_kept_open())
         self._upkeep.start()
-        self._tidying.start()
+        self._bucket_cleanup.start()
         self._clearing.start()
         self._quotas.start()
         self._open.enter_context(self._scheduler)
@@ -100,7 +100,7 @@ class Services:
         with self._open:
             self._quotas.close(timeout=_CLOSE_SECONDS)
             self._clearing.close(timeout=_CLOSE_SECONDS)
-            self._tidying.close(timeout=_CLOSE_SECONDS)
+            self._bucket_cleanup.close(timeout=_CLOSE_SECONDS)
             self._upkeep.close(timeout=_CLOSE_SECONDS)
 
 

@@ -15,13 +15,13 @@ from threading import Event, Thread
 
 from cryptography.exceptions import InvalidTag
 
-from trackside import durable
 from trackside.api.access_key import AccessKey, Change
+from trackside.api.encryption import Seal
 from trackside.api.keys_file import KeysFile
-from trackside.api.sealing import Seal
 from trackside.errors import DatabaseError, ServerRefused
+from trackside.files import durable
+from trackside.files.json_record import DamagedRecord, parsed_object, record
 from trackside.jobs.postgres_index import Connection, Postgres
-from trackside.json_record import DamagedRecord, parsed_object, record
 
 logger = logging.getLogger(__name__)
 

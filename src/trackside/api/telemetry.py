@@ -8,15 +8,15 @@ from collections.abc import Iterator
 import psutil
 
 import trackside
+from trackside.api.admission import Admission, Cut
 from trackside.api.call import Exchange
 from trackside.api.exposition import Counter, Family, Histogram, page
 from trackside.api.fair_pool import Lanes
-from trackside.api.gate import Cut, Gate
 from trackside.api.upkeep import Upkeep
 from trackside.errors import TracksideError
 from trackside.jobs.index import Page
 from trackside.jobs.jobs import Jobs
-from trackside.status import Secondary, Status
+from trackside.records.status import Secondary, Status
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 _MOST_UNFINISHED = 100_000
@@ -27,7 +27,7 @@ _OTHER = "other"
 class Telemetry:
     """`count` is quick and thread-safe; `told` looks at the jobs and blocks."""
 
-    def __init__(self, jobs: Jobs, upkeep: Upkeep, gate: Gate, lanes: Lanes) -> None:
+    def __init__(self, jobs: Jobs, upkeep: Upkeep, gate: Admission, lanes: Lanes) -> None:
         self._jobs = jobs
         self._upkeep = upkeep
         self._gate = gate

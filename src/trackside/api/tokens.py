@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from trackside.api.plain_json import read_json
+from trackside.api.bounded_json import read_json
 from trackside.api.validation import invalid
 from trackside.jobs.index import Order
 

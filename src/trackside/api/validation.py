@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 
 from trackside.api.call import ServiceError
 from trackside.errors import Violation
-from trackside.jobs.needs import is_possible
-from trackside.members import read
-from trackside.spec import JobSpec
+from trackside.jobs.resource_request import is_possible
+from trackside.records.members import read
+from trackside.records.spec import JobSpec
 
 T = TypeVar("T")
 

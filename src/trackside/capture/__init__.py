@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from trackside.capture.selection.save_config import SaveConfigMode as SaveConfigMode
     from trackside.capture.trial import Trial as Trial
     from trackside.capture.trial import create_trial as create_trial
-    from trackside.capture.watching import watch as watch
+    from trackside.capture.watch_model import watch as watch
 
 _HOMES = {
     "Anatomy": "reading.anatomy",

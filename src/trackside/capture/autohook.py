@@ -14,7 +14,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-from trackside.capture import unwatched
+from trackside.capture import other_frameworks
 from trackside.capture.bare_training import BareTraining
 from trackside.capture.environment import CaptureEnvironment
 from trackside.capture.model import functional_losses
@@ -31,7 +31,7 @@ def arm() -> None:
     environment = CaptureEnvironment.load()
     if not (environment.auto and environment.enabled and environment.hook_config.is_file()):
         return
-    unwatched.say_at_exit(environment)
+    other_frameworks.say_at_exit(environment)
     if "torch" in sys.modules:
         discover()
     else:

@@ -41,10 +41,10 @@ class BareTraining:
 
     def install(self) -> None:
         # Imports torch, which is there by now.
-        from trackside.capture.model.wrapping import Wrapping
+        from trackside.capture.model.function_patches import FunctionPatch
 
         torch = sys.modules["torch"]
-        self._wrapping, self._in_front = Wrapping(), Wrapping()
+        self._wrapping, self._in_front = FunctionPatch(), FunctionPatch()
         self._wrapping.wrap(torch.optim.Optimizer, "__init__", after=self._on_optimizer)
         self._wrapping.wrap(torch.Tensor, "backward", before=self._on_first_backward)
         functional_losses.listen(self._on_loss)

@@ -10,8 +10,8 @@ from time import time
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from trackside.capture.trial_layout import FAILURES
-from trackside.durable import write_json
-from trackside.permissions import BY_UMASK
+from trackside.files.durable import write_json
+from trackside.files.permissions import BY_UMASK
 
 _LIMIT = 100
 """Failures after which capture is switched off for the rest of the process."""

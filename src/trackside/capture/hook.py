@@ -1,6 +1,6 @@
 """The hook a script registers its model with: smdebug's names, arguments and attributes.
 
-Steps are `step_course.py`'s, values are taken by `stepper.py` and leave through `outlet.py`. This
+Steps are `step_course.py`'s, values are taken by `stepper.py` and leave through `sink.py`. This
 is the boundary between training and capture: misuse is refused at the call, all else is caught.
 """
 
@@ -30,13 +30,11 @@ from trackside.capture.current_hook import (
 )
 from trackside.capture.environment import CaptureEnvironment
 from trackside.capture.exceptions import SMDebugError, SMDebugTypeError, SMDebugValueError
-from trackside.capture.extending import Extensible
 from trackside.capture.failures import Failures, guarded
+from trackside.capture.hook_overrides import Extensible
+from trackside.capture.model.module_hooks import RootTap
 from trackside.capture.model.names import Names
-from trackside.capture.model.taps import RootTap
 from trackside.capture.modes import ModeKeys
-from trackside.capture.outlets.metrics_file import MetricsFile
-from trackside.capture.outlets.outlet import Outlet
 from trackside.capture.selection.collection import (
     Collection,
     CollectionKeys,
@@ -51,6 +49,8 @@ from trackside.capture.selection.configuration import (
 from trackside.capture.selection.plan import Origin
 from trackside.capture.selection.reduction_config import ReductionConfig
 from trackside.capture.selection.save_config import SaveConfig, SaveConfigMode
+from trackside.capture.sinks.metrics_file import MetricsFile
+from trackside.capture.sinks.sink import Sink
 from trackside.capture.smdebug_log import follow_variables
 from trackside.capture.steps.loss_finder import LossFinder
 from trackside.capture.steps.resume import ResumeState
@@ -150,7 +150,7 @@ class Hook(Extensible):
         )
         self._loss_finder = LossFinder(self._stepper, self.failures)
         self.collection_manager.gradients_at = gradients_at
-        self._outlet = Outlet(
+        self._outlet = Sink(
             self._place.location,
             self.failures,
             writer=SegmentWriter(self.out_dir, self.worker, limits=_limits(environment))

@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trackside import damage, durable
 from trackside.errors import InvalidSetting, MissingExtra, ServerRefused, TracksideError
+from trackside.files import damaged_files, durable
 from trackside.jobs.team_database import open_database
 from trackside.settings import Settings
 
@@ -23,7 +23,7 @@ def access_keys(settings: Settings) -> "AccessKeys":
     if settings.team_key_file:
         return _with_extra(settings, _team(settings))
     record = settings.layout.server.team_keys
-    if found := damage.read_object(record):
+    if found := damaged_files.read_object(record):
         raise KeysElsewhere(
             f"The access keys of {str(settings.home)!r} are in the database "
             f"{found.get('database', '')!r}. Set TRACKSIDE_DATABASE and TRACKSIDE_TEAM_KEY_FILE as "
@@ -74,7 +74,7 @@ def _team(settings: Settings) -> "TeamKeys":
         )
     database = open_database(settings)
     try:
-        from trackside.api.sealing import read_team_key
+        from trackside.api.encryption import read_team_key
         from trackside.api.team_keys import TeamKeys
     except ImportError as error:
         raise _missing(error) from None

@@ -7,17 +7,17 @@ from typing import Any
 import click
 
 from trackside.cli.job_names import job_argument
-from trackside.cli.kept import taken_text
-from trackside.cli.notices import tell
+from trackside.cli.kept_files import taken_text
+from trackside.cli.messages import tell
 from trackside.cli.tables import Cell, print_table, print_text
 from trackside.cli.text import as_json, size
-from trackside.harmless import visible
 from trackside.jobs.artifacts import Artifact
 from trackside.jobs.kept_files import KeptFile
-from trackside.sdk.bringing_back import bring_back
+from trackside.sdk.bring_back import bring_back
 from trackside.sdk.download import download
 from trackside.sdk.known_jobs import known_jobs
-from trackside.shown_names import shown_name
+from trackside.texts.shown_names import shown_name
+from trackside.texts.terminal_text import visible
 
 _MODEL = "/output/model.tar.gz"
 _MOST_SHOWN = 100

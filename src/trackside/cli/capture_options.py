@@ -5,9 +5,9 @@ from collections.abc import Sequence
 
 import click
 
+from trackside.sdk.debug_request import PaceName, needed
 from trackside.sdk.debugger import CollectionConfig, DebuggerHookConfig
 from trackside.sdk.rule import AnyRule, Rule
-from trackside.sdk.watching import PaceName, needed
 
 
 def hook_config(

@@ -11,13 +11,13 @@ from trackside.cli.machine_use import machine_use, with_unit
 from trackside.cli.metrics import chosen
 from trackside.cli.tables import Cell, print_side_by_side, status_style, together
 from trackside.cli.text import as_json, duration
-from trackside.curves.better import is_more_better
 from trackside.curves.curve_choice import Curve, best
 from trackside.curves.event_reader import read
+from trackside.curves.metric_direction import is_more_better
 from trackside.sdk.job import TrainingJob
 from trackside.sdk.known_jobs import known_jobs
-from trackside.secret_names import hidden, hide_in_arguments
-from trackside.shown_names import shown_name
+from trackside.texts.secret_names import hidden, hide_in_arguments
+from trackside.texts.shown_names import shown_name
 
 _ORIGINS = ("script", "log", "hook", "machine")
 _NOT_COMPARED = "sagemaker_"

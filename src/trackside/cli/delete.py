@@ -8,9 +8,9 @@ import click
 from trackside.cli.job_names import job_argument
 from trackside.cli.tables import Cell, print_table, print_text
 from trackside.cli.text import size
-from trackside.jobs.stored import CHECKPOINTS, CURVES, Stored, is_removed
+from trackside.jobs.stored_data import CHECKPOINTS, CURVES, Stored, is_removed
 from trackside.sdk.known_jobs import known_jobs
-from trackside.shown_names import shown_name
+from trackside.texts.shown_names import shown_name
 
 
 @click.command(short_help="Forget jobs that have ended; with --data, remove what they made.")

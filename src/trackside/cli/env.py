@@ -6,14 +6,14 @@ from pathlib import Path
 
 import click
 
-from trackside import damage, durable
 from trackside.cli.access import own_keys
 from trackside.cli.server import DEFAULT_LISTEN
 from trackside.clients.environment import Access, changes, restored, sdk_config
 from trackside.clients.shells import SHELLS
 from trackside.errors import KeyRefused, ServerUnreachable
+from trackside.files import damaged_files, durable
+from trackside.files.permissions import make_folder
 from trackside.jobs.describe import ROLE_ARN
-from trackside.permissions import make_folder
 from trackside.profiles import Key, Server, chosen_server, no_key
 from trackside.settings import Settings, environment
 
@@ -115,6 +115,6 @@ def _place_at(server: Server, settings: Settings) -> tuple[str, str]:
 def _own_server(settings: Settings) -> Server:
     keys = own_keys(settings)
     key = keys.own_key()
-    address = damage.read_object(settings.layout.server.address) or {}
+    address = damaged_files.read_object(settings.layout.server.address) or {}
     url = address.get("url") or f"http://{DEFAULT_LISTEN}"
     return Server(url, Key(key.id, keys.secret_of(key.id) or ""))

@@ -14,8 +14,8 @@ from trackside.errors import (
     StoreUnreachable,
     TracksideError,
 )
-from trackside.harmless import visible
-from trackside.status import StopCause
+from trackside.records.status import StopCause
+from trackside.texts.terminal_text import visible
 
 EXPECTED = (TracksideError, OSError)
 """Errors with a cause outside the program: shown in words. Anything else is a defect of ours."""

@@ -8,11 +8,11 @@ import click
 from trackside.cli.job_names import job_argument
 from trackside.cli.tables import print_text
 from trackside.cli.text import as_json
-from trackside.cli.waiting import diagnosis_text, new_teller
-from trackside.journal import History
-from trackside.rule_status import Evaluation, RuleStatus
+from trackside.cli.wait_for_job import diagnosis_text, new_teller
+from trackside.records.journal import History
+from trackside.records.rule_status import Evaluation, RuleStatus
+from trackside.records.status import Secondary, Status
 from trackside.sdk.job import TrainingJob, attach
-from trackside.status import Secondary, Status
 
 
 @click.command(short_help="Show what rules have found, and what to try.")

@@ -5,11 +5,11 @@ import time
 import click
 
 from trackside.cli.access import KeysElsewhere, access_keys
-from trackside.cli.notices import tell
+from trackside.cli.messages import tell
 from trackside.cli.tables import Cell, print_table
 from trackside.cli.text import duration, size
 from trackside.errors import MissingExtra
-from trackside.jobs.disk import Disk
+from trackside.jobs.garbage_collection import Disk
 from trackside.jobs.retention import Item, Keep
 from trackside.sdk.known_jobs import jobs_of_this_machine
 from trackside.settings import Settings

@@ -3,8 +3,8 @@
 import os
 
 from trackside.jobs.records import UNREADABLE
+from trackside.records.status import Status
 from trackside.sdk.known_jobs import jobs_of_this_machine
-from trackside.status import Status
 
 
 def warnings(name: str, folder: str) -> list[str]:

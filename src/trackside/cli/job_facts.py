@@ -9,14 +9,14 @@ from typing import Any
 
 from rich.cells import cell_len
 
-from trackside.cli.repeating import own_parameters, plain
+from trackside.cli.repeat_command import own_parameters, plain
 from trackside.cli.text import size
-from trackside.harmless import one_line
-from trackside.layout import WORKING_FOLDER
-from trackside.secret_names import hidden, hide_in_arguments
-from trackside.shown_names import shown_name
-from trackside.spec import ATTACHED
-from trackside.status import Status
+from trackside.records.layout import WORKING_FOLDER
+from trackside.records.spec import ATTACHED
+from trackside.records.status import Status
+from trackside.texts.secret_names import hidden, hide_in_arguments
+from trackside.texts.shown_names import shown_name
+from trackside.texts.terminal_text import one_line
 
 Facts = Iterator[tuple[str, str]]
 

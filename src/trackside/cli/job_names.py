@@ -13,7 +13,7 @@ import click
 from trackside.cli.failures import EXPECTED
 from trackside.errors import AmbiguousName, InputError, JobNotFound
 from trackside.sdk.known_jobs import AnyJobs, known_jobs
-from trackside.shown_names import shown_name, wire_name, with_dashes
+from trackside.texts.shown_names import shown_name, wire_name, with_dashes
 
 LAST = "last"
 """Stands for the newest job of whoever types it."""

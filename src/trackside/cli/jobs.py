@@ -1,4 +1,4 @@
-"""`trackside jobs`: which jobs there are; searched and sorted by `find`."""
+"""`trackside jobs`: which jobs there are; searched and sorted by `job_search`."""
 
 import sys
 import time
@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from trackside.cli.find import SORTS, Asked, Found, find
+from trackside.cli.job_search import SORTS, Asked, Found, find
 from trackside.cli.tables import Cell, print_table, print_text, status_style
 from trackside.cli.text import as_json, duration
 from trackside.jobs.index import JobSummary
+from trackside.records.status import Status
 from trackside.sdk.known_jobs import known_jobs
-from trackside.secret_names import hidden
-from trackside.shown_names import shown_name
-from trackside.status import Status
+from trackside.texts.secret_names import hidden
+from trackside.texts.shown_names import shown_name
 
 if TYPE_CHECKING:
-    from trackside.cli.conditions import Condition, Name, Value
+    from trackside.cli.search_conditions import Condition, Name, Value
 
 RUNNING = "Running"
 """What people call `InProgress`."""
@@ -43,7 +43,7 @@ def _conditions(kind: str = "") -> Callable[..., "list[Condition]"]:
     ) -> "list[Condition]":
         if not given:
             return []
-        from trackside.cli.conditions import parse_of_kind, parse_where
+        from trackside.cli.search_conditions import parse_of_kind, parse_where
 
         return parse_of_kind(kind, given) if kind else parse_where(ctx, option, given)
 
@@ -53,7 +53,7 @@ def _conditions(kind: str = "") -> Callable[..., "list[Condition]"]:
 def _moment(ctx: click.Context, option: click.Parameter, given: str | None) -> float | None:
     if given is None:
         return None
-    from trackside.cli.conditions import parse_moment
+    from trackside.cli.search_conditions import parse_moment
 
     return parse_moment(ctx, option, given)
 
@@ -61,7 +61,7 @@ def _moment(ctx: click.Context, option: click.Parameter, given: str | None) -> f
 def _names(ctx: click.Context, option: click.Parameter, given: tuple[str, ...]) -> "list[Name]":
     if not given:
         return []
-    from trackside.cli.conditions import Name
+    from trackside.cli.search_conditions import Name
 
     return [Name.parse(each) for each in given]
 

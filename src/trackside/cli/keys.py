@@ -212,7 +212,7 @@ def team_key(file: Path) -> None:
       trackside keys team-key /etc/trackside/team.key
     """
     try:
-        from trackside.api.sealing import make_team_key
+        from trackside.api.encryption import make_team_key
     except ImportError as error:
         raise MissingExtra("A team's key", error.name or "cryptography", "server") from None
     make_team_key(file)

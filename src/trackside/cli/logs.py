@@ -8,7 +8,7 @@ import click
 
 from trackside.cli.job_names import job_argument
 from trackside.jobs.logs import LogLine
-from trackside.log_lines import stamp
+from trackside.records.log_lines import stamp
 from trackside.sdk.job import TrainingJob
 from trackside.sdk.known_jobs import AnyJobs, known_jobs
 from trackside.sdk.print_events import shown_on

@@ -12,13 +12,13 @@ from pathlib import Path
 import click
 
 import trackside
-from trackside import disk_space
 from trackside.cli.failures import EXPECTED, INTERRUPTED, USAGE, exit_code, explain
-from trackside.cli.notices import tell, tell_warnings
+from trackside.cli.messages import tell, tell_warnings
 from trackside.cli.summaries import SUMMARIES
 from trackside.errors import JobNotFound
-from trackside.harmless import visible
+from trackside.files import disk_space
 from trackside.settings import Settings, choose_profile
+from trackside.texts.terminal_text import visible
 
 OWN_PROCESS = "own process"
 """The context's object where nothing but the command line runs in this process, which may be forked

@@ -11,16 +11,16 @@ import numpy
 from rich.text import Text
 
 from trackside.cli.job_names import job_argument
-from trackside.cli.live import LiveLines
+from trackside.cli.live_display import LiveLines
 from trackside.cli.metric_view import COLUMNS, NUMBERS, SPARE, table_rows, view
 from trackside.cli.tables import new_console, print_table, print_text, status_style
 from trackside.cli.text import as_json
 from trackside.curves.curve_choice import Curve, Origin, all_curves
 from trackside.curves.event_reader import Curves, Follower
-from trackside.harmless import visible
+from trackside.records.status import Status
 from trackside.sdk.job import TrainingJob
 from trackside.sdk.known_jobs import known_jobs
-from trackside.status import Status
+from trackside.texts.terminal_text import visible
 
 FOLLOW_SECONDS = 1.0
 _ALSO_FOR_LIVE = 2

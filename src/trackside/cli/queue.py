@@ -7,13 +7,13 @@ from typing import Any
 import click
 
 from trackside.cli.access import KeysElsewhere, access_keys
-from trackside.cli.notices import tell
+from trackside.cli.messages import tell
 from trackside.cli.tables import Cell, print_table
 from trackside.cli.text import as_json, duration
 from trackside.errors import MissingExtra, ServerError
+from trackside.jobs.machine_resources import amount
 from trackside.jobs.queue import Entry, LimitOf, no_limit
 from trackside.jobs.queue_view import QueueView
-from trackside.jobs.room import amount
 from trackside.sdk.known_jobs import AnyJobs, known_jobs
 from trackside.settings import Settings
 

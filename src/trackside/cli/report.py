@@ -6,7 +6,6 @@ from pathlib import Path
 
 import click
 
-from trackside import durable
 from trackside.capture.exceptions import SMDebugError
 from trackside.capture.trial import Trial
 from trackside.cli.job_names import job_argument
@@ -14,19 +13,20 @@ from trackside.cli.report_head import head
 from trackside.cli.text import size
 from trackside.curves.event_reader import Curves, read
 from trackside.errors import TracksideError
-from trackside.json_record import DamagedRecord
-from trackside.layout import FIRST_HOST
-from trackside.permissions import BY_UMASK
+from trackside.files import durable
+from trackside.files.json_record import DamagedRecord
+from trackside.files.permissions import BY_UMASK
+from trackside.records.layout import FIRST_HOST
+from trackside.records.script_packages import ScriptPackages, from_bytes
 from trackside.rules.profiler.profiler_report import ProfilerReport
 from trackside.rules.report.facts import Material
 from trackside.rules.report.page import report_page
-from trackside.rules.saved.opening import open_trial
+from trackside.rules.saved.open_trial import open_trial
 from trackside.rules.saved.profile import Profile
-from trackside.script_packages import ScriptPackages, from_bytes
 from trackside.sdk.job import TrainingJob
 from trackside.sdk.known_jobs import AnyJobs, known_jobs
-from trackside.shown_names import shown_name
 from trackside.storage.locate import Location, locate
+from trackside.texts.shown_names import shown_name
 
 
 @click.command(short_help="Write one HTML page with all that is known about a job.")

@@ -9,10 +9,10 @@ from trackside.cli.text import duration, size
 from trackside.curves.curve_choice import all_curves, headline
 from trackside.curves.event_reader import Curves
 from trackside.jobs.artifacts import FILES, Artifact
+from trackside.records.script_packages import ScriptPackages
 from trackside.rules.report.facts import Fact, Head, Place
-from trackside.script_packages import ScriptPackages
-from trackside.secret_names import hidden
-from trackside.shown_names import shown_name
+from trackside.texts.secret_names import hidden
+from trackside.texts.shown_names import shown_name
 
 MOST_FIGURES = 4
 MOST_FILES = 12

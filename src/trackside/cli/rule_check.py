@@ -11,12 +11,12 @@ import click
 
 from trackside.cli import rule_options
 from trackside.cli.job_names import job_argument
+from trackside.cli.job_trial import is_location, trial_of
 from trackside.cli.tables import print_text
 from trackside.cli.text import as_json
-from trackside.cli.trial_of import is_location, trial_of
-from trackside.cli.waiting import diagnosis_text, new_teller
+from trackside.cli.wait_for_job import diagnosis_text, new_teller
 from trackside.errors import InputError, Violation
-from trackside.harmless import one_line
+from trackside.records.spec import RuleConfiguration
 from trackside.rules import catalog
 from trackside.rules.custom import rule_source
 from trackside.rules.parameters import build
@@ -28,7 +28,7 @@ from trackside.sdk.job import attach
 from trackside.sdk.locations import is_remote
 from trackside.sdk.rule import AnyRule
 from trackside.settings import Settings
-from trackside.spec import RuleConfiguration
+from trackside.texts.terminal_text import one_line
 
 ISSUES_FOUND = 4
 """The exit code of a check that found something; 1 to 3 say that the check itself went wrong."""

@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from trackside import notify_targets
 from trackside.cli import rule_options
 from trackside.cli.main import OWN_PROCESS
-from trackside.cli.notices import tell
+from trackside.cli.messages import tell
 from trackside.cli.pairs import FORM, as_mapping
+from trackside.cli.script_command import Run, program_of
 from trackside.cli.text import as_json
-from trackside.cli.what_runs import Run, program_of
 from trackside.errors import InvalidSpec, JobFailed, JobStopped
-from trackside.harmless import visible
-from trackside.layout import FIRST_HOST
 from trackside.placement import standby
 from trackside.profiles import chosen_server
+from trackside.records import notify_targets
+from trackside.records.layout import FIRST_HOST
 from trackside.settings import Settings, environment
+from trackside.texts.terminal_text import visible
 
 if TYPE_CHECKING:  # loaded once the job's supervisor is on its way
     from trackside.sdk.job import TrainingJob
@@ -280,7 +280,7 @@ def run(
         rules=watching or None,
     )
     try:
-        with _bringing_shown():
+        with _upload_shown():
             estimator.fit(inputs or None, wait=False, job_name=job_name)
     except InvalidSpec as failure:
         from trackside.cli.option_names import in_options
@@ -291,9 +291,9 @@ def run(
     program_folder = arguments["source_dir"] or os.curdir
     is_alone = arguments["source_dir"] is None and not arguments["in_place"]
     if is_alone and program.get("entry_point"):
-        from trackside.cli import left_behind  # it parses the script, which is on its way by now
+        from trackside.cli import missing_files
 
-        warnings += left_behind.warnings(program["entry_point"])
+        warnings += missing_files.warnings(program["entry_point"])
     if arguments["in_place"]:
         from trackside.cli import in_place
 
@@ -323,12 +323,12 @@ def _stand_by(ctx: click.Context) -> None:
         standby.prepare(_SUPERVISOR)
 
 
-def _bringing_shown() -> AbstractContextManager[None]:
+def _upload_shown() -> AbstractContextManager[None]:
     if not sys.stderr.isatty():
         return nullcontext()
-    from trackside.cli.bringing import bringing_shown
+    from trackside.cli.upload_progress import upload_shown
 
-    return bringing_shown()
+    return upload_shown()
 
 
 def _distribution(launcher: str | None, processes: int | None) -> dict[str, Any]:
@@ -340,9 +340,9 @@ def _distribution(launcher: str | None, processes: int | None) -> dict[str, Any]
 
 
 def _aid(cause: str, *, entry_point: str | None, source_dir: str | None) -> str:
-    from trackside.cli import first_aid, left_behind
+    from trackside.cli import failure_hints, missing_files
 
-    return first_aid.advice(cause) or left_behind.advice(cause, entry_point, source_dir)
+    return failure_hints.advice(cause) or missing_files.advice(cause, entry_point, source_dir)
 
 
 class _Back:
@@ -372,7 +372,7 @@ def _after_start(
             print(f"Started {job.name}", flush=True)
         # After the start, so that the job does not wait for what only its watcher needs.
         _until_it_speaks(job)
-        from trackside.cli.waiting import wait_for
+        from trackside.cli.wait_for_job import wait_for
 
         try:
             wait_for(job, quiet=json, findings=findings, aid=aid)
@@ -411,9 +411,9 @@ def _until_it_speaks(job: "TrainingJob") -> None:
 
 def _after_end(job: "TrainingJob", *, offers: bool, back: _Back | None, quiet: bool) -> None:
     """What the script left in its working folder is brought here, or offered to a person."""
-    from trackside.cli import kept
+    from trackside.cli import kept_files
 
     if back is not None:
-        kept.bring_all_back(job, back.folder, back.began, quiet=quiet)
+        kept_files.bring_all_back(job, back.folder, back.began, quiet=quiet)
     elif offers and sys.stdout.isatty():
-        kept.offer(job)
+        kept_files.offer(job)

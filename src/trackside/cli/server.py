@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from trackside import control_group, disk_space, durable
 from trackside.cli import server_log
 from trackside.cli.access import joined_keys
 from trackside.errors import (
@@ -20,12 +19,14 @@ from trackside.errors import (
     StorageError,
     StoreUnreachable,
 )
+from trackside.files import disk_space, durable
 from trackside.jobs.team_database import open_database
-from trackside.run_as import RunAs
 from trackside.settings import Settings, environment, keep_files_private, run_embedded
 from trackside.storage.credentials import keep_to_configured_store, keep_to_embedded_buckets
 from trackside.storage.locate import locate
 from trackside.supervisor.user_check import check_users
+from trackside.system import control_group
+from trackside.system.run_as import RunAs
 
 if TYPE_CHECKING:
     from trackside.api.keys import AccessKeys

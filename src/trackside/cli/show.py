@@ -12,18 +12,18 @@ from rich.text import Text
 from trackside.cli import job_facts
 from trackside.cli.failures import in_short as failure_in_short
 from trackside.cli.job_names import job_argument
-from trackside.cli.repeating import Repeated, repeated
+from trackside.cli.repeat_command import Repeated, repeated
 from trackside.cli.table_layout import LEAST_TEXT, broken
 from trackside.cli.tables import Cell, new_console, print_table, print_text, status_style
 from trackside.cli.text import as_json, duration, size
-from trackside.damage import counted
-from trackside.harmless import one_line, visible
-from trackside.journal import UNDELIVERED
-from trackside.layout import WORKING_FOLDER
-from trackside.rule_status import in_short
+from trackside.files.damaged_files import counted
+from trackside.records.journal import UNDELIVERED
+from trackside.records.layout import WORKING_FOLDER
+from trackside.records.rule_status import in_short
+from trackside.records.status import Secondary, Status
 from trackside.sdk.known_jobs import AnyJobs, known_jobs
-from trackside.shown_names import shown_name
-from trackside.status import Secondary, Status
+from trackside.texts.shown_names import shown_name
+from trackside.texts.terminal_text import one_line, visible
 
 _LABEL = 17
 """Columns for what a value is."""

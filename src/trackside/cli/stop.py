@@ -4,7 +4,7 @@ import click
 
 from trackside.cli.job_names import job_argument
 from trackside.sdk.known_jobs import known_jobs
-from trackside.shown_names import shown_name
+from trackside.texts.shown_names import shown_name
 
 
 @click.command(short_help="Stop a job, and keep what it has made.")

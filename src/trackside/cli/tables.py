@@ -18,8 +18,8 @@ from trackside.cli.table_layout import (
     even,
     fitting,
 )
-from trackside.harmless import visible
 from trackside.quick_dataclass import dataclass
+from trackside.texts.terminal_text import visible
 
 _STYLES = {
     "Completed": "green",

@@ -16,10 +16,10 @@ import click
 
 from trackside.cli.job_names import job_argument
 from trackside.errors import MissingExtra
-from trackside.harmless import visible
 from trackside.sdk.known_jobs import AnyJobs, known_jobs
-from trackside.shown_names import shown_name
 from trackside.storage.locate import locate
+from trackside.texts.shown_names import shown_name
+from trackside.texts.terminal_text import visible
 
 if TYPE_CHECKING:
     from trackside.curves.provider import FindPlaces, JobCurves

@@ -7,10 +7,10 @@ import click
 from trackside.capture.reading.table import FIGURES, TensorRow, tensor_table
 from trackside.capture.trial import Trial
 from trackside.cli.job_names import job_argument
+from trackside.cli.job_trial import trial_of
 from trackside.cli.tables import Cell, print_table, print_text
 from trackside.cli.text import as_json
-from trackside.cli.trial_of import trial_of
-from trackside.shown_names import shown_name
+from trackside.texts.shown_names import shown_name
 
 
 @click.command(short_help="List the tensors that a job has saved, with figures.")

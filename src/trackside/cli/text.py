@@ -4,8 +4,8 @@ import json
 from datetime import datetime
 from typing import Any
 
-from trackside.quantities import duration as duration
-from trackside.quantities import size as size
+from trackside.texts.quantities import duration as duration
+from trackside.texts.quantities import size as size
 
 
 def as_json(record: Any) -> str:

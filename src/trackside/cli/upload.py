@@ -6,8 +6,8 @@ from trackside.cli.job_names import job_argument
 from trackside.errors import JobError
 from trackside.jobs.jobs import Jobs
 from trackside.sdk.known_jobs import jobs_of_this_machine
-from trackside.shown_names import shown_name
 from trackside.supervisor.publish import upload_kept
+from trackside.texts.shown_names import shown_name
 
 
 def _jobs() -> Jobs:

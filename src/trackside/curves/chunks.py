@@ -8,8 +8,8 @@ which takes over goes on where the last one stopped, and a reader joins them aga
 import re
 from collections.abc import Iterable
 
-from trackside.event_names import is_event_file
 from trackside.quick_dataclass import dataclass
+from trackside.records.event_names import is_event_file
 
 _NAME = re.compile(r"(\d{16})\.([A-Za-z0-9-]+)\.(\d+)\.(\d{12,})\.(.+)", re.DOTALL)
 

@@ -9,11 +9,11 @@ from posixpath import commonpath, relpath
 
 import numpy
 
-from trackside.curves.better import is_more_better
 from trackside.curves.columns import Reals
 from trackside.curves.downsample import in_order
+from trackside.curves.duplicate_curves import is_same, is_telling
 from trackside.curves.event_reader import TOP, Curves, Series
-from trackside.curves.same_curves import is_same, is_telling
+from trackside.curves.metric_direction import is_more_better
 
 _LESS_IS_BETTER = re.compile(r"loss|nll|elbo|perplexity|ppl|error|cost|\b(mse|mae|rmse)\b")
 _WORDS = re.compile(r"[/_:.\s-]+")

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from trackside.curves.chunks import Piece, Source, by_source, parse
-from trackside.curves.places import list_event_files, path_below
-from trackside.event_names import is_event_file
+from trackside.curves.event_locations import list_event_files, path_below
+from trackside.records.event_names import is_event_file
 from trackside.storage.locate import Location
 
 WHOLE_SECONDS = 60.0

@@ -12,8 +12,8 @@ import numpy
 
 from trackside.curves import summaries, wire
 from trackside.curves.columns import Column, Decoded, Integers, Reals
+from trackside.curves.event_locations import located
 from trackside.curves.event_tail import EventTail
-from trackside.curves.places import located
 from trackside.curves.summaries import HistogramPoint, ImagePoint, Summary, TextPoint
 from trackside.storage.locate import Location
 

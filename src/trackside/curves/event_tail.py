@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 
-from trackside import damage
 from trackside.curves.chunks import Piece, Source
 from trackside.curves.columns import Decoded
 from trackside.curves.decode import decode
 from trackside.curves.event_listing import EventListing
 from trackside.curves.records import FRAME_BYTES, HEADER_BYTES, length_at
 from trackside.errors import ObjectNotFound
+from trackside.files import damaged_files
 from trackside.storage.folder import FolderStore
 from trackside.storage.locate import Location
 
@@ -165,7 +165,7 @@ class EventTail:
     def _say_damaged(self, name: str) -> None:
         logger.warning(
             "%s skipped in event file %s of %s, with %d bytes.",
-            damage.counted(self.num_damaged[name], "record"),
+            damaged_files.counted(self.num_damaged[name], "record"),
             name,
             self.place,
             self.lost_bytes.get(name, 0),

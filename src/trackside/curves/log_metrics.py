@@ -14,14 +14,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from trackside import damage, durable
 from trackside.curves.event_file import EventFile
 from trackside.curves.pattern_search import PatternSearch
-from trackside.json_record import MOMENT_END, DamagedRecord, parsed_object
-from trackside.log_lines import read_marks, time_of
-from trackside.metric_totals import MetricsFile, MetricTotal, from_json, started, to_json
-from trackside.script_folder import ScriptFolder
-from trackside.spec import MetricDefinition
+from trackside.files import damaged_files, durable
+from trackside.files.json_record import MOMENT_END, DamagedRecord, parsed_object
+from trackside.files.script_folder import ScriptFolder
+from trackside.records.log_lines import read_marks, time_of
+from trackside.records.metric_totals import MetricsFile, MetricTotal, from_json, started, to_json
+from trackside.records.spec import MetricDefinition
 
 logger = logging.getLogger(__name__)
 
@@ -206,11 +206,11 @@ def new_lines(
 
 def _state(totals: Path) -> MetricsFile:
     """As an earlier supervisor left it. Of a damaged file nothing is known: all is read again."""
-    content = damage.read_object(totals)
+    content = damaged_files.read_object(totals)
     try:
         return MetricsFile({}) if content is None else from_json(content)
     except DamagedRecord as error:
-        damage.say_once(totals, f"{error}; the log is read again from its start")
+        damaged_files.say_once(totals, f"{error}; the log is read again from its start")
         return MetricsFile({})
 
 

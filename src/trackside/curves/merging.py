@@ -5,7 +5,7 @@ from itertools import takewhile
 from pathlib import Path
 
 from trackside.curves.chunks import Piece, by_source
-from trackside.curves.places import list_event_files, located
+from trackside.curves.event_locations import list_event_files, located
 from trackside.storage.locate import Location
 
 

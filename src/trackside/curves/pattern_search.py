@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 
-from trackside.spec import MetricDefinition
+from trackside.records.spec import MetricDefinition
 
 logger = logging.getLogger(__name__)
 

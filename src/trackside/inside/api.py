@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from trackside.errors import InvalidSpec, NoRun
+from trackside.inside.process_context import ProcessContext
 from trackside.inside.request import Ask
 from trackside.inside.run import Run, tell
-from trackside.inside.surroundings import Surroundings
 from trackside.sdk.rule import Rule
 
 _current: Run | None = None
@@ -38,7 +38,7 @@ def init(
     ask = Ask.of(project, config, tags, rules)
     if _current is not None:
         _current.finish()
-    _current = _begin(ask, name, Surroundings.look(), rank, console)
+    _current = _begin(ask, name, ProcessContext.look(), rank, console)
     return _current
 
 
@@ -66,7 +66,9 @@ def _run(what: str) -> Run:
     return _current
 
 
-def _begin(ask: Ask, name: str | None, here: Surroundings, rank: int | None, console: bool) -> Run:
+def _begin(
+    ask: Ask, name: str | None, here: ProcessContext, rank: int | None, console: bool
+) -> Run:
     number = here.rank if rank is None else rank
     if number or here.is_being_imported:
         if here.rank_variable == "SLURM_PROCID" and rank is None:
@@ -75,7 +77,7 @@ def _begin(ask: Ask, name: str | None, here: Surroundings, rank: int | None, con
     if here.job:
         return _in_job(here.job, here.base)
     try:
-        from trackside.inside.beginning import begin  # a job's script needs none of it
+        from trackside.inside.start_run import begin  # a job's script needs none of it
 
         return begin(ask, name, is_interactive=here.is_interactive, console=console)
     except InvalidSpec:

@@ -12,23 +12,24 @@ from dataclasses import dataclass, replace
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any
 
-from trackside import caller, durable, rule_evaluator
-from trackside.amended import Update, amended
-from trackside.caller import CallerEnd
-from trackside.host_processes import wake_supervisors
-from trackside.inside import failing
-from trackside.inside.cells import Cells
+from trackside.files import durable
+from trackside.files.permissions import make_folder
+from trackside.inside import exception_text
 from trackside.inside.console import Console
-from trackside.inside.last_line import last_line
-from trackside.inside.process_ends import ProcessEnds
+from trackside.inside.exit_hooks import ExitHooks
+from trackside.inside.notebook_cells import Cells
 from trackside.inside.run import Run, check_torch, tell
+from trackside.inside.summary_line import last_line
 from trackside.jobs.jobs import Jobs
-from trackside.journal import History, Journal
-from trackside.layout import FIRST_HOST, TENSORBOARD, HostFolder, JobFolder, JobKeys
-from trackside.permissions import make_folder
+from trackside.records import attached_process, evaluator_process
+from trackside.records.attached_process import AttachedProcessEnd
+from trackside.records.host_processes import wake_supervisors
+from trackside.records.job_updates import Update, amended
+from trackside.records.journal import History, Journal
+from trackside.records.layout import FIRST_HOST, TENSORBOARD, HostFolder, JobFolder, JobKeys
+from trackside.records.spec import DebugHook, JobSpec
+from trackside.records.status import Secondary, Status
 from trackside.sdk.rule import Rule
-from trackside.spec import DebugHook, JobSpec
-from trackside.status import Secondary, Status
 
 if TYPE_CHECKING:
     from trackside.capture.hook import Hook
@@ -59,7 +60,7 @@ def abandon(folder: JobFolder, error: Exception) -> None:
     with suppress(OSError):
         _write_failure(host, f"trackside.init could not go on: {error}")
     with suppress(OSError):
-        caller.write_end(host, CallerEnd(1, let_go=True))
+        attached_process.write_end(host, AttachedProcessEnd(1, let_go=True))
 
 
 class AttachedRun(Run):
@@ -91,7 +92,7 @@ class AttachedRun(Run):
         self._console = Console(self._host.log) if console else None
         if self._console is not None:
             self._console.start()
-        self._ends = ProcessEnds(self)
+        self._ends = ExitHooks(self)
         self._ends.install(errors_end=not is_interactive)
         self._cells = Cells(self)
         self._cells.install()
@@ -111,16 +112,16 @@ class AttachedRun(Run):
         check_torch(modules)
         if self.is_finished:
             return self._drop()
-        from trackside.inside import watching
+        from trackside.inside import watch_model
 
-        watching.check_modules(modules)
+        watch_model.check_modules(modules)
         fresh = [each for each in modules if not any(each is known for known in self._watched)]
         try:
             if self._hook is None:
                 self._hook = self._start_watching()
         except Exception as error:  # noqa: BLE001 - no fault of ours may end a training
             return tell(f"no rules watch {self.name}: {error}. Training goes on.")
-        watching.register(self._hook, fresh)
+        watch_model.register(self._hook, fresh)
         self._watched += fresh
 
     def finish(self, exit_code: int = 0) -> None:
@@ -155,19 +156,21 @@ class AttachedRun(Run):
         trace: TracebackType | None,
     ) -> None:
         if isinstance(error, SystemExit):
-            if failing.exit_code(error.code) and not self._noted.code:
-                self._noted = _Noted(failing.exit_code(error.code), f"SystemExit: {error.code}")
+            if exception_text.exit_code(error.code) and not self._noted.code:
+                self._noted = _Noted(
+                    exception_text.exit_code(error.code), f"SystemExit: {error.code}"
+                )
         elif error is not None:
             self.note_error(error)
         self.finish()
 
-    # How the process ends, as `ProcessEnds` and `Cells` tell it.
+    # How the process ends, as `ExitHooks` and `Cells` tell it.
 
     def note_error(self, error: BaseException) -> None:
         if isinstance(error, KeyboardInterrupt):
             self._noted = _Noted(_INTERRUPTED, is_interrupted=True)
         else:
-            self._noted = _Noted(1, failing.failure_text(error, self._seconds))
+            self._noted = _Noted(1, exception_text.failure_text(error, self._seconds))
 
     def note_cell(self, error: BaseException | None) -> None:
         """A cell that was interrupted because the run is to stop is its end; another may be."""
@@ -181,24 +184,24 @@ class AttachedRun(Run):
             self.finish()
 
     def note_exit(self, code: object, frame: FrameType) -> None:
-        if failing.exit_code(code):
-            text = failing.exit_text(code, frame)
-            self._noted = _Noted(failing.exit_code(code), text, may_be_caught=True)
+        if exception_text.exit_code(code):
+            text = exception_text.exit_text(code, frame)
+            self._noted = _Noted(exception_text.exit_code(code), text, may_be_caught=True)
 
     @property
     def _seconds(self) -> float:
         return time.monotonic() - self._began
 
     def _start_watching(self) -> "Hook":
-        from trackside.inside import watching
+        from trackside.inside import watch_model
 
         rules = self._rules
         if rules is None:
-            rules = watching.default_rules(is_interactive=self._is_interactive)
+            rules = watch_model.default_rules(is_interactive=self._is_interactive)
         saved = DebugHook(uri=self._spec.output.uri)
-        watching.prepare()
-        hook = watching.make_hook(rules, saved, self._host)
-        added = watching.configurations(rules, JobKeys.of(self._spec))
+        watch_model.prepare()
+        hook = watch_model.make_hook(rules, saved, self._host)
+        added = watch_model.configurations(rules, JobKeys.of(self._spec))
         self._jobs.update(self.name, Update(debug_hook=saved, debug_rules=added))
         return hook
 
@@ -228,7 +231,7 @@ class AttachedRun(Run):
             Journal(self._folder.journal).try_move(Secondary.STOPPING, message=message)
         elif noted.failure:
             _write_failure(self._host, noted.failure)
-        caller.write_end(self._host, CallerEnd(noted.code, seconds))
+        attached_process.write_end(self._host, AttachedProcessEnd(noted.code, seconds))
         wake_supervisors(self._folder)
 
     def _await_end(self) -> tuple[History, bool]:
@@ -237,7 +240,9 @@ class AttachedRun(Run):
         while True:
             history = Journal(self._folder.journal).read()
             spec = amended(self._spec, history).spec
-            is_judged = not spec.debug_rules or rule_evaluator.has_judged(self._folder.rules, spec)
+            is_judged = not spec.debug_rules or evaluator_process.has_judged(
+                self._folder.rules, spec
+            )
             if (history.state.is_final and is_judged) or time.monotonic() > deadline:
                 return history, is_judged
             self._jobs.reconcile(self.name)

@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from trackside.permissions import open_file
+from trackside.files.permissions import open_file
 
 
 class Console:

@@ -8,9 +8,9 @@ from dataclasses import asdict, dataclass, field, is_dataclass
 from typing import Any
 
 from trackside.inside.values import shown
+from trackside.records.spec import ATTACHED, JobSpec
 from trackside.sdk.rule import AnyRule, Rule, built_in
-from trackside.shortening import shortened
-from trackside.spec import ATTACHED, JobSpec
+from trackside.texts.truncation import shortened
 
 MOST_PARAMETERS, MOST_NAME, MOST_VALUE = 100, 256, 2500
 """What a job's hyperparameters may be."""

@@ -69,7 +69,7 @@ class Run:
         """Have the training of these models watched, in a job by the job's own rules."""
         check_torch(modules)
         if self._writer is not None:
-            from trackside.inside.watching import watch_in_job
+            from trackside.inside.watch_model import watch_in_job
 
             watch_in_job(modules, tell)
 

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator
 
-from trackside import damage
 from trackside.errors import ObjectNotFound
+from trackside.files import damaged_files
+from trackside.files.json_record import DamagedRecord, parsed
+from trackside.files.json_record import record as make
 from trackside.jobs.kept_files import KeptFile, kept_files
 from trackside.jobs.records import Record
-from trackside.json_record import DamagedRecord, parsed
-from trackside.json_record import record as make
-from trackside.layout import Home
 from trackside.quick_dataclass import dataclass
+from trackside.records.layout import Home
 from trackside.storage.locate import locate, locate_object
 
 FILES = "files"
@@ -42,13 +42,13 @@ def _published(record: Record, home: Home) -> Iterator[Artifact]:
     except ObjectNotFound:
         return
     except DamagedRecord as error:
-        damage.say_once(record.keys.artifacts, f"{error}; it is left out")
+        damaged_files.say_once(record.keys.artifacts, f"{error}; it is left out")
         return
     for item in listed if isinstance(listed, list) else [listed]:
         try:
             known = make(_Listed, item)
         except DamagedRecord as error:
-            damage.say_once(record.keys.artifacts, f"an artifact is left out: {error}")
+            damaged_files.say_once(record.keys.artifacts, f"an artifact is left out: {error}")
         else:
             yield Artifact("output", known.uri, known.size_bytes, sha256=known.sha256)
 

@@ -17,14 +17,14 @@ from threading import Event
 from typing import TypeVar
 
 from trackside.errors import JobError, ObjectNotFound
+from trackside.files.json_record import DamagedRecord, parsed_object
+from trackside.files.permissions import make_folder
 from trackside.jobs.index import Index, JobSummary, Page
 from trackside.jobs.records import UNREADABLE, publish_journal, read_stored_history
 from trackside.jobs.sqlite_index import MEMORY, is_damage, opened, set_aside
-from trackside.journal import Journal
-from trackside.json_record import DamagedRecord, parsed_object
-from trackside.layout import Home, JobKeys
-from trackside.permissions import make_folder
 from trackside.quick_dataclass import dataclass
+from trackside.records.journal import Journal
+from trackside.records.layout import Home, JobKeys
 from trackside.storage.locate import locate
 
 T = TypeVar("T")

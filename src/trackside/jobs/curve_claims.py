@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from trackside.errors import CurvesTaken, StorageError
-from trackside.event_names import is_event_file
-from trackside.json_record import parsed
-from trackside.layout import CURVES_FOLDER, Home, JobKeys, curves_of
-from trackside.spec import JobSpec
+from trackside.files.json_record import parsed
+from trackside.records.event_names import is_event_file
+from trackside.records.layout import CURVES_FOLDER, Home, JobKeys, curves_of
+from trackside.records.spec import JobSpec
 from trackside.storage.locate import Location, locate
 
 CLAIM = "trackside-claim-"

@@ -1,21 +1,21 @@
 """Forgets a job that has ended: its folder here and its record in storage.
 
 What the job made (model, output, checkpoints, tensors, event files under a TensorBoard location)
-is the user's and stays, unless the caller names it: `stored` says what may be removed.
+is the user's and stays, unless the caller names it: `stored_data` says what may be removed.
 """
 
 import time
 from collections.abc import Iterable
 from contextlib import suppress
 
-from trackside import rule_evaluator
 from trackside.errors import JobNotFinished
 from trackside.jobs.curve_claims import release
 from trackside.jobs.reconcile import is_supervised
 from trackside.jobs.records import Record
-from trackside.jobs.stored import Stored, remove
+from trackside.jobs.stored_data import Stored, remove
 from trackside.jobs.submit import withdraw
-from trackside.layout import Home, JobFolder, JobKeys
+from trackside.records import evaluator_process
+from trackside.records.layout import Home, JobFolder, JobKeys
 from trackside.storage.locate import locate
 
 _LAST_WORDS_SECONDS = 30.0
@@ -50,7 +50,7 @@ def check_ended(record: Record) -> None:
 
 def _await_quiet(folder: JobFolder) -> None:
     deadline = time.monotonic() + _LAST_WORDS_SECONDS
-    while is_supervised(folder) or rule_evaluator.is_alive(folder.rules):
+    while is_supervised(folder) or evaluator_process.is_alive(folder.rules):
         if time.monotonic() > deadline:
             raise JobNotFinished(
                 f"Job {folder.root.name!r} has ended, but its last processes are still at work: "

@@ -6,15 +6,16 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
-from trackside import disk_space, hosts
-from trackside.finding import RuleKey
-from trackside.jobs.amendments import tags_of
+from trackside.files import disk_space
 from trackside.jobs.records import Record, shareable
-from trackside.journal import History, Transition
-from trackside.layout import JobKeys
-from trackside.metric_totals import JobMetrics, Totals
-from trackside.rule_status import DETAILS_MOST, Evaluation
-from trackside.shown_names import shown_name
+from trackside.jobs.update_job import tags_of
+from trackside.records import hosts
+from trackside.records.finding import RuleKey
+from trackside.records.journal import History, Transition
+from trackside.records.layout import JobKeys
+from trackside.records.metric_totals import JobMetrics, Totals
+from trackside.records.rule_status import DETAILS_MOST, Evaluation
+from trackside.texts.shown_names import shown_name
 
 ACCOUNT = "000000000000"
 REGION = "local"

@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from trackside.jobs.amendments import tags_of
 from trackside.jobs.records import Record
-from trackside.layout import CURVES_FOLDER, JobKeys, curves_of
-from trackside.metric_totals import JobMetrics
+from trackside.jobs.update_job import tags_of
+from trackside.records.layout import CURVES_FOLDER, JobKeys, curves_of
+from trackside.records.metric_totals import JobMetrics
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,5 @@
 """How much of this home's disk the jobs of each owner use: their folders, and what they have in the
-embedded buckets. `retention` decides what of it goes, `disk` removes it.
+embedded buckets. `retention` decides what of it goes, `garbage_collection` removes it.
 
 A file counts once: for the job whose location is nearest above it. What is in a bucket and below no
 job's location belongs to nobody, nor does a whole bucket that a job names. Links are not followed,
@@ -13,9 +13,9 @@ from dataclasses import field
 from pathlib import Path
 
 from trackside.jobs.index import JobSummary
-from trackside.jobs.stored import uses
-from trackside.layout import Home
+from trackside.jobs.stored_data import uses
 from trackside.quick_dataclass import dataclass
+from trackside.records.layout import Home
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,15 +2,15 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from trackside import hosts
 from trackside.errors import JobFailed
-from trackside.hosts import HostRecord
 from trackside.jobs.logs import LogReader
 from trackside.jobs.records import Record
 from trackside.jobs.toolkit_lines import of_script
-from trackside.layout import Home
-from trackside.shortening import shortened
-from trackside.status import Status
+from trackside.records import hosts
+from trackside.records.hosts import HostRecord
+from trackside.records.layout import Home
+from trackside.records.status import Status
+from trackside.texts.truncation import shortened
 
 SHOWN_LINES = 20
 LONGEST_LINE = 500

@@ -11,11 +11,11 @@ from enum import Enum
 from operator import attrgetter
 from typing import Any
 
-from trackside.journal import History, Transition
-from trackside.json_record import MOMENT_END, DamagedRecord
-from trackside.owners import Submitter
+from trackside.files.json_record import MOMENT_END, DamagedRecord
 from trackside.quick_dataclass import dataclass
-from trackside.status import MESSAGES, Secondary, State, Status
+from trackside.records.journal import History, Transition
+from trackside.records.owners import Submitter
+from trackside.records.status import MESSAGES, Secondary, State, Status
 
 Change = tuple[str, Sequence[Sequence[object]]]
 """A statement, and the values of each time that it is to be made."""

@@ -10,9 +10,6 @@ from contextlib import AbstractContextManager
 from functools import cached_property, partial
 from typing import Any
 
-from trackside import disk_space, endings
-from trackside.amended import UPDATE, Update, note_stopped_rule
-from trackside.caller import Caller
 from trackside.errors import (
     DamagedJob,
     InvalidSpec,
@@ -23,23 +20,20 @@ from trackside.errors import (
     JobStopped,
     StorageError,
 )
-from trackside.finding import Finding, RuleKey
-from trackside.host_processes import wake_supervisors
-from trackside.jobs import failure, queue_view, waiting, watch
-from trackside.jobs.amendments import note, note_tags, tags_of
+from trackside.files import disk_space
+from trackside.jobs import failure, follow, pending_jobs, queue_view
 from trackside.jobs.artifacts import Artifact, artifacts_of
-from trackside.jobs.curve_places import curve_places, own_curve_places
+from trackside.jobs.curve_locations import curve_places, own_curve_places
 from trackside.jobs.delete import check_ended, delete
 from trackside.jobs.describe import REGION, RULE_JOB_PART, describe, rule_job
 from trackside.jobs.details import JobDetails, details_of
-from trackside.jobs.disk import Disk
 from trackside.jobs.disk_use import DiskUse
+from trackside.jobs.garbage_collection import Disk
 from trackside.jobs.index import JobSummary, Page
-from trackside.jobs.log_places import LogPlaces
-from trackside.jobs.log_skim import MayHold
+from trackside.jobs.log_offsets import LogOffsets
+from trackside.jobs.log_prefilter import MayHold
 from trackside.jobs.logs import LogLine, LogPosition, LogReader, SeenLogs
-from trackside.jobs.needs import violations
-from trackside.jobs.placing import JobEnvironment
+from trackside.jobs.machine_resources import MachineResources, capacity, gpu_names
 from trackside.jobs.queue import LimitOf, no_limit
 from trackside.jobs.queue_view import QueueView
 from trackside.jobs.reconcile import Reconciler
@@ -51,21 +45,28 @@ from trackside.jobs.records import (
     read_rules,
     read_stored,
 )
-from trackside.jobs.room import Room, capacity, gpu_names
-from trackside.jobs.rule_news import Findings, RuleNews
-from trackside.jobs.scheduler import Bell, Plan, Scheduler
-from trackside.jobs.stopped import stopped
-from trackside.jobs.stored import Stored, is_removed, judged, stored_by, uses
+from trackside.jobs.resource_request import violations
+from trackside.jobs.rule_updates import Findings, RuleUpdates
+from trackside.jobs.scheduler import Plan, Scheduler, SchedulerSignal
+from trackside.jobs.start_supervisor import JobEnvironment
+from trackside.jobs.stop_reason import stopped
+from trackside.jobs.stored_data import Stored, is_removed, judged, stored_by, uses
 from trackside.jobs.submit import Submission, anchored, sweep_drafts
 from trackside.jobs.submitting import SUPERVISOR_COMMAND, Submitting
-from trackside.journal import History, Journal
-from trackside.layout import JobFolder, JobKeys
-from trackside.metric_totals import JobMetrics
-from trackside.owners import Submitter, local_owner
-from trackside.rule_status import Evaluation
+from trackside.jobs.update_job import note, note_tags, tags_of
+from trackside.records import pending_uploads
+from trackside.records.attached_process import AttachedProcess
+from trackside.records.finding import Finding, RuleKey
+from trackside.records.host_processes import wake_supervisors
+from trackside.records.job_updates import UPDATE, Update, note_stopped_rule
+from trackside.records.journal import History, Journal
+from trackside.records.layout import JobFolder, JobKeys
+from trackside.records.metric_totals import JobMetrics
+from trackside.records.owners import Submitter, local_owner
+from trackside.records.rule_status import Evaluation
+from trackside.records.spec import JOB_NAME, JobSpec
+from trackside.records.status import Secondary, Status
 from trackside.settings import Settings
-from trackside.spec import JOB_NAME, JobSpec
-from trackside.status import Secondary, Status
 from trackside.storage.locate import Location, locate
 
 logger = logging.getLogger(__name__)
@@ -93,16 +94,16 @@ class Jobs(Submitting):
             job_environment=job_environment,
         )
         self._reconciler = Reconciler(self._home, self._launcher)
-        self._bell = Bell()
+        self._bell = SchedulerSignal()
         self._disk_use = DiskUse(self._home)
 
     @cached_property
-    def capacity(self) -> Room:
+    def capacity(self) -> MachineResources:
         """What jobs that wait for each other may use together."""
         return capacity(self.settings.capacity, self._launcher.environment)
 
     def attach(
-        self, spec: JobSpec, caller: Caller, *, files: Mapping[str, bytes] | None = None
+        self, spec: JobSpec, caller: AttachedProcess, *, files: Mapping[str, bytes] | None = None
     ) -> JobFolder:
         """Make a job of a process that runs already; its supervisor runs when this returns.
 
@@ -253,7 +254,7 @@ class Jobs(Submitting):
                 self._catalog.ask_to_stop(name)
             return history
         folder = self._home.job(name)
-        history = waiting.end(folder, self._home, Secondary.STOPPED)
+        history = pending_jobs.end(folder, self._home, Secondary.STOPPED)
         if history.state.is_final:  # it had ended, or waited and never began
             self._bell.ring(name)
             return history
@@ -274,7 +275,7 @@ class Jobs(Submitting):
 
     def changes(self, name: str, *, timeout_seconds: float | None = None) -> Iterator[History]:
         """The history now and after each change, until the job has ended or the time is up."""
-        return watch.changes(*self._looking(name), timeout_seconds)
+        return follow.changes(*self._looking(name), timeout_seconds)
 
     def logs(
         self,
@@ -311,9 +312,9 @@ class Jobs(Submitting):
         reader = LogReader(record, self._home, host, places, settled=True, may_hold=may_hold)
         return reader.lines(record.history.attempt, whole=record.history.state.is_final)
 
-    def log_places(self, record: Record, host: str) -> LogPlaces:
+    def log_places(self, record: Record, host: str) -> LogOffsets:
         """From where to read one host's log that is not read from its beginning."""
-        return LogPlaces(record, self._home, host)
+        return LogOffsets(record, self._home, host)
 
     def follow(
         self,
@@ -332,11 +333,11 @@ class Jobs(Submitting):
         """Also what its rules find and come to, which goes on after the end of the job until they
         have read all of its data."""
         record = self._record(name)
-        return self._follow(record, LogReader(record, self._home), RuleNews(record, self._home))
+        return self._follow(record, LogReader(record, self._home), RuleUpdates(record, self._home))
 
     def findings(self, name: str) -> list[Finding]:
         """What its rules have found so far, in the order they did."""
-        news = RuleNews(self._record(name), self._home).new()
+        news = RuleUpdates(self._record(name), self._home).new()
         return [finding for item in news if isinstance(item, tuple) for finding in item]
 
     def evaluations(self, name: str) -> list[Evaluation]:
@@ -465,7 +466,7 @@ class Jobs(Submitting):
         sweep_drafts(self._home)
         for asked in self._catalog.asked_to_stop():
             self._stop_as_asked(asked)
-        for unfinished in {*self._catalog.unfinished(), *endings.noted(self._home)}:
+        for unfinished in {*self._catalog.unfinished(), *pending_uploads.noted(self._home)}:
             self._heal(unfinished)
 
     def _stop_as_asked(self, name: str) -> None:
@@ -481,7 +482,7 @@ class Jobs(Submitting):
         try:
             self._reconciler.reconcile(name)
         except JobNotFound:
-            endings.forget(self._home, name)
+            pending_uploads.forget(self._home, name)
         except UNREADABLE as error:
             logger.warning("job %s could not be looked after: %s", name, error)
 
@@ -536,17 +537,17 @@ class Jobs(Submitting):
         return row.home not in ("", self._catalog.identity)
 
     def _follow(
-        self, record: Record, reader: LogReader, rules: RuleNews | None
+        self, record: Record, reader: LogReader, rules: RuleUpdates | None
     ) -> Iterator[History | LogLine | Findings | Evaluation]:
-        yield from watch.follow(*self._looking(record.spec.name), reader, rules)
+        yield from follow.follow(*self._looking(record.spec.name), reader, rules)
 
-    def _looking(self, name: str) -> tuple[watch.Look, float]:
+    def _looking(self, name: str) -> tuple[follow.Look, float]:
         """How to see where the job stands, and how often. `JobNotFound` when there is none."""
         if self._is_here(name):
-            near = watch.Watch(self._home.job(name).journal, partial(self._heal, name))
-            return near.history, watch.POLL_SECONDS
-        far = watch.FarWatch(lambda: self._record(name).history)
-        return far.history, watch.FAR_SECONDS
+            near = follow.Watch(self._home.job(name).journal, partial(self._heal, name))
+            return near.history, follow.POLL_SECONDS
+        far = follow.RemoteFollower(lambda: self._record(name).history)
+        return far.history, follow.FAR_SECONDS
 
 
 def _default_locations(settings: Settings) -> list[str]:

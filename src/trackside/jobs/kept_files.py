@@ -5,13 +5,14 @@ Most are objects below `files/`. Event files are there once, as pieces among the
 
 from collections.abc import Iterator
 
-from trackside import damage, kept_list
 from trackside.curves.chunks import Piece, by_source
-from trackside.curves.places import list_event_files
+from trackside.curves.event_locations import list_event_files
+from trackside.files import damaged_files
+from trackside.files.json_record import DamagedRecord
 from trackside.jobs.records import Record
-from trackside.json_record import DamagedRecord
-from trackside.layout import Home, curves_of, kept_path
 from trackside.quick_dataclass import dataclass
+from trackside.records import kept_list
+from trackside.records.layout import Home, curves_of, kept_path
 from trackside.storage.locate import Location, entries_below, locate
 
 
@@ -63,7 +64,7 @@ def _listed(record: Record, home: Home) -> Iterator[tuple[str, str]]:
         try:
             found = kept_list.from_bytes(place.store.get(entry.key))
         except DamagedRecord as error:
-            damage.say_once(entry.key, f"{error}; it is left out")
+            damaged_files.say_once(entry.key, f"{error}; it is left out")
         else:
             yield from ((found.host, path) for path in found.events)
 

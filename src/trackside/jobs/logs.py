@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from trackside.errors import JobError
-from trackside.jobs.log_skim import MayHold, skim_chunk, skim_file
+from trackside.jobs.log_prefilter import MayHold, skim_chunk, skim_file
 from trackside.jobs.records import Record
-from trackside.layout import Home, HostFolder
-from trackside.log_lines import TimeMark, chunk_place, decode, near_mark
 from trackside.quick_dataclass import dataclass
+from trackside.records.layout import Home, HostFolder
+from trackside.records.log_lines import TimeMark, chunk_place, decode, near_mark
 from trackside.storage.locate import Location, locate
 
 logger = logging.getLogger(__name__)

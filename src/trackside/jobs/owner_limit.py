@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from trackside.errors import InvalidSetting, OwnerLimitExceeded
-from trackside.jobs.room import Room, amount
+from trackside.jobs.machine_resources import MachineResources, amount
 
 SHARED = ("cores", "gpus")
 """What of a `Room` is limited."""
@@ -46,15 +46,15 @@ class Limit:
             return str(self.jobs or "none")
         return ",".join(f"{name}={value}" for name, value in given.items())
 
-    def of(self, room: Room) -> Room:
+    def of(self, room: MachineResources) -> MachineResources:
         """As much of it as the owner may use."""
-        return Room(
+        return MachineResources(
             min(room.cores, self.cores or room.cores),
             room.memory_gb,
             min(room.gpus, self.gpus or room.gpus),
         )
 
-    def charge(self, needs: Room, asked: Room) -> Room:
+    def charge(self, needs: MachineResources, asked: MachineResources) -> MachineResources:
         """What a job counts for: what it asked for in its own words, else what its instance type
         has, but no more than all there is for the owner: a type says where the job ran before."""
         counted = {
@@ -62,9 +62,9 @@ class Limit:
             for what in SHARED
             if (limit := getattr(self, what))
         }
-        return Room(**counted)
+        return MachineResources(**counted)
 
-    def lacking(self, used: Room, more: Room) -> str | None:
+    def lacking(self, used: MachineResources, more: MachineResources) -> str | None:
         """The first thing of which the owner would have too much."""
         for what in SHARED:
             limit, added = getattr(self, what), getattr(more, what)
@@ -72,9 +72,9 @@ class Limit:
                 return what
         return None
 
-    def check(self, owner: str, asked: Room) -> None:
+    def check(self, owner: str, asked: MachineResources) -> None:
         """`OwnerLimitExceeded` for a job that could never start."""
-        what = self.lacking(Room(), asked)
+        what = self.lacking(MachineResources(), asked)
         if what is not None:
             most, wanted = getattr(self, what), getattr(asked, what)
             raise OwnerLimitExceeded(

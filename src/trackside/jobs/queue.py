@@ -8,15 +8,15 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 
-from trackside.jobs.amendments import tags_of
-from trackside.jobs.needs import asked_by, needs_of, priority_of
+from trackside.jobs.machine_resources import MachineResources, amount
 from trackside.jobs.owner_limit import Limit
-from trackside.jobs.placing import FIRST_ATTEMPT, Placed
 from trackside.jobs.records import Record
-from trackside.jobs.room import Room, amount
-from trackside.layout import JobFolder
+from trackside.jobs.resource_request import asked_by, needs_of, priority_of
+from trackside.jobs.start_supervisor import FIRST_ATTEMPT, Placed
+from trackside.jobs.update_job import tags_of
 from trackside.quick_dataclass import dataclass
-from trackside.status import Secondary
+from trackside.records.layout import JobFolder
+from trackside.records.status import Secondary
 
 LimitOf = Callable[[str], Limit]
 """How much jobs of somebody may use at a time."""
@@ -31,8 +31,8 @@ class Entry:
     """A job that waits, or that holds what it needs."""
 
     name: str
-    needs: Room
-    asked: Room = Room()
+    needs: MachineResources
+    asked: MachineResources = MachineResources()
     """What of it the job asks for in its own words, rather than by its instance type."""
     who: str = ""
     """Whose limit of jobs it counts against; nobody's when it did not come through a server."""
@@ -52,7 +52,7 @@ class Entry:
         return -self.priority, self.since, self.name
 
     @classmethod
-    def of(cls, record: Record, capacity: Room) -> "Entry":
+    def of(cls, record: Record, capacity: MachineResources) -> "Entry":
         history = record.history
         pending = history.first(Secondary.PENDING)
         return cls(
@@ -77,7 +77,7 @@ def gpus_of(folder: JobFolder) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class ForRoom:
+class ForResources:
     """It is its turn, but there is too little of something."""
 
     what: str
@@ -128,13 +128,13 @@ class ForTurn:
         return f"Waiting for its turn, behind {self.behind!r}"
 
 
-Wait = ForRoom | ForLimit | ForShare | ForTurn
+Wait = ForResources | ForLimit | ForShare | ForTurn
 
 
 class Queue:
     """Not for several threads at once."""
 
-    def __init__(self, capacity: Room) -> None:
+    def __init__(self, capacity: MachineResources) -> None:
         self.capacity = capacity
         self._entries: dict[str, Entry] = {}
         self._order: list[Entry] = []
@@ -150,9 +150,9 @@ class Queue:
         return list(self._running.values())
 
     @property
-    def free(self) -> Room:
+    def free(self) -> MachineResources:
         """Below zero where jobs run that did not ask: those of `trackside run`."""
-        return self.capacity - sum((entry.needs for entry in self.running), Room())
+        return self.capacity - sum((entry.needs for entry in self.running), MachineResources())
 
     def __contains__(self, name: str) -> bool:
         return name in self._entries or name in self._running
@@ -195,7 +195,7 @@ class Queue:
             elif (what := entry.needs.lacking(free)) is not None:
                 head = entry.name
                 amounts = [getattr(room, what) for room in (entry.needs, free, self.capacity)]
-                yield entry, ForRoom(what, *amounts)
+                yield entry, ForResources(what, *amounts)
             else:
                 free -= entry.needs
                 shares.add(entry)
@@ -208,13 +208,13 @@ class _Shares:
     def __init__(self, running: Iterable[Entry], limit_of: LimitOf) -> None:
         self._limit_of = limit_of
         self._num_jobs: Counter[str] = Counter()
-        self._used: dict[str, Room] = {}
+        self._used: dict[str, MachineResources] = {}
         for entry in running:
             self.add(entry)
 
     def add(self, entry: Entry) -> None:
         self._num_jobs[entry.who] += 1
-        used = self._used.get(entry.owner, Room())
+        used = self._used.get(entry.owner, MachineResources())
         self._used[entry.owner] = used + self._charge(entry)
 
     def beyond(self, entry: Entry) -> ForLimit | ForShare | None:
@@ -223,14 +223,14 @@ class _Shares:
         if most and self._num_jobs[entry.who] >= most:
             return ForLimit(entry.who, most)
         limit, charge = self._limit_of(entry.owner), self._charge(entry)
-        used = self._used.get(entry.owner, Room())
+        used = self._used.get(entry.owner, MachineResources())
         what = limit.lacking(used, charge)
         if what is None:
             return None
-        is_too_large = limit.lacking(Room(), charge) is not None
+        is_too_large = limit.lacking(MachineResources(), charge) is not None
         return ForShare(entry.owner, what, getattr(limit, what), is_too_large)
 
-    def _charge(self, entry: Entry) -> Room:
+    def _charge(self, entry: Entry) -> MachineResources:
         return self._limit_of(entry.owner).charge(entry.needs, entry.asked)
 
 

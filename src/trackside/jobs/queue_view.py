@@ -3,12 +3,12 @@
 import time
 from collections.abc import Iterable
 
+from trackside.jobs.machine_resources import MachineResources
 from trackside.jobs.queue import Entry, LimitOf, Queue
 from trackside.jobs.records import UNREADABLE, read_folder
-from trackside.jobs.room import Room
 from trackside.jobs.scheduler import is_at_work
-from trackside.layout import Home
 from trackside.quick_dataclass import dataclass
+from trackside.records.layout import Home
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,8 +20,8 @@ class Waiter:
 
 @dataclass(frozen=True, slots=True)
 class QueueView:
-    capacity: Room
-    free: Room
+    capacity: MachineResources
+    free: MachineResources
     is_served: bool
     """Whether a server runs that starts those who wait."""
     running: tuple[Entry, ...]
@@ -32,7 +32,9 @@ class QueueView:
     """When it was so, by the clock of the machine: seconds since the epoch."""
 
 
-def look(home: Home, names: Iterable[str], capacity: Room, limit_of: LimitOf) -> QueueView:
+def look(
+    home: Home, names: Iterable[str], capacity: MachineResources, limit_of: LimitOf
+) -> QueueView:
     """`names` are those of jobs that may not have ended."""
     queue = Queue(capacity)
     for name in names:

@@ -11,20 +11,22 @@ from collections.abc import Sequence
 from dataclasses import field, replace
 from math import inf
 
-from trackside import boot_clock, damage, endings, hosts, processes, rule_evaluator
-from trackside.caller import is_elsewhere
 from trackside.errors import StorageError
-from trackside.host_processes import script_lives, supervisor_lives
-from trackside.hosts import Phase
-from trackside.jobs.placing import FIRST_ATTEMPT, Launcher, Placed, locked, new_nonce
+from trackside.files import damaged_files
+from trackside.jobs.pending_jobs import has_ended_waiting, keep_end
 from trackside.jobs.records import publish_journal, read_folder, read_spec
+from trackside.jobs.start_supervisor import FIRST_ATTEMPT, Launcher, Placed, locked, new_nonce
 from trackside.jobs.submit import announced
-from trackside.jobs.waiting import has_ended_waiting, keep_end
-from trackside.journal import Journal
-from trackside.layout import FIRST_HOST, Home, HostFolder, JobFolder
 from trackside.placement.placement import Exited, Placement, Poll, Running
 from trackside.quick_dataclass import dataclass
-from trackside.status import Secondary, State
+from trackside.records import evaluator_process, hosts, pending_uploads
+from trackside.records.attached_process import is_elsewhere
+from trackside.records.host_processes import script_lives, supervisor_lives
+from trackside.records.hosts import Phase
+from trackside.records.journal import Journal
+from trackside.records.layout import FIRST_HOST, Home, HostFolder, JobFolder
+from trackside.records.status import Secondary, State
+from trackside.system import boot_clock, processes
 
 logger = logging.getLogger(__name__)
 
@@ -105,7 +107,7 @@ class Reconciler:
     launcher: Launcher
     _queued: dict[str, tuple[int, int]] = field(default_factory=dict, compare=False)
     """Size and time of the journals of jobs that were last seen to wait: one look for each."""
-    _pulses: dict[str, rule_evaluator.Pulse] = field(default_factory=dict, compare=False)
+    _pulses: dict[str, evaluator_process.Pulse] = field(default_factory=dict, compare=False)
     """Of evaluators that go on after their job's end."""
     _away: dict[str, float] = field(default_factory=dict, compare=False)
     """Output locations that could not be reached, and until when they are left alone."""
@@ -142,7 +144,7 @@ class Reconciler:
     def _revive_end(self, folder: JobFolder) -> None:
         """Start the lead of a job that has ended, to do what its supervisor died before."""
         name = folder.root.name
-        if endings.keeps_files(self.home, name) is None or is_supervised(folder):
+        if pending_uploads.keeps_files(self.home, name) is None or is_supervised(folder):
             return
         with locked(folder) as mine:
             if not mine or is_supervised(folder):
@@ -171,29 +173,29 @@ class Reconciler:
         """Rules go on after the job's end, with nobody but their evaluator. Until then its
         supervisor looks after it."""
         rules = folder.rules
-        if rule_evaluator.may_live(rules):
-            pulse = self._pulses.setdefault(folder.root.name, rule_evaluator.Pulse())
+        if evaluator_process.may_live(rules):
+            pulse = self._pulses.setdefault(folder.root.name, evaluator_process.Pulse())
             if pulse.is_frozen(rules):
                 logger.warning("job %s: the evaluator of its rules is frozen", folder.root.name)
-                rule_evaluator.kill(rules)
+                evaluator_process.kill(rules)
             return
         self._pulses.pop(folder.root.name, None)
         spec = read_folder(folder).spec
-        if not rule_evaluator.is_wanted(spec) or rule_evaluator.is_done(rules, spec):
+        if not evaluator_process.is_wanted(spec) or evaluator_process.is_done(rules, spec):
             return
         if is_supervised(folder):
             return
         with locked(folder) as mine:
-            if not mine or rule_evaluator.may_live(rules):
+            if not mine or evaluator_process.may_live(rules):
                 return
-            nonce = rule_evaluator.intend(rules)
+            nonce = evaluator_process.intend(rules)
             if nonce is None:
-                return rule_evaluator.give_up(rules, spec)
+                return evaluator_process.give_up(rules, spec)
             logger.warning("job %s: starting the evaluator of its rules", spec.name)
-            command = rule_evaluator.command(folder, nonce)
+            command = evaluator_process.command(folder, nonce)
             environment = self.launcher.environment
             handle = self.launcher.placement.start(command, environment, nonce=nonce, log=rules.log)
-            rule_evaluator.note_started(rules, handle["pid"])
+            evaluator_process.note_started(rules, handle["pid"])
 
     def _look(self, folder: JobFolder) -> tuple[State, list[SeenHost]]:
         history = Journal(folder.journal).read()
@@ -206,11 +208,11 @@ class Reconciler:
         match action:
             case GiveUp(seen=seen, reason=reason):
                 logger.error("job %s: %s", folder.root.name, reason)
-                endings.note(self.home, folder.root.name, keeps_files=True)
+                pending_uploads.note(self.home, folder.root.name, keeps_files=True)
                 Journal(folder.journal).try_move(Secondary.FAILED, reason=reason)
                 _sweep(folder, seen.attempt)
                 publish_journal(folder, self.home)
-                endings.forget(self.home, folder.root.name)
+                pending_uploads.forget(self.home, folder.root.name)
             case Start(seen=seen):
                 logger.warning("job %s: starting the supervisor of %s", folder.root.name, host)
                 self._launch(folder, seen, revivals=0)
@@ -299,6 +301,8 @@ def _sweep(folder: JobFolder, attempt: int) -> None:
     """The script may have outlived its supervisors; a job that has ended has no processes."""
     for path in folder.hosts.iterdir():
         for number in range(attempt, 0, -1):
-            intent = damage.read_object(folder.host(path.name, number).sandbox / "intent.json")
+            intent = damaged_files.read_object(
+                folder.host(path.name, number).sandbox / "intent.json"
+            )
             if intent is not None and isinstance(intent.get("mark"), str):
                 processes.sweep(intent["mark"])

@@ -8,8 +8,6 @@ import time
 from dataclasses import replace
 from typing import Any
 
-from trackside import damage, notify_targets
-from trackside.amended import amended
 from trackside.errors import (
     DamagedJob,
     InvalidSpec,
@@ -17,22 +15,25 @@ from trackside.errors import (
     ObjectNotFound,
     TracksideError,
 )
-from trackside.finding import RuleKey
-from trackside.journal import History, Journal, fold_lines
-from trackside.json_record import DamagedRecord, parsed_object
-from trackside.layout import Home, JobFolder, JobKeys
-from trackside.metric_totals import JobMetrics, from_json, merged
-from trackside.owners import Submitter
-from trackside.permissions import private_opener
+from trackside.files import damaged_files
+from trackside.files.json_record import DamagedRecord, parsed_object
+from trackside.files.permissions import private_opener
 from trackside.quick_dataclass import dataclass
-from trackside.rule_evaluator import all_evaluations, first_evaluations
-from trackside.rule_status import (
+from trackside.records import notify_targets
+from trackside.records.evaluator_process import all_evaluations, first_evaluations
+from trackside.records.finding import RuleKey
+from trackside.records.job_updates import amended
+from trackside.records.journal import History, Journal, fold_lines
+from trackside.records.layout import Home, JobFolder, JobKeys
+from trackside.records.metric_totals import JobMetrics, from_json, merged
+from trackside.records.owners import Submitter
+from trackside.records.rule_status import (
     Evaluation,
     RuleStatus,
     parse_evaluations,
     read_evaluations,
 )
-from trackside.spec import JobSpec
+from trackside.records.spec import JobSpec
 from trackside.storage.locate import locate_object
 
 logger = logging.getLogger(__name__)
@@ -105,7 +106,9 @@ def _folded(keys: JobKeys, journal: bytes) -> History:
         what = f"its journal {keys.journal!r} is damaged: {error}"
         raise DamagedJob.of(keys.name, what) from error
     if history.num_damaged:
-        damage.say_once(keys.journal, f"{damage.counted(history.num_damaged, 'line')} skipped")
+        damaged_files.say_once(
+            keys.journal, f"{damaged_files.counted(history.num_damaged, 'line')} skipped"
+        )
     return history
 
 
@@ -132,7 +135,7 @@ def read_metrics(record: Record, home: Home) -> JobMetrics:
         try:
             found = from_json(parsed_object(data))
         except DamagedRecord as error:
-            damage.say_once(where, f"{error}; its metrics are left out")
+            damaged_files.say_once(where, f"{error}; its metrics are left out")
             continue
         of_hosts.append(found.metrics)
         switched_off.update(found.switched_off)

@@ -1,4 +1,4 @@
-"""What of a home may go, by age and size. Pure: `disk` finds what there is, and removes it."""
+"""What of a home may go, by age and size. Pure: `garbage_collection` finds what there is, and removes it."""
 
 import re
 import time
@@ -7,7 +7,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from trackside.errors import InvalidSetting
-from trackside.jobs.stored import Stored
+from trackside.jobs.stored_data import Stored
 from trackside.quick_dataclass import dataclass
 
 _SECONDS = {"h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}

@@ -18,16 +18,16 @@ from types import TracebackType
 from typing import Self
 
 from trackside.errors import JobNotFound
-from trackside.jobs import waiting
-from trackside.jobs.placing import Launcher
-from trackside.jobs.queue import Entry, ForRoom, LimitOf, Queue
+from trackside.jobs import pending_jobs
+from trackside.jobs.machine_resources import MachineResources
+from trackside.jobs.pending_jobs import Begun
+from trackside.jobs.queue import Entry, ForResources, LimitOf, Queue
 from trackside.jobs.records import UNREADABLE, Record, read_folder
-from trackside.jobs.room import Room
-from trackside.jobs.waiting import Begun
-from trackside.journal import Journal
-from trackside.layout import Home
+from trackside.jobs.start_supervisor import Launcher
 from trackside.quick_dataclass import dataclass
-from trackside.status import Secondary
+from trackside.records.journal import Journal
+from trackside.records.layout import Home
+from trackside.records.status import Secondary
 
 logger = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ _REMEMBERED = 10_000
 _CLOSE_SECONDS = 10.0
 
 
-class Bell:
+class SchedulerSignal:
     """Tells the scheduler of this process about jobs; others' are found by looking."""
 
     def __init__(self) -> None:
@@ -70,7 +70,7 @@ class Plan:
 
     home: Home
     launcher: Launcher
-    capacity: Room
+    capacity: MachineResources
     gpus: tuple[str, ...]
     """By name: as many as the capacity has."""
     limit_of: LimitOf
@@ -81,7 +81,7 @@ class Plan:
 class Scheduler:
     """Owns one thread, inside the block."""
 
-    def __init__(self, plan: Plan, bell: Bell) -> None:
+    def __init__(self, plan: Plan, bell: SchedulerSignal) -> None:
         self._plan = plan
         self._bell = bell
         self._queue = Queue(plan.capacity)
@@ -232,7 +232,7 @@ class Scheduler:
             with suppress(*UNREADABLE):
                 longest = _longest_wait(read_folder(folder))
                 message = f"Not started within {longest} seconds"
-                waiting.end(folder, self._plan.home, Secondary.MAX_WAIT_EXCEEDED, message)
+                pending_jobs.end(folder, self._plan.home, Secondary.MAX_WAIT_EXCEEDED, message)
             self._look_at(name)
 
     # Starting
@@ -252,7 +252,7 @@ class Scheduler:
     def _startable(self, without: frozenset[str]) -> list[Entry]:
         found = []
         for entry, wait in self._queue.turns(self._plan.limit_of, without=without):
-            if isinstance(wait, ForRoom):
+            if isinstance(wait, ForResources):
                 break
             if wait is None:
                 found.append(entry)
@@ -263,7 +263,7 @@ class Scheduler:
         begun = Begun.NOT_YET
         try:
             folder = plan.home.job(name)
-            begun = waiting.begin(folder, plan.home, plan.launcher, self._gpus_for(entry))
+            begun = pending_jobs.begin(folder, plan.home, plan.launcher, self._gpus_for(entry))
         except UNREADABLE as error:
             logger.warning("job %s is not started yet: %r", name, error)
         if begun is Begun.NOT_YET:

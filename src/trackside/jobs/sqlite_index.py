@@ -7,8 +7,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from trackside.files.permissions import open_file
 from trackside.jobs.index import Change, Database, Index
-from trackside.permissions import open_file
 
 BUSY_SECONDS = 5.0
 MEMORY = ":memory:"

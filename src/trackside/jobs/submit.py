@@ -17,9 +17,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from trackside import durable
-from trackside.caller import Caller, write_caller
-from trackside.disk_space import is_full
 from trackside.errors import (
     CurvesTaken,
     DiskFull,
@@ -28,18 +25,28 @@ from trackside.errors import (
     StorageError,
     UnknownScheme,
 )
+from trackside.files import durable
+from trackside.files.disk_space import is_full
+from trackside.files.permissions import make_folder
 from trackside.jobs import curve_claims
-from trackside.jobs.inputs import check_channels
-from trackside.jobs.needs import needs_of
-from trackside.jobs.placing import FIRST_ATTEMPT, Launcher, Placed, locked, new_nonce, start_all
+from trackside.jobs.channel_check import check_channels
+from trackside.jobs.machine_resources import MachineResources
 from trackside.jobs.records import has_source, publish_spec, read_spec, spec_bytes
-from trackside.jobs.room import Room
-from trackside.journal import Journal
-from trackside.layout import Home, JobFolder, JobKeys
-from trackside.owners import local_owner
-from trackside.permissions import make_folder
+from trackside.jobs.resource_request import needs_of
+from trackside.jobs.start_supervisor import (
+    FIRST_ATTEMPT,
+    Launcher,
+    Placed,
+    locked,
+    new_nonce,
+    start_all,
+)
 from trackside.quick_dataclass import dataclass
-from trackside.spec import JobSpec
+from trackside.records.attached_process import AttachedProcess, write_caller
+from trackside.records.journal import Journal
+from trackside.records.layout import Home, JobFolder, JobKeys
+from trackside.records.owners import local_owner
+from trackside.records.spec import JobSpec
 from trackside.storage.folder import FolderStore
 from trackside.storage.locate import locate, locate_object
 
@@ -62,7 +69,7 @@ class Submission:
     """What else comes with the job, by where it is stored."""
     claimed: Callable[[str, str], AbstractContextManager[None]] = lambda name, draft: nullcontext()
     """Claims the name among other homes: see `Catalog.claimed`."""
-    caller: Caller | None = None
+    caller: AttachedProcess | None = None
     """The process whose run it is, for a script that runs already."""
 
     def submit(self) -> None:
@@ -70,7 +77,7 @@ class Submission:
         with self._accepted(self._write_placed, self._publish) as job:
             start_all(self.launcher, job, self.spec.hosts)
 
-    def enqueue(self, capacity: Room, **who: str) -> None:
+    def enqueue(self, capacity: MachineResources, **who: str) -> None:
         """It is on disk when this returns, and waits. `who` is noted in its journal."""
         with self._accepted(partial(self._write_queued, capacity, who), self._promise):
             pass
@@ -141,7 +148,9 @@ class Submission:
             if self.caller is not None:
                 write_caller(place, self.caller)
 
-    def _write_queued(self, capacity: Room, who: Mapping[str, str], draft: JobFolder) -> None:
+    def _write_queued(
+        self, capacity: MachineResources, who: Mapping[str, str], draft: JobFolder
+    ) -> None:
         needs = needs_of(self.spec).clipped(capacity)
         Journal(draft.journal).open_queued(f"Waiting for {needs}", **who)
 

@@ -7,14 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from trackside.errors import InvalidSpec, Violation
-from trackside.jobs.placing import JobEnvironment, Launcher
+from trackside.jobs.start_supervisor import JobEnvironment, Launcher
 from trackside.jobs.submit import Submission, anchored
 from trackside.jobs.team_database import open_catalog
 from trackside.placement.local import LocalPlacement
-from trackside.processes import NONCE_VARIABLE
-from trackside.run_as import RunAs
+from trackside.records.spec import JobSpec
 from trackside.settings import Settings
-from trackside.spec import JobSpec
+from trackside.system.processes import NONCE_VARIABLE
+from trackside.system.run_as import RunAs
 
 if TYPE_CHECKING:
     from trackside.jobs.jobs import Jobs

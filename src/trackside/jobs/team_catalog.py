@@ -15,14 +15,14 @@ from functools import cached_property
 from operator import attrgetter
 from threading import Lock
 
-from trackside import damage, durable
 from trackside.errors import DatabaseError, JobExists, ServerRefused
+from trackside.files import damaged_files, durable
+from trackside.files.permissions import make_folder
 from trackside.jobs.catalog import Catalog
 from trackside.jobs.index import Index, JobSummary, Order, Page
-from trackside.jobs.placing import locked, new_nonce
 from trackside.jobs.postgres_index import Postgres
-from trackside.layout import Home, JobFolder
-from trackside.permissions import make_folder
+from trackside.jobs.start_supervisor import locked, new_nonce
+from trackside.records.layout import Home, JobFolder
 
 logger = logging.getLogger(__name__)
 
@@ -228,7 +228,7 @@ def _identity(home: Home) -> str:
         with suppress(FileExistsError):  # another process was faster
             os.link(draft, path)
         draft.unlink()
-    found = damage.read_object(path)
+    found = damaged_files.read_object(path)
     if found is None or not isinstance(found.get("id"), str):
         raise ServerRefused(
             f"{str(path)!r} no longer tells what this home is called in the database. "

@@ -9,11 +9,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import BinaryIO, ClassVar
 
-from trackside import process_table, processes
-from trackside.permissions import private_opener
+from trackside.files.permissions import private_opener
 from trackside.placement.placement import Exited, Handle, Placement, Poll, Running, Unknown
 from trackside.placement.standby import take
-from trackside.processes import Identity
+from trackside.system import process_table, processes
+from trackside.system.processes import Identity
 
 # Both print the pid and then become the command; stdout is the way back, stderr is the log.
 _BY_SHELL = 'echo $$ && exec "$@" >&2'

@@ -22,7 +22,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import NoReturn
 
-from trackside.permissions import private_opener
+from trackside.files.permissions import private_opener
 from trackside.settings import replace_environment
 
 _FIRST_OWN = 3

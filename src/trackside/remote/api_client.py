@@ -17,13 +17,13 @@ from trackside.errors import KeyRefused, ServerError
 from trackside.jobs.describe import REGION
 from trackside.profiles import Key, Server, no_key
 from trackside.remote.connections import SLOW_SECONDS, Answer, Connections
-from trackside.remote.patience import (
+from trackside.remote.error_responses import not_ours, refused, unreachable
+from trackside.remote.retry_policy import (
     FOR_A_PERSON,
-    Patience,
+    RetryPolicy,
     is_worth_asking_again,
     pause_before,
 )
-from trackside.remote.refusals import not_ours, refused, unreachable
 from trackside.sigv4 import Request, Scope, signed_headers
 
 logger = logging.getLogger(__name__)
@@ -56,14 +56,14 @@ class ApiClient:
         given: Mapping[str, Any],
         *,
         job: str = "",
-        patience: Patience = FOR_A_PERSON,
+        retry_policy: RetryPolicy = FOR_A_PERSON,
     ) -> dict[str, Any]:
         """An operation such as `SageMaker.StopTrainingJob`; `job` is the one that it is about."""
         body = json.dumps(given).encode()
         headers = {"content-type": _CONTENT_TYPE, "x-amz-target": target}
         service = _SERVICES[target.partition(".")[0]]
         request = Request("POST", "/", "", headers)
-        answer, tries = self._answered(request, body, service, patience)
+        answer, tries = self._answered(request, body, service, retry_policy)
         if answer.status != 200:
             raise refused(answer, self.url, self._key.id, job, is_repeated=tries > 1)
         try:
@@ -77,12 +77,12 @@ class ApiClient:
             self._answered(Request("PUT", f"/{name}", "", {}), b"", "s3", FOR_A_PERSON)
 
     def _answered(
-        self, request: Request, body: bytes, service: str, patience: Patience
+        self, request: Request, body: bytes, service: str, retry_policy: RetryPolicy
     ) -> tuple[Answer, int]:
         """The answer, and how many times it took to ask."""
-        began, news = time.monotonic(), _News(self.url, patience)
+        began, news = time.monotonic(), _News(self.url, retry_policy)
         for tries in itertools.count(1):
-            answer, trouble = self._tried(request, body, service, patience, news)
+            answer, trouble = self._tried(request, body, service, retry_policy, news)
             elapsed = time.monotonic() - began
             pause = pause_before(tries, elapsed, trouble.limit_seconds, trouble.retry_seconds)
             if answer is not None and (
@@ -97,7 +97,7 @@ class ApiClient:
         raise AssertionError("counting has no end")
 
     def _tried(
-        self, request: Request, body: bytes, service: str, patience: Patience, news: "_News"
+        self, request: Request, body: bytes, service: str, retry_policy: RetryPolicy, news: "_News"
     ) -> "tuple[Answer | None, _Trouble]":
         """Once; the trouble counts where there is no answer, or one that is worth nothing."""
         try:
@@ -105,9 +105,9 @@ class ApiClient:
         except SSLCertVerificationError as error:
             raise unreachable(self.url, f"its certificate is refused ({error})") from error
         except (OSError, HTTPException) as error:
-            return None, _Trouble(_words(error), patience.away_seconds, error=error)
+            return None, _Trouble(_words(error), retry_policy.away_seconds, error=error)
         cause = f"it answers {answer.status}"
-        return answer, _Trouble(cause, patience.busy_seconds, _retry_seconds(answer))
+        return answer, _Trouble(cause, retry_policy.busy_seconds, _retry_seconds(answer))
 
     def _ask(self, request: Request, body: bytes, service: str, news: "_News") -> Answer:
         now = self._clock()
@@ -124,13 +124,13 @@ class ApiClient:
 class _News:
     """Why an answer takes so long, told once."""
 
-    def __init__(self, url: str, patience: Patience) -> None:
+    def __init__(self, url: str, retry_policy: RetryPolicy) -> None:
         self._url = url
-        self._patience = patience
+        self._retry_policy = retry_policy
         self._is_told = False
 
     def tell_silence(self) -> None:
-        self.tell("it does not answer", self._patience.away_seconds)
+        self.tell("it does not answer", self._retry_policy.away_seconds)
 
     def tell(self, cause: str, most_seconds: float) -> None:
         if self._is_told:

@@ -8,7 +8,7 @@ from typing import Any
 from trackside.jobs.logs import LogLine, LogPosition, SeenLogs, chosen_hosts, positions
 from trackside.jobs.records import Record
 from trackside.remote.api_client import ApiClient
-from trackside.remote.patience import FOR_A_PERSON, Patience
+from trackside.remote.retry_policy import FOR_A_PERSON, RetryPolicy
 
 GROUP = "/aws/sagemaker/TrainingJobs"
 _BEGIN = LogPosition(1, 0)
@@ -24,12 +24,12 @@ class JobLog:
         host: str | None = None,
         after: SeenLogs | None = None,
         *,
-        patience: Patience = FOR_A_PERSON,
+        retry_policy: RetryPolicy = FOR_A_PERSON,
     ) -> None:
         self._client = client
         self._name = record.spec.name
         self._hosts = chosen_hosts(record, host)
-        self._patience = patience
+        self._retry_policy = retry_policy
         self._places = positions(record, after or {})
         self._held: dict[str, LogPosition] = {}
         self._streams: dict[str, str] = {}
@@ -88,7 +88,7 @@ class JobLog:
     def _call(self, operation: str, asked: Mapping[str, Any]) -> dict[str, Any]:
         given = {"logGroupName": GROUP, **asked}
         target = f"Logs_20140328.{operation}"
-        return self._client.call(target, given, job=self._name, patience=self._patience)
+        return self._client.call(target, given, job=self._name, retry_policy=self._retry_policy)
 
 
 def _line(host: str, told: Mapping[str, Any]) -> LogLine:

@@ -10,7 +10,6 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
-from trackside import hosts
 from trackside.errors import (
     JobExists,
     JobFailed,
@@ -21,10 +20,10 @@ from trackside.errors import (
     ServerUnreachable,
     TracksideError,
 )
-from trackside.finding import Finding
+from trackside.files.json_record import DamagedRecord, record
 from trackside.jobs import failure
 from trackside.jobs.artifacts import Artifact, artifacts_of
-from trackside.jobs.curve_places import curve_places
+from trackside.jobs.curve_locations import curve_places
 from trackside.jobs.describe import ROLE_ARN, arn
 from trackside.jobs.details import JobDetails, details_in
 from trackside.jobs.index import JobSummary
@@ -32,23 +31,24 @@ from trackside.jobs.logs import LogLine, SeenLogs
 from trackside.jobs.queue import LimitOf, no_limit
 from trackside.jobs.queue_view import QueueView
 from trackside.jobs.records import Record, read_rules
-from trackside.jobs.rule_news import Findings, RuleNews
-from trackside.jobs.stopped import stopped
-from trackside.jobs.stored import Stored, stored_by
-from trackside.journal import History
-from trackside.json_record import DamagedRecord, record
+from trackside.jobs.rule_updates import Findings, RuleUpdates
+from trackside.jobs.stop_reason import stopped
+from trackside.jobs.stored_data import Stored, stored_by
 from trackside.profiles import Server
-from trackside.remote import following
-from trackside.remote.answers import described, history_of, record_of, summary_of
+from trackside.records import hosts
+from trackside.records.finding import Finding
+from trackside.records.journal import History
+from trackside.records.rule_status import Evaluation
+from trackside.records.spec import JOB_NAME, JobSpec, Options
+from trackside.records.status import Status
+from trackside.remote import follow
 from trackside.remote.api_client import ApiClient
-from trackside.remote.bringing import Luggage
 from trackside.remote.job_log import JobLog
-from trackside.remote.patience import FOR_A_JOB, FOR_A_PERSON, FOR_NOBODY, Patience
-from trackside.remote.rule_news import PublishedNews
-from trackside.rule_status import Evaluation
+from trackside.remote.responses import described, history_of, record_of, summary_of
+from trackside.remote.retry_policy import FOR_A_JOB, FOR_A_PERSON, FOR_NOBODY, RetryPolicy
+from trackside.remote.rule_updates import PublishedUpdates
+from trackside.remote.upload_inputs import JobUploads
 from trackside.settings import DEFAULT_OUTPUT, Settings
-from trackside.spec import JOB_NAME, JobSpec, Options
-from trackside.status import Status
 from trackside.storage.locate import Location
 
 _PAGE = 100
@@ -100,14 +100,14 @@ class RemoteJobs:
         if self.exists(spec.name):
             raise JobExists(spec.name)
         spec = self._without_unknown(spec)
-        luggage = Luggage(spec, self._client, self._home.root, source, files or {})
-        luggage.check()
+        uploads = JobUploads(spec, self._client, self._home.root, source, files or {})
+        uploads.check()
         try:
-            self._create(replace(luggage.bring(), role=_role(spec.role)))
+            self._create(replace(uploads.bring(), role=_role(spec.role)))
         except (JobExists, ServerUnreachable):
             raise  # what was sent may be another's by now, or needed
         except TracksideError:
-            luggage.take_back()
+            uploads.take_back()
             raise
 
     def describe(self, name: str) -> dict[str, Any]:
@@ -153,7 +153,7 @@ class RemoteJobs:
     def changes(self, name: str, *, timeout_seconds: float | None = None) -> Iterator[History]:
         """The history now and after each change, until the job has ended or the time is up."""
         self._history(name)  # one that is none is told at once
-        return following.changes(lambda: self._history(name, FOR_A_JOB), timeout_seconds)
+        return follow.changes(lambda: self._history(name, FOR_A_JOB), timeout_seconds)
 
     def logs(
         self,
@@ -177,19 +177,19 @@ class RemoteJobs:
         after: SeenLogs | None = None,
     ) -> Iterator[History | LogLine]:
         """Lines as `logs` gives them, and the history whenever it changes; the end comes last."""
-        log = JobLog(self._client, self._record(name), host, after, patience=FOR_A_JOB)
-        both = following.follow(lambda: self._history(name, FOR_A_JOB), log)
+        log = JobLog(self._client, self._record(name), host, after, retry_policy=FOR_A_JOB)
+        both = follow.follow(lambda: self._history(name, FOR_A_JOB), log)
         return (item for item in both if isinstance(item, History | LogLine))
 
     def follow_all(self, name: str) -> Iterator[History | LogLine | Findings | Evaluation]:
         """Also what its rules find and come to."""
         record = self._record(name)
-        log = JobLog(self._client, record, patience=FOR_A_JOB)
-        rules = PublishedNews(record, self._home.root)
-        return following.follow(lambda: self._history(name, FOR_A_JOB), log, rules)
+        log = JobLog(self._client, record, retry_policy=FOR_A_JOB)
+        rules = PublishedUpdates(record, self._home.root)
+        return follow.follow(lambda: self._history(name, FOR_A_JOB), log, rules)
 
     def findings(self, name: str) -> list[Finding]:
-        news = RuleNews(self._record(name), self._home).new()
+        news = RuleUpdates(self._record(name), self._home).new()
         return [finding for item in news if isinstance(item, tuple) for finding in item]
 
     def evaluations(self, name: str) -> list[Evaluation]:
@@ -348,10 +348,10 @@ class RemoteJobs:
         """Why jobs can write nothing at the server at present; empty when they can."""
         return str(self._told_besides(FOR_A_PERSON).get("disk", ""))
 
-    def _told_besides(self, patience: Patience) -> dict[str, Any]:
+    def _told_besides(self, retry_policy: RetryPolicy) -> dict[str, Any]:
         """What comes with every listing."""
         asked = {"MaxResults": 1, "Trackside": True}
-        answer = self._call("ListTrainingJobs", asked, patience=patience)
+        answer = self._call("ListTrainingJobs", asked, retry_policy=retry_policy)
         return dict(answer.get("Trackside", {}))
 
     def _without_unknown(self, spec: JobSpec) -> JobSpec:
@@ -377,12 +377,12 @@ class RemoteJobs:
     def _record(self, name: str) -> Record:
         return record_of(self._described(name))
 
-    def _history(self, name: str, patience: Patience = FOR_A_PERSON) -> History:
-        return history_of(self._described(name, patience))
+    def _history(self, name: str, retry_policy: RetryPolicy = FOR_A_PERSON) -> History:
+        return history_of(self._described(name, retry_policy))
 
-    def _described(self, name: str, patience: Patience = FOR_A_PERSON) -> dict[str, Any]:
+    def _described(self, name: str, retry_policy: RetryPolicy = FOR_A_PERSON) -> dict[str, Any]:
         asked = {"TrainingJobName": name, "Trackside": True}
-        return self._call("DescribeTrainingJob", asked, job=name, patience=patience)
+        return self._call("DescribeTrainingJob", asked, job=name, retry_policy=retry_policy)
 
     def _call(
         self,
@@ -390,9 +390,11 @@ class RemoteJobs:
         asked: Mapping[str, Any],
         *,
         job: str = "",
-        patience: Patience = FOR_A_PERSON,
+        retry_policy: RetryPolicy = FOR_A_PERSON,
     ) -> dict[str, Any]:
-        return self._client.call(f"SageMaker.{operation}", asked, job=job, patience=patience)
+        return self._client.call(
+            f"SageMaker.{operation}", asked, job=job, retry_policy=retry_policy
+        )
 
 
 def _role(given: str | None) -> str:

@@ -16,12 +16,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from threading import Event, Thread
 
-from trackside import rule_evaluator
-from trackside.layout import JobFolder, RulesFolder
-from trackside.rules.action.notices import Notices
+from trackside.records import evaluator_process
+from trackside.records.layout import JobFolder, RulesFolder
+from trackside.records.spec import JobSpec
+from trackside.rules.action.notifications import Notices
 from trackside.rules.watched_job import WatchedJob
 from trackside.settings import Settings, keep_files_private
-from trackside.spec import JobSpec
 
 logger = logging.getLogger("trackside.rules")
 
@@ -47,7 +47,7 @@ def main(arguments: list[str]) -> int:
         except BlockingIOError:
             logger.info("the job already has an evaluator")
             return 0
-        rule_evaluator.write_myself(folder.rules, nonce)
+        evaluator_process.write_myself(folder.rules, nonce)
         step_back()
         with heartbeat(folder.rules):
             evaluate(folder, Settings.load())
@@ -61,10 +61,10 @@ def evaluate(folder: JobFolder, settings: Settings) -> None:
     notices = Notices(job)
     alarm = Alarm()
     try:
-        if not rule_evaluator.has_rules(job.spec):
+        if not evaluator_process.has_rules(job.spec):
             # Rules may come to a job while it runs.
-            notices.await_end(alarm.put_off, unless=lambda: rule_evaluator.has_rules(job.spec))
-        if rule_evaluator.has_rules(job.spec):
+            notices.await_end(alarm.put_off, unless=lambda: evaluator_process.has_rules(job.spec))
+        if evaluator_process.has_rules(job.spec):
             _watch(job, notices, alarm)
         if notices.is_wanted:
             notices.await_end(alarm.put_off)
@@ -79,7 +79,7 @@ def _watch(job: WatchedJob, notices: Notices, alarm: "Alarm") -> None:
     # Of a job without rules only the end is told: that takes a tenth of the memory.
     from trackside.rules.action.action_taker import ActionTaker
     from trackside.rules.evaluation.evaluator import Evaluator
-    from trackside.rules.evaluation.published import Publisher
+    from trackside.rules.evaluation.publisher import Publisher
 
     actions, publisher = ActionTaker(job), Publisher(job)
     publisher.start()
@@ -99,8 +99,8 @@ def heartbeat(rules: RulesFolder) -> Iterator[None]:
     is_over = Event()
 
     def beat() -> None:
-        while not is_over.wait(rule_evaluator.BEAT_SECONDS):
-            rule_evaluator.beat(rules)
+        while not is_over.wait(evaluator_process.BEAT_SECONDS):
+            evaluator_process.beat(rules)
 
     thread = Thread(target=beat, name="trackside-heartbeat", daemon=True)
     thread.start()

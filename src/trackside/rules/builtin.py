@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Generic, TypeVar
 
-from trackside.finding import Finding
+from trackside.records.finding import Finding
 from trackside.rules.saved.evidence import Evidence, Selection
 
 E = TypeVar("E")

@@ -5,12 +5,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum, auto
 
 from trackside.capture.selection.collection import BUILT_IN_PATTERNS, NEVER_REDUCED, CollectionKeys
+from trackside.records.spec import Collection, DebugHook, JobSpec, RuleConfiguration
 from trackside.rules import catalog
 from trackside.rules.builtin import Need, TensorRule
 from trackside.rules.checkup.checkup import Checkup
 from trackside.rules.parameters import InvalidParameters, build
 from trackside.rules.tensor.progress import StalledTrainingRule
-from trackside.spec import Collection, DebugHook, JobSpec, RuleConfiguration
 
 _LOSSES = Need(CollectionKeys.LOSSES)
 _LOSS_INPUTS = r"_input_\d+$"

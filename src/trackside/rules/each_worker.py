@@ -8,7 +8,7 @@ from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
-from trackside.finding import Finding
+from trackside.records.finding import Finding
 from trackside.rules.builtin import BuiltInRule, Need, TensorRule
 from trackside.rules.saved.evidence import Evidence
 

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from trackside import durable
-from trackside.finding import Finding, RuleKey, read_findings
+from trackside.files import durable
+from trackside.records.finding import Finding, RuleKey, read_findings
 
 MOST_FILED = 100
 """Findings of one configured rule; more are only counted."""

@@ -7,11 +7,11 @@ fires. Which places its rules may name is `api/locations.py`'s.
 from collections.abc import Iterator, Mapping
 
 from trackside.errors import Violation
-from trackside.notify_targets import Target
+from trackside.records.notify_targets import Target
+from trackside.records.spec import JobSpec, RuleConfiguration
 from trackside.rules.action.actions import Action, Command, Notify, actions_of
-from trackside.rules.action.callbacks import Callbacks
+from trackside.rules.action.callback_addresses import Callbacks
 from trackside.settings import Settings
-from trackside.spec import JobSpec, RuleConfiguration
 
 
 def violations(spec: JobSpec, settings: Settings) -> Iterator[Violation]:

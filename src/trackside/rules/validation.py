@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 
 from trackside.errors import Violation
+from trackside.records.spec import JobSpec, RuleConfiguration
 from trackside.rules import catalog
 from trackside.rules.custom import rule_source
 from trackside.rules.parameters import InvalidParameters, build
-from trackside.spec import JobSpec, RuleConfiguration
 
 
 def violations(spec: JobSpec) -> Iterator[Violation]:

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from trackside.capture.trial import Trial
-from trackside.finding import Finding
+from trackside.records.finding import Finding
 from trackside.rules.builtin import BuiltInRule, TensorRule
-from trackside.rules.custom.judge import CustomJudge
+from trackside.rules.custom.rule_loop import CustomJudge
 from trackside.rules.each_worker import for_each_worker
-from trackside.rules.failing import trace_end
+from trackside.rules.rule_failure import trace_end
 from trackside.rules.saved.evidence import Evidence
 from trackside.rules.saved.profile import Profile
 

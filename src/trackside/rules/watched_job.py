@@ -3,17 +3,17 @@
 from itertools import chain, count
 from pathlib import Path
 
-from trackside import hosts
-from trackside.amended import amended
-from trackside.finding import RuleKey
-from trackside.hosts import Phase
-from trackside.journal import History, Journal
-from trackside.layout import JobFolder, JobKeys, curves_of, profile_of, safe_name
-from trackside.owners import Submitter
-from trackside.script_folder import ScriptFolder
+from trackside.files.script_folder import ScriptFolder
+from trackside.records import hosts
+from trackside.records.finding import RuleKey
+from trackside.records.hosts import Phase
+from trackside.records.job_updates import amended
+from trackside.records.journal import History, Journal
+from trackside.records.layout import JobFolder, JobKeys, curves_of, profile_of, safe_name
+from trackside.records.owners import Submitter
+from trackside.records.spec import JobSpec, RuleConfiguration
+from trackside.records.status import Secondary, Status
 from trackside.settings import Settings
-from trackside.spec import JobSpec, RuleConfiguration
-from trackside.status import Secondary, Status
 from trackside.storage.locate import Location, locate
 
 

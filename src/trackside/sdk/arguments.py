@@ -10,10 +10,10 @@ from typing import Annotated, Any, Literal, TypedDict
 
 from trackside.errors import InvalidSpec, Violation
 from trackside.quick_dataclass import dataclass
-from trackside.sdk.cautions import caution
 from trackside.sdk.debugger import DebuggerHookConfig, ProfilerConfig, TensorBoardOutputConfig
 from trackside.sdk.locations import location
 from trackside.sdk.rule import AnyRule
+from trackside.sdk.user_warnings import caution
 
 PathText = str | os.PathLike[str]
 

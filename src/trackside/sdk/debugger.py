@@ -1,6 +1,6 @@
 """What a job captures, as the user asks for it: only the request is made here.
 
-Which rules watch it is in `rule.py`; what they need saved is added by `watching.py`.
+Which rules watch it is in `rule.py`; what they need saved is added by `debug_request.py`.
 """
 
 from collections.abc import Mapping, Sequence

@@ -9,17 +9,17 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from trackside.errors import InvalidSpec, JobError
+from trackside.records.spec import JobSpec
 from trackside.sdk import arguments, hyperparameters
 from trackside.sdk.arguments import Arguments, in_arguments
-from trackside.sdk.cautions import caution
 from trackside.sdk.git_state import git_look
 from trackside.sdk.inputs import Inputs
 from trackside.sdk.job import Logs, TrainingJob
 from trackside.sdk.known_jobs import known_jobs, known_submitting
 from trackside.sdk.request import Ask, Request, make_request
 from trackside.sdk.rule import AnyRule, ProfilerRule, Rule
+from trackside.sdk.user_warnings import caution
 from trackside.settings import Settings
-from trackside.spec import JobSpec
 
 LOCAL_ROLE = "arn:aws:iam::000000000000:role/trackside"
 

@@ -4,10 +4,10 @@ import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from trackside.finding import Finding
-from trackside.harmless import one_line
 from trackside.quick_dataclass import dataclass
-from trackside.rule_status import NOTHING_SAVED, RuleStatus
+from trackside.records.finding import Finding
+from trackside.records.rule_status import NOTHING_SAVED, RuleStatus
+from trackside.texts.terminal_text import one_line
 
 if TYPE_CHECKING:
     from trackside.rules.checkup.diagnosis import Diagnosis

@@ -14,9 +14,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from trackside.records.spec import BRANCH_MOST, COMMIT, REMOTE_MOST, GitState, JobSpec
 from trackside.sdk.locations import is_remote
 from trackside.sdk.program import has_source, is_script
-from trackside.spec import BRANCH_MOST, COMMIT, REMOTE_MOST, GitState, JobSpec
 
 if TYPE_CHECKING:  # loaded where there is a repository: most of a job's start is imports
     import subprocess

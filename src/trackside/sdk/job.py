@@ -8,20 +8,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trackside.errors import JobNotFinished
-from trackside.journal import History
-from trackside.layout import JobKeys
-from trackside.sdk.cautions import caution
+from trackside.records.journal import History
+from trackside.records.layout import JobKeys
+from trackside.records.status import Status
 from trackside.sdk.known_jobs import AnyJobs, known_jobs
-from trackside.shown_names import shown_name, wire_name
-from trackside.status import Status
+from trackside.sdk.user_warnings import caution
+from trackside.texts.shown_names import shown_name, wire_name
 
 if TYPE_CHECKING:  # loaded by the first question about a job, after its start
-    from trackside.finding import Finding
     from trackside.jobs.artifacts import Artifact
     from trackside.jobs.kept_files import KeptFile
     from trackside.jobs.logs import LogLine, SeenLogs
-    from trackside.jobs.rule_news import Findings
-    from trackside.rule_status import Evaluation
+    from trackside.jobs.rule_updates import Findings
+    from trackside.records.finding import Finding
+    from trackside.records.rule_status import Evaluation
 
 Logs = bool | str | Sequence[str]
 """What `wait` prints: True or "All" for everything, "Training" for statuses and log, "Rules" for
@@ -159,7 +159,7 @@ class TrainingJob:
     def bring_back(self, folder: str | os.PathLike[str] = ".") -> list[Path]:
         """Copy those files here, each to its own path below `folder`. One that is another file here
         already stays; the job's is then written beside it, with the job's name in its own."""
-        from trackside.sdk.bringing_back import bring_back  # few need it
+        from trackside.sdk.bring_back import bring_back  # few need it
 
         found = (
             bring_back(file, Path(folder), self.name, lambda path: False)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from trackside.errors import Violation
-from trackside.shown_names import JOB_NAME, MOST_CHARACTERS, wire_name
+from trackside.texts.shown_names import JOB_NAME, MOST_CHARACTERS, wire_name
 
 
 def unique_name(base: str, now: datetime | None = None) -> str:

@@ -8,12 +8,12 @@ from datetime import datetime
 from typing import TextIO, TypeVar
 
 from trackside.jobs.logs import LogLine
-from trackside.jobs.rule_news import Findings
+from trackside.jobs.rule_updates import Findings
 from trackside.jobs.toolkit_lines import ToolkitLines
-from trackside.journal import History, Transition
-from trackside.rule_status import Evaluation
+from trackside.records.journal import History, Transition
+from trackside.records.rule_status import Evaluation
+from trackside.records.status import Secondary
 from trackside.sdk.finding_lines import Teller
-from trackside.status import Secondary
 
 Item = TypeVar("Item")
 

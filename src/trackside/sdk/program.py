@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from trackside.errors import InvalidSpec, Violation
+from trackside.records.spec import MODULE_NAME, MODULE_NAME_SAYS
 from trackside.sdk.locations import is_remote
-from trackside.spec import MODULE_NAME, MODULE_NAME_SAYS
 
 _OF_INTERPRETER = frozenset({"python", "python3", "pip", "pip3", "torchrun"})
 """Programs that every command finds: those of the job's interpreter."""

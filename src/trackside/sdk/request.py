@@ -13,11 +13,17 @@ from pathlib import Path
 from typing import Any
 
 from trackside.errors import InvalidSpec, Violation
-from trackside.layout import JobKeys
 from trackside.quick_dataclass import dataclass
+from trackside.records.layout import JobKeys
+from trackside.records.spec import JobSpec
 from trackside.sdk import hyperparameters
 from trackside.sdk.arguments import in_arguments, to_request
-from trackside.sdk.cautions import caution
+from trackside.sdk.debug_request import (
+    rule_violations,
+    source_files,
+    warn_of_unsaved,
+    watching,
+)
 from trackside.sdk.inputs import Inputs, channels
 from trackside.sdk.locations import location
 from trackside.sdk.naming import base_of, name_problems, unique_name
@@ -30,15 +36,9 @@ from trackside.sdk.program import (
     problems,
 )
 from trackside.sdk.source import Source, find_folder, find_source, in_place
-from trackside.sdk.watching import (
-    rule_violations,
-    source_files,
-    warn_of_unsaved,
-    watching,
-)
+from trackside.sdk.user_warnings import caution
 from trackside.settings import Settings
-from trackside.shown_names import wire_name
-from trackside.spec import JobSpec
+from trackside.texts.shown_names import wire_name
 
 
 @dataclass(frozen=True, slots=True)

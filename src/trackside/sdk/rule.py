@@ -8,11 +8,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from trackside.layout import JobKeys
+from trackside.records.layout import JobKeys
+from trackside.records.spec import BUILT_IN_RULES, CUSTOM_RULES
 from trackside.sdk.actions import ActionList, Actions, action_json, as_list
 from trackside.sdk.debugger import CollectionConfig, texts
 from trackside.sdk.locations import is_remote, location
-from trackside.spec import BUILT_IN_RULES, CUSTOM_RULES
 
 RULES_IMAGE = f"trackside/{BUILT_IN_RULES}:latest"
 EVALUATOR_IMAGE = f"trackside/{CUSTOM_RULES}:latest"

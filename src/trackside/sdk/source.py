@@ -1,6 +1,6 @@
 """The user's code: checked before anything is created, then packed as sourcedir.tar.gz.
 
-Reading files on the job's side is left to the toolkit; compressing to `trackside.archive`.
+Reading files on the job's side is left to the toolkit; compressing to `trackside.files.archive`.
 """
 
 import os
@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from trackside import archive
 from trackside.errors import InvalidSpec, Violation
+from trackside.files import archive
 from trackside.quick_dataclass import dataclass
 from trackside.sdk.locations import is_remote
 

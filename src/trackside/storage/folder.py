@@ -18,7 +18,7 @@ from trackside.errors import (
     ObjectNotFound,
     StorageError,
 )
-from trackside.permissions import PRIVATE, user_umask
+from trackside.files.permissions import PRIVATE, user_umask
 from trackside.storage.partial_file import PartialFile, is_temporary, sweep
 from trackside.storage.store import Entry, Store, check_key
 

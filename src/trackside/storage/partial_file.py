@@ -14,10 +14,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import NoReturn, Self
 
-from trackside.disk_space import is_full
-from trackside.durable import sync_folder
 from trackside.errors import DiskFull
-from trackside.permissions import make_folder, open_file
+from trackside.files.disk_space import is_full
+from trackside.files.durable import sync_folder
+from trackside.files.permissions import make_folder, open_file
 
 _PREFIX = ".trackside-"
 _SUFFIX = ".part"

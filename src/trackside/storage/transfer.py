@@ -1,4 +1,4 @@
-"""Many files at once between a store and this machine. Synchronous; the threads are a `Crew`'s.
+"""Many files at once between a store and this machine. Synchronous; the threads are a `ThreadPool`'s.
 
 Downloads appear under their names whole or not at all; a second call fetches what is missing.
 They are not synced to disk: what a power cut takes can be fetched again.
@@ -17,10 +17,10 @@ from typing import Protocol
 
 from trackside.errors import DamagedTransfer
 from trackside.quick_dataclass import dataclass
-from trackside.storage.crew import Crew, StopFlag, Task, check
-from trackside.storage.landing import Landing, writing_named
+from trackside.storage.download_target import DownloadTarget, writing_named
 from trackside.storage.partial_file import PartialFile
 from trackside.storage.store import Entry, Store
+from trackside.storage.thread_pool import StopFlag, Task, ThreadPool, check
 
 SMALL_BYTES = 1 << 20
 """Files up to this size pass through memory whole; larger ones piece by piece."""
@@ -70,10 +70,10 @@ def download(
     check(stop)
     tally = _Tally(progress)
     work = _Downloads(store, tally)
-    crew = work.crew = Crew(work.tasks(files), num_threads)
+    pool = work.pool = ThreadPool(work.tasks(files), num_threads)
     try:
-        with crew:
-            crew.wait(stop)
+        with pool:
+            pool.wait(stop)
     finally:
         work.clean_up()
     return tally.total
@@ -104,8 +104,8 @@ def upload(
             is_large = path.exists() and path.stat().st_size > PART_BYTES
             yield partial(send_large if is_large else send, path, key)
 
-    with Crew(tasks(), num_threads) as crew:
-        crew.wait(stop)
+    with ThreadPool(tasks(), num_threads) as pool:
+        pool.wait(stop)
     return tally.total
 
 
@@ -147,12 +147,12 @@ class _Large:
 
 
 class _Downloads:
-    crew: Crew
+    pool: ThreadPool
 
     def __init__(self, store: Store, tally: _Tally) -> None:
         self._store = store
         self._tally = tally
-        self._landing = Landing()
+        self._landing = DownloadTarget()
         self._etags_are_md5 = True
         self._large: list[_Large] = []
 
@@ -175,7 +175,7 @@ class _Downloads:
     def clean_up(self) -> None:
         """Remove what is unfinished; a thread that was left behind may still be writing to it."""
         for large in self._large:
-            if self.crew.is_gone:
+            if self.pool.is_gone:
                 large.file.discard()
             else:
                 large.file.unlink()
@@ -193,7 +193,7 @@ class _Downloads:
         else:
             data = self._store.get(entry.key, etag=entry.etag)
         _check_size(entry, 0, len(data), entry.size_bytes)
-        if self.crew.is_ending:
+        if self.pool.is_ending:
             return
         self._landing.write(entry, path, data)
         self._tally.add(1, len(data))
@@ -202,7 +202,7 @@ class _Downloads:
         with writing_named(large.file.target):
             for size_bytes in self._fill(large.entry, large.file, start, end):
                 self._tally.add(0, size_bytes)
-                if self.crew.is_ending:
+                if self.pool.is_ending:
                     return
             with large.lock:
                 large.missing_bytes -= end - start

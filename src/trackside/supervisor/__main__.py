@@ -12,19 +12,20 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from trackside import disk_space, endings
-from trackside.amended import amended
-from trackside.host_processes import supervisor_lives
-from trackside.journal import Journal
-from trackside.layout import JobFolder
-from trackside.owners import Submitter
+from trackside.files import disk_space
+from trackside.records import pending_uploads
+from trackside.records.host_processes import supervisor_lives
+from trackside.records.job_updates import amended
+from trackside.records.journal import Journal
+from trackside.records.layout import JobFolder
+from trackside.records.owners import Submitter
+from trackside.records.spec import JobSpec
 from trackside.settings import Settings, keep_files_private
-from trackside.spec import JobSpec
 from trackside.supervisor.attempt import Attempt
 from trackside.supervisor.context import Context
 from trackside.supervisor.gang import write_supervisor
+from trackside.supervisor.open_writers import ignore_lease_breaks
 from trackside.supervisor.wake_ups import WakeUps
-from trackside.supervisor.writers import ignore_lease_breaks
 
 logger = logging.getLogger("trackside.supervisor")
 
@@ -101,7 +102,7 @@ def _finish_ending(context: Context, number: int) -> None:
     """A predecessor of the lead's may have died between the final status and the last upload."""
     attempt = Attempt(context, number)
     home = context.settings.layout
-    if attempt.gang.is_lead and endings.keeps_files(home, context.spec.name) is not None:
+    if attempt.gang.is_lead and pending_uploads.keeps_files(home, context.spec.name) is not None:
         from trackside.supervisor.lead import wind_up
 
         wind_up(attempt, time.monotonic() + context.settings.upload_deadline_seconds)

@@ -8,13 +8,11 @@ import signal
 import time
 from collections.abc import Sequence
 
-from trackside import caller, processes
-from trackside.caller import CallerEnd
 from trackside.errors import SandboxError
-from trackside.layout import HostFolder
-from trackside.processes import ProcessEnd
-from trackside.run_as import JobUser
-from trackside.status import Secondary
+from trackside.records import attached_process
+from trackside.records.attached_process import AttachedProcessEnd
+from trackside.records.layout import HostFolder
+from trackside.records.status import Secondary
 from trackside.supervisor.process_sandbox import Isolation, Kind
 from trackside.supervisor.sandbox import (
     Exited,
@@ -24,6 +22,9 @@ from trackside.supervisor.sandbox import (
     SandboxPlan,
     SandboxState,
 )
+from trackside.system import processes
+from trackside.system.processes import ProcessEnd
+from trackside.system.run_as import JobUser
 
 MESSAGES = {
     Secondary.DOWNLOADING: "Attaching to a script that runs already",
@@ -37,7 +38,7 @@ class AttachedSandbox(Sandbox):
     def __init__(self, folder: HostFolder) -> None:
         self._folder = folder
         self._adopted = folder.sandbox / "adopted"
-        self._caller = caller.read_caller(folder)
+        self._caller = attached_process.read_caller(folder)
         self._end: ProcessEnd | None = None
 
     def start(self, plan: SandboxPlan) -> None:
@@ -78,7 +79,7 @@ class AttachedSandbox(Sandbox):
         if number != signal.SIGKILL:
             processes.send_signal(self._caller.process, self._caller.stop_signal)
         elif processes.is_alive(self._caller.process):
-            caller.write_end(self._folder, CallerEnd(code=0, let_go=True))
+            attached_process.write_end(self._folder, AttachedProcessEnd(code=0, let_go=True))
 
     # What a supervisor asks of any sandbox that it has chosen.
 
@@ -98,11 +99,11 @@ class AttachedSandbox(Sandbox):
         raise SandboxError(f"The script runs already, and cannot become user {user}.")
 
     def _read_end(self) -> Exited | None:
-        end = caller.read_end(self._folder)
+        end = attached_process.read_end(self._folder)
         return None if end is None else Exited(end.code, seconds=end.seconds)
 
 
-def _gone(who: caller.Caller) -> str:
+def _gone(who: attached_process.AttachedProcess) -> str:
     return (
         f"The process that called trackside.init (pid {who.process.pid} on {who.machine}) is gone "
         "and did not say how its run ended: it was killed, by hand, by a time limit or for lack "

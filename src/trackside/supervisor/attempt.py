@@ -14,8 +14,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trackside import disk_space, durable, hosts
-from trackside.amended import amended
 from trackside.errors import (
     DiskFull,
     SandboxError,
@@ -23,13 +21,15 @@ from trackside.errors import (
     TracksideError,
     TransferStopped,
 )
-from trackside.hosts import HostRecord, Phase
-from trackside.journal import History
-from trackside.layout import HostFolder, sandbox_nonce
-from trackside.permissions import user_umask
-from trackside.shortening import last_lines
-from trackside.spec import JobSpec
-from trackside.status import Secondary
+from trackside.files import disk_space, durable
+from trackside.files.permissions import user_umask
+from trackside.records import hosts
+from trackside.records.hosts import HostRecord, Phase
+from trackside.records.job_updates import amended
+from trackside.records.journal import History
+from trackside.records.layout import HostFolder, sandbox_nonce
+from trackside.records.spec import JobSpec
+from trackside.records.status import Secondary
 from trackside.supervisor.attached_sandbox import MESSAGES, AttachedSandbox
 from trackside.supervisor.config_files import (
     exit_record,
@@ -38,11 +38,11 @@ from trackside.supervisor.config_files import (
     write_profiler_config,
 )
 from trackside.supervisor.context import Context
-from trackside.supervisor.ending import Ending
+from trackside.supervisor.evaluator_watchdog import EvaluatorWatchdog
+from trackside.supervisor.failure_reasons import log_tail, reason
 from trackside.supervisor.folder_scan import scan
 from trackside.supervisor.gang import Gang, Why, addresses, interface_name
 from trackside.supervisor.inputs import Inputs, Meter
-from trackside.supervisor.lag import LAG_SECONDS, LAGGING, lag_message
 from trackside.supervisor.logs import LogClock, add_line
 from trackside.supervisor.outcome import (
     algorithm_error,
@@ -51,16 +51,17 @@ from trackside.supervisor.outcome import (
     must_end,
     why_end,
 )
-from trackside.supervisor.pace import QUICK_SECONDS, TICK_SECONDS, Pace
-from trackside.supervisor.peers import Peers
+from trackside.supervisor.peer_watchdog import PeerWatchdog
+from trackside.supervisor.poll_interval import QUICK_SECONDS, TICK_SECONDS, Pace
 from trackside.supervisor.process_sandbox import REASONS, ProcessSandbox, can_map
-from trackside.supervisor.reasons import log_tail, reason
-from trackside.supervisor.rule_watch import RuleWatch
 from trackside.supervisor.sandbox import Exited, Lost, Running, SandboxPlan
 from trackside.supervisor.script_limits import ScriptLimits
 from trackside.supervisor.script_start import script_environment, toolkit_command
+from trackside.supervisor.sync_lag import LAG_SECONDS, LAGGING, lag_message
+from trackside.supervisor.terminate import Ending
 from trackside.supervisor.user_folders import UserFolders, user_folders
 from trackside.supervisor.working_folder import take_baseline, working_folder
+from trackside.texts.truncation import last_lines
 
 if TYPE_CHECKING:
     from trackside.supervisor.machine import MachineSampler
@@ -102,8 +103,8 @@ class Attempt:
         self._limits = ScriptLimits(context.spec.options, self.folder, nonce)
         self._another: UserFolders | None = None
         """Set before the start of a script that runs as another user."""
-        self.peers = Peers(context, self.gang)
-        self.rules = RuleWatch(context, is_lead=self.gang.is_lead)
+        self.peers = PeerWatchdog(context, self.gang)
+        self.rules = EvaluatorWatchdog(context, is_lead=self.gang.is_lead)
         self._syncer: Syncer | None = None
         self._journal_name = os.fspath(context.folder.journal)
         self._journal_look: tuple[tuple[int, int], History] | None = None

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TypeVar
 
 from trackside.errors import InputError
-from trackside.spec import Channel, JobSpec
-from trackside.storage.crew import StopFlag
+from trackside.records.spec import Channel, JobSpec
 from trackside.storage.locate import Location, locate
 from trackside.storage.store import Entry, Store
+from trackside.storage.thread_pool import StopFlag
 from trackside.storage.transfer import Progress, download
 
 _T = TypeVar("_T")

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from trackside.layout import ML
-from trackside.script_folder import ScriptFolder
-from trackside.spec import Channel
-from trackside.storage.crew import StopFlag
+from trackside.files.script_folder import ScriptFolder
+from trackside.records.layout import ML
+from trackside.records.spec import Channel
 from trackside.storage.locate import Location, locate
+from trackside.storage.thread_pool import StopFlag
 from trackside.storage.transfer import Progress
 from trackside.supervisor.channel_objects import (
     Assignment,

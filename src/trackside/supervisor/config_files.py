@@ -4,12 +4,12 @@ import json
 from contextlib import suppress
 from typing import Any
 
-from trackside import script_packages
-from trackside.json_record import DamagedRecord
-from trackside.layout import TENSORBOARD, HostFolder, JobKeys, curves_of, profile_of
-from trackside.members import write
-from trackside.script_folder import ScriptFolder
-from trackside.spec import JobSpec, Profiler
+from trackside.files.json_record import DamagedRecord
+from trackside.files.script_folder import ScriptFolder
+from trackside.records import script_packages
+from trackside.records.layout import TENSORBOARD, HostFolder, JobKeys, curves_of, profile_of
+from trackside.records.members import write
+from trackside.records.spec import JobSpec, Profiler
 
 _PROFILER_CONFIG = "profilerconfig.json"
 _MOST_FAILURE_BYTES = 4096

@@ -7,7 +7,7 @@ or looked up by name here, and nothing is left of root when the command begins.
 
 import os
 
-from trackside.linux_calls import (
+from trackside.system.linux_calls import (
     CLONE_NEWPID,
     MS_NODEV,
     MS_NOEXEC,

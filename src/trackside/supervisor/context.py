@@ -4,13 +4,13 @@ import logging
 import sys
 from collections.abc import Mapping
 
-from trackside.job_environment import of_server, of_submitter
-from trackside.journal import Journal
-from trackside.layout import JobFolder
 from trackside.quick_dataclass import dataclass
+from trackside.records.journal import Journal
+from trackside.records.layout import JobFolder
+from trackside.records.spec import JobSpec
 from trackside.settings import Settings
-from trackside.spec import JobSpec
 from trackside.supervisor.wake_ups import WakeUps
+from trackside.system.job_environment import of_server, of_submitter
 
 logger = logging.getLogger(__name__)
 

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trackside.curves.chunks import Chunk, Piece, Source, by_source
-from trackside.curves.places import list_event_files
+from trackside.curves.event_locations import list_event_files
 from trackside.curves.records import FOOTER_BYTES, HEADER_BYTES, length_at
 from trackside.errors import ObjectNotFound
-from trackside.event_names import is_event_file
-from trackside.hosts import SyncState
-from trackside.script_folder import NoPlainFile, ScriptFolder
+from trackside.files.script_folder import NoPlainFile, ScriptFolder
+from trackside.records.event_names import is_event_file
+from trackside.records.hosts import SyncState
 from trackside.storage.locate import Location
 from trackside.supervisor.folder_scan import Look, scan
 

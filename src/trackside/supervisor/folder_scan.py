@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import field
 from pathlib import Path
 
+from trackside.files.script_folder import ScriptFolder
 from trackside.quick_dataclass import dataclass
-from trackside.script_folder import ScriptFolder
 
 
 @dataclass(frozen=True, slots=True)

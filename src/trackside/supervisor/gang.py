@@ -13,11 +13,13 @@ from dataclasses import asdict, replace
 from enum import StrEnum
 from pathlib import Path
 
-from trackside import boot_clock, damage, durable, hosts, processes
-from trackside.hosts import HostRecord, Phase
-from trackside.layout import HostFolder, JobFolder
+from trackside.files import damaged_files, durable
 from trackside.quick_dataclass import dataclass
-from trackside.spec import JobSpec
+from trackside.records import hosts
+from trackside.records.hosts import HostRecord, Phase
+from trackside.records.layout import HostFolder, JobFolder
+from trackside.records.spec import JobSpec
+from trackside.system import boot_clock, processes
 
 DEFAULT_PORT = 7777
 STAMP_SECONDS = 60.0
@@ -87,7 +89,7 @@ class Gang:
 
     def ordered_end(self) -> EndOrder | None:
         if self._order is None and os.path.exists(self._end_name):  # asked for many times a second
-            self._order = damage.read(EndOrder, self._end_path)
+            self._order = damaged_files.read(EndOrder, self._end_path)
         return self._order
 
     def meet(self) -> None:
@@ -133,7 +135,7 @@ class Gang:
             durable.write_json(self._meeting_path, asdict(stamped), spends_ballast=False)
 
     def _meeting(self) -> "Meeting | None":
-        return damage.read(Meeting, self._meeting_path)
+        return damaged_files.read(Meeting, self._meeting_path)
 
     @property
     def _end_path(self) -> Path:

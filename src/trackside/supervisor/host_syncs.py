@@ -2,15 +2,15 @@
 
 from collections.abc import Callable, Collection, Sequence
 
-from trackside import kept_list
 from trackside.curves.log_metrics import LogMetrics, MetricsKeeper
 from trackside.curves.loggers.logger_files import LoggerFiles
 from trackside.curves.loggers.printed_metrics import PrintedMetrics
-from trackside.event_names import is_event_file
-from trackside.kept_list import KeptList
-from trackside.layout import WORKING_FOLDER, HostFolder, JobKeys, curves_of
+from trackside.records import kept_list
+from trackside.records.event_names import is_event_file
+from trackside.records.kept_list import KeptList
+from trackside.records.layout import WORKING_FOLDER, HostFolder, JobKeys, curves_of
+from trackside.records.spec import JobSpec
 from trackside.settings import Settings
-from trackside.spec import JobSpec
 from trackside.storage.locate import locate
 from trackside.supervisor.config_files import synced_folders
 from trackside.supervisor.event_sync import EventSync

@@ -10,15 +10,15 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from trackside import hosts
 from trackside.errors import ArchiveError, InputError, TracksideError
-from trackside.extract import extract
-from trackside.layout import WORKING_FOLDER, HostFolder
-from trackside.permissions import close_tree_to_others
-from trackside.spec import Channel, JobSpec
-from trackside.storage.crew import StopFlag
+from trackside.files.extract import extract
+from trackside.files.permissions import close_tree_to_others
+from trackside.records import hosts
+from trackside.records.layout import WORKING_FOLDER, HostFolder
+from trackside.records.spec import Channel, JobSpec
 from trackside.storage.locate import entries_below, locate, locate_object
 from trackside.storage.store import check_key
+from trackside.storage.thread_pool import StopFlag
 from trackside.storage.transfer import download
 from trackside.supervisor.config_files import synced_folders
 

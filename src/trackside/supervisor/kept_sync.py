@@ -9,13 +9,13 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from trackside.errors import DiskFull
-from trackside.event_names import is_event_file
-from trackside.harmless import one_line
-from trackside.hosts import LeftOut
+from trackside.records.event_names import is_event_file
+from trackside.records.hosts import LeftOut
 from trackside.storage.locate import Location
 from trackside.supervisor.folder_scan import Look
 from trackside.supervisor.sync import FileChanged, FolderSync, LeftBehind
 from trackside.supervisor.working_folder import BY_DEFAULT, WorkingFolder
+from trackside.texts.terminal_text import one_line
 
 PASS_SECONDS = 5.0
 

@@ -5,11 +5,11 @@ import shutil
 import time
 from functools import partial
 
-from trackside import endings
-from trackside.hosts import HostRecord, Phase
-from trackside.journal import RETRY, History, Journal
-from trackside.layout import JobKeys
-from trackside.status import Secondary, Status
+from trackside.records import pending_uploads
+from trackside.records.hosts import HostRecord, Phase
+from trackside.records.journal import RETRY, History, Journal
+from trackside.records.layout import JobKeys
+from trackside.records.status import Secondary, Status
 from trackside.supervisor.attempt import Attempt
 from trackside.supervisor.gang import Why
 from trackside.supervisor.outcome import Again, End, decide
@@ -84,7 +84,7 @@ def _finish(attempt: Attempt, end: End, records: dict[str, HostRecord]) -> None:
         has_model = end.keeps_model and not context.spec.is_attached
         publish = partial(publisher.publish, model=has_model)
         unsent = until(deadline, publish, waiting) or unsent
-    endings.note(context.settings.layout, context.spec.name, keeps_files=bool(unsent))
+    pending_uploads.note(context.settings.layout, context.spec.name, keeps_files=bool(unsent))
     may_be_empty = end.secondary is Secondary.COMPLETED and not context.spec.is_attached
     message = _NOTHING if may_be_empty and publisher.is_empty(records) else ""
     write_end(journal, end, _kept(attempt, unsent) if unsent else "", message=message)
@@ -103,9 +103,9 @@ def wind_up(attempt: Attempt, deadline: float) -> None:
     if error:
         logger.error("The journal could not be uploaded: %s", error)
         return
-    if endings.keeps_files(home, context.spec.name) is False:
+    if pending_uploads.keeps_files(home, context.spec.name) is False:
         _free_space(attempt, context.journal.read())
-    endings.forget(home, context.spec.name)
+    pending_uploads.forget(home, context.spec.name)
 
 
 def write_end(journal: Journal, end: End, kept: str, *, message: str = "") -> None:

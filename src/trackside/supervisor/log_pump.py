@@ -11,7 +11,7 @@ import sys
 import time
 
 if sys.platform == "linux":
-    from trackside.linux_calls import reserve
+    from trackside.system.linux_calls import reserve
 
 PIECE_BYTES = 1 << 16
 """Moved at once: as much as a pipe holds."""

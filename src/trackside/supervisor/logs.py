@@ -7,8 +7,8 @@ import os
 import time
 from pathlib import Path
 
-from trackside.hosts import SyncState
-from trackside.log_lines import chunk_name, chunk_place, decode, encode, read_marks
+from trackside.records.hosts import SyncState
+from trackside.records.log_lines import chunk_name, chunk_place, decode, encode, read_marks
 from trackside.storage.locate import Location
 
 CHUNK_BYTES = 1 << 20

@@ -10,14 +10,14 @@ from pathlib import Path
 from threading import Event, Thread
 from types import TracebackType
 
-from trackside import process_table
 from trackside.curves import wire
 from trackside.curves.event_file import EventFile
-from trackside.layout import HostFolder
-from trackside.spec import JobSpec, Profiler
+from trackside.records.layout import HostFolder
+from trackside.records.spec import JobSpec, Profiler
 from trackside.supervisor.machine_figures import profiler_lines, scalars
 from trackside.supervisor.machine_reading import MachineReader, Reading
 from trackside.supervisor.profiler_files import MinuteFiles
+from trackside.system import process_table
 
 logger = logging.getLogger(__name__)
 

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from io import FileIO
 
-from trackside import process_table
 from trackside.supervisor.gpus import Gpu, Gpus
+from trackside.system import process_table
 
 SECTOR_BYTES = 512
 """What /proc/diskstats counts in, whatever the disk's own sectors are."""

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from trackside.errors import InputError, InvalidKey, ObjectNotFound
-from trackside.json_record import parsed
-from trackside.spec import Channel
+from trackside.files.json_record import parsed
+from trackside.records.spec import Channel
 from trackside.storage.locate import Location, local_path, locate
 from trackside.supervisor.channel_objects import ChannelObject, nothing_found
 

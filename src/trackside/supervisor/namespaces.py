@@ -7,8 +7,8 @@ What a command that runs as another user needs besides is `confinement.py`'s.
 import os
 import sys
 
-from trackside import process_table
-from trackside.linux_calls import (
+from trackside.system import process_table
+from trackside.system.linux_calls import (
     CLONE_NEWIPC,
     CLONE_NEWNS,
     CLONE_NEWUSER,

@@ -11,9 +11,9 @@ import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 
-from trackside import process_table
-from trackside.event_names import is_event_file
+from trackside.records.event_names import is_event_file
 from trackside.supervisor.folder_scan import Look
+from trackside.system import process_table
 
 SHORTEST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
 PAUSE_SHARE = 0.1

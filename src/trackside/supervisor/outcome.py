@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 
-from trackside.hosts import HostRecord
-from trackside.journal import History
 from trackside.quick_dataclass import dataclass
-from trackside.shortening import shortened
-from trackside.status import Secondary, State, Status
+from trackside.records.hosts import HostRecord
+from trackside.records.journal import History
+from trackside.records.status import Secondary, State, Status
 from trackside.supervisor.gang import EndOrder, Why
+from trackside.texts.truncation import shortened
 
 REASON_LENGTH = 1024
 """What the contract keeps of a FailureReason."""

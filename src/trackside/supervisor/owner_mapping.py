@@ -8,8 +8,8 @@ import ctypes
 import os
 import sys
 
-from trackside.linux_calls import check, libc
 from trackside.supervisor.namespaces import isolate
+from trackside.system.linux_calls import check, libc
 
 # From <linux/mount.h>, <fcntl.h> and the table of system calls, the same for x86-64 and arm64.
 _CLONE_NEWUSER = 0x10000000

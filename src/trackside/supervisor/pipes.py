@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Self
 
 from trackside.errors import InputError
-from trackside.script_folder import ScriptFolder
+from trackside.files.script_folder import ScriptFolder
 
 POLL_SECONDS = 0.02
 """How often a pipe is looked at for a reader; the system has no event for that."""

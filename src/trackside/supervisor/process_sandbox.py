@@ -18,12 +18,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
-from trackside import process_table, processes
-from trackside.durable import write_json
 from trackside.errors import SandboxError
-from trackside.processes import Identity, ProcessEnd
+from trackside.files.durable import write_json
 from trackside.quick_dataclass import dataclass
-from trackside.run_as import JobUser
 from trackside.supervisor.sandbox import Lost, Running, Sandbox, SandboxPlan, SandboxState
 from trackside.supervisor.sandbox_folder import (
     EXIT,
@@ -40,6 +37,9 @@ from trackside.supervisor.sandbox_folder import (
     try_lock,
 )
 from trackside.supervisor.sandbox_records import write_supervisor
+from trackside.system import process_table, processes
+from trackside.system.processes import Identity, ProcessEnd
+from trackside.system.run_as import JobUser
 
 Kind = Literal["root", "user", "none"]
 AUTO = "auto"

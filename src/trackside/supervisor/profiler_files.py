@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from trackside import timeline_file
-from trackside.script_folder import ScriptFolder
+from trackside.files.script_folder import ScriptFolder
+from trackside.records import timeline_file
 
 MINUTE_SECONDS = 60
 

@@ -13,7 +13,6 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
-from trackside.archive import Clash, Source, pack, plan
 from trackside.errors import (
     ArchiveError,
     DamagedTransfer,
@@ -22,12 +21,13 @@ from trackside.errors import (
     JobNotFinished,
     StorageError,
 )
-from trackside.hosts import HostRecord
-from trackside.journal import Journal
-from trackside.layout import WORKING_FOLDER, HostFolder, JobFolder, JobKeys, profile_of
-from trackside.script_folder import ScriptFolder
+from trackside.files.archive import Clash, Source, pack, plan
+from trackside.files.script_folder import ScriptFolder
+from trackside.records.hosts import HostRecord
+from trackside.records.journal import Journal
+from trackside.records.layout import WORKING_FOLDER, HostFolder, JobFolder, JobKeys, profile_of
+from trackside.records.spec import JobSpec
 from trackside.settings import Settings
-from trackside.spec import JobSpec
 from trackside.storage.locate import Location, locate_object
 from trackside.supervisor.config_files import INTERMEDIATE
 from trackside.supervisor.gang import Gang

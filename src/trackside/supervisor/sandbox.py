@@ -10,7 +10,7 @@ from dataclasses import field
 from pathlib import Path
 
 from trackside.quick_dataclass import dataclass
-from trackside.run_as import JobUser
+from trackside.system.run_as import JobUser
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

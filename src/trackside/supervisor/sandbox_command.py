@@ -8,11 +8,11 @@ import marshal
 import os
 import sys
 
-from trackside import process_table
+from trackside.system import process_table
 
 if sys.platform == "linux":
-    from trackside.linux_calls import die_with
     from trackside.supervisor import confinement, namespaces, owner_mapping
+    from trackside.system.linux_calls import die_with
 
 
 _MOST_DESCRIPTORS = 1 << 16  # of init, which opens a dozen

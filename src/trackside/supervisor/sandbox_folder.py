@@ -7,10 +7,11 @@ import fcntl
 import os
 from pathlib import Path
 
-from trackside import damage, process_table
-from trackside.processes import Identity
+from trackside.files import damaged_files
 from trackside.quick_dataclass import dataclass
 from trackside.supervisor.sandbox import Exited
+from trackside.system import process_table
+from trackside.system.processes import Identity
 
 INTENT, PROCESS, EXIT, LOCK = "intent.json", "process.json", "exit.json", "lock"
 
@@ -56,15 +57,15 @@ class _Ended:
 
 
 def read_intent(folder: Path) -> Intent | None:
-    return damage.read(Intent, folder / INTENT)
+    return damaged_files.read(Intent, folder / INTENT)
 
 
 def read_start(folder: Path) -> Started | None:
-    return damage.read(Started, folder / PROCESS)
+    return damaged_files.read(Started, folder / PROCESS)
 
 
 def read_end(folder: Path) -> Exited | None:
-    ended = damage.read(_Ended, folder / EXIT)
+    ended = damaged_files.read(_Ended, folder / EXIT)
     return None if ended is None else Exited(ended.code, ended.out_of_memory, ended.seconds)
 
 

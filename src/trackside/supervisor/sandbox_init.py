@@ -2,7 +2,7 @@
 
 `process_sandbox.py` starts it with `python -I -S` and sends the plan through a pipe, by marshal:
 json, signal, dataclasses and typing would each add milliseconds to the start of every job.
-The command's side of the start is in `sandbox_command.py`, the supervisor's life in `keeper.py`.
+The command's side of the start is in `sandbox_command.py`, the supervisor's life in `watchdog.py`.
 """
 
 import _signal  # type: ignore[import-not-found]  # the C half of `signal`
@@ -11,16 +11,16 @@ import select
 import sys
 import time
 
-from trackside import process_table
-from trackside.supervisor.keeper import Keeper
 from trackside.supervisor.log_pump import PIECE_BYTES, RETRY_SECONDS, LogPump
 from trackside.supervisor.sandbox_command import Command, Plan, Refused, describe, prepare
 from trackside.supervisor.sandbox_records import record_end, record_start, reserve_end
+from trackside.supervisor.watchdog import Watchdog
+from trackside.system import process_table
 
 if sys.platform == "linux":
-    from trackside.linux_calls import become_subreaper
+    from trackside.system.linux_calls import become_subreaper
 if not process_table.PRESENT:
-    from trackside import processes
+    from trackside.system import processes
 
 TICK_SECONDS = 2.0
 """Between looks at the supervisor, …"""
@@ -91,7 +91,7 @@ def _keep(plan: Plan, command: Command, pump: LogPump, ooms: int) -> None:
     null = os.open("/dev/null", os.O_RDWR)
     for stream in (0, 1):
         os.dup2(null, stream)
-    keeper = Keeper(plan.folder, plan.revive)
+    keeper = Watchdog(plan.folder, plan.revive)
     keeper.tick()
     waiter = Waiter(command.child, pump, keeper)
     while (code := waiter.wait()) is None:
@@ -107,7 +107,7 @@ def _keep(plan: Plan, command: Command, pump: LogPump, ooms: int) -> None:
 class Waiter:
     """Waits for the command, moves its output, and reaps every orphan that comes our way."""
 
-    def __init__(self, pid: int, pump: LogPump, keeper: Keeper) -> None:
+    def __init__(self, pid: int, pump: LogPump, keeper: Watchdog) -> None:
         self._pid = pid
         self._pump = pump
         self._keeper = keeper
@@ -171,7 +171,7 @@ class Waiter:
         return code
 
 
-def _sweep(mark: str, keeper: Keeper) -> None:
+def _sweep(mark: str, keeper: Watchdog) -> None:
     """Kill all that the command left. Orphans come to us, so nothing can hide from this."""
     if not process_table.PRESENT:
         processes.sweep(mark)

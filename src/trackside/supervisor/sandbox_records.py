@@ -6,8 +6,8 @@ Runs inside the sandbox's init, so JSON is written by hand: json itself takes te
 import os
 import time
 
-from trackside import process_table
-from trackside.process_table import started
+from trackside.system import process_table
+from trackside.system.process_table import started
 
 _RESERVED = "exit.json.reserved"
 _END_BYTES = 512
@@ -53,7 +53,7 @@ def record_end(folder: str, code: int, oom: bool, began_at: float, seconds: floa
 
 
 def write_supervisor(folder: str, pid: int, since: int) -> None:
-    """Who watches over the sandbox from now on; `keeper.py` reads it. Needs no space but once."""
+    """Who watches over the sandbox from now on; `watchdog.py` reads it. Needs no space but once."""
     path = f"{folder}/supervisor"
     text = f"{pid} {since}".ljust(_SUPERVISOR_BYTES)
     try:
@@ -67,7 +67,7 @@ def write_supervisor(folder: str, pid: int, since: int) -> None:
 
 
 def replace(path: str, text: str) -> None:
-    """What `durable.py` does, without its imports, and without lasting beyond a power cut."""
+    """What `files/durable.py` does, without its imports, and without lasting beyond a power cut."""
     new = f"{path}.{os.getpid()}-{time.monotonic_ns()}.part"
     try:
         descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)

@@ -6,10 +6,11 @@ server's queue, and the host's record says so.
 
 from dataclasses import asdict
 
-from trackside import control_group, damage, durable
-from trackside.control_group import ControlGroup
-from trackside.layout import HostFolder
-from trackside.spec import Options
+from trackside.files import damaged_files, durable
+from trackside.records.layout import HostFolder
+from trackside.records.spec import Options
+from trackside.system import control_group
+from trackside.system.control_group import ControlGroup
 
 GIB = 1 << 30
 _PREFIX = "trackside-job-"
@@ -23,7 +24,7 @@ class ScriptLimits:
         self._cores, self._memory_gb = options.cores, options.memory_gb or None
         self._path = folder.control_group
         self._name = _PREFIX + nonce
-        self._group = damage.read(ControlGroup, self._path) if self._is_wanted else None
+        self._group = damaged_files.read(ControlGroup, self._path) if self._is_wanted else None
 
     @property
     def folders(self) -> tuple[str, ...]:

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import trackside
-from trackside.layout import WORKING_FOLDER, Home, HostFolder
+from trackside.records.layout import WORKING_FOLDER, Home, HostFolder
+from trackside.records.spec import JobSpec
 from trackside.settings import EMBEDDED, Settings
-from trackside.spec import JobSpec
 from trackside.supervisor.context import Context
 from trackside.supervisor.gang import addresses
 

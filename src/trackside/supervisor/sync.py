@@ -15,12 +15,12 @@ from threading import Event, Thread
 from typing import Protocol
 
 from trackside.errors import InvalidKey, TracksideError
-from trackside.hosts import SyncState
-from trackside.script_folder import NoPlainFile, ScriptFolder
+from trackside.files.script_folder import NoPlainFile, ScriptFolder
+from trackside.records.hosts import SyncState
 from trackside.storage.locate import Location, entries_below
 from trackside.supervisor.event_sync import EventSync
 from trackside.supervisor.folder_scan import Look, scan
-from trackside.supervisor.writers import has_writer
+from trackside.supervisor.open_writers import has_writer
 
 logger = logging.getLogger(__name__)
 

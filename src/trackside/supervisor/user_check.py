@@ -13,10 +13,10 @@ from pathlib import Path
 
 import trackside
 from trackside.errors import SandboxError, ServerRefused
-from trackside.run_as import JobUser, RunAs, find_user
 from trackside.settings import Settings
-from trackside.supervisor import user_trial
+from trackside.supervisor import user_probe
 from trackside.supervisor.process_sandbox import ProcessSandbox, run_init
+from trackside.system.run_as import JobUser, RunAs, find_user
 
 _PACKAGE = Path(trackside.__file__).parent
 
@@ -79,16 +79,16 @@ def _sentence(
 ) -> str:
     lines = said.splitlines()
     what, *words = lines[0].split("\t")
-    if what == user_trial.KERNEL:
+    if what == user_probe.KERNEL:
         return (
             f"Jobs cannot run as {user} here: the kernel refuses what it takes ({words[0]}). In a "
             "container, allow it CAP_SYS_ADMIN; or start the server without --run-as."
         )
-    if what == user_trial.CLOSED:
+    if what == user_probe.CLOSED:
         path, way = words
         closed = "" if way == path else f": {way!r} is closed to it"
         return f"{path!r} cannot be read by user {user}{closed}. {read[path]}"
-    if what == user_trial.OPEN:
+    if what == user_probe.OPEN:
         path, way = words
         through = "" if way == path else f", through {way!r}"
         return f"{path!r} can be changed by user {user}{through}. {ours[path]}"

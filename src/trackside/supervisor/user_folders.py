@@ -11,11 +11,11 @@ from pathlib import Path
 
 import trackside
 from trackside.errors import InvalidSetting, SandboxError
-from trackside.journal import History
-from trackside.layout import Home, HostFolder
-from trackside.owners import Submitter
 from trackside.quick_dataclass import dataclass
-from trackside.run_as import JobUser, find_user
+from trackside.records.journal import History
+from trackside.records.layout import Home, HostFolder
+from trackside.records.owners import Submitter
+from trackside.system.run_as import JobUser, find_user
 
 PLACE = "/opt/.trackside"
 """Where the script sees `HostFolder.private`."""

@@ -9,7 +9,7 @@ import signal
 from contextlib import suppress
 from types import FrameType
 
-from trackside.process_table import WAKE_SIGNAL
+from trackside.system.process_table import WAKE_SIGNAL
 
 
 class WakeUps:

@@ -9,13 +9,13 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, field
 from pathlib import Path
 
-from trackside import damage, durable
-from trackside.event_names import is_event_file
-from trackside.hosts import LeftOut
-from trackside.layout import HostFolder
+from trackside.files import damaged_files, durable
+from trackside.files.script_folder import ScriptFolder
 from trackside.quick_dataclass import dataclass
-from trackside.script_folder import ScriptFolder
-from trackside.spec import JobSpec
+from trackside.records.event_names import is_event_file
+from trackside.records.hosts import LeftOut
+from trackside.records.layout import HostFolder
+from trackside.records.spec import JobSpec
 from trackside.supervisor.folder_scan import Look, scan
 from trackside.supervisor.ignore_patterns import IgnorePatterns
 
@@ -85,7 +85,7 @@ def take_baseline(folder: ScriptFolder, to: Path, *, in_place: bool = False) -> 
 
 def read_baseline(path: Path) -> Baseline | None:
     """None for a script that was started without one, by an older version."""
-    return damage.read(Baseline, path)
+    return damaged_files.read(Baseline, path)
 
 
 class WorkingFolder:

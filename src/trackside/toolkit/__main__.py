@@ -119,7 +119,7 @@ def _entry_point(job: Job) -> EntryPoint:
 
 
 def _call_hook(job: Job, signals: StopSignals) -> None:
-    from trackside.toolkit.hook import call_hook  # logging: 6 ms
+    from trackside.toolkit.training_module import call_hook  # logging: 6 ms
 
     export(_variables(job, Interpreter(sys.executable)))
     signals.forward_to_own_group()

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from trackside.errors import InvalidSetting, ToolkitError
-from trackside.secret_names import hide_in_arguments, looks_secret, secrets_in_arguments
+from trackside.texts.secret_names import hide_in_arguments, looks_secret, secrets_in_arguments
 from trackside.toolkit import machine
 from trackside.toolkit.arguments import Split, decode, split, to_arguments, to_text
 from trackside.toolkit.masking import mask_arguments, secret_values

@@ -6,11 +6,11 @@ What a script's end means is said by `last_words` and `disk_failure`, what pip's
 import os
 import traceback
 
-from trackside.disk_failure import disk_failure
 from trackside.errors import CommandFailed, TracksideError
-from trackside.last_words import End, LastWords, last_words
-from trackside.secret_names import mask_text
-from trackside.shortening import from_whole_line, last_lines, plain, shortened
+from trackside.files.disk_failure import disk_failure
+from trackside.texts.process_failure import End, ProcessFailure, last_words
+from trackside.texts.secret_names import mask_text
+from trackside.texts.truncation import from_whole_line, last_lines, plain, shortened
 from trackside.toolkit import machine
 from trackside.toolkit.environment import base_folder, exit_record, process_variables
 from trackside.toolkit.pip_failure import pip_words
@@ -58,9 +58,9 @@ def _extra(failed: CommandFailed) -> str:
     return ("OutOfMemory: " if failed.out_of_memory else "") + _KILLED
 
 
-def _words(failed: CommandFailed, said: str) -> LastWords:
+def _words(failed: CommandFailed, said: str) -> ProcessFailure:
     if failed.sentence:
-        return LastWords(failed.sentence)
+        return ProcessFailure(failed.sentence)
     code = _current_folder()
     if failed.kind.startswith("Install"):
         words = pip_words(failed.exit_code, said, seconds=failed.seconds, code_folder=code)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from trackside.secret_names import MASK, hidden, hide_passwords, looks_secret
+from trackside.texts.secret_names import MASK, hidden, hide_passwords, looks_secret
 
 
 def mask_arguments(arguments: Sequence[str]) -> list[str]:

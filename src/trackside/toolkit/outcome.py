@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 
-from trackside.permissions import PRIVATE, open_file
+from trackside.files.permissions import PRIVATE, open_file
 from trackside.toolkit import log
 
 SUCCESS, FAILURE = "success", "failure"

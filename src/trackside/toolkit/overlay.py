@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import IO
 
-from trackside.overlays import MARKER, open_lock
-from trackside.permissions import close_tree_to_others, make_folder, private_opener
+from trackside.files.overlays import MARKER, open_lock
+from trackside.files.permissions import close_tree_to_others, make_folder, private_opener
 from trackside.toolkit.requirements import site_folders
 
 _PROGRAM = '#!/bin/sh\nexec "$(dirname "$0")/python" -m {} "$@"\n'

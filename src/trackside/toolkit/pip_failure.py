@@ -3,8 +3,8 @@
 import re
 from collections.abc import Sequence
 
-from trackside.last_words import End, LastWords, last_words
-from trackside.shortening import plain, shortened
+from trackside.texts.process_failure import End, ProcessFailure, last_words
+from trackside.texts.truncation import plain, shortened
 
 _ERROR = re.compile(r"\s*(?:ERROR|error): (?P<text>.+)")
 _NOT_FOUND = re.compile(r"No matching distribution found for (?P<what>.+)")
@@ -29,7 +29,7 @@ _NOISE = re.compile(
 _MOST_WHY = 300
 
 
-def pip_words(code: int, said: str, *, seconds: float | None, code_folder: str) -> LastWords:
+def pip_words(code: int, said: str, *, seconds: float | None, code_folder: str) -> ProcessFailure:
     """What pip's end means; `said` is the end of its output."""
     end = End(code=code, said=said, seconds=seconds, who="pip", code_folder=code_folder)
     lines = [line.rstrip() for line in plain(said).splitlines()]
@@ -37,7 +37,7 @@ def pip_words(code: int, said: str, *, seconds: float | None, code_folder: str) 
     if not why:
         return last_words(end)
     evidence = [line for line in lines if line.strip() and not _NOISE.match(line)]
-    return LastWords(
+    return ProcessFailure(
         shortened(why, _MOST_WHY), tuple(line for line in evidence if not _repeats(line, why))
     )
 

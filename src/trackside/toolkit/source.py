@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from trackside.errors import DiskFull, StorageError, ToolkitError
-from trackside.extract import extract
+from trackside.files.extract import extract
 from trackside.toolkit import log
 from trackside.toolkit.environment import Settings
 from trackside.toolkit.object_store import open_bucket

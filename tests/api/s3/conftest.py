@@ -11,11 +11,11 @@ import boto3
 import pytest
 from botocore.config import Config
 
-from tests.waiting import until
+from tests.wait import until
 from trackside.api.app import App
 from trackside.api.call import Service
 from trackside.api.keys import AccessKeys, Rights
-from trackside.api.s3 import store_client
+from trackside.api.s3 import upstream_client
 from trackside.api.s3.relay import S3Relay
 from trackside.api.s3.service import S3
 from trackside.api.server import listen, make_server
@@ -69,8 +69,8 @@ class S3Place:
 @pytest.fixture(autouse=True)
 def patient_relays(monkeypatch: pytest.MonkeyPatch) -> None:
     """A store of this machine that is slow is not away."""
-    monkeypatch.setattr(store_client, "_CONNECT_SECONDS", 60.0)
-    monkeypatch.setattr(store_client, "_IDLE_SECONDS", 60.0)
+    monkeypatch.setattr(upstream_client, "_CONNECT_SECONDS", 60.0)
+    monkeypatch.setattr(upstream_client, "_IDLE_SECONDS", 60.0)
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from botocore.config import Config
 from tests.api.s3.conftest import BUCKET, REGION
 from tests.api.s3.test_object_calls import content, refused
 from tests.small_disk import fill, small_disk
-from tests.waiting import until
+from tests.wait import until
 
 MIB = 1 << 20
 

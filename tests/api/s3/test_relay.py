@@ -25,20 +25,20 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from tests.api.raw_requests import Caller
+from tests.api.raw_requests import AttachedProcess
 from tests.api.s3.conftest import REGION, S3Place, listening, serving
 from tests.api.s3.test_object_calls import refused
 from tests.conftest import S3Server
 from tests.kept_port import kept_port, port_of
-from tests.storage.test_given_keys import KeyGiver, given
-from tests.waiting import until
+from tests.storage.test_instance_credentials import KeyGiver, given
+from tests.wait import until
 from trackside.api.app import App
 from trackside.api.call import Call
 from trackside.api.keys import AccessKey, AccessKeys, Rights
-from trackside.api.s3 import store_connection
+from trackside.api.s3 import upstream_connection
 from trackside.api.s3.buckets import Buckets
-from trackside.api.s3.needed_rights import needed_rights
 from trackside.api.s3.relay import S3Relay
+from trackside.api.s3.required_rights import needed_rights
 from trackside.api.s3.service import S3, operations
 from trackside.api.s3.target import read_target
 from trackside.api.s3.threads import Threads
@@ -230,7 +230,7 @@ def test_an_answer_that_breaks_off_does_not_look_whole(tmp_path):
 
 
 def test_a_body_that_the_store_refuses_at_once_is_not_asked_for(tmp_path, monkeypatch):
-    monkeypatch.setattr(store_connection, "_CONTINUE_SECONDS", 60.0)
+    monkeypatch.setattr(upstream_connection, "_CONTINUE_SECONDS", 60.0)
     refusal = b"HTTP/1.1 403 No\r\nContent-Length: 0\r\n\r\n"
     with before(tmp_path, say(refusal)) as (store, front):
         with put_begun(front, 10 * MIB, expects=True) as connection:
@@ -485,7 +485,7 @@ def test_a_path_that_a_store_may_take_for_another_needs_the_rights_of_both(tmp_p
 def test_no_trick_with_the_path_makes_a_submitter_an_admin(tmp_path):
     with before(tmp_path, say(OK)) as (store, front):
         key, secret = front.keys.create("somebody", Rights.SUBMIT)
-        somebody = Caller(front.url, key.id, secret)
+        somebody = AttachedProcess(front.url, key.id, secret)
         for path in OTHER_PLACES:
             status, _ = somebody.ask("PUT", f"{path}?policy", b"{}")
             assert status in (400, 403), path
@@ -495,7 +495,7 @@ def test_no_trick_with_the_path_makes_a_submitter_an_admin(tmp_path):
 
 def test_the_store_is_asked_in_the_form_that_was_judged(tmp_path):
     with before(tmp_path, say(OK)) as (store, front):
-        caller = Caller(front.url, front.key_id, front.secret)
+        caller = AttachedProcess(front.url, front.key_id, front.secret)
         asked = {
             "/b1x/%6B%7e?x%3Bacl&%61=+": b"PUT /b1x/k~?x%3Bacl&a=%2B HTTP/1.1\r\n",
             "/b1x/a;b%2Fc?uploadId=%2f": b"PUT /b1x/a%3Bb/c?uploadId=%2F HTTP/1.1\r\n",
@@ -510,7 +510,7 @@ def test_headers_that_s3_does_not_have_do_not_reach_the_store(tmp_path):
     """Stores have some of their own, which they obey because we have signed."""
     with before(tmp_path, say(OK)) as (store, front):
         own = {"x-minio-extract": "true", "x_amz_copy_source": "b/k", "x-forwarded-for": "10.0.0.1"}
-        caller = Caller(front.url, front.key_id, front.secret)
+        caller = AttachedProcess(front.url, front.key_id, front.secret)
         assert caller.ask("PUT", "/b1x/k", b"1", own)[0] == 200
         head = store.heads[0].lower()
         assert not any(name.encode() in head for name in own)

@@ -6,7 +6,7 @@ import pytest
 
 from trackside import curves
 from trackside.curves.loggers.logger_files import LoggerFiles
-from trackside.script_folder import ScriptFolder
+from trackside.files.script_folder import ScriptFolder
 from trackside.supervisor.folder_scan import scan
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from trackside.finding import Finding
+from trackside.records.finding import Finding
 from trackside.rules.action.action_log import ActionLog
 
 FINDING = Finding(rule="Overfit", message="It overfits.", configuration="all", step=3)

@@ -15,16 +15,16 @@ from aiosmtpd.smtp import AuthResult
 from tests.rules.action.receivers import Hooks, Mailbox, mail_server
 from tests.rules.conftest import MakeJob
 from trackside.capture.trial_layout import RECORDER_REQUEST
-from trackside.finding import Finding
-from trackside.journal import Journal
-from trackside.rules.action import deliveries, errands
+from trackside.records.finding import Finding
+from trackside.records.journal import Journal
+from trackside.records.spec import RuleConfiguration
+from trackside.records.status import Secondary, Status
+from trackside.rules.action import deliveries, retries
+from trackside.rules.action.action_errors import Refused
 from trackside.rules.action.action_taker import ActionTaker
 from trackside.rules.action.actions import Notify
-from trackside.rules.action.callbacks import Callbacks
-from trackside.rules.action.setbacks import Refused
+from trackside.rules.action.callback_addresses import Callbacks
 from trackside.rules.watched_job import WatchedJob
-from trackside.spec import RuleConfiguration
-from trackside.status import Secondary, Status
 
 FINDING = Finding(
     rule="ExplodingTensor",
@@ -259,7 +259,7 @@ def test_mail_says_what_was_found(make_job: MakeJob, mailbox):
 def test_mail_is_tried_again_when_the_server_asks_for_it(
     make_job: MakeJob, mailbox, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(errands, "PAUSES_SECONDS", (0.01, 0.01, 0.01))
+    monkeypatch.setattr(retries, "PAUSES_SECONDS", (0.01, 0.01, 0.01))
     box, settings = mailbox
     box.refusals = 2
     assert outcome(make_job(settings=settings), MAIL)[0] == "done"
@@ -399,7 +399,7 @@ def test_behind_a_proxy_too(hooks: Hooks, monkeypatch: pytest.MonkeyPatch):
 def test_a_webhook_that_fails_is_called_again_as_the_same_delivery(
     make_job: MakeJob, hooks: Hooks, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(errands, "PAUSES_SECONDS", (0.01, 0.01, 0.01))
+    monkeypatch.setattr(retries, "PAUSES_SECONDS", (0.01, 0.01, 0.01))
     hooks.answers = [503, 429]
     job = make_job(settings={"TRACKSIDE_WEBHOOK_URL": hooks.url})
     assert outcome(job, SMS) == ("done", "answered 200")
@@ -421,7 +421,7 @@ def test_a_webhook_that_refuses_is_left_alone(make_job: MakeJob, hooks: Hooks, a
 def test_a_webhook_that_never_answers_is_given_up_and_holds_up_nobody(
     make_job: MakeJob, hooks: Hooks, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(errands, "PAUSES_SECONDS", (0.01, 0.01))
+    monkeypatch.setattr(retries, "PAUSES_SECONDS", (0.01, 0.01))
     hooks.answers = [500] * 10
     job = make_job(settings={"TRACKSIDE_WEBHOOK_URL": hooks.url})
     taker = ActionTaker(job)

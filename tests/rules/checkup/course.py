@@ -11,7 +11,7 @@ from trackside.capture.selection.collection import CollectionManager
 from trackside.capture.trial import create_trial
 from trackside.capture.writing.segments import StepRecord
 from trackside.capture.writing.writer import SegmentWriter
-from trackside.finding import Finding
+from trackside.records.finding import Finding
 from trackside.rules.builtin import TensorRule
 
 STEPS = 300

@@ -82,7 +82,7 @@ WRONG: dict[str, dict[str, Any]] = {
         "loss": flat,
         "weights": still,
     },
-    "ModelMadeAnew": {
+    "ModelRecreated": {
         "anatomy": model(
             models=["Net"] * 10,
             optimizers=optimizer() * 10,
@@ -115,7 +115,7 @@ WRONG: dict[str, dict[str, Any]] = {
     "ForgottenZeroGrad": {"vitals": {"leftover_gradients": lambda step: step > 0}},
     "AccumulationCleared": {"vitals": {"cleared_backwards": 7, "input/is_trained": 0}},
     "OptimizerSettings": {"anatomy": model(optimizers=optimizer(betas=[0.999, 0.9]))},
-    "OptimizerMadeAnew": {"anatomy": model(optimizers=optimizer(momentum=0.9), num_remade=299)},
+    "OptimizerRecreated": {"anatomy": model(optimizers=optimizer(momentum=0.9), num_remade=299)},
     "LowPrecisionWeights": {
         "anatomy": model(parameters=parameters(a={"dtype": "float16"})),
         "loss": lambda step: 2.3 if step < 5 else float("nan"),
@@ -873,11 +873,11 @@ def test_the_weights_without_gradients_are_counted_without_contradiction(living,
     def gradients(name: str, step: int) -> tuple[float, float]:
         return (1.0, 1.0) if living in name else (0.0, 0.0)
 
-    signs = found(
+    vitals = found(
         DeadLayer(),
         tmp_path,
         anatomy=model(parameters=with_biases()),
         gradients=gradients,
         loss=flat,
     )
-    assert [each.message[: len(told)] for each in signs] == [told]
+    assert [each.message[: len(told)] for each in vitals] == [told]

@@ -2,7 +2,7 @@
 
 import json
 
-from trackside.finding import Finding
+from trackside.records.finding import Finding
 from trackside.rules import catalog
 from trackside.rules.checkup import diagnosis
 from trackside.rules.checkup.checkup import PARTS

@@ -16,15 +16,15 @@ from typing import Any
 
 import trackside
 from tests.rules.recording import Recording
-from trackside import durable
-from trackside import linux_calls as linux
-from trackside.journal import Journal
-from trackside.layout import Home
+from trackside.files import durable
+from trackside.records.journal import Journal
+from trackside.records.layout import Home
+from trackside.records.spec import JobSpec, RuleConfiguration
+from trackside.records.status import Secondary
 from trackside.rules.custom.custom_rule import CustomRule, wait_for_any
 from trackside.rules.watched_job import WatchedJob
 from trackside.settings import Settings
-from trackside.spec import JobSpec, RuleConfiguration
-from trackside.status import Secondary
+from trackside.system import linux_calls as linux
 
 NUM_STEPS = 3
 SECONDS = 120.0

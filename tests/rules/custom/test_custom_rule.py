@@ -26,9 +26,9 @@ from tests.rules.custom.judging import (
     record,
     start,
 )
-from tests.waiting import until
+from tests.wait import until
+from trackside.records.spec import RuleConfiguration
 from trackside.rules.custom.custom_rule import CustomRule
-from trackside.spec import RuleConfiguration
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="namespaces and /proc are Linux's")
 SECRET = "a-secret-that-no-rule-may-see"

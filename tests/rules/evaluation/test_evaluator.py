@@ -13,23 +13,28 @@ import pytest
 from tests.rules.conftest import MakeJob
 from tests.rules.profiling import Profiling
 from tests.rules.recording import Recording
-from tests.waiting import until
-from trackside import hosts, rule_evaluator
-from trackside.amended import Update, note_stopped_rule, note_update
+from tests.wait import until
 from trackside.capture.writing.writer import WriterLimits
-from trackside.finding import Finding, read_findings
-from trackside.hosts import HostRecord, Phase
-from trackside.layout import RulesFolder
-from trackside.rule_status import Evaluation, RuleStatus, read_evaluations, write_evaluations
+from trackside.records import evaluator_process, hosts
+from trackside.records.finding import Finding, read_findings
+from trackside.records.hosts import HostRecord, Phase
+from trackside.records.job_updates import Update, note_stopped_rule, note_update
+from trackside.records.layout import RulesFolder
+from trackside.records.rule_status import (
+    Evaluation,
+    RuleStatus,
+    read_evaluations,
+    write_evaluations,
+)
+from trackside.records.spec import RuleConfiguration
+from trackside.records.status import Secondary
 from trackside.rules import catalog
 from trackside.rules.action.action_taker import ActionTaker
 from trackside.rules.builtin import TensorRule
 from trackside.rules.evaluation.evaluator import Evaluator
-from trackside.rules.evaluation.published import Publisher
+from trackside.rules.evaluation.publisher import Publisher
 from trackside.rules.saved.evidence import Evidence
 from trackside.rules.watched_job import WatchedJob
-from trackside.spec import RuleConfiguration
-from trackside.status import Secondary
 
 VANISHING = {
     "RuleConfigurationName": "Vanishing",
@@ -107,7 +112,7 @@ def test_an_ended_rule_is_not_evaluated_again(make_job: MakeJob):
     end(job)
     told = [
         replace(each, status=RuleStatus.ERROR, details="it hung", is_over=True)
-        for each in rule_evaluator.first_evaluations(job.spec, 1.0)
+        for each in evaluator_process.first_evaluations(job.spec, 1.0)
     ]
     write_evaluations(job.folder.rules.statuses, told)
     assert evaluate(job) == told
@@ -182,9 +187,9 @@ class running:
     """The process itself, as a supervisor starts it."""
 
     def __init__(self, job: WatchedJob) -> None:
-        nonce = rule_evaluator.intend(job.folder.rules)
+        nonce = evaluator_process.intend(job.folder.rules)
         assert nonce is not None
-        self._command = rule_evaluator.command(job.folder, nonce)
+        self._command = evaluator_process.command(job.folder, nonce)
         self._environment = {**os.environ, "TRACKSIDE_HOME": str(job.settings.home)}
         self._log = job.folder.rules.log
 
@@ -241,30 +246,30 @@ def test_of_two_evaluators_the_later_one_leaves(make_job: MakeJob):
     job = make_job(DebugRuleConfigurations=[VANISHING])
     rules = job.folder.rules
     with running(job) as first:
-        until(lambda: rule_evaluator.is_alive(rules))
+        until(lambda: evaluator_process.is_alive(rules))
         with running(job) as second:
             assert second.wait() == 0
         assert first.poll() is None
-        assert rule_evaluator.is_alive(rules)
+        assert evaluator_process.is_alive(rules)
         assert "already has an evaluator" in rules.log.read_text()
         recording(job, 1.0, 1e-9).end()
         end(job)
         assert first.wait() == 0
-    assert rule_evaluator.is_done(rules, job.spec)
+    assert evaluator_process.is_done(rules, job.spec)
     assert len(read_findings(rules.findings)) == 1
 
 
 def test_one_that_keeps_dying_is_given_up_with_a_reason(make_job: MakeJob):
     job = make_job(DebugRuleConfigurations=[VANISHING])
     rules = job.folder.rules
-    nonces = [rule_evaluator.intend(rules) for _ in range(rule_evaluator.MAX_STARTS)]
-    assert len(set(nonces)) == rule_evaluator.MAX_STARTS
-    assert rule_evaluator.intend(rules) is None
-    rule_evaluator.give_up(rules, job.spec)
+    nonces = [evaluator_process.intend(rules) for _ in range(evaluator_process.MAX_STARTS)]
+    assert len(set(nonces)) == evaluator_process.MAX_STARTS
+    assert evaluator_process.intend(rules) is None
+    evaluator_process.give_up(rules, job.spec)
     [told] = read_evaluations(rules.statuses)
     assert told.status is RuleStatus.ERROR
     assert told.details.startswith("InternalServerError: the evaluator died 6 times; its log is ")
-    assert rule_evaluator.is_done(rules, job.spec)
+    assert evaluator_process.is_done(rules, job.spec)
 
 
 HANGING = """
@@ -354,7 +359,7 @@ def test_a_stopped_rule_s_finding_stands(make_job: MakeJob):
         assert process.wait() == 0
         made.end()
     assert told_about(job) == {"Vanishing": RuleStatus.ISSUES_FOUND}
-    assert rule_evaluator.is_done(job.folder.rules, job.spec)
+    assert evaluator_process.is_done(job.folder.rules, job.spec)
 
 
 def test_a_rule_that_comes_later_reads_from_the_beginning(make_job: MakeJob):
@@ -378,7 +383,7 @@ def test_a_rule_that_comes_later_reads_from_the_beginning(make_job: MakeJob):
 def test_a_profiler_that_is_switched_off_ends_its_rules(make_job: MakeJob):
     job = make_job(ProfilerConfig={}, ProfilerRuleConfigurations=[CPU])
     with running(job) as process:
-        until(lambda: rule_evaluator.is_alive(job.folder.rules))
+        until(lambda: evaluator_process.is_alive(job.folder.rules))
         note_update(job.journal, Update(profiler={"DisableProfiler": True}))
         assert process.wait() == 0
     assert told_about(job) == {"Cpu": RuleStatus.STOPPED}

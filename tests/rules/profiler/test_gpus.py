@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.rules.profiling import Profiling, judge
-from trackside.finding import Finding
+from trackside.records.finding import Finding
 from trackside.rules.profiler.gpus import (
     BatchSize,
     GPUMemoryIncrease,

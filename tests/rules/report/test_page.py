@@ -14,8 +14,8 @@ from tests.rules.profiling import START, Profiling
 from tests.rules.recording import Recording
 from trackside.curves.event_file import EventFile
 from trackside.curves.event_reader import Curves, read
-from trackside.finding import Finding
-from trackside.rule_status import Evaluation, RuleStatus
+from trackside.records.finding import Finding
+from trackside.records.rule_status import Evaluation, RuleStatus
 from trackside.rules.profiler.profiler_report import ProfilerReport
 from trackside.rules.report.charts import Axis, Line, line_chart, short
 from trackside.rules.report.facts import Fact, Head, Material, Place

@@ -1,7 +1,7 @@
 import numpy as np
 
 from tests.rules.recording import Recording
-from tests.waiting import until
+from tests.wait import until
 from trackside.capture.modes import ModeKeys
 from trackside.capture.selection.collection import CollectionManager
 from trackside.capture.trial import create_trial

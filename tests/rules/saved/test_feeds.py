@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.rules.recording import Recording
-from tests.waiting import until
+from tests.wait import until
 from trackside.capture.writing.writer import WriterLimits
 from trackside.rules.saved import feeds
 from trackside.storage.locate import locate

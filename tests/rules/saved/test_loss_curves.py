@@ -6,7 +6,7 @@ import pytest
 
 from tests.rules.recording import steps_of
 from trackside import SummaryWriter
-from trackside.finding import Finding
+from trackside.records.finding import Finding
 from trackside.rules.builtin import TensorRule
 from trackside.rules.saved.loss_curves import LossCurves
 from trackside.rules.tensor.losses import LossNotDecreasing, Overfit, Overtraining

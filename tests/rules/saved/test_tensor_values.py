@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.rules.recording import Recording
-from tests.waiting import until
+from tests.wait import until
 from trackside.capture.trial import create_trial
 from trackside.capture.writing.writer import WriterLimits
 from trackside.rules.saved import tensor_values

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from tests.rules.recording import Recording
-from tests.waiting import until
+from tests.wait import until
 from trackside.capture.trial import create_trial
 from trackside.capture.writing.writer import WriterLimits
 from trackside.rules.saved.evidence import Evidence
-from trackside.rules.saved.vital_signs import Series, Signs
+from trackside.rules.saved.vital_signs import Series, VitalSigns
 
 COLLECTIONS = {"losses": "loss", "weights": "weight$", "vitals": "^vitals/"}
 
@@ -30,10 +30,10 @@ def evidence(recording: Recording) -> Evidence:
     return evidence
 
 
-def seen(evidence: Evidence, step: int) -> Signs:
+def seen(evidence: Evidence, step: int) -> VitalSigns:
     """When that step has been taken in."""
     until(lambda: evidence.advance() and evidence.steps[-1] == step)
-    return evidence.signs
+    return evidence.vitals
 
 
 def pairs(series: Series) -> list[tuple[int, float]]:
@@ -49,62 +49,62 @@ def write_anatomy(recording: Recording, **facts: Any) -> None:
 def test_what_is_asked_for_at_each_look_has_what_came_since(
     evidence: Evidence, recording: Recording
 ):
-    assert pairs(evidence.signs.loss) == [(0, 4.0)]
+    assert pairs(evidence.vitals.loss) == [(0, 4.0)]
     recording.step(1, {"loss": [3.0], "vitals/batch_size": [32.0]})
     assert pairs(seen(evidence, 1).loss) == [(0, 4.0), (1, 3.0)]
     recording.step(2, {"loss": [5.0]}, mode="EVAL")
-    signs = seen(evidence, 2)
-    assert pairs(signs.loss) == [(0, 4.0), (1, 3.0)]
-    assert pairs(signs.evaluation_loss) == [(2, 5.0)]
-    assert pairs(signs.vital("batch_size")) == [(0, 32.0), (1, 32.0)]
-    assert pairs(signs.vital("batch_size", training=False)) == []
+    vitals = seen(evidence, 2)
+    assert pairs(vitals.loss) == [(0, 4.0), (1, 3.0)]
+    assert pairs(vitals.evaluation_loss) == [(2, 5.0)]
+    assert pairs(vitals.vital("batch_size")) == [(0, 32.0), (1, 32.0)]
+    assert pairs(vitals.vital("batch_size", training=False)) == []
 
 
 def test_names_that_come_later_are_found(evidence: Evidence, recording: Recording):
-    assert evidence.signs.vitals("activation/", "/std") == {}
-    assert evidence.signs.tensors("l2", gradients=False) == []
+    assert evidence.vitals.series_by_name("activation/", "/std") == {}
+    assert evidence.vitals.tensors("l2", gradients=False) == []
     recording.step(1, {"vitals/activation/a/std": [0.5], "a.weight": [3.0, 4.0]})
-    signs = seen(evidence, 1)
-    assert {name: pairs(each) for name, each in signs.vitals("activation/", "/std").items()} == {
-        "a": [(1, 0.5)]
-    }
-    assert signs.tensors("l2", gradients=False) == ["a.weight"]
-    assert pairs(signs.figure("a.weight", "l2")) == [(1, 5.0)]
+    vitals = seen(evidence, 1)
+    assert {
+        name: pairs(each) for name, each in vitals.series_by_name("activation/", "/std").items()
+    } == {"a": [(1, 0.5)]}
+    assert vitals.tensors("l2", gradients=False) == ["a.weight"]
+    assert pairs(vitals.figure("a.weight", "l2")) == [(1, 5.0)]
 
 
 def test_a_figure_that_a_tensor_gets_later_is_found(evidence: Evidence, recording: Recording):
     recording.figures(1, ("l2",), {"a.weight": [5.0], "b.weight": [6.0]})
-    signs = seen(evidence, 1)
-    assert signs.tensors("max", gradients=False) == []
+    vitals = seen(evidence, 1)
+    assert vitals.tensors("max", gradients=False) == []
     recording.figures(2, ("l2", "max"), {"a.weight": [7.0, 8.0], "b.weight": [9.0, 10.0]})
-    signs = seen(evidence, 2)
-    assert signs.tensors("max", gradients=False) == ["a.weight", "b.weight"]
-    assert pairs(signs.figure("b.weight", "max")) == [(2, 10.0)]
-    assert pairs(signs.figure("a.weight", "l2")) == [(1, 5.0), (2, 7.0)]
+    vitals = seen(evidence, 2)
+    assert vitals.tensors("max", gradients=False) == ["a.weight", "b.weight"]
+    assert pairs(vitals.figure("b.weight", "max")) == [(2, 10.0)]
+    assert pairs(vitals.figure("a.weight", "l2")) == [(1, 5.0), (2, 7.0)]
 
 
 def test_a_loss_that_is_no_number_ends_what_vitals_tell(evidence: Evidence, recording: Recording):
     recording.step(1, {"loss": [3.0], "vitals/activation/a/std": [0.5]})
-    assert pairs(seen(evidence, 1).vitals("activation/", "/std")["a"]) == [(1, 0.5)]
+    assert pairs(seen(evidence, 1).series_by_name("activation/", "/std")["a"]) == [(1, 0.5)]
     recording.step(2, {"loss": [float("nan")], "vitals/activation/a/std": [9.0]})
-    signs = seen(evidence, 2)
-    assert signs.ends_at == 2
-    assert pairs(signs.vitals("activation/", "/std")["a"]) == [(1, 0.5)]
+    vitals = seen(evidence, 2)
+    assert vitals.ends_at == 2
+    assert pairs(vitals.series_by_name("activation/", "/std")["a"]) == [(1, 0.5)]
 
 
 def test_training_in_evaluation_mode_is_training_as_soon_as_that_is_known(
     evidence: Evidence, recording: Recording
 ):
     recording.step(1, {"loss": [3.0], "vitals/batch_size": [16.0]}, mode="EVAL")
-    signs = seen(evidence, 1)
-    assert pairs(signs.loss) == [(0, 4.0)]
-    assert pairs(signs.vital("batch_size")) == [(0, 32.0)]
+    vitals = seen(evidence, 1)
+    assert pairs(vitals.loss) == [(0, 4.0)]
+    assert pairs(vitals.vital("batch_size")) == [(0, 32.0)]
     write_anatomy(recording, backwards=[{"training": False, "count": 2}])
     recording.step(2, {"loss": [2.0]}, mode="EVAL")
-    signs = seen(evidence, 2)
-    assert pairs(signs.loss) == [(0, 4.0), (1, 3.0), (2, 2.0)]
-    assert pairs(signs.vital("batch_size")) == [(0, 32.0), (1, 16.0)]
-    assert pairs(signs.evaluation_loss) == []
+    vitals = seen(evidence, 2)
+    assert pairs(vitals.loss) == [(0, 4.0), (1, 3.0), (2, 2.0)]
+    assert pairs(vitals.vital("batch_size")) == [(0, 32.0), (1, 16.0)]
+    assert pairs(vitals.evaluation_loss) == []
     write_anatomy(recording, backwards=[{"training": True, "count": 3}])
     recording.step(3, {"loss": [1.0]})
     assert pairs(seen(evidence, 3).loss) == [(0, 4.0), (3, 1.0)]

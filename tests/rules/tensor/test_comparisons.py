@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from tests.rules.recording import Recording, judge, steps_of
-from tests.waiting import until
+from tests.wait import until
 from trackside.capture.trial import Trial, create_trial
 from trackside.capture.writing.writer import WriterLimits
 from trackside.rules.parameters import InvalidParameters, build

@@ -1,5 +1,5 @@
 from tests.rules.recording import Recording
-from tests.waiting import until
+from tests.wait import until
 from trackside.capture.trial import create_trial
 from trackside.capture.writing.writer import WriterLimits
 from trackside.rules.saved.evidence import Evidence

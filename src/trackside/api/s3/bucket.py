@@ -1,7 +1,7 @@
 """One bucket: a folder whose files are the objects, as `storage/folder.py` reads and writes them.
 
 Keys that no plain file can stand for ('a' beside 'a/b', 'a/', 'a//b', '..', very long ones) are
-files of the hidden folder, as `places` tells. Links are no objects, and lead nowhere.
+files of the hidden folder, as `object_paths` tells. Links are no objects, and lead nowhere.
 """
 
 import fcntl
@@ -18,7 +18,7 @@ from urllib.parse import unquote_to_bytes
 
 from trackside.api.s3.beneath import NO_FILE, Folder, open_file, open_folder
 from trackside.api.s3.errors import s3_error
-from trackside.api.s3.places import HASHED, ODD_KEYS, Place, odd_place, places, plain_place
+from trackside.api.s3.object_paths import HASHED, ODD_KEYS, Place, odd_place, places, plain_place
 from trackside.api.s3.record import (
     RECORDS,
     ObjectRecord,
@@ -26,7 +26,7 @@ from trackside.api.s3.record import (
     read_record,
     write_record,
 )
-from trackside.permissions import PRIVATE
+from trackside.files.permissions import PRIVATE
 from trackside.storage.folder import HIDDEN, FolderStore, give_name
 from trackside.storage.partial_file import PartialFile, is_temporary, sweep
 

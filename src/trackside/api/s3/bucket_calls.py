@@ -12,8 +12,8 @@ from trackside.api.s3.documents import (
     whole_body,
 )
 from trackside.api.s3.errors import s3_error
-from trackside.api.s3.needed_rights import OWNERS_OWN
 from trackside.api.s3.object_calls import owners_acl
+from trackside.api.s3.required_rights import OWNERS_OWN
 from trackside.api.s3.target import Target
 from trackside.api.s3.threads import Threads
 

@@ -11,11 +11,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from trackside import durable
 from trackside.api.call import ServiceError
 from trackside.api.s3.beneath import NO_FILE, open_file, open_folder
 from trackside.api.s3.bucket import TIME_MOST, Bucket, OpenObject
 from trackside.api.s3.errors import s3_error
+from trackside.files import durable
 from trackside.storage.folder import HIDDEN, FolderStore
 from trackside.storage.partial_file import PartialFile, sweep
 
@@ -77,7 +77,7 @@ class Buckets:
         hidden = Path(path, HIDDEN)
         hidden.mkdir()
         record = json.dumps({"created": time.time(), "region": region}, indent=1).encode()
-        with PartialFile(hidden / "bucket.json") as file:  # `tidying` removes what a kill leaves
+        with PartialFile(hidden / "bucket.json") as file:  # `cleanup` removes what a kill leaves
             file.write_at(record + b"\n", 0)
             file.publish(durable=True)
         durable.sync_folder(Path(path))

@@ -11,8 +11,8 @@ from xml.sax.saxutils import escape
 from trackside.api.call import Reply
 from trackside.api.s3.checksums import HEADER
 from trackside.api.s3.errors import s3_error
-from trackside.api.s3.intake import Intake
 from trackside.api.s3.target import Target
+from trackside.api.s3.verified_body import VerifiedBody
 
 NAMESPACE = "http://s3.amazonaws.com/doc/2006-03-01/"
 OWNER_ID = "0" * 63 + "1"
@@ -72,7 +72,7 @@ async def whole_body(target: Target, *, has_own_checksum: bool = True) -> bytes:
             raise s3_error("MalformedXML", text)
         body.extend(data)
 
-    intake = Intake(headers, target.call.signature, take)
+    intake = VerifiedBody(headers, target.call.signature, take)
     if (intake.size or 0) > _DOCUMENT_MOST_BYTES:
         raise s3_error("MalformedXML", f"The document has more than {_DOCUMENT_MOST_BYTES} bytes.")
     if has_body:

@@ -6,8 +6,8 @@ from xml.sax.saxutils import escape
 
 from trackside.api.call import TOO_BUSY, Reply, ServiceError
 from trackside.api.sigv4 import NotSigned, Refusal
-from trackside.disk_space import is_full
 from trackside.errors import DiskFull
+from trackside.files.disk_space import is_full
 
 _CODES: dict[str, tuple[int, str]] = {
     "AccessDenied": (403, "Access Denied"),

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from trackside.api.s3.beneath import NO_FILE, Folder, open_folder
 from trackside.api.s3.bucket import Bucket, ObjectInfo
 from trackside.api.s3.folder_names import FolderNames, Name
-from trackside.api.s3.places import Place
+from trackside.api.s3.object_paths import Place
 from trackside.api.s3.target import KEY_MOST_BYTES
 from trackside.storage.folder import HIDDEN
 from trackside.storage.partial_file import is_temporary

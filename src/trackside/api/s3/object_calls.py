@@ -12,7 +12,6 @@ from trackside.api.s3.checksums import FULL
 from trackside.api.s3.conditions import check_read, check_write, is_conditional
 from trackside.api.s3.documents import Node, document, owner, read_document, whole_body
 from trackside.api.s3.errors import s3_error
-from trackside.api.s3.intake import Arrived, Intake, announced_size
 from trackside.api.s3.object_headers import (
     checked_tags,
     checksum_headers,
@@ -24,6 +23,7 @@ from trackside.api.s3.ranges import byte_range
 from trackside.api.s3.record import ObjectRecord
 from trackside.api.s3.target import Target, whole_number
 from trackside.api.s3.threads import SMALL_BYTES, Threads
+from trackside.api.s3.verified_body import Arrived, VerifiedBody, announced_size
 
 
 class ObjectCalls:
@@ -114,7 +114,9 @@ class ObjectCalls:
     async def _put_small(self, target: Target, bucket: Bucket, record: ObjectRecord) -> ObjectInfo:
         """Nothing touches the disk before all is here and right."""
         data: list[bytes] = []
-        intake = Intake(target.headers, target.call.signature, lambda piece, _: data.append(piece))
+        intake = VerifiedBody(
+            target.headers, target.call.signature, lambda piece, _: data.append(piece)
+        )
         arrived = await self._threads.take_in(target.call.chunks, intake)
 
         with bucket.create(target.key) as new:  # as far as memory goes; syncing is for a thread
@@ -125,7 +127,7 @@ class ObjectCalls:
     async def _put_large(self, target: Target, bucket: Bucket, record: ObjectRecord) -> ObjectInfo:
         new = await self._threads.run(bucket.create, target.key)
         try:
-            intake = Intake(target.headers, target.call.signature, new.file.write_at)
+            intake = VerifiedBody(target.headers, target.call.signature, new.file.write_at)
             arrived = await self._threads.take_in(target.call.chunks, intake)
             await self._threads.run(new.describe, of_arrived(record, arrived))
             return await self._threads.run(new.publish, condition(target))

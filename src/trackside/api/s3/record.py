@@ -17,9 +17,9 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from trackside import durable
 from trackside.api.s3.beneath import NO_FILE, open_file, open_folder
 from trackside.api.s3.checksums import ALGORITHMS
+from trackside.files import durable
 from trackside.storage.folder import HIDDEN, version_of
 
 logger = logging.getLogger(__name__)

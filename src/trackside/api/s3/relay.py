@@ -12,15 +12,15 @@ from functools import partial
 
 from trackside.api.call import Call, Reply, ServiceError
 from trackside.api.s3.aws_chunked import ChunkSigner
-from trackside.api.s3.bound_body import SHA256, check_body_is_bound, has_body
 from trackside.api.s3.errors import error_reply, not_signed, s3_error
-from trackside.api.s3.intake import SIGNED_STREAMS, announced_size, trailer_named
-from trackside.api.s3.needed_rights import needed_rights
+from trackside.api.s3.presigned_body import SHA256, check_body_is_bound, has_body
 from trackside.api.s3.relayed_body import hashed, signed_anew, size_signed_anew
-from trackside.api.s3.store_client import StoreClient
-from trackside.api.s3.store_connection import StoreAway
-from trackside.api.s3.store_keys import StoreKeys
+from trackside.api.s3.required_rights import needed_rights
 from trackside.api.s3.target import Target, decoded, read_target
+from trackside.api.s3.upstream_client import UpstreamClient
+from trackside.api.s3.upstream_connection import StoreAway
+from trackside.api.s3.upstream_credentials import UpstreamCredentials
+from trackside.api.s3.verified_body import SIGNED_STREAMS, announced_size, trailer_named
 from trackside.api.sigv4 import CONTENT_SHA256
 from trackside.sigv4 import (
     ALGORITHM,
@@ -33,7 +33,7 @@ from trackside.sigv4 import (
     signature_of,
 )
 from trackside.storage.credentials import S3Access
-from trackside.storage.given_keys import Keys, keys_for
+from trackside.storage.instance_credentials import Keys, keys_for
 
 _RETRY_SECONDS = 2
 _OF_THIS_HOP = frozenset(
@@ -92,9 +92,9 @@ class S3Relay:
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         """`environ` tells where keys are given that are not in `access`."""
-        self._keys = StoreKeys(partial(keys_for, access, environ or {}))
+        self._keys = UpstreamCredentials(partial(keys_for, access, environ or {}))
         self._region = access.region
-        self._client = StoreClient(access.endpoint or _aws_endpoint(access.region))
+        self._client = UpstreamClient(access.endpoint or _aws_endpoint(access.region))
         self._clock = clock
         self._name = f"1.1 trackside-{secrets.token_hex(8)}"
         """By which it knows a request that it has passed on itself."""

@@ -8,13 +8,13 @@ from pathlib import Path
 
 from trackside.api.call import Call, Reply, ServiceError
 from trackside.api.keys import Rights
-from trackside.api.s3.bound_body import check_body_is_bound
 from trackside.api.s3.bucket_calls import ABSENT, BucketCalls
 from trackside.api.s3.buckets import Buckets
 from trackside.api.s3.copy_calls import CopyCalls
 from trackside.api.s3.errors import error_reply, not_signed, of_the_system, s3_error
 from trackside.api.s3.list_calls import ListCalls
 from trackside.api.s3.object_calls import ObjectCalls
+from trackside.api.s3.presigned_body import check_body_is_bound
 from trackside.api.s3.target import Target, read_target
 from trackside.api.s3.threads import Threads
 from trackside.api.s3.upload_calls import UploadCalls

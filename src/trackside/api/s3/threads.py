@@ -12,7 +12,7 @@ from typing import ParamSpec, TypeVar
 
 from trackside.api.fair_pool import FairPool
 from trackside.api.s3.bucket import NewObject, ObjectInfo
-from trackside.api.s3.intake import Arrived, Intake
+from trackside.api.s3.verified_body import Arrived, VerifiedBody
 
 SMALL_BYTES = 128 << 10
 """Up to here it costs more to wake a thread than to hash or read in place."""
@@ -72,7 +72,7 @@ class Threads:
             self._wait_seconds = 0.0
             self._is_slow_until = time.monotonic() + _TRY_AGAIN_SECONDS
 
-    async def take_in(self, chunks: AsyncIterator[bytes] | None, intake: Intake) -> Arrived:
+    async def take_in(self, chunks: AsyncIterator[bytes] | None, intake: VerifiedBody) -> Arrived:
         """The next block is received while a thread hashes and writes the one before."""
         assert chunks is not None
         if intake.size is not None and intake.size <= SMALL_BYTES:

@@ -33,7 +33,6 @@ from trackside.api.s3.documents import (
     whole_body,
 )
 from trackside.api.s3.errors import s3_error
-from trackside.api.s3.intake import Arrived, Intake, announced_size
 from trackside.api.s3.object_calls import condition
 from trackside.api.s3.object_headers import described
 from trackside.api.s3.ranges import copied_range
@@ -42,6 +41,7 @@ from trackside.api.s3.target import Target, whole_number
 from trackside.api.s3.threads import Threads
 from trackside.api.s3.upload_part import PART_LEAST_BYTES, Part
 from trackside.api.s3.uploads import PARTS_MOST, Upload, Uploads
+from trackside.api.s3.verified_body import Arrived, VerifiedBody, announced_size
 
 _COPY_PIECE_BYTES = 1 << 20
 
@@ -78,7 +78,7 @@ class UploadCalls:
         new = await self._threads.run(uploads.new_part, upload, number, size)
         try:
             signature = target.call.signature
-            intake = Intake(target.headers, signature, new.write_at, upload.algorithm)
+            intake = VerifiedBody(target.headers, signature, new.write_at, upload.algorithm)
             arrived = await self._threads.take_in(target.call.chunks, intake)
             part = await self._threads.run(new.keep, arrived)
         except FileNotFoundError:  # completed or aborted meanwhile

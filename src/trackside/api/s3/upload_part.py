@@ -14,10 +14,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from trackside import durable
 from trackside.api.s3.beneath import Folder
 from trackside.api.s3.bucket import TIME_MOST
-from trackside.api.s3.intake import Arrived
+from trackside.api.s3.verified_body import Arrived
+from trackside.files import durable
 from trackside.storage.partial_file import disk_full_named
 
 SHARED = "data"

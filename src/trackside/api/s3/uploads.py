@@ -19,7 +19,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from trackside import durable
 from trackside.api.s3.beneath import NO_FILE, Folder, open_folder
 from trackside.api.s3.bucket import TIME_MOST, Bucket, ObjectInfo
 from trackside.api.s3.checksums import ALGORITHMS, COMPOSITE, FULL
@@ -34,6 +33,7 @@ from trackside.api.s3.upload_part import (
     make_shared,
     parts_in,
 )
+from trackside.files import durable
 from trackside.storage.folder import HIDDEN
 from trackside.storage.partial_file import disk_full_named
 

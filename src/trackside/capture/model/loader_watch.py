@@ -9,12 +9,12 @@ from typing import Any
 
 from torch.utils.data.dataloader import DataLoader, _BaseDataLoaderIter
 
-from trackside.capture.model.wrapping import Wrapping
+from trackside.capture.model.function_patches import FunctionPatch
 
 _MOST_LOADERS = 16
 _NUM_WAITS = 256
 
-_making = Wrapping()
+_making = FunctionPatch()
 _made: dict[tuple[int, int | None], tuple[int | None, str]] = {}
 """Data set and batch size of loaders, whether used or not, to number of samples and sampler."""
 
@@ -46,7 +46,7 @@ class LoaderWatch:
     has noted which loaders were made, for the others of them."""
 
     def __init__(self) -> None:
-        self._wrapping = Wrapping()
+        self._wrapping = FunctionPatch()
         self._loaders: dict[tuple[int, int | None], _Loader] = {}
         self._began = 0.0
         self._last: _Loader | None = None

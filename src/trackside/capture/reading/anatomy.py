@@ -9,10 +9,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
-from trackside import damage
 from trackside.capture.reading.trial_folder import TrialFolder
 from trackside.capture.trial_layout import ANATOMY, anatomy_file
-from trackside.json_record import DamagedRecord, parsed_object, record
+from trackside.files import damaged_files
+from trackside.files.json_record import DamagedRecord, parsed_object, record
 from trackside.settings import Settings
 from trackside.storage.locate import locate
 
@@ -300,11 +300,11 @@ class AnatomyFile:
         try:
             anatomy, num_damaged = parse_anatomy(parsed_object(content))
         except DamagedRecord as error:
-            damage.say_once(name, f"{error}; it is left out")
+            damaged_files.say_once(name, f"{error}; it is left out")
             return None
         if num_damaged:
-            said = damage.counted(num_damaged, "fact")
-            damage.say_once(name, f"{said} left out")
+            said = damaged_files.counted(num_damaged, "fact")
+            damaged_files.say_once(name, f"{said} left out")
         return anatomy
 
 

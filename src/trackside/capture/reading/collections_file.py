@@ -7,7 +7,7 @@ from trackside.capture.reading.trial_folder import TrialFolder
 from trackside.capture.selection.collection import Collection
 from trackside.capture.trial_layout import COLLECTIONS
 from trackside.errors import ObjectNotFound, TracksideError
-from trackside.json_record import DamagedRecord, parsed_object
+from trackside.files.json_record import DamagedRecord, parsed_object
 
 logger = logging.getLogger(__name__)
 

@@ -6,11 +6,11 @@ Who asks for one value of one step is told by an exception instead: `tensor.py`.
 from collections.abc import Callable
 from typing import TypeVar
 
-from trackside import damage
 from trackside.capture.dtypes import Array
 from trackside.capture.reading.tensor_index import Block
 from trackside.errors import ObjectNotFound
-from trackside.json_record import DamagedRecord
+from trackside.files import damaged_files
+from trackside.files.json_record import DamagedRecord
 
 T = TypeVar("T")
 
@@ -28,5 +28,5 @@ def attempt(block: Block, ask: Callable[[], T]) -> T | None:
     try:
         return ask()
     except UNREADABLE as error:
-        damage.say_once(block.place[0], f"{error}; what it holds is left out")
+        damaged_files.say_once(block.place[0], f"{error}; what it holds is left out")
         return None

@@ -12,7 +12,7 @@ import numpy as np
 from trackside.capture.dtypes import NAMES, RAW, Array, as_numpy
 from trackside.capture.modes import ModeKeys
 from trackside.capture.writing.segments import FORMAT, METADATA_KEY
-from trackside.json_record import DamagedRecord, parsed
+from trackside.files.json_record import DamagedRecord, parsed
 
 HEADER_LIMIT = 32 << 20
 """A hundred times what a large model needs. Parsed, it may take some twenty times as much memory;

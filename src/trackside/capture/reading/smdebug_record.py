@@ -10,7 +10,7 @@ import numpy as np
 
 from trackside.capture.dtypes import Array, as_numpy
 from trackside.curves import records, wire
-from trackside.json_record import DamagedRecord
+from trackside.files.json_record import DamagedRecord
 
 _STRING = 7
 _DIM = [2, wire.BYTES]

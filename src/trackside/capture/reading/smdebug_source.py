@@ -15,7 +15,7 @@ from trackside.capture.reading.tensor_index import CubeRun, Run, ShapeRun, Tenso
 from trackside.capture.reading.trial_folder import FoundFile, TrialFolder
 from trackside.capture.trial_layout import END_MARKER
 from trackside.errors import ObjectNotFound
-from trackside.json_record import DamagedRecord, parsed, record
+from trackside.files.json_record import DamagedRecord, parsed, record
 
 logger = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from trackside.errors import ObjectNotFound
-from trackside.json_record import DamagedRecord
+from trackside.files.json_record import DamagedRecord
 from trackside.storage.locate import Location
 
 _MAPS = 512

@@ -16,15 +16,15 @@ from torch._dynamo.eval_frame import skip_code
 from torch.amp.grad_scaler import GradScaler
 from torch.nn.modules.loss import _Loss
 
+from trackside.capture.copying.open_step import OpenStep
 from trackside.capture.failures import Failures, guarded
+from trackside.capture.model.function_patches import FunctionPatch
 from trackside.capture.model.functional_losses import caller_in, listen, stop_listening
+from trackside.capture.model.module_hooks import NOTHING
 from trackside.capture.model.names import loss_name
-from trackside.capture.model.taps import NOTHING
-from trackside.capture.model.wrapping import Wrapping
 from trackside.capture.modes import ModeKeys
 from trackside.capture.selection.plan import Origin
 from trackside.capture.steps.stepper import Stepper
-from trackside.capture.taking.open_step import OpenStep
 
 _STEM = "loss_output"
 
@@ -42,7 +42,7 @@ class LossFinder:
         self._unscaled: tuple[weakref.ref[Tensor], Tensor] | None = None
         self._backward_modes: set[str] = set()
         """Of saved steps: what is computed in others is not trained on."""
-        self._wrapping = Wrapping()
+        self._wrapping = FunctionPatch()
 
     def install(self, *, loss_modules: bool = False) -> None:
         self._wrapping.wrap(Tensor, "backward", before=self.on_backward)

@@ -7,8 +7,8 @@ from typing import Any
 
 from trackside.capture.failures import Failures
 from trackside.capture.modes import ModeKeys
-from trackside.durable import read_json, write_json
-from trackside.permissions import BY_UMASK
+from trackside.files.durable import read_json, write_json
+from trackside.files.permissions import BY_UMASK
 
 STATE = "metadata.json"
 _IGNORED = "sagemaker-uploaded"

@@ -10,16 +10,16 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from trackside.capture.copying.open_step import OpenStep
 from trackside.capture.model.values import in_backward
 from trackside.capture.modes import ModeKeys
-from trackside.capture.outlets.outlet import Outlet
 from trackside.capture.selection.collection import Collection
 from trackside.capture.selection.save_config import SaveConfig
+from trackside.capture.sinks.sink import Sink
 from trackside.capture.steps.loss_finder import LossFinder
 from trackside.capture.steps.resume import ResumeState
 from trackside.capture.steps.step_clock import StepClock
 from trackside.capture.steps.stepper import Stepper
-from trackside.capture.taking.open_step import OpenStep
 from trackside.capture.vitals.vitals import Vitals
 from trackside.capture.writing.segments import StepRecord
 
@@ -44,7 +44,7 @@ class StepCourse:
         self.last_saved_step: int | None = None
         self.follows_training = False
         """Modes are those of the models, and models found by themselves share steps."""
-        self.outlet: Outlet | None = None
+        self.outlet: Sink | None = None
         """None in processes that write nothing: those only count."""
         self.clock: StepClock | None = None
         self.vitals: Vitals | None = None

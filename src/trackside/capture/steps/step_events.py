@@ -1,6 +1,6 @@
 """Step times on their way to the profiler's framework files, which profiler rules read.
 
-Takes them from the training loop; what the files look like is `timeline_file.py`'s.
+Takes them from the training loop; what the files look like is `records/timeline_file.py`'s.
 """
 
 import logging
@@ -9,7 +9,7 @@ from collections import deque
 from pathlib import Path
 from threading import Event, Thread
 
-from trackside.timeline_file import Step, TimelineFile
+from trackside.records.timeline_file import Step, TimelineFile
 
 logger = logging.getLogger(__name__)
 

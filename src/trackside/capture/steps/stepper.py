@@ -12,19 +12,19 @@ from typing import Any, Literal
 
 from torch import Tensor, nn
 
+from trackside.capture.copying.backward_gradients import BackwardGradients, Came
+from trackside.capture.copying.host_copy import HostCopies
+from trackside.capture.copying.open_step import OpenStep
 from trackside.capture.exceptions import SMDebugValueError
 from trackside.capture.failures import Failures, guarded
+from trackside.capture.model.module_hooks import ModuleHooks, tell_no_more, tell_of_graphs
 from trackside.capture.model.names import Names, loss_name
-from trackside.capture.model.taps import Taps, tell_no_more, tell_of_graphs
 from trackside.capture.model.values import in_backward, tensors_in
 from trackside.capture.modes import ModeKeys
 from trackside.capture.selection.collection import Collection, CollectionManager
 from trackside.capture.selection.plan import CapturePlan, Origin, Treatment
 from trackside.capture.selection.type_patterns import widen_by_type
 from trackside.capture.steps.watched import WatchedModel
-from trackside.capture.taking.backward_gradients import BackwardGradients, Came
-from trackside.capture.taking.host_copy import HostCopies
-from trackside.capture.taking.open_step import OpenStep
 
 GradientsAt = Literal["backward", "optimizer"]
 """`backward`: of each backward alone, as smdebug; `optimizer`: as the optimizer will use them,
@@ -50,7 +50,7 @@ class Stepper:
         self.plan: CapturePlan | None = None
         self.open: OpenStep | None = None
         self.models: dict[int, WatchedModel] = {}
-        self.losses: list[tuple[nn.Module, Taps]] = []
+        self.losses: list[tuple[nn.Module, ModuleHooks]] = []
         self._gradients_at = gradients_at
         self._take = self.take_module if takes_modules else None
         self._takes_gradients = takes_gradients
@@ -76,7 +76,7 @@ class Stepper:
 
     def add_loss(self, loss: nn.Module) -> None:
         self._is_off = False
-        taps = Taps()
+        taps = ModuleHooks()
         if self._take is not None:
             taps.add(loss, loss_name(loss), Origin.LOSS, self._take)
         self.losses.append((loss, taps))

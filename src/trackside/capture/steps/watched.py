@@ -7,10 +7,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.loss import _Loss
 
+from trackside.capture.copying.open_step import OpenStep
+from trackside.capture.model.module_hooks import ModuleHooks, Take
 from trackside.capture.model.names import Names
-from trackside.capture.model.taps import Take, Taps
 from trackside.capture.selection.plan import CapturePlan, Origin, Treatment
-from trackside.capture.taking.open_step import OpenStep
 
 Columns = tuple[str, ...]
 Named = list[tuple[str, Tensor]]
@@ -36,7 +36,7 @@ class WatchedModel:
         `.grad` is there when a whole group of them has been reduced."""
         self._parameters: dict[int, Sorted] = {}
         self._gradients: dict[int, Sorted] = {}
-        self._taps = Taps()
+        self._taps = ModuleHooks()
         self._activation_mask = 0
 
     def prepare(self, plan: CapturePlan, take: Take | None) -> None:

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from trackside.capture.failures import Failures, guarded
+from trackside.capture.model.module_hooks import NOTHING, next_key, note_traced, was_traced
 from trackside.capture.model.names import Names
-from trackside.capture.model.taps import NOTHING, next_key, note_traced, was_traced
 from trackside.capture.model.values import in_backward, readable
 from trackside.capture.vitals.anatomy_facts import AnatomyFacts
 from trackside.capture.vitals.measures import Activation, judge_activation, sample_activation

@@ -11,7 +11,7 @@ from torch.nn import functional
 from torch.nn.modules.loss import _Loss
 
 from trackside.capture.model.functional_losses import caller_in, listen, stop_listening
-from trackside.capture.model.taps import Switch
+from trackside.capture.model.module_hooks import Switch
 from trackside.capture.model.values import readable
 
 OVER_CLASSES = ("cross_entropy", "nll_loss")

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from trackside.capture.taking.device_copy import DeviceCopies
+from trackside.capture.copying.device_copy import DeviceCopies
 
 Figures = dict[str, float]
 Finish = Callable[[Any], Figures]

@@ -19,7 +19,7 @@ from torch.distributions import Bernoulli, Categorical, Normal
 
 from trackside.capture.dtypes import Array
 from trackside.capture.failures import Failures, guarded
-from trackside.capture.model.wrapping import Wrapping
+from trackside.capture.model.function_patches import FunctionPatch
 from trackside.capture.vitals.anatomy_facts import AnatomyFacts
 
 _KINDS = (Bernoulli, Categorical, Normal)
@@ -38,7 +38,7 @@ class Policies:
     def __init__(self, failures: Failures, facts: AnatomyFacts) -> None:
         self.failures = failures
         self._facts = facts
-        self._wrapping = Wrapping()
+        self._wrapping = FunctionPatch()
         self._gradients: list[Tensor | None] = []
         """Of each score since the last backward."""
         self._num_backwards = 0

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch.distributions import MultivariateNormal, Normal
 
-from trackside.capture.model.wrapping import Wrapping
+from trackside.capture.model.function_patches import FunctionPatch
 from trackside.capture.vitals.anatomy_facts import AnatomyFacts
 
 _CONTINUOUS = (Normal, MultivariateNormal)
@@ -19,7 +19,7 @@ _CONTINUOUS = (Normal, MultivariateNormal)
 class Sampling:
     def __init__(self, facts: AnatomyFacts) -> None:
         self._facts = facts
-        self._wrapping = Wrapping()
+        self._wrapping = FunctionPatch()
 
     def install(self) -> None:
         for kind in _CONTINUOUS:

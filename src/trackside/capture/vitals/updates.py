@@ -18,7 +18,7 @@ from torch.optim.optimizer import (
 )
 
 from trackside.capture.failures import Failures, guarded
-from trackside.capture.model.wrapping import Wrapping
+from trackside.capture.model.function_patches import FunctionPatch
 from trackside.capture.vitals.anatomy_facts import AnatomyFacts
 from trackside.capture.vitals.optimizers import WatchedOptimizer
 from trackside.capture.vitals.step import RunningStep, VitalsStep
@@ -38,7 +38,7 @@ class Updates:
         self._num_optimizers = 0
         self._is_any_due = False
         self._scaler: weakref.ref[Any] | None = None
-        self._wrapping = Wrapping()
+        self._wrapping = FunctionPatch()
         self._before: Any = None
         self._after: Any = None
 

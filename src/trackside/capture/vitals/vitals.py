@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from trackside.capture.failures import Failures, guarded
+from trackside.capture.model.module_hooks import Switch
 from trackside.capture.model.names import Names
-from trackside.capture.model.taps import Switch
 from trackside.capture.model.values import in_backward, readable, tensors_in
 from trackside.capture.modes import ModeKeys
 from trackside.capture.trial_layout import VITALS

@@ -10,7 +10,7 @@ from threading import Lock
 from trackside.capture.trial_layout import SegmentName, segments_of
 from trackside.capture.writing.direct_output import DirectOutput
 from trackside.capture.writing.segments import Skipped, StepRecord, lay_out, write_parts
-from trackside.durable import sync_folder
+from trackside.files.durable import sync_folder
 
 _LARGE_BYTES = 4 << 20
 """From here on a segment is not left in the page cache, if its writer is free to wait."""

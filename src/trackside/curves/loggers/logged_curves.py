@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from trackside.curves.event_file import EventFile
-from trackside.curves.loggers.logged import MOST_NAME, Logged
+from trackside.curves.loggers.logged_values import MOST_NAME, Logged
 
 MOST_RUNS = 100
 MOST_TAGS = 2_000

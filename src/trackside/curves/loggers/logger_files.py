@@ -10,11 +10,11 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from trackside import damage, durable
-from trackside.curves.loggers.logged import LoggerFile, Reader, Seen, State, Unreadable
 from trackside.curves.loggers.logged_curves import LoggedCurves
-from trackside.event_names import is_event_file
-from trackside.script_folder import ScriptFolder
+from trackside.curves.loggers.logged_values import LoggerFile, Reader, Seen, State, Unreadable
+from trackside.files import damaged_files, durable
+from trackside.files.script_folder import ScriptFolder
+from trackside.records.event_names import is_event_file
 
 logger = logging.getLogger(__name__)
 
@@ -146,7 +146,7 @@ class LoggerFiles:
 
 def _kept(path: Path) -> tuple[dict[str, State], bool]:
     """As an earlier supervisor left it."""
-    content = damage.read_object(path) or {}
+    content = damaged_files.read_object(path) or {}
     files = content.get("files")
     states = files.items() if isinstance(files, dict) else ()
     return (

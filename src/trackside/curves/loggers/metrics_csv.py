@@ -9,7 +9,7 @@ import csv
 import os
 from collections.abc import Iterator, Mapping, Sequence
 
-from trackside.curves.loggers.logged import (
+from trackside.curves.loggers.logged_values import (
     Logged,
     LoggerFile,
     State,

@@ -12,7 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from trackside.curves.loggers.logged import (
+from trackside.curves.loggers.logged_values import (
     Logged,
     LoggerFile,
     State,

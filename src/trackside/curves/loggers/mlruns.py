@@ -4,7 +4,7 @@ import os
 import re
 from collections.abc import Iterator
 
-from trackside.curves.loggers.logged import (
+from trackside.curves.loggers.logged_values import (
     Logged,
     LoggerFile,
     State,

@@ -12,12 +12,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from trackside import damage, durable
 from trackside.curves.log_metrics import new_lines
-from trackside.curves.loggers.logged import Logged, position
 from trackside.curves.loggers.logged_curves import LoggedCurves
+from trackside.curves.loggers.logged_values import Logged, position
 from trackside.curves.loggers.printed_lines import Bar, Printed, may_have_some, parse
-from trackside.log_lines import TimeMark, read_marks, time_of
+from trackside.files import damaged_files, durable
+from trackside.records.log_lines import TimeMark, read_marks, time_of
 
 logger = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ class PrintedMetrics:
         self._run = run
         self._path = state
         self._logs_elsewhere = logs_elsewhere
-        self._state = _State(damage.read_object(state) or {})
+        self._state = _State(damaged_files.read_object(state) or {})
         self._known_bytes = 0
         """Of the log at the last look: what is behind it was printed before the script's files were
         looked at, so that none that it began before is overlooked."""

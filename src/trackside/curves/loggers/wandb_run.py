@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Iterator
 
 from trackside.curves import wire
-from trackside.curves.loggers.logged import (
+from trackside.curves.loggers.logged_values import (
     Logged,
     LoggerFile,
     State,

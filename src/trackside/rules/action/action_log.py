@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from trackside import damage, durable
-from trackside.finding import Finding, RuleKey
-from trackside.json_record import DamagedRecord, parsed_object, record
+from trackside.files import damaged_files, durable
+from trackside.files.json_record import DamagedRecord, parsed_object, record
+from trackside.records.finding import Finding, RuleKey
 
 ActionKey = tuple[RuleKey, str]
 """A configured rule, and the key of one of its actions."""
@@ -60,7 +60,9 @@ class ActionLog:
             except DamagedRecord:
                 num_damaged += 1
         if num_damaged:
-            damage.say_once(self._path, f"{damage.counted(num_damaged, 'line')} skipped")
+            damaged_files.say_once(
+                self._path, f"{damaged_files.counted(num_damaged, 'line')} skipped"
+            )
 
     def _enter(self, content: dict[str, Any]) -> None:
         line = record(_Line, content)

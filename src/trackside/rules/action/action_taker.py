@@ -6,7 +6,9 @@ waits for them. An action that does not work is on record and hurts no rule.
 
 import hashlib
 
-from trackside.finding import Finding, RuleKey
+from trackside.records.finding import Finding, RuleKey
+from trackside.records.spec import RuleConfiguration
+from trackside.rules.action.action_errors import Refused
 from trackside.rules.action.action_log import ActionKey, ActionLog
 from trackside.rules.action.actions import (
     Action,
@@ -17,11 +19,9 @@ from trackside.rules.action.actions import (
     StopTraining,
     actions_of,
 )
-from trackside.rules.action.errands import Errands
 from trackside.rules.action.job_actions import ask_for_recorder, stop_training
-from trackside.rules.action.setbacks import Refused
+from trackside.rules.action.retries import RetryQueue
 from trackside.rules.watched_job import WatchedJob
-from trackside.spec import RuleConfiguration
 
 
 class ActionTaker:
@@ -31,7 +31,7 @@ class ActionTaker:
         self._job = job
         self._log = ActionLog(job.folder.rules.actions)
         self._armed: dict[RuleKey, tuple[Action, ...]] = {}
-        self._errands = Errands(self._log)
+        self._errands = RetryQueue(self._log)
 
     @property
     def is_waiting(self) -> bool:

@@ -24,13 +24,13 @@ from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
-from trackside.finding import Finding
-from trackside.permissions import user_umask
+from trackside.files.permissions import user_umask
+from trackside.records.finding import Finding
+from trackside.records.spec import JobSpec
+from trackside.rules.action.action_errors import Passing, Refused
 from trackside.rules.action.actions import Command, Email, Notify
-from trackside.rules.action.callbacks import Callbacks
-from trackside.rules.action.setbacks import Passing, Refused
+from trackside.rules.action.callback_addresses import Callbacks
 from trackside.settings import Settings, environment
-from trackside.spec import JobSpec
 
 TRY_SECONDS = 10.0
 COMMAND_SECONDS = 60.0
@@ -221,7 +221,7 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 
 
 class _Checked(urllib.request.HTTPSHandler, urllib.request.HTTPHandler):
-    """Connects only to where `callbacks` let it."""
+    """Connects only to where `callback_addresses` let it."""
 
     def __init__(self, callbacks: Callbacks) -> None:
         super().__init__()

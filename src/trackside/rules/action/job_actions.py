@@ -4,14 +4,14 @@ import re
 
 from trackside.capture.trial_layout import RECORDER_REQUEST
 from trackside.errors import TracksideError
-from trackside.finding import Finding
-from trackside.journal import Journal
-from trackside.owners import Submitter
+from trackside.records.finding import Finding
+from trackside.records.journal import Journal
+from trackside.records.owners import Submitter
+from trackside.records.spec import JOB_NAME
+from trackside.records.status import Secondary, State, Status
+from trackside.rules.action.action_errors import Refused
 from trackside.rules.action.actions import StopTraining
-from trackside.rules.action.setbacks import Refused
 from trackside.rules.watched_job import WatchedJob
-from trackside.spec import JOB_NAME
-from trackside.status import Secondary, State, Status
 
 _MESSAGE_MOST = 500
 

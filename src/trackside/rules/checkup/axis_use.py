@@ -3,12 +3,12 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from trackside.rules.checkup.signs_rule import Sign, SignsRule
-from trackside.rules.saved.vital_signs import Signs
+from trackside.rules.checkup.vitals_rule import Sign, VitalsRule
+from trackside.rules.saved.vital_signs import VitalSigns
 
 
 @dataclass
-class AttentionAxisWrong(SignsRule):
+class AttentionAxisWrong(VitalsRule):
     """Attention's weights sum to 1 over another axis than the keys'.
 
     Fires when the softmax of scores that a product of queries and keys made goes along another
@@ -20,8 +20,8 @@ class AttentionAxisWrong(SignsRule):
         "of each query are to sum to 1."
     )
 
-    def judge(self, signs: Signs) -> Iterable[Sign]:
-        for each in signs.anatomy.attention[:1]:
+    def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
+        for each in vitals.anatomy.attention[:1]:
             last = len(each.shape) - 1
             yield Sign(
                 0,
@@ -33,7 +33,7 @@ class AttentionAxisWrong(SignsRule):
 
 
 @dataclass
-class ViewForTranspose(SignsRule):
+class ViewForTranspose(VitalsRule):
     """view or reshape is called where axes are to be swapped, and mixes samples or places.
 
     Fires when a shape is made of another that differs by the order of two axes, as after a
@@ -46,8 +46,8 @@ class ViewForTranspose(SignsRule):
         "stand side by side; for a bidirectional RNN, torch.cat((h_n[-2], h_n[-1]), dim=1)."
     )
 
-    def judge(self, signs: Signs) -> Iterable[Sign]:
-        for each in signs.anatomy.reshaped[:1]:
+    def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
+        for each in vitals.anatomy.reshaped[:1]:
             yield Sign(
                 0,
                 f"A view makes {list(each.made)} of {list(each.given)}: sizes as after a swap of "
@@ -56,7 +56,7 @@ class ViewForTranspose(SignsRule):
 
 
 @dataclass
-class TargetOrderDiffers(SignsRule):
+class TargetOrderDiffers(VitalsRule):
     """Scores and targets are flattened in different orders, so that they do not belong together.
 
     Fires when a loss is given rows that were [time, batch, classes] and targets that were [batch,
@@ -68,8 +68,8 @@ class TargetOrderDiffers(SignsRule):
         "beside targets.reshape(-1)."
     )
 
-    def judge(self, signs: Signs) -> Iterable[Sign]:
-        for loss in signs.anatomy.losses:
+    def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
+        for loss in vitals.anatomy.losses:
             scores, targets = loss.flattened or ((), ())
             if len(scores) != 3 or len(targets) != 2 or scores[0] == scores[1]:
                 continue

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from trackside.finding import Finding
+from trackside.records.finding import Finding
 from trackside.rules.builtin import Need, TensorRule
 from trackside.rules.checkup.axis_use import (
     AttentionAxisWrong,
@@ -49,7 +49,6 @@ from trackside.rules.checkup.loss_use import (
     LossShapeMismatch,
     OutputRangeTooNarrow,
 )
-from trackside.rules.checkup.made_anew import ModelMadeAnew, OptimizerMadeAnew
 from trackside.rules.checkup.model_design import (
     ActivationMissing,
     DropoutTooStrong,
@@ -71,6 +70,7 @@ from trackside.rules.checkup.optimizing import (
 )
 from trackside.rules.checkup.outcomes import LossNotFinite, LossRising, NothingLearnt, Overfitting
 from trackside.rules.checkup.padding_use import PaddingMaskInverted, PaddingReadLast
+from trackside.rules.checkup.recreated import ModelRecreated, OptimizerRecreated
 from trackside.rules.checkup.sequence_use import (
     BatchTakenForTime,
     FutureVisible,
@@ -78,7 +78,6 @@ from trackside.rules.checkup.sequence_use import (
     StateOfOtherSamples,
     TargetIsInput,
 )
-from trackside.rules.checkup.signs_rule import FIGURES, SignsRule, missing_vitals
 from trackside.rules.checkup.targets_use import (
     ClassesAsAmounts,
     LabelsOutOfRange,
@@ -92,15 +91,16 @@ from trackside.rules.checkup.update_use import (
     SampleCutsGraph,
     WarmUpNeverEnds,
 )
+from trackside.rules.checkup.vitals_rule import FIGURES, VitalsRule, missing_vitals
 from trackside.rules.saved.evidence import Evidence
 
 logger = logging.getLogger(__name__)
 
-PARTS: tuple[type[SignsRule], ...] = (
+PARTS: tuple[type[VitalsRule], ...] = (
     OptimizerNotStepping,
     OptimizerOfAnotherModel,
-    ModelMadeAnew,
-    OptimizerMadeAnew,
+    ModelRecreated,
+    OptimizerRecreated,
     ParametersNotOptimized,
     GradientMissing,
     SampleCutsGraph,
@@ -180,7 +180,7 @@ class Checkup(TensorRule):
 
     advice = "See the advice of each finding; the diagnosis says which of them come from which."
 
-    _parts: list[SignsRule] = field(default_factory=list, init=False)
+    _parts: list[VitalsRule] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:
         self._parts = [part() for part in PARTS]

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trackside.rules.checkup.signs_rule import Sign, SignsRule
+from trackside.rules.checkup.vitals_rule import Sign, VitalsRule
 from trackside.rules.parameters import parameter
-from trackside.rules.saved.vital_signs import Signs
+from trackside.rules.saved.vital_signs import VitalSigns
 
 
 @dataclass
-class OutputIgnoresInput(SignsRule):
+class OutputIgnoresInput(VitalsRule):
     """The model answers every sample alike.
 
     Fires when at the end of 100 steps and more, by which the weights have gone further than they
@@ -32,21 +32,25 @@ class OutputIgnoresInput(SignsRule):
     copied: float = parameter(0.2, "The same, of an autoencoder.", at_least=0, at_most=1)
     left: float = parameter(0.1, "Of the spread at the start.", at_least=0, at_most=1)
 
-    def judge(self, signs: Signs) -> Iterable[Sign]:
-        predicted, wanted = signs.vital("loss_input/sample_std"), signs.vital("target/sample_std")
-        if len(signs.anatomy.losses) != 1 or len(signs.anatomy.models) != 1 or len(predicted) < 20:
+    def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
+        predicted, wanted = vitals.vital("loss_input/sample_std"), vitals.vital("target/sample_std")
+        if (
+            len(vitals.anatomy.losses) != 1
+            or len(vitals.anatomy.models) != 1
+            or len(predicted) < 20
+        ):
             return
-        if not signs.is_settled or signs.last_step < 100:
+        if not vitals.is_settled or vitals.last_step < 100:
             return
-        loss = signs.anatomy.losses[0]
-        late = predicted.since(signs.last_step / 2)
+        loss = vitals.anatomy.losses[0]
+        late = predicted.since(vitals.last_step / 2)
         if not len(late):
             return
         first, now = predicted.first(5).median, float(late.values.max())
         if loss.is_target_trained:
             limit, of_what = self.left * first, f"{self.left:g} of what it did at the start"
         else:
-            if signs.moved < 1:
+            if vitals.moved < 1:
                 return  # it has hardly begun
             share = self.copied if loss.is_target_input else self.share
             limit, of_what = share * wanted.median, f"{share:g} of what the targets do"

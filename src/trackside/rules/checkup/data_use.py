@@ -6,15 +6,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trackside.rules.checkup.signs_rule import Sign, SignsRule
+from trackside.rules.checkup.vitals_rule import Sign, VitalsRule
 from trackside.rules.parameters import parameter
-from trackside.rules.saved.vital_signs import Series, Signs
+from trackside.rules.saved.vital_signs import Series, VitalSigns
 
 _LAYERS = ("Linear", "Conv1d", "Conv2d", "Conv3d")
 
 
 @dataclass
-class UnnormalizedInput(SignsRule):
+class UnnormalizedInput(VitalsRule):
     """Inputs are of a size that weights are not made for.
 
     Fires when over the first batches the root mean square of the inputs is above `size` and the
@@ -31,14 +31,14 @@ class UnnormalizedInput(SignsRule):
     size: float = parameter(15.0, "Root mean square that is too large.", at_least=0)
     nothing: float = parameter(0.01, "Largest value that is too small.", at_least=0)
 
-    def judge(self, signs: Signs) -> Iterable[Sign]:
-        mean, std = signs.vital("input/mean").first(10), signs.vital("input/std").first(10)
+    def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
+        mean, std = vitals.vital("input/mean").first(10), vitals.vital("input/std").first(10)
         if len(mean) < 3 or not len(std):
             return
         size = math.hypot(mean.median, std.median)
-        low, high = signs.vital("input/min").median, signs.vital("input/max").median
+        low, high = vitals.vital("input/min").median, vitals.vital("input/max").median
         step = int(mean.steps[0])
-        is_large = _first_output(signs) > self.size / 3
+        is_large = _first_output(vitals) > self.size / 3
         if size > self.size and is_large:
             yield Sign(
                 step,
@@ -55,7 +55,7 @@ class UnnormalizedInput(SignsRule):
                 value=max(abs(low), abs(high)),
                 threshold=self.nothing,
             )
-        elif is_large and (arrived := _size_at_first_layer(signs)) > self.size * max(1.0, size):
+        elif is_large and (arrived := _size_at_first_layer(vitals)) > self.size * max(1.0, size):
             yield Sign(
                 step,
                 f"Inputs have a root mean square of {size:.3g}, and the first layer's output is as "
@@ -66,7 +66,7 @@ class UnnormalizedInput(SignsRule):
 
 
 @dataclass
-class ConstantInput(SignsRule):
+class ConstantInput(VitalsRule):
     """Every input has the same value everywhere.
 
     Fires when the standard deviation within the batch is 0 in nine of ten batches and more.
@@ -79,10 +79,10 @@ class ConstantInput(SignsRule):
 
     num_batches: int = parameter(5, "Batches that must have been looked at.", at_least=1)
 
-    def judge(self, signs: Signs) -> Iterable[Sign]:
-        std = signs.vital("input/std")
+    def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
+        std = vitals.vital("input/std")
         if len(std) >= self.num_batches and float(np.mean(std.values == 0)) > 0.9:
-            value = signs.vital("input/mean").median
+            value = vitals.vital("input/mean").median
             yield Sign(
                 int(std.steps[0]),
                 f"All values of an input are {value:g}, in every batch.",
@@ -92,15 +92,15 @@ class ConstantInput(SignsRule):
 
 
 @dataclass
-class InputNotFinite(SignsRule):
+class InputNotFinite(VitalsRule):
     """An input holds NaN or infinity. Fires at the first batch that does."""
 
     advice = (
         "Look for missing values and divisions by zero in the data; fill in or drop those rows."
     )
 
-    def judge(self, signs: Signs) -> Iterable[Sign]:
-        mean = signs.vital("input/mean")
+    def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
+        mean = vitals.vital("input/mean")
         bad = np.flatnonzero(~np.isfinite(mean.values))
         if len(bad):
             value = float(mean.values[bad[0]])
@@ -112,7 +112,7 @@ class InputNotFinite(SignsRule):
 
 
 @dataclass
-class SameBatch(SignsRule):
+class SameBatch(VitalsRule):
     """The model is given one and the same batch again and again, and there is more data.
 
     Fires when `num_batches` batches and more are equal, and a loader has more samples than that,
@@ -129,18 +129,18 @@ class SameBatch(SignsRule):
 
     num_batches: int = parameter(20, "Equal batches.", at_least=2)
 
-    def judge(self, signs: Signs) -> Iterable[Sign]:
-        print_ = signs.vital("input/fingerprint")
+    def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
+        print_ = vitals.vital("input/fingerprint")
         if len(print_) < self.num_batches or np.ptp(print_.values) != 0:
             return
-        size = signs.vital("batch_size").median
-        others = signs.vital("batch_size", training=False)
-        more = [each.num_samples or 0 for each in signs.anatomy.loaders]
+        size = vitals.vital("batch_size").median
+        others = vitals.vital("batch_size", training=False)
+        more = [each.num_samples or 0 for each in vitals.anatomy.loaders]
         has_more = max(more, default=0) > size or (len(others) > 0 and others.median > size >= 32)
-        if signs.vital("input/std").median == 0:
+        if vitals.vital("input/std").median == 0:
             return
-        is_taken_once = all(each.num_batches <= 1 for each in signs.anatomy.loaders)
-        if is_taken_once and not len(others) and signs.fall > 0.9:
+        is_taken_once = all(each.num_batches <= 1 for each in vitals.anatomy.loaders)
+        if is_taken_once and not len(others) and vitals.fall > 0.9:
             return
         if has_more or (not more and size in (16, 32, 64, 128)):
             yield Sign(
@@ -152,7 +152,7 @@ class SameBatch(SignsRule):
 
 
 @dataclass
-class ConstantLabels(SignsRule):
+class ConstantLabels(VitalsRule):
     """All labels are the same.
 
     Fires when over `num_samples` samples and more a loss over classes saw one label only, or the
@@ -164,14 +164,14 @@ class ConstantLabels(SignsRule):
 
     num_samples: int = parameter(100, "Samples that must have been looked at.", at_least=1)
 
-    def judge(self, signs: Signs) -> Iterable[Sign]:
-        low, high = signs.vital("labels/min"), signs.vital("labels/max")
-        if not len(low) and _has_one_target(signs):
-            low, high = signs.vital("target/min"), signs.vital("target/max")
-        seen = signs.vital("batch_size").median * len(low)
-        if not len(low) or seen < self.num_samples or len(signs.anatomy.models) > 1:
+    def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
+        low, high = vitals.vital("labels/min"), vitals.vital("labels/max")
+        if not len(low) and _has_one_target(vitals):
+            low, high = vitals.vital("target/min"), vitals.vital("target/max")
+        seen = vitals.vital("batch_size").median * len(low)
+        if not len(low) or seen < self.num_samples or len(vitals.anatomy.models) > 1:
             return  # a discriminator may be given real and made-up samples apart
-        if any(loss.num_classes == 1 for loss in signs.anatomy.losses):
+        if any(loss.num_classes == 1 for loss in vitals.anatomy.losses):
             return  # with one score there is one class, whatever the labels are
         if low.values.min() == high.values.max():
             yield Sign(
@@ -182,7 +182,7 @@ class ConstantLabels(SignsRule):
 
 
 @dataclass
-class UnshuffledLabels(SignsRule):
+class UnshuffledLabels(VitalsRule):
     """Data come class by class instead of mixed.
 
     Fires when in most of `num_batches` batches and more nearly all samples, `share`, are of one
@@ -194,11 +194,11 @@ class UnshuffledLabels(SignsRule):
     num_batches: int = parameter(10, "Batches that must have been looked at.", at_least=2)
     share: float = parameter(0.9, "Share of the largest class in a batch.", at_least=0, at_most=1)
 
-    def judge(self, signs: Signs) -> Iterable[Sign]:
-        share, low = signs.vital("labels/largest_share"), signs.vital("labels/min")
-        high = signs.vital("labels/max")
-        size = signs.vital("batch_size").median
-        if len(share) < self.num_batches or size < 4 or len(signs.anatomy.models) > 1:
+    def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
+        share, low = vitals.vital("labels/largest_share"), vitals.vital("labels/min")
+        high = vitals.vital("labels/max")
+        size = vitals.vital("batch_size").median
+        if len(share) < self.num_batches or size < 4 or len(vitals.anatomy.models) > 1:
             return
         pure = low.values == high.values
         mixed = np.unique(low.values[pure])
@@ -214,7 +214,7 @@ class UnshuffledLabels(SignsRule):
 
 
 @dataclass
-class OneClassPredicted(SignsRule):
+class OneClassPredicted(VitalsRule):
     """Nearly all samples are of one class, and the model predicts no other.
 
     Fires when over the second half of training the largest class has `share` of the labels and
@@ -230,17 +230,17 @@ class OneClassPredicted(SignsRule):
     share: float = parameter(0.85, "Share of the largest class.", at_least=0, at_most=1)
     predicted: float = parameter(0.995, "Share of one prediction.", at_least=0, at_most=1)
 
-    def judge(self, signs: Signs) -> Iterable[Sign]:
-        labels = signs.vital("labels/largest_share")
-        predictions = signs.vital("predictions/largest_share")
-        late = predictions.since(signs.last_step / 2)
-        size = signs.vital("batch_size").median
-        several = signs.vital("labels/num_classes_seen")
-        if signs.last_step < 100 or len(late) < 3 or size * len(labels) < 300:
+    def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
+        labels = vitals.vital("labels/largest_share")
+        predictions = vitals.vital("predictions/largest_share")
+        late = predictions.since(vitals.last_step / 2)
+        size = vitals.vital("batch_size").median
+        several = vitals.vital("labels/num_classes_seen")
+        if vitals.last_step < 100 or len(late) < 3 or size * len(labels) < 300:
             return
-        if not signs.is_settled:
+        if not vitals.is_settled:
             return
-        if not len(several) or several.values.max() < 2 or len(signs.anatomy.models) > 1:
+        if not len(several) or several.values.max() < 2 or len(vitals.anatomy.models) > 1:
             return
         mean = float(labels.values.mean())
         others = 1 - float(late.values.mean())
@@ -256,7 +256,7 @@ class OneClassPredicted(SignsRule):
 
 
 @dataclass
-class EvaluationInputDiffers(SignsRule):
+class EvaluationInputDiffers(VitalsRule):
     """What the model is evaluated on is scaled in another way than what it is trained on.
 
     Fires when the inputs' root mean square differs more than `times`, or their means by more than
@@ -267,10 +267,10 @@ class EvaluationInputDiffers(SignsRule):
 
     times: float = parameter(4.0, "Ratio that is too large.", at_least=1)
 
-    def judge(self, signs: Signs) -> Iterable[Sign]:
-        mean, std = signs.vital("input/mean"), signs.vital("input/std")
-        means = signs.vital("input/mean", training=False)
-        stds = signs.vital("input/std", training=False)
+    def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
+        mean, std = vitals.vital("input/mean"), vitals.vital("input/std")
+        means = vitals.vital("input/mean", training=False)
+        stds = vitals.vital("input/std", training=False)
         if len(mean) < 3 or not len(means):
             return
         trained = math.hypot(mean.median, std.median)
@@ -290,7 +290,7 @@ class EvaluationInputDiffers(SignsRule):
 
 
 @dataclass
-class SlowDataLoading(SignsRule):
+class SlowDataLoading(VitalsRule):
     """Training waits for its data most of the time.
 
     Fires when `num_batches` batches and more took `seconds` each on average, and that is `share`
@@ -307,9 +307,9 @@ class SlowDataLoading(SignsRule):
     seconds: float = parameter(0.02, "Wait for a batch.", at_least=0)
     share: float = parameter(0.75, "Of the time of a step.", at_least=0, at_most=1)
 
-    def judge(self, signs: Signs) -> Iterable[Sign]:
-        step_seconds = signs.vital("step_seconds").median
-        for wait, what in self._waits(signs):
+    def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
+        step_seconds = vitals.vital("step_seconds").median
+        for wait, what in self._waits(vitals):
             if wait > self.seconds and wait > self.share * step_seconds:
                 yield Sign(
                     0,
@@ -320,52 +320,52 @@ class SlowDataLoading(SignsRule):
                 )
                 return
 
-    def _waits(self, signs: Signs) -> Iterator[tuple[float, str]]:
-        for loader in signs.anatomy.loaders:
+    def _waits(self, vitals: VitalSigns) -> Iterator[tuple[float, str]]:
+        for loader in vitals.anatomy.loaders:
             if loader.num_batches >= self.num_batches:
                 mean = loader.wait_seconds / loader.num_batches
                 # A few long waits, as for workers that start, are not what training waits for.
                 yield min(mean, loader.median_wait_seconds or mean), "To load a batch takes"
-        between = signs.vital("between_seconds")
+        between = vitals.vital("between_seconds")
         if len(between) >= self.num_batches:
             yield between.median, "From an update to the next forward, where batches are made, pass"
 
 
-def _size_at_first_layer(signs: Signs) -> float:
+def _size_at_first_layer(vitals: VitalSigns) -> float:
     """What the first layer must have been given, by its output and its weights' size; 0 where that
     cannot be told, as behind embeddings, which many a model makes larger on purpose."""
-    layer = _first_layer(signs)
-    if signs.anatomy.tables or layer is None or len(signs.anatomy.models) != 1:
+    layer = _first_layer(vitals)
+    if vitals.anatomy.tables or layer is None or len(vitals.anatomy.models) != 1:
         return 0.0
-    name = f"{signs.anatomy.models[0]}_{layer[0]}.weight"
-    weight = signs.figure(name, "l2").first(1).median
-    shape = next((p.shape for p in signs.anatomy.parameters if p.name == name), ())
+    name = f"{vitals.anatomy.models[0]}_{layer[0]}.weight"
+    weight = vitals.figure(name, "l2").first(1).median
+    shape = next((p.shape for p in vitals.anatomy.parameters if p.name == name), ())
     if not shape or not weight > 0:
         return 0.0
     spread = layer[1].first(1).median  # before any update changes it
     return spread / (weight / math.sqrt(shape[0]))  # rms times the root of the fan-in
 
 
-def _has_one_target(signs: Signs) -> bool:
+def _has_one_target(vitals: VitalSigns) -> bool:
     """Whether all that is learnt is a number for each sample, which the data give."""
-    losses = signs.anatomy.losses
-    if len(losses) != 1 or len(signs.anatomy.optimizers) != 1 or losses[0].is_target_trained:
+    losses = vitals.anatomy.losses
+    if len(losses) != 1 or len(vitals.anatomy.optimizers) != 1 or losses[0].is_target_trained:
         return False
-    return not signs.anatomy.asks_for_others and not np.any(
-        signs.vital("input/is_trained").values > 0
+    return not vitals.anatomy.asks_for_others and not np.any(
+        vitals.vital("input/is_trained").values > 0
     )
 
 
-def _first_output(signs: Signs) -> float:
+def _first_output(vitals: VitalSigns) -> float:
     """How far the first layer's output spreads at the start; infinite where none is known."""
-    layer = _first_layer(signs)
+    layer = _first_layer(vitals)
     return math.inf if layer is None else layer[1].first(3).median
 
 
-def _first_layer(signs: Signs) -> tuple[str, Series] | None:
+def _first_layer(vitals: VitalSigns) -> tuple[str, Series] | None:
     """Its name, and how far its output spreads."""
-    spreads = signs.vitals("activation/", "/std")
-    for module in signs.anatomy.modules:
+    spreads = vitals.series_by_name("activation/", "/std")
+    for module in vitals.anatomy.modules:
         if module.type in _LAYERS and len(spreads.get(module.name, ())):
             return module.name, spreads[module.name]
     return None

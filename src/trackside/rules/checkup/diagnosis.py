@@ -9,12 +9,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from trackside.finding import Finding
+from trackside.records.finding import Finding
 
 _MISTAKES = (
     "OptimizerNotStepping",
     "OptimizerOfAnotherModel",
-    "ModelMadeAnew",
+    "ModelRecreated",
     "InputNotFinite",
     "GradientMissing",
     "LearningRateZero",
@@ -37,7 +37,7 @@ _MISTAKES = (
     "AccumulationCleared",
     "ParametersNotOptimized",
     "OptimizerSettings",
-    "OptimizerMadeAnew",
+    "OptimizerRecreated",
     "WarmUpNeverEnds",
     "FutureVisible",
     "TargetIsInput",

@@ -8,15 +8,15 @@ from statistics import median
 import numpy as np
 
 from trackside.capture.reading.anatomy import ParameterFacts
-from trackside.rules.checkup.signs_rule import Sign, SignsRule
+from trackside.rules.checkup.vitals_rule import Sign, VitalsRule
 from trackside.rules.parameters import parameter
-from trackside.rules.saved.vital_signs import Series, Signs
+from trackside.rules.saved.vital_signs import Series, VitalSigns
 
 _LAYERS = ("Linear", "Conv1d", "Conv2d", "Conv3d")
 
 
 @dataclass
-class WeightsTooLarge(SignsRule):
+class WeightsTooLarge(VitalsRule):
     """Weights start so large that a layer makes its input many times larger.
 
     Fires when at the start the standard deviation of a layer's output is above `times` that of
@@ -34,20 +34,20 @@ class WeightsTooLarge(SignsRule):
     gain: float = parameter(3.0, "Weights over 1 / sqrt(fan-in).", at_least=1)
     wrong: float = parameter(5.0, "First loss over that of chance.", at_least=1)
 
-    def judge(self, signs: Signs) -> Iterable[Sign]:
-        mean = signs.vital("input/mean").first(3).median
-        std = signs.vital("input/std").first(3).median
+    def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
+        mean = vitals.vital("input/mean").first(3).median
+        std = vitals.vital("input/std").first(3).median
         size = math.hypot(mean, std) if math.isfinite(mean) else 1.0
-        gain = max(_gains(signs), default=math.inf)
+        gain = max(_gains(vitals), default=math.inf)
         if size > self.times or not gain > self.gain:
             return
-        found = next(self._spreads(signs, size, gain), None) or next(self._sure(signs), None)
+        found = next(self._spreads(vitals, size, gain), None) or next(self._sure(vitals), None)
         if found is not None:
             yield found
 
-    def _spreads(self, signs: Signs, size: float, gain: float) -> Iterator[Sign]:
-        spreads = signs.vitals("activation/", "/std")
-        for module in signs.anatomy.modules:
+    def _spreads(self, vitals: VitalSigns, size: float, gain: float) -> Iterator[Sign]:
+        spreads = vitals.series_by_name("activation/", "/std")
+        for module in vitals.anatomy.modules:
             series = spreads.get(module.name)
             if module.type not in _LAYERS or series is None or not len(series):
                 continue
@@ -63,24 +63,24 @@ class WeightsTooLarge(SignsRule):
                     threshold=self.times,
                 )
 
-    def _sure(self, signs: Signs) -> Iterator[Sign]:
-        widest = max(_gains_by_name(signs).items(), key=lambda each: each[1], default=("", 0.0))
-        if signs.chance is None or not len(signs.loss) or signs.loss.steps[0] > 1:
+    def _sure(self, vitals: VitalSigns) -> Iterator[Sign]:
+        widest = max(_gains_by_name(vitals).items(), key=lambda each: each[1], default=("", 0.0))
+        if vitals.chance is None or not len(vitals.loss) or vitals.loss.steps[0] > 1:
             return
-        if widest[1] > self.gain and signs.first_loss > self.wrong * signs.chance:
+        if widest[1] > self.gain and vitals.first_loss > self.wrong * vitals.chance:
             yield Sign(
-                int(signs.loss.steps[0]),
-                f"The first loss is {signs.first_loss:.3g}, where a model that knows nothing has "
-                f"{signs.chance:.3g}: the weights of {widest[0]} are {widest[1]:.2g} times wider "
+                int(vitals.loss.steps[0]),
+                f"The first loss is {vitals.first_loss:.3g}, where a model that knows nothing has "
+                f"{vitals.chance:.3g}: the weights of {widest[0]} are {widest[1]:.2g} times wider "
                 "than 1 / sqrt(fan-in).",
                 tensor=widest[0],
-                value=signs.first_loss / signs.chance,
+                value=vitals.first_loss / vitals.chance,
                 threshold=self.wrong,
             )
 
 
 @dataclass
-class WeightsTooSmall(SignsRule):
+class WeightsTooSmall(VitalsRule):
     """Weights start so small that hardly anything passes through the layers, either way.
 
     Fires when half of the matrices of weights are drawn more than `times` narrower than
@@ -95,15 +95,17 @@ class WeightsTooSmall(SignsRule):
 
     times: float = parameter(10.0, "Narrower than 1 / sqrt(fan-in).", at_least=1)
 
-    def judge(self, signs: Signs) -> Iterable[Sign]:
-        gains = _gains(signs)
+    def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
+        gains = _gains(vitals)
         if len(gains) < 2:
             return
         gain = median(gains)
-        is_late = len(gains) > 2 and gain < 0.1 / self.times and signs.lingers(20)
-        if 0 < gain < 1 / self.times and (signs.is_stuck or (is_late and signs.last_step >= 50)):
-            first = next(p.name for p in signs.anatomy.parameters if is_matrix(p.shape))
-            stays = f"stays at {signs.late_loss:.4g}" if signs.is_stuck else "stood still at first"
+        is_late = len(gains) > 2 and gain < 0.1 / self.times and vitals.lingers(20)
+        if 0 < gain < 1 / self.times and (vitals.is_stuck or (is_late and vitals.last_step >= 50)):
+            first = next(p.name for p in vitals.anatomy.parameters if is_matrix(p.shape))
+            stays = (
+                f"stays at {vitals.late_loss:.4g}" if vitals.is_stuck else "stood still at first"
+            )
             yield Sign(
                 0,
                 f"Weights start {1 / gain:.3g} times narrower than 1 / sqrt(fan-in), in the middle "
@@ -115,7 +117,7 @@ class WeightsTooSmall(SignsRule):
 
 
 @dataclass
-class SymmetricWeights(SignsRule):
+class SymmetricWeights(VitalsRule):
     """All weights of a layer start equal, so that its units stay copies of each other.
 
     Fires when a matrix of weights has one value throughout at the first saved step and that value
@@ -124,15 +126,15 @@ class SymmetricWeights(SignsRule):
 
     advice = "Initialise weights at random; zeros are for biases, and for a last layer at most."
 
-    def judge(self, signs: Signs) -> Iterable[Sign]:
-        if signs.num_updates < 3:
+    def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
+        if vitals.num_updates < 3:
             return
         flat = []
-        weights = [p for p in signs.anatomy.parameters if len(p.shape) > 1]
+        weights = [p for p in vitals.anatomy.parameters if len(p.shape) > 1]
         for each in weights:
-            low, high = signs.figure(each.name, "min"), signs.figure(each.name, "max")
+            low, high = vitals.figure(each.name, "min"), vitals.figure(each.name, "max")
             if len(low) and low.steps[0] <= 1 and low.values[0] == high.values[0]:
-                still = signs.num_updates >= 20 and np.ptp(low.values) == np.ptp(high.values) == 0
+                still = vitals.num_updates >= 20 and np.ptp(low.values) == np.ptp(high.values) == 0
                 flat.append((each, float(low.values[0]), still))
         all_zero = 1 < len(flat) == len(weights)
         wrong = [
@@ -142,7 +144,7 @@ class SymmetricWeights(SignsRule):
             and each.requires_grad
             and (value != 0 or all_zero or (still and each.is_trained))
         ]
-        if wrong and signs.num_updates >= 20:
+        if wrong and vitals.num_updates >= 20:
             names = ", ".join(each.name for each, _ in wrong[:3])
             yield Sign(
                 0,
@@ -157,22 +159,22 @@ def is_matrix(shape: tuple[int, ...]) -> bool:
     return len(shape) > 1 and shape[0] > 1 and math.prod(shape[1:]) > 1
 
 
-def _gains(signs: Signs) -> list[float]:
+def _gains(vitals: VitalSigns) -> list[float]:
     return [
         _gain(p, first)
-        for p in signs.anatomy.parameters
-        if is_matrix(p.shape) and len(first := signs.figure(p.name, "l2"))
+        for p in vitals.anatomy.parameters
+        if is_matrix(p.shape) and len(first := vitals.figure(p.name, "l2"))
     ]
 
 
-def _gains_by_name(signs: Signs) -> dict[str, float]:
+def _gains_by_name(vitals: VitalSigns) -> dict[str, float]:
     """Without those that are looked up, which have no fan-in."""
     return {
         p.name: _gain(p, first)
-        for p in signs.anatomy.parameters
+        for p in vitals.anatomy.parameters
         if len(p.shape) > 1
-        and p.name not in signs.anatomy.tables
-        and len(first := signs.figure(p.name, "l2"))
+        and p.name not in vitals.anatomy.tables
+        and len(first := vitals.figure(p.name, "l2"))
     }
 
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from trackside.rules.checkup.initial_weights import is_matrix
-from trackside.rules.checkup.signs_rule import Sign, SignsRule
+from trackside.rules.checkup.vitals_rule import Sign, VitalsRule
 from trackside.rules.parameters import parameter
-from trackside.rules.saved.vital_signs import Signs
+from trackside.rules.saved.vital_signs import VitalSigns
 
 _LAYERS = ("Linear", "Conv1d", "Conv2d", "Conv3d")
 _RECURRENT = re.compile(r"_l\d+(_reverse)?$")
@@ -18,7 +18,7 @@ _RECURRENT = re.compile(r"_l\d+(_reverse)?$")
 
 
 @dataclass
-class DeadLayer(SignsRule):
+class DeadLayer(VitalsRule):
     """A layer's ReLUs are dead: they let nothing through, and so nothing back.
 
     Fires when over `num_batches` batches in a row `share` of a ReLU layer's units had no positive
@@ -34,15 +34,15 @@ class DeadLayer(SignsRule):
     num_batches: int = parameter(5, "Batches in a row.", at_least=1)
     share: float = parameter(0.9, "Of the layer's units.", at_least=0, at_most=1)
 
-    def judge(self, signs: Signs) -> Iterable[Sign]:
-        found = list(self._silent(signs))
-        yield from found or self._without_gradient(signs)
+    def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
+        found = list(self._silent(vitals))
+        yield from found or self._without_gradient(vitals)
 
-    def _silent(self, signs: Signs) -> Iterator[Sign]:
-        size = signs.vital("batch_size").median
+    def _silent(self, vitals: VitalSigns) -> Iterator[Sign]:
+        size = vitals.vital("batch_size").median
         if size < 4:
             return  # units of few samples say little
-        for name, dead in signs.vitals("activation/", "/dead_share").items():
+        for name, dead in vitals.series_by_name("activation/", "/dead_share").items():
             place = _lasting(dead.values >= self.share, self.num_batches)
             if place is not None:
                 value = float(dead.values[-1])
@@ -55,11 +55,11 @@ class DeadLayer(SignsRule):
                     threshold=self.share,
                 )
 
-    def _without_gradient(self, signs: Signs) -> Iterator[Sign]:
+    def _without_gradient(self, vitals: VitalSigns) -> Iterator[Sign]:
         """One dead layer takes the gradient from all before it; its own bias has none either."""
-        shapes = {p.name: p.shape for p in signs.anatomy.parameters}
-        left_out = {n for n in shapes if n in signs.anatomy.tables or _RECURRENT.search(n)}
-        known = signs.tensors("l2", gradients=True)
+        shapes = {p.name: p.shape for p in vitals.anatomy.parameters}
+        left_out = {n for n in shapes if n in vitals.anatomy.tables or _RECURRENT.search(n)}
+        known = vitals.tensors("l2", gradients=True)
         saved = [name for name in known if name.removeprefix("gradient/") not in left_out]
         names = [n for n in saved if len(shapes.get(n.removeprefix("gradient/"), ())) > 1]
         if len(names) < 2:
@@ -67,14 +67,14 @@ class DeadLayer(SignsRule):
         dead = {
             name: place
             for name in names
-            if (place := _lasting(signs.figure(name, "l2").values == 0, self.num_batches))
+            if (place := _lasting(vitals.figure(name, "l2").values == 0, self.num_batches))
             is not None
         }
-        alive = any(signs.figure(name, "l2").last(3).median > 0 for name in saved)
-        if dead and alive and not signs.late_loss < 0.01 * abs(signs.early_loss):
-            name = _behind_which(signs, list(dead), saved)
+        alive = any(vitals.figure(name, "l2").last(3).median > 0 for name in saved)
+        if dead and alive and not vitals.late_loss < 0.01 * abs(vitals.early_loss):
+            name = _behind_which(vitals, list(dead), saved)
             yield Sign(
-                int(signs.figure(name, "l2").steps[dead[name]]),
+                int(vitals.figure(name, "l2").steps[dead[name]]),
                 f"{_whose(len(dead), len(names))}: the ReLUs behind it are dead.",
                 tensor=name.removeprefix("gradient/"),
                 value=0.0,
@@ -83,7 +83,7 @@ class DeadLayer(SignsRule):
 
 
 @dataclass
-class SaturatedLayer(SignsRule):
+class SaturatedLayer(VitalsRule):
     """Most units of a hidden tanh or sigmoid layer are at the flat ends of their curve.
 
     Fires when `share` of the values of a layer with layers behind it lie within 1 % of either end
@@ -98,12 +98,12 @@ class SaturatedLayer(SignsRule):
     num_batches: int = parameter(5, "Batches in a row.", at_least=1)
     share: float = parameter(0.7, "Of the layer's values.", at_least=0, at_most=1)
 
-    def judge(self, signs: Signs) -> Iterable[Sign]:
-        if not signs.is_settled or signs.fall > 0.9:
+    def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
+        if not vitals.is_settled or vitals.fall > 0.9:
             return
-        order = [m.name for m in signs.anatomy.modules]
-        layers = [m.name for m in signs.anatomy.modules if m.type in _LAYERS]
-        for name, series in signs.vitals("activation/", "/saturated_share").items():
+        order = [m.name for m in vitals.anatomy.modules]
+        layers = [m.name for m in vitals.anatomy.modules if m.type in _LAYERS]
+        for name, series in vitals.series_by_name("activation/", "/saturated_share").items():
             behind = name in order and any(
                 order.index(layer) > order.index(name) for layer in layers
             )
@@ -120,7 +120,7 @@ class SaturatedLayer(SignsRule):
 
 
 @dataclass
-class FadingGradient(SignsRule):
+class FadingGradient(VitalsRule):
     """The gradient has all but vanished by the time it reaches the first layers.
 
     Fires when over `num_steps` saved steps, from the first on, the gradients of the first quarter
@@ -138,26 +138,26 @@ class FadingGradient(SignsRule):
     num_steps: int = parameter(10, "Saved steps.", at_least=1)
     share: float = parameter(1e-3, "Of the last layer's relative gradient.", at_least=0)
 
-    def judge(self, signs: Signs) -> Iterable[Sign]:
-        tables = signs.anatomy.tables
+    def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
+        tables = vitals.anatomy.tables
         chain = [
             p.name
-            for p in signs.anatomy.parameters
+            for p in vitals.anatomy.parameters
             if p.is_trained and is_matrix(p.shape) and p.name not in tables and p.tied_to is None
         ]
-        relative = {name: _relative(signs, name, self.num_steps) for name in chain}
+        relative = {name: _relative(vitals, name, self.num_steps) for name in chain}
         known = {name: value for name, value in relative.items() if math.isfinite(value)}
-        if len(known) < 3 or not signs.is_settled or signs.last_step < 50:
+        if len(known) < 3 or not vitals.is_settled or vitals.last_step < 50:
             return
-        is_better = signs.fall > 1 / 3 and signs.late_loss < 2 / 3 * signs.first_loss
-        if is_better and not signs.lingers(max(20, signs.last_step // 10)):
+        is_better = vitals.fall > 1 / 3 and vitals.late_loss < 2 / 3 * vitals.first_loss
+        if is_better and not vitals.lingers(max(20, vitals.last_step // 10)):
             return
         last = list(known.values())[-1]
         faded = [name for name, value in known.items() if 0 < value < self.share * last]
         first = list(known)[: max(1, len(known) // 4)]
         if faded[: len(first)] == first:
             yield Sign(
-                int(signs.figure(f"gradient/{faded[0]}", "l2").steps[0]),
+                int(vitals.figure(f"gradient/{faded[0]}", "l2").steps[0]),
                 f"The gradient of {faded[0]} is {known[faded[0]] / last:.2g} of the last layer's, "
                 f"both over their weights' length, below {self.share:g}: it vanishes on the way "
                 f"through {len(known)} layers, in {len(faded)} of them.",
@@ -168,7 +168,7 @@ class FadingGradient(SignsRule):
 
 
 @dataclass
-class ExplodingGradient(SignsRule):
+class ExplodingGradient(VitalsRule):
     """Gradients are so large that a small change of the weights changes the loss manyfold.
 
     Fires when |gradient| x |weights| / |loss|, which is about 1 to 10 in ordinary trainings, is
@@ -183,33 +183,33 @@ class ExplodingGradient(SignsRule):
 
     elasticity: float = parameter(300.0, "Relative change of the loss by that of weights.")
 
-    def judge(self, signs: Signs) -> Iterable[Sign]:
-        norm = signs.vital("gradient_norm").first(5)
-        names = [p.name for p in signs.anatomy.parameters if len(signs.figure(p.name, "l2"))]
-        if not len(norm) or not names or not len(signs.loss):
+    def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
+        norm = vitals.vital("gradient_norm").first(5)
+        names = [p.name for p in vitals.anatomy.parameters if len(vitals.figure(p.name, "l2"))]
+        if not len(norm) or not names or not len(vitals.loss):
             return
-        length = math.sqrt(sum(float(signs.figure(n, "l2").values[0]) ** 2 for n in names))
-        losses = dict(zip(signs.loss.steps.tolist(), signs.loss.values.tolist(), strict=True))
+        length = math.sqrt(sum(float(vitals.figure(n, "l2").values[0]) ** 2 for n in names))
+        losses = dict(zip(vitals.loss.steps.tolist(), vitals.loss.values.tolist(), strict=True))
         for step, value in zip(norm.steps.tolist(), norm.values.tolist(), strict=True):
             loss = abs(losses.get(step, math.nan))
-            if loss > 3 * abs(signs.first_loss):
+            if loss > 3 * abs(vitals.first_loss):
                 return  # by now it is the updates' work
             elasticity = value * length / loss if loss > 0 else math.nan
-            if elasticity > self.elasticity and _goes_wrong(signs):
+            if elasticity > self.elasticity and _goes_wrong(vitals):
                 yield Sign(
                     step,
                     f"The gradient norm is {value:.3g} at a loss of {loss:.3g}: a change of the "
                     f"weights by 1 % would change the loss {elasticity / 100:.3g} times.",
-                    tensor=_largest(signs, step),
+                    tensor=_largest(vitals, step),
                     value=elasticity,
                     threshold=self.elasticity,
                 )
                 return
 
 
-def _goes_wrong(signs: Signs) -> bool:
-    rises = signs.late_loss > 3 * abs(signs.early_loss)
-    return math.isfinite(signs.ends_at) or (rises and signs.is_settled)
+def _goes_wrong(vitals: VitalSigns) -> bool:
+    rises = vitals.late_loss > 3 * abs(vitals.early_loss)
+    return math.isfinite(vitals.ends_at) or (rises and vitals.is_settled)
 
 
 def _whose(num_dead: int, num_weights: int) -> str:
@@ -224,14 +224,14 @@ def _whose(num_dead: int, num_weights: int) -> str:
     )
 
 
-def _behind_which(signs: Signs, dead: list[str], saved: list[str]) -> str:
+def _behind_which(vitals: VitalSigns, dead: list[str], saved: list[str]) -> str:
     """The last weight in front of dead ReLUs. One that only gets zeros from them has no gradient
     either, but its bias has."""
 
     def has_live_bias(name: str) -> bool:
         module = f"{name.rpartition('.')[0]}."
         others = [n for n in saved if n.startswith(module) and n not in dead]
-        return any(signs.figure(each, "l2").last(3).median > 0 for each in others)
+        return any(vitals.figure(each, "l2").last(3).median > 0 for each in others)
 
     return next((name for name in reversed(dead) if not has_live_bias(name)), dead[-1])
 
@@ -243,19 +243,19 @@ def _lasting(holds: "np.ndarray[tuple[int], np.dtype[np.bool_]]", count: int) ->
     return start if len(holds) - start >= count else None
 
 
-def _relative(signs: Signs, name: str, count: int) -> float:
-    gradient = signs.figure(f"gradient/{name}", "l2")
-    weight = signs.figure(name, "l2")
+def _relative(vitals: VitalSigns, name: str, count: int) -> float:
+    gradient = vitals.figure(f"gradient/{name}", "l2")
+    weight = vitals.figure(name, "l2")
     if len(gradient) < count or not len(weight) or not weight.values[0] > 0:
         return math.nan
     return gradient.first(count).median / float(weight.values[0])
 
 
-def _largest(signs: Signs, step: int) -> str:
+def _largest(vitals: VitalSigns, step: int) -> str:
     """The weight with the largest gradient then."""
     found = {
         name: float(series.values[series.steps == step].max(initial=0.0))
-        for name in signs.tensors("l2", gradients=True)
-        if len(series := signs.figure(name, "l2"))
+        for name in vitals.tensors("l2", gradients=True)
+        if len(series := vitals.figure(name, "l2"))
     }
     return max(found, key=lambda name: found[name]).removeprefix("gradient/") if found else ""

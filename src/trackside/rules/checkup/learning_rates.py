@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trackside.rules.checkup.signs_rule import Sign, SignsRule
+from trackside.rules.checkup.vitals_rule import Sign, VitalsRule
 from trackside.rules.parameters import parameter
-from trackside.rules.saved.vital_signs import Series, Signs
+from trackside.rules.saved.vital_signs import Series, VitalSigns
 
 
 @dataclass
-class LearningRateZero(SignsRule):
+class LearningRateZero(VitalsRule):
     """The learning rate is zero, or has become nothing long before the end.
 
     Fires when it was 0 in all of the first `num_updates` updates that were looked at; and when it
@@ -30,12 +30,12 @@ class LearningRateZero(SignsRule):
     num_updates: int = parameter(10, "Updates with a rate of 0.", at_least=1)
     share: float = parameter(1e-3, "Of the highest rate: below this it is nothing.", at_least=0)
 
-    def judge(self, signs: Signs) -> Iterable[Sign]:
-        rate = _highest_rate(signs)
+    def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
+        rate = _highest_rate(vitals)
         if len(rate) < self.num_updates:
             return
         peak = float(rate.values.max())
-        yield from self._beside_others(signs)
+        yield from self._beside_others(vitals)
         if peak == 0:
             yield Sign(
                 int(rate.steps[0]),
@@ -46,16 +46,16 @@ class LearningRateZero(SignsRule):
             return
         # Stepped with each batch, it takes the loss's noise for a plateau.
         waits = any(
-            each.name == "ReduceLROnPlateau" and each.num_steps < signs.num_updates / 2
-            for each in signs.anatomy.schedulers
+            each.name == "ReduceLROnPlateau" and each.num_steps < vitals.num_updates / 2
+            for each in vitals.anatomy.schedulers
         )
-        falls_by_plan = waits and not signs.is_stuck
+        falls_by_plan = waits and not vitals.is_stuck
         enough = np.flatnonzero(rate.values >= self.share * peak)
         place = int(enough[-1]) + 1
         if falls_by_plan or place >= len(rate):
             return
         before = int(rate.steps[place] - rate.steps[0])
-        since = signs.last_step - int(rate.steps[place])
+        since = vitals.last_step - int(rate.steps[place])
         if since >= max(50, before):
             value = float(rate.values[-1])
             yield Sign(
@@ -66,9 +66,9 @@ class LearningRateZero(SignsRule):
                 threshold=self.share * peak,
             )
 
-    def _beside_others(self, signs: Signs) -> Iterator[Sign]:
-        kinds = {each.index: each.type for each in signs.anatomy.optimizers}
-        rates = {index: _highest_rate(signs, index) for index in kinds}
+    def _beside_others(self, vitals: VitalSigns) -> Iterator[Sign]:
+        kinds = {each.index: each.type for each in vitals.anatomy.optimizers}
+        rates = {index: _highest_rate(vitals, index) for index in kinds}
         for index, rate in rates.items():
             if len(rate) < self.num_updates:
                 continue
@@ -93,7 +93,7 @@ class LearningRateZero(SignsRule):
 
 
 @dataclass
-class LearningRateTooLow(SignsRule):
+class LearningRateTooLow(VitalsRule):
     """Updates are so small that the whole training hardly changes the weights.
 
     Fires when all updates together moved the weights by less than `moved` of their length in 100
@@ -108,31 +108,31 @@ class LearningRateTooLow(SignsRule):
     moved: float = parameter(0.02, "Of the weights' length, in all.", at_least=0)
     slow: float = parameter(0.1, "The same, where the loss falls a little.", at_least=0)
 
-    def judge(self, signs: Signs) -> Iterable[Sign]:
-        rate = _highest_rate(signs)
+    def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
+        rate = _highest_rate(vitals)
         # Weights that did not move taught nothing: then the fall of a noisy loss is luck.
-        limit = self.moved if signs.chance is not None else self.moved / 5
-        luck = 0.1 if signs.moved > limit / 10 else 0.5
-        is_luck = signs.chance is None and signs.is_settled and signs.fall < luck
-        if _is_hardly_trained(signs):
+        limit = self.moved if vitals.chance is not None else self.moved / 5
+        luck = 0.1 if vitals.moved > limit / 10 else 0.5
+        is_luck = vitals.chance is None and vitals.is_settled and vitals.fall < luck
+        if _is_hardly_trained(vitals):
             limit = self.slow
-        elif not (signs.is_stuck or (is_luck and signs.last_step >= 100)):
+        elif not (vitals.is_stuck or (is_luck and vitals.last_step >= 100)):
             return
         if not len(rate) or rate.values.max() == 0:
             return
-        if 0 < signs.moved < limit and not _is_clipped(signs):
+        if 0 < vitals.moved < limit and not _is_clipped(vitals):
             yield Sign(
                 0,
-                f"In {signs.num_updates} updates at a learning rate of {rate.median:.3g} the "
-                f"weights moved by {signs.moved:.2g} of their length, less than {limit:g}, and "
-                f"the loss stays at {signs.late_loss:.4g}.",
-                value=signs.moved,
+                f"In {vitals.num_updates} updates at a learning rate of {rate.median:.3g} the "
+                f"weights moved by {vitals.moved:.2g} of their length, less than {limit:g}, and "
+                f"the loss stays at {vitals.late_loss:.4g}.",
+                value=vitals.moved,
                 threshold=limit,
             )
 
 
 @dataclass
-class GradientClippedAway(SignsRule):
+class GradientClippedAway(VitalsRule):
     """Clipping leaves hardly anything of the gradients.
 
     Fires when the gradient norm that the optimizer uses is the same at every step, which only
@@ -144,13 +144,13 @@ class GradientClippedAway(SignsRule):
 
     moved: float = parameter(0.02, "Of the weights' length, in all.", at_least=0)
 
-    def judge(self, signs: Signs) -> Iterable[Sign]:
-        norm = signs.vital("gradient_norm")
-        if signs.is_stuck and _is_clipped(signs) and signs.moved < self.moved:
+    def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
+        norm = vitals.vital("gradient_norm")
+        if vitals.is_stuck and _is_clipped(vitals) and vitals.moved < self.moved:
             yield Sign(
                 int(norm.steps[0]),
                 f"The gradient norm is {norm.median:.3g} at every step: it is clipped to that, "
-                f"and in {signs.num_updates} updates the weights moved by {signs.moved:.2g} of "
+                f"and in {vitals.num_updates} updates the weights moved by {vitals.moved:.2g} of "
                 "their length.",
                 value=norm.median,
                 threshold=self.moved,
@@ -158,7 +158,7 @@ class GradientClippedAway(SignsRule):
 
 
 @dataclass
-class LearningRateTooHigh(SignsRule):
+class LearningRateTooHigh(VitalsRule):
     """Updates are so large that they undo what was learnt.
 
     Fires when updates of more than `ratio` of the weights' length were made and the loss went up
@@ -178,8 +178,8 @@ class LearningRateTooHigh(SignsRule):
     ratio: float = parameter(0.1, "Update over the length of the weights.", at_least=0)
     growth: float = parameter(3.0, "Times the first loss.", at_least=1)
 
-    def judge(self, signs: Signs) -> Iterable[Sign]:
-        update, loss = signs.vital("update_ratio"), signs.loss
+    def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
+        update, loss = vitals.vital("update_ratio"), vitals.loss
         if not len(update) or len(loss) < 5:
             return
         large = update.values > self.ratio
@@ -187,41 +187,41 @@ class LearningRateTooHigh(SignsRule):
         if not large.any():
             return
         step = int(update.steps[np.flatnonzero(large)[0]])
-        start = max(abs(signs.early_loss), abs(signs.first_loss))
+        start = max(abs(vitals.early_loss), abs(vitals.first_loss))
         finite = np.isfinite(loss.values)
         later = loss.values[finite & (loss.steps > step)]
         peak = float(np.abs(later).max()) if len(later) else math.nan
-        lost = not math.isfinite(signs.late_loss)
+        lost = not math.isfinite(vitals.late_loss)
         # A spike that is over soon is the first steps' own.
-        stays = not lost and signs.is_settled and signs.late_loss > self.growth * start
-        rises = peak > self.growth * start and (lost or signs.is_stuck)
-        lasting = update.since(signs.last_step / 2).median > self.ratio
-        never = signs.is_stuck and not lost and (lasting or peak > 1.5 * start)
+        stays = not lost and vitals.is_settled and vitals.late_loss > self.growth * start
+        rises = peak > self.growth * start and (lost or vitals.is_stuck)
+        lasting = update.since(vitals.last_step / 2).median > self.ratio
+        never = vitals.is_stuck and not lost and (lasting or peak > 1.5 * start)
         worst = float(update.values[np.isfinite(update.values)].max(initial=0.0))
-        first = abs(signs.first_loss)
-        blown = worst > 0.5 and signs.is_settled and signs.last_step >= 100
-        wasted = blown and peak > 10 * start and signs.late_loss > 0.2 * start
-        wasted |= blown and peak > 1.5 * first and signs.late_loss > 0.85 * first
+        first = abs(vitals.first_loss)
+        blown = worst > 0.5 and vitals.is_settled and vitals.last_step >= 100
+        wasted = blown and peak > 10 * start and vitals.late_loss > 0.2 * start
+        wasted |= blown and peak > 1.5 * first and vitals.late_loss > 0.85 * first
         # What the first updates have broken, as a transformer without warm-up, learns no more.
-        norm = signs.vital("gradient_norm")
-        is_numb = norm.since(signs.last_step / 2).median < 0.2 * norm.first(3).median
-        never |= signs.is_stuck and not lost and bool(large[:5].any()) and is_numb
+        norm = vitals.vital("gradient_norm")
+        is_numb = norm.since(vitals.last_step / 2).median < 0.2 * norm.first(3).median
+        never |= vitals.is_stuck and not lost and bool(large[:5].any()) and is_numb
         # Of several optimizers one may belong to another try.
-        replaced = worst > 1 and peak > 100 * start and len(signs.anatomy.optimizers) == 1
+        replaced = worst > 1 and peak > 100 * start and len(vitals.anatomy.optimizers) == 1
         if rises or stays or never or wasted or replaced:
-            rate = _highest_rate(signs)
+            rate = _highest_rate(vitals)
             yield Sign(
                 step,
                 f"At a learning rate of {rate.median:.3g} an update is up to {worst:.2g} of the "
                 f"weights' length, above {self.ratio:g}; the loss went from {start:.4g} to "
-                f"{peak:.4g} and is {signs.late_loss:.4g} now.",
+                f"{peak:.4g} and is {vitals.late_loss:.4g} now.",
                 value=worst,
                 threshold=self.ratio,
             )
 
 
 @dataclass
-class WeightDecayTooStrong(SignsRule):
+class WeightDecayTooStrong(VitalsRule):
     """Weight decay shrinks the weights to nothing.
 
     Fires when an optimizer has a weight decay and the length of all its weights is below `share`
@@ -234,22 +234,22 @@ class WeightDecayTooStrong(SignsRule):
     share: float = parameter(0.2, "Of the weights' first length.", at_least=0, at_most=1)
     pull: float = parameter(5e-3, "Of the weights, at each update.", at_least=0)
 
-    def judge(self, signs: Signs) -> Iterable[Sign]:
+    def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
         decays = [
             float(group.get("weight_decay") or 0)
-            for optimizer in signs.anatomy.optimizers
+            for optimizer in vitals.anatomy.optimizers
             for group in optimizer.groups
         ]
         if not decays or max(decays) <= 0:
             return
-        trained = [p.name for p in signs.anatomy.parameters if p.is_trained and len(p.shape) > 1]
-        lengths = [each for name in trained if len(each := signs.figure(name, "l2")) > 1]
+        trained = [p.name for p in vitals.anatomy.parameters if p.is_trained and len(p.shape) > 1]
+        lengths = [each for name in trained if len(each := vitals.figure(name, "l2")) > 1]
         if not lengths:
             return
         first = math.sqrt(sum(float(each.values[0]) ** 2 for each in lengths))
         now = math.sqrt(sum(float(each.values[-1]) ** 2 for each in lengths))
-        pull = _highest_rate(signs).median * max(decays)
-        pulls = pull > self.pull and now < first and signs.is_settled and signs.fall < 0.5
+        pull = _highest_rate(vitals).median * max(decays)
+        pulls = pull > self.pull and now < first and vitals.is_settled and vitals.fall < 0.5
         if now < self.share * first or pulls:
             yield Sign(
                 int(lengths[0].steps[0]),
@@ -260,22 +260,22 @@ class WeightDecayTooStrong(SignsRule):
             )
 
 
-def _is_hardly_trained(signs: Signs) -> bool:
+def _is_hardly_trained(vitals: VitalSigns) -> bool:
     """The loss began where a model is that knows nothing, and has not come far."""
-    if not signs.is_settled or signs.last_step < 200 or signs.fall > 1 / 6:
+    if not vitals.is_settled or vitals.last_step < 200 or vitals.fall > 1 / 6:
         return False
-    if len(signs.anatomy.models) > 1:
+    if len(vitals.anatomy.models) > 1:
         return False  # of a generator and its critic neither is to win
-    if signs.chance is None:
-        return signs.unexplained > 0.8
-    return signs.late_loss > 5 / 6 * signs.chance
+    if vitals.chance is None:
+        return vitals.unexplained > 0.8
+    return vitals.late_loss > 5 / 6 * vitals.chance
 
 
-def _highest_rate(signs: Signs, optimizer: int | None = None) -> Series:
+def _highest_rate(vitals: VitalSigns, optimizer: int | None = None) -> Series:
     """Of all groups, or of those of one optimizer, at each step."""
     rates = [
         rate
-        for name, rate in signs.vitals("learning_rate/").items()
+        for name, rate in vitals.series_by_name("learning_rate/").items()
         if optimizer is None or int(name.partition(".")[0] if "." in name else 0) == optimizer
     ]
     if not rates:
@@ -288,12 +288,12 @@ def _highest_rate(signs: Signs, optimizer: int | None = None) -> Series:
     return Series(steps, highest)
 
 
-def _is_clipped(signs: Signs) -> bool:
+def _is_clipped(vitals: VitalSigns) -> bool:
     """Always nearly the same: from batch to batch a norm that nobody clips differs by far more.
     Of one batch again and again it does not; nobody's clipping leaves it as large as the loss."""
-    norm, prints = signs.vital("gradient_norm"), signs.vital("input/fingerprint")
+    norm, prints = vitals.vital("gradient_norm"), vitals.vital("input/fingerprint")
     if len(norm) < 20 or not norm.median > 0:
         return False
     is_one_batch = len(prints) > 0 and np.ptp(prints.values) == 0
-    is_tiny = norm.median < 0.01 * abs(signs.late_loss)
+    is_tiny = norm.median < 0.01 * abs(vitals.late_loss)
     return float(np.ptp(norm.values)) < 0.03 * norm.median and (is_tiny or not is_one_batch)

@@ -5,13 +5,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from trackside.capture.reading.anatomy import LoaderFacts
-from trackside.rules.checkup.signs_rule import Sign, SignsRule
+from trackside.rules.checkup.vitals_rule import Sign, VitalsRule
 from trackside.rules.parameters import parameter
-from trackside.rules.saved.vital_signs import Signs
+from trackside.rules.saved.vital_signs import VitalSigns
 
 
 @dataclass
-class EpochCutShort(SignsRule):
+class EpochCutShort(VitalsRule):
     """Each epoch ends after its first batches.
 
     Fires when the loader of training was begun `num_passes` times and more, each time left after a
@@ -28,14 +28,14 @@ class EpochCutShort(SignsRule):
     num_passes: int = parameter(5, "Passes that were begun.", at_least=2)
     num_epochs: float = parameter(3.0, "Whole passes, in all.", at_least=0)
 
-    def judge(self, signs: Signs) -> Iterable[Sign]:
-        for loader in signs.anatomy.loaders:
+    def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
+        for loader in vitals.anatomy.loaders:
             whole = _num_batches(loader)
             if loader.num_passes < self.num_passes or 2 * loader.num_trained < loader.num_batches:
                 continue
             each = loader.num_batches / loader.num_passes
             is_little = each <= whole / 4 and loader.num_batches < self.num_epochs * whole
-            if signs.is_settled and is_little and signs.fall < 0.5:
+            if vitals.is_settled and is_little and vitals.fall < 0.5:
                 yield Sign(
                     0,
                     f"The loader has {whole} batches, and each of {loader.num_passes} passes ended "
@@ -46,7 +46,7 @@ class EpochCutShort(SignsRule):
 
 
 @dataclass
-class EvaluationOnTrainingData(SignsRule):
+class EvaluationOnTrainingData(VitalsRule):
     """The model is evaluated on what it is trained on, and other data are there, unused.
 
     Fires at the end when `num_batches` batches and more of evaluation came from the loader of
@@ -60,15 +60,15 @@ class EvaluationOnTrainingData(SignsRule):
 
     num_batches: int = parameter(10, "Batches of evaluation.", at_least=1)
 
-    def judge(self, signs: Signs) -> Iterable[Sign]:
-        loaders = signs.anatomy.loaders
+    def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
+        loaders = vitals.anatomy.loaders
         evaluated = [each for each in loaders if each.num_evaluated]
         unused = [each for each in loaders if not each.num_batches and each.num_samples]
-        if not signs.is_all or len(evaluated) != 1 or not unused:
+        if not vitals.is_all or len(evaluated) != 1 or not unused:
             return
         (both,) = evaluated
         # More of them than came from it are of data without a loader.
-        others = signs.anatomy.num_forwards(training=False, grad=False) > 1.5 * both.num_evaluated
+        others = vitals.anatomy.num_forwards(training=False, grad=False) > 1.5 * both.num_evaluated
         is_other = unused[0].num_samples != both.num_samples
         if both.num_trained and both.num_evaluated >= self.num_batches and is_other and not others:
             yield Sign(

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trackside.rules.checkup.signs_rule import Sign, SignsRule
+from trackside.rules.checkup.vitals_rule import Sign, VitalsRule
 from trackside.rules.parameters import parameter
-from trackside.rules.saved.vital_signs import Series, Signs
+from trackside.rules.saved.vital_signs import Series, VitalSigns
 
 
 @dataclass
-class LossTermDominates(SignsRule):
+class LossTermDominates(VitalsRule):
     """One term of the loss is so large that the other is not learnt.
 
     Fires when of two losses that are added as they are one is more than `times` the other from
@@ -27,15 +27,15 @@ class LossTermDominates(SignsRule):
 
     times: float = parameter(50.0, "The larger term over the smaller.", at_least=1)
 
-    def judge(self, signs: Signs) -> Iterable[Sign]:
-        if not signs.is_settled or signs.last_step < 100 or len(signs.anatomy.models) != 1:
+    def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
+        if not vitals.is_settled or vitals.last_step < 100 or len(vitals.anatomy.models) != 1:
             return
-        for large, small in _pairs(signs.vitals("loss_term/")):
+        for large, small in _pairs(vitals.series_by_name("loss_term/")):
             name, other = (each.partition(".")[2] for each in (large[0], small[0]))
             above = float(np.min(large[1].values)) / max(small[1].median, 1e-12)
             early, late = small[1].first(10).median, small[1].last(10).median
-            is_learnt = late < 0.9 * _chance(signs, other)
-            if above > self.times and not is_learnt and _is_sum(signs, large[1]):
+            is_learnt = late < 0.9 * _chance(vitals, other)
+            if above > self.times and not is_learnt and _is_sum(vitals, large[1]):
                 yield Sign(
                     int(large[1].steps[0]),
                     f"{name} is {large[1].median:.3g} and {other} {small[1].median:.3g}, and only "
@@ -48,7 +48,7 @@ class LossTermDominates(SignsRule):
 
 
 @dataclass
-class LossWithoutBound(SignsRule):
+class LossWithoutBound(VitalsRule):
     """The loss falls below zero without end, while what it is made of grows.
 
     Fires when at the end of 100 steps and more the loss is below zero and as low as it has been,
@@ -63,22 +63,22 @@ class LossWithoutBound(SignsRule):
 
     times: float = parameter(3.0, "The terms' sum at the end over that at the start.", at_least=1)
 
-    def judge(self, signs: Signs) -> Iterable[Sign]:
-        if not signs.is_settled or signs.last_step < 100 or len(signs.anatomy.models) != 1:
+    def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
+        if not vitals.is_settled or vitals.last_step < 100 or len(vitals.anatomy.models) != 1:
             return
-        terms = signs.vitals("loss_term/")
-        if not terms or len(signs.anatomy.optimizers) != 1 or not signs.late_loss < 0:
+        terms = vitals.series_by_name("loss_term/")
+        if not terms or len(vitals.anatomy.optimizers) != 1 or not vitals.late_loss < 0:
             return
         if any(each.values.min() < 0 for each in terms.values() if len(each)):
             return
         early = sum(each.first(10).median for each in terms.values())
         late = sum(each.last(10).median for each in terms.values())
-        known = signs.loss.values[np.isfinite(signs.loss.values)]
-        if late > self.times * early and signs.late_loss < 0.1 * float(known.min()):
-            below = np.flatnonzero(signs.loss.values < 0)
+        known = vitals.loss.values[np.isfinite(vitals.loss.values)]
+        if late > self.times * early and vitals.late_loss < 0.1 * float(known.min()):
+            below = np.flatnonzero(vitals.loss.values < 0)
             yield Sign(
-                int(signs.loss.steps[below[0]]),
-                f"The loss fell from {signs.early_loss:.4g} to {signs.late_loss:.4g}, and what it "
+                int(vitals.loss.steps[below[0]]),
+                f"The loss fell from {vitals.early_loss:.4g} to {vitals.late_loss:.4g}, and what it "
                 f"is made of grew from {early:.4g} to {late:.4g}.",
                 value=late / max(early, 1e-12),
                 threshold=self.times,
@@ -97,17 +97,17 @@ def _pairs(
                 yield large, small
 
 
-def _chance(signs: Signs, function: str) -> float:
+def _chance(vitals: VitalSigns, function: str) -> float:
     """Infinite where there is none: then any value is below it."""
     if function.startswith("binary_cross_entropy"):
         return math.log(2)
-    sizes = [loss.num_classes for loss in signs.anatomy.losses if loss.function == function]
+    sizes = [loss.num_classes for loss in vitals.anatomy.losses if loss.function == function]
     return math.log(sizes[0]) if sizes and sizes[0] and sizes[0] > 1 else math.inf
 
 
-def _is_sum(signs: Signs, large: Series) -> bool:
+def _is_sum(vitals: VitalSigns, large: Series) -> bool:
     """Whether the loss is at least about as large as this term of it."""
-    _, here, there = np.intersect1d(signs.loss.steps, large.steps, return_indices=True)
+    _, here, there = np.intersect1d(vitals.loss.steps, large.steps, return_indices=True)
     if not len(here):
         return False
-    return bool(np.median(signs.loss.values[here] / large.values[there]) > 0.9)
+    return bool(np.median(vitals.loss.values[here] / large.values[there]) > 0.9)

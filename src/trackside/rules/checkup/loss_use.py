@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from trackside.capture.reading.anatomy import LossFacts
-from trackside.rules.checkup.signs_rule import Sign, SignsRule
+from trackside.rules.checkup.vitals_rule import Sign, VitalsRule
 from trackside.rules.parameters import parameter
-from trackside.rules.saved.vital_signs import Series, Signs
+from trackside.rules.saved.vital_signs import Series, VitalSigns
 
 _OF_LOGITS = ("cross_entropy", "binary_cross_entropy_with_logits")
 _CLOSE = 1e-3
@@ -17,7 +17,7 @@ _RANGES = {"sigmoid": (0.0, 1.0), "tanh": (-1.0, 1.0), "relu": (0.0, np.inf)}
 
 
 @dataclass
-class LossInputAlreadySoftmax(SignsRule):
+class LossInputAlreadySoftmax(VitalsRule):
     """A loss that applies softmax or sigmoid itself is given probabilities.
 
     Fires for cross_entropy when in each of `num_batches` batches and more all its inputs are in
@@ -35,10 +35,10 @@ class LossInputAlreadySoftmax(SignsRule):
 
     num_batches: int = parameter(8, "Batches that must have been looked at.", at_least=1)
 
-    def judge(self, signs: Signs) -> Iterable[Sign]:
-        loss = _used(signs, _OF_LOGITS)
-        low, high = signs.vital("loss_input/min"), signs.vital("loss_input/max")
-        for output in signs.anatomy.outputs:
+    def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
+        loss = _used(vitals, _OF_LOGITS)
+        low, high = vitals.vital("loss_input/min"), vitals.vital("loss_input/max")
+        for output in vitals.anatomy.outputs:
             if output.loss in _OF_LOGITS and output.activation in ("softmax", "sigmoid"):
                 name = loss.name if loss is not None else output.loss
                 along = "" if output.axis in (None, 1, -1) else f" along axis {output.axis}"
@@ -53,9 +53,9 @@ class LossInputAlreadySoftmax(SignsRule):
             return
         if not (low.values.min() >= 0 and high.values.max() <= 1 + _CLOSE):
             return
-        sums = signs.vital("loss_input/row_sum_error")
+        sums = vitals.vital("loss_input/row_sum_error")
         is_softmax = sums.median < 0.01
-        if is_softmax or (np.mean(low.values == 0) < 0.5 and self._is_sigmoid(signs)):
+        if is_softmax or (np.mean(low.values == 0) < 0.5 and self._is_sigmoid(vitals)):
             kind = "softmax" if is_softmax else "sigmoid"
             yield Sign(
                 int(low.steps[0]),
@@ -67,16 +67,16 @@ class LossInputAlreadySoftmax(SignsRule):
                 threshold=1.0,
             )
 
-    def _is_sigmoid(self, signs: Signs) -> bool:
-        if signs.anatomy.modules and signs.anatomy.modules[-1].type == "Sigmoid":
-            return len(signs.anatomy.models) == 1
-        low, high = signs.vital("loss_input/min"), signs.vital("loss_input/max")
+    def _is_sigmoid(self, vitals: VitalSigns) -> bool:
+        if vitals.anatomy.modules and vitals.anatomy.modules[-1].type == "Sigmoid":
+            return len(vitals.anatomy.models) == 1
+        low, high = vitals.vital("loss_input/min"), vitals.vital("loss_input/max")
         reaches = low.values.min() < 0.4 and high.values.max() > 0.6
         return reaches and len(low) >= 3 * self.num_batches
 
 
 @dataclass
-class LossInputNotLogProbabilities(SignsRule):
+class LossInputNotLogProbabilities(VitalsRule):
     """nll_loss, kl_div or ctc_loss is given something else than logarithms of probabilities.
 
     Fires when over `num_batches` batches and more the exponentials of its inputs' rows do not sum
@@ -91,13 +91,13 @@ class LossInputNotLogProbabilities(SignsRule):
     num_batches: int = parameter(5, "Batches that must have been looked at.", at_least=1)
     error: float = parameter(0.1, "Distance of a row's sum from 1.", at_least=0)
 
-    def judge(self, signs: Signs) -> Iterable[Sign]:
-        loss = _used(signs, ("nll_loss",))
-        sums = signs.vital("loss_input/row_sum_error")
+    def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
+        loss = _used(vitals, ("nll_loss",))
+        sums = vitals.vital("loss_input/row_sum_error")
         if loss is None:
             others = ("kl_div", "ctc_loss")
-            loss = next((e for e in signs.anatomy.losses if e.function in others), None)
-            sums = signs.vital("log_probabilities/row_sum_error")
+            loss = next((e for e in vitals.anatomy.losses if e.function in others), None)
+            sums = vitals.vital("log_probabilities/row_sum_error")
         if loss is None or len(sums) < self.num_batches or not sums.median > self.error:
             return
         yield Sign(
@@ -111,7 +111,7 @@ class LossInputNotLogProbabilities(SignsRule):
 
 
 @dataclass
-class LossShapeMismatch(SignsRule):
+class LossShapeMismatch(VitalsRule):
     """A loss compares each prediction with each target, since their shapes only broadcast.
 
     Fires when a loss over pairs (MSELoss and its like) is given two shapes that broadcast to more
@@ -125,15 +125,15 @@ class LossShapeMismatch(SignsRule):
         "classes with one score use BCEWithLogitsLoss."
     )
 
-    def judge(self, signs: Signs) -> Iterable[Sign]:
-        broadcast = signs.anatomy.broadcast
-        if broadcast is not None and not signs.anatomy.losses:
+    def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
+        broadcast = vitals.anatomy.broadcast
+        if broadcast is not None and not vitals.anatomy.losses:
             yield Sign(
                 0,
                 f"The loss takes a prediction of shape {list(broadcast[0])} and a target that make "
                 f"{list(broadcast[1])} together: each is compared with each.",
             )
-        for loss in signs.anatomy.losses:
+        for loss in vitals.anatomy.losses:
             if len(loss.shapes) != 2:
                 continue
             prediction, target = loss.shapes
@@ -154,7 +154,7 @@ class LossShapeMismatch(SignsRule):
 
 
 @dataclass
-class OutputRangeTooNarrow(SignsRule):
+class OutputRangeTooNarrow(VitalsRule):
     """The last activation keeps predictions out of the range that targets need.
 
     Fires over `num_batches` batches and more when all predictions lie in [0, 1] or [-1, 1] and
@@ -171,32 +171,32 @@ class OutputRangeTooNarrow(SignsRule):
 
     num_batches: int = parameter(10, "Batches that must have been looked at.", at_least=1)
 
-    def judge(self, signs: Signs) -> Iterable[Sign]:
-        low, high = signs.vital("loss_input/min"), signs.vital("loss_input/max")
+    def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
+        low, high = vitals.vital("loss_input/min"), vitals.vital("loss_input/max")
         if len(low) < self.num_batches:
             return
-        bounded = [o for o in signs.anatomy.outputs if o.activation in ("tanh", "relu")]
+        bounded = [o for o in vitals.anatomy.outputs if o.activation in ("tanh", "relu")]
         lowest, highest = float(low.values.min()), float(high.values.max())
         if not np.isfinite([lowest, highest]).all():
             return  # no range at all; others tell of it
         clipped = float(np.mean(low.values == 0))
-        loss = _used(signs, _OF_LOGITS)
+        loss = _used(vitals, _OF_LOGITS)
         if loss is not None:
             is_bounded = any(output.loss == loss.function for output in bounded)
             if is_bounded or (lowest == 0 and clipped > 0.8 and highest > 0):
                 yield self._sign(loss, low.steps[0], lowest, highest, "raw scores, of either sign")
             return
-        wanted_low = signs.vital("target/min").median
-        wanted_high = signs.vital("target/max").median
+        wanted_low = vitals.vital("target/min").median
+        wanted_high = vitals.vital("target/max").median
         for activation, (least, most) in _RANGES.items():
-            if lowest < least or highest > most or not signs.anatomy.losses:
+            if lowest < least or highest > most or not vitals.anatomy.losses:
                 continue
-            is_last = any(output.activation == activation for output in signs.anatomy.outputs)
+            is_last = any(output.activation == activation for output in vitals.anatomy.outputs)
             width = (most - least) if np.isfinite(most) else max(highest - lowest, 1e-12)
             beyond = max(wanted_high - most, least - wanted_low) / width
             if beyond > 0.2 and (is_last or clipped > 0.8 or _presses(low, high, least, most)):
                 range_of = f"targets between {wanted_low:.4g} and {wanted_high:.4g}"
-                yield self._sign(signs.anatomy.losses[0], low.steps[0], lowest, highest, range_of)
+                yield self._sign(vitals.anatomy.losses[0], low.steps[0], lowest, highest, range_of)
                 return
 
     def _sign(self, loss: LossFacts, step: int, low: float, high: float, for_what: str) -> Sign:
@@ -216,9 +216,9 @@ def _presses(low: Series, high: Series, least: float, most: float) -> bool:
     return bool(max(at_low.mean(), at_high.mean()) > 0.5)
 
 
-def _used(signs: Signs, functions: tuple[str, ...]) -> LossFacts | None:
+def _used(vitals: VitalSigns, functions: tuple[str, ...]) -> LossFacts | None:
     """The loss that vitals look at: the first."""
-    first = next(iter(signs.anatomy.losses), None)
+    first = next(iter(vitals.anatomy.losses), None)
     return first if first is not None and first.function in functions else None
 
 

@@ -4,16 +4,16 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from trackside.capture.reading.anatomy import Anatomy, ModuleFacts
-from trackside.rules.checkup.signs_rule import Sign, SignsRule
+from trackside.rules.checkup.vitals_rule import Sign, VitalsRule
 from trackside.rules.parameters import parameter
-from trackside.rules.saved.vital_signs import Signs
+from trackside.rules.saved.vital_signs import VitalSigns
 
 _PASSING = ("Dropout", "Identity", "Flatten", "Unflatten")
 """Modules that leave a chain of linear layers linear."""
 
 
 @dataclass
-class ActivationMissing(SignsRule):
+class ActivationMissing(VitalsRule):
     """Two linear layers follow each other with no activation between: together they are one.
 
     Fires when in an nn.Sequential a Linear is followed by a Linear, with nothing but dropout or
@@ -24,10 +24,10 @@ class ActivationMissing(SignsRule):
 
     advice = "Put an activation, such as nn.ReLU() or nn.GELU(), between the two layers."
 
-    def judge(self, signs: Signs) -> Iterable[Sign]:
-        if not signs.anatomy.num_backwards:
+    def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
+        if not vitals.anatomy.num_backwards:
             return
-        for first, second, (given, middle, made) in _pairs(signs.anatomy):
+        for first, second, (given, middle, made) in _pairs(vitals.anatomy):
             if middle >= min(given, made):
                 yield Sign(
                     0,
@@ -39,7 +39,7 @@ class ActivationMissing(SignsRule):
 
 
 @dataclass
-class DropoutTooStrong(SignsRule):
+class DropoutTooStrong(VitalsRule):
     """Dropout takes away nearly everything, and little is learnt.
 
     Fires when a dropout in training takes away `share` of its input and more, and the loss has not
@@ -52,15 +52,15 @@ class DropoutTooStrong(SignsRule):
 
     share: float = parameter(0.9, "Of its input that a dropout takes.", at_least=0, at_most=1)
 
-    def judge(self, signs: Signs) -> Iterable[Sign]:
-        if not signs.is_settled or signs.last_step < 100 or signs.fall > 0.5:
+    def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
+        if not vitals.is_settled or vitals.last_step < 100 or vitals.fall > 0.5:
             return
-        for module in signs.anatomy.modules:
+        for module in vitals.anatomy.modules:
             if module.training and module.dropped is not None and module.dropped >= self.share:
                 yield Sign(
                     0,
                     f"{module.name} takes away {module.dropped:.0%} of its input, and the loss "
-                    f"went from {signs.early_loss:.4g} to {signs.late_loss:.4g} only.",
+                    f"went from {vitals.early_loss:.4g} to {vitals.late_loss:.4g} only.",
                     tensor=module.name,
                     value=module.dropped,
                     threshold=self.share,
@@ -69,7 +69,7 @@ class DropoutTooStrong(SignsRule):
 
 
 @dataclass
-class FrozenByMistake(SignsRule):
+class FrozenByMistake(VitalsRule):
     """Most of the model is frozen, and what is left cannot learn.
 
     Fires when `share` and more of the one model's parameters do not require a gradient, and the
@@ -84,21 +84,21 @@ class FrozenByMistake(SignsRule):
 
     share: float = parameter(0.5, "Of the model's parameters.", at_least=0, at_most=1)
 
-    def judge(self, signs: Signs) -> Iterable[Sign]:
-        parameters = [p for p in signs.anatomy.parameters if p.tied_to is None]
+    def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
+        parameters = [p for p in vitals.anatomy.parameters if p.tied_to is None]
         frozen = [p for p in parameters if not p.requires_grad]
         total = sum(p.numel for p in parameters)
-        if not frozen or len(signs.anatomy.models) != 1 or not signs.is_stuck:
+        if not frozen or len(vitals.anatomy.models) != 1 or not vitals.is_stuck:
             return
         share = sum(p.numel for p in frozen) / total
         trained = [p for p in parameters if p.is_trained]
-        is_tried = signs.moved > 1 or all(len(p.shape) < 2 for p in trained)
+        is_tried = vitals.moved > 1 or all(len(p.shape) < 2 for p in trained)
         if share >= self.share and trained and is_tried:
             kept = ", ".join(p.name for p in parameters if p.requires_grad)[:120]
             yield Sign(
                 0,
                 f"{share:.0%} of the parameters are frozen, from {frozen[0].name} on; {kept} alone "
-                f"cannot bring the loss down from {signs.late_loss:.4g}.",
+                f"cannot bring the loss down from {vitals.late_loss:.4g}.",
                 tensor=frozen[0].name,
                 value=share,
                 threshold=self.share,

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trackside.rules.checkup.signs_rule import Sign, SignsRule
+from trackside.rules.checkup.vitals_rule import Sign, VitalsRule
 from trackside.rules.parameters import parameter
-from trackside.rules.saved.vital_signs import Signs
+from trackside.rules.saved.vital_signs import VitalSigns
 
 
 @dataclass
-class ConstantOutput(SignsRule):
+class ConstantOutput(VitalsRule):
     """The model returns one and the same number, whatever it is given and however it is trained.
 
     Fires when right before the loss a softmax goes along an axis of length 1, which makes 1 of
@@ -26,13 +26,13 @@ class ConstantOutput(SignsRule):
 
     num_batches: int = parameter(20, "Batches that must have been looked at.", at_least=2)
 
-    def judge(self, signs: Signs) -> Iterable[Sign]:
-        for output in signs.anatomy.outputs:
+    def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
+        for output in vitals.anatomy.outputs:
             if output.activation == "softmax" and output.size == 1:
                 yield Sign(0, "A softmax over a single output is 1 for every input.", value=1.0)
                 return
-        low, high = signs.vital("loss_input/min"), signs.vital("loss_input/max")
-        if len(low) < self.num_batches or signs.num_updates < self.num_batches:
+        low, high = vitals.vital("loss_input/min"), vitals.vital("loss_input/max")
+        if len(low) < self.num_batches or vitals.num_updates < self.num_batches:
             return
         if np.ptp(low.values) == np.ptp(high.values) == 0 and low.values[0] == high.values[0]:
             yield Sign(
@@ -43,7 +43,7 @@ class ConstantOutput(SignsRule):
 
 
 @dataclass
-class TemperatureTooHigh(SignsRule):
+class TemperatureTooHigh(VitalsRule):
     """Likenesses are divided by so large a number that they are all the same to the loss.
 
     Fires when a loss over classes is given products of two outputs, times or over a number that is
@@ -57,9 +57,9 @@ class TemperatureTooHigh(SignsRule):
 
     range: float = parameter(0.1, "Between the largest score of a batch and the smallest.")
 
-    def judge(self, signs: Signs) -> Iterable[Sign]:
-        low, high = signs.vital("loss_input/min"), signs.vital("loss_input/max")
-        if not signs.anatomy.is_likeness_scaled or len(low) < 10 or not signs.is_stuck:
+    def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
+        low, high = vitals.vital("loss_input/min"), vitals.vital("loss_input/max")
+        if not vitals.anatomy.is_likeness_scaled or len(low) < 10 or not vitals.is_stuck:
             return
         widest = float((high.values - low.values).max())
         if widest < self.range:

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trackside.rules.checkup.signs_rule import Sign, SignsRule
+from trackside.rules.checkup.vitals_rule import Sign, VitalsRule
 from trackside.rules.parameters import parameter
-from trackside.rules.saved.vital_signs import Signs
+from trackside.rules.saved.vital_signs import VitalSigns
 
 
 @dataclass
-class TrainingInEvaluationMode(SignsRule):
+class TrainingInEvaluationMode(VitalsRule):
     """The model is trained while in evaluation mode, so its dropout and batch norm stand still.
 
     Fires when a model with either has had `num_backwards` backwards and more after forwards in
@@ -23,25 +23,25 @@ class TrainingInEvaluationMode(SignsRule):
     num_backwards: int = parameter(20, "Backwards in evaluation mode.", at_least=1)
     share: float = parameter(0.2, "Of all backwards.", at_least=0, at_most=1)
 
-    def judge(self, signs: Signs) -> Iterable[Sign]:
-        anatomy = signs.anatomy
+    def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
+        anatomy = vitals.anatomy
         if not (anatomy.holds_dropout or anatomy.holds_batch_norm):
             return
         wrong = sum(each.count for each in anatomy.backwards if not each.training)
         if wrong >= self.num_backwards and wrong >= self.share * anatomy.num_backwards:
-            evaluated = signs.vital("gradient_norm", training=False)
+            evaluated = vitals.vital("gradient_norm", training=False)
             step = int(evaluated.steps[0]) if len(evaluated) else 0
             yield Sign(
                 step,
                 f"{wrong} of {anatomy.num_backwards} backwards came after forwards in evaluation "
-                f"mode: {_what(signs)} did nothing in them.",
+                f"mode: {_what(vitals)} did nothing in them.",
                 value=float(wrong),
                 threshold=self.num_backwards,
             )
 
 
 @dataclass
-class EvaluationInTrainingMode(SignsRule):
+class EvaluationInTrainingMode(VitalsRule):
     """The model is evaluated while in training mode: dropout drops, batch norm uses the batch.
 
     Fires when the one model of the script, with dropout or batch norm, is never in evaluation
@@ -55,8 +55,8 @@ class EvaluationInTrainingMode(SignsRule):
 
     num_forwards: int = parameter(2, "Forwards that are not trained on.", at_least=1)
 
-    def judge(self, signs: Signs) -> Iterable[Sign]:
-        anatomy = signs.anatomy
+    def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
+        anatomy = vitals.anatomy
         if len(anatomy.models) != 1 or not (anatomy.holds_dropout or anatomy.holds_batch_norm):
             return  # of several models one may make samples for another
         if any(not each.training for each in anatomy.forwards) or not anatomy.num_backwards:
@@ -64,20 +64,20 @@ class EvaluationInTrainingMode(SignsRule):
         wrong = anatomy.num_forwards(training=True, grad=False)
         what = "without gradients"
         if wrong < self.num_forwards:
-            wrong, what = _unused_forwards(signs), "that no backward followed"
+            wrong, what = _unused_forwards(vitals), "that no backward followed"
         if wrong >= self.num_forwards:
-            seen = signs.vital("batch_size", training=False)
+            seen = vitals.vital("batch_size", training=False)
             yield Sign(
                 int(seen.steps[0]) if len(seen) else 0,
                 f"{wrong} forwards {what} ran in training mode and none in evaluation mode: "
-                f"{_what(signs)} went on as in training.",
+                f"{_what(vitals)} went on as in training.",
                 value=float(wrong),
                 threshold=self.num_forwards,
             )
 
 
 @dataclass
-class BatchNormOfOneSample(SignsRule):
+class BatchNormOfOneSample(VitalsRule):
     """Batch norm normalises over a batch of one sample.
 
     Fires when a model with batch norm in training mode gets batches of one sample, `share` of
@@ -91,9 +91,9 @@ class BatchNormOfOneSample(SignsRule):
 
     share: float = parameter(0.5, "Of the batches.", at_least=0, at_most=1)
 
-    def judge(self, signs: Signs) -> Iterable[Sign]:
-        norms = [m for m in signs.anatomy.modules if "BatchNorm" in m.type and m.training]
-        size = signs.vital("batch_size")
+    def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
+        norms = [m for m in vitals.anatomy.modules if "BatchNorm" in m.type and m.training]
+        size = vitals.vital("batch_size")
         if not norms or len(size) < 10:
             return
         if float(np.mean(size.values == 1)) >= self.share:
@@ -106,15 +106,18 @@ class BatchNormOfOneSample(SignsRule):
             )
 
 
-def _what(signs: Signs) -> str:
-    held = ("dropout", signs.anatomy.holds_dropout), ("batch norm", signs.anatomy.holds_batch_norm)
+def _what(vitals: VitalSigns) -> str:
+    held = (
+        ("dropout", vitals.anatomy.holds_dropout),
+        ("batch norm", vitals.anatomy.holds_batch_norm),
+    )
     return " and ".join(name for name, is_held in held if is_held)
 
 
-def _unused_forwards(signs: Signs) -> int:
+def _unused_forwards(vitals: VitalSigns) -> int:
     """Those beyond the usual number before a backward, where that happens now and then; 0 where
     there is nothing usual, as when episodes of many lengths are played."""
-    anatomy = signs.anatomy
+    anatomy = vitals.anatomy
     counts = {int(k): n for k, n in (anatomy.forwards_per_backward or {}).items() if int(k)}
     if not counts:
         return 0
@@ -125,4 +128,4 @@ def _unused_forwards(signs: Signs) -> int:
         return 0
     unused = sum((each - usual) * n for each, n in counts.items() if each > usual)
     last = anatomy.forwards_since_backward
-    return unused + (last if signs.is_all else max(0, last - usual))
+    return unused + (last if vitals.is_all else max(0, last - usual))

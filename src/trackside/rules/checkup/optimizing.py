@@ -6,16 +6,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from trackside.capture.reading.anatomy import Anatomy, ParameterFacts
-from trackside.rules.checkup.signs_rule import Sign, SignsRule
+from trackside.rules.checkup.vitals_rule import Sign, VitalsRule
 from trackside.rules.parameters import parameter
-from trackside.rules.saved.vital_signs import Signs
+from trackside.rules.saved.vital_signs import VitalSigns
 
 _WITH_ACTIVATION = ("Linear", "Conv1d", "Conv2d", "Conv3d")
 """Modules whose output vitals look at: with no figure of theirs, they were never called."""
 
 
 @dataclass
-class OptimizerNotStepping(SignsRule):
+class OptimizerNotStepping(VitalsRule):
     """Gradients are computed, and no optimizer uses them, or hardly ever.
 
     Fires after `num_backwards` calls of backward without one of an optimizer's step, while the
@@ -32,14 +32,14 @@ class OptimizerNotStepping(SignsRule):
     num_backwards: int = parameter(20, "Backwards without any step.", at_least=1)
     share: float = parameter(0.6, "Of backwards that no step used.", at_least=0, at_most=1)
 
-    def judge(self, signs: Signs) -> Iterable[Sign]:
-        yield from self._discarding(signs.anatomy)
-        anatomy = signs.anatomy
+    def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
+        yield from self._discarding(vitals.anatomy)
+        anatomy = vitals.anatomy
         if anatomy.num_backwards < self.num_backwards or anatomy.num_optimizer_steps:
             return
         trained = [p.name for p in anatomy.parameters if p.requires_grad]
-        saved = [name for name in trained if len(signs.figure(name, "l2")) > 1]
-        if all(signs.is_weight_unchanged(name) for name in saved):
+        saved = [name for name in trained if len(vitals.figure(name, "l2")) > 1]
+        if all(vitals.is_weight_unchanged(name) for name in saved):
             yield Sign(
                 0,
                 f"backward was called {anatomy.num_backwards} times and no optimizer's step() "
@@ -66,7 +66,7 @@ class OptimizerNotStepping(SignsRule):
 
 
 @dataclass
-class OptimizerOfAnotherModel(SignsRule):
+class OptimizerOfAnotherModel(VitalsRule):
     """The optimizer steps, and holds none of the parameters of the model that is trained.
 
     Fires after `num_steps` steps of optimizers of which none holds a parameter of a model that
@@ -80,15 +80,15 @@ class OptimizerOfAnotherModel(SignsRule):
 
     num_steps: int = parameter(10, "Steps of the optimizer.", at_least=1)
 
-    def judge(self, signs: Signs) -> Iterable[Sign]:
-        anatomy = signs.anatomy
+    def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
+        anatomy = vitals.anatomy
         wanted = [p for p in anatomy.parameters if p.requires_grad]
         if anatomy.num_optimizer_steps < self.num_steps or not wanted:
             return
         if any(p.optimizer is not None for p in wanted):
             return
-        saved = [p.name for p in wanted if len(signs.figure(p.name, "l2")) > 1]
-        if anatomy.num_backwards and all(signs.is_weight_unchanged(name) for name in saved):
+        saved = [p.name for p in wanted if len(vitals.figure(p.name, "l2")) > 1]
+        if anatomy.num_backwards and all(vitals.is_weight_unchanged(name) for name in saved):
             yield Sign(
                 0,
                 f"The optimizer has made {anatomy.num_optimizer_steps} steps, and holds none of "
@@ -100,7 +100,7 @@ class OptimizerOfAnotherModel(SignsRule):
 
 
 @dataclass
-class ParametersNotOptimized(SignsRule):
+class ParametersNotOptimized(VitalsRule):
     """Part of the model gets gradients, and belongs to no optimizer.
 
     Fires after `num_steps` optimizer steps for parameters that require a gradient, get one, and
@@ -115,8 +115,8 @@ class ParametersNotOptimized(SignsRule):
 
     num_steps: int = parameter(10, "Steps of the optimizers.", at_least=1)
 
-    def judge(self, signs: Signs) -> Iterable[Sign]:
-        anatomy = signs.anatomy
+    def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
+        anatomy = vitals.anatomy
         if anatomy.num_optimizer_steps < self.num_steps:
             return
         if not any(p.is_trained for p in anatomy.parameters):
@@ -127,7 +127,7 @@ class ParametersNotOptimized(SignsRule):
             if p.requires_grad
             and p.optimizer is None
             and p.ever_had_gradient
-            and (not len(signs.figure(p.name, "l2")) or signs.is_weight_unchanged(p.name))
+            and (not len(vitals.figure(p.name, "l2")) or vitals.is_weight_unchanged(p.name))
         ]
         strangers = [s for s in anatomy.strangers if s.has_gradient and not s.is_optimized]
         if strangers:
@@ -155,7 +155,7 @@ class ParametersNotOptimized(SignsRule):
 
 
 @dataclass
-class GradientMissing(SignsRule):
+class GradientMissing(VitalsRule):
     """Parameters that an optimizer is to train never get a gradient: the graph is cut.
 
     Fires after `num_steps` optimizer steps for parameters in an optimizer whose gradient was
@@ -171,12 +171,12 @@ class GradientMissing(SignsRule):
 
     num_steps: int = parameter(10, "Steps of the optimizers.", at_least=1)
 
-    def judge(self, signs: Signs) -> Iterable[Sign]:
-        anatomy = signs.anatomy
+    def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
+        anatomy = vitals.anatomy
         wanted = [p for p in anatomy.parameters if p.is_trained and p.tied_to is None]
         never = [p for p in wanted if not p.ever_had_gradient]
         num_optimizers = len(anatomy.optimizers)
-        missing = signs.vital("gradient_missing").last(3 * num_optimizers)
+        missing = vitals.vital("gradient_missing").last(3 * num_optimizers)
         if anatomy.num_optimizer_steps < self.num_steps or not never or len(missing) < 3:
             return
         # Optimizers that take turns miss what is theirs each.
@@ -191,7 +191,7 @@ class GradientMissing(SignsRule):
                 threshold=0.0,
             )
             return
-        cut = [p for p in never if self._is_called(signs, p, wanted)]
+        cut = [p for p in never if self._is_called(vitals, p, wanted)]
         if cut:
             yield Sign(
                 0,
@@ -203,18 +203,18 @@ class GradientMissing(SignsRule):
             )
 
     def _is_called(
-        self, signs: Signs, each: ParameterFacts, wanted: Sequence[ParameterFacts]
+        self, vitals: VitalSigns, each: ParameterFacts, wanted: Sequence[ParameterFacts]
     ) -> bool:
-        module = _module_of(signs.anatomy, each)
-        if signs.module_type(module) in _WITH_ACTIVATION:
-            return f"{module}/std" in signs.vitals("activation/")
+        module = _module_of(vitals.anatomy, each)
+        if vitals.module_type(module) in _WITH_ACTIVATION:
+            return f"{module}/std" in vitals.series_by_name("activation/")
         # Nobody looks at its output. What comes last may be a head that is not in use.
         having = [place for place, p in enumerate(wanted) if p.ever_had_gradient]
         return wanted.index(each) < max(having)
 
 
 @dataclass
-class ForgottenZeroGrad(SignsRule):
+class ForgottenZeroGrad(VitalsRule):
     """Each update uses the gradients of all batches so far.
 
     Fires when in `share` of the updates that were looked at, `num_updates` at least, the gradients
@@ -227,8 +227,8 @@ class ForgottenZeroGrad(SignsRule):
     num_updates: int = parameter(5, "Updates that must have been looked at.", at_least=1)
     share: float = parameter(0.9, "Share of them with old gradients.", at_least=0, at_most=1)
 
-    def judge(self, signs: Signs) -> Iterable[Sign]:
-        leftover = signs.vital("leftover_gradients")
+    def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
+        leftover = vitals.vital("leftover_gradients")
         if len(leftover) < self.num_updates:
             return
         share = float(leftover.values.mean())
@@ -244,7 +244,7 @@ class ForgottenZeroGrad(SignsRule):
 
 
 @dataclass
-class OptimizerSettings(SignsRule):
+class OptimizerSettings(VitalsRule):
     """An optimizer is configured in a way that cannot be meant.
 
     Fires for betas in the wrong order, for a momentum above `momentum`, and for `maximize` with a
@@ -255,8 +255,8 @@ class OptimizerSettings(SignsRule):
 
     momentum: float = parameter(0.995, "Momentum that is too much.", at_least=0)
 
-    def judge(self, signs: Signs) -> Iterable[Sign]:
-        for optimizer in signs.anatomy.optimizers:
+    def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
+        for optimizer in vitals.anatomy.optimizers:
             for group in optimizer.groups:
                 betas = group.get("betas") or (0.0, 1.0)
                 momentum = float(group.get("momentum") or 0.0)
@@ -277,13 +277,13 @@ class OptimizerSettings(SignsRule):
                         value=momentum,
                         threshold=self.momentum,
                     )
-                if group.get("maximize") and signs.fall < -0.1:
+                if group.get("maximize") and vitals.fall < -0.1:
                     yield Sign(
                         0,
                         f"{optimizer.type} is told to maximize, and the loss rises from "
-                        f"{signs.early_loss:.4g} to {signs.late_loss:.4g}.",
-                        value=signs.late_loss,
-                        threshold=signs.early_loss,
+                        f"{vitals.early_loss:.4g} to {vitals.late_loss:.4g}.",
+                        value=vitals.late_loss,
+                        threshold=vitals.early_loss,
                     )
 
 

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trackside.rules.checkup.signs_rule import Sign, SignsRule
+from trackside.rules.checkup.vitals_rule import Sign, VitalsRule
 from trackside.rules.parameters import parameter
-from trackside.rules.saved.vital_signs import Signs
+from trackside.rules.saved.vital_signs import VitalSigns
 
 
 @dataclass
-class LossNotFinite(SignsRule):
+class LossNotFinite(VitalsRule):
     """The loss is NaN or infinite. Fires at the first step at which it is."""
 
     advice = (
@@ -21,21 +21,21 @@ class LossNotFinite(SignsRule):
         "torch.autograd.set_detect_anomaly(True) names the operation."
     )
 
-    def judge(self, signs: Signs) -> Iterable[Sign]:
-        bad = np.flatnonzero(~np.isfinite(signs.loss.values))
+    def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
+        bad = np.flatnonzero(~np.isfinite(vitals.loss.values))
         if not len(bad):
             return
-        before = signs.loss.values[: bad[0]]
+        before = vitals.loss.values[: bad[0]]
         last = f"{before[-1]:.4g} the time before" if len(before) else "the first one"
         yield Sign(
-            int(signs.loss.steps[bad[0]]),
-            f"The loss is {signs.loss.values[bad[0]]} ({last}).",
-            value=float(signs.loss.values[bad[0]]),
+            int(vitals.loss.steps[bad[0]]),
+            f"The loss is {vitals.loss.values[bad[0]]} ({last}).",
+            value=float(vitals.loss.values[bad[0]]),
         )
 
 
 @dataclass
-class LossRising(SignsRule):
+class LossRising(VitalsRule):
     """Training makes the loss larger.
 
     Fires when after 50 steps and more the loss is above `times` its start and still as high as
@@ -50,21 +50,21 @@ class LossRising(SignsRule):
 
     times: float = parameter(1.5, "Times the first loss.", at_least=1)
 
-    def judge(self, signs: Signs) -> Iterable[Sign]:
-        early, late = signs.early_loss, signs.late_loss
-        if signs.last_step < 50 or len(signs.loss) < 20 or len(signs.anatomy.models) > 1:
+    def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
+        early, late = vitals.early_loss, vitals.late_loss
+        if vitals.last_step < 50 or len(vitals.loss) < 20 or len(vitals.anatomy.models) > 1:
             return
-        if len(signs.anatomy.optimizers) > 1:
+        if len(vitals.anatomy.optimizers) > 1:
             return  # stages of their own, each with another task
-        if not signs.is_settled:
+        if not vitals.is_settled:
             return
-        known = signs.loss.values[np.isfinite(signs.loss.values)]
-        if (len(known) and known.min() < 0) or signs.unexplained < 0.3:
+        known = vitals.loss.values[np.isfinite(vitals.loss.values)]
+        if (len(known) and known.min() < 0) or vitals.unexplained < 0.3:
             return
         if early > 0 and late > self.times * early and late > 0.5 * float(known.max()):
-            above = np.flatnonzero(signs.loss.values > self.times * early)
+            above = np.flatnonzero(vitals.loss.values > self.times * early)
             yield Sign(
-                int(signs.loss.steps[above[0]]) if len(above) else 0,
+                int(vitals.loss.steps[above[0]]) if len(above) else 0,
                 f"The loss rose from {early:.4g} to {late:.4g}.",
                 value=late,
                 threshold=self.times * early,
@@ -72,7 +72,7 @@ class LossRising(SignsRule):
 
 
 @dataclass
-class Overfitting(SignsRule):
+class Overfitting(VitalsRule):
     """The loss in evaluation rises while the one in training goes on falling.
 
     Fires when, three evaluations and more after its lowest, the evaluation loss is above `times`
@@ -87,8 +87,8 @@ class Overfitting(SignsRule):
 
     times: float = parameter(1.2, "Times the lowest evaluation loss.", at_least=1)
 
-    def judge(self, signs: Signs) -> Iterable[Sign]:
-        evaluated = _passes(signs)
+    def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
+        evaluated = _passes(vitals)
         if len(evaluated) < 5:
             return
         steps, values = evaluated[:, 0], evaluated[:, 1]
@@ -97,21 +97,21 @@ class Overfitting(SignsRule):
         rise = late - values[lowest]
         if len(values) - 1 - lowest < 3 or late < self.times * values[lowest]:
             return
-        then = signs.loss.where(signs.loss.steps <= steps[lowest]).last(10).median
-        start = max(abs(signs.early_loss), abs(signs.first_loss))
-        if rise > 0.1 * start and signs.late_loss < 2 / 3 * then:
+        then = vitals.loss.where(vitals.loss.steps <= steps[lowest]).last(10).median
+        start = max(abs(vitals.early_loss), abs(vitals.first_loss))
+        if rise > 0.1 * start and vitals.late_loss < 2 / 3 * then:
             yield Sign(
                 int(steps[lowest]),
                 f"The evaluation loss was lowest, {values[lowest]:.4g}, at step "
                 f"{steps[lowest]:.0f} and is {late:.4g} now, while the training loss fell from "
-                f"{then:.4g} to {signs.late_loss:.4g}.",
+                f"{then:.4g} to {vitals.late_loss:.4g}.",
                 value=late / values[lowest],
                 threshold=self.times,
             )
 
 
 @dataclass
-class NothingLearnt(SignsRule):
+class NothingLearnt(VitalsRule):
     """The loss is where a model is that knows nothing, and stays there.
 
     Fires at the end of `num_steps` steps and more when a loss over classes is still within `share`
@@ -129,26 +129,26 @@ class NothingLearnt(SignsRule):
     num_steps: int = parameter(150, "Training steps.", at_least=1)
     share: float = parameter(0.9, "Of the loss of chance.", at_least=0, at_most=1)
 
-    def judge(self, signs: Signs) -> Iterable[Sign]:
-        if not signs.is_all or signs.last_step < self.num_steps or not signs.is_stuck:
+    def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
+        if not vitals.is_all or vitals.last_step < self.num_steps or not vitals.is_stuck:
             return
-        if not math.isfinite(signs.late_loss) or len(signs.anatomy.models) > 1:
+        if not math.isfinite(vitals.late_loss) or len(vitals.anatomy.models) > 1:
             return
-        if not signs.anatomy.losses or len(signs.anatomy.optimizers) > 1:
+        if not vitals.anatomy.losses or len(vitals.anatomy.optimizers) > 1:
             return  # an objective of one's own may mean anything
-        level = f" (chance is {signs.chance:.4g})" if signs.chance is not None else ""
+        level = f" (chance is {vitals.chance:.4g})" if vitals.chance is not None else ""
         yield Sign(
             0,
-            f"After {signs.last_step} steps the loss is {signs.late_loss:.4g}{level}; it began at "
-            f"{signs.early_loss:.4g}.",
-            value=signs.late_loss,
-            threshold=signs.chance,
+            f"After {vitals.last_step} steps the loss is {vitals.late_loss:.4g}{level}; it began at "
+            f"{vitals.early_loss:.4g}.",
+            value=vitals.late_loss,
+            threshold=vitals.chance,
         )
 
 
-def _passes(signs: Signs) -> "np.ndarray[tuple[int, int], np.dtype[np.float64]]":
+def _passes(vitals: VitalSigns) -> "np.ndarray[tuple[int, int], np.dtype[np.float64]]":
     """The mean loss of each pass over the evaluation data, at the step where the pass began."""
-    loss, training = signs.evaluation_loss, signs.loss.steps
+    loss, training = vitals.evaluation_loss, vitals.loss.steps
     if not len(loss):
         return np.empty((0, 2))
     # Evaluation steps between the same two training steps are one pass.

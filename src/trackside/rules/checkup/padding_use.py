@@ -3,15 +3,15 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from trackside.rules.checkup.signs_rule import Sign, SignsRule
+from trackside.rules.checkup.vitals_rule import Sign, VitalsRule
 from trackside.rules.parameters import parameter
-from trackside.rules.saved.vital_signs import Signs
+from trackside.rules.saved.vital_signs import VitalSigns
 
 _RECURRENT = ("RNN", "GRU", "LSTM")
 
 
 @dataclass
-class PaddingReadLast(SignsRule):
+class PaddingReadLast(VitalsRule):
     """A recurrent model goes on through padding, and has forgotten the text at its end.
 
     Fires when all sequences end with one token, `share` of their length and more, an RNN that looks
@@ -25,12 +25,12 @@ class PaddingReadLast(SignsRule):
 
     share: float = parameter(0.3, "Of a sequence, on average.", at_least=0, at_most=1)
 
-    def judge(self, signs: Signs) -> Iterable[Sign]:
-        end, last = signs.vital("tokens/end_share"), signs.vital("tokens/last")
-        loss = next(iter(signs.anatomy.losses), None)
-        if loss is None or len(end) < 10 or not end.median > self.share or not signs.is_stuck:
+    def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
+        end, last = vitals.vital("tokens/end_share"), vitals.vital("tokens/last")
+        loss = next(iter(vitals.anatomy.losses), None)
+        if loss is None or len(end) < 10 or not end.median > self.share or not vitals.is_stuck:
             return
-        layers = [module for module in signs.anatomy.modules if module.given]
+        layers = [module for module in vitals.anatomy.modules if module.given]
         readers = [each for each in layers if each.type in _RECURRENT and not each.looks_ahead]
         if len(loss.shapes) != 2 or len(loss.shapes[1]) > 2 or len(readers) < len(layers):
             return
@@ -47,7 +47,7 @@ class PaddingReadLast(SignsRule):
 
 
 @dataclass
-class PaddingMaskInverted(SignsRule):
+class PaddingMaskInverted(VitalsRule):
     """Attention leaves out the text and reads the padding.
 
     Fires when key_padding_mask is True for nearly all tokens but the one that sequences end with,
@@ -59,8 +59,8 @@ class PaddingMaskInverted(SignsRule):
         "attention_mask of Hugging Face's tokenizers is the other way round.)"
     )
 
-    def judge(self, signs: Signs) -> Iterable[Sign]:
-        end, other = signs.vital("tokens/end_masked"), signs.vital("tokens/other_masked")
+    def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
+        end, other = vitals.vital("tokens/end_masked"), vitals.vital("tokens/other_masked")
         if len(end) >= 5 and end.median < 0.05 and other.median > 0.95:
             yield Sign(
                 int(end.steps[0]),

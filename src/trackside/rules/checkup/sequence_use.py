@@ -4,15 +4,15 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from trackside.rules.checkup.signs_rule import Sign, SignsRule
+from trackside.rules.checkup.vitals_rule import Sign, VitalsRule
 from trackside.rules.parameters import parameter
-from trackside.rules.saved.vital_signs import Signs
+from trackside.rules.saved.vital_signs import VitalSigns
 
 _ALL = 0.999
 
 
 @dataclass
-class FutureVisible(SignsRule):
+class FutureVisible(VitalsRule):
     """A model of sequences sees the tokens that it has to predict.
 
     Fires when targets are the tokens that the model is given, one place further on, and all its
@@ -31,14 +31,14 @@ class FutureVisible(SignsRule):
     times: float = parameter(4.0, "Errors at the last place over errors elsewhere.", at_least=1)
     num_samples: int = parameter(50, "Last places that were looked at.", at_least=1)
 
-    def judge(self, signs: Signs) -> Iterable[Sign]:
-        shifted = signs.vital("tokens/shifted_share")
-        half = signs.last_step / 2
-        last = signs.vital("tokens/last_accuracy").since(half)
-        other = signs.vital("tokens/other_accuracy").since(half)
+    def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
+        shifted = vitals.vital("tokens/shifted_share")
+        half = vitals.last_step / 2
+        last = vitals.vital("tokens/last_accuracy").since(half)
+        other = vitals.vital("tokens/other_accuracy").since(half)
         if len(shifted) < 10 or shifted.median < _ALL:
             return
-        if ahead := _looking_ahead(signs):
+        if ahead := _looking_ahead(vitals):
             yield Sign(
                 int(shifted.steps[0]),
                 f"{ahead} sees all of the sequence at once, and the targets are its next tokens: "
@@ -46,9 +46,9 @@ class FutureVisible(SignsRule):
                 tensor=ahead,
             )
             return
-        if signs.last_step < 100 or not len(last):
+        if vitals.last_step < 100 or not len(last):
             return
-        count = signs.vital("batch_size").median * len(last)
+        count = vitals.vital("batch_size").median * len(last)
         wrong, usual = 1 - float(last.values.mean()), 1 - float(other.values.mean())
         noise = math.sqrt(max(usual, 1 / count) / count)  # if the last were as any other
         if count < self.num_samples or usual > 0.1:
@@ -65,7 +65,7 @@ class FutureVisible(SignsRule):
 
 
 @dataclass
-class TargetIsInput(SignsRule):
+class TargetIsInput(VitalsRule):
     """A model has to predict what it is given.
 
     Fires when over `num_batches` batches and more the targets of a loss over classes equal the
@@ -83,24 +83,24 @@ class TargetIsInput(SignsRule):
     num_batches: int = parameter(10, "Batches that must have been looked at.", at_least=1)
     share: float = parameter(0.1, "Of the loss of chance.", at_least=0, at_most=1)
 
-    def judge(self, signs: Signs) -> Iterable[Sign]:
-        yield from self._leaks(signs)
-        same = signs.vital("tokens/same_share")
-        chance = signs.chance
+    def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
+        yield from self._leaks(vitals)
+        same = vitals.vital("tokens/same_share")
+        chance = vitals.chance
         if len(same) < self.num_batches or same.values.min() < 1 or chance is None:
             return
-        if signs.is_settled and signs.late_loss < self.share * chance:
+        if vitals.is_settled and vitals.late_loss < self.share * chance:
             yield Sign(
                 int(same.steps[0]),
                 f"In all {len(same)} batches the targets are the model's own input, token by "
-                f"token; the loss is {signs.late_loss:.3g}, as after copying.",
+                f"token; the loss is {vitals.late_loss:.3g}, as after copying.",
                 value=1.0,
                 threshold=1.0,
             )
 
-    def _leaks(self, signs: Signs) -> Iterator[Sign]:
-        held = signs.vital("input/holds_target")
-        kinds = signs.vital("target/num_values"), signs.vital("labels/num_classes_seen")
+    def _leaks(self, vitals: VitalSigns) -> Iterator[Sign]:
+        held = vitals.vital("input/holds_target")
+        kinds = vitals.vital("target/num_values"), vitals.vital("labels/num_classes_seen")
         num_values = max((each.median for each in kinds if len(each)), default=0.0)
         if len(held) < self.num_batches or held.values.min() < 1 or num_values < 3:
             return  # a feature may well agree with yes or no
@@ -113,7 +113,7 @@ class TargetIsInput(SignsRule):
 
 
 @dataclass
-class StateOfOtherSamples(SignsRule):
+class StateOfOtherSamples(VitalsRule):
     """A recurrent layer begins with the state that other, unrelated samples left behind.
 
     Fires when a layer is given the state that it returned the time before, without gradients, and
@@ -125,10 +125,10 @@ class StateOfOtherSamples(SignsRule):
         "shuffle=False, where a state is meant to be carried on."
     )
 
-    def judge(self, signs: Signs) -> Iterable[Sign]:
-        shuffled = [each for each in signs.anatomy.loaders if each.sampler == "RandomSampler"]
-        carrying = [module for module in signs.anatomy.modules if module.carries_state]
-        if shuffled and carrying and len(signs.anatomy.models) == 1:
+    def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
+        shuffled = [each for each in vitals.anatomy.loaders if each.sampler == "RandomSampler"]
+        carrying = [module for module in vitals.anatomy.modules if module.carries_state]
+        if shuffled and carrying and len(vitals.anatomy.models) == 1:
             yield Sign(
                 0,
                 f"{carrying[0].name} ({carrying[0].type}) begins with the state of the batch "
@@ -138,7 +138,7 @@ class StateOfOtherSamples(SignsRule):
 
 
 @dataclass
-class BatchTakenForTime(SignsRule):
+class BatchTakenForTime(VitalsRule):
     """A recurrent or attention layer goes along the batch instead of along time.
 
     Fires when such a layer without batch_first is given [batch, time, features], and the loss has
@@ -150,19 +150,19 @@ class BatchTakenForTime(SignsRule):
         "(x.transpose(0, 1)); a single step needs an axis of time of its own."
     )
 
-    def judge(self, signs: Signs) -> Iterable[Sign]:
-        loss = next(iter(signs.anatomy.losses), None)
-        if loss is None or len(loss.shapes) != 2 or len(signs.anatomy.models) != 1:
+    def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
+        loss = next(iter(vitals.anatomy.losses), None)
+        if loss is None or len(loss.shapes) != 2 or len(vitals.anatomy.models) != 1:
             return
         target = loss.shapes[1]
         if not target or math.prod(target[1:]) not in (1, loss.shapes[0][-1]) or len(target) > 2:
             return
-        for module in signs.anatomy.modules:
+        for module in vitals.anatomy.modules:
             given = module.given
             if not given or given[0] != target[0] or target[0] < 2:
                 continue
             if len(given) == 2:
-                is_wrong = signs.is_stuck  # or one long sequence, with a target at each place
+                is_wrong = vitals.is_stuck  # or one long sequence, with a target at each place
             else:
                 is_wrong = not module.batch_first and given[1] not in (1, target[0])
             if is_wrong:
@@ -176,7 +176,7 @@ class BatchTakenForTime(SignsRule):
 
 
 @dataclass
-class PaddingInLoss(SignsRule):
+class PaddingInLoss(VitalsRule):
     """Padding counts in the loss as if it were something to predict.
 
     Fires when the commonest target of a loss over tokens is the padding_idx of an embedding of
@@ -187,11 +187,11 @@ class PaddingInLoss(SignsRule):
 
     share: float = parameter(0.3, "Of all targets.", at_least=0, at_most=1)
 
-    def judge(self, signs: Signs) -> Iterable[Sign]:
-        loss = next((each for each in signs.anatomy.losses if each.num_classes), None)
-        paddings = _paddings(signs, None if loss is None else loss.num_classes)
-        common = signs.vital("labels/most_common")
-        share = signs.vital("labels/largest_share").median
+    def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
+        loss = next((each for each in vitals.anatomy.losses if each.num_classes), None)
+        paddings = _paddings(vitals, None if loss is None else loss.num_classes)
+        common = vitals.vital("labels/most_common")
+        share = vitals.vital("labels/largest_share").median
         if not paddings or loss is None or len(common) < 10 or share < self.share:
             return
         padding = int(common.median)
@@ -206,21 +206,21 @@ class PaddingInLoss(SignsRule):
             )
 
 
-def _looking_ahead(signs: Signs) -> str:
+def _looking_ahead(vitals: VitalSigns) -> str:
     """The first layer that does, of a model with one input of tokens; "" where one is masked, or
     the tokens are two, of which one may well be seen whole."""
-    layers = [module for module in signs.anatomy.modules if module.given]
+    layers = [module for module in vitals.anatomy.modules if module.given]
     attention = [module for module in layers if "Attention" in module.type]
-    if signs.vital("tokens/num_inputs").median != 1 or len(signs.anatomy.models) != 1:
+    if vitals.vital("tokens/num_inputs").median != 1 or len(vitals.anatomy.models) != 1:
         return ""
     if attention and not all(module.looks_ahead for module in attention):
         return ""
     return next((module.name for module in layers if module.looks_ahead), "")
 
 
-def _paddings(signs: Signs, num_tokens: int | None) -> set[int]:
+def _paddings(vitals: VitalSigns, num_tokens: int | None) -> set[int]:
     """Of embeddings of that many tokens."""
-    anatomy = signs.anatomy
+    anatomy = vitals.anatomy
     sizes = {p.name: p.shape[0] for p in anatomy.parameters if p.shape}
     return {
         module.padding

@@ -4,16 +4,16 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from trackside.rules.checkup.signs_rule import Sign, SignsRule
+from trackside.rules.checkup.vitals_rule import Sign, VitalsRule
 from trackside.rules.parameters import parameter
-from trackside.rules.saved.vital_signs import Signs
+from trackside.rules.saved.vital_signs import VitalSigns
 
 _EVEN = 1 / math.sqrt(12)
 """Standard deviation of numbers spread evenly, over their range."""
 
 
 @dataclass
-class UnnormalizedTarget(SignsRule):
+class UnnormalizedTarget(VitalsRule):
     """Targets are so large that the model does not get there.
 
     Fires when targets are of a size above `size`, and the loss is no number any more, or after 100
@@ -28,15 +28,15 @@ class UnnormalizedTarget(SignsRule):
 
     size: float = parameter(30.0, "Root mean square that is too large.", at_least=0)
 
-    def judge(self, signs: Signs) -> Iterable[Sign]:
-        mean, std = signs.vital("target/mean").median, signs.vital("target/std").median
+    def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
+        mean, std = vitals.vital("target/mean").median, vitals.vital("target/std").median
         size = math.hypot(mean, std)
-        if not signs.is_settled or not size > self.size:
+        if not vitals.is_settled or not size > self.size:
             return
-        is_lost = math.isfinite(signs.ends_at)
-        low, high = (signs.vital(f"loss_input/{end}").last(5).median for end in ("min", "max"))
-        is_far = signs.last_step >= 50 and max(abs(low), abs(high)) < 0.01 * size
-        if is_lost or is_far or (signs.last_step >= 100 and signs.unexplained > 1):
+        is_lost = math.isfinite(vitals.ends_at)
+        low, high = (vitals.vital(f"loss_input/{end}").last(5).median for end in ("min", "max"))
+        is_far = vitals.last_step >= 50 and max(abs(low), abs(high)) < 0.01 * size
+        if is_lost or is_far or (vitals.last_step >= 100 and vitals.unexplained > 1):
             how = f"predictions lie between {low:.3g} and {high:.3g}"
             if is_lost:
                 how = "the loss has stopped being a number"
@@ -44,7 +44,7 @@ class UnnormalizedTarget(SignsRule):
                 how = f"predictions reach {high:.3g}, and the targets' mean alone would do better"
             yield Sign(
                 0,
-                f"Targets have mean {mean:.4g} and deviation {std:.3g}; after {signs.last_step} "
+                f"Targets have mean {mean:.4g} and deviation {std:.3g}; after {vitals.last_step} "
                 f"steps {how}.",
                 value=size,
                 threshold=self.size,
@@ -52,7 +52,7 @@ class UnnormalizedTarget(SignsRule):
 
 
 @dataclass
-class LabelsOutOfRange(SignsRule):
+class LabelsOutOfRange(VitalsRule):
     """A binary loss is given labels other than 0, 1 and what lies between.
 
     Fires when over `num_batches` batches and more a target is below 0 or above 1: then the loss
@@ -66,9 +66,9 @@ class LabelsOutOfRange(SignsRule):
 
     num_batches: int = parameter(3, "Batches that must have been looked at.", at_least=1)
 
-    def judge(self, signs: Signs) -> Iterable[Sign]:
-        loss = next(iter(signs.anatomy.losses), None)
-        low, high = signs.vital("target/min"), signs.vital("target/max")
+    def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
+        loss = next(iter(vitals.anatomy.losses), None)
+        low, high = vitals.vital("target/min"), vitals.vital("target/max")
         if loss is None or not loss.function.startswith("binary") or len(low) < self.num_batches:
             return
         lowest, highest = float(low.values.min()), float(high.values.max())
@@ -83,7 +83,7 @@ class LabelsOutOfRange(SignsRule):
 
 
 @dataclass
-class ClassesAsAmounts(SignsRule):
+class ClassesAsAmounts(VitalsRule):
     """Classes are predicted as if their numbers were amounts.
 
     Fires when MSELoss or its like gets whole numbers from 0 on, `fewest` to `most` of them and
@@ -100,32 +100,32 @@ class ClassesAsAmounts(SignsRule):
     most: int = parameter(100, "Classes.", at_least=2)
     unexplained: float = parameter(0.05, "Of the targets' variance.", at_least=0, at_most=1)
 
-    def judge(self, signs: Signs) -> Iterable[Sign]:
-        whole = signs.vital("target/whole_share")
-        if not signs.is_settled or signs.last_step < 100 or len(whole) < 10:
+    def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
+        whole = vitals.vital("target/whole_share")
+        if not vitals.is_settled or vitals.last_step < 100 or len(whole) < 10:
             return
-        if whole.values.min() < 1 or len(signs.anatomy.models) > 1:
+        if whole.values.min() < 1 or len(vitals.anatomy.models) > 1:
             return
-        left = signs.unexplained
-        num_classes = self._num_classes(signs)
-        rows = signs.vital("target/row_sum_error")
+        left = vitals.unexplained
+        num_classes = self._num_classes(vitals)
+        rows = vitals.vital("target/row_sum_error")
         is_one_hot = len(rows) and rows.values.max() < 1e-6
-        if is_one_hot and signs.vital("target/num_values").median == 2 and left > 0.5:
-            yield self._sign(signs, left, "one-hot rows")
+        if is_one_hot and vitals.vital("target/num_values").median == 2 and left > 0.5:
+            yield self._sign(vitals, left, "one-hot rows")
         elif not len(rows) and num_classes and left > self.unexplained:
-            yield self._sign(signs, left, f"the whole numbers from 0 to {num_classes - 1}")
+            yield self._sign(vitals, left, f"the whole numbers from 0 to {num_classes - 1}")
 
-    def _num_classes(self, signs: Signs) -> int:
+    def _num_classes(self, vitals: VitalSigns) -> int:
         """0 where the targets are not spread over whole numbers from 0 on."""
-        low, high = signs.vital("target/min"), signs.vital("target/max")
+        low, high = vitals.vital("target/min"), vitals.vital("target/max")
         count = int(high.values.max()) + 1
         even = _EVEN * count
         if low.values.min() != 0 or not self.fewest <= count <= self.most:
             return 0
-        return count if signs.vital("target/std").median > 0.8 * even else 0
+        return count if vitals.vital("target/std").median > 0.8 * even else 0
 
-    def _sign(self, signs: Signs, left: float, what: str) -> Sign:
-        loss = signs.anatomy.losses[0]
+    def _sign(self, vitals: VitalSigns, left: float, what: str) -> Sign:
+        loss = vitals.anatomy.losses[0]
         return Sign(
             0,
             f"{loss.name} is given {what} as targets, which look like classes, and {left:.0%} of "

@@ -6,15 +6,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trackside.rules.checkup.signs_rule import Sign, SignsRule
+from trackside.rules.checkup.vitals_rule import Sign, VitalsRule
 from trackside.rules.parameters import parameter
-from trackside.rules.saved.vital_signs import Signs
+from trackside.rules.saved.vital_signs import VitalSigns
 
 _SHORT = ("float16", "bfloat16")
 
 
 @dataclass
-class AccumulationCleared(SignsRule):
+class AccumulationCleared(VitalsRule):
     """Gradients of several batches are computed for one update, and all but the last thrown away.
 
     Fires when in most of `num_updates` updates and more of the one optimizer gradients were
@@ -27,11 +27,11 @@ class AccumulationCleared(SignsRule):
     num_updates: int = parameter(5, "Updates that must have been looked at.", at_least=1)
     cleared: int = parameter(2, "Times that gradients were cleared before one update.", at_least=1)
 
-    def judge(self, signs: Signs) -> Iterable[Sign]:
-        cleared = signs.vital("cleared_backwards")
-        if len(cleared) < self.num_updates or len(signs.anatomy.optimizers) != 1:
+    def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
+        cleared = vitals.vital("cleared_backwards")
+        if len(cleared) < self.num_updates or len(vitals.anatomy.optimizers) != 1:
             return
-        if np.any(signs.vital("input/is_trained").values > 0):
+        if np.any(vitals.vital("input/is_trained").values > 0):
             return
         if float(np.mean(cleared.values >= self.cleared)) > 0.8:
             yield Sign(
@@ -44,7 +44,7 @@ class AccumulationCleared(SignsRule):
 
 
 @dataclass
-class WarmUpNeverEnds(SignsRule):
+class WarmUpNeverEnds(VitalsRule):
     """The learning rate is still warming up when training ends.
 
     Fires when at the end of 100 steps and more a scheduler has raised the rate from step to step,
@@ -59,13 +59,13 @@ class WarmUpNeverEnds(SignsRule):
 
     share: float = parameter(0.3, "Of the rate that is to be reached.", at_least=0, at_most=1)
 
-    def judge(self, signs: Signs) -> Iterable[Sign]:
-        if not signs.is_all or signs.last_step < 100 or len(signs.anatomy.optimizers) != 1:
+    def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
+        if not vitals.is_all or vitals.last_step < 100 or len(vitals.anatomy.optimizers) != 1:
             return
-        rate = signs.vital("learning_rate/0")
-        group = next(iter(signs.anatomy.optimizers[0].groups), {})
+        rate = vitals.vital("learning_rate/0")
+        group = next(iter(vitals.anatomy.optimizers[0].groups), {})
         wanted = float(group.get("max_lr") or group.get("initial_lr") or 0.0)
-        if len(rate) < 10 or not signs.anatomy.schedulers:
+        if len(rate) < 10 or not vitals.anatomy.schedulers:
             return
         rises = bool(np.all(np.diff(rate.values) >= 0)) and rate.values[-1] > rate.values[0]
         reached = float(rate.values[-1])
@@ -80,7 +80,7 @@ class WarmUpNeverEnds(SignsRule):
 
 
 @dataclass
-class LowPrecisionWeights(SignsRule):
+class LowPrecisionWeights(VitalsRule):
     """Weights are kept in 16 bits, too few for their updates.
 
     Fires when parameters that an optimizer holds are float16 and the loss stops being a number, or
@@ -95,15 +95,15 @@ class LowPrecisionWeights(SignsRule):
 
     moved: float = parameter(1e-4, "Of the weights' length, in all.", at_least=0)
 
-    def judge(self, signs: Signs) -> Iterable[Sign]:
-        short = [p for p in signs.anatomy.parameters if p.is_trained and p.dtype in _SHORT]
+    def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
+        short = [p for p in vitals.anatomy.parameters if p.is_trained and p.dtype in _SHORT]
         if not short:
             return
-        is_lost = math.isfinite(signs.ends_at) and any(p.dtype == "float16" for p in short)
-        if is_lost or (signs.is_stuck and signs.moved < self.moved):
+        is_lost = math.isfinite(vitals.ends_at) and any(p.dtype == "float16" for p in short)
+        if is_lost or (vitals.is_stuck and vitals.moved < self.moved):
             what = "the loss is no number any more" if is_lost else "updates are rounded away"
             yield Sign(
-                int(signs.ends_at) if is_lost else 0,
+                int(vitals.ends_at) if is_lost else 0,
                 f"{len(short)} parameters are trained in {short[0].dtype}, and {what}.",
                 tensor=short[0].name,
                 value=float(len(short)),
@@ -111,7 +111,7 @@ class LowPrecisionWeights(SignsRule):
 
 
 @dataclass
-class GradientUnderflow(SignsRule):
+class GradientUnderflow(VitalsRule):
     """Gradients are computed in float16 without a scale, and become zero.
 
     Fires when autocast chose float16, there is no GradScaler, and at `num_steps` saved steps and
@@ -126,15 +126,15 @@ class GradientUnderflow(SignsRule):
 
     num_steps: int = parameter(5, "Saved steps.", at_least=1)
 
-    def judge(self, signs: Signs) -> Iterable[Sign]:
-        if signs.anatomy.autocast != "float16" or signs.anatomy.grad_scaler is not None:
+    def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
+        if vitals.anatomy.autocast != "float16" or vitals.anatomy.grad_scaler is not None:
             return
-        saved = {name: signs.figure(name, "l2") for name in signs.tensors("l2", gradients=True)}
+        saved = {name: vitals.figure(name, "l2") for name in vitals.tensors("l2", gradients=True)}
         for name, norm in saved.items():
             parameter_name = name.removeprefix("gradient/")
             zeros = int(np.count_nonzero(norm.values == 0))
             if zeros >= max(self.num_steps, len(norm) / 2) and (
-                parameter_name not in signs.anatomy.tables
+                parameter_name not in vitals.anatomy.tables
             ):
                 yield Sign(
                     int(norm.steps[0]),
@@ -148,7 +148,7 @@ class GradientUnderflow(SignsRule):
 
 
 @dataclass
-class SampleCutsGraph(SignsRule):
+class SampleCutsGraph(VitalsRule):
     """A sample is drawn where gradients cannot pass, and nothing else brings them back.
 
     Fires when distributions whose parameters the model computes were asked for sample()
@@ -162,9 +162,9 @@ class SampleCutsGraph(SignsRule):
 
     num_samples: int = parameter(20, "Samples.", at_least=1)
 
-    def judge(self, signs: Signs) -> Iterable[Sign]:
-        cut, scored = signs.anatomy.num_cut_samples, signs.anatomy.num_scored_samples
-        if cut >= self.num_samples and scored < 0.1 * cut and signs.num_updates:
+    def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
+        cut, scored = vitals.anatomy.num_cut_samples, vitals.anatomy.num_scored_samples
+        if cut >= self.num_samples and scored < 0.1 * cut and vitals.num_updates:
             yield Sign(
                 0,
                 f"sample() was called {cut} times on distributions that the model computes: no "
@@ -175,7 +175,7 @@ class SampleCutsGraph(SignsRule):
 
 
 @dataclass
-class PolicyGradientReversed(SignsRule):
+class PolicyGradientReversed(VitalsRule):
     """A policy gradient makes actions rarer the better they were.
 
     Fires when in most of `num_backwards` backwards and more the gradient of the actions' logarithms
@@ -190,9 +190,9 @@ class PolicyGradientReversed(SignsRule):
 
     num_backwards: int = parameter(10, "Backwards that were looked at.", at_least=1)
 
-    def judge(self, signs: Signs) -> Iterable[Sign]:
-        policy = signs.anatomy.policy
-        groups = [group for each in signs.anatomy.optimizers for group in each.groups]
+    def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
+        policy = vitals.anatomy.policy
+        groups = [group for each in vitals.anatomy.optimizers for group in each.groups]
         if policy is None or any(group.get("maximize") for group in groups):
             return
         known = policy.num_encouraged + policy.num_discouraged

@@ -1,6 +1,6 @@
 """What a custom rule is shut into: how much it may use, what it sees, which variables it gets.
 
-Decides. `guard.py` starts the rule so and watches it, `box.py` makes the walls.
+Decides. `guard.py` starts the rule so and watches it, `isolation.py` makes the walls.
 """
 
 import json
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from trackside.processes import NONCE_VARIABLE
+from trackside.system.processes import NONCE_VARIABLE
 
 MEMORY, PROCESSES, NOT_STARTED = 90, 91, 92
 """Exit codes of the guard: a limit was hit, or the rule could not be shut in as asked."""

@@ -19,12 +19,11 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 
-from trackside import control_group, processes
-from trackside.finding import Finding
-from trackside.rule_evaluator import rule_name
+from trackside.records.evaluator_process import rule_name
+from trackside.records.finding import Finding
+from trackside.records.spec import RuleConfiguration
 from trackside.rules.custom import confinement, limits, rule_source
-from trackside.rules.custom.trial_server import ServedTrial, TrialServer
-from trackside.rules.custom.words import (
+from trackside.rules.custom.rule_messages import (
     LINE_BYTES,
     Begins,
     Failed,
@@ -34,11 +33,12 @@ from trackside.rules.custom.words import (
     Word,
     parse,
 )
+from trackside.rules.custom.trial_server import ServedTrial, TrialServer
 from trackside.rules.parameters import other_trials
 from trackside.rules.watched_job import WatchedJob
 from trackside.settings import environment
-from trackside.spec import RuleConfiguration
 from trackside.storage.locate import Location, locate, locate_object
+from trackside.system import control_group, processes
 
 _READ_BYTES = 1 << 16
 _READS = 16

@@ -16,11 +16,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 
-from trackside import linux_calls as linux
-from trackside import process_table
-from trackside.control_group import ControlGroup, make
-from trackside.rules.custom import box, limits, usage
+from trackside.rules.custom import isolation, limits, resource_usage
 from trackside.rules.custom.confinement import MEMORY, NOT_STARTED, PROCESSES, Plan
+from trackside.system import linux_calls as linux
+from trackside.system import process_table
+from trackside.system.control_group import ControlGroup, make
 
 LOOK_SECONDS = 0.25
 _SWEEP_SECONDS = 10.0
@@ -103,26 +103,26 @@ class Guard:
 
     def _start(self, kind: str) -> str:
         """Why it does not work; "" when the rule is about to run."""
-        if kind not in box.BOXES:
+        if kind not in isolation.BOXES:
             with suppress(FileExistsError):  # by us, for the kind before
                 os.mkdir(self._plan.desk, 0o700)
-        pipe = box.Pipe()
+        pipe = isolation.Pipe()
         program = partial(_program, self._plan.line)
-        self._main, self._said = box.start(kind, self._plan, self._group, pipe, program), b""
+        self._main, self._said = isolation.start(kind, self._plan, self._group, pipe, program), b""
         os.close(pipe.writer)
         self._pipe = pipe.reader
         while True:
             word, _, text = self._next_line().partition(" ")
-            if word == box.INIT:
+            if word == isolation.INIT:
                 self._main = int(text)
-            elif word == box.READY:
+            elif word == isolation.READY:
                 self._kind = kind
                 return ""
             else:
                 break
         self._await_end()
         os.close(self._pipe)
-        return text if word == box.REFUSED else f"it ended before it began {text}".strip()
+        return text if word == isolation.REFUSED else f"it ended before it began {text}".strip()
 
     def _told(self, refusals: list[str]) -> str:
         """For the rule's log: what holds, once."""
@@ -159,27 +159,27 @@ class Guard:
             return PROCESSES
         if self._code is not None or group.memory and group.pids:
             return 0
-        pids = usage.tree_of(self._main)
+        pids = resource_usage.tree_of(self._main)
         if not group.memory:
-            used = usage.memory_of(pids)
-            if self._kind in box.BOXES:
-                used += usage.space_of(f"/proc/{self._main}/root/tmp")
+            used = resource_usage.memory_of(pids)
+            if self._kind in isolation.BOXES:
+                used += resource_usage.space_of(f"/proc/{self._main}/root/tmp")
             if used > plan.memory_bytes + limits.RESERVE_BYTES:
                 return MEMORY
-        is_boxed = self._kind in box.BOXES  # then init is one of them
-        if not group.pids and usage.tasks_of(pids) > plan.num_processes + is_boxed:
+        is_boxed = self._kind in isolation.BOXES  # then init is one of them
+        if not group.pids and resource_usage.tasks_of(pids) > plan.num_processes + is_boxed:
             return PROCESSES
         return 0
 
     def _reap(self) -> None:
-        for pid, status in box.reaped():
+        for pid, status in isolation.reaped():
             if pid == self._main:
                 self._code = os.waitstatus_to_exitcode(status)
-        if self._code is None or self._kind not in box.BOXES:
+        if self._code is None or self._kind not in isolation.BOXES:
             return
         while line := self._next_line():
             word, _, text = line.partition(" ")
-            if word == box.ENDED:
+            if word == isolation.ENDED:
                 self._code = int(text)
 
     def _next_line(self) -> str:
@@ -228,7 +228,7 @@ def _program(line: int) -> Callable[[], int]:
 def _below() -> dict[int, int]:
     if process_table.PRESENT:
         return process_table.descendants(os.getpid())
-    pids = usage.tree_of(os.getpid())[1:]
+    pids = resource_usage.tree_of(os.getpid())[1:]
     found = {pid: process_table.started(pid) for pid in pids}
     return {pid: since for pid, since in found.items() if since is not None}
 

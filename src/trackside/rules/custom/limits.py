@@ -8,7 +8,7 @@ import os
 import resource
 from contextlib import suppress
 
-from trackside import process_table
+from trackside.system import process_table
 
 RESERVE_BYTES = 64 << 20
 """Beyond the limit on memory, to be able to tell of it."""

@@ -1,4 +1,4 @@
-"""One rule of the user's, apart from everything else: what runs inside the walls of `box.py`.
+"""One rule of the user's, apart from everything else: what runs inside the walls of `isolation.py`.
 
 Its plan is the first line of stdin, a JSON object; a line `over` follows when the job has ended.
 What it has to say goes out as JSON lines. `custom_rule.py` is the other side, and `trial_server.py`
@@ -16,13 +16,13 @@ from threading import Event, Thread
 from typing import Any
 
 from trackside.capture.trial import Trial
-from trackside.finding import Finding
+from trackside.records.finding import Finding
 from trackside.rules.custom import limits, rule_source
-from trackside.rules.custom.judge import CustomJudge
+from trackside.rules.custom.rule_loop import CustomJudge
+from trackside.rules.custom.rule_messages import checked
 from trackside.rules.custom.served_store import EvaluatorLine, ServedStore
-from trackside.rules.custom.words import checked
-from trackside.rules.failing import trace_end
 from trackside.rules.parameters import other_trials
+from trackside.rules.rule_failure import trace_end
 from trackside.rules.saved import feeds
 from trackside.storage.locate import Location
 

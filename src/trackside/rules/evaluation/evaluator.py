@@ -10,20 +10,20 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from trackside import durable
 from trackside.errors import TracksideError
-from trackside.finding import Finding, RuleKey
-from trackside.rule_evaluator import all_evaluations, first_evaluations
-from trackside.rule_status import Evaluation, read_evaluations, write_evaluations
+from trackside.files import durable
+from trackside.records.evaluator_process import all_evaluations, first_evaluations
+from trackside.records.finding import Finding, RuleKey
+from trackside.records.rule_status import Evaluation, read_evaluations, write_evaluations
 from trackside.rules.action.action_taker import ActionTaker
-from trackside.rules.action.notices import Notices
+from trackside.rules.action.notifications import Notices
 from trackside.rules.builtin import BuiltInRule, TensorRule
 from trackside.rules.custom.custom_rule import CustomRule, wait_for_any
-from trackside.rules.evaluation.case import Case
-from trackside.rules.evaluation.configured import Ready, make_ready
-from trackside.rules.evaluation.in_hand import InHand
-from trackside.rules.failing import trace_end
+from trackside.rules.evaluation.current_rule import CurrentRule
+from trackside.rules.evaluation.rule_factory import Ready, make_ready
+from trackside.rules.evaluation.rule_run import Case
 from trackside.rules.findings_file import FindingsFile
+from trackside.rules.rule_failure import trace_end
 from trackside.rules.saved import feeds
 from trackside.rules.watched_job import WatchedJob
 
@@ -48,7 +48,7 @@ class Evaluator:
         self._actions = actions
         self._notices = notices or Notices(job)
         self._findings = FindingsFile(self._rules.findings)
-        self._in_hand = InHand(self._rules.in_hand, self._rules.deaths)
+        self._current_rule = CurrentRule(self._rules.current_rule, self._rules.deaths)
         known = read_evaluations(self._rules.statuses)
         created = job.history.created
         self._cases = [Case(each) for each in all_evaluations(job.spec, known, created)]
@@ -71,7 +71,7 @@ class Evaluator:
 
     def close(self) -> None:
         self._end_customs()
-        self._in_hand.close()
+        self._current_rule.close()
 
     def _end_customs(self) -> None:
         for custom in self._customs():
@@ -145,7 +145,7 @@ class Evaluator:
         both = zip(self._cases, self._job.rules, strict=True)
         for number, (case, (_, rule)) in enumerate(both):
             ready = None
-            if self._in_hand.is_deadly(case.key) and not case.is_over:
+            if self._current_rule.is_deadly(case.key) and not case.is_over:
                 case.failed(f"InternalServerError: evaluators die of it; see {self._rules.log}")
             if not case.is_over:
                 try:
@@ -170,7 +170,7 @@ class Evaluator:
         if feed is self._tensors and evidence.is_all and not evidence.trial.tensor_names():
             return self._conclude(feed)
         for case, rule in self._rules_of(feed):
-            self._in_hand.take(case.key)
+            self._current_rule.take(case.key)
             try:
                 found = list(rule.look(evidence))
                 missing = self._missing(case, rule, evidence)
@@ -189,7 +189,7 @@ class Evaluator:
                 case.conclude(was_stopped=self._job.was_stopped, missing=missing)
             else:
                 case.note(missing)
-        self._in_hand.put_down()
+        self._current_rule.put_down()
 
     def _missing(self, case: Case, rule: BuiltInRule[Any], evidence: Any) -> str:
         """Asked until the rule has what it needs: from then on it will have it."""

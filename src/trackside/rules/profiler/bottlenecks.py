@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from trackside.finding import Finding
+from trackside.records.finding import Finding
 from trackside.rules.parameters import parameter
 from trackside.rules.profiler.profiler_rule import CPU, GPU, IO_WAIT, GpuRule
 from trackside.rules.saved.profile import Profile, Window

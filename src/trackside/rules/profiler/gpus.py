@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from trackside.capture.dtypes import Array
-from trackside.finding import Finding
+from trackside.records.finding import Finding
 from trackside.rules.parameters import parameter
 from trackside.rules.profiler.profiler_rule import CPU, GPU, GPU_MEMORY, GpuRule
 from trackside.rules.profiler.summaries import box, percentile

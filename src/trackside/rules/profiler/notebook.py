@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from trackside.finding import Finding
+from trackside.records.finding import Finding
 from trackside.rules.checkup.diagnosis import diagnose
 
 _READ = """import json

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, get_type_hints
 
-from trackside.finding import Finding
+from trackside.records.finding import Finding
 from trackside.rules.profiler.bottlenecks import CPUBottleneck, IOBottleneck
 from trackside.rules.profiler.gpus import (
     BatchSize,

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from trackside.finding import Finding
+from trackside.records.finding import Finding
 from trackside.rules.builtin import BuiltInRule
 from trackside.rules.parameters import parameter, parameters_of
 from trackside.rules.saved.profile import Profile, Window

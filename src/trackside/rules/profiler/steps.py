@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from trackside.capture.dtypes import Array
-from trackside.finding import Finding
+from trackside.records.finding import Finding
 from trackside.rules.parameters import Mode, parameter
 from trackside.rules.profiler.profiler_rule import CPU, ProfilerRule
 from trackside.rules.profiler.summaries import box, overall

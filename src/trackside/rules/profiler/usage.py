@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from trackside.finding import Finding
+from trackside.records.finding import Finding
 from trackside.rules.profiler.profiler_rule import CPU, GPU, GPU_MEMORY, IO_WAIT, ProfilerRule
 from trackside.rules.profiler.summaries import overall
 from trackside.rules.saved.profile import Profile, Window

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 from trackside.capture.trial import Trial
 from trackside.curves.event_reader import Curves
-from trackside.finding import Finding
-from trackside.rule_status import Evaluation
+from trackside.records.finding import Finding
+from trackside.records.rule_status import Evaluation
 from trackside.rules.profiler.profiler_rule import ProfilerRule
 from trackside.rules.saved.profile import Profile
 

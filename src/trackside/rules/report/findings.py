@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
-from trackside.finding import Finding
-from trackside.rule_status import in_short
+from trackside.records.finding import Finding
+from trackside.records.rule_status import in_short
 from trackside.rules.checkup.diagnosis import Diagnosis, diagnose
 from trackside.rules.report.charts import short
 from trackside.rules.report.facts import Material

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib.resources import files
 
-from trackside.finding import Finding
+from trackside.records.finding import Finding
 from trackside.rules.checkup.diagnosis import diagnose
 from trackside.rules.profiler.profiler_rule import ProfilerRule
 from trackside.rules.report import curves, findings, heatmaps, machine_use, sections

@@ -19,7 +19,7 @@ from trackside.capture.reading.tensor_index import TensorRecord
 from trackside.capture.trial import Trial
 from trackside.errors import TracksideError
 from trackside.rules.saved.tensor_values import Stretch, stretches
-from trackside.rules.saved.vital_signs import Signs
+from trackside.rules.saved.vital_signs import VitalSigns
 
 TRAINING = (ModeKeys.TRAIN, ModeKeys.GLOBAL)
 """Modes in which weights are updated. GLOBAL is what a script has that sets none."""
@@ -59,7 +59,7 @@ class Evidence:
         self._shared: dict[Any, Any] = {}
         self._selected: dict[Selection, tuple[str, ...]] = {}
         self._known = (0, 0)
-        self._signs: dict[str | None, Signs] = {}
+        self._vitals: dict[str | None, VitalSigns] = {}
         self._sizes: dict[str, int] = {}
         self._training: set[str] = set()
         self._frozen: frozenset[str] | None = None
@@ -91,15 +91,15 @@ class Evidence:
         return self._clock() - self.arrived
 
     @property
-    def signs(self) -> Signs:
+    def vitals(self) -> VitalSigns:
         """The whole course so far, for rules that judge a run against itself."""
-        if self._worker not in self._signs:
-            self._signs[self._worker] = Signs(self.trial, self._worker)
-        signs = self._signs[self._worker]
+        if self._worker not in self._vitals:
+            self._vitals[self._worker] = VitalSigns(self.trial, self._worker)
+        vitals = self._vitals[self._worker]
         if "signs" not in self._shared:
             self._shared["signs"] = True
-            signs.refresh(is_all=self.is_all)
-        return signs
+            vitals.refresh(is_all=self.is_all)
+        return vitals
 
     def of(self, worker: str) -> "Evidence":
         """What this worker saved, as if it were the only one; good until the next `advance`."""

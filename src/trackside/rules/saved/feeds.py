@@ -15,7 +15,7 @@ from trackside.capture.trial_layout import COLLECTIONS, SEGMENTS, UNWATCHED
 from trackside.errors import TracksideError
 from trackside.rules.saved.evidence import Evidence
 from trackside.rules.saved.loss_curves import LossCurves
-from trackside.rules.saved.opening import open_trial
+from trackside.rules.saved.open_trial import open_trial
 from trackside.rules.saved.profile import Profile
 from trackside.storage.locate import Location
 

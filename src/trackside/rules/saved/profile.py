@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from trackside import damage
 from trackside.capture.dtypes import Array
 from trackside.errors import ObjectNotFound
+from trackside.files import damaged_files
 from trackside.rules.saved.profile_records import Timeline, parse_system
 from trackside.rules.saved.profile_tables import Events, NodeTable, Samples
 from trackside.settings import Settings
@@ -168,8 +168,8 @@ class Profile:
         """Once for each file: it is read piece by piece."""
         if number and name not in self._damaged:
             self._damaged.add(name)
-            said = damage.counted(number, "record")
-            damage.say_once(f"{name} of {self.place}", f"{said} skipped")
+            said = damaged_files.counted(number, "record")
+            damaged_files.say_once(f"{name} of {self.place}", f"{said} skipped")
 
 
 @dataclass(frozen=True, slots=True)

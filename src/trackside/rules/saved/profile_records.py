@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from trackside.capture.dtypes import Array
-from trackside.json_record import INT_MOST, MOMENT_END, DamagedRecord, parsed
+from trackside.files.json_record import INT_MOST, MOMENT_END, DamagedRecord, parsed
 
 Event = tuple[float, float, int, int]
 """Start and duration in seconds, step (-1 without one), and which thread or process it was in."""

@@ -85,7 +85,7 @@ class _Column:
         self.trains = np.concatenate((self.trains, trains))
 
 
-class Signs:
+class VitalSigns:
     """Grows with the trial: `refresh` reads what is new. Steps are global. Of several workers it
     is about the one named, or about the first.
 
@@ -128,7 +128,7 @@ class Signs:
         """In training steps, or in those of evaluation."""
         return self._series(VITALS + name, "mean", training)
 
-    def vitals(self, prefix: str, suffix: str = "") -> dict[str, Series]:
+    def series_by_name(self, prefix: str, suffix: str = "") -> dict[str, Series]:
         """By what stands between the two, in training, as long as the loss is a number."""
         start = VITALS + prefix
         if (start, suffix) not in self._found:

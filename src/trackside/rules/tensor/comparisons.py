@@ -9,12 +9,12 @@ from trackside.capture.dtypes import Array
 from trackside.capture.exceptions import SMDebugError
 from trackside.capture.reading.step_table import StepState
 from trackside.capture.trial import Trial
-from trackside.finding import Finding
+from trackside.records.finding import Finding
 from trackside.rules.builtin import Need
 from trackside.rules.onsets import Onsets
 from trackside.rules.parameters import InvalidParameters, parameter
 from trackside.rules.saved.evidence import Evidence
-from trackside.rules.saved.opening import open_trial
+from trackside.rules.saved.open_trial import open_trial
 from trackside.rules.tensor.selecting import SelectingRule
 from trackside.settings import Settings
 from trackside.storage.locate import locate

@@ -11,7 +11,7 @@ import numpy as np
 from trackside.capture.dtypes import Array
 from trackside.capture.modes import ModeKeys
 from trackside.capture.reading.cube import Cube
-from trackside.finding import Finding
+from trackside.records.finding import Finding
 from trackside.rules.builtin import Need, TensorRule
 from trackside.rules.onsets import Onsets
 from trackside.rules.parameters import Mode, Pattern, parameter

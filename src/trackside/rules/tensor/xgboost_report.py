@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from trackside.finding import Finding
+from trackside.records.finding import Finding
 from trackside.rules.builtin import Need, TensorRule
 from trackside.rules.saved.evidence import Evidence, Selection
 

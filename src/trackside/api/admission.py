@@ -1,0 +1,182 @@
+"""Who is connected to a server, and who gives way when there is no room for one more.
+
+Those who have signed nothing give way to those who come, the longest quiet first; then those who
+have, between two requests. Where all are at work a newcomer may only ask for pages such as /health;
+whoever comes on top of that is turned away.
+"""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any, Protocol
+
+from trackside.api.limits import Limits, address_group
+
+logger = logging.getLogger(__name__)
+
+CONNECTION = "trackside.connection"
+"""Where a request's connection is found: in the state of its ASGI scope."""
+RESERVED = 32
+"""Connections beyond the limit, for those who ask how the server is, or are told to come later."""
+_SPARE_DESCRIPTORS = 64
+"""Left for files: nobody may use them up by connecting."""
+_SWEEP_SECONDS = 1.0
+_TELL_SECONDS = 60.0
+
+
+class Cut(StrEnum):
+    """Why a connection was ended, or a request was not let in."""
+
+    ADDRESS = "too many connections of one address"
+    TOTAL = "too many connections"
+    HEADERS_LARGE = "headers too large"
+    HEADERS_SLOW = "headers too slow"
+    BODY_SLOW = "body too slow"
+    BODY_MEMORY = "too many bodies at once"
+    ANSWER_SLOW = "answer not taken in"
+
+
+class Guest(Protocol):
+    """A connection, as the gate sees it."""
+
+    host: str
+    descriptor: int
+    is_signed: bool
+    """Whether a request on it had a good signature."""
+    is_extra: bool
+    """Whether it is one beyond the limit."""
+
+    def leave(self) -> None:
+        """End the connection now."""
+
+    def check(self, now: float) -> None:
+        """End the connection if its client is too slow."""
+
+
+class Admission:
+    """Belongs to the event loop, as all that it calls."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self.cuts: Counter[Cut] = Counter()
+        self.num_lingering = 0
+        """Who signed nothing, has his answer, and is still sending."""
+        self._most_descriptors = float("inf")
+        self._groups: dict[Guest, str] = {}
+        self._num_of: Counter[str] = Counter()
+        self._unsigned: dict[Guest, None] = {}
+        """In the order of when they were last heard or answered."""
+        self._resting: dict[Guest, None] = {}
+        """Those who have signed, between two requests, in the same order."""
+        self._num_extra = 0
+        self._sweep: asyncio.TimerHandle | None = None
+        self._told: Counter[Cut] = Counter()
+        self._told_at = 0.0
+
+    @property
+    def num_guests(self) -> int:
+        return len(self._groups)
+
+    def keep_within(self, descriptors: int) -> None:
+        """Half of them are for connections at most: an answer may need one for a file."""
+        self._most_descriptors = descriptors
+
+    def enter(self, guest: Guest) -> None:
+        """A new connection; it may have to leave at once, or make another leave."""
+        group = address_group(guest.host)
+        cut = self._crowded(group, guest.descriptor)
+        if cut is not None:
+            self.cuts[cut] += 1
+            gone = self._send_away(group if cut is Cut.ADDRESS else None)
+            guest.is_extra = gone is None or gone.is_extra
+        self._groups[guest] = group
+        self._num_of[group] += 1
+        self._unsigned[guest] = None
+        self._num_extra += guest.is_extra
+        if self._num_extra > RESERVED:
+            guest.leave()
+        if self._sweep is None:
+            self._sweep_later()
+
+    def begin(self, guest: Guest) -> None:
+        """A request of its has begun."""
+        self._resting.pop(guest, None)
+        self._touch(guest)
+
+    def sign(self, guest: Guest) -> None:
+        """Its request had a good signature."""
+        guest.is_signed = True
+        self._unsigned.pop(guest, None)
+
+    def rest(self, guest: Guest) -> None:
+        """Its request was answered."""
+        self._touch(guest)
+        if guest.is_signed and guest in self._groups:
+            self._resting[guest] = None
+
+    def forget(self, guest: Guest) -> None:
+        """Its connection is over."""
+        group = self._groups.pop(guest, None)
+        if group is None:
+            return
+        self._num_of[group] -= 1
+        if not self._num_of[group]:
+            del self._num_of[group]
+        self._num_extra -= guest.is_extra
+        self._unsigned.pop(guest, None)
+        self._resting.pop(guest, None)
+
+    def _touch(self, guest: Guest) -> None:
+        if self._unsigned.pop(guest, self) is None:
+            self._unsigned[guest] = None
+
+    def _crowded(self, group: str, descriptor: int) -> Cut | None:
+        """Descriptors are numbered from the lowest that is free: this one tells how many are in
+        use, whoever uses them."""
+        if self._num_of[group] >= self.limits.of_address(group):
+            return Cut.ADDRESS
+        most = min(self.limits.connections, self._most_descriptors // 2)
+        is_near_end = descriptor >= self._most_descriptors - _SPARE_DESCRIPTORS
+        return Cut.TOTAL if len(self._groups) >= most or is_near_end else None
+
+    def _send_away(self, group: str | None) -> Guest | None:
+        """Who gives way, of these addresses or of all; his place is free."""
+        for waiting in (self._unsigned, self._resting):
+            for guest in waiting:
+                if group in (None, self._groups[guest]):
+                    self.forget(guest)
+                    guest.leave()
+                    return guest
+        return None
+
+    def _sweep_later(self) -> None:
+        limits = self.limits
+        shortest = min(limits.header_seconds, limits.answer_seconds)
+        loop = asyncio.get_running_loop()
+        self._sweep = loop.call_later(min(_SWEEP_SECONDS, shortest / 4), self._look, loop)
+
+    def _look(self, loop: asyncio.AbstractEventLoop) -> None:
+        now = loop.time()
+        self._sweep = None
+        if self._groups:
+            self._sweep_later()
+        for guest in list(self._groups):
+            guest.check(now)
+        self._tell(now)
+
+    def _tell(self, now: float) -> None:
+        """One line a minute at most, however many come."""
+        if self.cuts == self._told or now - self._told_at < _TELL_SECONDS:
+            return
+        new = self.cuts - self._told
+        causes = ", ".join(f"{cause} {count} times" for cause, count in sorted(new.items()))
+        logger.warning("clients were cut off: %s", causes)
+        self._told, self._told_at = self.cuts.copy(), now
+
+
+def guest_of(scope: Mapping[str, Any]) -> Guest | None:
+    """Whose request this is; None where another server than ours took the connection."""
+    found: Guest | None = scope.get("state", {}).get(CONNECTION)
+    return found

@@ -1,0 +1,147 @@
+"""Connections that nobody can hold for nothing: uvicorn's protocol, with limits of bytes and time.
+
+What is limited here is what comes before a request is whole enough for `app` to look at it, and
+what comes after its answer was given. Bodies are `request_body`'s business.
+"""
+
+import asyncio
+import http
+from collections import deque
+from typing import Any
+
+from uvicorn.protocols.http.auto import AutoHTTPProtocol
+
+from trackside.api.admission import CONNECTION, Admission, Cut
+
+_MOST_AHEAD = 16
+"""Requests that are sent before the one before them was answered. Each is held."""
+_CLOSE_SECONDS = 5.0
+"""For a client to take in the last of its answer."""
+
+
+def guarded(
+    gate: Admission, base: type[asyncio.Protocol] = AutoHTTPProtocol
+) -> type[asyncio.Protocol]:
+    """A class of uvicorn's, by httptools or by h11, whose connections go through the gate."""
+    return type("GuardedProtocol", (_Guard, base), {"gate": gate})
+
+
+class TooManyAhead(Exception):
+    """More requests than are held were sent before the first was answered."""
+
+
+class _Guard(asyncio.Protocol):
+    """Goes before a protocol class of uvicorn, whose attributes come first here."""
+
+    loop: asyncio.AbstractEventLoop
+    transport: asyncio.Transport
+    client: tuple[str, int] | None
+    app_state: dict[str, Any]
+    cycle: Any
+    """The request that was begun last, and its answer."""
+    pipeline: deque[Any]
+
+    gate: Admission
+    is_signed = False
+    is_extra = False
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self.app_state = {**self.app_state, CONNECTION: self}
+        self.host = self.client[0] if self.client else ""
+        self.descriptor = transport.get_extra_info("socket").fileno()
+        self._waits_since: float | None = self.loop.time()
+        """For the rest of a request's headers; None before their first byte, and after them."""
+        self._num_held = 0
+        """Bytes that came since anything came of it: of headers, of trailers, between chunks."""
+        self._num_unsent = 0
+        self._unsent_since: float | None = None
+        self.gate.enter(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.gate.forget(self)
+        self.app_state = {}  # which holds this connection, in turn
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self._waits_since is None and self._is_idle():
+            self._waits_since = self.loop.time()
+        while data and not self.transport.is_closing():
+            data = self._take(data)
+        if not self._is_idle():
+            self._waits_since = None
+
+    def on_headers_complete(self) -> None:
+        """Called by httptools. h11 takes up a request only when the one before it was answered."""
+        if len(self.pipeline) >= _MOST_AHEAD:
+            raise TooManyAhead
+        super().on_headers_complete()  # type: ignore[misc]
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()  # type: ignore[misc]
+        self.gate.rest(self)
+
+    def leave(self) -> None:
+        if self.is_signed:
+            self.transport.close()  # after what is still to be sent
+        else:
+            self.transport.abort()
+
+    def check(self, now: float) -> None:
+        limits = self.gate.limits
+        if self._waits_since is not None and now - self._waits_since > limits.header_seconds:
+            self._refuse(Cut.HEADERS_SLOW, 408 if self._num_held else None)
+        num_unsent = self.transport.get_write_buffer_size()
+        if num_unsent != self._num_unsent or not num_unsent:
+            self._num_unsent, self._unsent_since = num_unsent, now
+        most = _CLOSE_SECONDS if self.transport.is_closing() else limits.answer_seconds
+        if self._unsent_since is not None and now - self._unsent_since > most:
+            self.gate.cuts[Cut.ANSWER_SLOW] += 1
+            self.transport.abort()
+
+    def _take(self, data: bytes) -> bytes:
+        """Hands on as much as may be held, unless it is a body; what is left of it."""
+        cycle, size = self.cycle, self._body_bytes()
+        room = self.gate.limits.header_bytes - self._num_held
+        part = data if self._is_receiving() else data[:room]
+        super().data_received(part)
+        if self.cycle is not cycle:
+            self.gate.begin(self)
+        if self.cycle is not cycle or self._body_bytes() != size:
+            self._num_held = 0
+        else:
+            self._num_held += len(part)
+            if self._num_held >= self.gate.limits.header_bytes:
+                self._refuse(Cut.HEADERS_LARGE, 431)
+        return data[len(part) :]
+
+    def _is_idle(self) -> bool:
+        return self.cycle is None or bool(self.cycle.response_complete)
+
+    def _is_receiving(self) -> bool:
+        return not self._is_idle() and bool(self.cycle.more_body)
+
+    def _body_bytes(self) -> int:
+        """Negative once all of it is there."""
+        if self.cycle is None:
+            return 0
+        return len(self.cycle.body) if self.cycle.more_body else -1
+
+    def _refuse(self, cut: Cut, status: int | None) -> None:
+        """With an answer where none is under way."""
+        self.gate.cuts[cut] += 1
+        self._waits_since = None
+        if status is not None and self._is_idle():
+            self.transport.write(_answer(status, cut))
+        self.transport.close()
+
+
+def _answer(status: int, cut: Cut) -> bytes:
+    text = f"{cut.capitalize()}: see the limits of this server.\n"
+    lines = (
+        f"HTTP/1.1 {status} {http.HTTPStatus(status).phrase}",
+        "content-type: text/plain",
+        f"content-length: {len(text)}",
+        "connection: close",
+    )
+    return "\r\n".join([*lines, "", text]).encode()

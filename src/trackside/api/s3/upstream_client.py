@@ -1,0 +1,85 @@
+"""The S3 server that requests are passed on to: its address, and connections that are kept."""
+
+import asyncio
+import logging
+import ssl
+import time
+from collections.abc import AsyncIterator, Mapping
+from urllib.parse import urlsplit
+
+from trackside.api.s3.upstream_connection import Answer, StoreAway, UpstreamConnection
+
+logger = logging.getLogger(__name__)
+
+_CONNECT_SECONDS = 5.0
+_IDLE_SECONDS = 4.0
+"""Less than any store keeps an unused connection, so that none is closing when it is used."""
+_IDLE_MOST = 64
+
+
+class UpstreamClient:
+    def __init__(self, endpoint: str) -> None:
+        """`endpoint` as in AWS_ENDPOINT_URL; its path, if any, comes before all others."""
+        parts = urlsplit(endpoint)
+        self.endpoint = endpoint
+        self.host = parts.netloc
+        """As the Host header has it, which is signed."""
+        self.base_path = parts.path.rstrip("/")
+        self._name = parts.hostname or ""
+        self._port = parts.port or (443 if parts.scheme == "https" else 80)
+        self._tls = ssl.create_default_context() if parts.scheme == "https" else None
+        self._idle: list[tuple[float, UpstreamConnection]] = []
+
+    async def ask(
+        self,
+        method: str,
+        address: str,
+        headers: Mapping[str, str],
+        body: AsyncIterator[bytes] | None,
+    ) -> Answer:
+        """`address` is path and query. `StoreAway` when there is no answer to be had."""
+        lines = [f"{method} {address} HTTP/1.1", *(f"{n}: {v}" for n, v in headers.items())]
+        head = "\r\n".join([*lines, "\r\n"]).encode("latin-1")
+        expects = "expect" in headers
+        is_head = method == "HEAD"
+        connection = self._kept()
+        if connection is not None:
+            try:
+                return await connection.ask(head, body, is_head=is_head, expects=expects)
+            except StoreAway:
+                # It may have been closing when it was used. What was begun is not done twice.
+                if body is not None or method == "POST":
+                    raise
+        connection = await self._connected()
+        return await connection.ask(head, body, is_head=is_head, expects=expects)
+
+    def close(self) -> None:
+        """Those that are unused; the others end with their answers."""
+        while self._idle:
+            self._idle.pop()[1].close()
+
+    def _kept(self) -> UpstreamConnection | None:
+        now = time.monotonic()
+        while self._idle:
+            since, connection = self._idle.pop()
+            if connection.is_open and now - since < _IDLE_SECONDS:
+                return connection
+            connection.close()
+        return None
+
+    def _keep(self, connection: UpstreamConnection) -> None:
+        if len(self._idle) < _IDLE_MOST:
+            self._idle.append((time.monotonic(), connection))
+        else:
+            connection.close()
+
+    async def _connected(self) -> UpstreamConnection:
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(_CONNECT_SECONDS):
+                _, connection = await loop.create_connection(
+                    lambda: UpstreamConnection(self._keep), self._name, self._port, ssl=self._tls
+                )
+        except (OSError, TimeoutError) as error:
+            raise StoreAway(str(error) or f"no connection within {_CONNECT_SECONDS} s") from error
+        return connection

@@ -1,0 +1,223 @@
+"""Jobs that fit what was asked for, with their hyperparameters, tags and metrics where those are
+needed; `jobs` prints them.
+
+Plain questions are answered by the index, or by a server's listing, alone. For hyperparameters and
+tags each job's record is read, for metrics its curves too.
+"""
+
+import logging
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from trackside.errors import TracksideError
+from trackside.jobs.index import JobSummary
+from trackside.sdk.known_jobs import AnyJobs
+from trackside.texts.shown_names import shown_name, with_dashes
+
+if TYPE_CHECKING:  # loaded where something is to be compared: a plain list is to be quick
+    from trackside.cli.search_conditions import Condition, Name, Value
+    from trackside.jobs.details import JobDetails
+
+logger = logging.getLogger(__name__)
+
+AT_ONCE = 8
+"""Jobs whose curves are read side by side: where storage is far, that is what takes time."""
+_OF_ROW: dict[str, tuple[Callable[[JobSummary], str | float | None], bool]] = {
+    "created": (lambda row: row.created, True),
+    "name": (lambda row: shown_name(row.name), False),
+    "status": (lambda row: row.status, False),
+    "owner": (lambda row: row.owner or None, False),
+    "ended": (lambda row: row.ended, True),
+    "trained": (lambda row: _trained(row), True),
+}
+"""What the list itself knows: the value, and whether the greatest comes first."""
+SORTS = tuple(_OF_ROW)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    statuses: Sequence[str] = ()
+    name_contains: str | None = None
+    owner: str | None = None
+    created_after: float | None = None
+    created_before: float | None = None
+    conditions: "Sequence[Condition]" = ()
+    columns: "Sequence[Name]" = ()
+    """What else is to be shown."""
+    sort: str = "created"
+    is_reversed: bool = False
+    limit: int = 20
+
+    @property
+    def names(self) -> "list[Name]":
+        """What is to be known of each job beside what the list itself knows."""
+        asked = [*(each.name for each in self.conditions), *self.columns]
+        if self.sort not in SORTS:
+            asked.insert(len(self.conditions), _name(self.sort))
+        return list(dict.fromkeys(asked))
+
+    @property
+    def shown(self) -> "list[Name]":
+        """Of those, a column for each text: `-p lr=0.1 --sort lr` is about one."""
+        first: dict[str, Name] = {}
+        for name in self.names:
+            first.setdefault(name.text, name)
+        return list(first.values())
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the list alone answers it."""
+        is_listed = self.sort == "created" and not self.is_reversed and len(self.statuses) < 2
+        return is_listed and not self.conditions and not _needs_a_look(self.name_contains)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    row: JobSummary
+    values: "dict[Name, Value | None]" = field(default_factory=dict)
+
+
+def find(known: AnyJobs, asked: Asked) -> tuple[list[Found], int]:
+    """Those to be shown, and how many more fit; 1 for any number that was not counted."""
+    rows = known.list(
+        status=asked.statuses[0] if len(asked.statuses) == 1 else None,
+        name_contains=with_dashes(asked.name_contains) if asked.name_contains else None,
+        owner=asked.owner,
+        created_after=asked.created_after,
+        created_before=asked.created_before,
+        limit=asked.limit + 1 if asked.is_plain else None,
+    )
+    rows = [row for row in rows if _is_listed(row, asked)]
+    if asked.is_plain:
+        rows, more = rows[: asked.limit], len(rows[asked.limit :])
+        return list(_with_values(known, rows, asked)), more
+    found = [each for each in _with_values(known, rows, asked) if _fits(each, asked)]
+    ordered = _sorted(found, asked)
+    return ordered[: asked.limit], max(0, len(ordered) - asked.limit)
+
+
+def _is_listed(row: JobSummary, asked: Asked) -> bool:
+    if asked.statuses and row.status not in asked.statuses:
+        return False
+    text = asked.name_contains or ""
+    return text in shown_name(row.name) or text in row.name
+
+
+def _needs_a_look(text: str | None) -> bool:
+    """Of names with dots and underscores the index knows only that there are some."""
+    return text is not None and with_dashes(text) != text
+
+
+def _fits(found: Found, asked: Asked) -> bool:
+    return all(each.fits(found.values.get(each.name)) for each in asked.conditions)
+
+
+def _with_values(known: AnyJobs, rows: Sequence[JobSummary], asked: Asked) -> Iterator[Found]:
+    names = asked.names
+    if not names:
+        yield from (Found(row) for row in rows)
+        return
+    by_name = {row.name: row for row in rows}
+    # What is cheap to know spares most jobs the look at their curves.
+    first = [each for each in asked.conditions if each.name.kind in ("param", "tag")]
+    candidates = [
+        details
+        for details in known.details(rows)
+        if all(each.fits(_recorded(details, each.name)) for each in first)
+    ]
+    from concurrent.futures import ThreadPoolExecutor  # few lists need it
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        values = pool.map(lambda details: _values(details, names), candidates)
+        for details, of_job in zip(candidates, values, strict=True):
+            yield Found(by_name[details.name], of_job)
+
+
+def _values(details: "JobDetails", names: "Iterable[Name]") -> "dict[Name, Value | None]":
+    values = {name: _recorded(details, name) for name in names}
+    missing = [
+        name for name, value in values.items() if value is None and name.kind in ("", "metric")
+    ]
+    if missing:
+        values.update(_of_curves(details, missing))
+    for name in missing:
+        if values[name] is None and not name.kind:
+            values[name] = details.tags.get(name.text)
+    return values
+
+
+def _recorded(details: "JobDetails", name: "Name") -> "Value | None":
+    """A hyperparameter, or an argument that says as much; a metric; a tag if that was asked for."""
+    from trackside.cli.search_conditions import as_parameters, plain_text
+
+    if name.kind == "tag":
+        return details.tags.get(name.text)
+    parameters = {**as_parameters(details.arguments), **details.hyperparameters}
+    held = {_spelling(each): value for each, value in parameters.items()}
+    found = held.get(_spelling(name.text)) if name.kind in ("", "param") else None
+    if found is not None:
+        return plain_text(found)
+    return details.metrics.get(name.text) if name.kind in ("", "metric") else None
+
+
+def _spelling(name: str) -> str:
+    """`--batch-size` is what the script calls `batch_size`."""
+    return name.replace("-", "_")
+
+
+def _of_curves(details: "JobDetails", names: "Sequence[Name]") -> "dict[Name, Value | None]":
+    from trackside.curves.curve_choice import last_value  # needs numpy, as no other list does
+    from trackside.curves.event_reader import read
+
+    try:
+        curves = read(details.curves)
+    except (TracksideError, OSError) as error:
+        logger.warning("The curves of %s cannot be read: %s", shown_name(details.name), error)
+        return {}
+    return {name: last_value(curves, name.text) for name in names}
+
+
+def _sorted(found: list[Found], asked: Asked) -> list[Found]:
+    """Those without what they are sorted by come last, whichever way round."""
+    key, is_descending = _sorting(asked)
+    keyed = [(_finite(key(each)), each) for each in found]
+    having = [each for each in keyed if each[0] is not None]
+    having.sort(key=lambda each: _sortable(each[0]), reverse=is_descending != asked.is_reversed)
+    return [each for _, each in (*having, *(each for each in keyed if each[0] is None))]
+
+
+def _sorting(asked: Asked) -> "tuple[Callable[[Found], Value | None], bool]":
+    if asked.sort in _OF_ROW:
+        of_row, is_descending = _OF_ROW[asked.sort]
+        return lambda found: of_row(found.row), is_descending
+    from trackside.curves.metric_direction import is_more_better
+
+    name = _name(asked.sort)
+    return lambda found: found.values.get(name), is_more_better(name.text)
+
+
+def _finite(value: "Value | None") -> "Value | None":
+    """A loss that is NaN is as good as none."""
+    return None if isinstance(value, float) and math.isnan(value) else value
+
+
+def _sortable(value: "Value | None") -> tuple[int, float, str]:
+    """Numbers before texts: they cannot be compared with each other."""
+    from trackside.cli.search_conditions import as_number
+
+    number = as_number(value) if value is not None else None
+    return (1, 0.0, str(value)) if number is None else (0, number, "")
+
+
+def _name(typed: str) -> "Name":
+    from trackside.cli.search_conditions import Name
+
+    return Name.parse(typed)
+
+
+def _trained(row: JobSummary) -> float | None:
+    if row.training_started is None:
+        return None
+    return (row.ended or row.modified) - row.training_started

@@ -1,0 +1,68 @@
+"""What `trackside run` says of the files that a job kept from its working folder, and how it brings
+them back."""
+
+import shlex
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from trackside.cli.messages import tell
+from trackside.cli.text import size
+from trackside.jobs.kept_files import KeptFile
+from trackside.records.event_names import is_event_file
+from trackside.sdk.bring_back import Brought, bring_back, unchanged_since
+from trackside.sdk.job import TrainingJob
+from trackside.texts.terminal_text import one_line
+
+_MOST_NAMED = 3
+
+
+def offer(job: TrainingJob) -> None:
+    """One line on what is kept and how it is had; none where nothing is."""
+    if files := job.kept_files():
+        command = f"trackside artifacts {shlex.quote(job.name)} --download ."
+        print(f"{_sentence(files)} Bring them here: {command}")
+
+
+def bring_all_back(job: TrainingJob, folder: Path, began: float, *, quiet: bool = False) -> None:
+    """To where a run of the bare script would have left them. What was changed here since `began`
+    stays."""
+    files = job.kept_files()
+    for file in files:
+        brought = bring_back(file, folder, job.name, unchanged_since(began))
+        if brought.taken is not None:
+            tell(taken_text(brought))
+    if quiet:
+        return
+    if files:
+        print(f"{_sentence(files)} Brought to {one_line(str(folder))}")
+    else:
+        print(f"{job.name} kept no files: there is nothing to bring back.")
+
+
+def summary(files: Sequence[KeptFile]) -> str:
+    """`3 files kept (12.0 MB): checkpoints/last.pt, runs/exp1/…`"""
+    counted = "1 file" if len(files) == 1 else f"{len(files):,} files"
+    total = size(sum(file.size_bytes for file in files))
+    return f"{counted} kept ({total}): {', '.join(map(one_line, _named(files)))}"
+
+
+def _sentence(files: Sequence[KeptFile]) -> str:
+    text = summary(files)
+    return text if text.endswith("…") else f"{text}."
+
+
+def taken_text(brought: Brought) -> str:
+    taken, path = one_line(str(brought.taken)), one_line(str(brought.path))
+    return f"{taken} is another file and stays; the job's is {path}"
+
+
+def _named(files: Sequence[KeptFile]) -> list[str]:
+    """Files; and folders, where they have several or their names say nothing."""
+    of_folders = Counter(file.path.rpartition("/")[0] for file in files)
+    names: dict[str, None] = {}
+    for file in files:
+        folder, _, name = file.path.rpartition("/")
+        is_one = not folder or (of_folders[folder] == 1 and not is_event_file(name))
+        names[file.path if is_one else f"{folder}/…"] = None
+    return [*names][:_MOST_NAMED] + (["…"] if len(names) > _MOST_NAMED else [])

@@ -1,0 +1,37 @@
+"""What is told beside a command's output, on standard error: errors, and warnings of ours."""
+
+import logging
+import sys
+import time
+from shutil import get_terminal_size
+
+from trackside.cli.failures import wrapped
+from trackside.texts.terminal_text import visible
+
+_AGAIN_SECONDS = 60.0
+"""What is still so after this is worth a second word."""
+
+
+def tell(text: str) -> None:
+    is_terminal = sys.stderr.isatty()
+    print(wrapped(text, get_terminal_size().columns) if is_terminal else text, file=sys.stderr)
+
+
+def tell_warnings() -> None:
+    """From now on, where nobody has configured a log: `--debug` and servers have one."""
+    logging.lastResort = _Warnings()
+
+
+class _Warnings(logging.Handler):
+    """Several parts of one command may look at what is wrong: each thing is told once."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self._told: dict[str, float] = {}
+
+    def emit(self, record: logging.LogRecord) -> None:
+        text, now = self.format(record), time.monotonic()
+        if now - self._told.get(text, -_AGAIN_SECONDS) < _AGAIN_SECONDS:
+            return
+        self._told[text] = now
+        tell(f"Warning: {visible(text)}")

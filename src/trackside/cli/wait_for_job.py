@@ -1,0 +1,188 @@
+"""Waiting for a job at a terminal: its statuses and log, and bars while files are moved."""
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from types import TracebackType
+from typing import Any, BinaryIO
+
+from rich.console import Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from trackside.cli.failure_hints import advice
+from trackside.cli.failures import INTERRUPTED, in_short
+from trackside.cli.tables import new_console
+from trackside.cli.text import size
+from trackside.errors import JobFailed, JobStopped, ServerUnreachable, TracksideError
+from trackside.jobs.logs import LogLine
+from trackside.jobs.rule_updates import Findings
+from trackside.records.finding import Finding
+from trackside.records.journal import History
+from trackside.records.rule_status import Evaluation, RuleStatus
+from trackside.records.status import Secondary
+from trackside.sdk.finding_lines import Teller
+from trackside.sdk.job import TrainingJob
+from trackside.sdk.print_events import LinePrinter, shown_on
+from trackside.texts.terminal_text import one_line
+
+_MOVING = (Secondary.DOWNLOADING, Secondary.UPLOADING)
+_BAR_COLUMNS = 30
+
+
+def wait_for(
+    job: TrainingJob,
+    *,
+    quiet: bool = False,
+    findings: BinaryIO | None = None,
+    aid: Callable[[str], str] = advice,
+) -> None:
+    """Until the job has ended. `JobFailed` or `JobStopped` unless it completed; Ctrl-C leaves, and
+    the job goes on.
+
+    A copy of each finding goes to the file `findings` as it comes, and at the end what follows
+    from them: the diagnosis. `aid` knows what to do about a cause, or says "".
+    """
+    found: list[Finding] = []
+    try:
+        with _Screen(job) if not quiet else nullcontext() as screen:
+            for item in shown_on(sys.stdout, job.follow_all()):
+                if isinstance(item, tuple):
+                    found += item
+                    if findings is not None:
+                        findings.writelines(finding.to_line() for finding in item)
+                        findings.flush()
+                if screen is not None and not _is_stale(item):
+                    screen.show(item)
+        _conclude(found, quiet=quiet, findings=findings)
+        job.raise_unless_completed()
+    except JobFailed as failure:
+        if quiet:
+            raise
+        cause = in_short(failure.reason)
+        where = f"  trackside logs {job.name}\n  trackside show {job.name}"
+        evidence = "\n".join(filter(None, (aid(cause), where)))
+        raise JobFailed(job.name, cause, evidence) from None
+    except JobStopped as stopped:
+        where = f"  trackside artifacts {job.name}\n  trackside show {job.name}"
+        raise JobStopped(job.name, stopped.cause, stopped.reason, where) from None
+    except ServerUnreachable:
+        _tell_that_it_goes_on(job.name)
+        raise
+    except KeyboardInterrupt:
+        _tell_that_it_goes_on(job.name)
+        sys.exit(INTERRUPTED)
+
+
+def _tell_that_it_goes_on(name: str) -> None:
+    print(
+        f"\nNo longer waiting; {name} goes on.\n"
+        f"  trackside logs -f {name}\n"
+        f"  trackside stop {name}",
+        file=sys.stderr,
+    )
+
+
+def diagnosis_text(found: Sequence[Finding], teller: Teller) -> str:
+    """What the check-up's findings come to; "" where it found nothing."""
+    from trackside.rules.checkup.diagnosis import diagnose, is_of_checkup
+
+    return teller.diagnoses(diagnose(filter(is_of_checkup, found)))
+
+
+def _conclude(found: Sequence[Finding], *, quiet: bool, findings: BinaryIO | None) -> None:
+    if not found:
+        return
+    from trackside.rules.checkup.diagnosis import diagnose, is_of_checkup
+
+    diagnoses = diagnose(filter(is_of_checkup, found))
+    if findings is not None:
+        findings.writelines(each.to_line(rank) for rank, each in enumerate(diagnoses, 1))
+        findings.flush()
+    if not quiet:
+        sys.stdout.write(new_teller().diagnoses(diagnoses))
+        sys.stdout.flush()
+
+
+def new_teller() -> Teller:
+    """Coloured and wrapped on a terminal, plain and whole elsewhere."""
+    console = new_console()
+    if not console.is_terminal:
+        return Teller()
+    # Rich knows whether colours are wanted; NO_COLOR and dumb terminals want none.
+    paint = None if console.no_color or console.color_system is None else _stand_out
+    return Teller(columns=console.width, paint=paint)
+
+
+def _stand_out(text: str) -> str:
+    return f"\x1b[1;33m{text}\x1b[0m"
+
+
+def _is_stale(item: object) -> bool:
+    """That a rule has begun is not news to whoever started it."""
+    return isinstance(item, Evaluation) and item.status is RuleStatus.IN_PROGRESS
+
+
+class _Screen:
+    """Lines as they come; below them, while files are moved, a bar for each host.
+
+    The bars are gone before anything else is written, so that the log reaches the terminal raw.
+    """
+
+    def __init__(self, job: TrainingJob) -> None:
+        self._job = job
+        self._printer = LinePrinter(sys.stdout, num_hosts=job.num_hosts, teller=new_teller())
+        self._console = new_console()
+        self._live: Live | None = None
+        self._is_moving = False
+
+    def __enter__(self) -> "_Screen":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        failure: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._hide()
+
+    def show(self, item: History | LogLine | Findings | Evaluation) -> None:
+        self._hide()
+        self._printer.show(item)
+        if isinstance(item, History):
+            self._is_moving = item.state.secondary in _MOVING
+        if self._is_moving and self._console.is_terminal:
+            self._live = Live(get_renderable=self._bars, console=self._console, transient=True)
+            self._live.start()
+
+    def _hide(self) -> None:
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+    def _bars(self) -> RenderableType:
+        try:
+            hosts = self._job.describe()["Trackside"]["hosts"]
+        except TracksideError:
+            return Group()  # asked again in a moment
+        return Group(*bars(hosts))
+
+
+def bars(hosts: Mapping[str, Mapping[str, Any]]) -> Iterator[RenderableType]:
+    """For each host that moves files: what, how many of them, how much of it."""
+    for host, record in hosts.items():
+        progress = record["progress"]
+        if not progress["num_files"]:
+            continue
+        row = Table.grid(padding=(0, 1))
+        total, done = progress["size_bytes"], progress["done_bytes"]
+        row.add_row(
+            Text(one_line(f"{host} {progress['what']}").strip()),
+            ProgressBar(total=total or 1, completed=done if total else 1, width=_BAR_COLUMNS),
+            Text(f"{size(done)} of {size(total)}"),
+            Text(f"{progress['done_files']} of {progress['num_files']} files"),
+        )
+        yield row

@@ -1,0 +1,32 @@
+"""Where event files are: what the user wrote made a location, and the event files below it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from trackside.records.event_names import is_event_file
+from trackside.settings import Settings
+from trackside.storage.locate import Location, locate
+
+
+def located(location: str | Path | Location, home: Path | None = None) -> Location:
+    if isinstance(location, Location):
+        return location
+    return locate(location, home=home or Settings.load().home)
+
+
+def list_event_files(place: Location) -> Iterator[tuple[str, str, int]]:
+    """Path below the place, key and size of each, ordered by key; a single file is its own name."""
+    prefix = place.key.rstrip("/")
+    for entry in place.store.list(prefix):
+        path = path_below(prefix, entry.key)
+        if path is not None and is_event_file(path):
+            yield path, entry.key, entry.size_bytes
+
+
+def path_below(prefix: str, key: str) -> str | None:
+    """None for a key that only begins with the same letters."""
+    if key == prefix:
+        return prefix.rpartition("/")[2]
+    if not prefix:
+        return key
+    return key[len(prefix) + 1 :] if key.startswith(f"{prefix}/") else None

@@ -1,0 +1,56 @@
+"""Files that somebody may have damaged: what cannot be read is left out, and said in the log once.
+
+`files/json_record.py` tells damage; writing is `files/durable.py`'s.
+"""
+
+import logging
+from pathlib import Path
+from typing import Any, TypeVar
+
+from trackside.files.json_record import DamagedRecord, parsed, parsed_object, record
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_MOST_TOLD = 10_000
+
+_told: set[tuple[str, str]] = set()
+
+
+def read(kind: type[T], path: Path) -> T | None:
+    """The record in a file; None when there is no file, or when it is damaged, which is said."""
+    try:
+        return record(kind, parsed(path.read_bytes()))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except DamagedRecord as error:
+        say_once(path, f"{error}; it is left out")
+        return None
+
+
+def read_object(path: Path) -> dict[str, Any] | None:
+    """The same of a JSON object without declared fields."""
+    try:
+        return parsed_object(path.read_bytes())
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except DamagedRecord as error:
+        say_once(path, f"{error}; it is left out")
+        return None
+
+
+def say_once(where: object, what: str) -> None:
+    """Warn that something is damaged, once in this process: files are read again and again."""
+    told = (str(where), what)
+    if told in _told:
+        return
+    if len(_told) >= _MOST_TOLD:
+        _told.clear()
+    _told.add(told)
+    logger.warning("%s is damaged: %s.", *told)
+
+
+def counted(number: int, what: str) -> str:
+    """`1 damaged line was`, `2 damaged lines were`."""
+    return f"1 damaged {what} was" if number == 1 else f"{number:,} damaged {what}s were"

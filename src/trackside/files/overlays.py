@@ -1,0 +1,38 @@
+"""Cached overlays as they lie on disk: whether one is whole, when it was last used, whether a job
+uses it now. The toolkit makes them (`toolkit/overlay`); `jobs/disk` removes them."""
+
+import fcntl
+import os
+import shutil
+from pathlib import Path
+from typing import IO
+
+from trackside.files.permissions import private_opener
+
+MARKER = ".complete"
+"""Its time is when the overlay was last used."""
+
+
+def is_complete(folder: Path) -> float | None:
+    """When it was last used; None for one that is not whole."""
+    try:
+        return (folder / MARKER).stat().st_mtime
+    except OSError:
+        return None
+
+
+def open_lock(folder: str) -> IO[str]:
+    """Held for others while an overlay is built or removed, and shared by the jobs that use it."""
+    return open(f"{folder}.lock", "w", opener=private_opener)
+
+
+def remove_unused(folder: Path) -> bool:
+    """False when a job uses or builds it. The lock's file stays: somebody may wait for it."""
+    with open_lock(str(folder)) as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        (folder / MARKER).unlink(missing_ok=True)
+        shutil.rmtree(folder, ignore_errors=True)
+    return not os.path.exists(folder)

@@ -1,0 +1,46 @@
+"""Why a script failed, told from the exception that ended it: the user's own frame first."""
+
+import os
+import sys
+import traceback
+from types import FrameType
+
+from trackside.settings import environment
+from trackside.texts.process_failure import End, last_words
+from trackside.texts.secret_names import looks_secret, mask_text
+from trackside.texts.truncation import shortened
+
+LONGEST = 960
+"""A FailureReason has 1024 characters; its category and the exit code need some."""
+_MOST_SAID = 600
+
+
+def failure_text(error: BaseException, seconds: float) -> str:
+    said = mask_text("".join(traceback.format_exception(error)), _secrets())
+    end = End(code=1, said=said, seconds=seconds, code_folder=_code_folder())
+    return last_words(end).fitted(LONGEST)
+
+
+def exit_text(code: object, frame: FrameType) -> str:
+    """Of a script that left by `sys.exit`: with its message, if that is what it gave."""
+    said = f"The script called sys.exit({code})" if isinstance(code, int) else str(code)
+    name = os.path.relpath(frame.f_code.co_filename, _code_folder())
+    place = f"{name}:{frame.f_lineno} in {frame.f_code.co_name}"
+    return f"{shortened(mask_text(said, _secrets()), _MOST_SAID)}, at {place}"
+
+
+def exit_code(code: object) -> int:
+    """What the interpreter makes of what `sys.exit` was given."""
+    if code is None:
+        return 0
+    return code & 0xFF if isinstance(code, int) else 1
+
+
+def _secrets() -> list[str]:
+    return [value for name, value in environment().items() if looks_secret(name)]
+
+
+def _code_folder() -> str:
+    """The script's own; the current one at a prompt and in a notebook."""
+    script = getattr(sys.modules.get("__main__"), "__file__", None)
+    return os.path.dirname(os.path.abspath(script)) if script else os.getcwd()

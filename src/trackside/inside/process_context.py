@@ -1,0 +1,52 @@
+"""Where the process that calls `init` finds itself: in a job, as which rank, in a notebook.
+
+Reads the environment.
+"""
+
+import builtins
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from multiprocessing import process
+from pathlib import Path
+
+RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
+"""Set by torchrun, by two kinds of mpirun, and by srun."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessContext:
+    job: str = ""
+    """The job that runs this process; empty when none does."""
+    base: Path = Path("/opt/ml")
+    """What the job's script has for /opt/ml."""
+    rank: int = 0
+    rank_variable: str = ""
+    """Which variable says so."""
+    is_interactive: bool = False
+    """A notebook or a prompt: the process goes on after an error, and rests between cells."""
+    is_being_imported: bool = False
+    """A process that multiprocessing has spawned imports the script again, to find its functions:
+    that is no run of its own."""
+
+    @classmethod
+    def look(cls, environ: Mapping[str, str] | None = None) -> "ProcessContext":
+        environ = os.environ if environ is None else environ
+        in_job = environ.get("TRACKSIDE_EXIT_RECORD") or environ.get("SM_CURRENT_HOST")
+        variable, rank = _rank(environ)
+        return cls(
+            job=environ.get("TRAINING_JOB_NAME", "") if in_job else "",
+            base=Path(environ.get("SAGEMAKER_BASE_DIR") or "/opt/ml"),
+            rank=rank,
+            rank_variable=variable,
+            is_interactive=hasattr(builtins, "__IPYTHON__") or hasattr(sys, "ps1"),
+            is_being_imported=bool(getattr(process.current_process(), "_inheriting", False)),
+        )
+
+
+def _rank(environ: Mapping[str, str]) -> tuple[str, int]:
+    for variable in RANKS:
+        if environ.get(variable, "").isdecimal():
+            return variable, int(environ[variable])
+    return "", 0

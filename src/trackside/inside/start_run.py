@@ -1,0 +1,92 @@
+"""Begins a run with a job of its own: chooses its name, makes the job, and says where it is."""
+
+import re
+from dataclasses import dataclass
+
+from trackside.errors import InvalidSpec, JobExists
+from trackside.inside.attached_run import AttachedRun, abandon
+from trackside.inside.request import Ask, make_spec
+from trackside.inside.run import tell
+from trackside.jobs.jobs import Jobs
+from trackside.profiles import chosen_server
+from trackside.records.attached_process import this_process
+from trackside.records.layout import JobFolder, JobKeys
+from trackside.records.spec import JOB_NAME, JobSpec
+from trackside.sdk.debug_request import rule_violations, source_files
+from trackside.sdk.naming import base_of, unique_name
+from trackside.settings import Settings, environment
+
+MOST_CHARACTERS = 63
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where runs of this process are kept, and how a person looks at them there."""
+
+    jobs: Jobs
+    output: str
+    look: str
+    home: str
+
+    @classmethod
+    def find(cls) -> "_Place":
+        settings, variables = Settings.load(), environment()
+        output, look = settings.output, "trackside"
+        if chosen_server(variables, settings.home) is not None:
+            look = "TRACKSIDE_URL=embedded trackside"
+            if output.startswith("s3://"):  # in this process that is the server's
+                output = str(settings.layout.buckets / "trackside")
+        return cls(Jobs(settings.embedded, variables), output, look, str(settings.home))
+
+
+def begin(ask: Ask, name: str | None, *, is_interactive: bool, console: bool) -> AttachedRun:
+    """`InvalidSpec` for arguments that no job may have. Whatever it raises, there is no run."""
+    place = _Place.find()
+    spec, folder = _make_job(ask, name, place)
+    tell(f"{spec.name} is kept in {place.home}. `{place.look} show {spec.name}`")
+    try:
+        return AttachedRun(
+            place.jobs,
+            spec,
+            folder,
+            rules=ask.rules,
+            is_interactive=is_interactive,
+            look=place.look,
+            console=console,
+        )
+    except Exception as error:
+        abandon(folder, error)
+        raise
+
+
+def _make_job(ask: Ask, name: str | None, place: _Place) -> tuple[JobSpec, JobFolder]:
+    free = unique_name(name or ask.project or _script())
+    if name is not None:
+        try:
+            return _attach(_valid(name), ask, place)
+        except JobExists as error:
+            tell(f"there is a run {error.name!r} already; this one is {free!r}")
+    return _attach(free, ask, place)
+
+
+def _attach(name: str, ask: Ask, place: _Place) -> tuple[JobSpec, JobFolder]:
+    spec = make_spec(name, ask, place.output, tell)
+    keys, rules = JobKeys.of(spec), ask.rules or ()
+    if problems := [*rule_violations(rules, keys)]:
+        raise InvalidSpec(problems)
+    files = {uri: path.read_bytes() for uri, path in source_files(rules, keys).items()}
+    return spec, place.jobs.attach(spec, this_process(), files=files)
+
+
+def _script() -> str:
+    """What a run is called that nobody names."""
+    import __main__
+
+    return base_of(getattr(__main__, "__file__", None), None) or "notebook"
+
+
+def _valid(name: str) -> str:
+    """As it is, or what of it a job may be called."""
+    if re.fullmatch(JOB_NAME, name):
+        return name
+    return re.sub("[^a-zA-Z0-9]+", "-", name)[:MOST_CHARACTERS].strip("-") or "run"

@@ -1,0 +1,139 @@
+"""How a job that waits is begun, and how it ends without ever having begun.
+
+Both take one step in the journal, so that of a start and a stop at the same time one wins.
+"""
+
+import logging
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from enum import Enum, auto
+
+from trackside.errors import JobFailed, JobNotFound, ObjectNotFound, StorageError
+from trackside.files.permissions import make_folder
+from trackside.jobs.records import publish_journal, publish_spec, read_spec
+from trackside.jobs.start_supervisor import (
+    FIRST_ATTEMPT,
+    Launcher,
+    Placed,
+    locked,
+    new_nonce,
+    start_all,
+)
+from trackside.jobs.submit import announced
+from trackside.records import evaluator_process, pending_uploads
+from trackside.records.journal import History, Journal
+from trackside.records.layout import Home, JobFolder, JobKeys
+from trackside.records.owners import Submitter
+from trackside.records.rule_status import RuleStatus, write_evaluations
+from trackside.records.spec import JobSpec
+from trackside.records.status import Secondary
+from trackside.storage.locate import locate_object
+
+logger = logging.getLogger(__name__)
+
+
+class Begun(Enum):
+    YES = auto()
+    GONE = auto()
+    """It does not wait any more: stopped, or taken back by its submitter."""
+    NOT_YET = auto()
+    """Its submitter is not done with it, or its output location cannot be reached."""
+
+
+def begin(
+    folder: JobFolder, home: Home, launcher: Launcher, gpus: Sequence[str] | None = None
+) -> Begun:
+    """Start its supervisors, with these GPUs for all of them together.
+
+    After the step in the journal a crash is `reconcile`'s to make good.
+    What is to be in storage about it goes there now: its submitter did not wait for that.
+    """
+    try:
+        with locked(folder) as mine:
+            if not mine:
+                return Begun.NOT_YET
+            journal = Journal(folder.journal)
+            if not journal.read().state.is_queued:
+                return Begun.GONE
+            if not announced(folder, home):
+                return Begun.NOT_YET if folder.journal.exists() else Begun.GONE
+            return _start(folder, journal, launcher, gpus)
+    except (FileNotFoundError, JobNotFound):
+        return Begun.GONE
+
+
+def end(folder: JobFolder, home: Home, how: Secondary, message: str = "") -> History:
+    """End it if it waits; either way where it stands.
+
+    Its end is noted before it is written, so that `reconcile` sends what cannot be sent now. Should
+    it begin just now instead, its supervisor takes the note away: therefore one that frees nothing.
+    """
+    journal = Journal(folder.journal)
+    history = journal.read()
+    if not history.state.is_queued:
+        return history
+    pending_uploads.note(home, folder.root.name, keeps_files=True)
+    history = journal.try_move(how, only_from=Secondary.PENDING, message=message)
+    if has_ended_waiting(history):
+        try:
+            keep_end(folder, home)
+        except StorageError as error:
+            logger.warning("job %s has ended, which is not in storage: %s", folder.root.name, error)
+    return history
+
+
+def has_ended_waiting(history: History) -> bool:
+    """Whether the job ended without ever having begun: it has no supervisor to send its end."""
+    before = history.transitions[-2:-1]
+    return history.state.is_final and any(each.secondary is Secondary.PENDING for each in before)
+
+
+def keep_end(folder: JobFolder, home: Home) -> None:
+    """Send to storage what is to be there of a job that never began. Doing it again changes
+    nothing; a `StorageError`, within seconds, when the store is away."""
+    spec = read_spec(folder)
+    with suppress(ObjectNotFound):
+        location = locate_object(JobKeys.of(spec).spec, home=home.root, hurried=True)
+        location.store.stat(location.key)
+    publish_spec(spec, home)
+    publish_journal(folder, home)
+    if evaluator_process.has_rules(spec):
+        _end_rules(folder, spec, home)
+    if evaluator_process.is_wanted(spec) and not evaluator_process.is_done(folder.rules, spec):
+        return  # `reconcile` has somebody told of it, and comes back here
+    pending_uploads.forget(home, spec.name)
+
+
+def _start(
+    folder: JobFolder, journal: Journal, launcher: Launcher, gpus: Sequence[str] | None
+) -> Begun:
+    hosts = read_spec(folder).hosts
+    for number, host in enumerate(hosts):  # what `reconcile` goes by once the job is `Starting`
+        place = folder.host(host, FIRST_ATTEMPT)
+        make_folder(place.root)
+        if gpus is not None:
+            Placed(nonce=new_nonce(), gpus=tuple(gpus[number :: len(hosts)])).write(place.placed)
+    journal.note_run_as(launcher.run_as.choose(Submitter.of(journal.read()).owner))
+    history = journal.try_move(Secondary.STARTING, only_from=Secondary.PENDING)
+    if history.state.secondary is not Secondary.STARTING:
+        return Begun.GONE
+    try:
+        start_all(launcher, folder, hosts)
+    except JobFailed as error:
+        logger.warning("%s", error)
+    return Begun.YES
+
+
+def _end_rules(folder: JobFolder, spec: JobSpec, home: Home) -> None:
+    """Nobody will evaluate them: there is nothing to look at."""
+    now = time.time()
+    ended = [
+        replace(each, status=RuleStatus.STOPPED, details="The job never started.", is_over=True)
+        for each in evaluator_process.first_evaluations(spec, now)
+    ]
+    make_folder(folder.rules.root)
+    write_evaluations(folder.rules.statuses, ended)
+    location = locate_object(f"{JobKeys.of(spec).rules}/statuses.json", home=home.root)
+    location.store.put(location.key, folder.rules.statuses.read_bytes())

@@ -1,0 +1,135 @@
+"""What a job needs of the machine that runs it: its own word, or that of its instance type."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import TypeVar
+
+from trackside.errors import Violation
+from trackside.jobs.machine_resources import MachineResources
+from trackside.records.spec import PRIORITY_TAG, JobSpec, Options
+
+T = TypeVar("T")
+
+LOCAL = MachineResources(cores=1)
+"""For a type that says nothing about its size, such as `local`."""
+
+_TYPE = re.compile(r"ml\.([a-z]+\d[a-z0-9]*)(?:-[a-z0-9]+)*\.(\d*)(medium|large|xlarge|metal)")
+_CORES = {"medium": 1, "large": 2, "xlarge": 4, "metal": 96}
+_GB_PER_CORE = {
+    "c": 2,
+    "r": 8,
+    "p2": 15.25,
+    "p3": 7.625,
+    "p3dn": 8,
+    "p4": 12,
+    "p5": 32 / 3,
+    "g6e": 8,
+}
+"""By the start of a family's name, the longest that fits; 4 for all others. From AWS's tables."""
+_GPUS = {
+    "p2": {1: 1, 8: 8, 16: 16},
+    "p3": {2: 1, 8: 4, 16: 8},
+    "p3dn": {24: 8},
+    "p4": {24: 8},
+    "p5": {4: 1, 48: 8},
+    "g": {12: 4, 24: 4, 48: 8},
+}
+"""Of the sizes `Nxlarge` that have more than one, or none of another."""
+
+
+def needs_of(spec: JobSpec) -> MachineResources:
+    """Of all hosts together."""
+    groups = [(group.instance_type, group.count) for group in spec.resources.groups]
+    hosts = groups or [(spec.resources.instance_type, spec.resources.count)]
+    total = MachineResources()
+    for instance_type, count in hosts:
+        total += _of_host(instance_type, spec.options).times(count)
+    return total
+
+
+def asked_by(spec: JobSpec) -> MachineResources:
+    """What of that the job says in its own words; 0 where its instance type decides."""
+    options = spec.options
+    each = MachineResources(options.cores or 0, options.memory_gb or 0.0, options.gpus or 0)
+    return each.times(spec.resources.num_hosts)
+
+
+def asking_by_type(spec: JobSpec, most: MachineResources) -> JobSpec:
+    """The same job, asking for what its instance type has, where it does not say it itself; for no
+    more than `most`, all hosts together."""
+    if spec.resources.groups:
+        return spec  # their hosts differ, and own words are for each of them
+    known, count = of_type(spec.resources.instance_type), spec.resources.num_hosts
+    cores = max(1, min(known.cores, most.cores // count))
+    memory = int(min(known.memory_gb, most.memory_gb / count))
+    options = replace(
+        spec.options,
+        cores=spec.options.cores or cores,
+        memory_gb=memory or None if spec.options.memory_gb is None else spec.options.memory_gb,
+    )
+    return replace(spec, options=options)
+
+
+def violations(spec: JobSpec, capacity: MachineResources) -> Iterator[Violation]:
+    """What a job asks for in its own words must be there: it would wait for ever.
+
+    An instance type is clipped instead: it says where the job ran before, not what it needs.
+    """
+    count = spec.resources.num_hosts
+    asked = {
+        "Trackside.Cores": (spec.options.cores, capacity.cores),
+        "Trackside.MemoryGB": (spec.options.memory_gb, capacity.memory_gb),
+        "Trackside.GPUs": (spec.options.gpus, capacity.gpus),
+    }
+    for field, (each, most) in asked.items():
+        if each is not None and each * count > most:
+            hosts = f" for {count} hosts" if count > 1 else ""
+            yield Violation(field, each, f"is more than the server's machine has{hosts}: {most:g}")
+
+
+def priority_of(options: Options, tags: Mapping[str, str]) -> int:
+    """A tag may be put on a job that waits already, with any text."""
+    if options.priority is not None:
+        return options.priority
+    try:
+        return max(-1000, min(1000, int(tags.get(PRIORITY_TAG, "0"))))
+    except ValueError:
+        return 0
+
+
+def _of_host(instance_type: str, options: Options) -> MachineResources:
+    known = of_type(instance_type)
+    return MachineResources(
+        known.cores if options.cores is None else options.cores,
+        known.memory_gb if options.memory_gb is None else options.memory_gb,
+        known.gpus if options.gpus is None else options.gpus,
+    )
+
+
+def is_possible(instance_type: str) -> bool:
+    """Whether AWS could have it: a family with its generation, and a size (`ml.p5.48xlarge`).
+
+    Not whether it has: there are new ones every year. What does not begin with `ml.` is ours.
+    """
+    return not instance_type.startswith("ml.") or _TYPE.fullmatch(instance_type) is not None
+
+
+def of_type(instance_type: str) -> MachineResources:
+    if instance_type == "local_gpu":
+        return MachineResources(cores=1, gpus=1)
+    match = _TYPE.fullmatch(instance_type)
+    if match is None:
+        return LOCAL
+    family, multiple, size = match[1], int(match[2] or 1), match[3]
+    cores = _CORES[size] * multiple
+    memory = cores * _longest(_GB_PER_CORE, family, 4)
+    gpus = 0
+    if family[0] in "pg" and size == "xlarge":
+        gpus = _longest(_GPUS, family, {}).get(multiple, 1)
+    return MachineResources(cores, memory, gpus)
+
+
+def _longest(table: Mapping[str, T], family: str, default: T) -> T:
+    fitting = [start for start in table if family.startswith(start)]
+    return table[max(fitting, key=len)] if fitting else default

@@ -1,0 +1,137 @@
+"""What a job's rules have come to since one last looked: findings, and statuses that changed.
+
+Read from the job's folder while there is one, else from storage; written by the job's evaluator.
+"""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from trackside.errors import ObjectNotFound
+from trackside.jobs.records import Record
+from trackside.records import evaluator_process
+from trackside.records.finding import Finding, RuleKey, parse_findings
+from trackside.records.layout import Home
+from trackside.records.rule_status import Evaluation, parse_evaluations
+from trackside.storage.locate import locate_object
+
+AFTER_END_SECONDS = 120.0
+"""How long whoever waits for a job also waits for rules that still read its data."""
+_START_SECONDS = 10.0
+"""In which somebody starts an evaluator, if any is to come."""
+_HOLD_SECONDS = 0.5
+"""How long findings are held back while more of them are being filed."""
+
+Findings = tuple[Finding, ...]
+"""What was found at about the same time."""
+
+
+class RuleUpdates:
+    """Each call of `new` goes on where the last ended."""
+
+    def __init__(self, record: Record, home: Home) -> None:
+        self._record = record
+        self._home = home
+        self._has_rules = evaluator_process.has_rules(record.spec)
+        self._offset = 0
+        self._size = 0
+        self._grows_since: float | None = None
+        self._told: dict[RuleKey, Evaluation] = {}
+        self._looked: tuple[int, int] | None = None
+        self._ended_at: float | None = None
+
+    def new(self, *, at_rest: bool = False) -> Iterator[Findings | Evaluation]:
+        """Findings in the order they were filed, then each rule whose status is another.
+
+        `at_rest`: nothing as long as findings are being filed, so that those of one step come
+        together.
+        """
+        if not self._has_rules or (at_rest and self._is_growing()):
+            return
+        # Findings are filed before the status that follows from them, so they are read after it.
+        statuses = self._statuses()
+        job = self._record.spec.name
+        if found := tuple(parse_findings(self._new_lines(), f"the findings of job {job}")):
+            yield found
+        for evaluation in parse_evaluations(statuses or b"[]", f"the rules' statuses of job {job}"):
+            known = self._told.get(evaluation.key)
+            self._told[evaluation.key] = evaluation
+            if known is None or known.status is not evaluation.status:
+                yield evaluation
+
+    def is_over(self) -> bool:
+        """Whether to stop waiting for more, once the job itself has ended: everything is judged
+        and where it lasts, or nobody is at it, or it takes too long."""
+        folder = self._record.folder
+        if not self._has_rules or folder is None:
+            return True
+        if evaluator_process.is_published(folder.rules, self._record.spec):
+            return True
+        now = time.monotonic()
+        self._ended_at = self._ended_at or now
+        waited = now - self._ended_at
+        if evaluator_process.may_live(folder.rules):
+            return waited > AFTER_END_SECONDS
+        return waited > _START_SECONDS or not folder.rules.root.exists()
+
+    def _is_growing(self) -> bool:
+        """Since the last time it was asked; for a moment only, however long it goes on."""
+        if self._record.folder is None:
+            return False
+        size = _size(self._record.folder.rules.findings)
+        if size == self._size:
+            self._grows_since = None
+            return False
+        now = time.monotonic()
+        self._size, self._grows_since = size, self._grows_since or now
+        if now - self._grows_since < _HOLD_SECONDS:
+            return True
+        self._grows_since = None
+        return False
+
+    def _new_lines(self) -> bytes:
+        folder = self._record.folder
+        if folder is None:
+            data = self._stored("findings.jsonl")[self._offset :]
+        else:
+            data = _read_from(folder.rules.findings, self._offset)
+        whole = data[: data.rfind(b"\n") + 1]  # the last line may be on its way
+        self._offset += len(whole)
+        return whole
+
+    def _statuses(self) -> bytes:
+        """Empty when they are as they were."""
+        folder = self._record.folder
+        if folder is None:
+            return self._stored("statuses.json")
+        try:
+            status = folder.rules.statuses.stat()
+            look = (status.st_ino, status.st_mtime_ns)
+            if look == self._looked:
+                return b""
+            self._looked = look
+            return folder.rules.statuses.read_bytes()
+        except FileNotFoundError:
+            return b""
+
+    def _stored(self, file: str) -> bytes:
+        location = locate_object(f"{self._record.keys.rules}/{file}", home=self._home.root)
+        try:
+            return location.store.get(location.key)
+        except ObjectNotFound:
+            return b""
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def _read_from(path: Path, offset: int) -> bytes:
+    if _size(path) <= offset:
+        return b""
+    with path.open("rb") as file:
+        file.seek(offset)
+        return file.read()

@@ -1,0 +1,56 @@
+"""How a job is changed after it was submitted, and its tags; `amended` knows what else there is.
+
+`job.json` is what was asked for and stays so; changes are notes in the journal, in order.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from trackside.files import damaged_files
+from trackside.files.json_record import DamagedRecord
+from trackside.files.json_record import record as make
+from trackside.jobs.records import Record, append_stored_note, publish_journal
+from trackside.quick_dataclass import dataclass
+from trackside.records.host_processes import wake_supervisors
+from trackside.records.journal import Journal
+from trackside.records.layout import Home
+
+_TAGS = "tags"
+
+
+def tags_of(record: Record) -> dict[str, str]:
+    tags = {tag.key: tag.value for tag in record.spec.tags}
+    for note in record.history.notes:
+        if note.get("what") != _TAGS:
+            continue
+        try:
+            change = make(_Tags, note)
+        except DamagedRecord as error:
+            damaged_files.say_once(f"a note of job {record.spec.name}", f"{error}; it is left out")
+            continue
+        tags |= change.put
+        for key in change.removed:
+            tags.pop(key, None)
+    return tags
+
+
+@dataclass(frozen=True, slots=True)
+class _Tags:
+    put: dict[str, str]
+    removed: list[str]
+
+
+def note_tags(record: Record, home: Home, put: Mapping[str, str], removed: Sequence[str]) -> None:
+    note(record, home, _TAGS, put=dict(put), removed=list(removed))
+
+
+def note(record: Record, home: Home, what: str, **details: Any) -> None:
+    """In the job's folder while there is one, and where it lasts once the job has ended."""
+    if record.folder is None:
+        append_stored_note(record.keys, home, what, **details)
+        return
+    # The record may be of before the end: only the journal tells whether a copy was stored.
+    if Journal(record.folder.journal).note(what, **details).state.is_final:
+        publish_journal(record.folder, home)
+    else:
+        wake_supervisors(record.folder)

@@ -1,0 +1,85 @@
+"""The process that called `trackside.init`: a script that runs, and that Trackside did not start.
+
+Its run is a job like any other; only its sandbox is that process as it is. Who it is, and how its
+run ended, is told in the host's folder: by the process itself, for the supervisor and whoever looks
+at the job. Starting the job is `jobs/submit`'s, watching it `supervisor/attached_sandbox`'s.
+"""
+
+import os
+import signal
+import socket
+import time
+from dataclasses import asdict, dataclass
+
+from trackside.files import damaged_files, durable
+from trackside.files.permissions import make_folder
+from trackside.records.layout import HostFolder
+from trackside.system import processes
+from trackside.system.processes import Identity
+
+STALE_SECONDS = 600.0
+"""After so long without a word, the supervisor on another machine counts as gone. It writes its
+record every minute."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttachedProcess:
+    process: Identity
+    machine: str
+    """The name of the machine: a home on a shared disk is looked at from others."""
+    stop_signal: int = signal.SIGINT
+    """What asks the process to stop."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttachedProcessEnd:
+    """How the run ended. The process itself may go on, as a notebook does."""
+
+    code: int
+    """As an exit code; a signal is its negative number."""
+    seconds: float | None = None
+    """How long the run took."""
+    let_go: bool = False
+    """Written by the supervisor: the process did not stop when it was asked, and goes on without
+    being tracked."""
+
+
+def this_process() -> AttachedProcess:
+    """A process that ignores SIGINT, as one in a shell script's background does, gets SIGTERM."""
+    ignores = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    number = signal.SIGTERM if ignores else signal.SIGINT
+    return AttachedProcess(processes.myself(), socket.gethostname(), int(number))
+
+
+def write_caller(folder: HostFolder, caller: AttachedProcess) -> None:
+    make_folder(folder.sandbox)
+    durable.write_json(folder.caller, asdict(caller))
+
+
+def read_caller(folder: HostFolder) -> AttachedProcess | None:
+    """None for a job whose script Trackside started."""
+    return damaged_files.read(AttachedProcess, folder.caller)
+
+
+def write_end(folder: HostFolder, end: AttachedProcessEnd) -> None:
+    durable.write_json(folder.caller_end, asdict(end))
+
+
+def read_end(folder: HostFolder) -> AttachedProcessEnd | None:
+    return damaged_files.read(AttachedProcessEnd, folder.caller_end)
+
+
+def is_elsewhere(folder: HostFolder) -> bool:
+    """Whether another machine looks after the run: its pids mean nothing here."""
+    caller = read_caller(folder)
+    if caller is None or caller.machine == socket.gethostname():
+        return False
+    return _seconds_since_word(folder) < STALE_SECONDS
+
+
+def _seconds_since_word(folder: HostFolder) -> float:
+    try:
+        last = os.stat(folder.record).st_mtime
+    except FileNotFoundError:
+        last = os.stat(folder.caller).st_mtime
+    return time.time() - last

@@ -1,0 +1,200 @@
+"""Which process watches a job by its rules: how it is started, known again, and given up.
+
+Supervisors start it while the job runs, `jobs` when one was lost after the end. What it does is
+`rules`' own; these three meet only here and in the job's folder.
+"""
+
+import math
+import os
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import asdict, replace
+
+from trackside.files import damaged_files, durable
+from trackside.files.json_record import Moment
+from trackside.files.permissions import make_folder
+from trackside.quick_dataclass import dataclass
+from trackside.records.layout import JobFolder, RulesFolder
+from trackside.records.rule_status import (
+    Evaluation,
+    RuleStatus,
+    read_evaluations,
+    write_evaluations,
+)
+from trackside.records.spec import JobSpec, RuleConfiguration
+from trackside.system import processes
+
+MAX_STARTS = 6
+"""How often one that keeps dying is started before its rules end in `Error`."""
+STARTING_SECONDS = 5.0
+"""Within these whoever was about to start one has noted which process it is."""
+SOUND_SECONDS = 600.0
+"""One that lived as long has earned all its starts again."""
+BEAT_SECONDS = 2.0
+"""How often an evaluator shows that it moves."""
+FROZEN_LOOKS = 20
+"""So many looks, a second apart, at one that does not move. Looks and not seconds: a machine that
+stood still has frozen whoever looks, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """`placed.json`: an evaluator is to be started, or was."""
+
+    nonce: str
+    starts: int
+    time: Moment
+    """Seconds since the epoch."""
+    process: processes.Identity | None = None
+    """The one that was started; it says so itself only when it has loaded all that it needs."""
+
+
+def has_rules(spec: JobSpec) -> bool:
+    return bool(spec.debug_rules or spec.profiler_rules)
+
+
+def is_wanted(spec: JobSpec) -> bool:
+    """Also by a job without rules whose end is to be told to somebody."""
+    return has_rules(spec) or bool(spec.options.notify)
+
+
+def rule_name(rule: RuleConfiguration) -> str:
+    """What the configuration invokes."""
+    return rule.parameters.get("rule_to_invoke") or rule.name
+
+
+def first_evaluations(spec: JobSpec, now: float) -> list[Evaluation]:
+    """As of the job's creation: every rule in progress, in the order of the request."""
+    return [
+        Evaluation(configuration=r.name, rule=rule_name(r), is_profiler=is_profiler, modified=now)
+        for is_profiler, rules in ((False, spec.debug_rules), (True, spec.profiler_rules))
+        for r in rules
+    ]
+
+
+def all_evaluations(spec: JobSpec, known: Sequence[Evaluation], now: float) -> list[Evaluation]:
+    """Also of rules that came to the job later, and that no evaluator has begun with."""
+    by_key = {each.key: each for each in known}
+    return [by_key.get(first.key, first) for first in first_evaluations(spec, now)]
+
+
+def command(folder: JobFolder, nonce: str) -> list[str]:
+    return [sys.executable, "-P", "-m", "trackside.rules", str(folder.root), nonce]
+
+
+def write_myself(rules: RulesFolder, nonce: str) -> None:
+    """This process is the job's evaluator now."""
+    durable.write_json(rules.evaluator, {**asdict(processes.myself()), "nonce": nonce})
+
+
+def is_alive(rules: RulesFolder) -> bool:
+    """By its own word."""
+    identity = damaged_files.read(processes.Identity, rules.evaluator)
+    return identity is not None and processes.is_alive(identity)
+
+
+def beat(rules: RulesFolder) -> None:
+    """The evaluator shows that it moves."""
+    with suppress(FileNotFoundError):
+        os.utime(rules.evaluator)
+
+
+class Pulse:
+    """Whether the evaluator of one job is frozen: alive, and without a beat for long."""
+
+    def __init__(self) -> None:
+        self._beat: int | None = None
+        self._num_looks = 0
+        self._looked_at = -math.inf
+
+    def is_frozen(self, rules: RulesFolder) -> bool:
+        """Call it about once a second; more often does no harm."""
+        now = time.monotonic()
+        if now - self._looked_at < 1.0:
+            return False
+        self._looked_at = now
+        try:
+            beat = os.stat(rules.evaluator).st_mtime_ns
+        except FileNotFoundError:
+            beat = None
+        self._num_looks = self._num_looks + 1 if beat is not None and beat == self._beat else 0
+        self._beat = beat
+        return self._num_looks >= FROZEN_LOOKS
+
+
+def kill(rules: RulesFolder) -> None:
+    """End one that is frozen: whoever looks after the rules then starts another."""
+    identity = damaged_files.read(processes.Identity, rules.evaluator)
+    if identity is not None:
+        processes.send_signal(identity, signal.SIGKILL)
+
+
+def may_live(rules: RulesFolder) -> bool:
+    """Whether it lives, has been started and not said so yet, or is just being started."""
+    if is_alive(rules):
+        return True
+    intent = damaged_files.read(Intent, rules.placed)
+    if intent is None:
+        return False
+    if intent.process is not None:
+        return processes.is_alive(intent.process)
+    return 0 <= time.time() - intent.time < STARTING_SECONDS
+
+
+def has_judged(rules: RulesFolder, spec: JobSpec) -> bool:
+    """Whether nothing of the job's data will be read any more."""
+    evaluations = all_evaluations(spec, read_evaluations(rules.statuses), 0.0)
+    return all(each.is_over for each in evaluations)
+
+
+def is_published(rules: RulesFolder, spec: JobSpec) -> bool:
+    """Whether all has been judged, and told where it lasts."""
+    is_told = rules.published.exists() or not rules.evaluator.exists()
+    return has_judged(rules, spec) and is_told
+
+
+def is_done(rules: RulesFolder, spec: JobSpec) -> bool:
+    """Whether people have been told, too: an evaluator's last act is to take its name away."""
+    is_told = not spec.options.notify or rules.notified.exists()
+    return has_judged(rules, spec) and not rules.evaluator.exists() and is_told
+
+
+def intend(rules: RulesFolder) -> str | None:
+    """Note that one is about to be started: its nonce, or None when too many have died."""
+    make_folder(rules.root)
+    last = damaged_files.read(Intent, rules.placed) or Intent("", 0, time.time())
+    starts = 0 if time.time() - last.time > SOUND_SECONDS else last.starts
+    if starts >= MAX_STARTS:
+        return None
+    intent = Intent(os.urandom(16).hex(), starts + 1, time.time())
+    durable.write_json(rules.placed, asdict(intent))
+    return intent.nonce
+
+
+def note_started(rules: RulesFolder, pid: int) -> None:
+    """That the intent has become this process; nothing if it has ended already."""
+    identity = processes.identify(pid)
+    intent = damaged_files.read(Intent, rules.placed)
+    if identity is not None and intent is not None:
+        durable.write_json(rules.placed, asdict(replace(intent, process=identity)))
+
+
+def give_up(rules: RulesFolder, spec: JobSpec) -> None:
+    """End every rule that has no verdict: nobody will come to one."""
+    details = f"InternalServerError: the evaluator died {MAX_STARTS} times; its log is {rules.log}"
+    now = time.time()
+    known = all_evaluations(spec, read_evaluations(rules.statuses), now)
+    ended = [each if each.is_over else _given_up(each, details, now) for each in known]
+    write_evaluations(rules.statuses, ended)
+    rules.notified.touch()
+    rules.evaluator.unlink(missing_ok=True)
+
+
+def _given_up(evaluation: Evaluation, details: str, now: float) -> Evaluation:
+    if evaluation.status is RuleStatus.ISSUES_FOUND:
+        return replace(evaluation, is_over=True)
+    status = RuleStatus.ERROR
+    return replace(evaluation, status=status, details=details, is_over=True, modified=now)

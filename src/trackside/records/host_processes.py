@@ -1,0 +1,49 @@
+"""Which processes of one host of a job are alive, by what they wrote about themselves.
+
+Only for processes of this machine: their records hold pids.
+"""
+
+from trackside.files import damaged_files
+from trackside.quick_dataclass import dataclass
+from trackside.records.attached_process import read_caller
+from trackside.records.layout import HostFolder, JobFolder
+from trackside.system import process_table, processes
+from trackside.system.processes import Identity
+
+
+@dataclass(frozen=True, slots=True)
+class _Process:
+    pid: int
+    started: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Sandbox:
+    """What a sandbox's init writes about itself."""
+
+    init: _Process
+    boot_id: str
+
+
+def supervisor_lives(folder: HostFolder) -> bool | None:
+    """None when no supervisor has written who it is yet."""
+    identity = damaged_files.read(Identity, folder.supervisor)
+    return None if identity is None else processes.is_alive(identity)
+
+
+def wake_supervisors(folder: JobFolder) -> None:
+    """Have them look at the journal now; one that cannot be reached looks a little later."""
+    for record in folder.supervisors():
+        if (identity := damaged_files.read(Identity, record)) is not None:
+            processes.send_signal(identity, process_table.WAKE_SIGNAL)
+
+
+def script_lives(folder: HostFolder) -> bool:
+    """Whether the sandbox's init runs: it outlives the script, and starts a supervisor again. Of a
+    script that we did not start, whether its process does."""
+    if (caller := read_caller(folder)) is not None:
+        return processes.is_alive(caller.process)
+    found = damaged_files.read(_Sandbox, folder.sandbox / "process.json")
+    if found is None:
+        return False
+    return processes.is_alive(Identity(found.init.pid, found.init.started, found.boot_id))

@@ -1,0 +1,33 @@
+"""Which event files of a host's working folder are kept, as curves: the supervisor's list of them.
+
+They are in storage once, in the pieces that `curves` reads; all other files are there whole.
+"""
+
+from dataclasses import asdict, field
+from pathlib import Path
+
+from trackside.files import damaged_files, durable
+from trackside.files.json_record import parsed, record
+from trackside.quick_dataclass import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptList:
+    host: str
+    events: list[str] = field(default_factory=list)
+    """Their paths below the working folder."""
+
+
+def write(path: Path, kept: KeptList) -> None:
+    path.parent.mkdir(exist_ok=True)
+    durable.write_json(path, asdict(kept))
+
+
+def read(path: Path) -> KeptList | None:
+    """None before there are any."""
+    return damaged_files.read(KeptList, path)
+
+
+def from_bytes(data: bytes) -> KeptList:
+    """As it is in storage. `DamagedRecord` when it is something else."""
+    return record(KeptList, parsed(data))

@@ -1,0 +1,571 @@
+"""Every name below a job: its folder on this machine while it runs, its keys in object storage.
+
+Submitter, supervisor, sandbox and readers agree through this module and nothing else.
+"""
+
+import os
+import re
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from trackside.files import durable, permissions
+from trackside.files.script_folder import ScriptFolder
+from trackside.quick_dataclass import dataclass
+
+if TYPE_CHECKING:
+    from trackside.records.spec import JobSpec
+
+ML = "/opt/ml"
+"""Where the script believes it is."""
+WORKING_FOLDER = f"{ML}/code"
+"""Where its script is started, with the source in it."""
+TENSORBOARD = f"{ML}/output/tensorboard"
+"""Where scripts write curves unless a TensorBoard output says otherwise."""
+CURVES_FOLDER = "tensorboard-output"
+"""A job's own below the TensorBoard location."""
+FIRST_HOST = "algo-1"
+_GRAIN_NS = 100_000_000
+"""Within which a file system may give two changes the same time."""
+
+
+def sandbox_nonce(nonce: str, attempt: int) -> str:
+    """Marks the processes of one host in one attempt; `nonce` is its supervisor's, from `placed`.
+
+    Random, not made of names: two homes on one machine may each have a job of the same name.
+    """
+    return f"{nonce}.{attempt}"
+
+
+def safe_name(text: str) -> str:
+    """A free text as one segment of a path or key."""
+    return re.sub(r"[^A-Za-z0-9_.-]+", "-", text).lstrip(".") or "-"
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """TRACKSIDE_HOME."""
+
+    root: Path
+
+    def close_to_others(self) -> int | None:
+        """A home that an older version, or another program, made open is its owner's alone from
+        now on. The mode that it had; None when it was so already, or is not ours to close."""
+        parts = (self.jobs, self.buckets, self.overlays, self.server.root, self.index)
+        for part in (*parts, self.profiles):
+            if not part.is_symlink():  # a place that the user chose
+                permissions.close_to_others(part)
+        if not self.root.is_dir() or self.root in (Path.home(), Path("/")):
+            return None
+        return permissions.close_to_others(self.root)
+
+    @property
+    def jobs(self) -> Path:
+        return self.root / "jobs"
+
+    @property
+    def notes_lock(self) -> Path:
+        """Held while a note is added to a job that is in storage alone."""
+        return self.root / "notes.lock"
+
+    @property
+    def index(self) -> Path:
+        return self.root / "index.sqlite"
+
+    @property
+    def buckets(self) -> Path:
+        """The embedded bucket store: a folder per bucket."""
+        return self.root / "buckets"
+
+    @property
+    def overlays(self) -> Path:
+        """Environments made for a requirements.txt, by content."""
+        return self.root / "overlays"
+
+    def overlays_of(self, uid: int, owner: str) -> Path:
+        """Those of jobs that run as another user: what one owner's jobs have installed, no other
+        owner's execute."""
+        from hashlib import sha256  # few jobs need it
+
+        digest = sha256(owner.encode()).hexdigest()[:16]
+        return self.overlays / f"user-{uid}-{digest}"
+
+    @property
+    def ending(self) -> Path:
+        """A file for each job whose end has been written but may not be in storage: `pending_uploads`."""
+        return self.root / "ending"
+
+    @property
+    def server(self) -> "ServerFolder":
+        return ServerFolder(self.root / "server")
+
+    @property
+    def profiles(self) -> Path:
+        """The servers that this user has logged in to: `profiles`."""
+        return self.root / "profiles.json"
+
+    def jobs_changed_at(self) -> int | None:
+        """When a job's folder last came or went, in nanoseconds: equal when none has since.
+
+        None while that may happen again within the clock's grain.
+        """
+        try:
+            changed_at = self.jobs.stat().st_mtime_ns
+        except FileNotFoundError:
+            return None
+        return changed_at if abs(time.time_ns() - changed_at) > _GRAIN_NS else None
+
+    def job(self, name: str) -> "JobFolder":
+        return JobFolder(self.jobs / name)
+
+
+@dataclass(frozen=True, slots=True)
+class ServerFolder:
+    """What a server keeps for itself; the access keys in it are `api/keys`' own."""
+
+    root: Path
+
+    @property
+    def address(self) -> Path:
+        """Where clients on this machine reach the server that was started last."""
+        return self.root / "address.json"
+
+    @property
+    def identity(self) -> Path:
+        """What this home is called among those that share a database."""
+        return self.root / "identity.json"
+
+    @property
+    def scheduler_lock(self) -> Path:
+        """Held by the one server that starts the jobs which wait; says who that is."""
+        return self.root / "scheduler.lock"
+
+    @property
+    def own_key(self) -> Path:
+        """The key of clients on this machine, for its owner alone to read."""
+        return self.root / "own_key.json"
+
+    @property
+    def team_keys(self) -> Path:
+        """In which database the access keys are, where they are not in a file of this folder."""
+        return self.root / "team_keys.json"
+
+    @property
+    def logs(self) -> Path:
+        """What programs wrote to log groups of their own."""
+        return self.root / "logs"
+
+    def sdk_config(self, bucket: str) -> Path:
+        """What SageMaker's SDKs are to read, with this default bucket: see `trackside env`."""
+        return self.root / f"sagemaker-config.{bucket}.yaml"
+
+
+@dataclass(frozen=True, slots=True)
+class JobFolder:
+    """A job's folder on the machine that runs it."""
+
+    root: Path
+
+    @property
+    def spec(self) -> Path:
+        return self.root / "job.json"
+
+    @property
+    def journal(self) -> Path:
+        return self.root / "journal.jsonl"
+
+    @property
+    def lock(self) -> Path:
+        """Held by whoever starts this job's supervisors, so that nobody else does meanwhile."""
+        return self.root / ".lock"
+
+    @property
+    def hosts(self) -> Path:
+        return self.root / "hosts"
+
+    @property
+    def gang(self) -> Path:
+        """Why all hosts of the present attempt must end; its absence means they go on."""
+        return self.root / "gang"
+
+    def host(self, host: str, attempt: int) -> "HostFolder":
+        return HostFolder(self.hosts / host / str(attempt))
+
+    def supervisors(self) -> list[Path]:
+        """What the supervisors of all hosts and attempts have written about themselves."""
+        return [HostFolder(path).supervisor for path in self.hosts.glob("*/*")]
+
+    @property
+    def rules(self) -> "RulesFolder":
+        return RulesFolder(self.root / "rules")
+
+    @property
+    def ballast(self) -> Path:
+        return self.root / durable.BALLAST
+
+    def reserve_ballast(self) -> None:
+        """Space to give back when the disk is full, so that the job's end can still be written."""
+        if self.ballast.exists():
+            return
+        try:
+            self.ballast.write_bytes(bytes(durable.BALLAST_BYTES))
+        except OSError:
+            # Too late to reserve anything; half a ballast would take what space is left.
+            self.ballast.unlink(missing_ok=True)
+
+
+@dataclass(frozen=True, slots=True)
+class RulesFolder:
+    """What watches the job: one evaluator, whatever the number of hosts and attempts."""
+
+    root: Path
+
+    @property
+    def placed(self) -> Path:
+        """The intent to start the evaluator: written by whoever starts it."""
+        return self.root / "placed.json"
+
+    @property
+    def evaluator(self) -> Path:
+        """The evaluator's pid, start time and nonce: written by itself, and removed at its end."""
+        return self.root / "evaluator.json"
+
+    @property
+    def lock(self) -> Path:
+        """Held by the evaluator as long as it lives: of two the later one leaves."""
+        return self.root / ".lock"
+
+    @property
+    def log(self) -> Path:
+        return self.root / "evaluator.log"
+
+    @property
+    def statuses(self) -> Path:
+        """How far each rule is: `rule_status`."""
+        return self.root / "statuses.json"
+
+    @property
+    def findings(self) -> Path:
+        """A line for each `Finding`, only ever appended to."""
+        return self.root / "findings.jsonl"
+
+    @property
+    def actions(self) -> Path:
+        """A line for each action before it is taken, and one for how it went."""
+        return self.root / "actions.jsonl"
+
+    @property
+    def notices(self) -> Path:
+        """The same for each message to a person: nobody else's to read."""
+        return self.root / "notices.jsonl"
+
+    @property
+    def published(self) -> Path:
+        """There when all that rules have found is in storage."""
+        return self.root / "published"
+
+    @property
+    def notified(self) -> Path:
+        """There when every message about the job, that of its end too, was delivered or given
+        up."""
+        return self.root / "notified"
+
+    @property
+    def current_rule(self) -> Path:
+        """The rule that is being evaluated at this moment."""
+        return self.root / "in_hand"
+
+    @property
+    def deaths(self) -> Path:
+        """How many evaluators died with which rule in hand."""
+        return self.root / "deaths.json"
+
+    @property
+    def outputs(self) -> Path:
+        """What rules make, a folder for each; it goes to `rule-output` of the job."""
+        return self.root / "output"
+
+    def output(self, configuration: str) -> Path:
+        return self.outputs / safe_name(configuration)
+
+    def custom(self, number: int, name: str) -> Path:
+        """A folder for the source and the log of a rule of the user's: the job's so-manieth."""
+        return self.root / "custom" / f"{number}-{safe_name(name)[:40]}"
+
+
+@dataclass(frozen=True, slots=True)
+class HostFolder:
+    """One host in one attempt."""
+
+    root: Path
+
+    @property
+    def placed(self) -> Path:
+        """The intent to start its supervisor, then the handle: written by whoever places it."""
+        return self.root / "placed.json"
+
+    @property
+    def supervisor(self) -> Path:
+        """The living supervisor's pid, start time and nonce: written by itself."""
+        return self.root / "supervisor.json"
+
+    @property
+    def supervisor_log(self) -> Path:
+        return self.root / "supervisor.log"
+
+    @property
+    def record(self) -> Path:
+        """How far this host is: what the other hosts and readers go by."""
+        return self.root / "host.json"
+
+    @property
+    def control_group(self) -> Path:
+        """Which control group its script is in, if its job asks for limits."""
+        return self.root / "control_group.json"
+
+    @property
+    def log(self) -> Path:
+        """Everything the script wrote, byte for byte."""
+        return self.root / "log"
+
+    @property
+    def log_times(self) -> Path:
+        """Which size the log had when: the lines' time stamps."""
+        return self.root / "log.times"
+
+    @property
+    def curves(self) -> Path:
+        """Event files of the supervisor's own, by run: they go where the job's curves are."""
+        return self.root / "curves"
+
+    def logger_state(self, kind: str) -> Path:
+        """How far what the script logs, in files or by printing, has become curves."""
+        return self.root / f"{kind}.json"
+
+    @property
+    def told_metrics(self) -> Path:
+        """Lines of JSON by which the script, or who stands for it, tells of metrics."""
+        return self.ml / "output" / "metrics" / "sagemaker"
+
+    @property
+    def metrics(self) -> Path:
+        """A folder for the totals of `metric_totals`."""
+        return self.root / "metrics"
+
+    @property
+    def packages(self) -> Path:
+        """The toolkit's word on what the script could import, beside `exit_record`."""
+        return self.root / "packages.json"
+
+    @property
+    def environment(self) -> Path:
+        """A folder for what is kept of it: `script_packages`."""
+        return self.root / "environment"
+
+    @property
+    def code(self) -> Path:
+        """The script's working folder: what it sees as `WORKING_FOLDER`."""
+        return self.ml / "code"
+
+    @property
+    def kept_lists(self) -> Path:
+        """A folder for the list below."""
+        return self.root / "kept"
+
+    def kept_list(self, host: str) -> Path:
+        """`kept_list.KeptList`; its name is another one in each attempt."""
+        return self.kept_lists / f"{host}.{self.root.name}.json"
+
+    @property
+    def baseline(self) -> Path:
+        """What was in the working folder before the script started: `supervisor/working_folder`."""
+        return self.root / "baseline.json"
+
+    @property
+    def sandbox(self) -> Path:
+        return self.root / "sandbox"
+
+    @property
+    def caller(self) -> Path:
+        """Which process called `trackside.init`, for a script that we did not start: `attached_process`."""
+        return self.sandbox / "caller.json"
+
+    @property
+    def caller_end(self) -> Path:
+        """How the run of that process ended."""
+        return self.sandbox / "caller.end.json"
+
+    @property
+    def ml(self) -> Path:
+        """What the script sees as /opt/ml."""
+        return self.root / "ml"
+
+    @property
+    def mounts(self) -> Path:
+        """The folders that the script sees outside /opt/ml, as they lie below the root."""
+        return self.root / "mounts"
+
+    @property
+    def private(self) -> Path:
+        """What a job that runs as another user writes outside of the two: `user_folders`."""
+        return self.root / "private"
+
+    @property
+    def profiler_parts(self) -> Path:
+        """The profiler's file of the present minute; on the same disk as `ml`."""
+        return self.root / "profiler.part"
+
+    @property
+    def exit_record(self) -> Path:
+        """The toolkit's word on the script's own exit code."""
+        return self.root / "script.json"
+
+    def script_folder(self, path: Path) -> ScriptFolder:
+        """One below `ml`, `mounts` or `private`, for who reads or writes there.
+
+        When `ml` has another owner, its script is another user's and may have put links there.
+        """
+        try:
+            owner = self.ml.lstat().st_uid
+        except FileNotFoundError:
+            owner = os.geteuid()
+        if owner == os.geteuid():
+            return ScriptFolder(path)
+        return ScriptFolder(path, within=self.root, owner=owner)
+
+    def inside(self, path: str) -> Path:
+        """The folder behind a path that the script sees: below `ml`, or kept apart in `mounts`."""
+        if path == ML or path.startswith(ML + "/"):
+            return self.ml / path[len(ML) :].strip("/")
+        return self.mounts / path.strip("/")
+
+
+@dataclass(frozen=True, slots=True)
+class JobKeys:
+    """A job's locations in object storage, as texts."""
+
+    output: str
+    name: str
+
+    @classmethod
+    def of(cls, spec: "JobSpec") -> "JobKeys":
+        return cls(spec.output.uri.rstrip("/"), spec.name)
+
+    @classmethod
+    def found_at(cls, uri: str) -> "JobKeys | None":
+        """The job whose spec this is; None when it is something else."""
+        prefix, ending, rest = uri.rpartition("/trackside/job.json")
+        output, slash, name = prefix.rpartition("/")
+        return cls(output, name) if ending and slash and name and not rest else None
+
+    @property
+    def prefix(self) -> str:
+        return f"{self.output}/{self.name}"
+
+    @property
+    def spec(self) -> str:
+        return f"{self.prefix}/trackside/job.json"
+
+    @property
+    def journal(self) -> str:
+        return f"{self.prefix}/trackside/journal.jsonl"
+
+    @property
+    def artifacts(self) -> str:
+        """Checksums and sizes of what was published: written last."""
+        return f"{self.prefix}/trackside/artifacts.json"
+
+    @property
+    def logs(self) -> str:
+        """A folder per host, with the chunks of `log_lines`."""
+        return f"{self.prefix}/trackside/logs"
+
+    @property
+    def curves(self) -> str:
+        """Event files of a job without a TensorBoard output."""
+        return f"{self.prefix}/trackside/curves"
+
+    @property
+    def metrics(self) -> str:
+        """A file per host: what its metrics have come to."""
+        return f"{self.prefix}/trackside/metrics"
+
+    @property
+    def environment(self) -> str:
+        """A file per host: which Python and which packages its script had."""
+        return f"{self.prefix}/trackside/environment"
+
+    @property
+    def rules(self) -> str:
+        """A folder with the statuses, findings and actions of the rules."""
+        return f"{self.prefix}/trackside/rules"
+
+    @property
+    def model(self) -> str:
+        return f"{self.prefix}/output/model.tar.gz"
+
+    @property
+    def model_folder(self) -> str:
+        """Where an uncompressed model goes, file by file."""
+        return f"{self.prefix}/output/model"
+
+    @property
+    def output_data(self) -> str:
+        return f"{self.prefix}/output/output.tar.gz"
+
+    @property
+    def intermediate(self) -> str:
+        return f"{self.prefix}/output/intermediate"
+
+    @property
+    def files(self) -> str:
+        """What the script left in its working folder: the first host's at the top."""
+        return f"{self.prefix}/files"
+
+    def files_of(self, host: str) -> str:
+        return f"{self.files}/{kept_path(host, '')}".rstrip("/")
+
+    @property
+    def kept_lists(self) -> str:
+        """A list per host and attempt: which event files of the working folder are curves."""
+        return f"{self.prefix}/trackside/kept"
+
+    @property
+    def source(self) -> str:
+        return f"{self.prefix}/source/sourcedir.tar.gz"
+
+    def rule_source(self, digest: str, file: str) -> str:
+        """The file of a custom rule that came with the job."""
+        return f"{self.prefix}/source/rules/{digest}/{file}"
+
+    def input(self, channel: str) -> str:
+        """A channel's data that was brought to where the job runs."""
+        return f"{self.prefix}/input/{channel}"
+
+    def under(self, uri: str, folder: str) -> str:
+        """A folder of this job below another location, such as the TensorBoard one's."""
+        return f"{uri.rstrip('/')}/{self.name}/{folder}"
+
+
+def kept_path(host: str, path: str) -> str:
+    """What a file of a host's working folder is called among all that a job keeps: those of the
+    first host at the top, others' in a folder of the host's name."""
+    return path if host == FIRST_HOST else f"{host}/{path}"
+
+
+def curves_of(spec: "JobSpec", keys: JobKeys | None = None) -> str:
+    """Where all curves of a job are: the script's, those made of its log, and the machine's.
+
+    `keys` when the job was found somewhere else than its spec says.
+    """
+    keys = keys or JobKeys.of(spec)
+    if spec.tensorboard is None:
+        return keys.curves
+    return keys.under(spec.tensorboard.uri, CURVES_FOLDER)
+
+
+def profile_of(spec: "JobSpec") -> str | None:
+    """Where the profiler's files go; None when nobody asked for a profile."""
+    if spec.profiler is None or spec.profiler.disabled:
+        return None
+    return JobKeys.of(spec).under(spec.profiler.uri or spec.output.uri, "profiler-output")

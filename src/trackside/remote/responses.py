@@ -1,0 +1,87 @@
+"""A server's answers about jobs as the records that the embedded path has."""
+
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from trackside.jobs.index import JobSummary
+from trackside.jobs.records import Record
+from trackside.records.journal import History, Transition
+from trackside.records.layout import JobKeys
+from trackside.records.owners import Submitter
+from trackside.records.spec import IGNORED, JobSpec
+from trackside.records.status import Secondary, State, Status
+
+_ASKED = {
+    *IGNORED,
+    *(each.metadata["member"].path.partition(".")[0] for each in fields(JobSpec) if each.metadata),
+}
+"""What of a description is the request's own."""
+
+
+def described(answer: Mapping[str, Any]) -> dict[str, Any]:
+    """Times as aware datetimes, as the embedded path gives them."""
+    told = {key: _timed(key, value) for key, value in answer.items() if key != "Trackside"}
+    return {**told, "Trackside": answer["Trackside"]}
+
+
+def record_of(answer: Mapping[str, Any]) -> Record:
+    """Without a folder: that is at the server."""
+    request = {key: value for key, value in answer.items() if key in _ASKED}
+    name, own = answer["TrainingJobName"], answer["Trackside"]
+    if own.get("max_runtime_seconds", 0) is None:  # AWS's form has no word for that
+        limits = request["StoppingCondition"].items()
+        without = {key: value for key, value in limits if key != "MaxRuntimeInSeconds"}
+        request["StoppingCondition"] = without
+    spec = JobSpec.from_request({**request, "Trackside": own["options"]})
+    keys = JobKeys(own["output"].removesuffix(f"/{name}"), name)
+    history = history_of(answer)
+    # An older server does not tell the owner.
+    submitter = replace(Submitter.of(history), owner=own.get("owner") or "")
+    return Record(spec, history, keys, None, submitter=submitter)
+
+
+def history_of(answer: Mapping[str, Any]) -> History:
+    """As far as a description tells it: times to the millisecond, and no number for each line."""
+    transitions = tuple(
+        Transition(
+            Secondary(each["Status"]), each["StartTime"], each["StatusMessage"], each.get("EndTime")
+        )
+        for each in answer["SecondaryStatusTransitions"]
+    )
+    own = answer["Trackside"]
+    return History(
+        state=State(Status(answer["TrainingJobStatus"]), Secondary(answer["SecondaryStatus"])),
+        version=len(transitions) + len(own["notes"]),
+        transitions=transitions,
+        attempt=own["attempt"],
+        failure_reason=answer.get("FailureReason"),
+        notes=tuple(own["notes"]),
+        stopping_rule=own.get("stopping_rule") or "",
+    )
+
+
+def summary_of(row: Mapping[str, Any]) -> JobSummary:
+    own = row["Trackside"]
+    return JobSummary(
+        name=row["TrainingJobName"],
+        output=own["output"],
+        status=row["TrainingJobStatus"],
+        secondary=row["SecondaryStatus"],
+        created=row["CreationTime"],
+        modified=row["LastModifiedTime"],
+        training_started=own["training_started"],
+        ended=row.get("TrainingEndTime"),
+        owner=own.get("owner") or "",
+    )
+
+
+def _timed(key: str, value: Any) -> Any:
+    if isinstance(value, int | float) and key.endswith(("Time", "Timestamp")):
+        return datetime.fromtimestamp(value, UTC)
+    if isinstance(value, Mapping):
+        return {inner: _timed(inner, each) for inner, each in value.items()}
+    if isinstance(value, list):
+        return [_timed(key, each) for each in value]
+    return value

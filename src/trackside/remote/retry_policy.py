@@ -1,0 +1,46 @@
+"""How often and how long a server is asked again that is away or busy. Pure: waits for nothing."""
+
+import random
+from dataclasses import dataclass
+
+_FIRST_SECONDS = 0.1
+_LONGEST_SECONDS = 5.0
+_FAULTS_MOST = 4
+"""A server that breaks at a request will do so again: a 500 is not asked for long."""
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    away_seconds: float
+    """With one that does not answer."""
+    busy_seconds: float
+    """With one that says it cannot answer now."""
+    way_out: str = ""
+    """For whoever does not want to wait so long."""
+
+
+FOR_NOBODY = RetryPolicy(0.0, 0.0)
+"""Who can do without the answer."""
+FOR_A_PERSON = RetryPolicy(5.0, 60.0)
+"""Who sits and waits for the answer."""
+FOR_A_JOB = RetryPolicy(900.0, 900.0, "The job goes on by itself: Ctrl-C leaves it running.")
+"""Which goes on by itself: a server that is updated is back before its jobs have ended."""
+
+
+def pause_before(
+    next_try: int, elapsed_seconds: float, limit_seconds: float, at_least: float = 0.0
+) -> float | None:
+    """Seconds, anywhere up to twice as many as before: those who were cut off together do not all
+    come back together. None when time is up, or `at_least` is too long. `next_try` is 1 for the
+    second."""
+    left = limit_seconds - elapsed_seconds
+    if left <= 0 or at_least > left:
+        return None
+    most = min(_LONGEST_SECONDS, _FIRST_SECONDS * 2 ** min(next_try, 16))
+    return min(left, max(at_least, random.uniform(0, most)))
+
+
+def is_worth_asking_again(status: int, next_try: int) -> bool:
+    if status == 500:
+        return next_try < _FAULTS_MOST
+    return status in (429, 502, 503, 504)

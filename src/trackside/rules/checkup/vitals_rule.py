@@ -1,0 +1,71 @@
+"""What rules on vitals have in common: they judge the course of the run, and tell a thing once."""
+
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from trackside.records.finding import Finding
+from trackside.rules.builtin import Need, TensorRule
+from trackside.rules.saved.evidence import Evidence
+from trackside.rules.saved.vital_signs import VitalSigns
+
+FIGURES = (
+    Need("losses"),
+    Need("gradients", reductions=("abs_mean", "l2"), is_optional=True),
+    Need("weights", reductions=("l2", "max", "min"), is_optional=True),
+)
+"""Vitals come by themselves."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sign:
+    """Something that is not as it should be, and since which step."""
+
+    step: int
+    message: str
+    tensor: str = ""
+    value: float | None = None
+    threshold: float | None = None
+
+
+@dataclass
+class VitalsRule(TensorRule):
+    """Subclasses say what they see in the run so far; each tensor is told of once."""
+
+    _told: set[str] = field(default_factory=set, init=False)
+
+    @abstractmethod
+    def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
+        """All that is wrong as of now, by what is known up to now."""
+
+    def needs(self) -> tuple[Need, ...]:
+        return FIGURES
+
+    def missing(self, evidence: Evidence) -> str:
+        return missing_vitals(evidence)
+
+    def look(self, evidence: Evidence) -> Iterable[Finding]:
+        return list(self._new(evidence))
+
+    def _new(self, evidence: Evidence) -> Iterator[Finding]:
+        for sign in self.judge(evidence.vitals):
+            if sign.tensor not in self._told:
+                self._told.add(sign.tensor)
+                yield self.found(
+                    evidence,
+                    sign.step,
+                    sign.message,
+                    tensor=sign.tensor,
+                    value=sign.value,
+                    threshold=sign.threshold,
+                )
+
+
+def missing_vitals(evidence: Evidence) -> str:
+    """Told when there is nothing to judge; "" when there is."""
+    if evidence.vitals.anatomy.models:
+        return ""
+    return (
+        "No vitals are saved. They are taken of every PyTorch training that is captured, unless "
+        "the hook's `vitals` is off."
+    )

@@ -1,0 +1,113 @@
+"""A rule of the user's, asked about one step of a trial after the other.
+
+In which process, and for how long it may think, is for whoever asks.
+"""
+
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from trackside.capture.exceptions import (
+    NoMoreData,
+    RuleEvaluationConditionMet,
+    StepUnavailable,
+    TensorUnavailable,
+    TensorUnavailableForStep,
+)
+from trackside.capture.trial import Trial
+from trackside.records.finding import Finding
+from trackside.rules.custom import rule_source
+from trackside.rules.custom.step_tensors import StepTensors
+from trackside.rules.onsets import WELL_LOOKS
+from trackside.rules.parameters import other_trials
+
+_PASSED_OVER = (StepUnavailable, TensorUnavailable, TensorUnavailableForStep)
+
+Answer = Finding | str | bool | None
+"""What the rule says about one step; None when it had nothing to look at."""
+
+
+class CustomJudge:
+    """`rule` is a class of smdebug's form or a function `check(step, tensors)`."""
+
+    def __init__(
+        self,
+        rule: Callable[..., Any],
+        name: str,
+        texts: Mapping[str, str],
+        trial: Trial,
+        open_trial: Callable[[str], Trial],
+    ) -> None:
+        """`open_trial` opens the trials that the parameters name to compare with."""
+        self.is_at_end = False
+        """The rule wants to see no more."""
+        self._name = name
+        self._trial = trial
+        self._num_looks = 0
+        self._last_bad: dict[tuple[str, ...], int] = {}
+        """Place of a finding to the last look at which it was there."""
+        self._start = _limit(texts, "start_step", 0)
+        self._end = _limit(texts, "end_step", sys.maxsize)
+        others = [open_trial(uri) for uri in other_trials(texts)]
+        if isinstance(rule, type):
+            given = {"base_trial": trial, "other_trials": others or None, "action_str": None}
+            self._ask = self._by_class(rule(**rule_source.arguments(rule, given, texts)))
+        else:
+            given = {"step": None, "tensors": None, "other_trials": others}
+            self._ask = self._by_function(rule, rule_source.arguments(rule, given, texts))
+
+    def wants(self, step: int) -> bool:
+        """Whether to ask it: of a step of which only vitals were saved it would find nothing."""
+        is_within = self._start <= step < self._end and not self.is_at_end
+        return is_within and not self._trial.step_table.is_aside(step)
+
+    def finding(self, step: int) -> Finding | None:
+        """When it begins, as with built-in rules: one that comes and goes is one finding."""
+        answer = self._ask(step)
+        if answer is None:
+            return None
+        self._num_looks += 1
+        if not answer:
+            return None
+        finding = answer if isinstance(answer, Finding) else self._told(step, answer)
+        place = (finding.rule, finding.mode, finding.worker, finding.tensor, finding.subject)
+        before, self._last_bad[place] = self._last_bad.get(place), self._num_looks
+        if before is not None and self._num_looks - before <= WELL_LOOKS:
+            return None
+        return finding
+
+    def _told(self, step: int, answer: str | bool) -> Finding:
+        text = answer if isinstance(answer, str) else "The condition is met from here on."
+        mode = self._trial.mode(step)
+        mode_name = "" if mode is None else mode.name
+        return Finding(rule=self._name, message=text, step=step, mode=mode_name)
+
+    def _by_function(
+        self, rule: Callable[..., Any], arguments: dict[str, Any]
+    ) -> Callable[[int], Answer]:
+        def ask(step: int) -> Answer:
+            tensors = StepTensors(self._trial, step)
+            answer: Answer = rule(**{**arguments, "step": step, "tensors": tensors})
+            return answer if answer is not None else False
+
+        return ask
+
+    def _by_class(self, rule: Any) -> Callable[[int], Answer]:
+        def ask(step: int) -> Answer:
+            try:
+                rule.invoke(step)
+            except _PASSED_OVER:
+                return None
+            except NoMoreData:
+                self.is_at_end = True
+            except RuleEvaluationConditionMet as met:
+                self.is_at_end = met.end_of_rule
+                return True
+            return False
+
+        return ask
+
+
+def _limit(texts: Mapping[str, str], name: str, default: int) -> int:
+    text = texts.get(name, "")
+    return int(text) if text not in ("", "None") else default

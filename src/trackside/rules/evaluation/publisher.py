@@ -1,0 +1,149 @@
+"""Findings, statuses and actions on their way to where they last, while the job runs.
+
+The files go whole, for they are small; findings also go into the job's curves, as text summaries
+that TensorBoard shows.
+"""
+
+import logging
+import time
+from pathlib import Path
+from threading import Event, Thread
+
+from trackside.curves import records, wire
+from trackside.curves.chunks import Chunk, Source, by_source
+from trackside.curves.event_locations import list_event_files
+from trackside.errors import TracksideError
+from trackside.records.finding import Finding, read_findings
+from trackside.records.layout import curves_of
+from trackside.rules.watched_job import WatchedJob
+from trackside.storage.locate import Location, locate, locate_object
+
+logger = logging.getLogger(__name__)
+
+LOOK_SECONDS = 1.0
+_LONGEST_PAUSE_SECONDS = 30.0
+RUN = "rules"
+"""What TensorBoard calls the run that the findings are in."""
+_SOURCE = Source("", "events.out.tfevents.rules", RUN)
+
+
+class Publisher:
+    """Owns one thread. A store that is away costs freshness and holds up nobody."""
+
+    def __init__(self, job: WatchedJob) -> None:
+        rules = job.folder.rules
+        self._home = job.settings.home
+        self._files = {
+            path: f"{job.keys.rules}/{path.name}"
+            for path in (rules.findings, rules.statuses, rules.actions)
+        }
+        self._job = job
+        self._outputs = rules.outputs
+        self._sent: dict[Path, tuple[int, int]] = {}
+        self._curves = FindingCurves(rules.findings, curves_of(job.spec), self._home)
+        self._ended = Event()
+        self._deadline = 0.0
+        self._thread = Thread(target=self._run, name="trackside-rules-publish", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self, seconds: float) -> None:
+        """Send what is left, trying for so long. What is not sent then stays on this machine."""
+        self._deadline = time.monotonic() + seconds
+        self._ended.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        pause = LOOK_SECONDS
+        while not self._ended.wait(pause):
+            pause = LOOK_SECONDS if self._try() else min(pause * 2, _LONGEST_PAUSE_SECONDS)
+        pause = LOOK_SECONDS
+        while not self._try() and time.monotonic() + pause < self._deadline:
+            time.sleep(pause)
+            pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
+
+    def _try(self) -> bool:
+        try:
+            self._send()
+        except Exception as error:
+            known = isinstance(error, TracksideError | OSError)
+            logger.warning("rules wait to be published: %s", error, exc_info=not known)
+            return False
+        return True
+
+    def _send(self) -> None:
+        for path, uri in {**self._files, **self._made()}.items():
+            try:
+                status = path.stat()
+            except FileNotFoundError:
+                continue
+            look = (status.st_mtime_ns, status.st_size)
+            if self._sent.get(path) != look:
+                place = locate_object(uri, home=self._home)
+                place.store.put(place.key, path.read_bytes())
+                self._sent[path] = look
+        self._curves.send()
+
+    def _made(self) -> dict[Path, str]:
+        """What rules have left to be kept, and where each goes."""
+        made = {}
+        job = self._job
+        names = job.output_names
+        uris = {
+            names[is_profiler, rule.name]: job.keys.under(
+                rule.uri or job.spec.output.uri, "rule-output"
+            )
+            for is_profiler, rule in job.rules
+        }
+        for path in self._outputs.rglob("*"):
+            below = path.relative_to(self._outputs)
+            if path.is_file() and not path.name.endswith(".part"):
+                made[path] = f"{uris[below.parts[0]]}/{below.as_posix()}"
+        return made
+
+
+class FindingCurves:
+    """An event file that is made of `findings.jsonl` and of nothing else: the same findings give
+    the same bytes. So who takes over sends those that are not there yet, and no others."""
+
+    def __init__(self, findings: Path, uri: str, home: Path) -> None:
+        self._findings = findings
+        self._place: Location = locate(uri, home=home).child(RUN)
+        self._sent: int | None = None
+        self._last_look = 0
+
+    def send(self) -> None:
+        size = self._findings.stat().st_size if self._findings.exists() else 0
+        if size == self._last_look:
+            return
+        data = encoded(read_findings(self._findings))
+        if self._sent is None:
+            pieces = by_source(list_event_files(self._place)).get(_SOURCE, [])
+            self._sent = max((piece.end for piece in pieces), default=0)
+        if len(data) > self._sent:
+            chunk = Chunk(_SOURCE, self._sent, time.time_ns() // 1000)
+            place = self._place.child(chunk.path)
+            place.store.put(place.key, data[self._sent :])
+            self._sent = len(data)
+        self._last_look = size
+
+
+def encoded(findings: list[Finding]) -> bytes:
+    """An event file: one text summary for each, under the name of its rule."""
+    if not findings:
+        return b""
+    events = [wire.event(findings[0].time, None, wire.file_version())]
+    for finding in findings:
+        value = wire.text_value(f"{finding.configuration}/text_summary", markdown(finding))
+        events.append(wire.event(finding.time, finding.step, wire.summary(value)))
+    return b"".join(map(records.frame, events))
+
+
+def markdown(finding: Finding) -> str:
+    where = f"`{finding.tensor}`" if finding.tensor else ""
+    when = "" if finding.step is None else f"step {finding.step}"
+    mode = finding.mode if finding.mode != "GLOBAL" else ""
+    place = ", ".join(filter(None, (when, mode, finding.worker, where)))
+    head = f"**{finding.rule}**" + (f" ({place})" if place else "")
+    return "\n\n".join(filter(None, (f"{head}: {finding.message}", finding.advice)))

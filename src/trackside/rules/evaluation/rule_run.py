@@ -1,0 +1,128 @@
+"""One configured rule while it is evaluated: what it has come to, in the contract's words.
+
+Decides, and touches nothing: the evaluator files findings and writes statuses.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from trackside.records.finding import Finding, RuleKey
+from trackside.records.rule_status import DETAILS_MOST, Evaluation, RuleStatus
+from trackside.rules.findings_file import MOST_FILED
+
+
+class Case:
+    """`evaluation` is what is told about it. A finding stands, whatever happens later."""
+
+    def __init__(self, evaluation: Evaluation, clock: Callable[[], float] = time.time) -> None:
+        self.evaluation = evaluation
+        self._clock = clock
+
+    @property
+    def configuration(self) -> str:
+        return self.evaluation.configuration
+
+    @property
+    def key(self) -> RuleKey:
+        return self.evaluation.key
+
+    @property
+    def is_over(self) -> bool:
+        return self.evaluation.is_over
+
+    @property
+    def has_found(self) -> bool:
+        return self.evaluation.status is RuleStatus.ISSUES_FOUND
+
+    def looked(self, step: int | None) -> None:
+        """How far the rule has come."""
+        if step is not None:
+            self.evaluation = replace(self.evaluation, last_step=step)
+
+    def found(self, first: Finding, count: int) -> None:
+        self._become(RuleStatus.ISSUES_FOUND, _hit(first, count), num_findings=count)
+
+    def note(self, details: str) -> None:
+        """Why it has nothing to look at, so far; "" takes that back."""
+        if self.evaluation.status is RuleStatus.IN_PROGRESS:
+            self._become(RuleStatus.IN_PROGRESS, details)
+
+    def stopping(self) -> None:
+        if self.evaluation.status is RuleStatus.IN_PROGRESS:
+            self._become(RuleStatus.STOPPING, "The job is being stopped; its last data is read.")
+
+    def stopped(self) -> None:
+        """Somebody has asked for its end, or switched off what it looks at."""
+        if self.has_found:
+            self._become(RuleStatus.ISSUES_FOUND, self.evaluation.details, is_over=True)
+        else:
+            step = self.evaluation.last_step
+            upto = "" if step is None else f" It had looked at all data up to step {step}."
+            details = f"The evaluation was stopped before a verdict.{upto}"
+            self._become(RuleStatus.STOPPED, details, is_over=True)
+
+    def failed(self, details: str) -> None:
+        """It cannot go on. What it found before stands."""
+        if self.has_found:
+            also = f"{self.evaluation.details} Later it ended with an error: {details}"
+            self._become(RuleStatus.ISSUES_FOUND, also, is_over=True)
+        else:
+            self._become(RuleStatus.ERROR, details, is_over=True)
+
+    def conclude(self, *, was_stopped: bool, missing: str = "", has_data: bool = True) -> None:
+        """All data has been read. `missing`: why there was nothing in it for this rule; without
+        `has_data` there was nothing at all, for no rule."""
+        step = self.evaluation.last_step
+        upto = "" if step is None else f" It looked at all data up to step {step}."
+        if self.is_over:
+            return
+        if self.has_found:
+            self._become(RuleStatus.ISSUES_FOUND, self.evaluation.details, is_over=True)
+        elif was_stopped:
+            details = f"The training job was stopped before a verdict.{upto} {missing}"
+            self._become(RuleStatus.STOPPED, details.strip(), is_over=True)
+        elif not has_data:
+            self._become(RuleStatus.ERROR, missing, is_over=True)
+        else:
+            self._become(RuleStatus.NO_ISSUES_FOUND, missing, is_over=True)
+
+    def _become(
+        self,
+        status: RuleStatus,
+        details: str,
+        *,
+        is_over: bool = False,
+        num_findings: int | None = None,
+    ) -> None:
+        details = _cut(details)
+        old = self.evaluation
+        is_same = (status, details) == (old.status, old.details)
+        self.evaluation = replace(
+            old,
+            status=status,
+            details=details,
+            is_over=is_over,
+            num_findings=old.num_findings if num_findings is None else num_findings,
+            modified=old.modified if is_same else self._clock(),
+        )
+
+
+def _hit(first: Finding, count: int) -> str:
+    """The original's sentence, so that who searches for it finds it, and then what it was."""
+    at = "" if first.step is None else f" at step {first.step}"
+    where = f"{first.tensor}: " if first.tensor else ""
+    told = (
+        f"RuleEvaluationConditionMet: Evaluation of the rule {first.rule}{at} resulted in the "
+        f"condition being met. {where}{first.message}"
+    )
+    if count > MOST_FILED:
+        return f"{told} {count} findings in all, of which the first {MOST_FILED} are kept."
+    return told if count == 1 else f"{told} {count} findings in all."
+
+
+def _cut(details: str) -> str:
+    """Of texts that are too long the beginning is kept: `trace_end` puts what tells most there."""
+    if len(details) <= DETAILS_MOST:
+        return details
+    return f"{details[: DETAILS_MOST - 1]}…"

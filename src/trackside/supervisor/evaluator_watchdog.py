@@ -1,0 +1,110 @@
+"""Keeps the job's rule evaluator alive while the lead's supervisor lives: starts it, revives it.
+
+The evaluator is a process of its own, in a session of its own: nothing here waits for it, but that
+the job's folders are given back a little later when it is not through with them.
+"""
+
+import logging
+import subprocess
+import time
+
+from trackside.records import evaluator_process
+from trackside.records.spec import JobSpec
+from trackside.supervisor.context import Context
+from trackside.system.job_environment import GIVEN
+from trackside.system.processes import NONCE_VARIABLE
+
+logger = logging.getLogger(__name__)
+
+REVIVE_PAUSES_SECONDS = (0.0, 0.0, 2.0, 10.0, 30.0)
+"""How long after the last start the next may follow; the last pause for all further ones."""
+READ_SECONDS = 60.0
+"""How long the end of a job waits for rules to have read its folders. They go on with storage."""
+_LOOK_SECONDS = 0.05
+
+
+class EvaluatorWatchdog:
+    """Of hosts that do not lead, and for jobs without rules, all methods do nothing."""
+
+    def __init__(self, context: Context, *, is_lead: bool) -> None:
+        self._context = context
+        self._spec = context.spec
+        self._rules = context.folder.rules
+        self._is_lead = is_lead
+        self._process: subprocess.Popen[bytes] | None = None
+        self._num_starts = 0
+        self._started_at = 0.0
+        self._pulse = evaluator_process.Pulse()
+        self._is_mute = False
+
+    def follow(self, spec: JobSpec) -> None:
+        """Rules may come to a job while it runs."""
+        self._spec = spec
+
+    def tick(self) -> None:
+        """See to it that there is one, until it is done. No trouble with it is the job's."""
+        if not self.is_on:
+            return
+        pauses = REVIVE_PAUSES_SECONDS
+        pause = pauses[min(self._num_starts, len(pauses) - 1)]
+        try:
+            if self._lives():
+                return self._end_frozen()
+            if evaluator_process.is_done(self._rules, self._spec):
+                return
+            if time.monotonic() - self._started_at >= pause or not self._num_starts:
+                self._start()
+        except (OSError, ValueError) as error:
+            if not self._is_mute:
+                logger.warning("nobody watches the job by its rules: %s", error)
+            self._is_mute = True
+
+    def see_out(self) -> None:
+        """The job has ended: wait until the rules have read what it left, for a while."""
+        deadline = time.monotonic() + READ_SECONDS
+        while self.is_on and not self._is_mute and time.monotonic() < deadline:
+            if evaluator_process.has_judged(self._rules, self._spec):
+                return
+            self.tick()
+            time.sleep(_LOOK_SECONDS)
+
+    @property
+    def is_on(self) -> bool:
+        """Whether there is an evaluator to look after."""
+        return self._is_lead and evaluator_process.is_wanted(self._spec)
+
+    def _lives(self) -> bool:
+        """Also one that has not said so yet, and one that an earlier supervisor started."""
+        if self._process is None:
+            return evaluator_process.may_live(self._rules)
+        return self._process.poll() is None or evaluator_process.is_alive(self._rules)
+
+    def _end_frozen(self) -> None:
+        """So that the next look starts another."""
+        if self._pulse.is_frozen(self._rules):
+            logger.warning("the evaluator of the rules is frozen and is replaced")
+            evaluator_process.kill(self._rules)
+
+    def _start(self) -> None:
+        context = self._context
+        nonce = evaluator_process.intend(self._rules)
+        if nonce is None:
+            logger.error("the evaluator of the rules is given up; its log is %s", self._rules.log)
+            evaluator_process.give_up(self._rules, self._spec)
+            return
+        if self._process is not None and self._process.returncode:
+            logger.warning("the evaluator of the rules died; starting it again")
+        self._num_starts += 1
+        self._started_at = time.monotonic()
+        apart = (NONCE_VARIABLE, GIVEN)  # the script's
+        inherited = {k: v for k, v in context.environ.items() if k not in apart}
+        with self._rules.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                evaluator_process.command(context.folder, nonce),
+                env={**inherited, **context.settings.variables},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        evaluator_process.note_started(self._rules, self._process.pid)

@@ -1,0 +1,157 @@
+"""The lead's watch over the other hosts' supervisors: one that died is started again.
+
+A script that runs has an init of its own that does this (`watchdog.py`); the lead steps in where
+nothing of the host runs. A host is lost when its supervisor keeps dying with no script left.
+`decide` is pure; `PeerWatchdog` looks and acts.
+"""
+
+import logging
+import subprocess
+import sys
+import time
+from dataclasses import field
+from enum import Enum, auto
+from math import inf
+from typing import Any
+
+from trackside.files import durable
+from trackside.quick_dataclass import dataclass
+from trackside.records.host_processes import script_lives, supervisor_lives
+from trackside.records.hosts import Phase
+from trackside.records.layout import HostFolder
+from trackside.settings import VISIBLE_GPUS
+from trackside.supervisor.context import Context
+from trackside.supervisor.gang import Gang
+from trackside.system import processes
+
+logger = logging.getLogger(__name__)
+
+PAUSES_SECONDS = (0.0, 2.0, 5.0)
+"""How long after the last start the next may follow. After as many the host is lost."""
+WINDOW_SECONDS = 600.0
+"""A supervisor that lived as long has earned all its starts again."""
+KEEPER_SECONDS = 120.0
+"""Within these the init of a script that runs has started its supervisor again."""
+
+
+class Action(Enum):
+    LEAVE = auto()
+    START = auto()
+    LOST = auto()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What is known of one host at one moment."""
+
+    supervisor_lives: bool = False
+    script_lives: bool = False
+    gone_seconds: float = 0.0
+    """Since its supervisor was last seen."""
+    starts: int = 0
+    """By this lead, within the window."""
+    since_start_seconds: float = inf
+
+
+def decide(seen: Seen) -> Action:
+    if seen.supervisor_lives:
+        return Action.LEAVE
+    if seen.script_lives and seen.gone_seconds < KEEPER_SECONDS:
+        return Action.LEAVE
+    if seen.starts < len(PAUSES_SECONDS):
+        due = seen.since_start_seconds >= PAUSES_SECONDS[seen.starts]
+        return Action.START if due else Action.LEAVE
+    if seen.script_lives or seen.since_start_seconds < PAUSES_SECONDS[-1]:
+        return Action.LEAVE
+    return Action.LOST
+
+
+@dataclass(slots=True)
+class _Memory:
+    """What the lead remembers of one host. Times are monotonic."""
+
+    seen_at: float = field(default_factory=time.monotonic)
+    started_at: list[float] = field(default_factory=list)
+    process: subprocess.Popen[bytes] | None = None
+
+
+class PeerWatchdog:
+    def __init__(self, context: Context, gang: Gang) -> None:
+        self._context = context
+        self._gang = gang
+        self._memories: dict[str, _Memory] = {}
+
+    def look(self) -> list[str]:
+        """Start supervisors that died; the hosts that are lost."""
+        lost = []
+        for host, record in self._gang.records().items():
+            if host == self._gang.host or record.phase is Phase.ENDED:
+                continue
+            match decide(self._see(host)):
+                case Action.START:
+                    self._start(host)
+                case Action.LOST:
+                    lost.append(host)
+        return lost
+
+    def _see(self, host: str) -> Seen:
+        memory = self._memories.setdefault(host, _Memory())
+        if memory.process is not None:
+            memory.process.poll()  # so that no zombie is taken for it
+        now = time.monotonic()
+        places = self._places(host)
+        told = [supervisor_lives(place) for place in places]
+        # One that has not come forward yet is on its way: it was started before this attempt.
+        if any(told) or all(each is None for each in told) or _runs(memory.process):
+            memory.seen_at = now
+            return Seen(supervisor_lives=True)
+        recent = [moment for moment in memory.started_at if now - moment < WINDOW_SECONDS]
+        return Seen(
+            script_lives=script_lives(places[0]),
+            gone_seconds=now - memory.seen_at,
+            starts=len(recent),
+            since_start_seconds=now - recent[-1] if recent else inf,
+        )
+
+    def _places(self, host: str) -> list[HostFolder]:
+        """Of this attempt and all before it: a supervisor goes on from one into the next."""
+        folder = self._context.folder
+        return [folder.host(host, number) for number in range(self._gang.attempt, 0, -1)]
+
+    def _start(self, host: str) -> None:
+        place, *_ = places = self._places(host)
+        logger.warning("the supervisor of %s died; starting it again", host)
+        memory = self._memories[host]
+        memory.started_at.append(time.monotonic())
+        place.root.mkdir(parents=True, exist_ok=True)
+        environment = {
+            name: value
+            for name, value in self._context.environ.items()
+            if name != processes.NONCE_VARIABLE
+        }
+        if (gpus := _first(places, "gpus")) is not None:
+            environment[VISIBLE_GPUS] = ",".join(gpus)
+        root, nonce = str(self._context.folder.root), str(_first(places, "nonce"))
+        try:
+            with place.supervisor_log.open("ab") as log:
+                memory.process = subprocess.Popen(
+                    [sys.executable, "-P", "-m", "trackside.supervisor", root, host, nonce],
+                    env=environment,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    start_new_session=True,
+                )
+        except OSError as error:
+            logger.warning("the supervisor of %s did not start: %s", host, error)
+
+
+def _runs(process: subprocess.Popen[bytes] | None) -> bool:
+    """Whether one that was started here is alive: it may not have written who it is yet."""
+    return process is not None and process.returncode is None
+
+
+def _first(places: list[HostFolder], member: str) -> Any:
+    """What whoever placed the host wrote down, in the newest attempt that has it."""
+    records = (durable.read_json(place.placed) or {} for place in places)
+    return next((record[member] for record in records if record.get(member) is not None), None)

@@ -1,0 +1,226 @@
+"""A control group for one custom rule or one script: the kernel counts what all its processes use
+together, and keeps them to it.
+
+Made inside the group of whoever asks, so that it never leaves the limits it is under; or next to
+it, where systemd has handed over the group above (`Delegate=`). Version 2, or the cpu, memory and
+pids hierarchies of version 1.
+"""
+
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from trackside.system import process_table
+from trackside.system.linux_calls import write
+
+_PROC = "/proc/self"
+_SECONDS = 5.0
+_PAUSE_SECONDS = 0.01
+_SIGKILL = 9
+_DELEGATED = ("user.delegate", "trusted.delegate")
+_PERIOD = 100_000
+"""Microseconds in which a group has its cores' time."""
+_TRIAL_BYTES = 64 << 20
+
+
+class _Hierarchy(NamedTuple):
+    controllers: frozenset[str]
+    is_unified: bool
+    point: str
+    """Where it is mounted."""
+    own: str
+    """This process's own group in it, as a path."""
+
+
+@dataclass(frozen=True, slots=True)
+class ControlGroup:
+    """Folders of one group: one in all, or one for each controller; none where none can be made."""
+
+    memory: str | None = None
+    pids: str | None = None
+    cpu: str | None = None
+
+    @property
+    def folders(self) -> list[str]:
+        return list(dict.fromkeys(filter(None, (self.memory, self.pids, self.cpu))))
+
+    def join(self) -> None:
+        """With this process, and those it will start."""
+        for folder in self.folders:
+            write(f"{folder}/cgroup.procs", "0")
+
+    @property
+    def num_killed(self) -> int:
+        """Processes that were killed because the memory was used up."""
+        files = ("memory.events", "memory.oom_control")
+        return sum(_counter(f"{self.memory}/{name}", b"oom_kill") for name in files)
+
+    @property
+    def num_refused(self) -> int:
+        """Processes and threads that were not started because there were too many."""
+        return _counter(f"{self.pids}/pids.events", b"max")
+
+    def remove(self) -> None:
+        """With all that is in it."""
+        for folder in self.folders:
+            _empty(folder)
+
+
+def make(
+    name: str,
+    memory_bytes: int | None = None,
+    num_processes: int | None = None,
+    num_cores: int | None = None,
+    *,
+    proc: str = _PROC,
+) -> ControlGroup:
+    """As far as the system lets us; a group of this name that was left behind is emptied first.
+
+    `proc` tells where this process is, and what is mounted.
+    """
+    asked = {"memory": memory_bytes, "pids": num_processes, "cpu": num_cores}
+    limits = {what: limit for what, limit in asked.items() if limit is not None}
+    found: dict[str, str] = {}
+    for hierarchy in _hierarchies(proc):
+        wanted = [each for each in limits if each in hierarchy.controllers - found.keys()]
+        for parent in _parents(hierarchy) if wanted else ():
+            with suppress(OSError):
+                folder = _made(parent, name, wanted, is_unified=hierarchy.is_unified)
+                for each in wanted:
+                    _set(f"{folder}/{each}", limits[each], is_unified=hierarchy.is_unified)
+                found |= dict.fromkeys(wanted, folder)
+                break
+    return ControlGroup(found.get("memory"), found.get("pids"), found.get("cpu"))
+
+
+def can_join(group: ControlGroup) -> bool:
+    """Whether a process that this one starts may be in it: found by trying."""
+    for folder in group.folders:
+        command = ["/bin/sh", "-c", 'echo 0 > "$0"', f"{folder}/cgroup.procs"]
+        if subprocess.run(command, stderr=subprocess.DEVNULL, check=False).returncode != 0:
+            return False
+    return True
+
+
+def enforced() -> ControlGroup:
+    """What the kernel keeps here of cores and memory: a group with both, made and taken away."""
+    name = f"trackside-trial-{os.getpid()}"
+    group = make(name, memory_bytes=_TRIAL_BYTES, num_cores=1)
+    try:
+        return group if can_join(group) else ControlGroup()
+    finally:
+        group.remove()
+
+
+def clear(name: str) -> None:
+    """Of a group that was left behind: nothing stays, nor who is in it."""
+    for hierarchy in _hierarchies(_PROC):
+        for parent in _parents(hierarchy):
+            _empty(f"{parent}/{name}")
+
+
+def _hierarchies(proc: str) -> Iterator[_Hierarchy]:
+    own = {}
+    for line in process_table.read(f"{proc}/cgroup").decode().splitlines():
+        _, names, path = line.split(":", 2)
+        own[names] = path
+    for line in process_table.read(f"{proc}/mountinfo").decode(errors="replace").splitlines():
+        left, _, right = line.partition(" - ")
+        root, point = left.split()[3:5]
+        kind, _, options = right.split()[:3]
+        if kind == "cgroup2":
+            inside = _inside(own.get(""), root, point)
+            given = process_table.read(f"{inside}/cgroup.controllers").decode().split()
+            yield _Hierarchy(frozenset(given), True, point, inside)
+        elif kind == "cgroup":
+            for names, path in own.items():
+                if names and set(names.split(",")) <= set(options.split(",")):
+                    controllers = frozenset(names.split(","))
+                    yield _Hierarchy(controllers, False, point, _inside(path, root, point))
+
+
+def _inside(path: str | None, root: str, point: str) -> str:
+    """A container may be shown its own group as the whole."""
+    below = os.path.relpath(path or "/", root)
+    return point if below == "." or below.startswith("..") else f"{point}/{below}"
+
+
+def _parents(hierarchy: _Hierarchy) -> Iterator[str]:
+    yield hierarchy.own
+    folder = hierarchy.own
+    while hierarchy.is_unified and folder != hierarchy.point:
+        folder = os.path.dirname(folder)
+        if any(_attribute(folder, name) == b"1" for name in _DELEGATED):
+            yield folder
+            return
+
+
+def _attribute(path: str, name: str) -> bytes:
+    try:
+        return os.getxattr(path, name)
+    except OSError:
+        return b""
+
+
+def _made(parent: str, name: str, controllers: list[str], *, is_unified: bool) -> str:
+    """`OSError` unless all of these controllers are to be had."""
+    if is_unified:
+        given = process_table.read(f"{parent}/cgroup.subtree_control").decode().split()
+        for each in controllers:
+            if each not in given:  # refused where the group has processes of its own
+                write(f"{parent}/cgroup.subtree_control", f"+{each}")
+    folder = f"{parent}/{name}"
+    _empty(folder)
+    os.mkdir(folder)
+    return folder
+
+
+def _set(start: str, limit: int, *, is_unified: bool) -> None:
+    """`start` is the folder and the controller: all its files begin so."""
+    extras: dict[str, str] = {}
+    if start.endswith("/pids"):
+        write(f"{start}.max", str(limit))
+    elif start.endswith("/cpu"):
+        quota = limit * _PERIOD
+        if is_unified:
+            write(f"{start}.max", f"{quota} {_PERIOD}")
+        else:
+            write(f"{start}.cfs_period_us", str(_PERIOD))
+            write(f"{start}.cfs_quota_us", str(quota))
+    elif is_unified:
+        write(f"{start}.max", str(limit))
+        extras = {"swap.max": "0", "oom.group": "1"}
+    else:
+        write(f"{start}.limit_in_bytes", str(limit))
+        extras = {"memsw.limit_in_bytes": str(limit), "swappiness": "0"}
+    for name, value in extras.items():
+        with suppress(OSError):  # a kernel that does not account for swap
+            write(f"{start}.{name}", value)
+
+
+def _counter(path: str, name: bytes) -> int:
+    lines = (line.split() for line in process_table.read(path).splitlines())
+    return next((int(line[1]) for line in lines if line[:1] == [name]), 0)
+
+
+def _empty(folder: str) -> None:
+    """Kill all that is in it and take it away."""
+    deadline = time.monotonic() + _SECONDS
+    while os.path.isdir(folder) and time.monotonic() < deadline:
+        for pid in _members(folder):
+            since = process_table.started(pid)
+            # The number may be another process's by now; one that is listed still is not.
+            if since is not None and pid in _members(folder):
+                process_table.signal_exactly(pid, since, _SIGKILL)
+        with suppress(OSError):
+            os.rmdir(folder)
+            return
+        time.sleep(_PAUSE_SECONDS)
+
+
+def _members(folder: str) -> list[int]:
+    return [int(pid) for pid in process_table.read(f"{folder}/cgroup.procs").split()]

@@ -1,0 +1,52 @@
+"""What of a server's environment reaches the scripts of its jobs, and how their own keys do.
+
+Supervisors have all of it: they need the store's credentials, and ask no server. A script is
+somebody else's program. It gets what is no secret of the server's, and the keys of its own job,
+which travel to the supervisor in one variable, `GIVEN`, and never on disk.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+
+from trackside.texts.secret_names import looks_secret, names_a_user
+
+GIVEN = "TRACKSIDE_SCRIPT_VARIABLES"
+
+_OURS = ("SM_", "SAGEMAKER_", "TRACKSIDE_")
+"""Set for each job; or settings, some of them secret."""
+_OF_STORES = ("AWS_", "AZURE_", "BOTO_", "CLOUDSDK_", "GOOGLE_", "IDENTITY_", "MSI_", "S3_")
+"""Credentials of object stores, where they are, and how they are asked for."""
+_NO_SECRET = ("AWS_CA_BUNDLE", "AWS_DEFAULT_REGION", "AWS_REGION")
+_LEADING_TO_SECRETS = (
+    *("DOCKER_CONFIG", "KRB5CCNAME", "KUBECONFIG", "NETRC", "PGPASSFILE", "PGSERVICEFILE"),
+    "SSH_AUTH_SOCK",
+)
+
+
+def packed(variables: Mapping[str, str]) -> str:
+    """Variables for the script alone, as the value of `GIVEN`."""
+    return json.dumps(dict(variables))
+
+
+def of_submitter(environ: Mapping[str, str]) -> dict[str, str]:
+    """For the script of a job that was submitted on this machine, by whose environment it is."""
+    return {name: value for name, value in environ.items() if not name.startswith(_OURS)}
+
+
+def of_server(environ: Mapping[str, str], passed_on: Iterable[str] = ()) -> dict[str, str]:
+    """For the script of a server's job. `passed_on` names variables that it gets, whatever they
+    look like."""
+    passed = set(passed_on)
+    inherited = {
+        name: value
+        for name, value in of_submitter(environ).items()
+        if name in passed or not _is_withheld(name, value)
+    }
+    return {**inherited, **json.loads(environ.get(GIVEN) or "{}")}
+
+
+def _is_withheld(name: str, value: str) -> bool:
+    if name in _NO_SECRET:
+        return False
+    is_named = name.startswith(_OF_STORES) or name in _LEADING_TO_SECRETS
+    return is_named or looks_secret(name) or names_a_user(value)

@@ -1,0 +1,189 @@
+"""What nobody has to sign for, asked of a real server in every wrong way: both parsers of HTTP,
+both event loops."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import count, repeat
+from pathlib import Path
+
+import pytest
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from tests.api.raw_client import RawClient
+from tests.wait import until
+from trackside.api.admission import Admission, Cut
+from trackside.api.app import App
+from trackside.api.call import Reply
+from trackside.api.http_protocol import guarded
+from trackside.api.keys import AccessKeys
+from trackside.api.limits import Limits
+from trackside.sigv4 import Request
+
+GET = b"GET /health HTTP/1.1\r\nhost: x\r\n"
+FOR_EVER = 3600.0
+ENDLESS = 32 << 20
+"""Bytes, after which a test gives up hope that the server refuses."""
+LARGE = b"x" * (16 << 20)
+"""More than sockets hold between server and client."""
+
+
+@dataclass
+class Running:
+    server: uvicorn.Server
+    thread: threading.Thread
+    gate: Admission
+    clients: list[RawClient] = field(default_factory=list)
+
+    def __call__(self) -> RawClient:
+        port = self.server.servers[0].sockets[0].getsockname()[1]
+        self.clients.append(RawClient(f"127.0.0.1:{port}"))
+        return self.clients[-1]
+
+    def close(self) -> None:
+        for client in self.clients:
+            client.close()
+        self.server.should_exit = True
+        self.thread.join(60)
+
+
+Start = Callable[[Limits], Running]
+
+
+async def healthy(request: Request, peer: str) -> Reply:
+    return Reply(200, b"ok")
+
+
+async def large(request: Request, peer: str) -> Reply:
+    return Reply(200, LARGE)
+
+
+@pytest.fixture(params=["httptools", "h11"])
+def start(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Start]:
+    kinds: dict[str, tuple[type[asyncio.Protocol], str]] = {
+        "httptools": (HttpToolsProtocol, "uvloop"),
+        "h11": (H11Protocol, "asyncio"),
+    }
+    base, loop = kinds[request.param]
+    begun: list[Running] = []
+
+    def starting(limits: Limits) -> Running:
+        app = App(
+            {}, AccessKeys(tmp_path), {"/health": healthy, "/large": large}, gate=Admission(limits)
+        )
+        config = uvicorn.Config(
+            app,
+            port=0,
+            http=guarded(app.gate, base),
+            loop=loop,
+            log_config=None,
+            lifespan="off",
+            h11_max_incomplete_event_size=2 * limits.header_bytes,
+            timeout_keep_alive=3600,
+        )
+        server = uvicorn.Server(config)
+        thread = threading.Thread(target=server.run, daemon=True)
+        thread.start()
+        begun.append(Running(server, thread, app.gate))
+        until(lambda: server.started)
+        return begun[-1]
+
+    yield starting
+    for each in begun:
+        each.close()
+
+
+def in_no_hurry(**changed: float) -> Limits:
+    """Only what is given is ever reached, however slow the machine is."""
+    slow = {"header_seconds": FOR_EVER, "body_seconds": FOR_EVER, "answer_seconds": FOR_EVER}
+    return Limits(**{**slow, **changed})  # type: ignore[arg-type]
+
+
+def test_endless_header_lines_end(start: Start):
+    client = start(in_no_hurry())().send(GET)
+    lines = (b"".join(b"x-%d: y\r\n" % number for number in range(n, n + 1000)) for n in count())
+    assert client.pour(lines, ENDLESS) < ENDLESS
+
+
+def test_an_endless_header_value_ends(start: Start):
+    client = start(in_no_hurry())().send(GET + b"x-endless: ")
+    assert client.pour(repeat(b"y" * 65536), ENDLESS) < ENDLESS
+
+
+def test_an_endless_request_line_ends(start: Start):
+    client = start(in_no_hurry())().send(b"GET /")
+    assert client.pour(repeat(b"y" * 65536), ENDLESS) < ENDLESS
+
+
+def test_who_stops_in_time_is_told_that_the_headers_are_too_large(start: Start):
+    limit = Limits().header_bytes
+    connect = start(in_no_hurry())
+    client = connect().send(GET + b"x: " + b"y" * (limit - len(GET) - 3))
+    assert client.answer()[0] == 431
+    assert client.is_ended()
+    assert connect().send(GET + b"x: " + b"y" * (limit // 2) + b"\r\n\r\n").answer() == (200, b"ok")
+
+
+def test_headers_are_counted(start: Start):
+    connect, most = start(in_no_hurry()), Limits().header_lines
+    lines = [b"x-%d: y\r\n" % number for number in range(most)]
+    client = connect().send(GET + b"".join(lines) + b"\r\n")
+    assert client.answer()[0] == 431
+    assert client.is_ended()
+    assert connect().send(GET + b"".join(lines[1:]) + b"\r\n").answer()[0] == 200
+
+
+@pytest.mark.parametrize(
+    "rest", [b"0\r\nx-trailer: ", b"0\r\n", b"1;extension="], ids=["trailer", "trailers", "chunk"]
+)
+def test_what_comes_around_the_chunks_of_a_body_ends_too(start: Start, rest: bytes):
+    head = b"POST /health HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n"
+    client = start(in_no_hurry())().send(head + rest)
+    piece = b"x-trailer: yyyy\r\n" * 4096 if rest == b"0\r\n" else b"y" * 65536
+    assert client.pour(repeat(piece), ENDLESS) < ENDLESS
+
+
+def test_a_silent_connection_is_closed(start: Start):
+    client = start(in_no_hurry(header_seconds=0.2))()
+    assert client.answer() == (0, b"")
+
+
+@pytest.mark.parametrize("half", [b"GET /health HT", GET])
+def test_half_a_request_is_answered_when_its_time_is_over(start: Start, half: bytes):
+    assert start(in_no_hurry(header_seconds=0.2))().send(half).answer()[0] == 408
+
+
+def test_empty_lines_are_no_way_to_stay(start: Start):
+    client = start(in_no_hurry(header_seconds=0.2))()
+    assert client.send(b"\r\n").is_ended()
+
+
+def test_the_time_of_a_later_request_counts_from_its_first_byte(start: Start):
+    client = start(in_no_hurry(header_seconds=1.0))()
+    assert client.send(GET + b"\r\n").answer() == (200, b"ok")
+    client.socket.settimeout(2.0)
+    with pytest.raises(TimeoutError):  # it is not closed for saying nothing in between
+        client.socket.recv(1)
+    client.socket.settimeout(60)
+    assert client.send(GET + b"\r\n").answer() == (200, b"ok")
+    assert client.send(GET).answer()[0] == 408
+
+
+def test_who_sends_ever_more_requests_ahead_is_cut_off(start: Start):
+    client = start(in_no_hurry())()
+    client.pour(repeat((GET + b"\r\n") * 4000, 10), ENDLESS)
+    assert client.is_ended()
+
+
+def test_some_requests_ahead_are_answered_in_their_order(start: Start):
+    client = start(in_no_hurry())().send((GET + b"\r\n") * 10)
+    assert [client.answer() for _ in range(10)] == [(200, b"ok")] * 10
+
+
+def test_who_takes_in_nothing_of_an_answer_is_cut_off(start: Start):
+    connect = start(in_no_hurry(answer_seconds=0.2))
+    connect().send(b"GET /large HTTP/1.1\r\nhost: x\r\n\r\n")
+    until(lambda: connect.gate.cuts[Cut.ANSWER_SLOW] == 1 and connect.gate.num_guests == 0)

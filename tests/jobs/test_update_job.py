@@ -1,0 +1,76 @@
+"""What is changed about a job just as it ends lasts as long as the job's record does."""
+
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from tests.jobs.conftest import is_training, make_spec, run_to_end
+from tests.wait import until
+from trackside.jobs.jobs import Jobs
+from trackside.jobs.records import read_stored
+from trackside.jobs.update_job import note_tags, tags_of
+from trackside.records.job_updates import Update
+from trackside.records.journal import Journal
+from trackside.records.layout import Home
+from trackside.records.spec import DebugHook, RuleConfiguration
+
+
+def test_a_tag_of_somebody_who_looked_before_the_end_is_stored_with_the_job(jobs: Jobs, home: Home):
+    jobs.submit(make_spec(hyper={"hold": "1"}))
+    until(lambda: is_training(jobs, "job-1"))
+    looked = jobs.record("job-1")
+    (home.job("job-1").root / "release").touch()
+    run_to_end(jobs)
+    note_tags(looked, home, {"team": "vision"}, [])
+    assert tags_of(read_stored(looked.keys, home)) == {"team": "vision"}
+
+
+def test_no_tag_of_several_who_set_them_at_once_is_lost(jobs: Jobs, home: Home):
+    jobs.submit(make_spec())
+    run_to_end(jobs)
+    jobs.list()  # it is in the index by now
+    shutil.rmtree(home.job("job-1").root)
+
+    def tag(number: int) -> None:
+        jobs.change_tags("job-1", put={f"tag-{number}": "x"})
+
+    with ThreadPoolExecutor(8) as together:
+        list(together.map(tag, range(24)))
+    assert set(jobs.tags("job-1")) == {f"tag-{number}" for number in range(24)}
+
+
+@pytest.mark.parametrize(
+    "note",
+    [
+        {"what": "tags", "put": ["a"], "removed": []},
+        {"what": "tags", "put": {"a": "b"}},
+        {"what": "update", "profiler": 5, "rules": []},
+        {"what": "update", "profiler": {}, "rules": [{"RuleConfigurationName": 5}]},
+        {"what": "update", "profiler": {}, "rules": [], "debug_hook": {"S3OutputPath": 5}},
+        {"what": "update", "profiler": {}, "rules": [], "debug_rules": ["Checkup"]},
+        {"what": "stopped_rule"},
+    ],
+)
+def test_a_damaged_note_costs_itself(jobs: Jobs, home: Home, note: dict[str, Any]):
+    jobs.submit(make_spec())
+    run_to_end(jobs)
+    journal = Journal(home.job("job-1").journal)
+    journal.note(**note)
+    jobs.change_tags("job-1", put={"team": "vision"})
+    assert jobs.tags("job-1") == {"team": "vision"}
+    assert jobs.describe("job-1")["TrainingJobStatus"] == "Completed"
+
+
+def test_a_hook_and_rules_come_to_a_job_that_has_none(jobs: Jobs, home: Home):
+    jobs.submit(make_spec(hyper={"hold": "1"}))
+    rules = [RuleConfiguration(name=name) for name in ("Checkup", "Overfit")]
+    hook = DebugHook(uri="s3://out/runs")
+    jobs.update("job-1", Update(debug_hook=hook, debug_rules=rules[:1]))
+    jobs.update("job-1", Update(debug_hook=DebugHook(uri="s3://other"), debug_rules=rules[1:]))
+    spec = jobs.record("job-1").spec
+    assert spec.debug_hook == hook
+    assert spec.debug_rules == (rules[0],)
+    (home.job("job-1").root / "release").touch()
+    run_to_end(jobs)
