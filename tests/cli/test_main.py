@@ -215,7 +215,15 @@ def test_what_starts_a_job_loads_nothing_that_looks_at_one():
     code = "import sys, trackside.sdk.estimator, trackside.jobs.submitting; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(done.stdout.split())
-    names = ("jobs", "logs", "artifacts", "reconcile", "scheduler", "describe", "disk")
+    names = (
+        "jobs",
+        "logs",
+        "artifacts",
+        "reconcile",
+        "scheduler",
+        "describe",
+        "garbage_collection",
+    )
     assert loaded & {f"trackside.jobs.{name}" for name in names} == set()
     assert not [name for name in loaded if name.startswith("trackside.rules")]
 

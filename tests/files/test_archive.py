@@ -287,5 +287,8 @@ def test_a_file_past_the_8_gib_of_plain_tar_gets_its_size_right(tmp_path: Path) 
 
 
 def test_importing_it_loads_no_compressor() -> None:
-    check = "import sys, trackside.files.archive, trackside.files.extract; sys.exit('isal' in sys.modules)"
+    check = (
+        "import sys, trackside.files.archive, trackside.files.extract;"
+        "sys.exit('isal' in sys.modules)"
+    )
     subprocess.run([sys.executable, "-c", check], check=True)

@@ -687,7 +687,7 @@ def test_init_starts_without_what_is_slow() -> None:
         import trackside.supervisor.sandbox_init
         print(*sys.modules)
     """
-    root = str(Path(process_table.__file__).parents[1])
+    root = str(Path(process_table.__file__).parents[2])
     program = f"root = {root!r}\n" + textwrap.dedent(code)
     said = subprocess.run(
         [sys.executable, "-I", "-S", "-c", program], stdout=subprocess.PIPE, text=True, check=True

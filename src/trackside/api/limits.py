@@ -1,6 +1,6 @@
 """What a server lets one connection, one address and all of them together hold. Pure numbers.
 
-`admission` counts connections, `http_protocol` watches each of them, `request_body` takes bodies in.
+`admission` counts connections, `http_protocol` limits each of them, `request_body` reads bodies.
 docs/operations.md lists what clients see of each limit.
 """
 

@@ -49,7 +49,7 @@ _HOMES = {
     "refresh": "refreshing",
     "set_hook": "current_hook",
     "tensor_table": "reading.table",
-    "watch": "watching",
+    "watch": "watch_model",
 }
 
 __all__ = sorted([*_HOMES, "modes"])

@@ -28,6 +28,7 @@ from trackside.jobs.delete import check_ended, delete
 from trackside.jobs.describe import REGION, RULE_JOB_PART, describe, rule_job
 from trackside.jobs.details import JobDetails, details_of
 from trackside.jobs.disk_use import DiskUse
+from trackside.jobs.follow import Look
 from trackside.jobs.garbage_collection import Disk
 from trackside.jobs.index import JobSummary, Page
 from trackside.jobs.log_offsets import LogOffsets
@@ -541,7 +542,7 @@ class Jobs(Submitting):
     ) -> Iterator[History | LogLine | Findings | Evaluation]:
         yield from follow.follow(*self._looking(record.spec.name), reader, rules)
 
-    def _looking(self, name: str) -> tuple[follow.Look, float]:
+    def _looking(self, name: str) -> tuple[Look, float]:
         """How to see where the job stands, and how often. `JobNotFound` when there is none."""
         if self._is_here(name):
             near = follow.Watch(self._home.job(name).journal, partial(self._heal, name))

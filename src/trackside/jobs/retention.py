@@ -1,4 +1,4 @@
-"""What of a home may go, by age and size. Pure: `garbage_collection` finds what there is, and removes it."""
+"""What of a home may be removed, by age and size. Pure: `garbage_collection` finds and removes."""
 
 import re
 import time

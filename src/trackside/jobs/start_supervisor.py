@@ -1,8 +1,8 @@
 """Starts a host's supervisor so that it can be found again, whatever dies in between.
 
 The intent is on disk before the process exists; the process writes who it is; the handle comes
-last. `submit.py` and `pending_jobs.py` start a job's supervisors for the first time, `reconcile.py` all
-other times.
+last. `submit.py` and `pending_jobs.py` start a job's supervisors for the first time, `reconcile.py`
+starts them again.
 """
 
 import fcntl

@@ -92,7 +92,7 @@ class Home:
 
     @property
     def ending(self) -> Path:
-        """A file for each job whose end has been written but may not be in storage: `pending_uploads`."""
+        """A file for each job whose end is written but may not be in storage: `pending_uploads`."""
         return self.root / "ending"
 
     @property
@@ -387,7 +387,7 @@ class HostFolder:
 
     @property
     def caller(self) -> Path:
-        """Which process called `trackside.init`, for a script that we did not start: `attached_process`."""
+        """The process that called `trackside.init`: see `attached_process`."""
         return self.sandbox / "caller.json"
 
     @property

@@ -138,7 +138,7 @@ class _News:
         self._is_told = True
         most = f"{most_seconds:.0f} s" if most_seconds < 120 else f"{most_seconds / 60:.0f} min"
         limit = f", {most} at most" if most_seconds else ""
-        way_out = f" {self._patience.way_out}".rstrip()
+        way_out = f" {self._retry_policy.way_out}".rstrip()
         logger.warning("waiting for %s%s: %s.%s", self._url, limit, cause, way_out)
 
 

@@ -1,4 +1,4 @@
-"""Many files at once between a store and this machine. Synchronous; the threads are a `ThreadPool`'s.
+"""Many files at once between a store and this machine. Synchronous, over a `ThreadPool`.
 
 Downloads appear under their names whole or not at all; a second call fetches what is missing.
 They are not synced to disk: what a power cut takes can be fetched again.

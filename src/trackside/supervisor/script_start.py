@@ -20,12 +20,12 @@ def toolkit_command(spec: JobSpec, settings: Settings) -> list[str]:
     """The toolkit under the job's interpreter, which need not have Trackside installed."""
     python = spec.options.python or settings.python or sys.executable
     package = str(Path(trackside.__file__).parent.parent)
-    module = "own_command" if _own_command(spec) else "__main__"
+    module = "custom_command" if _custom_command(spec) else "__main__"
     start = (
         f"import sys; sys.path.append({package!r}); "
         f"from trackside.toolkit.{module} import main; sys.exit(main())"
     )
-    return [python, "-P", "-c", start, *_own_command(spec)]
+    return [python, "-P", "-c", start, *_custom_command(spec)]
 
 
 def script_environment(context: Context, folder: HostFolder, master_port: int) -> dict[str, str]:
@@ -71,7 +71,7 @@ def _loggers(environ: Mapping[str, str]) -> dict[str, str]:
     return variables
 
 
-def _own_command(spec: JobSpec) -> list[str]:
+def _custom_command(spec: JobSpec) -> list[str]:
     """Of the image, in place of the toolkit's."""
     algorithm = spec.algorithm
     return [*algorithm.entrypoint, *algorithm.arguments] if algorithm.entrypoint else []

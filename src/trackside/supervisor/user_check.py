@@ -61,7 +61,7 @@ def _check(user: JobUser, settings: Settings) -> None:
             "ours": list(ours),
             "command": [python, "-P", "-c", code],
         }
-        said = run_init("user_trial", message=marshal.dumps(trial))
+        said = run_init("user_probe", message=marshal.dumps(trial))
     if said:
         raise ServerRefused(_sentence(said, user, python, read, ours))
 

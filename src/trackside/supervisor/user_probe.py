@@ -1,6 +1,6 @@
 """Becomes a user that jobs are to run as, in surroundings as a job's, and looks around.
 
-`python ... user_trial`, with what to look at on its standard input, by marshal. Prints a line for
+`python ... user_probe`, with what to look at on its standard input, by marshal. Prints a line for
 the first thing that is not as it should be, in tabs: what, about which path, where on the way.
 `user_check.py` starts it and makes sentences of that.
 """

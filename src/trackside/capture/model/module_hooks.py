@@ -83,10 +83,10 @@ Take = Callable[[str, Origin, tuple[Any, ...], dict[str, Any], Any], None]
 
 
 class ModuleHooks:
-    """ModuleHooks on some modules, there while they are on: even one that does nothing costs more than
-    a microsecond a call. In a compiled graph they cost nothing, and a graph is valid, and shows
-    what its modules do, only if they were there when it was traced, and as long as they are:
-    `install` them before, and those that were traced stay."""
+    """Hooks on some modules, installed only while they are needed: even one that does nothing
+    costs more than a microsecond a call. In a compiled graph they cost nothing, and a graph is
+    valid, and shows what its modules do, only if they were there when it was traced, and as long
+    as they are: `install` them before, and those that were traced stay."""
 
     def __init__(self) -> None:
         self.switch = Switch()

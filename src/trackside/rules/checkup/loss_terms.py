@@ -78,8 +78,8 @@ class LossWithoutBound(VitalsRule):
             below = np.flatnonzero(vitals.loss.values < 0)
             yield Sign(
                 int(vitals.loss.steps[below[0]]),
-                f"The loss fell from {vitals.early_loss:.4g} to {vitals.late_loss:.4g}, and what it "
-                f"is made of grew from {early:.4g} to {late:.4g}.",
+                f"The loss fell from {vitals.early_loss:.4g} to {vitals.late_loss:.4g}, and what "
+                f"it is made of grew from {early:.4g} to {late:.4g}.",
                 value=late / max(early, 1e-12),
                 threshold=self.times,
             )

@@ -139,8 +139,8 @@ class NothingLearnt(VitalsRule):
         level = f" (chance is {vitals.chance:.4g})" if vitals.chance is not None else ""
         yield Sign(
             0,
-            f"After {vitals.last_step} steps the loss is {vitals.late_loss:.4g}{level}; it began at "
-            f"{vitals.early_loss:.4g}.",
+            f"After {vitals.last_step} steps the loss is {vitals.late_loss:.4g}{level}; it began "
+            f"at {vitals.early_loss:.4g}.",
             value=vitals.late_loss,
             threshold=vitals.chance,
         )
