@@ -55,7 +55,15 @@ class WatchedJob:
         state = self.history.state
         if state.is_final:
             return True
+        if self._may_start_again:  # an attempt that is lost uploads, too, before the next begins
+            return False
         return state.secondary is Secondary.UPLOADING and all(map(self._has_ended, self.spec.hosts))
+
+    @property
+    def _may_start_again(self) -> bool:
+        """Whether the lead may still decide on another attempt."""
+        is_running = self.history.state.status is Status.IN_PROGRESS
+        return is_running and self.attempt < self.spec.max_attempts
 
     @property
     def was_stopped(self) -> bool:
@@ -86,6 +94,15 @@ class WatchedJob:
                 taken = set(names.values())
                 names[is_profiler, rule.name] = next(each for each in wanted if each not in taken)
         return names
+
+    def earlier_trial(self, attempt: int) -> Location | None:
+        """What an attempt that is over has saved, where it has a folder of its own that is still
+        there."""
+        hook = self.spec.debug_hook
+        local = None if hook is None else self._only_folder(hook.local_path, attempt)
+        if local is None or not local.is_dir():
+            return None
+        return locate(local, home=self.settings.home)
 
     def trial(self) -> Location | None:
         """Where the tensors are; None for a job that saves none.
@@ -127,10 +144,10 @@ class WatchedJob:
         local = self._only_folder(self.spec.profiler.local_path)
         return locate(local or stored, home=self.settings.home)
 
-    def _only_folder(self, seen_as: str) -> Path | None:
+    def _only_folder(self, seen_as: str, attempt: int | None = None) -> Path | None:
         if len(self.spec.hosts) > 1 or self.history.run_as.user:
             return None
-        local = self.folder.host(self.spec.hosts[0], self.attempt).inside(seen_as)
+        local = self.folder.host(self.spec.hosts[0], attempt or self.attempt).inside(seen_as)
         # A job that ended well has given its space back; one that has just begun will make it.
         return local if local.is_dir() or not self.history.state.is_final else None
 

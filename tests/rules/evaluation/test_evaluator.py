@@ -1,6 +1,7 @@
 """The evaluator on a job's folder, without the job: what it does is in its files."""
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -54,8 +55,34 @@ def recording(job: WatchedJob, *steps: float) -> Recording:
 
 def end(job: WatchedJob) -> None:
     """The script is over, as its supervisor would say it."""
-    hosts.write(job.folder.host("algo-1", 1).record, HostRecord(phase=Phase.ENDED))
+    hosts.write(job.folder.host("algo-1", job.attempt).record, HostRecord(phase=Phase.ENDED))
     job.journal.move(Secondary.UPLOADING)
+
+
+RETRIES = {"MaximumRetryAttempts": 2}
+
+
+def lose_attempt(job: WatchedJob) -> None:
+    """The script was killed, and what it left is uploaded; the next attempt is not begun."""
+    lost = HostRecord(phase=Phase.ENDED, lost="the script was ended by SIGKILL from outside")
+    hosts.write(job.folder.host("algo-1", job.attempt).record, lost)
+    job.journal.move(Secondary.UPLOADING)
+
+
+def begin_next_attempt(job: WatchedJob) -> None:
+    job.journal.move(Secondary.RESTARTING)
+    job.journal.move(Secondary.STARTING, attempt=job.attempt + 1)
+    job.journal.move(Secondary.DOWNLOADING)
+    job.journal.move(Secondary.TRAINING)
+    job.look()
+    folder = job.trial_folder()
+    assert folder is not None
+    folder.mkdir(parents=True)
+
+
+def complete(job: WatchedJob) -> None:
+    end(job)
+    job.journal.move(Secondary.COMPLETED)
 
 
 def evaluate(job: WatchedJob) -> list[Evaluation]:
@@ -387,3 +414,51 @@ def test_a_profiler_that_is_switched_off_ends_its_rules(make_job: MakeJob):
         note_update(job.journal, Update(profiler={"DisableProfiler": True}))
         assert process.wait() == 0
     assert told_about(job) == {"Cpu": RuleStatus.STOPPED}
+
+
+def test_an_attempt_that_is_lost_is_not_the_end_of_its_job(make_job: MakeJob):
+    """The evaluator looks while the lead has not decided yet whether to start again."""
+    job = make_job(DebugRuleConfigurations=[VANISHING], RetryStrategy=RETRIES)
+    recording(job, 1.0, 1.0).close(end_marker=False)
+    lose_attempt(job)
+    with running(job) as process:
+        until(lambda: has_looked(job.folder.rules, 1))
+        begin_next_attempt(job)
+        recording(job, 1e-9).close(end_marker=False)
+        complete(job)
+        assert process.wait() == 0
+    [found] = read_findings(job.folder.rules.findings)
+    assert found.step == 0
+    assert told_about(job) == {"Vanishing": RuleStatus.ISSUES_FOUND}
+
+
+def test_attempts_that_went_by_while_the_evaluator_stood_still_are_judged(make_job: MakeJob):
+    job = make_job(DebugRuleConfigurations=[VANISHING], RetryStrategy=RETRIES)
+    recording(job, 1.0, 1.0).close(end_marker=False)
+    with running(job) as process:
+        until(lambda: has_looked(job.folder.rules, 1))
+        process.send_signal(signal.SIGSTOP)
+        lose_attempt(job)
+        begin_next_attempt(job)
+        recording(job, 1.0, 1e-9).close(end_marker=False)
+        lose_attempt(job)
+        begin_next_attempt(job)
+        recording(job, 1e-9, 1.0, 1.0).close(end_marker=False)
+        complete(job)
+        process.send_signal(signal.SIGCONT)
+        assert process.wait() == 0
+    assert [each.step for each in read_findings(job.folder.rules.findings)] == [1, 0]
+    [told] = read_evaluations(job.folder.rules.statuses)
+    assert (told.status, told.last_step) == (RuleStatus.ISSUES_FOUND, 2)
+
+
+def test_an_evaluator_that_starts_after_the_job_s_end_judges_every_attempt(make_job: MakeJob):
+    job = make_job(DebugRuleConfigurations=[VANISHING], RetryStrategy=RETRIES)
+    recording(job, 1.0, 1e-9).close(end_marker=False)
+    lose_attempt(job)
+    begin_next_attempt(job)
+    recording(job, 1e-9, 1.0, 1.0).close(end_marker=False)
+    complete(job)
+    [told] = evaluate(job)
+    assert [each.step for each in read_findings(job.folder.rules.findings)] == [1, 0]
+    assert (told.status, told.last_step) == (RuleStatus.ISSUES_FOUND, 2)

@@ -26,6 +26,7 @@ from trackside.rules.findings_file import FindingsFile
 from trackside.rules.rule_failure import trace_end
 from trackside.rules.saved import feeds
 from trackside.rules.watched_job import WatchedJob
+from trackside.storage.locate import Location
 
 logger = logging.getLogger(__name__)
 
@@ -83,6 +84,8 @@ class Evaluator:
         is_last = self._job.is_over
         if self._attempt != self._job.attempt:
             self._leave_attempt()
+            if missed := self._missed_attempt():
+                return self._begin_missed(*missed)
             self._begin()
         elif is_more:
             self._begin()  # who comes late reads from the beginning, as if it had been there
@@ -133,14 +136,44 @@ class Evaluator:
         if self._attempt:
             self._follow(self._tensors, at_once=True)
 
+    def _missed_attempt(self) -> tuple[int, Location] | None:
+        """The first attempt after the one in hand that is over already, and its tensors.
+
+        This process may have been started late, or have stood still while attempts came and went.
+        """
+        numbers = range(self._attempt + 1, self._job.attempt)
+        places = ((number, self._job.earlier_trial(number)) for number in numbers)
+        return next(((number, place) for number, place in places if place is not None), None)
+
+    def _begin_missed(self, attempt: int, place: Location) -> None:
+        """Built-in rules see its tensors at the next turn, when it is left."""
+        self._attempt = attempt
+        self._make_ready(with_customs=False)
+        self._open_feeds(place, None, None)
+
     def _begin(self) -> None:
         """Read from the beginning, with rules that remember nothing.
 
         An attempt has a folder of its own, and may count its steps anew.
         """
+        job = self._job
+        self._attempt = job.attempt
+        self._make_ready()
+        profile = job.profile() if self._wants_figures() else None
+        self._open_feeds(job.trial(), profile, job.curves())
+
+    def _open_feeds(
+        self, trial: Location | None, profile: Location | None, curves: Location | None
+    ) -> None:
+        home = self._job.settings.home
+        self._tensors = feeds.tensors(trial, home)
+        self._figures = feeds.figures(profile)
+        self._by_curves.clear()
+        self._losses = feeds.losses(curves, home)
+
+    def _make_ready(self, *, with_customs: bool = True) -> None:
         self._end_customs()
         self._provided.clear()
-        self._attempt = self._job.attempt
         self._ready = []
         both = zip(self._cases, self._job.rules, strict=True)
         for number, (case, (_, rule)) in enumerate(both):
@@ -149,15 +182,11 @@ class Evaluator:
                 case.failed(f"InternalServerError: evaluators die of it; see {self._rules.log}")
             if not case.is_over:
                 try:
-                    ready = make_ready(self._job, rule, number)
+                    ready = make_ready(self._job, rule, number, with_custom=with_customs)
                     self._actions.arm(case.key, rule)
                 except ValueError as error:
                     case.failed(f"ClientError: {error}")
             self._ready.append(ready)
-        self._tensors = feeds.tensors(self._job.trial(), self._job.settings.home)
-        self._figures = feeds.figures(self._job.profile() if self._wants_figures() else None)
-        self._by_curves.clear()
-        self._losses = feeds.losses(self._job.curves(), self._job.settings.home)
 
     def _wants_figures(self) -> bool:
         rules = [ready for ready in self._ready if isinstance(ready, BuiltInRule)]

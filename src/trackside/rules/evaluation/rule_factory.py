@@ -15,19 +15,21 @@ from trackside.rules.watched_job import WatchedJob
 Ready = BuiltInRule[Any] | CustomRule
 
 
-def make_ready(job: WatchedJob, rule: RuleConfiguration, number: int) -> Ready:
-    """`ValueError` with what is wrong and the way out.
+def make_ready(
+    job: WatchedJob, rule: RuleConfiguration, number: int, *, with_custom: bool = True
+) -> Ready | None:
+    """`ValueError` with what is wrong and the way out. None for a user's rule that is not wanted.
 
     By `rule_to_invoke`, not by the image: its address differs from region to region. A source of
     its own makes it the user's; then the built-in rules come, then those of installed packages.
     """
     if rule_source.is_custom(rule.parameters):
-        return CustomRule(job, rule, number)
+        return CustomRule(job, rule, number) if with_custom else None
     name = rule_name(rule)
     try:
         found = catalog.find(name)
     except catalog.UnknownRule:
         if name not in rule_source.installed():
             raise
-        return CustomRule(job, rule, number)
+        return CustomRule(job, rule, number) if with_custom else None
     return for_each_worker(build(found, rule.parameters))
