@@ -20,6 +20,7 @@ SAMPLES: dict[str, Any] = {
     "violations": [Violation("epochs", -1, "Give a positive number.")],
     "known": ["s3://", "file://"],
     "exit_code": 3,
+    "seconds": 30.0,
     "step": 4,
     "last_step": 3,
     "timestamp": 1.5,

@@ -374,6 +374,25 @@ class CurvesTaken(JobError):
         )
 
 
+class JobBusy(JobError):
+    """Another process keeps the lock of the job's journal, most likely one that is suspended."""
+
+    code = "job_busy"
+
+    def __init__(self, name: str, journal: str, seconds: float, holder: int | None) -> None:
+        self.name = name
+        self.holder = holder
+        """Its pid, where that is known."""
+        who = "another process" if holder is None else f"process {holder}"
+        pid = "PID" if holder is None else holder
+        found = "" if holder is not None else f"`fuser {journal}` names it. "
+        super().__init__(
+            f"Job {shown_name(name)!r} was not changed: {who} has kept the lock of its journal for "
+            f"{seconds:g} s. {found}If it is suspended, `kill -CONT {pid}` lets it go on; if not, "
+            f"`kill -KILL {pid}` ends it, and a supervisor is replaced. Then try again."
+        )
+
+
 class JobNotFinished(JobError):
     code = "job_not_finished"
 

@@ -7,7 +7,10 @@ import time
 import pytest
 
 from tests.e2e.conftest import Job
+from tests.suspended_writer import suspended_writer
 from tests.wait import until
+from trackside.errors import JobBusy
+from trackside.jobs import jobs
 from trackside.records.hosts import Phase
 from trackside.records.status import Secondary, Status
 
@@ -118,6 +121,19 @@ def test_stop_lets_the_script_save_and_uploads_what_it_saved(machine):
     ]
     assert job.model() == {"last.txt": b"saved on TERM"}
     assert "SAVED" in job.lines()
+
+
+def test_stop_does_not_wait_without_end_for_a_suspended_writer(machine, monkeypatch):
+    job = machine.submit(SAVES_ON_TERM)
+    job.wait_for_line("READY")
+    with suspended_writer(job.folder.journal) as pid:
+        monkeypatch.setattr(jobs, "LOCK_SECONDS", 0.05)
+        with pytest.raises(JobBusy) as busy:
+            machine.jobs.stop(job.name)
+        assert busy.value.holder == pid
+    monkeypatch.undo()
+    machine.jobs.stop(job.name)
+    assert job.wait().state.status is Status.STOPPED
 
 
 def test_a_script_that_ignores_term_is_killed_after_the_grace(machine):

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from trackside.errors import DamagedJob, JobNotFound, MoveRefused
+from tests.suspended_writer import suspended_writer
+from trackside.errors import DamagedJob, JobBusy, JobNotFound, MoveRefused
 from trackside.records.journal import RETRY, Journal
 from trackside.records.status import Secondary, Status
 
@@ -247,3 +248,12 @@ def test_racing_processes_agree_on_one_end(journal: Journal):
     events = [json.loads(line) for line in journal.path.read_text().splitlines()]
     assert [event["seq"] for event in events] == [1, 2]
     assert journal.read().state.is_final
+
+
+def test_a_suspended_process_that_keeps_the_lock_is_named(journal: Journal):
+    with suspended_writer(journal.path) as pid:
+        impatient = Journal(journal.path, lock_seconds=0.05)
+        with pytest.raises(JobBusy, match=f"process {pid} has kept the lock.*kill -CONT {pid}`"):
+            impatient.try_move(Secondary.STOPPING)
+        assert journal.read().state.status is Status.IN_PROGRESS
+    assert impatient.try_move(Secondary.STOPPING).state.status is Status.STOPPING

@@ -15,6 +15,7 @@ from trackside.api.validation import invalid, not_found, refused
 from trackside.errors import (
     DiskFull,
     InvalidSpec,
+    JobBusy,
     JobElsewhere,
     JobNotFinished,
     JobNotFound,
@@ -70,7 +71,7 @@ def told(error: TracksideError) -> ServiceError:
             return ServiceError("ResourceInUse", str(error))
         case QuotaExceeded() | OwnerLimitExceeded():
             return ServiceError("ResourceLimitExceeded", str(error))
-        case StoreUnreachable() | DiskFull():
+        case StoreUnreachable() | DiskFull() | JobBusy():
             # Nothing was left behind, so that clients may try again by themselves.
             headers = {"retry-after": _RETRY_SECONDS}
             return ServiceError("ServiceUnavailable", str(error), 503, headers)

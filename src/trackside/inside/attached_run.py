@@ -228,7 +228,8 @@ class AttachedRun(Run):
         noted = self._noted
         if noted.is_interrupted:
             message = "Interrupted from the keyboard, or by a signal"
-            Journal(self._folder.journal).try_move(Secondary.STOPPING, message=message)
+            journal = Journal(self._folder.journal, lock_seconds=END_SECONDS)
+            journal.try_move(Secondary.STOPPING, message=message)
         elif noted.failure:
             _write_failure(self._host, noted.failure)
         attached_process.write_end(self._host, AttachedProcessEnd(noted.code, seconds))

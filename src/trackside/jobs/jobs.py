@@ -60,7 +60,7 @@ from trackside.records.attached_process import AttachedProcess
 from trackside.records.finding import Finding, RuleKey
 from trackside.records.host_processes import wake_supervisors
 from trackside.records.job_updates import UPDATE, Update, note_stopped_rule
-from trackside.records.journal import History, Journal
+from trackside.records.journal import LOCK_SECONDS, History, Journal
 from trackside.records.layout import JobFolder, JobKeys
 from trackside.records.metric_totals import JobMetrics
 from trackside.records.owners import Submitter, local_owner
@@ -214,7 +214,8 @@ class Jobs(Submitting):
     def stop_rule(self, name: str, rule: RuleKey) -> None:
         """Ask one rule of a job to end; what it has found stands."""
         self._check_held(name)
-        note_stopped_rule(Journal(self._folder(name).journal), rule)
+        journal = Journal(self._folder(name).journal, lock_seconds=LOCK_SECONDS)
+        note_stopped_rule(journal, rule)
         self._heal(name)
 
     def stored(self, name: str) -> list[Stored]:
@@ -259,7 +260,8 @@ class Jobs(Submitting):
         if history.state.is_final:  # it had ended, or waited and never began
             self._bell.ring(name)
             return history
-        history = Journal(folder.journal).try_move(Secondary.STOPPING)
+        journal = Journal(folder.journal, lock_seconds=LOCK_SECONDS)
+        history = journal.try_move(Secondary.STOPPING)
         wake_supervisors(folder)
         self._heal(name)
         return history

@@ -12,7 +12,7 @@ from trackside.files.json_record import record as make
 from trackside.jobs.records import Record, append_stored_note, publish_journal
 from trackside.quick_dataclass import dataclass
 from trackside.records.host_processes import wake_supervisors
-from trackside.records.journal import Journal
+from trackside.records.journal import LOCK_SECONDS, Journal
 from trackside.records.layout import Home
 
 _TAGS = "tags"
@@ -50,7 +50,8 @@ def note(record: Record, home: Home, what: str, **details: Any) -> None:
         append_stored_note(record.keys, home, what, **details)
         return
     # The record may be of before the end: only the journal tells whether a copy was stored.
-    if Journal(record.folder.journal).note(what, **details).state.is_final:
+    journal = Journal(record.folder.journal, lock_seconds=LOCK_SECONDS)
+    if journal.note(what, **details).state.is_final:
         publish_journal(record.folder, home)
     else:
         wake_supervisors(record.folder)

@@ -17,12 +17,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from trackside.errors import DamagedJob, JobNotFound, MoveRefused
+from trackside.errors import DamagedJob, JobBusy, JobNotFound, MoveRefused
 from trackside.files import damaged_files, durable
 from trackside.files.json_record import DamagedRecord, Moment, parsed_object, record
 from trackside.quick_dataclass import dataclass
 from trackside.records.status import FIRST, MESSAGES, Secondary, State, Status, can_follow
-from trackside.system import boot_clock
+from trackside.system import boot_clock, process_table
 from trackside.system.run_as import Choice
 
 SUBMITTED = "submitted"
@@ -34,7 +34,11 @@ RUN_AS = "run_as"
 whoever starts it again."""
 UNDELIVERED = "undelivered"
 """The note of a message to a person that did not arrive: to whom, about what, and why."""
+LOCK_SECONDS = 30.0
+"""How long a command or a request waits for whoever is writing: far longer than a line takes on a
+busy disk. One that is suspended in the middle of it would be waited for without end."""
 MOST_ATTEMPTS = 1000
+_LOCK_PAUSE_SECONDS = 0.01
 _MOST_MISSING = 10_000
 """Lines that may be missing before one: so no number in it grows beyond all bounds."""
 
@@ -132,8 +136,11 @@ class History:
 
 
 class Journal:
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, lock_seconds: float | None = None) -> None:
+        """`JobBusy` when another process has kept its lock for `lock_seconds`. The job's own
+        processes give none, and wait: they have nothing else to do."""
         self.path = path
+        self._lock_seconds = lock_seconds
 
     def open(self, message: str = "", **who: Any) -> History:
         """Write the first lines; the folder must be new (making it is the claim of the name).
@@ -280,11 +287,27 @@ class Journal:
         except FileNotFoundError:
             raise JobNotFound(self.path.parent.name) from None
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            self._lock(descriptor)
             durable.drop_torn_line(descriptor)
             yield descriptor
         finally:
             os.close(descriptor)
+
+    def _lock(self, descriptor: int) -> None:
+        if self._lock_seconds is None:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            return
+        deadline = time.monotonic() + self._lock_seconds
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    holder = process_table.lock_holder(descriptor)
+                    name = self.path.parent.name
+                    raise JobBusy(name, str(self.path), self._lock_seconds, holder) from None
+            time.sleep(_LOCK_PAUSE_SECONDS)
 
 
 def appended(history: History | None, event: dict[str, Any], now: float) -> tuple[History, bytes]:

@@ -48,6 +48,34 @@ def started(pid: int) -> int | None:
     return None if entry is None else entry[1]
 
 
+def lock_holder(descriptor: int) -> int | None:
+    """The pid of the process that has an flock on this open file, where the kernel tells."""
+    status = os.fstat(descriptor)
+    for line in read("/proc/locks").decode().splitlines():
+        fields = line.split()
+        if len(fields) < 6 or fields[1] != "FLOCK" or not fields[4].isdigit():
+            continue  # "->", somebody who waits, too
+        # The device there is the file system's own number, which is not always that of stat.
+        if fields[5].rpartition(":")[2] == str(status.st_ino) and _has_open(int(fields[4]), status):
+            return int(fields[4])
+    return None
+
+
+def _has_open(pid: int, status: os.stat_result) -> bool:
+    folder = f"/proc/{pid}/fd"
+    try:
+        names = os.listdir(folder)
+    except OSError:  # gone, or another user's
+        return False
+    for name in names:
+        try:
+            if os.path.samestat(os.stat(f"{folder}/{name}"), status):
+                return True
+        except OSError:
+            continue
+    return False
+
+
 def parents() -> dict[int, tuple[int, int]]:
     """Every live process: pid to (its parent's pid, its own start in ticks)."""
     found = {}
