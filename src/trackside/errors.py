@@ -40,6 +40,7 @@ TracksideError
     ├── JobExists
     ├── DamagedJob          what is kept about it cannot be read
     ├── CurvesTaken         two jobs would mix their event files
+    ├── JobBusy             a suspended process keeps the lock of its journal
     ├── JobNotFinished
     ├── JobFailed           raised by fit() and wait(), carries the reason and the last lines
     ├── JobStopped          it was cut off: by a rule, its time limit or somebody

@@ -140,6 +140,39 @@ def test_a_script_that_fails(scripts: Scripts, line: str, code: int, said: str):
     assert f"{record.spec.name} Failed after" in ran.stderr
 
 
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        ("raise SystemExit(3)", 3),
+        ("exit(3)", 3),
+        ("leave(3)", 3),
+        ("raise SystemExit('no data')", 1),
+        ("raise SystemExit(259)", 3),
+    ],
+)
+def test_a_system_exit_that_python_tells_nobody_of(scripts: Scripts, line: str, code: int):
+    """Not by `sys.exit`, or by one that was imported before `init`."""
+    head = "from sys import exit as leave\n"
+    ran = scripts.run(
+        f"{head}def main():\n    trackside.init(name='a')\n    print('last')\n    {line}\nmain()\n"
+    )
+    assert ran.returncode == code
+    assert "a ends with this process" in ran.stderr
+    record = scripts.ended("a")
+    assert record.history.state.status is Status.FAILED
+    reason = record.history.failure_reason or ""
+    assert reason.startswith("AlgorithmError: ")
+    assert "no data" in reason or "last" in reason
+    assert reason.endswith(f", exit code: {code}")
+
+
+@pytest.mark.parametrize("line", ["raise SystemExit", "raise SystemExit(main())", "exit()"])
+def test_a_system_exit_of_0_is_a_good_end(scripts: Scripts, line: str):
+    source = f"def main():\n    trackside.init(name='a')\n    return 0\nmain()\n{line}\n"
+    assert scripts.run(source).returncode == 0
+    assert scripts.ended("a").history.state.status is Status.COMPLETED
+
+
 def test_an_exit_that_the_script_catches_is_not_its_end(scripts: Scripts):
     scripts.run(
         """

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from trackside.files import durable
 from trackside.files.permissions import make_folder
-from trackside.inside import exception_text
+from trackside.inside import exception_text, exit_status
 from trackside.inside.console import Console
 from trackside.inside.exit_hooks import ExitHooks
 from trackside.inside.notebook_cells import Cells
@@ -52,6 +52,11 @@ class _Noted:
     is_interrupted: bool = False
     may_be_caught: bool = False
     """By the script: then it goes on, and this was not the end."""
+    is_told: bool = True
+    """False as long as nobody has said how."""
+
+
+_UNTOLD = _Noted(is_told=False)
 
 
 def abandon(folder: JobFolder, error: Exception) -> None:
@@ -86,7 +91,7 @@ class AttachedRun(Run):
         self._look = look
         self._began = time.monotonic()
         self._look_at = self._began + LOOK_SECONDS
-        self._noted = _Noted()
+        self._noted = _UNTOLD
         self._hook: Hook | None = None
         self._watched: list[Any] = []
         self._console = Console(self._host.log) if console else None
@@ -103,7 +108,7 @@ class AttachedRun(Run):
             self._look_at = now + LOOK_SECONDS
             self._leave_if_ended()
         if self._noted.may_be_caught:
-            self._noted = _Noted()
+            self._noted = _UNTOLD
         super().log(values, step)
 
     def watch(self, *modules: Any) -> None:
@@ -166,6 +171,17 @@ class AttachedRun(Run):
 
     # How the process ends, as `ExitHooks` and `Cells` tell it.
 
+    def end_with_process(self, *, has_returned: bool) -> None:
+        """`has_returned`: it came to its last line, not through a SystemExit.
+
+        Of one that did not go through our `sys.exit`, the supervisor learns the code.
+        """
+        is_known = has_returned or self._noted.is_told
+        if is_known or not exit_status.keep(self._host.caller_status):
+            return self.finish()
+        self._close()
+        tell(f"{self.name} ends with this process; `{self._look} show {self.name}`")
+
     def note_error(self, error: BaseException) -> None:
         if isinstance(error, KeyboardInterrupt):
             self._noted = _Noted(_INTERRUPTED, is_interrupted=True)
@@ -175,7 +191,7 @@ class AttachedRun(Run):
     def note_cell(self, error: BaseException | None) -> None:
         """A cell that was interrupted because the run is to stop is its end; another may be."""
         if error is None:
-            self._noted = _Noted()
+            self._noted = _UNTOLD
             return
         self.note_error(error)
         self._noted = replace(self._noted, may_be_caught=True)
@@ -184,9 +200,8 @@ class AttachedRun(Run):
             self.finish()
 
     def note_exit(self, code: object, frame: FrameType) -> None:
-        if exception_text.exit_code(code):
-            text = exception_text.exit_text(code, frame)
-            self._noted = _Noted(exception_text.exit_code(code), text, may_be_caught=True)
+        text = exception_text.exit_text(code, frame) if exception_text.exit_code(code) else ""
+        self._noted = _Noted(exception_text.exit_code(code), text, may_be_caught=True)
 
     @property
     def _seconds(self) -> float:

@@ -1,5 +1,6 @@
 """How the process of a run ends, as far as Python tells: an exception, `sys.exit`, the last line.
 
+That it left by another SystemExit is seen from its outermost frame; `exit_status` has the code.
 What it does not tell (SIGKILL, `os._exit`, a crash of native code) the supervisor sees by itself.
 """
 
@@ -11,6 +12,8 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any, NoReturn, Protocol
 
+from trackside.inside.exit_status import MainFrame
+
 
 class Ending(Protocol):
     """The run that wants to know."""
@@ -19,7 +22,7 @@ class Ending(Protocol):
 
     def note_exit(self, code: object, frame: Any) -> None: ...
 
-    def finish(self) -> None: ...
+    def end_with_process(self, *, has_returned: bool) -> None: ...
 
 
 class ExitHooks:
@@ -31,6 +34,7 @@ class ExitHooks:
         self._excepthook: Callable[..., Any] = sys.excepthook
         self._exit: Callable[..., NoReturn] = sys.exit
         self._is_on = False
+        self._main: MainFrame | None = None
 
     def install(self, *, errors_end: bool = True) -> None:
         """`errors_end`: whether an exception that nobody catches ends the process. At a prompt and
@@ -39,11 +43,13 @@ class ExitHooks:
         if errors_end:
             sys.excepthook = self._on_exception
             sys.exit = self._on_exit
+            self._main = MainFrame()
         atexit.register(self._at_exit)
 
     def remove(self) -> None:
         """Where somebody has put his own function before ours, ours stays and only hands on."""
         self._is_on = False
+        self._main = None
         if sys.excepthook == self._on_exception:
             sys.excepthook = self._excepthook
         if sys.exit == self._on_exit:
@@ -70,4 +76,5 @@ class ExitHooks:
 
     def _at_exit(self) -> None:
         if self._is_here:
-            self._run.finish()
+            has_returned = self._main is None or self._main.has_returned
+            self._run.end_with_process(has_returned=has_returned)

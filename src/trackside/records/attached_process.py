@@ -69,6 +69,15 @@ def read_end(folder: HostFolder) -> AttachedProcessEnd | None:
     return damaged_files.read(AttachedProcessEnd, folder.caller_end)
 
 
+def read_status(folder: HostFolder) -> int | None:
+    """The exit status of the process, which is gone; None where nobody kept it."""
+    try:
+        kept = folder.caller_status.read_bytes()
+    except FileNotFoundError:
+        return None
+    return kept[0] if kept else None
+
+
 def is_elsewhere(folder: HostFolder) -> bool:
     """Whether another machine looks after the run: its pids mean nothing here."""
     caller = read_caller(folder)

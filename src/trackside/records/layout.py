@@ -396,6 +396,11 @@ class HostFolder:
         return self.sandbox / "caller.end.json"
 
     @property
+    def caller_status(self) -> Path:
+        """Its exit status, one byte, where the process could not tell how its run ended."""
+        return self.sandbox / "caller.status"
+
+    @property
     def ml(self) -> Path:
         """What the script sees as /opt/ml."""
         return self.root / "ml"

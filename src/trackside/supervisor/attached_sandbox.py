@@ -56,7 +56,7 @@ class AttachedSandbox(Sandbox):
         if processes.is_alive(self._caller.process):
             return Running()
         # It tells of the end before it leaves: so look once more, after seeing it gone.
-        return self._read_end() or Lost(_gone(self._caller), is_of_script=True)
+        return self._read_end() or self._read_status() or _lost(self._caller)
 
     def wait(self, plan: SandboxPlan, seconds: float, wake: int | None = None) -> bool:
         """A run may end though its process goes on: who ends it wakes the supervisor."""
@@ -102,10 +102,15 @@ class AttachedSandbox(Sandbox):
         end = attached_process.read_end(self._folder)
         return None if end is None else Exited(end.code, seconds=end.seconds)
 
+    def _read_status(self) -> Exited | None:
+        status = attached_process.read_status(self._folder)
+        return None if status is None else Exited(status)
 
-def _gone(who: attached_process.AttachedProcess) -> str:
-    return (
+
+def _lost(who: attached_process.AttachedProcess) -> Lost:
+    return Lost(
         f"The process that called trackside.init (pid {who.process.pid} on {who.machine}) is gone "
         "and did not say how its run ended: it was killed, by hand, by a time limit or for lack "
-        "of memory, or it left by os._exit or a crash of native code"
+        "of memory, or it left by os._exit or a crash of native code",
+        is_of_script=True,
     )
