@@ -120,7 +120,10 @@ torch.distributed.all_reduce(total)
 if torch.distributed.get_rank() == 0:
     programs = [shutil.which(name) for name in ("python", "pip", "torchrun")]
     print("ranks", int(total), "in", sys.prefix, programs)
+torch.distributed.destroy_process_group()
 """
+"""Without its last line torch's own threads may abort a rank at its exit ("terminate called without
+an active exception"): on a busy machine in 4 of 15 runs, with torchrun alone as well."""
 
 
 def test_torchrun_is_that_of_the_job_wherever_the_server_was_started(shell: ClientShell):
