@@ -93,15 +93,11 @@ def outcome(job: WatchedJob, rule: CustomRule, is_enough: Callable[[], bool] = b
     return Judged(rule.failure, tuple(messages), rule.last_step, log)
 
 
-def judge(
-    home: Path,
-    source: str,
-    settings: Mapping[str, str],
-    *,
-    who: Mapping[str, str] | None = None,
-    **parameters: str,
-) -> Judged:
-    job = make_job(home, settings, **(who or {}))
+def judge(home: Path, source: str, settings: Mapping[str, str], **parameters: str) -> Judged:
+    return judge_job(make_job(home, settings), source, **parameters)
+
+
+def judge_job(job: WatchedJob, source: str, **parameters: str) -> Judged:
     rule = start(job, source, **parameters)
     try:
         return outcome(job, rule)
@@ -160,7 +156,8 @@ def main(folder: Path) -> None:
         os.setresgid(plan["user"], plan["user"], plan["user"])
         os.setresuid(plan["user"], plan["user"], plan["user"])
         linux.set_dumpable(True)
-    told = asdict(judge(folder / "home", plan["source"], plan["settings"], who=plan["who"]))
+    job = make_job(folder / "home", plan["settings"], **plan["who"])
+    told = asdict(judge_job(job, plan["source"]))
     sys.stdout.write(json.dumps(told) + "\n")
 
 
