@@ -199,6 +199,52 @@ class Ground:
         self.closing.callback(subprocess.run, ["umount", "--lazy", str(place)], check=True)
         return place
 
+    def breakable_disk(self, name: str, megabytes: int = 64) -> "BreakableDisk":
+        """Unmounted at the end; `NotShown` without mkfs.ext4 or the right to mount."""
+        place = self.folder / name
+        place.mkdir()
+        disk = BreakableDisk(self.folder / f"{name}.img", place)
+        with disk.image.open("wb") as file:
+            file.truncate(megabytes << 20)
+        try:
+            _run("mkfs.ext4", "-q", str(disk.image))
+            disk.mount()
+        except OSError as error:
+            raise NotShown(f"no ext4 can be mounted here: {error}") from error
+        self.closing.callback(subprocess.run, ["umount", "--lazy", str(place)], check=False)
+        return disk
+
+
+class BreakableDisk:
+    """An ext4 file system in a file, which turns read-only under open files as after an error."""
+
+    def __init__(self, image: Path, place: Path) -> None:
+        self.image, self.place = image, place
+
+    def mount(self) -> None:
+        _run("mount", "-o", "loop", str(self.image), str(self.place))
+
+    def turn_read_only(self) -> None:
+        """For as long as anything of it is in use."""
+        _run("mount", "-o", "remount,abort", str(self.place))
+
+    def mount_anew(self) -> None:
+        """As after a reboot; `OSError` while something uses it."""
+        if os.path.ismount(self.place):
+            _run("umount", str(self.place))
+        if used := _run("losetup", "--associated", str(self.image)):
+            raise OSError(f"the disk is still in use: {used}")
+        _run("e2fsck", "-p", str(self.image), expect=(0, 1))
+        self.mount()
+
+
+def _run(*words: str, expect: tuple[int, ...] = (0,)) -> str:
+    """What it printed."""
+    done = subprocess.run(words, capture_output=True, text=True)
+    if done.returncode not in expect:
+        raise OSError(f"`{' '.join(words)}` exited {done.returncode}: {done.stderr.strip()}")
+    return done.stdout
+
 
 @contextmanager
 def fresh_ground(

@@ -1,5 +1,6 @@
 """Disks that are full, out of inodes, or read-only (cases 25 to 28). Mounting them needs root."""
 
+import os
 import shutil
 import sqlite3
 import subprocess
@@ -11,9 +12,11 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from benchmarks.drill.case import Case, Result, check, held, partly
-from benchmarks.drill.ground import Ground
+from benchmarks.drill.ground import BreakableDisk, Ground
 from benchmarks.drill.job import DrillJob
+from benchmarks.drill.left_behind import end_processes_of
 from benchmarks.drill.numbered_lines import MARK, count_lines
+from benchmarks.drill.server import Server
 from benchmarks.training_request import training_request
 from trackside.records.status import Status
 
@@ -47,6 +50,10 @@ for number in range(3000):
     while number == 1999 and not os.path.exists(os.environ["GO"]): time.sleep(0.02)
 open("/opt/ml/model/m.txt", "w").write("trained")
 """
+_OUTLIVES = _PRINTS.replace(
+    "    while number == 1999",
+    "    if number == 1999: open(os.environ['ALIVE'], 'w').write('2000')\n    while number == 1999",
+)
 
 
 def full_while_printing(ground: Ground) -> Result:
@@ -176,12 +183,15 @@ def _integrity(index: Path) -> str:
         connection.close()
 
 
-def no_inodes(ground: Ground) -> Result:
-    """No file can be made any more: the training goes on, its end is written when that is possible.
+def no_inodes_or_read_only(ground: Ground) -> Result:
+    """No file can be made for a while; a disk turns read-only under open files, as on an error."""
+    no_inodes = _no_inodes(ground)
+    ground.go_file.unlink()
+    return held(f"{no_inodes}; {_read_only(ground)}")
 
-    A read-only remount is refused by the kernel while files are open for writing, and a file system
-    that an error has made read-only does not come back without a reboot: neither is shown.
-    """
+
+def _no_inodes(ground: Ground) -> str:
+    """The training goes on, its end is written when that is possible."""
     disk = _home_on_disk(ground, "64m", inodes=2000)
     full = ground.folder / "full"
     job = _submit(ground, _PRINTS, FULL=str(full))
@@ -203,18 +213,83 @@ def no_inodes(ground: Ground) -> Result:
     check(job.status == "Completed", f"{job.status}: {history.failure_reason}")
     lines = count_lines(job.log(), 3000)
     check(lines.is_exact, str(lines))
-    return partly(f"no inodes for 5 s: {lines}, a new job is refused", "a read-only remount")
+    return f"no inodes for 5 s: {lines}, a new job is refused"
 
 
-def _submit(ground: Ground, script: str, **variables: str) -> DrillJob:
+def _read_only(ground: Ground) -> str:
+    """Training and server go on and say what is the matter; after a reboot all that was on the disk
+    is there, and the job has an end. Such a file system does not come back before."""
+    disk = ground.breakable_disk("breaks")
+    ground.home = disk.place / "home"
+    ground.home.mkdir()
+    ground.environment["TRACKSIDE_HOME"] = str(ground.home)
+    server = ground.server()
+    before = ground.submit("print(1)", at=server, name="before-error")
+    before.wait_over()
+    broken, alive = ground.folder / "broken", ground.folder / "alive"
+    job = _submit(ground, _OUTLIVES, at=server, FULL=str(broken), ALIVE=str(alive))
+    job.wait_for_line(f"{MARK} 999")
+    os.sync()
+    disk.turn_read_only()
+    broken.touch()
+    ground.until(alive.exists, "the script goes on although the disk is read-only")
+    answers = _answers_while_read_only(ground, server, job)
+    check(alive.read_text() == "2000", "the script did not get as far as it should")
+    _reboot(ground, server, disk)
+    kept = count_lines(job.raw_log(), 1000)
+    check(kept.is_exact, f"of 1,000 lines on the disk: {kept}")
+    server.start()
+    history = job.wait_over()
+    after = ground.submit("print(3)", at=server, name="after-error")
+    after.wait_over()
+    check(after.status == before.status == "Completed", f"{before.status}, {after.status}")
+    integrity = _integrity(ground.home / "index.sqlite")
+    check(integrity == "ok", f"the index: {integrity}")
+    return (
+        f"read-only after an error: the script goes on, {answers}; after a reboot {kept} of 1,000 "
+        f"on the disk, the job is {history.state.status}, the next one Completed"
+    )
+
+
+def _answers_while_read_only(ground: Ground, server: Server, job: DrillJob) -> str:
+    for at in (None, server):
+        shown = ground.trackside("show", job.name, at=at).stdout.decode()
+        check("read-only" in shown, f"`trackside show` does not say that the disk is: {shown}")
+    sagemaker = server.client("sagemaker")
+    names = {
+        each["TrainingJobName"] for each in sagemaker.list_training_jobs()["TrainingJobSummaries"]
+    }
+    check(names == {"before-error", job.name}, f"listed: {sorted(names)}")
+    told = sagemaker.describe_training_job(TrainingJobName=job.name)["TrainingJobStatus"]
+    check(told == "InProgress", f"the job is {told}")
+    code = _code_of_create(sagemaker)
+    late = str(ground.script("late-error", ""))
+    for at in (None, server):
+        refused = ground.trackside("run", late, "--name", "late-error", at=at, expect=None)
+        text = refused.stderr.decode()
+        check(refused.returncode != 0, "a job was taken that nobody could record")
+        check("read-only" in text.lower(), f"`trackside run` says only {text[-300:]!r}")
+    return f"`show` says so, reads are answered, new jobs refused ({code})"
+
+
+def _reboot(ground: Ground, server: Server, disk: BreakableDisk) -> None:
+    """Nothing lives on, and the file system is checked and mounted again."""
+    server.kill()
+    left = end_processes_of(ground.folder)
+    check(not left, f"processes that cannot be ended: {left}")
+    ground.until(lambda: disk.mount_anew() or True, "the disk is mounted again", seconds=30)
+
+
+def _submit(ground: Ground, script: str, at: Server | None = None, **variables: str) -> DrillJob:
     given = {"GO": str(ground.go_file), **variables}
     words = [word for name, value in given.items() for word in ("--environment", f"{name}={value}")]
-    return ground.submit(script, *words, "--output", str(ground.folder / _OUT))
+    output = () if at else ("--output", str(ground.folder / _OUT))
+    return ground.submit(script, *words, *output, at=at)
 
 
 CASES = (
     Case(25, "disk full while the script prints", full_while_printing, seconds=25),
     Case(26, "disk full while the model is packed", full_while_packing, seconds=10),
     Case(27, "disk full under the server", full_under_server, seconds=25),
-    Case(28, "no inodes left", no_inodes, seconds=20),
+    Case(28, "no inodes, read-only disk", no_inodes_or_read_only, seconds=45),
 )

@@ -16,7 +16,7 @@ TracksideError
 ├── InputError              a channel cannot be provided
 ├── ArchiveError            an archive is damaged or would leave its folder
 ├── SandboxError            the script's surroundings cannot be made
-├── DiskFull                no space left, with the folder and the way out
+├── DiskFull                no space left or read-only, with the folder and the way out
 ├── QuotaExceeded           the jobs of an owner keep more on the server than they may
 ├── OwnerLimitExceeded      a job asks for more than its owner may use at a time
 ├── MissingExtra            a package that only this command needs is not installed

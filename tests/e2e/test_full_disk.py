@@ -224,3 +224,17 @@ def test_a_home_that_cannot_be_made_is_named_with_the_way_out(disk: Path):
     assert "Disk full" in done.stderr
     assert "TRACKSIDE_HOME" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_job_is_refused_on_a_read_only_disk(machine: Machine, tmp_path: Path):
+    disk = machine.settings.home.parent
+    script = tmp_path / "train.py"
+    script.write_text("print(1)")
+    machine.settings.home.mkdir(exist_ok=True)
+    subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
+    refused = command(machine, "run", str(script), "--name", "late")
+    subprocess.run(["mount", "-o", "remount,rw", str(disk)], check=True)
+    assert refused.returncode != 0
+    assert "is read-only" in refused.stderr
+    assert "Make it writable" in refused.stderr
+    assert "Free some" not in refused.stderr

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.small_disk import fill, small_disk
+from tests.small_disk import broken_disk, fill, small_disk
 from trackside.files import disk_space
 
 
@@ -41,6 +41,15 @@ def test_a_read_only_disk_takes_nothing(tmp_path: Path):
         assert disk_space.takes_nothing(refused.value)
         assert not disk_space.is_full(refused.value)
         assert disk_space.trouble(disk) == f"The disk of {str(disk)!r} is read-only."
+
+
+def test_a_disk_that_an_error_has_made_read_only_takes_nothing(tmp_path: Path):
+    """Kernels differ in whether such a mount still calls itself writable."""
+    with broken_disk(tmp_path / "disk") as disk:
+        with pytest.raises(OSError, match="Read-only"):
+            (disk / "new").touch()
+        assert disk_space.trouble(disk) == f"The disk of {str(disk)!r} is read-only."
+    assert disk_space.trouble(tmp_path) == ""
 
 
 def test_a_folder_that_is_gone_is_no_trouble_of_the_disk(tmp_path: Path):

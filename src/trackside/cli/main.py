@@ -203,7 +203,8 @@ def _way_out(failure: BaseException) -> str:
     home = Settings.load().home
     there = next(path for path in (home, *home.parents) if path.exists())
     if disk_space.takes_nothing(failure) and (trouble := disk_space.trouble(there)):
-        return f". {trouble} Free some space, or set TRACKSIDE_HOME to a folder on another disk."
+        first = "Make it writable" if disk_space.is_read_only(failure) else "Free some space"
+        return f". {trouble} {first}, or set TRACKSIDE_HOME to a folder on another disk."
     if not isinstance(failure.filename, str):
         return ""
     is_ours = Path(failure.filename).is_relative_to(home)

@@ -8,6 +8,9 @@ from typing import NamedTuple
 LITTLE_BYTES = 64 * 1024
 """Free on a disk on which nothing can go on."""
 
+_MOUNTS = "/proc/self/mountinfo"
+_GIVEN_UP = b"emergency_ro"
+
 
 class Space(NamedTuple):
     folder: str
@@ -39,7 +42,25 @@ def space_of(folder: str | Path) -> Space | None:
         blocks * found.f_frsize,
         found.f_blocks * found.f_frsize,
         files if found.f_files else None,
-        bool(found.f_flag & os.ST_RDONLY),
+        bool(found.f_flag & os.ST_RDONLY) or _is_given_up(folder),
+    )
+
+
+def _is_given_up(folder: str | Path) -> bool:
+    """Whether the kernel lets nobody write after an error of the disk, though it is mounted for
+    writing: so ext4 does since Linux 6.14."""
+    try:
+        device = os.stat(folder).st_dev
+        with open(_MOUNTS, "rb") as file:
+            mounts = file.read()
+    except OSError:  # there are none elsewhere than on Linux
+        return False
+    if _GIVEN_UP not in mounts:
+        return False
+    number = f"{os.major(device)}:{os.minor(device)}".encode()
+    return any(
+        words[2] == number and _GIVEN_UP in words[-1].split(b",")
+        for words in map(bytes.split, mounts.splitlines())
     )
 
 
@@ -64,4 +85,9 @@ def is_full(error: BaseException) -> bool:
 
 def takes_nothing(error: BaseException) -> bool:
     """Whether a write failed because of the disk, be it full or read-only: it may succeed later."""
-    return is_full(error) or (isinstance(error, OSError) and error.errno == errno.EROFS)
+    return is_full(error) or is_read_only(error)
+
+
+def is_read_only(error: BaseException) -> bool:
+    """Whether a write failed because nobody may write to that file system."""
+    return isinstance(error, OSError) and error.errno == errno.EROFS

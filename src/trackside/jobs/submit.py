@@ -26,7 +26,7 @@ from trackside.errors import (
     UnknownScheme,
 )
 from trackside.files import durable
-from trackside.files.disk_space import is_full
+from trackside.files.disk_space import is_full, is_read_only
 from trackside.files.permissions import make_folder
 from trackside.jobs import curve_claims
 from trackside.jobs.channel_check import check_channels
@@ -280,5 +280,10 @@ def _disk_full(error: OSError, folder: Path) -> Exception:
         return DiskFull(
             f"No space left for the job's folder in {str(folder)!r}. "
             "Free some, or set TRACKSIDE_HOME to a folder on another disk."
+        )
+    if is_read_only(error):
+        return DiskFull(
+            f"The disk of {str(folder)!r} is read-only, so that no job can be recorded there. Make "
+            "it writable again, or set TRACKSIDE_HOME to a folder on another disk."
         )
     return error

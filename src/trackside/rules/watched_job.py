@@ -76,6 +76,12 @@ class WatchedJob:
         return bool(Submitter.of(self.history).key)
 
     @property
+    def is_stranger(self) -> bool:
+        """Its submitter may not do all that our user may: it came through a server, or its script
+        runs as another user."""
+        return self.came_through_server or bool(self.history.run_as.user)
+
+    @property
     def rules(self) -> list[tuple[bool, RuleConfiguration]]:
         """In the order of the request, each with whether it is a profiler rule."""
         tensor, profiler = self.spec.debug_rules, self.spec.profiler_rules

@@ -119,6 +119,8 @@ def _generic(text: str, debug: str, where: str, code: str, place: Place) -> Stor
     if status and status[0] != "5" and status not in ("408", "429"):
         said = _first(_TEXT, text) or code or text
         return StorageError(f"{where}: the store answered {status}: {said}")
+    if status == "507" and (said := _first(_TEXT, text)):
+        return StoreUnreachable(f"{where} cannot be stored: {said}")
     cause = f"it answers {status}" if status else _cause(text, debug)
     return StoreUnreachable(
         f"{where} cannot be reached: {cause}. Check the address and the network, then try again."

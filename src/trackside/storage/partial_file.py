@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import NoReturn, Self
 
 from trackside.errors import DiskFull
-from trackside.files.disk_space import is_full
+from trackside.files.disk_space import is_full, is_read_only
 from trackside.files.durable import sync_folder
 from trackside.files.permissions import make_folder, open_file
 
@@ -34,7 +34,7 @@ def is_temporary(name: str) -> bool:
 
 @contextmanager
 def disk_full_named(folder: str | Path) -> Iterator[None]:
-    """Turn the system's "no space left" into `DiskFull` with the folder and the way out."""
+    """Turn "no space left" and "read-only" into `DiskFull` with the folder and the way out."""
     try:
         yield
     except OSError as error:
@@ -269,6 +269,10 @@ def remove_if_abandoned(path: str) -> bool:
 
 
 def _raise_named(error: OSError, folder: str | Path) -> NoReturn:
+    if is_read_only(error):
+        raise DiskFull(
+            f"The disk of {str(folder)!r} is read-only. Make it writable, or use another folder."
+        ) from error
     if not is_full(error):
         raise error
     raise DiskFull(

@@ -11,7 +11,8 @@ import sys
 from trackside.system import process_table
 
 if sys.platform == "linux":
-    from trackside.supervisor import confinement, namespaces, owner_mapping
+    from trackside import id_mapped_mount
+    from trackside.supervisor import confinement, namespaces
     from trackside.system.linux_calls import die_with
 
 
@@ -217,7 +218,7 @@ def _surround(plan: Plan, kind: str) -> None:
     def show(target: str, source: int, place: str) -> bool:
         if plan.user is None or target not in plan.mapped:
             return False
-        owner_mapping.show(source, place, *plan.user[:2])
+        id_mapped_mount.show(source, place, *plan.user[:2])
         return True
 
     namespaces.arrange(stage, mounts, plan.read_only, plan.host, plan.hosts, owner=owner, show=show)

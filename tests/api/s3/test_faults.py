@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 import boto3
 import pytest
 from botocore.config import Config
+from botocore.exceptions import ClientError
 
 from tests.api.s3.conftest import BUCKET, REGION
 from tests.api.s3.test_object_calls import content, refused
@@ -169,6 +170,19 @@ def test_a_full_disk_is_named_and_loses_nothing(full, place, s3, size):
     (full / "filler").unlink()
     s3.put_object(**given)
     assert content(s3, "k") == given["Body"]
+
+
+def test_a_read_only_disk_is_named_and_loses_nothing(full, s3):
+    s3.put_object(Bucket=BUCKET, Key="k", Body=b"old")
+    subprocess.run(["mount", "-o", "remount,ro", str(full)], check=True)
+    given = {"Bucket": BUCKET, "Key": "k", "Body": b"new"}
+    with pytest.raises(ClientError, match="disk is read-only") as error:
+        s3.put_object(**given)
+    assert error.value.response["Error"]["Code"] == "InsufficientStorage"
+    assert content(s3, "k") == b"old"
+    subprocess.run(["mount", "-o", "remount,rw", str(full)], check=True)
+    s3.put_object(**given)
+    assert content(s3, "k") == b"new"
 
 
 def test_a_full_disk_ends_a_part_and_keeps_the_others(full, place, s3):

@@ -40,8 +40,9 @@ class Judged:
     log: str
 
 
-def make_job(home: Path, settings: Mapping[str, str]) -> WatchedJob:
-    """A job whose script has saved a loss at each of three steps, and has ended."""
+def make_job(home: Path, settings: Mapping[str, str], **who: str) -> WatchedJob:
+    """A job whose script has saved a loss at each of three steps, and has ended; `who` submitted
+    it, as its journal has it."""
     spec = JobSpec.from_request(
         {
             "TrainingJobName": "job-1",
@@ -54,7 +55,7 @@ def make_job(home: Path, settings: Mapping[str, str]) -> WatchedJob:
     folder.rules.root.mkdir(parents=True)
     durable.write_json(folder.spec, spec.to_request())
     journal = Journal(folder.journal)
-    journal.open()
+    journal.open(**who)
     for status in (Secondary.DOWNLOADING, Secondary.TRAINING):
         journal.move(status)
     record(folder.host("algo-1", 1).inside("/opt/ml/output/tensors"))
@@ -93,7 +94,10 @@ def outcome(job: WatchedJob, rule: CustomRule, is_enough: Callable[[], bool] = b
 
 
 def judge(home: Path, source: str, settings: Mapping[str, str], **parameters: str) -> Judged:
-    job = make_job(home, settings)
+    return judge_job(make_job(home, settings), source, **parameters)
+
+
+def judge_job(job: WatchedJob, source: str, **parameters: str) -> Judged:
     rule = start(job, source, **parameters)
     try:
         return outcome(job, rule)
@@ -108,12 +112,21 @@ def judge_elsewhere(
     *,
     user: int = USER,
     covered: tuple[str, ...] = (),
+    has_namespaces: bool = True,
+    who: Mapping[str, str] | None = None,
 ) -> Judged:
     """As this user, without what is covered; `folder` is world-writable and found by everybody.
 
     As root only; a user without rights is on such a machine already.
     """
-    plan = {"source": source, "settings": dict(settings), "user": user, "covered": covered}
+    plan = {
+        "source": source,
+        "settings": dict(settings),
+        "user": user,
+        "covered": covered,
+        "has_namespaces": has_namespaces,
+        "who": dict(who or {}),
+    }
     (folder / "plan.json").write_text(json.dumps(plan))
     ended = subprocess.run(
         [sys.executable, "-m", "tests.rules.custom.judging", str(folder)],
@@ -133,14 +146,27 @@ def main(folder: Path) -> None:
     linux.mount(None, "/", flags=linux.MS_SLAVE | linux.MS_REC)
     for place in plan["covered"]:
         linux.mount("covered", place, "tmpfs")
+    before = os.umask(0o022)
     _open_the_way()
+    os.umask(before)
+    if not plan["has_namespaces"]:
+        _lose_namespaces(folder / "root")
     if plan["user"]:
         os.setgroups([])
         os.setresgid(plan["user"], plan["user"], plan["user"])
         os.setresuid(plan["user"], plan["user"], plan["user"])
         linux.set_dumpable(True)
-    told = asdict(judge(folder / "home", plan["source"], plan["settings"]))
+    job = make_job(folder / "home", plan["settings"], **plan["who"])
+    told = asdict(judge_job(job, plan["source"]))
     sys.stdout.write(json.dumps(told) + "\n")
+
+
+def _lose_namespaces(root: Path) -> None:
+    """The same machine in another root, where the kernel makes no user namespaces."""
+    root.mkdir()
+    linux.bind("/", str(root))
+    os.chroot(root)
+    os.chdir("/")
 
 
 def _open_the_way() -> None:

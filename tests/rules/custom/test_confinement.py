@@ -27,6 +27,35 @@ def test_the_best_walls_are_tried_first_and_those_asked_for_alone(isolation, is_
     assert kinds(isolation, is_root=is_root, is_linux=True) == expected
 
 
+@pytest.mark.parametrize(
+    ("isolation", "is_root", "expected"),
+    [
+        ("auto", True, ["root", "user", "uid"]),
+        ("auto", False, ["user"]),
+        ("none", True, ["uid", "none"]),
+        ("none", False, ["none"]),
+        ("root", True, ["root"]),
+    ],
+)
+def test_a_stranger_s_rule_runs_unconfined_only_where_that_is_asked_for(
+    isolation, is_root, expected
+):
+    found = kinds(isolation, is_root=is_root, is_stranger=True, is_linux=True)
+    assert found == expected
+
+
+def test_folders_that_may_be_closed_hold_python_alone(monkeypatch, tmp_path: Path):
+    packages, project = tmp_path / "site-packages", tmp_path / "project"
+    for each in (packages, project):
+        each.mkdir()
+        monkeypatch.syspath_prepend(str(each))
+    found = confinement.python_folders()
+    assert str(packages) in found
+    assert str(project) not in found
+    assert not [each for each in found if each == "/" or Path(each).is_relative_to("/usr")]
+    assert not [a for a in found for b in found if a != b and Path(a).is_relative_to(b)]
+
+
 def test_elsewhere_than_on_linux_there_are_no_namespaces():
     assert kinds("auto", is_root=False, is_linux=False) == ["none"]
     assert kinds("user", is_root=False, is_linux=False) == []
@@ -98,6 +127,7 @@ def test_a_plan_arrives_as_it_was_sent():
         kinds=["none"],
         user=1,
         views=["/usr"],
+        python=["/opt/venv"],
         hidden="/home of jobs",
         desk="/tmp/x",
         mark="m",

@@ -204,6 +204,100 @@ def test_a_folder_that_rules_may_read_is_there(boxed: Judge, open_folder: Path):
     assert result.messages == ("0.25",)
 
 
+@pytest.fixture
+def private_umask() -> Iterator[None]:
+    """As the evaluator of a running job has it."""
+    before = os.umask(0o077)
+    yield
+    os.umask(before)
+
+
+def judged_by_root(home: Path, source: str, **settings: str) -> Judged:
+    """In root's own namespaces; skipped only where the kernel gives none."""
+    result = judge(home, source, {"TRACKSIDE_ISOLATION": "root", **settings})
+    if "unshare: Operation not permitted" in result.failure:
+        pytest.skip(result.failure)
+    return result
+
+
+@LINUX
+@pytest.mark.skipif(not IS_ROOT, reason="only root's rule is another user in a box")
+@pytest.mark.usefixtures("private_umask")
+def test_the_way_to_what_a_rule_reads_is_open_whatever_the_umask(open_folder: Path):
+    deep = open_folder / "a" / "b"
+    deep.mkdir(parents=True)
+    (deep / "reference.txt").write_text("0.25")
+    for each in (deep.parent, deep, deep / "reference.txt"):
+        each.chmod(0o755)
+    source = f"def check(step, tensors): return open('{deep}/reference.txt').read()"
+    result = judged_by_root(open_folder / "home", source, TRACKSIDE_RULE_FOLDERS=str(deep))
+    assert result.messages == ("0.25",), result
+
+
+CLOSED = """
+import json, os
+from closed_package import VALUE
+
+def check(step, tensors):
+    private, changed = {private!r}, []
+    try:
+        os.chmod(private + "/site-packages/closed_package.py", 0o777)
+        changed.append("chmod")
+    except OSError:
+        pass
+    try:
+        open(private + "/site-packages/closed_package.py", "a").close()
+        changed.append("open")
+    except OSError:
+        pass
+    return json.dumps({{"value": VALUE, "seen": os.listdir(private), "changed": changed}})
+"""
+
+
+@LINUX
+@pytest.mark.skipif(not IS_ROOT, reason="only root's rule is another user in a box")
+@pytest.mark.usefixtures("private_umask")
+def test_packages_in_a_closed_folder_are_imported_and_nothing_else_of_it_is_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Python in root's own folder: nobody else can pass it, and its files are root's alone."""
+    private = tmp_path / "private"
+    packages = private / "site-packages"
+    packages.mkdir(parents=True)
+    (packages / "closed_package.py").write_text("VALUE = 0.25")
+    (private / "id_rsa").write_text("a key")
+    assert (packages / "closed_package.py").stat().st_mode & 0o077 == 0
+    monkeypatch.syspath_prepend(str(packages))
+    monkeypatch.setenv("PYTHONPATH", str(packages))
+    source = CLOSED.format(private=str(private))
+    result = judged_by_root(tmp_path / "home", source)
+    assert said(result) == {"value": 0.25, "seen": ["site-packages"], "changed": []}
+
+
+@LINUX
+@pytest.mark.skipif(not IS_ROOT, reason="only root can take namespaces away")
+def test_without_confinement_only_the_rules_of_this_user_run(open_folder: Path):
+    source = "def check(step, tensors): return 'ran'"
+    of_server = {"key": "TSA", "owner": "alice"}
+    for who, isolation, runs in (
+        ({}, "auto", True),
+        (of_server, "auto", False),
+        (of_server, "none", True),
+    ):
+        folder = open_folder / f"{len(who)}-{isolation}"
+        folder.mkdir()
+        folder.chmod(0o777)
+        settings = {"TRACKSIDE_ISOLATION": isolation}
+        result = judge_elsewhere(folder, source, settings, has_namespaces=False, who=who)
+        if runs:
+            assert result.messages == ("ran",), result
+            assert "this rule runs unconfined (none)" in result.log
+        else:
+            assert result.messages == ()
+            assert "set TRACKSIDE_ISOLATION=none" in result.failure, result
+            assert "unshare: Operation not permitted" in result.failure
+
+
 NETWORK = """
 import json, socket
 
@@ -602,7 +696,7 @@ def check(step, tensors):
 def test_the_last_step_is_known(tmp_path: Path):
     result = judge(tmp_path / "home", "def check(step, tensors): pass", {})
     assert (result.last_step, result.failure) == (NUM_STEPS - 1, "")
-    assert result.log.count("this rule runs confined") == 1
+    assert result.log.count("trackside: this rule runs ") == 1
 
 
 def test_an_isolation_that_cannot_be_made_is_the_rule_s_error(tmp_path: Path, open_folder: Path):

@@ -1,13 +1,12 @@
 """S3's errors: each code with its status and usual text, and the document that tells it."""
 
-import errno
 from collections.abc import Mapping
 from xml.sax.saxutils import escape
 
 from trackside.api.call import TOO_BUSY, Reply, ServiceError
 from trackside.api.sigv4 import NotSigned, Refusal
 from trackside.errors import DiskFull
-from trackside.files.disk_space import is_full
+from trackside.files.disk_space import is_full, is_read_only
 
 _CODES: dict[str, tuple[int, str]] = {
     "AccessDenied": (403, "Access Denied"),
@@ -107,10 +106,13 @@ def not_signed(error: Exception) -> ServiceError:
 
 def of_the_system(error: OSError | DiskFull) -> ServiceError | None:
     """What a disk's refusal is called here; None for what is our own defect."""
+    if is_read_only(error) or is_read_only(error.__cause__ or error):
+        text = "The server's disk is read-only; nothing was stored. Try again when it is writable."
+        return s3_error("InsufficientStorage", text)
     if isinstance(error, DiskFull) or is_full(error):
         text = "The server's disk is full; nothing was stored. Free space there, then try again."
         return s3_error("InsufficientStorage", text)
-    if isinstance(error, PermissionError) or error.errno == errno.EROFS:
+    if isinstance(error, PermissionError):
         return s3_error("AccessDenied", "The server's own user may not do this in its folder.")
     if isinstance(error, NotADirectoryError):
         text = "A link or a file stands in the bucket's folder where the server needs a folder."

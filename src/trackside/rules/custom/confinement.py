@@ -30,6 +30,7 @@ _SYSTEM = (
 )
 """What Python and the libraries of its packages need of a machine."""
 
+_PACKAGES = ("site-packages", "dist-packages")
 _KEPT_VARIABLES = frozenset(
     {
         "PATH",
@@ -67,6 +68,8 @@ class Plan:
     """Whom a rule becomes that root starts."""
     views: Sequence[str]
     """Files and folders that it may read."""
+    python: Sequence[str]
+    """Folders of Python's among them that may be closed to all but their owner."""
     hidden: str
     """A folder of which it sees nothing but the views that are in it."""
     desk: str
@@ -87,13 +90,25 @@ class Plan:
         return cls(**json.loads(text))
 
 
-def kinds(isolation: str, *, is_root: bool, is_linux: bool = sys.platform == "linux") -> list[str]:
+def kinds(
+    isolation: str,
+    *,
+    is_root: bool,
+    is_stranger: bool = False,
+    is_linux: bool = sys.platform == "linux",
+) -> list[str]:
     """`root`: namespaces, and another user. `user`: a user namespace. `uid`: another user, no
-    namespaces. `none`: neither. TRACKSIDE_ISOLATION narrows them down."""
+    namespaces. `none`: neither. TRACKSIDE_ISOLATION narrows them down.
+
+    A stranger's rule, which is not of the evaluator's own user, has `none` only where it is asked
+    for.
+    """
     boxes = [kind for kind in ("root", "user") if isolation in ("auto", kind) and is_linux]
     if not is_root and "root" in boxes:
         boxes.remove("root")
     open_ones = ["uid", "none"] if is_root else ["none"]
+    if isolation == "auto" and is_stranger:
+        open_ones.remove("none")
     return boxes + (open_ones if isolation in ("auto", "none") else [])
 
 
@@ -126,6 +141,22 @@ def views(environ: Mapping[str, str], more: Iterable[str] = (), hidden: str = ""
     ]
     found = {each for path in filter(os.path.isabs, wanted) for each in _both_names(path)}
     found -= {"/", *SCRATCH}
+    return _outermost(found, hidden)
+
+
+def python_folders(hidden: str = "") -> list[str]:
+    """Where only Python and what was installed for it is, ourselves among it; not what comes with
+    the system, which everybody may read."""
+    wanted = [sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix]
+    wanted += [path for path in sys.path if os.path.basename(path) in _PACKAGES]
+    wanted.append(package_folder(__name__) or "")
+    found = {each for path in filter(os.path.isdir, wanted) for each in _both_names(path)}
+    found -= {"/", *SCRATCH}
+    own = {path for path in found if not any(is_inside(path, each) for each in _SYSTEM)}
+    return _outermost(own, hidden)
+
+
+def _outermost(found: set[str], hidden: str) -> list[str]:
     return sorted(path for path in found if not any(_shows(other, path, hidden) for other in found))
 
 

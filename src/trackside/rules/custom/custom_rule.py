@@ -47,6 +47,11 @@ _TAIL_BYTES = 700
 _END_SECONDS = 15.0
 """What the guard has to end everything."""
 
+_NOT_STARTED = (
+    "ClientError: the rule was not started, for it cannot be confined here. Where every rule may "
+    "do what the user of Trackside may, set TRACKSIDE_ISOLATION=none for Trackside."
+)
+
 
 class CustomRule:
     """`findings` first; then `last_step`, `failure` and `is_over` are as of that call."""
@@ -166,9 +171,14 @@ class CustomRule:
             module = rule_source.installed()[rule_name(rule)].module
             more.append(confinement.package_folder(module) or "")
         return confinement.Plan(
-            kinds=confinement.kinds(job.settings.isolation, is_root=os.geteuid() == 0),
+            kinds=confinement.kinds(
+                job.settings.isolation,
+                is_root=os.geteuid() == 0,
+                is_stranger=job.is_stranger,
+            ),
             user=confinement.FIRST_USER + random.randrange(confinement.NUM_USERS),
             views=confinement.views(environment(), more, hidden),
+            python=confinement.python_folders(hidden),
             hidden=hidden,
             desk=os.path.join(tempfile.gettempdir(), f"trackside-rule-{self._mark}"),
             mark=self._mark,
@@ -235,7 +245,7 @@ class CustomRule:
             case confinement.PROCESSES:
                 self._fail(limits.processes_told(self._num_processes))
             case confinement.NOT_STARTED:
-                self._fail(f"ClientError: the rule was not started.\n{self._log_tail()}")
+                self._fail(f"{_NOT_STARTED}\n{self._log_tail()}")
             case _:
                 how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
                 tail = self._log_tail()

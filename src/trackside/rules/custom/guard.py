@@ -82,7 +82,8 @@ class Guard:
                 return 1
             refusals.append(f"{kind}: {refused}")
         else:
-            _say(f"this rule was not started, for it cannot be confined ({'; '.join(refusals)})")
+            why = "; ".join(refusals) or "this system has no namespaces and no other user for it"
+            _say(f"this rule was not started, for it cannot be confined ({why})")
             return NOT_STARTED
         _say(self._told(refusals))
         os.close(self._plan.line)
@@ -135,8 +136,9 @@ class Guard:
         by = {True: "the kernel", False: "a look four times a second"}
         memory, processes = by[bool(self._group.memory)], by[bool(self._group.pids)]
         why = f" ({'; '.join(refusals)})" if refusals else ""
+        how = "unconfined" if self._kind == "none" else "confined"
         return (
-            f"this rule runs confined ({self._kind}): {walls}{why}; memory limited by {memory}, "
+            f"this rule runs {how} ({self._kind}): {walls}{why}; memory limited by {memory}, "
             f"processes by {processes}"
         )
 

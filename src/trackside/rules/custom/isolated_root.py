@@ -5,8 +5,10 @@ outside.
 """
 
 import os
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
+from trackside import id_mapped_mount
 from trackside.rules.custom.confinement import SCRATCH, Plan, is_inside
 from trackside.system import linux_calls as linux
 from trackside.system import process_table
@@ -15,18 +17,36 @@ _DEVICES = ("null", "zero", "full", "random", "urandom")
 _GUARDED = linux.MS_NOSUID | linux.MS_NODEV
 
 
-def furnish(plan: Plan) -> None:
-    """Replace all that can be seen. `OSError` when the system does not let us, or not wholly."""
+def furnish(plan: Plan, user: int | None = None) -> None:
+    """Replace all that can be seen. `OSError` when the system does not let us, or not wholly.
+
+    To `user`, whom a rule becomes that root starts, Python's folders are shown as its own: they
+    may be closed to everybody but their owner.
+    """
+    before = os.umask(0o022)  # folders on the way to Python are for the rule's user to pass
+    try:
+        _furnish(plan, user)
+    finally:
+        os.umask(before)
+
+
+def _furnish(plan: Plan, user: int | None) -> None:
     linux.mount(None, "/", flags=linux.MS_SLAVE | linux.MS_REC)
     # Opened before anything is covered: a mount may hide the way to the next one.
-    views = {path: os.open(path, os.O_PATH | os.O_CLOEXEC) for path in plan.views}
-    for path in filter(os.path.exists, (f"/dev/{name}" for name in _DEVICES)):
-        views[path] = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    devices = filter(os.path.exists, (f"/dev/{name}" for name in _DEVICES))
+    python = () if user is None else plan.python
+    paths = sorted({*plan.views, *devices, *python})
+    views = {path: os.open(path, os.O_PATH | os.O_CLOEXEC) for path in paths}
+    owners = dict.fromkeys(python, user)
     stage = os.path.realpath("/tmp")  # which everybody can find
     mark = process_table.MOUNT_PREFIX + plan.mark
     linux.mount(mark, stage, "tmpfs", _GUARDED, "mode=755,size=4m")
     _make_scratch(stage, mark, plan.memory_bytes)  # before the views, of which some may be in /tmp
-    _show_all(stage, views, plan.hidden, mark)
+
+    def show(path: str) -> None:
+        _show(stage, path, views[path], owners.get(path))
+
+    _show_all(stage, paths, plan.hidden, mark, show)
     _make_proc(stage)
     os.mkdir(f"{stage}/.old")
     linux.change_root(stage, f"{stage}/.old")
@@ -49,35 +69,49 @@ def _make_scratch(stage: str, mark: str, size_bytes: int) -> None:
     os.rmdir(whole)
 
 
-def _show_all(stage: str, views: dict[str, int], hidden: str, mark: str) -> None:
+def _show_all(
+    stage: str, paths: Sequence[str], hidden: str, mark: str, show: Callable[[str], None]
+) -> None:
     """Of what is hidden, only the views that are in it."""
-    for path, descriptor in views.items():
+    for path in paths:
         if not is_inside(path, hidden):
-            _show(stage, path, descriptor)
-    is_covered = any(is_inside(hidden, path) for path in views)
+            show(path)
+    is_covered = any(is_inside(hidden, path) for path in paths)
     if is_covered:
         linux.mount(mark, stage + hidden, "tmpfs", _GUARDED, "mode=755,size=1m")
-    for path, descriptor in views.items():
+    for path in paths:
         if is_inside(path, hidden):
-            _show(stage, path, descriptor)
+            show(path)
     if is_covered:
         linux.make_read_only(stage + hidden)
 
 
-def _show(stage: str, path: str, descriptor: int) -> None:
+def _show(stage: str, path: str, descriptor: int, user: int | None) -> None:
     source, target = f"/proc/self/fd/{descriptor}", stage + path
-    os.makedirs(os.path.dirname(target), mode=0o755, exist_ok=True)
     if os.path.isdir(source):
         os.makedirs(target, exist_ok=True)
     else:
+        os.makedirs(os.path.dirname(target), exist_ok=True)
         linux.write(target, "")
-    linux.bind(source, target)
+    if user is None or not _is_shown_as_own(descriptor, target, user):
+        linux.bind(source, target)
     os.close(descriptor)
     if path.startswith("/dev/"):
         return  # writing to these changes nothing
     linux.make_read_only(target)
     if not os.statvfs(target).f_flag & os.ST_RDONLY:
         raise OSError(0, "it cannot be made read-only", path)
+
+
+def _is_shown_as_own(descriptor: int, target: str, user: int) -> bool:
+    """Not where kernel or file system cannot: then it takes files that everybody may read."""
+    found = os.fstat(descriptor)
+    owner = (found.st_uid, found.st_gid)
+    try:
+        id_mapped_mount.show(descriptor, target, user, user, owner=owner, with_mounts=True)
+    except OSError:
+        return False
+    return True
 
 
 def _make_proc(stage: str) -> None:

@@ -143,7 +143,7 @@ def _leave(start: Start) -> None:
         # Of this namespace, not of the machine: nothing in here makes another one.
         with suppress(OSError):  # a container may show it read-only
             linux.write("/proc/sys/user/max_user_namespaces", "0")
-    furnish(plan)
+    furnish(plan, plan.user if start.kind == "root" else None)
     is_exact = start.kind == "root" or _counts_by_namespace()
     limits.set_limits(plan.memory_bytes, _num_processes(start) if is_exact else None)
     if start.kind == "root":
