@@ -307,6 +307,46 @@ def test_everybody_reads_who_owns_what_and_aws_s_answers_stay_as_they_are(team: 
     assert for_job["Trackside"]["owner"] == "alice"
 
 
+def test_secrets_in_a_request_are_told_to_its_owner_and_to_who_may_admin(team: Team, keys):
+    """By every operation that tells them; a job's key is told those of its own jobs."""
+    given = {"DB_PASSWORD": "hunter-2-x", "EPOCHS": "3", "MIRROR": "https://me:hunter-2-x@host/"}
+    for name, maker in (("job-1", "owner"), ("child", "another job of owner")):
+        wanted = request(name, hyper={"hold": "1", "hub_token": '"hunter-2-x"'}, Environment=given)
+        team.client(keys[maker]).create_training_job(**wanted)
+    told = {kind: secrets_told(team, key, "job-1") for kind, key in keys.items()}
+    everything = {"DescribeTrainingJob", "Search"}
+    seeing = {*OWNERS, "read", "admin"}
+    assert told == {kind: everything if kind in seeing else set() for kind in keys}
+    children = {kind for kind, key in keys.items() if secrets_told(team, key, "child")}
+    assert children == {*seeing, "another job of owner", "session of another job of owner"}
+    shown = team.client(keys["other"]).describe_training_job(TrainingJobName="job-1")
+    hidden = {"DB_PASSWORD": "***", "EPOCHS": "3", "MIRROR": "https://***@host/"}
+    assert shown["Environment"] == hidden
+    assert shown["HyperParameters"]["hub_token"] == '"***"'  # SDKs read it as JSON
+
+
+def secrets_told(team: Team, key: Key, job: str) -> set[str]:
+    """Which operations tell the secret; nor is a job found by it where none does."""
+    client = team.client(key)
+    described = client.describe_training_job(TrainingJobName=job)
+    own = None  # our own client has no sessions
+    if "aws_session_token" not in key:
+        own = asked(team, key, "DescribeTrainingJob", TrainingJobName=job)
+    by_name = {"Name": "TrainingJobName", "Operator": "Equals", "Value": job}
+    by_secret = {"Name": "Environment.DB_PASSWORD", "Operator": "Contains", "Value": "hunter"}
+    told = {
+        "DescribeTrainingJob": [described, own],
+        "Search": client.search(Resource="TrainingJob", SearchExpression={"Filters": [by_name]})[
+            "Results"
+        ],
+    }
+    telling = {name for name, each in told.items() if "hunter" in json.dumps(each, default=str)}
+    filters = {"Filters": [by_name, by_secret]}
+    found = client.search(Resource="TrainingJob", SearchExpression=filters)["Results"]
+    assert bool(found) == ("Search" in telling)
+    return telling
+
+
 def asked(team: Team, key: Key, operation: str, **given: Any) -> Any:
     """As our own client asks."""
     server = profiles.Server(

@@ -20,8 +20,12 @@ class Budget:
         items: int = ITEMS,
         seconds: float = SECONDS,
         clock: Callable[[], float] = time.monotonic,
+        *,
+        least: int = 1,
     ) -> None:
+        """`least` times something can be spent, however little is left."""
         self._left = items
+        self._least = least
         self._clock = clock
         self._works_since = clock()
         self._deadline = self._works_since + seconds
@@ -30,8 +34,9 @@ class Budget:
     def spend(self, items: int = 1) -> None:
         """May rest for a moment."""
         self._left -= items
+        self._least -= 1
         now = self._clock()
-        self.is_spent = self._left <= 0 or now >= self._deadline
+        self.is_spent = self._least <= 0 and (self._left <= 0 or now >= self._deadline)
         if now - self._works_since > _WORK_SECONDS:
             time.sleep(_REST_SECONDS)
             self._works_since = self._clock()

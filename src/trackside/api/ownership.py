@@ -1,14 +1,18 @@
 """Who may change what: its owner, and every key that may `admin`.
 
 `owners` says whom a job belongs to; the rights of a key are `keys`' and checked before. Reading is
-for everybody.
+for everybody, but for the secrets in a job's request: those are for whom the job belongs to.
 """
+
+from collections.abc import Mapping
+from typing import Any
 
 from trackside.api.call import ServiceError
 from trackside.api.job_credentials import job_of
 from trackside.api.json_service import Ask, denied
 from trackside.api.keys import AccessKey, Rights
 from trackside.jobs.jobs import Jobs
+from trackside.jobs.masked_request import masked
 from trackside.records.owners import is_reserved
 
 
@@ -38,6 +42,23 @@ def check_may_change(ask: Ask, job: str, jobs: Jobs) -> None:
         raise denied(ask.action, caller, why)
     if not is_owner(caller, submitter.owner, jobs):
         raise not_yours(ask, f"job {job!r}", submitter.owner)
+
+
+def shown_to(caller: AccessKey, job: str, told: Mapping[str, Any], jobs: Jobs) -> dict[str, Any]:
+    """What is told of a job, with values that look secret masked for whom it does not belong to.
+    As with changes, a job's key is for that job and for those that it submitted."""
+    hidden = masked(told)
+    return dict(told) if hidden == told or _may_see_secrets(caller, job, jobs) else hidden
+
+
+def _may_see_secrets(caller: AccessKey, job: str, jobs: Jobs) -> bool:
+    own = job_of(caller)
+    if caller.rights.allow(Rights.ADMIN) or own == job:
+        return True
+    submitter = jobs.submitter(job)
+    if own is not None and submitter.key != caller.id:
+        return False
+    return is_owner(caller, submitter.owner, jobs)
 
 
 def not_yours(ask: Ask, what: str, owner: str) -> ServiceError:

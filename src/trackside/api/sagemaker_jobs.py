@@ -11,7 +11,7 @@ from trackside.api.call import ServiceError
 from trackside.api.images import interpreter_for
 from trackside.api.json_service import Answer, Ask
 from trackside.api.locations import Locations
-from trackside.api.ownership import acting_for, check_may_change
+from trackside.api.ownership import acting_for, check_may_change, shown_to
 from trackside.api.sagemaker_responses import OWN, described, summary
 from trackside.api.validation import invalid, parsed, refused, wire_violations
 from trackside.errors import InvalidSpec, JobExists, JobNotFound, QuotaExceeded, Violation
@@ -129,7 +129,8 @@ class TrainingJobs:
     def describe(self, ask: Ask) -> Answer:
         asked = parsed(Describing, ask.given)
         job = self._jobs.describe(asked.name, region=ask.region)
-        return described(job, with_own=asked.with_own)
+        told = described(job, with_own=asked.with_own)
+        return shown_to(ask.caller, asked.name, told, self._jobs)
 
     def list(self, ask: Ask) -> Answer:
         listing = parsed(Listing, ask.given)

@@ -6,7 +6,7 @@ from typing import Any
 
 from trackside.api import tokens
 from trackside.api.json_service import Answer, Ask
-from trackside.api.ownership import check_may_change
+from trackside.api.ownership import check_may_change, shown_to
 from trackside.api.sagemaker_responses import moment, wire
 from trackside.api.validation import invalid, not_found, parsed
 from trackside.errors import JobNotFound
@@ -59,7 +59,9 @@ class ProcessingJobs:
         self._jobs = jobs
 
     def describe(self, ask: Ask) -> Answer:
-        return _described(*self._find(ask), ask.region)
+        record, evaluation = self._find(ask)
+        told = _described(record, evaluation, ask.region)
+        return shown_to(ask.caller, record.spec.name, told, self._jobs)
 
     def list(self, ask: Ask) -> Answer:
         """A page may be short, and even empty, with a token that leads on."""

@@ -14,6 +14,7 @@ from typing import Any
 from trackside.api import tokens
 from trackside.api.budget import Budget
 from trackside.api.json_service import Answer, Ask
+from trackside.api.ownership import shown_to
 from trackside.api.sagemaker_responses import OWN, described, summary
 from trackside.api.search_expression import Expression, value_at
 from trackside.api.validation import invalid, parsed
@@ -143,7 +144,8 @@ class JobSearch:
     def _job(self, name: str, ask: Ask) -> dict[str, Any] | None:
         try:
             with_own = bool(ask.given.get(OWN))
-            job = described(self._jobs.describe(name, region=ask.region), with_own=with_own)
+            told = described(self._jobs.describe(name, region=ask.region), with_own=with_own)
+            job = shown_to(ask.caller, name, told, self._jobs)  # nor can anybody search for it
             tags = self._jobs.tags(name)
         except JobNotFound:  # deleted since the page was read
             return None

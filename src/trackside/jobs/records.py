@@ -5,6 +5,7 @@ import fcntl
 import json
 import logging
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +19,7 @@ from trackside.errors import (
 from trackside.files import damaged_files
 from trackside.files.json_record import DamagedRecord, parsed_object
 from trackside.files.permissions import private_opener
+from trackside.jobs.masked_request import masked
 from trackside.quick_dataclass import dataclass
 from trackside.records import notify_targets
 from trackside.records.evaluator_process import all_evaluations, first_evaluations
@@ -175,7 +177,7 @@ def _stopping(evaluation: Evaluation) -> Evaluation:
 def publish_spec(spec: JobSpec, home: Home) -> None:
     """Put job.json where the output goes. Doing it again changes nothing."""
     location = locate_object(JobKeys.of(spec).spec, home=home.root)
-    location.store.put(location.key, spec_bytes(shareable(spec)))
+    location.store.put(location.key, _bytes(masked(shareable(spec).to_request())))
 
 
 def publish_journal(folder: JobFolder, home: Home) -> None:
@@ -218,13 +220,17 @@ def has_source(spec: JobSpec, home: Home) -> bool:
 
 
 def shareable(spec: JobSpec) -> JobSpec:
-    """Without what only the submitter may know: everybody who may read can read the store."""
+    """Without the addresses at which its owner is told of the job."""
     hidden = notify_targets.masked(spec.options.notify)
     return replace(spec, options=replace(spec.options, notify=hidden)) if hidden else spec
 
 
 def spec_bytes(spec: JobSpec) -> bytes:
-    return json.dumps(spec.to_request(), indent=1).encode() + b"\n"
+    return _bytes(spec.to_request())
+
+
+def _bytes(request: Mapping[str, Any]) -> bytes:
+    return json.dumps(request, indent=1).encode() + b"\n"
 
 
 def fetch(uri: str, home: Home) -> bytes:

@@ -1,15 +1,24 @@
 """Listings: the same as sorting all keys would give, in pages, and without walking too far."""
 
 import os
+from collections.abc import Iterator
+from pathlib import Path
 
+import obstore
 import pytest
+from botocore.exceptions import ClientError
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from obstore.store import S3Store
 
-from tests.api.s3.conftest import BUCKET
+from tests.api.s3.conftest import BUCKET, REGION, S3Place, serving
+from tests.api.s3.test_clients import run
+from tests.aws_clients import program
+from trackside.api.budget import Budget
 from trackside.api.s3.bucket import Bucket
 from trackside.api.s3.listing import Question, list_page
 from trackside.api.s3.record import ObjectRecord
+from trackside.api.s3.service import S3
 
 KEYS = ["a", "a-b", "a/1", "a/b/2", "a/b/3", "b/x", "b//y", "c/", "d", "é/ü", "z z"]
 IN_ORDER = sorted(KEYS, key=str.encode)
@@ -110,23 +119,28 @@ NAME = st.text("ab/.-é", min_size=1, max_size=5)
 
 
 @settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(
     st.sets(NAME, max_size=12), NAME | st.just(""), st.sampled_from(["", "/", "a", "/a"]), NAME,
-    st.integers(1, 4),
+    st.integers(1, 4), st.sets(NAME, max_size=12), st.integers(1, 100),
 )  # fmt: skip
 def test_any_keys_are_listed_as_sorting_them_would(
-    tmp_path_factory, keys, prefix, delimiter, after, most
+    tmp_path_factory, keys, prefix, delimiter, after, most, empty, size
 ):
+    """Whatever the budget is, and wherever empty folders use it up."""
     bucket = Bucket(str(tmp_path_factory.mktemp("bucket")))
+    for name in empty:
+        Path(bucket.root, name.strip("./")).mkdir(parents=True, exist_ok=True)
     for key in keys:
         with bucket.create(key) as new:
             new.describe(ObjectRecord(etag="e"))
             new.publish()
     items, start = [], after
     while start is not None:
-        page = list_page(bucket, Question(prefix, delimiter, start, most))
+        budget = Budget(size, seconds=3600)
+        page = list_page(bucket, Question(prefix, delimiter, start, most), budget=budget)
+        assert page.next is None or page.next != start
         items += [*(info.key for info in page.objects), *page.prefixes]
         start = page.next
     assert sorted(items) == sorted(expected(keys, prefix, delimiter, after))
@@ -143,3 +157,162 @@ def expected(keys: set[str], prefix: str, delimiter: str, after: str) -> set[str
             continue  # a whole common prefix counts as seen
         seen.add(found)
     return seen
+
+
+@pytest.fixture
+def sparse(tmp_path: Path) -> Iterator[S3Place]:
+    """Few keys among many empty folders, listed by a server that reads few folders at a time."""
+    root = tmp_path / "buckets" / BUCKET
+    for number in range(200):
+        (root / f"{number:03}" / "none" / "either").mkdir(parents=True)
+    for key in SPARSE:
+        (root / key).parent.mkdir(exist_ok=True)
+        (root / key).write_bytes(b"x")
+    with serving(S3(tmp_path / "buckets", lambda: Budget(200, seconds=3600)), tmp_path) as place:
+        yield place
+
+
+SPARSE = ["000/a", "000/b", "100/a", "100/none-b", "199/z"]
+FORMS = {
+    "list_objects": "Contents",
+    "list_objects_v2": "Contents",
+    "list_object_versions": "Versions",
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_pages_end_early_where_nothing_is_found_and_lose_no_key(sparse: S3Place, form):
+    """Some of them are empty, and every one says where to go on."""
+    pages = list(sparse.client().get_paginator(form).paginate(Bucket=BUCKET))
+    found = [[item["Key"] for item in page.get(FORMS[form], [])] for page in pages]
+    assert [key for keys in found for key in keys] == SPARSE
+    assert [] in found[:-1]
+    assert [page["IsTruncated"] for page in pages] == [True] * (len(pages) - 1) + [False]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_common_prefixes_are_told_once_over_pages_that_end_early(sparse: S3Place, form):
+    def listed(**given: str) -> list[str]:
+        pages = sparse.client().get_paginator(form).paginate(Bucket=BUCKET, **given)
+        return [
+            item["Prefix"]
+            for page in [*pages, last_of(sparse, form, **given)]
+            for item in page.get("CommonPrefixes", [])
+        ]
+
+    assert listed(Delimiter="/") == ["000/", "100/", "199/"]
+    assert listed(Delimiter="none") == ["100/none"]
+    assert listed(Delimiter="/", Prefix="1") == ["100/", "199/"]
+    assert listed(Delimiter="/", Prefix="150/") == []
+    assert listed(Delimiter="/", Prefix="nothing") == []
+
+
+def last_of(place: S3Place, form: str, **given: str) -> dict[str, object]:
+    """Nothing is left after the last key, whatever the form calls it."""
+    marker = {"list_objects": "Marker", "list_objects_v2": "StartAfter"}.get(form, "KeyMarker")
+    found = getattr(place.client(), form)(Bucket=BUCKET, **{**given, marker: "199/z"})
+    assert not found["IsTruncated"]
+    return dict(found)
+
+
+def test_a_folder_in_a_folder_without_end_is_gone_through_page_by_page(tmp_path: Path):
+    """It may hold an object, or not: no page can tell, and the last one does."""
+    bucket = Bucket(str(tmp_path))
+    for number in range(100):
+        (tmp_path / "deep" / f"{number:03}" / "none").mkdir(parents=True)
+    question = Question(delimiter="/")
+    page = list_page(bucket, question, budget=Budget(100, seconds=3600))
+    assert not page.prefixes
+    assert page.next is not None
+    assert page.next.startswith("deep/0")
+    assert prefixes_of(bucket) == []
+    (tmp_path / "deep" / "099" / "none" / "object").touch()
+    assert prefixes_of(bucket) == ["deep/"]
+
+
+def prefixes_of(bucket: Bucket) -> list[str]:
+    found: list[str] = []
+    after: str | None = ""
+    while after is not None:
+        page = list_page(
+            bucket, Question(delimiter="/", after=after), budget=Budget(100, seconds=3600)
+        )
+        found += page.prefixes
+        after = page.next
+    return found
+
+
+def test_what_is_no_object_uses_the_budget_up(tmp_path: Path):
+    bucket = Bucket(str(tmp_path))
+    for number in range(30):
+        os.mkfifo(tmp_path / f"{number:02}")
+    (tmp_path / "object").touch()
+    page = list_page(bucket, Question(), budget=Budget(26, seconds=3600))
+    assert (page.objects, page.next) == ([], "09")
+    rest = list_page(bucket, Question(after="09"), budget=Budget(1000, seconds=3600))
+    assert ([info.key for info in rest.objects], rest.next) == (["object"], None)
+
+
+def test_a_page_is_full_where_there_are_keys_however_little_the_budget_is(tmp_path: Path):
+    bucket = Bucket(str(tmp_path))
+    for number in range(1200):
+        (tmp_path / f"{number:04}").touch()
+    page = list_page(bucket, Question(), budget=Budget(1, seconds=0))
+    assert (len(page.objects), page.next) == (1000, "0999")
+
+
+def test_what_a_common_prefix_covers_is_passed_over(tmp_path: Path):
+    """With a delimiter that is no slash it is a part of a folder; also at the end of all names."""
+    bucket = Bucket(str(tmp_path))
+    for name in (b"a-1", b"a-2/x", b"a-2/y", b"a.", b"b-", b"\xff-1", b"\xff-2", b"\xff\xff-"):
+        path = tmp_path / os.fsdecode(name)
+        path.parent.mkdir(exist_ok=True)
+        path.touch()
+    page = list_page(bucket, Question(delimiter="-"))
+    assert page.prefixes == ["a-", "b-", *map(os.fsdecode, (b"\xff-", b"\xff\xff-"))]
+    assert [info.key for info in page.objects] == ["a."]
+    page = list_page(bucket, Question(delimiter=os.fsdecode(b"\xff")))
+    assert page.prefixes == [os.fsdecode(b"\xff")]
+    assert len(page.objects) == 5
+
+
+def test_unfinished_uploads_are_read_once_and_within_the_budget(sparse: S3Place):
+    client = sparse.client()
+    keys = [f"{number:03}" for number in range(250)]
+    for key in keys:
+        client.create_multipart_upload(Bucket=BUCKET, Key=key)
+    with pytest.raises(ClientError) as caught:
+        client.list_multipart_uploads(Bucket=BUCKET)
+    assert caught.value.response["Error"]["Code"] == "SlowDown"
+    found = client.list_multipart_uploads(Bucket=BUCKET)
+    assert [upload["Key"] for upload in found["Uploads"]] == keys
+    gone = found["Uploads"][0]
+    client.abort_multipart_upload(Bucket=BUCKET, Key=gone["Key"], UploadId=gone["UploadId"])
+    left = client.list_multipart_uploads(Bucket=BUCKET)
+    assert [upload["Key"] for upload in left["Uploads"]] == keys[1:]
+
+
+def test_obstore_goes_on_over_empty_pages(sparse: S3Place):
+    store = S3Store(
+        BUCKET,
+        endpoint=sparse.url,
+        region=REGION,
+        access_key_id=sparse.key_id,
+        secret_access_key=sparse.secret,
+        client_options={"allow_http": True},
+    )
+    found = [item["path"] for chunk in obstore.list(store) for item in chunk]
+    assert found == SPARSE
+    assert obstore.list_with_delimiter(store)["common_prefixes"] == ["000", "100", "199"]
+
+
+def test_the_aws_cli_goes_on_over_empty_pages(sparse: S3Place):
+    told = run(sparse, program("aws"), "s3", "ls", "--recursive", f"s3://{BUCKET}/")
+    assert [line.split()[-1] for line in told.splitlines()] == SPARSE
+    folders = run(sparse, program("aws"), "s3", "ls", f"s3://{BUCKET}/")
+    assert folders.split() == ["PRE", "000/", "PRE", "100/", "PRE", "199/"]
+
+
+def test_s5cmd_goes_on_over_empty_pages(sparse: S3Place):
+    told = run(sparse, program("s5cmd"), "ls", f"s3://{BUCKET}/*")
+    assert [line.split()[-1] for line in told.splitlines()] == SPARSE

@@ -18,6 +18,7 @@ from urllib.parse import unquote_to_bytes
 
 from trackside.api.s3.beneath import NO_FILE, Folder, open_file, open_folder
 from trackside.api.s3.errors import s3_error
+from trackside.api.s3.folder_names import Name
 from trackside.api.s3.object_paths import HASHED, ODD_KEYS, Place, odd_place, places, plain_place
 from trackside.api.s3.record import (
     RECORDS,
@@ -138,14 +139,16 @@ class Bucket:
             write_record(found.descriptor, record, self.root)
             return replace(found.info, record=record)
 
-    def odd(self) -> list[bytes]:
-        """The keys of the hidden folder, as bytes in order."""
-        try:
-            with open_folder(self.root, ODD_KEYS) as folder:
-                names = os.listdir(folder.descriptor)
-        except NO_FILE:
-            return []
-        return sorted(key for name in names if (key := self._odd_key(name)) is not None)
+    def has_odd(self) -> bool:
+        with suppress(*NO_FILE), open_folder(self.root, ODD_KEYS) as folder:
+            return bool(self.odd_names(folder.descriptor))
+        return False
+
+    def odd_names(self, descriptor: int) -> list[Name]:
+        """Of the open folder of keys that are not plain: in the order of the keys."""
+        names = os.listdir(descriptor)
+        keys = ((self._odd_key(name), name) for name in names)
+        return sorted(Name(key, name, False) for key, name in keys if key is not None)
 
     @contextmanager
     def locked(self, key: str, *, alone: bool = False) -> Iterator[None]:

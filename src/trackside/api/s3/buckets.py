@@ -86,7 +86,7 @@ class Buckets:
     def delete(self, name: str) -> None:
         """BucketNotEmpty when it holds an object; one that is put meanwhile is never lost."""
         bucket = self.get(name)
-        if next(FolderStore(Path(bucket.root)).list(), None) is not None or bucket.odd():
+        if next(FolderStore(Path(bucket.root)).list(), None) is not None or bucket.has_odd():
             raise s3_error("BucketNotEmpty")
         try:
             with suppress(*NO_FILE), open_folder(bucket.root, (HIDDEN,)) as hidden:

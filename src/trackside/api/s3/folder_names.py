@@ -5,7 +5,7 @@ import os
 import time
 from bisect import bisect_left
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from threading import Lock
 from typing import NamedTuple
 
@@ -41,12 +41,17 @@ class FolderNames:
         self._num_kept = 0
         self._lock = Lock()
 
-    def read(self, descriptor: int, after: bytes = b"") -> Sequence[Name]:
-        """Of an open folder, in order, those whose keys are not before this. Links are left out."""
-        names = self._all(descriptor)
-        return names[bisect_left(names, after, key=lambda each: each.key) :] if after else names
+    def read(
+        self, descriptor: int, after: bytes = b"", scan: Callable[[int], list[Name]] | None = None
+    ) -> Sequence[Name]:
+        """Of an open folder, in order, those whose keys are not before this. Links are left out.
 
-    def _all(self, descriptor: int) -> Sequence[Name]:
+        `scan` reads a folder whose names are not its keys, in order; it is the same one each time.
+        """
+        names = self._all(descriptor, scan or _scanned)
+        return names[first_from(names, after) :] if after else names
+
+    def _all(self, descriptor: int, scan: Callable[[int], list[Name]]) -> Sequence[Name]:
         status = os.fstat(descriptor)
         folder = (status.st_dev, status.st_ino)
         state = (status.st_mtime_ns, status.st_ctime_ns)
@@ -56,7 +61,7 @@ class FolderNames:
                 self._kept.move_to_end(folder)
                 return kept[1]
         is_settled = status.st_mtime_ns + _SETTLED_NS < time.time_ns()
-        names = _scanned(descriptor)
+        names = scan(descriptor)
         self._keep(folder, state, names if is_settled and len(names) >= KEPT_FROM else None)
         return names
 
@@ -70,6 +75,11 @@ class FolderNames:
             while self._num_kept > MOST_KEPT:
                 _, (_, oldest) = self._kept.popitem(last=False)
                 self._num_kept -= len(oldest)
+
+
+def first_from(names: Sequence[Name], key: bytes, start: int = 0) -> int:
+    """The number of the first, beginning at `start`, that is not before this key."""
+    return bisect_left(names, key, start, key=lambda each: each.key)
 
 
 def _scanned(descriptor: int) -> list[Name]:

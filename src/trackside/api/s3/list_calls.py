@@ -3,28 +3,32 @@
 import base64
 import binascii
 import os
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from trackside.api.budget import Budget
 from trackside.api.call import Reply
 from trackside.api.s3.bucket import ObjectInfo
 from trackside.api.s3.buckets import Buckets
 from trackside.api.s3.documents import Node, document, iso_time, owner, url_encoded
 from trackside.api.s3.errors import s3_error
 from trackside.api.s3.folder_names import FolderNames
-from trackside.api.s3.listing import Page, Question, list_page
+from trackside.api.s3.listing import PAGE, Page, Question, list_page
 from trackside.api.s3.target import Target
 from trackside.api.s3.threads import Threads
 from trackside.api.s3.uploads import Upload, Uploads
 
-_PAGE = 1000
 _NOTHING = Page([], [], None)
 
 
 class ListCalls:
-    def __init__(self, buckets: Buckets, threads: Threads) -> None:
+    def __init__(self, buckets: Buckets, threads: Threads, budget: Callable[[], Budget]) -> None:
         self._buckets = buckets
         self._threads = threads
+        self._budget = budget
+        self._uploads: defaultdict[str, dict[str, Upload]] = defaultdict(dict)
+        """What was read of unfinished ones, by the bucket's folder."""
         self._names = FolderNames()
 
     async def objects(self, target: Target) -> Reply:
@@ -34,8 +38,10 @@ class ListCalls:
         page = await self._page(target, after)
         if page == _NOTHING and _asks_for_root(target):
             page = await self._root(target)
-        # S3 leaves NextMarker out without a delimiter: the last key serves as well.
-        following = page.next if target.query.get("delimiter") else None
+        # S3 leaves NextMarker out without a delimiter, as the last key serves as well. It does not
+        # where the budget was spent, perhaps before any key was found.
+        is_short = len(page.objects) + len(page.prefixes) < form.most
+        following = page.next if form.delimiter or is_short else None
         nodes: list[Node] = [
             *form.head(),
             ("Marker", form.text(after)),
@@ -86,8 +92,9 @@ class ListCalls:
 
     async def uploads(self, target: Target) -> Reply:
         form = _Form(target)
-        uploads = Uploads(self._buckets.get(target.bucket))
-        found = await self._threads.look_through(uploads.all)
+        bucket = self._buckets.get(target.bucket)
+        known, budget = self._uploads[bucket.root], self._budget()
+        found = await self._threads.look_through(Uploads(bucket).all, known, budget)
         page = _uploads_page(found, target)
         shown: list[Node] = [("Upload", _upload_nodes(each, form.text)) for each in page.uploads]
         folders: list[Node] = [
@@ -101,7 +108,7 @@ class ListCalls:
             ("NextUploadIdMarker", page.last_id if page.more else None),
             ("Prefix", form.text(target.query.get("prefix", ""))),
             ("Delimiter", form.text(target.query["delimiter"]) if form.delimiter else None),
-            ("MaxUploads", target.number("max-uploads", _PAGE, _PAGE)),
+            ("MaxUploads", target.number("max-uploads", PAGE, PAGE)),
             ("EncodingType", form.encoding),
             ("IsTruncated", page.more),
         ]
@@ -111,15 +118,18 @@ class ListCalls:
         """TensorBoard asks so whether `s3://bucket/` is a folder: it is, if there is anything in
         the bucket. To S3 itself `/` begins no key, and the answer would be empty."""
         bucket = self._buckets.get(target.bucket)
-        anything = await self._threads.look_through(list_page, bucket, Question(most=1))
+        look, question = list_page, Question(most=1)
+        names, budget = self._names, self._budget()
+        anything = await self._threads.look_through(look, bucket, question, names, budget)
         return _NOTHING if anything == _NOTHING else Page([], ["/"], None)
 
     async def _page(self, target: Target, after: str) -> Page:
         bucket = self._buckets.get(target.bucket)
         query = target.query
-        most = target.number("max-keys", _PAGE, _PAGE)
+        most = target.number("max-keys", PAGE, PAGE)
         question = Question(query.get("prefix", ""), query.get("delimiter", ""), after, most)
-        return await self._threads.look_through(list_page, bucket, question, self._names)
+        names, budget = self._names, self._budget()
+        return await self._threads.look_through(list_page, bucket, question, names, budget)
 
 
 def _asks_for_root(target: Target) -> bool:
@@ -136,7 +146,7 @@ class _Form:
         if self.encoding not in (None, "url"):
             raise s3_error("InvalidArgument", f"encoding-type={self.encoding!r} is not 'url'.")
         self.text: Callable[[str], str] = url_encoded if self.encoding else str
-        self.most = target.number("max-keys", _PAGE, _PAGE)
+        self.most = target.number("max-keys", PAGE, PAGE)
         self.delimiter = target.query.get("delimiter", "")
 
     def head(self) -> list[Node]:
@@ -196,7 +206,7 @@ class _UploadsPage:
 def _uploads_page(found: list[Upload], target: Target) -> _UploadsPage:
     prefix, delimiter = target.query.get("prefix", ""), target.query.get("delimiter", "")
     marker = target.query.get("key-marker", "")
-    most = target.number("max-uploads", _PAGE, _PAGE)
+    most = target.number("max-uploads", PAGE, PAGE)
     page = _UploadsPage([], [])
     for upload in _after(found, marker, target.query.get("upload-id-marker", "")):
         if not upload.key.startswith(prefix):

@@ -1,7 +1,7 @@
 """One page of a bucket's keys: in byte order, folded at a delimiter, from anywhere on.
 
 Holds the names of one branch of folders at a time, and never looks below a common prefix beyond
-learning that it holds an object.
+learning that it holds an object. What brings no key (empty folders, above all) is within a budget.
 """
 
 import heapq
@@ -9,16 +9,29 @@ import os
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
 
+from trackside.api.budget import Budget
 from trackside.api.s3.beneath import NO_FILE, Folder, open_folder
 from trackside.api.s3.bucket import Bucket, ObjectInfo
-from trackside.api.s3.folder_names import FolderNames, Name
-from trackside.api.s3.object_paths import Place
+from trackside.api.s3.folder_names import FolderNames, Name, first_from
+from trackside.api.s3.object_paths import ODD_KEYS, Place
 from trackside.api.s3.target import KEY_MOST_BYTES
 from trackside.storage.folder import HIDDEN
 from trackside.storage.partial_file import is_temporary
 
+PAGE = 1000
+"""Keys and common prefixes, at most."""
+_OPENED = 16
+"""What it takes to read a folder, in names that bring no key."""
 _HIDDEN = os.fsencode(HIDDEN)
+
+
+def listing_budget() -> Budget:
+    """As many folders are read in any case as a full page has keys: where reading one takes as long
+    as the budget is, pages are no shorter for it."""
+    return Budget(least=PAGE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +40,7 @@ class Question:
     delimiter: str = ""
     after: str = ""
     """Only what comes later; a whole common prefix counts as seen with all that is below."""
-    most: int = 1000
+    most: int = PAGE
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,20 +48,29 @@ class Page:
     objects: list[ObjectInfo]
     prefixes: list[str]
     next: str | None
-    """What to go on after; None on the last page."""
+    """What to go on after; None on the last page. It need not be a key: a page whose budget is
+    spent ends anywhere, also without any key."""
 
 
-def list_page(bucket: Bucket, question: Question, names: FolderNames | None = None) -> Page:
+def list_page(
+    bucket: Bucket,
+    question: Question,
+    names: FolderNames | None = None,
+    budget: Budget | None = None,
+) -> Page:
     """`names` are kept from one page to the next."""
     objects: list[ObjectInfo] = []
     prefixes: list[str] = []
     last = ""
     if question.most == 0:
         return Page([], [], None)
-    with closing(_Listing(bucket, question, names or FolderNames())) as listing:
+    listing = _Listing(bucket, question, names or FolderNames(), budget or listing_budget())
+    with closing(listing):
         for found in listing.items():
             if len(objects) + len(prefixes) == question.most:
                 return Page(objects, prefixes, last)
+            if isinstance(found, _Stop):
+                return Page(objects, prefixes, found.after)
             if isinstance(found, str):
                 prefixes.append(found)
                 last = found
@@ -58,17 +80,33 @@ def list_page(bucket: Bucket, question: Question, names: FolderNames | None = No
     return Page(objects, prefixes, None)
 
 
-_Item = tuple[bytes, Place | None, bool]
-"""A key's bytes, where its file lies (None: among the odd ones), whether it is a whole folder."""
+class _Item(NamedTuple):
+    key: bytes
+    place: Place | None = None
+    """Where its file lies; None: among the odd ones."""
+    is_folder: bool = False
+    """That is a whole common prefix."""
+    is_stop: bool = False
+    """The budget is spent, and nothing up to this key is left."""
+
+
+class _Stop(NamedTuple):
+    after: str
 
 
 class _Listing:
-    def __init__(self, bucket: Bucket, question: Question, names: FolderNames) -> None:
+    def __init__(
+        self, bucket: Bucket, question: Question, names: FolderNames, budget: Budget
+    ) -> None:
         self._bucket = bucket
         self._folder_names = names
+        self._budget = budget
         self._prefix = os.fsencode(question.prefix)
         self._delimiter = os.fsencode(question.delimiter)
         self._after = os.fsencode(question.after)
+        self._reached: bytes | None = None
+        """Nothing up to here is left, nor below it if it is a common prefix; None as long as this
+        page has got no further than the one before."""
         self._folded: bytes | None = None
         """The latest common prefix: nothing that starts with it is wanted any more."""
         if self._fold(self._after) == self._after:
@@ -81,18 +119,35 @@ class _Listing:
             self._looked_into[1].close()
             self._looked_into = None
 
-    def items(self) -> Iterator[ObjectInfo | str]:
+    def items(self) -> Iterator[ObjectInfo | str | _Stop]:
         before: bytes | None = None
-        for key, place, is_folder in heapq.merge(self._plain(), self._odd(), key=lambda i: i[0]):
-            if not self._is_wanted(key) and not (is_folder and self._may_hold(key)):
+        for item in heapq.merge(self._odd(), self._plain(), key=lambda each: each.key):
+            key = item.key
+            if item.is_stop:
+                yield self._stopped(key)
+                return
+            if not self._is_wanted(key) and not (item.is_folder and self._may_hold(key)):
                 continue
             folded = self._fold(key)
             if folded:
-                self._folded = folded
+                self._folded = self._reached = folded
                 yield os.fsdecode(folded)
-            elif key != before and (info := self._info(key, place)) is not None:
-                before = key
-                yield info
+            elif key != before:
+                before = self._reached = key
+                info = self._info(key, item.place)
+                if info is not None:
+                    yield info
+                elif self._is_spent_by_nothing():
+                    yield self._stopped(key)
+                    return
+
+    def _stopped(self, key: bytes) -> _Stop:
+        is_seen = self._folded is not None and key.startswith(self._folded)
+        return _Stop(os.fsdecode(self._folded if is_seen and self._folded else key))
+
+    def _is_spent_by_nothing(self) -> bool:
+        self._budget.spend()
+        return self._budget.is_spent
 
     def _fold(self, key: bytes) -> bytes | None:
         """The common prefix that this key is part of."""
@@ -115,8 +170,21 @@ class _Listing:
         return fits and (folder > self._after or self._after.startswith(folder))
 
     def _odd(self) -> Iterator[_Item]:
-        for key in self._bucket.odd():
-            yield key, None, False
+        for key, _, _ in self._not_folded(self._odd_names, b""):
+            if not key.startswith(self._prefix):
+                return
+            yield _Item(key)
+
+    @cached_property
+    def _odd_names(self) -> Sequence[Name]:
+        start = max(self._after, self._prefix)
+        with suppress(*NO_FILE), open_folder(self._bucket.root, ODD_KEYS) as folder:
+            return self._folder_names.read(folder.descriptor, start, self._bucket.odd_names)
+        return ()
+
+    def _has_odd_below(self, folder: bytes) -> bool:
+        number = first_from(self._odd_names, folder)
+        return number < len(self._odd_names) and self._odd_names[number].key.startswith(folder)
 
     def _plain(self) -> Iterator[_Item]:
         folder, slash, _ = self._prefix.rpartition(b"/")
@@ -134,44 +202,87 @@ class _Listing:
         for key, name, is_folder in self._names(within, above):
             inner = (*within, name)
             if not is_folder:
-                yield key, inner, False
+                yield _Item(key, inner)
             elif not self._may_hold(key):
                 continue
+            elif self._budget.is_spent and self._reached is not None:
+                yield self._stop_before(key, self._reached)
             elif self._fold(key) == key and key > self._after:
-                if self._holds_object(inner):
-                    yield key, inner, True
+                yield from self._common_prefix(inner, key)
             else:
+                if key > self._after:
+                    self._reached = key
                 yield from self._walk(inner, key)
+
+    def _stop_before(self, folder: bytes, reached: bytes) -> _Item:
+        """A common prefix to go on after would count as seen."""
+        return _Item(reached if self._fold(folder) == folder else folder, is_stop=True)
+
+    def _common_prefix(self, within: Place, key: bytes) -> Iterator[_Item]:
+        """A folder that is one, if it holds an object."""
+        holds = self._has_odd_below(key) or self._holds_object(within)
+        if holds:
+            yield _Item(key, within, is_folder=True)
+        elif holds is None and self._reached is not None:
+            yield self._stop_before(key, self._reached)
+        elif holds is None:  # in order, so that the next page can go on within it
+            yield from self._walk(within, key)
+        self._reached = key
 
     def _names(self, within: Place, above: bytes) -> Iterator[tuple[bytes, str, bool]]:
         """Those that may be wanted, or hold what is."""
         names: Sequence[Name] = ()
         with suppress(*NO_FILE), open_folder(self._bucket.root, within) as folder:
             names = self._folder_names.read(folder.descriptor, self._first_in(above))
-        for own, name, is_folder in names:
+        self._budget.spend(_OPENED)
+        for own, name, is_folder in self._not_folded(names, above):
             key = above + own
+            if key[: len(self._prefix)] > self._prefix:
+                return
             if key in (_HIDDEN, _HIDDEN + b"/") or len(key) - is_folder > KEY_MOST_BYTES:
                 continue
             if self._may_hold(key) if is_folder else self._is_wanted(key):
                 yield key, name, is_folder
 
-    def _first_in(self, above: bytes) -> bytes:
-        """The first name in this folder that is not before what was listed last."""
-        if not self._after.startswith(above):
-            return b""
-        name, slash, _ = self._after[len(above) :].partition(b"/")
-        return name + slash
+    def _not_folded(self, names: Sequence[Name], above: bytes) -> Iterator[Name]:
+        """All of a folder but what the latest common prefix covers, which is not gone through."""
+        number = 0
+        while number < len(names):
+            folded = self._folded
+            if folded is not None and (above + names[number].key).startswith(folded):
+                end = _end_of(folded)[len(above) :] if folded.startswith(above) else b""
+                if not end:  # it covers the whole folder
+                    return
+                number = first_from(names, end, number)
+                continue
+            yield names[number]
+            number += 1
 
-    def _holds_object(self, within: Place) -> bool:
-        folders = []
-        with closing(_looked_into(self._bucket.root, within)) as items:
-            for item in items:
-                if item.is_dir(follow_symlinks=False):
-                    folders.append((*within, item.name))
-                elif item.is_file(follow_symlinks=False) and not is_temporary(item.name):
-                    return True
-        is_too_deep = len(within) > KEY_MOST_BYTES // 2
-        return not is_too_deep and any(self._holds_object(each) for each in folders)
+    def _first_in(self, above: bytes) -> bytes:
+        """The first name in this folder that is neither before what was listed last, nor before the
+        prefix."""
+        name = slash = b""
+        if self._after.startswith(above):
+            name, slash, _ = self._after[len(above) :].partition(b"/")
+        prefix = self._prefix[len(above) :] if self._prefix.startswith(above) else b""
+        return max(name + slash, prefix)
+
+    def _holds_object(self, within: Place) -> bool | None:
+        """None when the budget is spent before it is known."""
+        folders = [within]
+        while folders:
+            inner = folders.pop()
+            with closing(_looked_into(self._bucket.root, inner)) as items:
+                for item in items:
+                    if item.is_dir(follow_symlinks=False):
+                        if len(inner) <= KEY_MOST_BYTES // 2:
+                            folders.append((*inner, item.name))
+                    elif item.is_file(follow_symlinks=False) and not is_temporary(item.name):
+                        return True
+            self._budget.spend(_OPENED)
+            if self._budget.is_spent and folders:
+                return None
+        return False
 
     def _info(self, key: bytes, place: Place | None) -> ObjectInfo | None:
         """None for what is gone by now, a link, a socket."""
@@ -197,3 +308,9 @@ def _looked_into(root: str, names: Place) -> Generator["os.DirEntry[str]", None,
         os.scandir(folder.descriptor) as scan,
     ):
         yield from (item for item in scan if not item.is_symlink())
+
+
+def _end_of(prefix: bytes) -> bytes:
+    """The first key after all that begin with this; empty when there is none."""
+    kept = prefix.rstrip(b"\xff")
+    return kept[:-1] + bytes([kept[-1] + 1]) if kept else b""

@@ -6,6 +6,7 @@
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+from trackside.api.budget import Budget
 from trackside.api.call import Call, Reply, ServiceError
 from trackside.api.keys import Rights
 from trackside.api.s3.bucket_calls import ABSENT, BucketCalls
@@ -13,6 +14,7 @@ from trackside.api.s3.buckets import Buckets
 from trackside.api.s3.copy_calls import CopyCalls
 from trackside.api.s3.errors import error_reply, not_signed, of_the_system, s3_error
 from trackside.api.s3.list_calls import ListCalls
+from trackside.api.s3.listing import listing_budget
 from trackside.api.s3.object_calls import ObjectCalls
 from trackside.api.s3.presigned_body import check_body_is_bound
 from trackside.api.s3.target import Target, read_target
@@ -31,8 +33,9 @@ class S3:
 
     streams = True
 
-    def __init__(self, root: Path) -> None:
-        self._operations = operations(Buckets(str(root)), Threads())
+    def __init__(self, root: Path, budget: Callable[[], Budget] = listing_budget) -> None:
+        """`budget` is what one listing may look through."""
+        self._operations = operations(Buckets(str(root)), Threads(), budget)
         self._named = {
             level: {name for _, each, name in self._operations if each == level and name}
             for level in (_SERVICE, _BUCKET, _OBJECT)
@@ -75,10 +78,12 @@ class S3:
         return found
 
 
-def operations(buckets: Buckets, threads: Threads) -> _Table:
+def operations(
+    buckets: Buckets, threads: Threads, budget: Callable[[], Budget] = listing_budget
+) -> _Table:
     """By method (a PUT with a source is a COPY), level, and the name that the query has."""
     bucket = BucketCalls(buckets, threads)
-    listing = ListCalls(buckets, threads)
+    listing = ListCalls(buckets, threads, budget)
     one = ObjectCalls(buckets, threads)
     uploads = UploadCalls(buckets, threads)
     reading: dict[tuple[str, str, str], Operation] = {

@@ -19,6 +19,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from trackside.api.budget import Budget
+from trackside.api.call import too_busy
 from trackside.api.s3.beneath import NO_FILE, Folder, open_folder
 from trackside.api.s3.bucket import TIME_MOST, Bucket, ObjectInfo
 from trackside.api.s3.checksums import ALGORITHMS, COMPOSITE, FULL
@@ -82,10 +84,28 @@ class Uploads:
             raise s3_error("NoSuchUpload")
         return found
 
-    def all(self) -> list[Upload]:
-        """Ordered by key, then by age."""
-        found = [upload for name in self._ids() if (upload := self._read(name)) is not None]
+    def all(self, known: dict[str, Upload], budget: Budget) -> list[Upload]:
+        """Ordered by key, then by age. SlowDown when the budget is spent before all are read.
+
+        `known` are those of this bucket that were read before, by id. They never change, so that
+        whoever tries again gets further.
+        """
+        ids = self._ids()
+        for gone in set(known) - set(ids):
+            known.pop(gone, None)
+        for name in ids:
+            if name not in known:
+                if budget.is_spent:
+                    raise too_busy(f"{len(ids)} uploads are unfinished, and not all read yet.")
+                self._learn(name, known)
+                budget.spend()
+        found = list(known.values())
         return sorted(found, key=lambda each: (os.fsencode(each.key), each.created, each.id))
+
+    def _learn(self, upload_id: str, known: dict[str, Upload]) -> None:
+        upload = self._read(upload_id)
+        if upload is not None:
+            known[upload_id] = upload
 
     def new_part(self, upload: Upload, number: int, size: int) -> NewPart:
         try:
