@@ -7,8 +7,8 @@ import click
 
 from trackside.cli.job_names import job_argument
 from trackside.cli.tables import print_text
+from trackside.cli.teller import diagnosis_text, new_teller
 from trackside.cli.text import as_json
-from trackside.cli.wait_for_job import diagnosis_text, new_teller
 from trackside.records.journal import History
 from trackside.records.rule_status import Evaluation, RuleStatus
 from trackside.records.status import Secondary, Status

@@ -21,7 +21,7 @@ from trackside.records.journal import UNDELIVERED
 from trackside.records.layout import WORKING_FOLDER
 from trackside.records.rule_status import in_short
 from trackside.records.status import Secondary, Status
-from trackside.sdk.known_jobs import AnyJobs, known_jobs
+from trackside.sdk.known_jobs import AnyReading, known_reading
 from trackside.texts.shown_names import shown_name
 from trackside.texts.terminal_text import one_line, visible
 
@@ -43,7 +43,7 @@ def show(job: str, json: bool) -> None:
       trackside show last
       trackside show train-2026-11-15-22-50-46-123 --json | jq .SecondaryStatus
     """
-    known = known_jobs()
+    known = known_reading()
     described = known.describe(job)
     if json:
         print(as_json(described))
@@ -81,7 +81,7 @@ def show(job: str, json: bool) -> None:
     _print_repeated(terminal, repeated(described, tags, known.settings.output))
 
 
-def _waiting(described: Mapping[str, Any], known: AnyJobs) -> Iterator[str]:
+def _waiting(described: Mapping[str, Any], known: AnyReading) -> Iterator[str]:
     if described["SecondaryStatus"] == Secondary.PENDING:
         from trackside.cli.queue import why_waiting  # for the few that wait
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from trackside.cli.failure_hints import advice
 from trackside.cli.failures import INTERRUPTED, in_short
+from trackside.cli.teller import new_teller
 from trackside.cli.terminal import Terminal
 from trackside.errors import JobFailed, JobStopped, ServerUnreachable, TracksideError
 from trackside.jobs.logs import LogLine
@@ -16,7 +17,6 @@ from trackside.records.finding import Finding
 from trackside.records.journal import History
 from trackside.records.rule_status import Evaluation, RuleStatus
 from trackside.records.status import Secondary
-from trackside.sdk.finding_lines import Teller
 from trackside.sdk.job import TrainingJob
 from trackside.sdk.print_events import LinePrinter, shown_on
 
@@ -79,13 +79,6 @@ def _tell_that_it_goes_on(name: str) -> None:
     )
 
 
-def diagnosis_text(found: Sequence[Finding], teller: Teller) -> str:
-    """What the check-up's findings come to; "" where it found nothing."""
-    from trackside.rules.checkup.diagnosis import diagnose, is_of_checkup
-
-    return teller.diagnoses(diagnose(filter(is_of_checkup, found)))
-
-
 def _conclude(found: Sequence[Finding], *, quiet: bool, findings: BinaryIO | None) -> None:
     if not found:
         return
@@ -98,18 +91,6 @@ def _conclude(found: Sequence[Finding], *, quiet: bool, findings: BinaryIO | Non
     if not quiet:
         sys.stdout.write(new_teller().diagnoses(diagnoses))
         sys.stdout.flush()
-
-
-def new_teller() -> Teller:
-    """Coloured and wrapped on a terminal, plain and whole elsewhere."""
-    terminal = Terminal.of_stdout()
-    if not terminal.is_terminal:
-        return Teller()
-    return Teller(columns=terminal.width, paint=_stand_out if terminal.has_colours else None)
-
-
-def _stand_out(text: str) -> str:
-    return f"\x1b[1;33m{text}\x1b[0m"
 
 
 def _is_stale(item: object) -> bool:
