@@ -189,11 +189,8 @@ class Reading:
         if name is not None:
             return self._heal(name) if self._is_here(name) else None
         sweep_drafts(self._home)
-        if (
-            self._catalog.asked_to_stop()
-            or self._catalog.unfinished()
-            or pending_uploads.noted(self._home)
-        ):
+        unfinished = {*self._catalog.unfinished(), *pending_uploads.noted(self._home)}
+        if self._catalog.asked_to_stop() or not all(map(self._is_all_done, unfinished)):
             self.jobs().reconcile()
 
     def _heal(self, name: str) -> None:
@@ -202,8 +199,8 @@ class Reading:
 
     def _is_all_done(self, name: str) -> bool:
         """Whether it has ended, with its rules, and all is stored: then there is no more to do."""
-        folder = self._folder(name)
         try:
+            folder = self._folder(name)
             record = read_folder(folder)
         except UNREADABLE:
             return False

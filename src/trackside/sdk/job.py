@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,6 +33,20 @@ def attach(name: str) -> "TrainingJob":
     job = TrainingJob(name, known_reading())
     job.describe()
     return job
+
+
+def is_watched(described: Mapping[str, Any]) -> bool:
+    """Whether a job that is described so has rules."""
+    members = ("DebugRuleConfigurations", "ProfilerRuleConfigurations")
+    return any(described.get(member) for member in members)
+
+
+def rule_statuses(described: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """How far its rules are."""
+    return [
+        *described.get("DebugRuleEvaluationStatuses", ()),
+        *described.get("ProfilerRuleEvaluationStatuses", ()),
+    ]
 
 
 class TrainingJob:
@@ -72,9 +86,7 @@ class TrainingJob:
     @property
     def is_watched(self) -> bool:
         """Whether it has rules."""
-        described = self.describe()
-        members = ("DebugRuleConfigurations", "ProfilerRuleConfigurations")
-        return any(described.get(member) for member in members)
+        return is_watched(self.describe())
 
     def describe(self) -> dict[str, Any]:
         """Everything known, in the form of DescribeTrainingJob."""
@@ -173,11 +185,7 @@ class TrainingJob:
         return [brought.path for brought in found]
 
     def rule_job_summary(self) -> list[dict[str, Any]]:
-        described = self.describe()
-        return [
-            *described.get("DebugRuleEvaluationStatuses", ()),
-            *described.get("ProfilerRuleEvaluationStatuses", ()),
-        ]
+        return rule_statuses(self.describe())
 
     @property
     def model_data(self) -> str:
