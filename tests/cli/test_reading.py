@@ -5,7 +5,8 @@ import sys
 
 import pytest
 
-from tests.jobs.conftest import make_spec, run_to_end
+from tests.jobs.conftest import is_training, kill_supervisor, make_spec, run_to_end
+from tests.wait import until
 from trackside.jobs.jobs import Jobs
 
 THIRD_PARTY = {
@@ -75,7 +76,10 @@ def test_what_only_reads_loads_little(jobs: Jobs, arguments: list[str]):
     assert loaded & OF_OTHERS == known
 
 
-def test_a_job_that_has_not_ended_is_looked_after(jobs: Jobs):
+@pytest.mark.parametrize("arguments", [["jobs"], ["show", "job-1"]], ids=" ".join)
+def test_a_job_with_a_living_supervisor_needs_nobody_else(jobs: Jobs, arguments: list[str]):
     jobs.submit(make_spec("job-1", hyper={"hold": "yes"}))
-    assert "trackside.jobs.reconcile" in loaded_by(["jobs"])
-    assert "trackside.jobs.reconcile" in loaded_by(["show", "job-1"])
+    until(lambda: is_training(jobs, "job-1"))
+    assert "trackside.jobs.reconcile" not in loaded_by(arguments)
+    kill_supervisor(jobs.settings.layout.job("job-1"))
+    assert "trackside.jobs.reconcile" in loaded_by(arguments)

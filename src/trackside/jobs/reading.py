@@ -1,7 +1,7 @@
 """Looking at the jobs of this machine, and no more: what else `Jobs` can do is loaded when it is
 needed, and what one question needs when that is asked, so that a command answers at once.
 
-A job that has not ended, or with work left after its end, is looked after by `Jobs`.
+A job that nobody looks after though it needs that is looked after by `Jobs`.
 """
 
 import logging
@@ -190,24 +190,24 @@ class Reading:
             return self._heal(name) if self._is_here(name) else None
         sweep_drafts(self._home)
         unfinished = {*self._catalog.unfinished(), *pending_uploads.noted(self._home)}
-        if self._catalog.asked_to_stop() or not all(map(self._is_all_done, unfinished)):
+        if self._catalog.asked_to_stop() or not all(map(self._needs_nobody, unfinished)):
             self.jobs().reconcile()
 
     def _heal(self, name: str) -> None:
-        if not self._is_all_done(name):
+        if not self._needs_nobody(name):
             self.jobs().reconcile(name)
 
-    def _is_all_done(self, name: str) -> bool:
-        """Whether it has ended, with its rules, and all is stored: then there is no more to do."""
+    def _needs_nobody(self, name: str) -> bool:
+        """Whether it waits, or its supervisors live; or it has ended, with its rules, and all is
+        stored. `reconcile` would do nothing then, and is not loaded for that."""
         try:
             folder = self._folder(name)
             record = read_folder(folder)
         except UNREADABLE:
             return False
-        if (
-            not record.history.state.is_final
-            or pending_uploads.keeps_files(self._home, name) is not None
-        ):
+        if not record.history.state.is_final:
+            return record.history.state.is_queued or _is_supervised(folder, record)
+        if pending_uploads.keeps_files(self._home, name) is not None:
             return False
         spec = record.spec
         return not evaluator_process.is_wanted(spec) or evaluator_process.is_done(
@@ -239,3 +239,14 @@ class Reading:
 
     def _is_elsewhere(self, row: JobSummary) -> bool:
         return row.home not in ("", self._catalog.identity)
+
+
+def _is_supervised(folder: JobFolder, record: Record) -> bool:
+    """Whether every host's supervisor lives, by its own word."""
+    from trackside.records.host_processes import supervisor_lives
+
+    attempts = range(1, record.history.attempt + 1)
+    return all(
+        any(supervisor_lives(folder.host(host, attempt)) for attempt in attempts)
+        for host in record.spec.hosts
+    )
