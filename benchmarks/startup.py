@@ -8,9 +8,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from benchmarks.download import peer_folder
 from benchmarks.report import Comparison, Target
 
 PEERS = Path(__file__).parent / ".peers"
@@ -25,9 +26,32 @@ open(os.environ["STAMP"], "w").write(str(now))
 """
 
 
-def run(quick: bool = False) -> list[Comparison]:
+NUM_JOBS = 20
+READING = (
+    ("--version",),
+    ("--help",),
+    ("jobs",),
+    ("jobs", "--json"),
+    ("show", "job-3"),
+    ("logs", "job-3"),
+    ("findings", "job-3"),
+    ("artifacts", "job-3"),
+    ("queue",),
+)
+"""Commands that read records and nothing else."""
+DRAWING = (("metrics", "job-3"), ("compare", "job-3", "job-4"), ("rules",))
+"""These read curves, or load every rule; both need numpy."""
+MOST_MS = 100.0
+LIMIT = "the most it may take"
+PYTHON = "python -c pass"
+AWS = "aws --version"
+
+
+def run(quick: bool = False) -> Iterator[Comparison]:
     num_runs = 5 if quick else 21
-    return [first_line(num_runs), whole_job(num_runs), commands(num_runs)]
+    yield first_line(num_runs)
+    yield whole_job(num_runs)
+    yield from commands(num_runs)
 
 
 def first_line(num_runs: int) -> Comparison:
@@ -86,40 +110,51 @@ def whole_job(num_runs: int) -> Comparison:
     )
 
 
-def commands(num_runs: int) -> Comparison:
-    """Of a home with one job that has ended; by processor time, which a busy machine moves less."""
-    job = "the-job"
-    asked = {
-        "trackside": ["--help"],
-        "jobs": ["jobs"],
-        "show": ["show", job],
-        "logs": ["logs", job],
-        "findings": ["findings", job],
-        "artifacts": ["artifacts", job],
-    }
-    times: dict[str, list[float]] = {name: [] for name in asked}
+def commands(num_runs: int) -> Iterator[Comparison]:
+    """Of a home with jobs that have ended; by processor time, which a busy machine moves less."""
     with tempfile.TemporaryDirectory() as folder:
-        script = Path(folder, "train.py")
-        script.write_text("print('hello')")
-        home = {"TRACKSIDE_HOME": str(Path(folder, "home"))}
-        _processor_ms(["run", str(script), "--wait", "--name", job], home)
+        variables = {"TRACKSIDE_HOME": str(Path(folder, "home"))}
+        _fill(Path(folder), variables)
+        ours = [sys.executable, "-m", "trackside.cli"]
+        programs = {
+            **{" ".join(words): [*ours, *words] for words in (*READING, *DRAWING)},
+            PYTHON: [sys.executable, "-c", "pass"],
+            AWS: [f"{peer_folder('awscli', 'awscli')}/aws", "--version"],
+        }
+        times: dict[str, list[float]] = {name: [] for name in programs}
         for turn in range(num_runs + 1):
-            for name, arguments in asked.items():
-                took = _processor_ms(arguments, home)
+            for name, command in programs.items():
+                took = _processor_ms(command, variables)
                 if turn:
                     times[name].append(took)
-    return Comparison(
-        title="Processor time of `trackside --help`, and of commands that read records",
-        unit="ms",
-        figures={name: statistics.median(taken) for name, taken in times.items()},
-        targets=(Target("jobs", 1 / 1.3),),
-        notes=(f"Medians of {num_runs} runs each, taken in turn; user and system time.",),
-    )
+    medians = {name: statistics.median(taken) for name, taken in times.items()}
+    for words in (*READING, *DRAWING):
+        name = " ".join(words)
+        peers = {peer: medians[peer] for peer in (PYTHON, AWS)}
+        limit = {} if words in DRAWING else {LIMIT: MOST_MS}
+        yield Comparison(
+            title=f"Processor time of `trackside {name}`",
+            unit="ms",
+            figures={"trackside": medians[name], **peers, **limit},
+            targets=tuple(Target(each, 1.0) for each in limit),
+            notes=(
+                f"Medians of {num_runs} runs each, taken in turn; user and system time, on a home "
+                f"with {NUM_JOBS} jobs that have ended.",
+            ),
+        )
 
 
-def _processor_ms(arguments: Sequence[str], variables: Mapping[str, str]) -> float:
+def _fill(folder: Path, variables: Mapping[str, str]) -> None:
+    script = folder / "train.py"
+    script.write_text("for step in range(20):\n    print(f'loss={1 / (step + 1):.3f}')\n")
+    for number in range(NUM_JOBS):
+        command = [sys.executable, "-m", "trackside.cli", "run", str(script), "--wait"]
+        _processor_ms([*command, "--name", f"job-{number}"], variables)
+
+
+def _processor_ms(command: Sequence[str], variables: Mapping[str, str]) -> float:
     process = subprocess.Popen(
-        [sys.executable, "-m", "trackside.cli", *arguments],
+        command,
         env={"PATH": os.environ["PATH"], **variables},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -127,7 +162,7 @@ def _processor_ms(arguments: Sequence[str], variables: Mapping[str, str]) -> flo
     _, status, used = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode != 0:
-        raise RuntimeError(f"{arguments} ended with {process.returncode}")
+        raise RuntimeError(f"{command} ended with {process.returncode}")
     return (used.ru_utime + used.ru_stime) * 1000
 
 

@@ -15,7 +15,7 @@ from tests.cli.conftest import TRACKSIDE, Command
 from tests.job_processes import until_they_have_left
 from tests.jobs.conftest import is_training, make_spec
 from tests.wait import until
-from trackside.cli.wait_for_job import bars
+from trackside.cli.bars import bars
 from trackside.jobs.jobs import Jobs
 from trackside.records import hosts
 from trackside.records.hosts import HostRecord, Phase, Progress

@@ -25,8 +25,8 @@ from trackside.errors import (
     StorageError,
 )
 from trackside.files import durable
+from trackside.jobs.drafts import DRAFT_SECONDS
 from trackside.jobs.jobs import Jobs
-from trackside.jobs.submit import DRAFT_SECONDS
 from trackside.records.layout import Home
 from trackside.records.status import Status
 from trackside.settings import Settings

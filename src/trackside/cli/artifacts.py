@@ -7,15 +7,12 @@ from typing import Any
 import click
 
 from trackside.cli.job_names import job_argument
-from trackside.cli.kept_files import taken_text
 from trackside.cli.messages import tell
 from trackside.cli.tables import Cell, print_table, print_text
 from trackside.cli.text import as_json, size
 from trackside.jobs.artifacts import Artifact
 from trackside.jobs.kept_files import KeptFile
-from trackside.sdk.bring_back import bring_back
-from trackside.sdk.download import download
-from trackside.sdk.known_jobs import known_jobs
+from trackside.sdk.known_jobs import known_reading
 from trackside.texts.shown_names import shown_name
 from trackside.texts.terminal_text import visible
 
@@ -43,7 +40,7 @@ def artifacts(job: str, to: Path | None, json: bool) -> None:
       trackside artifacts train-2026-11-15-22-50-46-123
       trackside artifacts train-2026-11-15-22-50-46-123 --download results
     """
-    known = known_jobs()
+    known = known_reading()
     found = known.artifacts(job)
     if json and to is None:
         print(as_json([*map(_as_json, found)]))
@@ -69,6 +66,10 @@ def artifacts(job: str, to: Path | None, json: bool) -> None:
 
 def _copied(artifact: Artifact, to: Path, job: str, home: Path) -> Iterator[Path]:
     """Kept files where the script would have put them, all else as it is called in storage."""
+    from trackside.cli.kept_files import taken_text
+    from trackside.sdk.bring_back import bring_back
+    from trackside.sdk.download import download
+
     if not artifact.files:
         yield from download(artifact, to, home)
     for file in artifact.files:

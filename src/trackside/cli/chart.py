@@ -4,11 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy
-from rich.cells import cell_len
-from rich.text import Text
 
 from trackside.cli import axes
 from trackside.cli.canvas import ASCII_MARKS, DOTS_PER_ROW, Canvas
+from trackside.cli.styled_text import Text, cell_len
 from trackside.curves.columns import Reals
 from trackside.curves.curve_choice import STEP
 from trackside.curves.downsample import thin
@@ -90,7 +89,7 @@ def _title(
         head[0].append(f" ({scale.name})", "dim")
     for number, line in enumerate(lines):
         key = marks.keys[number % len(marks.keys)]
-        told = Text(f"{key} ", style(number)).append(line.told, "none")
+        told = Text(f"{key} ", style(number)).append(line.told)
         if cell_len(head[-1].plain) + 3 + cell_len(told.plain) > columns:
             head.append(Text(" "))
         head[-1].append("   " if len(head[-1].plain) > 1 else " ").append_text(told)
@@ -189,5 +188,4 @@ class _Plot:
         wrong = line.x[~numpy.isfinite(line.y)]
         for x in self.x_scale.places(wrong, self.canvas.columns):
             at = self.margin + 2 + round(float(x))
-            top.plain = top.plain[:at] + self.marks.gap + top.plain[at + 1 :]
-            top.stylize(f"bold {style(number)}", at, at + 1)
+            top.replace(at, self.marks.gap, f"bold {style(number)}")

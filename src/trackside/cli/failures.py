@@ -28,16 +28,13 @@ INTERRUPTED = 130
 """128 + SIGINT, as shells have it."""
 
 
-_OF_SCRIPT = re.compile(
+_OF_SCRIPT = (
     r"(?:AlgorithmError: )?(?P<host>algo-\d+: )?"
     r"(?:ExecuteUserScript|InstallRequirements|InstallModule)Error:\nExitCode (?P<code>-?\d+)\n"
-    r'ErrorMessage "(?P<said>.*?)(?:"?\nExtraInfo "(?P<extra>[^\n]*)")?(?:"?\nCommand "[^\n]*)?',
-    re.DOTALL,
+    r'ErrorMessage "(?P<said>.*?)(?:"?\nExtraInfo "(?P<extra>[^\n]*)")?(?:"?\nCommand "[^\n]*)?'
 )
 """The contract's four lines and more, of which people need two facts. The end may be cut off."""
-_PLAIN = re.compile(
-    r"AlgorithmError: (?P<host>algo-\d+: )?(?P<said>.*), exit code: (?P<code>-?\d+)", re.DOTALL
-)
+_PLAIN = r"AlgorithmError: (?P<host>algo-\d+: )?(?P<said>.*), exit code: (?P<code>-?\d+)"
 """Where the script, or nobody but the supervisor, said why."""
 
 
@@ -84,10 +81,10 @@ def wrapped(text: str, columns: int) -> str:
 
 def in_short(reason: str) -> str:
     """Why a job failed, for somebody who has just seen its log: no trace, no command line."""
-    found = _OF_SCRIPT.fullmatch(reason)
+    found = re.fullmatch(_OF_SCRIPT, reason, re.DOTALL)
     extra = "" if found is None else found["extra"]
     if found is None:
-        found = _PLAIN.fullmatch(reason)
+        found = re.fullmatch(_PLAIN, reason, re.DOTALL)
     if found is None:
         return reason
     said = _first_line(found["said"]) or extra or "the script said nothing"

@@ -1,18 +1,23 @@
 """`trackside findings`: what a job's rules have found."""
 
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from typing import Any
 
 import click
 
 from trackside.cli.job_names import job_argument
 from trackside.cli.tables import print_text
+from trackside.cli.teller import diagnosis_text, new_teller
 from trackside.cli.text import as_json
-from trackside.cli.wait_for_job import diagnosis_text, new_teller
+from trackside.records.finding import Finding
 from trackside.records.journal import History
 from trackside.records.rule_status import Evaluation, RuleStatus
 from trackside.records.status import Secondary, Status
-from trackside.sdk.job import TrainingJob, attach
+from trackside.sdk.job import TrainingJob, is_watched, rule_statuses
+from trackside.sdk.known_jobs import known_reading
+from trackside.texts.shown_names import shown_name
 
 
 @click.command(short_help="Show what rules have found, and what to try.")
@@ -30,15 +35,16 @@ def findings(job: str, follow: bool, json: bool) -> None:
       trackside findings -f train-2026-11-15-22-50-46-123
       trackside findings train-2026-11-15-22-50-46-123 --json | jq '.[].tensor'
     """
-    known = attach(job)
-    if not known.is_watched:
-        print_text(_NONE_WATCH.format(job=known.name), stderr=True)
+    known = known_reading()
+    described = known.describe(job)
+    if not is_watched(described):
+        print_text(_NONE_WATCH.format(job=shown_name(job)), stderr=True)
     if follow:
-        _follow(known, json=json)
+        _follow(TrainingJob(job, known), json=json)
     elif json:
-        print(as_json([asdict(finding) for finding in known.findings()]))
+        print(as_json([asdict(finding) for finding in known.findings(job)]))
     else:
-        _print(known)
+        _print(known.findings(job), described)
 
 
 _NONE_WATCH = (
@@ -67,16 +73,15 @@ def _follow(job: TrainingJob, *, json: bool) -> None:
         sys.stdout.flush()
 
 
-def _print(job: TrainingJob) -> None:
+def _print(found: Sequence[Finding], described: Mapping[str, Any]) -> None:
     """What was found, and below it how each rule stands."""
-    found = job.findings()
-    if not found and job.is_watched:
+    if not found and is_watched(described):
         print("Nothing found so far.")
     teller = new_teller()
     sys.stdout.write(diagnosis_text(found, teller))
     sys.stdout.write(teller.text(found))
-    has_failed = job.status is Status.FAILED
-    for each in job.rule_job_summary():
+    has_failed = described["TrainingJobStatus"] == Status.FAILED
+    for each in rule_statuses(described):
         name, status = each["RuleConfigurationName"], each["RuleEvaluationStatus"]
         details = each.get("StatusDetails", "")
         sys.stdout.write(teller.standing(name, status, details, has_failed=has_failed))

@@ -7,9 +7,8 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rich.cells import cell_len
-
 from trackside.cli.repeat_command import own_parameters, plain
+from trackside.cli.styled_text import cell_len
 from trackside.cli.text import size
 from trackside.records.layout import WORKING_FOLDER
 from trackside.records.spec import ATTACHED

@@ -1,7 +1,6 @@
 """Names of jobs as they are typed: the argument that takes one, whole, its beginning or `last`; its
 completion by the shell; and what was meant when no job has the name."""
 
-import difflib
 import logging
 import os
 from collections.abc import Callable
@@ -12,7 +11,7 @@ import click
 
 from trackside.cli.failures import EXPECTED
 from trackside.errors import AmbiguousName, InputError, JobNotFound
-from trackside.sdk.known_jobs import AnyJobs, known_jobs
+from trackside.sdk.known_jobs import AnyReading, known_reading
 from trackside.texts.shown_names import shown_name, wire_name, with_dashes
 
 LAST = "last"
@@ -28,7 +27,7 @@ def job_argument(
     name: str = "job",
     *,
     or_place: bool = False,
-    among: Callable[[], AnyJobs] = known_jobs,
+    among: Callable[[], AnyReading] = known_reading,
     **options: Any,
 ) -> Callable[[Decorated], Decorated]:
     """`click.argument` for a job's name, or several; the command gets them as on the wire.
@@ -52,7 +51,7 @@ def is_job(parameter: click.Parameter) -> bool:
     return parameter.name in ("job", "jobs")
 
 
-def job_named(typed: str, known: AnyJobs) -> str:
+def job_named(typed: str, known: AnyReading) -> str:
     """The job's name on the wire. A whole name comes before `last`, and that before a beginning.
 
     `JobNotFound`; `AmbiguousName` for the beginning of several.
@@ -80,10 +79,12 @@ def newest() -> str:
 
 def meant(name: str) -> list[str]:
     """Names of jobs that look like it, the likeliest first; none where none can be listed."""
+    import difflib
+
     return difflib.get_close_matches(name, _known(), n=MOST_MEANT, cutoff=0.7)
 
 
-def _resolved(typed: str, known: AnyJobs, *, or_place: bool) -> str:
+def _resolved(typed: str, known: AnyReading, *, or_place: bool) -> str:
     if or_place and "/" in typed:
         return typed
     if or_place and os.path.isdir(typed) and not known.exists(wire_name(typed)):
@@ -91,7 +92,7 @@ def _resolved(typed: str, known: AnyJobs, *, or_place: bool) -> str:
     return job_named(typed, known)
 
 
-def _last(known: AnyJobs) -> str:
+def _last(known: AnyReading) -> str:
     mine = known.owner
     newest_of_mine = known.list(owner=mine or None, limit=1)
     if not newest_of_mine:
@@ -110,5 +111,5 @@ def _known(*, limit: int = MOST_KNOWN) -> list[str]:
     """As they are shown. Empty when the jobs cannot be listed: this only helps with an error, or
     with typing."""
     with suppress(*EXPECTED):
-        return [shown_name(job.name) for job in known_jobs().list(limit=limit)]
+        return [shown_name(job.name) for job in known_reading().list(limit=limit)]
     return []

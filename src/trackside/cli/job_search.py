@@ -8,12 +8,13 @@ tags each job's record is read, for metrics its curves too.
 import logging
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from trackside.errors import TracksideError
 from trackside.jobs.index import JobSummary
-from trackside.sdk.known_jobs import AnyJobs
+from trackside.quick_dataclass import dataclass
+from trackside.sdk.known_jobs import AnyReading
 from trackside.texts.shown_names import shown_name, with_dashes
 
 if TYPE_CHECKING:  # loaded where something is to be compared: a plain list is to be quick
@@ -79,7 +80,7 @@ class Found:
     values: "dict[Name, Value | None]" = field(default_factory=dict)
 
 
-def find(known: AnyJobs, asked: Asked) -> tuple[list[Found], int]:
+def find(known: AnyReading, asked: Asked) -> tuple[list[Found], int]:
     """Those to be shown, and how many more fit; 1 for any number that was not counted."""
     rows = known.list(
         status=asked.statuses[0] if len(asked.statuses) == 1 else None,
@@ -114,7 +115,7 @@ def _fits(found: Found, asked: Asked) -> bool:
     return all(each.fits(found.values.get(each.name)) for each in asked.conditions)
 
 
-def _with_values(known: AnyJobs, rows: Sequence[JobSummary], asked: Asked) -> Iterator[Found]:
+def _with_values(known: AnyReading, rows: Sequence[JobSummary], asked: Asked) -> Iterator[Found]:
     names = asked.names
     if not names:
         yield from (Found(row) for row in rows)

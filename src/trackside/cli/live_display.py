@@ -4,8 +4,8 @@ import sys
 from collections.abc import Sequence
 from shutil import get_terminal_size
 
-from rich.console import Console
-from rich.text import Text
+from trackside.cli.styled_text import Text
+from trackside.cli.terminal import Terminal
 
 _TO_ITS_END = "\x1b[K"
 _TO_THE_END = "\x1b[J"
@@ -16,8 +16,8 @@ _CLEAR = "\x1b[H\x1b[2J"
 class LiveLines:
     """The cursor is left below them at any time, so that nothing has to be put back at the end."""
 
-    def __init__(self, console: Console) -> None:
-        self._console = console
+    def __init__(self, terminal: Terminal) -> None:
+        self._terminal = terminal
         self._num_lines = 0
         self._size = get_terminal_size()
 
@@ -40,6 +40,4 @@ class LiveLines:
         self._num_lines, self._size = len(shown), size
 
     def _rendered(self, line: Text) -> str:
-        with self._console.capture() as captured:
-            self._console.print(line, no_wrap=True, overflow="crop", crop=True, end="")
-        return captured.get()
+        return self._terminal.rendered(line.cropped(get_terminal_size().columns))

@@ -10,8 +10,7 @@ from trackside.cli.job_names import job_argument
 from trackside.jobs.logs import LogLine
 from trackside.records.log_lines import stamp
 from trackside.sdk.job import TrainingJob
-from trackside.sdk.known_jobs import AnyJobs, known_jobs
-from trackside.sdk.print_events import shown_on
+from trackside.sdk.known_jobs import AnyReading, known_reading
 
 
 @click.command
@@ -34,25 +33,34 @@ def logs(
       trackside logs -f train-2026-11-15-22-50-46-123
       trackside logs train-2026-11-15-22-50-46-123 --host algo-2 --tail 50
     """
-    known = known_jobs()
+    known = known_reading()
     is_labelled = host is None and TrainingJob(job, known).num_hosts > 1
     lines = _selected(known, job, host, follow=follow, tail=tail)
     if follow and not whole:
+        from trackside.sdk.print_events import shown_on
+
         lines = shown_on(sys.stdout, lines)
     _write(lines, is_labelled=is_labelled, is_stamped=timestamps)
 
 
 def _selected(
-    known: AnyJobs, job: str, host: str | None, *, follow: bool, tail: int | None
+    known: AnyReading, job: str, host: str | None, *, follow: bool, tail: int | None
 ) -> Iterator[LogLine]:
+    if tail is None and not follow:
+        return known.logs(job, host=host)
     if tail is None:
-        yield from known.logs(job, host=host, follow=follow)
-        return
+        return known.jobs().logs(job, host=host, follow=True)
+    return _tail(known, job, host, follow=follow, tail=tail)
+
+
+def _tail(
+    known: AnyReading, job: str, host: str | None, *, follow: bool, tail: int
+) -> Iterator[LogLine]:
     so_far = list(known.logs(job, host=host))
     yield from deque(so_far, maxlen=tail)
     if follow:
         after = {line.host: line.end for line in so_far}
-        yield from known.logs(job, host=host, follow=True, after=after)
+        yield from known.jobs().logs(job, host=host, follow=True, after=after)
 
 
 def _write(lines: Iterable[LogLine], *, is_labelled: bool, is_stamped: bool) -> None:

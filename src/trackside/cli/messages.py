@@ -3,9 +3,9 @@
 import logging
 import sys
 import time
-from shutil import get_terminal_size
 
 from trackside.cli.failures import wrapped
+from trackside.cli.terminal import Terminal
 from trackside.texts.terminal_text import visible
 
 _AGAIN_SECONDS = 60.0
@@ -14,7 +14,7 @@ _AGAIN_SECONDS = 60.0
 
 def tell(text: str) -> None:
     is_terminal = sys.stderr.isatty()
-    print(wrapped(text, get_terminal_size().columns) if is_terminal else text, file=sys.stderr)
+    print(wrapped(text, Terminal.of_stderr().width) if is_terminal else text, file=sys.stderr)
 
 
 def tell_warnings() -> None:

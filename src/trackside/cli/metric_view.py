@@ -5,11 +5,11 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 import numpy
-from rich.text import Text
 
 from trackside.cli.chart import FRAME_ROWS, LEAST_ROWS, Line, chart
 from trackside.cli.machine_use import with_unit
 from trackside.cli.sparkline import sparkline
+from trackside.cli.styled_text import Text
 from trackside.cli.tables import Cell, table_lines, together
 from trackside.curves.curve_choice import (
     STEP,

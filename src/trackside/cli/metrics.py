@@ -8,18 +8,19 @@ from typing import Any
 
 import click
 import numpy
-from rich.text import Text
 
 from trackside.cli.job_names import job_argument
 from trackside.cli.live_display import LiveLines
 from trackside.cli.metric_view import COLUMNS, NUMBERS, SPARE, table_rows, view
-from trackside.cli.tables import new_console, print_table, print_text, status_style
+from trackside.cli.styled_text import Text
+from trackside.cli.tables import print_table, print_text, status_style
+from trackside.cli.terminal import Terminal
 from trackside.cli.text import as_json
 from trackside.curves.curve_choice import Curve, Origin, all_curves
 from trackside.curves.event_reader import Curves, Follower
 from trackside.records.status import Status
 from trackside.sdk.job import TrainingJob
-from trackside.sdk.known_jobs import known_jobs
+from trackside.sdk.known_jobs import known_reading
 from trackside.texts.terminal_text import visible
 
 FOLLOW_SECONDS = 1.0
@@ -52,10 +53,10 @@ def metrics(
     """
     if json and as_csv:
         raise click.UsageError("--json and --csv cannot be given together.")
-    known = TrainingJob(job, known_jobs())
+    known = TrainingJob(job, known_reading())
     follower = Follower(known.curves_uri)
     is_drawn = sys.stdout.isatty() and not (json or as_csv)
-    live = LiveLines(new_console()) if is_drawn and follow else None
+    live = LiveLines(Terminal.of_stdout()) if is_drawn and follow else None
     if not _is_unicode():
         sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]  # it is a terminal's
     try:
@@ -125,9 +126,9 @@ def _print(shown: Sequence[Curve] | str, is_drawn: bool) -> None:
     if isinstance(shown, str):
         print_text(shown)
     elif is_drawn:
-        console = new_console()
-        for line in view(shown, console.width, is_ascii=not _is_unicode()):
-            console.print(line, soft_wrap=True)
+        terminal = Terminal.of_stdout()
+        for line in view(shown, terminal.width, is_ascii=not _is_unicode()):
+            terminal.print(line)
     else:
         rows = [*table_rows(shown, is_grouped=False, is_ascii=not _is_unicode())]
         print_table(COLUMNS, rows, numbers=NUMBERS, spare=SPARE)
@@ -141,7 +142,7 @@ def _frame(
     head.append(described["SecondaryStatus"], status_style(status))
     if not shown:
         return [head, Text("No metrics yet.")]
-    columns = new_console().width
+    columns = Terminal.of_stdout().width
     room = most_lines - _ALSO_FOR_LIVE
     return [head, Text(""), *view(shown, columns, room, is_ascii=not _is_unicode())]
 

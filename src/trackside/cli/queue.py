@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import asdict
+from functools import cache
 from typing import Any
 
 import click
@@ -14,7 +15,7 @@ from trackside.errors import MissingExtra, ServerError
 from trackside.jobs.machine_resources import amount
 from trackside.jobs.queue import Entry, LimitOf, no_limit
 from trackside.jobs.queue_view import QueueView
-from trackside.sdk.known_jobs import AnyJobs, known_jobs
+from trackside.sdk.known_jobs import AnyReading, known_reading
 from trackside.settings import Settings
 
 COLUMNS = ("#", "JOB", "OWNER", "PRIORITY", "NEEDS", "FOR", "WHY")
@@ -35,7 +36,7 @@ def queue(json: bool) -> None:
       trackside queue
       trackside queue --json | jq '.waiting[].why'
     """
-    view = _view(known_jobs())
+    view = _view(known_reading())
     if json:
         print(as_json(_record(view, view.at)))
         return
@@ -48,7 +49,7 @@ def queue(json: bool) -> None:
         print(NO_SERVER)
 
 
-def why_waiting(known: AnyJobs, name: str) -> str:
+def why_waiting(known: AnyReading, name: str) -> str:
     """Of a job that is Pending: its place in the queue and what it waits for; empty when it has
     begun meanwhile, or an older server does not tell."""
     try:
@@ -61,11 +62,17 @@ def why_waiting(known: AnyJobs, name: str) -> str:
     return ""
 
 
-def _view(known: AnyJobs) -> QueueView:
+def _view(known: AnyReading) -> QueueView:
     return known.queue(no_limit if known.is_at_server else _limits(known.settings))
 
 
 def _limits(settings: Settings) -> LimitOf:
+    """Looked up for the first job that waits: most often there is none."""
+    read = cache(_read_limits)
+    return lambda who: read(settings)(who)
+
+
+def _read_limits(settings: Settings) -> LimitOf:
     try:
         return access_keys(settings).limits(settings.jobs_per_key)
     except MissingExtra:

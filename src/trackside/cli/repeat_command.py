@@ -8,9 +8,9 @@ import json
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
+from trackside.quick_dataclass import dataclass
 from trackside.texts.secret_names import hidden, hide_in_arguments
 
 _OWN = "sagemaker_"

@@ -13,8 +13,8 @@ from trackside.cli import rule_options
 from trackside.cli.job_names import job_argument
 from trackside.cli.job_trial import is_location, trial_of
 from trackside.cli.tables import print_text
+from trackside.cli.teller import diagnosis_text, new_teller
 from trackside.cli.text import as_json
-from trackside.cli.wait_for_job import diagnosis_text, new_teller
 from trackside.errors import InputError, Violation
 from trackside.records.spec import RuleConfiguration
 from trackside.rules import catalog

@@ -8,10 +8,10 @@ from dataclasses import asdict
 from typing import Any
 
 import click
-from rich.text import Text
 
 from trackside.cli.rule_check import check
-from trackside.cli.tables import new_console
+from trackside.cli.styled_text import Text
+from trackside.cli.terminal import Terminal
 from trackside.cli.text import as_json
 from trackside.errors import InputError
 from trackside.rules import catalog
@@ -83,21 +83,21 @@ def show(name: str, json: bool) -> None:
     if json:
         print(as_json(_record(rule)))
         return
-    console = new_console()
-    console.print(Text(rule.name(), "bold"))
+    terminal = Terminal.of_stdout()
+    terminal.print(Text(rule.name(), "bold"))
     for paragraph in (inspect.getdoc(rule) or "").split("\n\n"):
         print()
-        print("\n".join(_wrapped(paragraph, console.width, indent="")))
+        print("\n".join(_wrapped(paragraph, terminal.width, indent="")))
     print()
     print(f"Watches: {_watches(rule)}")
     for parameter in _own(rule):
         print()
         named = f"{parameter.name}={_shown(parameter.default)}"
-        console.print(Text.assemble((named, "cyan"), (f"  {parameter.type}", "dim")))
-        print("\n".join(_wrapped(parameter.doc, console.width)))
+        terminal.print_wrapped(Text().append(named, "cyan").append(f"  {parameter.type}", "dim"))
+        print("\n".join(_wrapped(parameter.doc, terminal.width)))
     if rule.advice:
         print()
-        print("\n".join(_wrapped(f"Try: {rule.advice}", console.width, indent="")))
+        print("\n".join(_wrapped(f"Try: {rule.advice}", terminal.width, indent="")))
     print()
     print(f"  trackside run train.py --rule {_example(rule)}")
 
@@ -112,25 +112,25 @@ def _two_words(first: str, second: str) -> str:
 
 
 def _list() -> None:
-    console = new_console()
+    terminal = Terminal.of_stdout()
     for number, (title, known) in enumerate(catalog.GROUPS.items()):
         if number:
             print()
-        console.print(Text(title, "bold underline"))
+        terminal.print(Text(title, "bold underline"))
         for rule in known:
-            console.print(Text.assemble(("  " + rule.name(), "bold"), _dim(rule)), soft_wrap=True)
-            for line in _wrapped(_summary(rule), console.width):
-                console.print(line, soft_wrap=True)
-            for line in _wrapped(_signature(rule), console.width):
-                console.print(Text(line, "cyan"), soft_wrap=True)
+            terminal.print(Text().append(f"  {rule.name()}", "bold").append(_aside(rule), "dim"))
+            for line in _wrapped(_summary(rule), terminal.width):
+                terminal.print(line)
+            for line in _wrapped(_signature(rule), terminal.width):
+                terminal.print(Text(line, "cyan"))
         if issubclass(known[0], ProfilerRule):
             for each in parameters_of(ProfilerRule):
                 told = f"All of these take {each.name}={_shown(each.default)} too. {each.doc}"
-                print("\n".join(_wrapped(told, console.width, indent="  ")))
+                print("\n".join(_wrapped(told, terminal.width, indent="  ")))
 
 
-def _dim(rule: type[BuiltInRule[Any]]) -> tuple[str, str]:
-    return (f"  {_watches(rule)}" if issubclass(rule, TensorRule) else "", "dim")
+def _aside(rule: type[BuiltInRule[Any]]) -> str:
+    return f"  {_watches(rule)}" if issubclass(rule, TensorRule) else ""
 
 
 def _find(name: str) -> type[BuiltInRule[Any]]:

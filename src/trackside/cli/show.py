@@ -6,22 +6,22 @@ from datetime import datetime
 from typing import Any
 
 import click
-from rich.console import Console
-from rich.text import Text
 
 from trackside.cli import job_facts
 from trackside.cli.failures import in_short as failure_in_short
 from trackside.cli.job_names import job_argument
 from trackside.cli.repeat_command import Repeated, repeated
+from trackside.cli.styled_text import Text
 from trackside.cli.table_layout import LEAST_TEXT, broken
-from trackside.cli.tables import Cell, new_console, print_table, print_text, status_style
+from trackside.cli.tables import Cell, print_table, print_text, status_style
+from trackside.cli.terminal import Terminal
 from trackside.cli.text import as_json, duration, size
 from trackside.files.damaged_files import counted
 from trackside.records.journal import UNDELIVERED
 from trackside.records.layout import WORKING_FOLDER
 from trackside.records.rule_status import in_short
 from trackside.records.status import Secondary, Status
-from trackside.sdk.known_jobs import AnyJobs, known_jobs
+from trackside.sdk.known_jobs import AnyReading, known_reading
 from trackside.texts.shown_names import shown_name
 from trackside.texts.terminal_text import one_line, visible
 
@@ -43,22 +43,22 @@ def show(job: str, json: bool) -> None:
       trackside show last
       trackside show train-2026-11-15-22-50-46-123 --json | jq .SecondaryStatus
     """
-    known = known_jobs()
+    known = known_reading()
     described = known.describe(job)
     if json:
         print(as_json(described))
         return
     told = described["Trackside"].get("tags")
     tags = known.tags(job) if told is None else told  # an older server does not tell them
-    console = new_console()
-    console.print(_title(described))
+    terminal = Terminal.of_stdout()
+    terminal.print_wrapped(_title(described))
     if reason := described.get("FailureReason"):
-        console.print(Text(visible(reason), "red"))
+        terminal.print_wrapped(Text(visible(reason), "red"))
     if trouble := described["Trackside"].get("disk"):
-        console.print(Text(visible(trouble), "bold red"))
+        terminal.print_wrapped(Text(visible(trouble), "bold red"))
     print()
     if facts := [*job_facts.asked(described, tags)]:
-        _print_facts(console, facts)
+        _print_facts(terminal, facts)
         print()
     print_table(("STATUS", "SINCE", "FOR", "MESSAGE"), _statuses(described, time.time()))
     print()
@@ -72,16 +72,16 @@ def show(job: str, json: bool) -> None:
         for trouble in _sync_troubles(described):
             print_text(trouble)
     print()
-    _print_facts(console, job_facts.places(described))
+    _print_facts(terminal, job_facts.places(described))
     waits = _waiting(described, known)
     for told in (*waits, *_limits(described), *_left_out(described), *_undelivered(described)):
         print_text(told)
     for where, number in described["Trackside"].get("damaged", {}).items():
         print_text(f"{counted(number, 'record')} skipped in {where}.")
-    _print_repeated(console, repeated(described, tags, known.settings.output))
+    _print_repeated(terminal, repeated(described, tags, known.settings.output))
 
 
-def _waiting(described: Mapping[str, Any], known: AnyJobs) -> Iterator[str]:
+def _waiting(described: Mapping[str, Any], known: AnyReading) -> Iterator[str]:
     if described["SecondaryStatus"] == Secondary.PENDING:
         from trackside.cli.queue import why_waiting  # for the few that wait
 
@@ -207,22 +207,22 @@ def _folder(host: str, folder: str, of_hosts: Mapping[str, Any]) -> str:
     return f"{host} {folder}" if len(of_hosts) > 1 else folder
 
 
-def _print_facts(console: Console, facts: Iterable[tuple[str, str]]) -> None:
+def _print_facts(terminal: Terminal, facts: Iterable[tuple[str, str]]) -> None:
     """Long values go on below themselves; no word of them is broken, so that it can be copied."""
     above = ""
     for label, value in facts:
         shown = "" if label == above else label
         above = label
-        room = max(console.width - _LABEL, LEAST_TEXT)
+        room = max(terminal.width - _LABEL, LEAST_TEXT)
         first, *more = broken(visible(value), room, in_words=False) or [""]
-        console.print(f"{shown:<{_LABEL}}{first}".rstrip(), soft_wrap=True)
+        terminal.print(f"{shown:<{_LABEL}}{first}".rstrip())
         for line in more:
-            console.print(" " * _LABEL + line, soft_wrap=True)
+            terminal.print(" " * _LABEL + line)
 
 
-def _print_repeated(console: Console, again: Repeated) -> None:
+def _print_repeated(terminal: Terminal, again: Repeated) -> None:
     if again.words:
         print()
         besides = f" (but for {', '.join(again.left_out)})" if again.left_out else ""
         print_text(f"To run it again{besides}:")
-        console.print(f"  {visible(again.command)}", soft_wrap=True)
+        terminal.print(f"  {visible(again.command)}")

@@ -4,8 +4,7 @@ Pure; `tables` draws."""
 import textwrap
 from collections.abc import Collection, Sequence
 
-from rich.cells import cell_len, chop_cells
-
+from trackside.cli.styled_text import cell_len, chopped
 from trackside.quick_dataclass import dataclass
 
 GAP = 2
@@ -78,7 +77,7 @@ def broken(text: str, width: int, *, in_words: bool) -> list[str]:
     if not in_words:
         return lines
     # It counts letters, some of which take two columns.
-    return [part for line in lines for part in chop_cells(line, width)]
+    return [part for line in lines for part in chopped(line, width)]
 
 
 def _total(natural: Sequence[int], kept: Sequence[int], most_of_last: int | None = None) -> int:

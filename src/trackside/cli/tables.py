@@ -4,10 +4,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import zip_longest
 
-from rich.cells import cell_len
-from rich.console import Console
-from rich.text import Text
-
+from trackside.cli.styled_text import Text, cell_len
 from trackside.cli.table_layout import (
     GAP,
     INDENT,
@@ -18,6 +15,7 @@ from trackside.cli.table_layout import (
     even,
     fitting,
 )
+from trackside.cli.terminal import Terminal
 from trackside.quick_dataclass import dataclass
 from trackside.texts.terminal_text import visible
 
@@ -28,8 +26,6 @@ _STYLES = {
     "Stopping": "yellow",
     "InProgress": "cyan",
 }
-_UNCUT = 10_000
-"""Columns of a terminal that is none: no cell is broken for it."""
 _HARD_SPACE = "\xa0"
 _SPACES = re.compile(r"[ \t\n\r\f\v]+")
 """Without the hard one, which holds a figure and its unit together until the cell is drawn."""
@@ -69,8 +65,9 @@ def print_table(
     spare: Sequence[str] = (),
 ) -> None:
     """As `table_lines` has it."""
-    console = new_console()
-    _print(console, table_lines(columns, rows, console.width, numbers=numbers, spare=spare))
+    terminal = Terminal.of_stdout()
+    for line in table_lines(columns, rows, terminal.width, numbers=numbers, spare=spare):
+        terminal.print(line)
 
 
 def table_lines(
@@ -97,24 +94,18 @@ def table_lines(
 
 def print_side_by_side(columns: Sequence[str], rows: Sequence[Row]) -> None:
     """The first column says what the others are to be compared by. Nothing is left out."""
-    console = new_console()
-    for number, layout in enumerate(even(_widths(columns, rows), console.width)):
+    terminal = Terminal.of_stdout()
+    for number, layout in enumerate(even(_widths(columns, rows), terminal.width)):
         if number:
             print()
-        _print(console, _lines(layout, columns, rows, ()))
+        for line in _lines(layout, columns, rows, ()):
+            terminal.print(line)
 
 
 def print_text(text: str, *, stderr: bool = False) -> None:
     """Sentences, wrapped at words on a terminal."""
-    console = new_console(stderr=stderr)
-    console.print(visible(text), soft_wrap=not console.is_terminal)
-
-
-def new_console(*, stderr: bool = False) -> Console:
-    console = Console(stderr=stderr, highlight=False, markup=False, emoji=False)
-    if not console.is_terminal:
-        console.width = _UNCUT
-    return console
+    terminal = Terminal.of_stderr() if stderr else Terminal.of_stdout()
+    terminal.print_wrapped(visible(text))
 
 
 def _widths(columns: Sequence[str], rows: Sequence[Row]) -> list[int]:
@@ -135,7 +126,7 @@ def _lines(
         if layout.is_stacked:
             yield from cells[0]
             beside = _beside(cells[1:], layout.widths[1:], is_right[1:])
-            yield from (Text(" " * INDENT) + line for line in beside if line.plain)
+            yield from (Text(" " * INDENT).append_text(line) for line in beside if line.plain)
         else:
             yield from _beside(cells, layout.widths, is_right)
 
@@ -160,8 +151,3 @@ def _beside(
             line.append("" if right else padding).append(" " * GAP)
         line.rstrip()
         yield line
-
-
-def _print(console: Console, lines: Iterator[Text]) -> None:
-    for line in lines:
-        console.print(line, soft_wrap=True)

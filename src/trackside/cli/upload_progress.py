@@ -16,20 +16,14 @@ def upload_shown() -> Iterator[None]:
     if not sys.stderr.isatty() or chosen_server(environment(), Settings.load().home) is None:
         yield
         return
-    from rich.console import Console, Group
-    from rich.live import Live
-
-    from trackside.cli.wait_for_job import bars
+    from trackside.cli.bars import live_bars
     from trackside.remote.upload_inputs import watched
 
     progress = Progress()
 
-    def drawn() -> Group:
-        return Group(*bars({"": {"progress": asdict(progress)}}))
-
     token = watched.set(progress)
     try:
-        with Live(get_renderable=drawn, console=Console(stderr=True), transient=True):
+        with live_bars(lambda: {"": {"progress": asdict(progress)}}, stderr=True):
             yield
     finally:
         watched.reset(token)

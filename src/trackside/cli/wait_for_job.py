@@ -1,21 +1,15 @@
 """Waiting for a job at a terminal: its statuses and log, and bars while files are moved."""
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from types import TracebackType
-from typing import Any, BinaryIO
-
-from rich.console import Group, RenderableType
-from rich.live import Live
-from rich.progress_bar import ProgressBar
-from rich.table import Table
-from rich.text import Text
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from trackside.cli.failure_hints import advice
 from trackside.cli.failures import INTERRUPTED, in_short
-from trackside.cli.tables import new_console
-from trackside.cli.text import size
+from trackside.cli.teller import new_teller
+from trackside.cli.terminal import Terminal
 from trackside.errors import JobFailed, JobStopped, ServerUnreachable, TracksideError
 from trackside.jobs.logs import LogLine
 from trackside.jobs.rule_updates import Findings
@@ -23,13 +17,13 @@ from trackside.records.finding import Finding
 from trackside.records.journal import History
 from trackside.records.rule_status import Evaluation, RuleStatus
 from trackside.records.status import Secondary
-from trackside.sdk.finding_lines import Teller
 from trackside.sdk.job import TrainingJob
 from trackside.sdk.print_events import LinePrinter, shown_on
-from trackside.texts.terminal_text import one_line
+
+if TYPE_CHECKING:
+    from rich.live import Live
 
 _MOVING = (Secondary.DOWNLOADING, Secondary.UPLOADING)
-_BAR_COLUMNS = 30
 
 
 def wait_for(
@@ -85,13 +79,6 @@ def _tell_that_it_goes_on(name: str) -> None:
     )
 
 
-def diagnosis_text(found: Sequence[Finding], teller: Teller) -> str:
-    """What the check-up's findings come to; "" where it found nothing."""
-    from trackside.rules.checkup.diagnosis import diagnose, is_of_checkup
-
-    return teller.diagnoses(diagnose(filter(is_of_checkup, found)))
-
-
 def _conclude(found: Sequence[Finding], *, quiet: bool, findings: BinaryIO | None) -> None:
     if not found:
         return
@@ -104,20 +91,6 @@ def _conclude(found: Sequence[Finding], *, quiet: bool, findings: BinaryIO | Non
     if not quiet:
         sys.stdout.write(new_teller().diagnoses(diagnoses))
         sys.stdout.flush()
-
-
-def new_teller() -> Teller:
-    """Coloured and wrapped on a terminal, plain and whole elsewhere."""
-    console = new_console()
-    if not console.is_terminal:
-        return Teller()
-    # Rich knows whether colours are wanted; NO_COLOR and dumb terminals want none.
-    paint = None if console.no_color or console.color_system is None else _stand_out
-    return Teller(columns=console.width, paint=paint)
-
-
-def _stand_out(text: str) -> str:
-    return f"\x1b[1;33m{text}\x1b[0m"
 
 
 def _is_stale(item: object) -> bool:
@@ -134,7 +107,7 @@ class _Screen:
     def __init__(self, job: TrainingJob) -> None:
         self._job = job
         self._printer = LinePrinter(sys.stdout, num_hosts=job.num_hosts, teller=new_teller())
-        self._console = new_console()
+        self._is_terminal = Terminal.of_stdout().is_terminal
         self._live: Live | None = None
         self._is_moving = False
 
@@ -154,8 +127,10 @@ class _Screen:
         self._printer.show(item)
         if isinstance(item, History):
             self._is_moving = item.state.secondary in _MOVING
-        if self._is_moving and self._console.is_terminal:
-            self._live = Live(get_renderable=self._bars, console=self._console, transient=True)
+        if self._is_moving and self._is_terminal:
+            from trackside.cli.bars import live_bars  # needs rich, as nothing else here
+
+            self._live = live_bars(self._hosts)
             self._live.start()
 
     def _hide(self) -> None:
@@ -163,26 +138,9 @@ class _Screen:
             self._live.stop()
             self._live = None
 
-    def _bars(self) -> RenderableType:
+    def _hosts(self) -> Mapping[str, Mapping[str, Any]]:
         try:
-            hosts = self._job.describe()["Trackside"]["hosts"]
+            hosts: Mapping[str, Mapping[str, Any]] = self._job.describe()["Trackside"]["hosts"]
         except TracksideError:
-            return Group()  # asked again in a moment
-        return Group(*bars(hosts))
-
-
-def bars(hosts: Mapping[str, Mapping[str, Any]]) -> Iterator[RenderableType]:
-    """For each host that moves files: what, how many of them, how much of it."""
-    for host, record in hosts.items():
-        progress = record["progress"]
-        if not progress["num_files"]:
-            continue
-        row = Table.grid(padding=(0, 1))
-        total, done = progress["size_bytes"], progress["done_bytes"]
-        row.add_row(
-            Text(one_line(f"{host} {progress['what']}").strip()),
-            ProgressBar(total=total or 1, completed=done if total else 1, width=_BAR_COLUMNS),
-            Text(f"{size(done)} of {size(total)}"),
-            Text(f"{progress['done_files']} of {progress['num_files']} files"),
-        )
-        yield row
+            return {}  # asked again in a moment
+        return hosts

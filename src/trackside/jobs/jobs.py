@@ -4,11 +4,9 @@ Whoever looks at a job that has not ended also sees to it that it can end: `reco
 """
 
 import logging
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from functools import cached_property, partial
-from typing import Any
+from functools import partial
 
 from trackside.errors import (
     DamagedJob,
@@ -20,31 +18,26 @@ from trackside.errors import (
     JobStopped,
     StorageError,
 )
-from trackside.files import disk_space
-from trackside.jobs import failure, follow, pending_jobs, queue_view
-from trackside.jobs.artifacts import Artifact, artifacts_of
+from trackside.jobs import failure, follow, pending_jobs
 from trackside.jobs.curve_locations import curve_places, own_curve_places
 from trackside.jobs.delete import check_ended, delete
-from trackside.jobs.describe import REGION, RULE_JOB_PART, describe, rule_job
-from trackside.jobs.details import JobDetails, details_of
+from trackside.jobs.describe import RULE_JOB_PART, rule_job
 from trackside.jobs.disk_use import DiskUse
+from trackside.jobs.drafts import sweep_drafts
 from trackside.jobs.follow import Look
 from trackside.jobs.garbage_collection import Disk
 from trackside.jobs.index import JobSummary, Page
 from trackside.jobs.log_offsets import LogOffsets
 from trackside.jobs.log_prefilter import MayHold
 from trackside.jobs.logs import LogLine, LogPosition, LogReader, SeenLogs
-from trackside.jobs.machine_resources import MachineResources, capacity, gpu_names
-from trackside.jobs.queue import LimitOf, no_limit
-from trackside.jobs.queue_view import QueueView
+from trackside.jobs.machine_resources import gpu_names
+from trackside.jobs.queue import LimitOf
 from trackside.jobs.reconcile import Reconciler
 from trackside.jobs.records import (
     UNREADABLE,
     Record,
-    read_folder,
     read_metrics,
     read_rules,
-    read_stored,
 )
 from trackside.jobs.resource_request import violations
 from trackside.jobs.rule_updates import Findings, RuleUpdates
@@ -52,21 +45,21 @@ from trackside.jobs.scheduler import Plan, Scheduler, SchedulerSignal
 from trackside.jobs.start_supervisor import JobEnvironment
 from trackside.jobs.stop_reason import stopped
 from trackside.jobs.stored_data import Stored, is_removed, judged, stored_by, uses
-from trackside.jobs.submit import Submission, anchored, sweep_drafts
+from trackside.jobs.submit import Submission, anchored
 from trackside.jobs.submitting import SUPERVISOR_COMMAND, Submitting
 from trackside.jobs.update_job import note, note_tags, tags_of
 from trackside.records import pending_uploads
 from trackside.records.attached_process import AttachedProcess
-from trackside.records.finding import Finding, RuleKey
+from trackside.records.finding import RuleKey
 from trackside.records.host_processes import wake_supervisors
 from trackside.records.job_updates import UPDATE, Update, note_stopped_rule
 from trackside.records.journal import LOCK_SECONDS, History, Journal
-from trackside.records.layout import JobFolder, JobKeys
+from trackside.records.layout import JobFolder
 from trackside.records.metric_totals import JobMetrics
-from trackside.records.owners import Submitter, local_owner
+from trackside.records.owners import Submitter
 from trackside.records.rule_status import Evaluation
-from trackside.records.spec import JOB_NAME, JobSpec
-from trackside.records.status import Secondary, Status
+from trackside.records.spec import JobSpec
+from trackside.records.status import Secondary
 from trackside.settings import Settings
 from trackside.storage.locate import Location, locate
 
@@ -75,8 +68,6 @@ logger = logging.getLogger(__name__)
 
 class Jobs(Submitting):
     """All methods may be called from several threads and processes at once."""
-
-    is_at_server = False
 
     def __init__(
         self,
@@ -98,10 +89,9 @@ class Jobs(Submitting):
         self._bell = SchedulerSignal()
         self._disk_use = DiskUse(self._home)
 
-    @cached_property
-    def capacity(self) -> MachineResources:
-        """What jobs that wait for each other may use together."""
-        return capacity(self.settings.capacity, self._launcher.environment)
+    def jobs(self) -> "Jobs":
+        """What else can be done with jobs: this can do all."""
+        return self
 
     def attach(
         self, spec: JobSpec, caller: AttachedProcess, *, files: Mapping[str, bytes] | None = None
@@ -143,31 +133,6 @@ class Jobs(Submitting):
         )
         return Scheduler(plan, self._bell)
 
-    def queue(self, limit_of: LimitOf = no_limit) -> QueueView:
-        """Who waits and why, and who holds what, as of now."""
-        return queue_view.look(self._home, self._catalog.unfinished(), self.capacity, limit_of)
-
-    def describe(self, name: str, *, region: str = REGION) -> dict[str, Any]:
-        """What DescribeTrainingJob answers; what only Trackside knows is under `Trackside`."""
-        if self._is_here(name):
-            self._heal(name)
-        record = self._record(name)
-        metrics = read_metrics(record, self._home)
-        return describe(record, metrics, read_rules(record, self._home), region=region)
-
-    def exists(self, name: str) -> bool:
-        """Whether a job has exactly this name; not whether it can be read."""
-        is_name = re.fullmatch(JOB_NAME, name) is not None
-        return is_name and (self._is_here(name) or self._catalog.find(name) is not None)
-
-    def names_starting(self, text: str) -> list[str]:
-        """The names that begin with this, the newest job's first."""
-        return [row.name for row in self._catalog.select(Page(name_starts=text, limit=None))]
-
-    def record(self, name: str) -> Record:
-        """Spec and history as they are now; nobody is looked after."""
-        return self._record(name)
-
     def submitter(self, name: str) -> Submitter:
         """Also of a job of which there is only a row left, or whose files another home has."""
         try:
@@ -178,22 +143,9 @@ class Jobs(Submitting):
                 raise
             return Submitter(row.owner or "")
 
-    @property
-    def owner(self) -> str:
-        """Whom the jobs belong to that this process submits."""
-        return local_owner()
-
-    @property
-    def disk_trouble(self) -> str:
-        """Why jobs can write nothing to their folders at present; empty when they can."""
-        return disk_space.trouble(self.settings.home)
-
     def evaluations_of(self, record: Record) -> list[Evaluation]:
         """How far each rule of the job is, in the order of the request."""
         return read_rules(record, self._home)
-
-    def tags(self, name: str) -> dict[str, str]:
-        return tags_of(self._record(name))
 
     def change_tags(
         self, name: str, *, put: Mapping[str, str] | None = None, remove: Sequence[str] = ()
@@ -293,12 +245,10 @@ class Jobs(Submitting):
         `after` has for each host the `end` of the last line already seen; hosts that are not in it
         are read from the beginning.
         """
-        if follow:
-            both = self.follow(name, host=host, after=after)
-            return (item for item in both if isinstance(item, LogLine))
-        record = self._record(name)
-        reader = LogReader(record, self._home, host, after)
-        return reader.lines(record.history.attempt, whole=True)
+        if not follow:
+            return super().logs(name, host=host, after=after)
+        both = self.follow(name, host=host, after=after)
+        return (item for item in both if isinstance(item, LogLine))
 
     def settled_lines(
         self,
@@ -337,19 +287,6 @@ class Jobs(Submitting):
         have read all of its data."""
         record = self._record(name)
         return self._follow(record, LogReader(record, self._home), RuleUpdates(record, self._home))
-
-    def findings(self, name: str) -> list[Finding]:
-        """What its rules have found so far, in the order they did."""
-        news = RuleUpdates(self._record(name), self._home).new()
-        return [finding for item in news if isinstance(item, tuple) for finding in item]
-
-    def evaluations(self, name: str) -> list[Evaluation]:
-        """How far each of its rules is, in the order of the request."""
-        return read_rules(self._record(name), self._home)
-
-    def artifacts(self, name: str) -> list[Artifact]:
-        """What is in object storage now."""
-        return artifacts_of(self._record(name), self._home)
 
     def curve_places(self, name: str) -> Sequence[Location]:
         """Where its event files are now."""
@@ -412,39 +349,6 @@ class Jobs(Submitting):
                     return record, evaluation
         return None
 
-    def list(
-        self,
-        *,
-        status: Status | str | None = None,
-        name_contains: str | None = None,
-        owner: str | None = None,
-        created_after: float | None = None,
-        created_before: float | None = None,
-        newest_first: bool = True,
-        limit: int | None = None,
-    ) -> list[JobSummary]:
-        """By the time of creation. An index that cannot be used costs time, never an answer."""
-        self.reconcile()
-        page = Page(
-            status=status,
-            name_contains=name_contains,
-            owner=owner,
-            created_after=created_after,
-            created_before=created_before,
-            descending=newest_first,
-            limit=limit,
-        )
-        return self._catalog.select(page)
-
-    def details(self, rows: Sequence[JobSummary]) -> Iterator[JobDetails]:
-        """Of these jobs, in their order; one that cannot be read is left out."""
-        for row in rows:
-            try:
-                record = self._record(row.name)
-                yield details_of(record, read_metrics(record, self._home))
-            except UNREADABLE as error:
-                logger.warning("job %s is left out: %s", row.name, error)
-
     def reindex(self, locations: Sequence[str] = ()) -> int:
         """Make the index anew, from the job folders and from what is stored; how many jobs.
 
@@ -489,29 +393,6 @@ class Jobs(Submitting):
         except UNREADABLE as error:
             logger.warning("job %s could not be looked after: %s", name, error)
 
-    def _folder(self, name: str) -> JobFolder:
-        if not re.fullmatch(JOB_NAME, name):
-            raise JobNotFound(name)  # and never part of a path
-        return self._home.job(name)
-
-    def _is_here(self, name: str) -> bool:
-        return self._folder(name).journal.exists()
-
-    def _record(self, name: str) -> Record:
-        try:
-            return read_folder(self._folder(name))
-        except JobNotFound:
-            row = self._catalog.find(name)
-        if row is None:
-            raise JobNotFound(name)
-        keys = JobKeys(row.output, name)
-        if not self._is_elsewhere(row):
-            return read_stored(keys, self._home, owner=row.owner)
-        try:
-            return read_stored(keys, self._home, row.history, row.owner)
-        except JobNotFound:
-            raise JobElsewhere(name, row.home) from None
-
     def _is_listed_as_ended(self, name: str) -> bool:
         for _ in range(2):
             row = self._catalog.find(name)
@@ -535,9 +416,6 @@ class Jobs(Submitting):
         row = self._catalog.find(name)
         if row is not None and self._is_elsewhere(row):
             raise JobElsewhere(name, row.home)
-
-    def _is_elsewhere(self, row: JobSummary) -> bool:
-        return row.home not in ("", self._catalog.identity)
 
     def _follow(
         self, record: Record, reader: LogReader, rules: RuleUpdates | None

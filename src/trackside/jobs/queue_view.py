@@ -1,12 +1,13 @@
 """What `trackside queue` shows: read from the folders, whether a server runs or not."""
 
+import fcntl
+import os
 import time
 from collections.abc import Iterable
 
 from trackside.jobs.machine_resources import MachineResources
 from trackside.jobs.queue import Entry, LimitOf, Queue
 from trackside.jobs.records import UNREADABLE, read_folder
-from trackside.jobs.scheduler import is_at_work
 from trackside.quick_dataclass import dataclass
 from trackside.records.layout import Home
 
@@ -53,3 +54,18 @@ def look(
     running = sorted(queue.running, key=lambda entry: (entry.since, entry.name))
     now = time.time()
     return QueueView(capacity, queue.free, is_served, tuple(running), tuple(waiting), now)
+
+
+def is_at_work(home: Home) -> bool:
+    """Whether a server of this home starts the jobs that wait."""
+    try:
+        descriptor = os.open(home.server.scheduler_lock, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False

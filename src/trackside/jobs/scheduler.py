@@ -278,21 +278,6 @@ class Scheduler:
         return [name for name in self._plan.gpus if name not in held][: entry.needs.gpus]
 
 
-def is_at_work(home: Home) -> bool:
-    """Whether a server of this home starts the jobs that wait."""
-    try:
-        descriptor = os.open(home.server.scheduler_lock, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(descriptor)
-    return False
-
-
 def _longest_wait(record: Record) -> int | None:
     stopping = record.spec.stopping
     limits = [stopping.max_wait_seconds, stopping.max_pending_seconds]

@@ -9,7 +9,6 @@ import errno
 import logging
 import os
 import shutil
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import field, replace
@@ -51,9 +50,6 @@ from trackside.storage.folder import FolderStore
 from trackside.storage.locate import locate, locate_object
 
 logger = logging.getLogger(__name__)
-
-DRAFT_SECONDS = 3600.0
-"""Nobody takes this long from a draft to the claim."""
 
 _TAKEN = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)
 
@@ -239,15 +235,6 @@ def withdraw(job: JobFolder, home: Home) -> None:
     hidden = home.jobs / f".{job.root.name}.{new_nonce()}"
     os.rename(job.root, hidden)
     shutil.rmtree(hidden, ignore_errors=True)
-
-
-def sweep_drafts(home: Home) -> None:
-    """Remove what submitters that died left behind under hidden names."""
-    with suppress(OSError):  # the owner of one may be claiming or removing it right now
-        for name in os.listdir(home.jobs):
-            path = home.jobs / name
-            if name[0] == "." and time.time() - path.stat().st_mtime > DRAFT_SECONDS:
-                shutil.rmtree(path)
 
 
 def _absolute(uri: str) -> str:

@@ -1,31 +1,24 @@
-"""Starting a job on this machine, and no more: what else `Jobs` can do is loaded when it is needed,
-so that no job has to wait for it."""
+"""Starting a job on this machine, beside looking at those there are: what else `Jobs` can do is
+loaded when it is needed, so that no job has to wait for it."""
 
-import logging
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from trackside.errors import InvalidSpec, Violation
+from trackside.jobs.reading import Reading
 from trackside.jobs.start_supervisor import JobEnvironment, Launcher
 from trackside.jobs.submit import Submission, anchored
-from trackside.jobs.team_database import open_catalog
 from trackside.placement.local import LocalPlacement
 from trackside.records.spec import JobSpec
 from trackside.settings import Settings
 from trackside.system.processes import NONCE_VARIABLE
 from trackside.system.run_as import RunAs
 
-if TYPE_CHECKING:
-    from trackside.jobs.jobs import Jobs
-
-logger = logging.getLogger(__name__)
-
 # Without -P a file in the working folder could stand in for a module of the supervisor's.
 SUPERVISOR_COMMAND = (sys.executable, "-P", "-m", "trackside.supervisor")
 
 
-class Submitting:
+class Submitting(Reading):
     """All methods may be called from several threads and processes at once."""
 
     def __init__(
@@ -38,14 +31,7 @@ class Submitting:
     ) -> None:
         """Supervisors get `environ`, for the credentials in it, and for their script what
         `job_environment` says; neither is ever written to disk."""
-        self.settings = settings
-        self._environ = environ
-        self._home = settings.layout
-        if mode := self._home.close_to_others():
-            logger.warning(
-                "%s was open to other users (mode %04o) and is so no more", self._home.root, mode
-            )
-        self._catalog = open_catalog(settings)
+        super().__init__(settings, environ)
         # A job that submits a job must not mark the other's supervisors as its own processes.
         inherited = {key: value for key, value in environ.items() if key != NONCE_VARIABLE}
         environment = {**inherited, **settings.variables}
@@ -57,12 +43,6 @@ class Submitting:
             job_environment,
             RunAs.parse(settings.run_as),
         )
-
-    def jobs(self) -> "Jobs":
-        """What can be done with jobs once they are submitted, with the same settings."""
-        from trackside.jobs.jobs import Jobs
-
-        return Jobs(self.settings, self._environ)
 
     def submit(
         self,

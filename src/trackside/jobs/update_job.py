@@ -11,7 +11,6 @@ from trackside.files.json_record import DamagedRecord
 from trackside.files.json_record import record as make
 from trackside.jobs.records import Record, append_stored_note, publish_journal
 from trackside.quick_dataclass import dataclass
-from trackside.records.host_processes import wake_supervisors
 from trackside.records.journal import LOCK_SECONDS, Journal
 from trackside.records.layout import Home
 
@@ -54,4 +53,6 @@ def note(record: Record, home: Home, what: str, **details: Any) -> None:
     if journal.note(what, **details).state.is_final:
         publish_journal(record.folder, home)
     else:
+        from trackside.records.host_processes import wake_supervisors  # not for who only reads tags
+
         wake_supervisors(record.folder)

@@ -7,7 +7,6 @@ at the job. Starting the job is `jobs/submit`'s, watching it `supervisor/attache
 
 import os
 import signal
-import socket
 import time
 from dataclasses import asdict, dataclass
 
@@ -48,7 +47,7 @@ def this_process() -> AttachedProcess:
     """A process that ignores SIGINT, as one in a shell script's background does, gets SIGTERM."""
     ignores = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     number = signal.SIGTERM if ignores else signal.SIGINT
-    return AttachedProcess(processes.myself(), socket.gethostname(), int(number))
+    return AttachedProcess(processes.myself(), os.uname().nodename, int(number))
 
 
 def write_caller(folder: HostFolder, caller: AttachedProcess) -> None:
@@ -81,7 +80,7 @@ def read_status(folder: HostFolder) -> int | None:
 def is_elsewhere(folder: HostFolder) -> bool:
     """Whether another machine looks after the run: its pids mean nothing here."""
     caller = read_caller(folder)
-    if caller is None or caller.machine == socket.gethostname():
+    if caller is None or caller.machine == os.uname().nodename:
         return False
     return _seconds_since_word(folder) < STALE_SECONDS
 

@@ -72,6 +72,10 @@ class RemoteJobs:
         self._home = settings.layout
         self._client = ApiClient(server)
 
+    def jobs(self) -> "RemoteJobs":
+        """What else can be done with jobs: this can do all."""
+        return self
+
     @cached_property
     def settings(self) -> Settings:
         """This machine's, but for what is the server's affair: the interpreter of scripts and,

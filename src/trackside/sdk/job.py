@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,7 @@ from trackside.errors import JobNotFinished
 from trackside.records.journal import History
 from trackside.records.layout import JobKeys
 from trackside.records.status import Status
-from trackside.sdk.known_jobs import AnyJobs, known_jobs
+from trackside.sdk.known_jobs import AnyJobs, AnyReading, known_reading
 from trackside.sdk.user_warnings import caution
 from trackside.texts.shown_names import shown_name, wire_name
 
@@ -30,21 +30,40 @@ what the rules find and come to, False or "None" for nothing. Several in a list.
 
 def attach(name: str) -> "TrainingJob":
     """A job that somebody started, running or ended. `JobNotFound` when there is none."""
-    job = TrainingJob(name, known_jobs())
+    job = TrainingJob(name, known_reading())
     job.describe()
     return job
 
 
+def is_watched(described: Mapping[str, Any]) -> bool:
+    """Whether a job that is described so has rules."""
+    members = ("DebugRuleConfigurations", "ProfilerRuleConfigurations")
+    return any(described.get(member) for member in members)
+
+
+def rule_statuses(described: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """How far its rules are."""
+    return [
+        *described.get("DebugRuleEvaluationStatuses", ()),
+        *described.get("ProfilerRuleEvaluationStatuses", ()),
+    ]
+
+
 class TrainingJob:
-    def __init__(self, name: str, jobs: "AnyJobs | Callable[[], AnyJobs]") -> None:
+    def __init__(self, name: str, jobs: "AnyReading | Callable[[], AnyReading]") -> None:
         """`name` as it is on the wire, or as it is shown."""
         self.name = shown_name(name)
         self._wire_name = wire_name(name)
         self._known = jobs
 
     @cached_property
-    def _jobs(self) -> AnyJobs:
+    def _reading(self) -> AnyReading:
         return self._known() if callable(self._known) else self._known
+
+    @cached_property
+    def _jobs(self) -> AnyJobs:
+        """For more than a look."""
+        return self._reading.jobs()
 
     def __repr__(self) -> str:
         return f"TrainingJob({self.name!r})"
@@ -67,13 +86,11 @@ class TrainingJob:
     @property
     def is_watched(self) -> bool:
         """Whether it has rules."""
-        described = self.describe()
-        members = ("DebugRuleConfigurations", "ProfilerRuleConfigurations")
-        return any(described.get(member) for member in members)
+        return is_watched(self.describe())
 
     def describe(self) -> dict[str, Any]:
         """Everything known, in the form of DescribeTrainingJob."""
-        return self._jobs.describe(self._wire_name)
+        return self._reading.describe(self._wire_name)
 
     @property
     def curves_uri(self) -> str:
@@ -133,7 +150,7 @@ class TrainingJob:
 
     def findings(self) -> "list[Finding]":
         """What its rules have found so far."""
-        return self._jobs.findings(self._wire_name)
+        return self._reading.findings(self._wire_name)
 
     def logs(
         self, host: str | None = None, follow: bool = False, after: "SeenLogs | None" = None
@@ -168,11 +185,7 @@ class TrainingJob:
         return [brought.path for brought in found]
 
     def rule_job_summary(self) -> list[dict[str, Any]]:
-        described = self.describe()
-        return [
-            *described.get("DebugRuleEvaluationStatuses", ()),
-            *described.get("ProfilerRuleEvaluationStatuses", ()),
-        ]
+        return rule_statuses(self.describe())
 
     @property
     def model_data(self) -> str:

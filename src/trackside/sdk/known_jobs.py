@@ -9,11 +9,14 @@ from trackside.settings import Settings, environment
 
 if TYPE_CHECKING:
     from trackside.jobs.jobs import Jobs
+    from trackside.jobs.reading import Reading
     from trackside.jobs.submitting import Submitting
     from trackside.remote.remote_jobs import RemoteJobs
 
 AnyJobs: TypeAlias = "Jobs | RemoteJobs"
 """Either is loaded only when it is the one."""
+AnyReading: TypeAlias = "Reading | RemoteJobs"
+"""`AnyJobs` for who only looks: of this machine's less is loaded."""
 
 
 def known_jobs() -> AnyJobs:
@@ -28,6 +31,16 @@ def known_jobs() -> AnyJobs:
     from trackside.remote.remote_jobs import RemoteJobs
 
     return RemoteJobs(server, settings)
+
+
+def known_reading() -> AnyReading:
+    """The same for who only looks."""
+    settings = Settings.load()
+    if chosen_server(environment(), settings.home) is not None:
+        return known_jobs()
+    from trackside.jobs.reading import Reading
+
+    return Reading(settings.embedded, environment())
 
 
 def known_submitting() -> "tuple[Submitting | RemoteJobs, Callable[[], AnyJobs]]":

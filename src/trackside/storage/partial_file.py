@@ -5,7 +5,6 @@ What a killed process left behind is removed by whoever writes to that folder ne
 """
 
 import fcntl
-import hashlib
 import itertools
 import os
 from collections.abc import Iterator
@@ -142,6 +141,8 @@ class PartialFile:
         return True
 
     def md5(self) -> str:
+        import hashlib  # loads OpenSSL, which who only reads can do without
+
         hasher = hashlib.md5(usedforsecurity=False)
         offset = 0
         while data := os.pread(self._descriptor, 1 << 20, offset):

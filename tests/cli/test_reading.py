@@ -1,0 +1,85 @@
+"""Commands that only read records answer at once: they load nothing that others need."""
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.jobs.conftest import is_training, kill_supervisor, make_spec, run_to_end
+from tests.wait import until
+from trackside.jobs.jobs import Jobs
+
+THIRD_PARTY = {
+    "asyncio",
+    "concurrent",
+    "cryptography",
+    "isal",
+    "multiprocessing",
+    "numpy",
+    "obstore",
+    "psutil",
+    "rich",
+    "ssl",
+    "torch",
+}
+"""And what of the standard library takes as long to load."""
+OF_OTHERS = {
+    *(
+        f"trackside.jobs.{name}"
+        for name in ("disk", "jobs", "placing", "reconcile", "scheduler", "submit", "submitting")
+    ),
+    "hashlib",
+    "socket",
+    "subprocess",
+    "trackside.sdk.estimator",
+}
+"""What starts a job or looks after one."""
+READING = (
+    ["--version"],
+    ["--help"],
+    ["jobs"],
+    ["jobs", "--json"],
+    ["jobs", "--help"],
+    ["show", "job-1"],
+    ["show", "job-1", "--json"],
+    ["logs", "job-1"],
+    ["logs", "job-1", "--tail", "1"],
+    ["findings", "job-1"],
+    ["artifacts", "job-1"],
+    ["queue"],
+)
+PROGRAM = """
+import sys
+from trackside.cli.main import main
+try:
+    main(sys.argv[1:])
+finally:
+    print("LOADED", *sys.modules, file=sys.stderr)
+"""
+
+
+def loaded_by(arguments: list[str]) -> set[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, *arguments], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return set(done.stderr.partition("LOADED ")[2].split())
+
+
+@pytest.mark.parametrize("arguments", READING, ids=" ".join)
+def test_what_only_reads_loads_little(jobs: Jobs, arguments: list[str]):
+    jobs.submit(make_spec("job-1", hyper={"say": "hello"}))
+    run_to_end(jobs)
+    loaded = loaded_by(arguments)
+    assert {name.split(".")[0] for name in loaded} & THIRD_PARTY == set()
+    known = {"trackside.jobs.start_supervisor", "subprocess"} if arguments == ["queue"] else set()
+    assert loaded & OF_OTHERS == known
+
+
+@pytest.mark.parametrize("arguments", [["jobs"], ["show", "job-1"]], ids=" ".join)
+def test_a_job_with_a_living_supervisor_needs_nobody_else(jobs: Jobs, arguments: list[str]):
+    jobs.submit(make_spec("job-1", hyper={"hold": "yes"}))
+    until(lambda: is_training(jobs, "job-1"))
+    assert "trackside.jobs.reconcile" not in loaded_by(arguments)
+    kill_supervisor(jobs.settings.layout.job("job-1"))
+    assert "trackside.jobs.reconcile" in loaded_by(arguments)
