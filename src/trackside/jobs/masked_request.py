@@ -28,6 +28,14 @@ def masked(request: Mapping[str, Any]) -> dict[str, Any]:
     return told
 
 
+def masked_environment(request: Mapping[str, Any]) -> dict[str, Any]:
+    """For the copy in storage, which every key that may read sees: variables are where scripts
+    expect secrets. Hyperparameters stay as they are, for they say how a model was made."""
+    if "Environment" not in request:
+        return dict(request)
+    return {**request, "Environment": _values(request["Environment"])}
+
+
 def _values(values: Mapping[str, str]) -> dict[str, str]:
     return {name: _value(name, value) for name, value in values.items()}
 

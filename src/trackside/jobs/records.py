@@ -19,7 +19,7 @@ from trackside.errors import (
 from trackside.files import damaged_files
 from trackside.files.json_record import DamagedRecord, parsed_object
 from trackside.files.permissions import private_opener
-from trackside.jobs.masked_request import masked
+from trackside.jobs.masked_request import masked_environment
 from trackside.quick_dataclass import dataclass
 from trackside.records import notify_targets
 from trackside.records.evaluator_process import all_evaluations, first_evaluations
@@ -177,7 +177,7 @@ def _stopping(evaluation: Evaluation) -> Evaluation:
 def publish_spec(spec: JobSpec, home: Home) -> None:
     """Put job.json where the output goes. Doing it again changes nothing."""
     location = locate_object(JobKeys.of(spec).spec, home=home.root)
-    location.store.put(location.key, _bytes(masked(shareable(spec).to_request())))
+    location.store.put(location.key, _bytes(masked_environment(shareable(spec).to_request())))
 
 
 def publish_journal(folder: JobFolder, home: Home) -> None:
