@@ -1,9 +1,9 @@
-# Seven targets. Each does all its own set-up in .venv; none touches anything outside this folder.
+# Each target does its own set-up in .venv; none touches anything outside this folder.
 VENV ?= .venv
 PYTHON ?= python3
 BIN = $(VENV)/bin
 
-.PHONY: install check test nightly bench drill demo
+.PHONY: install check test nightly bench drill zoo demo
 
 install: $(VENV)/.dev
 
@@ -37,6 +37,10 @@ bench: $(VENV)/.dev
 # Faults put into a running installation; ARGS="--part ci" takes five minutes, ARGS="--case 5" one case.
 drill: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.drill $(ARGS)
+
+# The rules on training scripts, broken and healthy: hours. ARGS=--quick takes five scripts.
+zoo: $(VENV)/.dev
+	$(BIN)/python -m zoo $(ARGS)
 
 demo: $(VENV)/.demo
 	@$(BIN)/python examples/demo.py

@@ -1,4 +1,4 @@
-"""The scripts of the zoo, and what their headers say should be noticed."""
+"""The scripts of the zoo, and the findings that their headers expect."""
 
 import re
 from dataclasses import dataclass

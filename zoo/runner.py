@@ -1,5 +1,5 @@
-"""Runs the scripts by `trackside run --rule all --findings`, two at a time, and counts what was
-noticed, with which cause, in which layer, how late, and the false alarms.
+"""Runs the scripts with `trackside run --rule all --findings`, two at a time, and counts which
+mistakes were found, with which cause, in which layer, how late, and the false alarms.
 """
 
 import json
@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.report import Comparison, Target
-from benchmarks.zoo.specimen import Specimen, Variant, specimens
+from zoo.specimen import Specimen, Variant
 
 QUICK = (
     "broken/rate_zero",
@@ -62,24 +61,6 @@ class Examined:
         """From the last step at which it may have gone wrong to the one that is named."""
         step = int(self.diagnoses[0]["step"] or 0) if self.diagnoses else 0
         return max(0, step - self.specimen.begins[1])
-
-
-def run(quick: bool = False) -> list[Comparison]:
-    chosen = [each for each in specimens() if not quick or each.key in QUICK]
-    examined = examine(chosen)
-    broken = [each for each in examined if not each.specimen.is_healthy]
-    healthy = [each for each in examined if each.specimen.is_healthy]
-    return [
-        _share("Broken trainings noticed", broken, sum(each.is_noticed for each in broken)),
-        _share("Right cause first", broken, sum(each.is_right for each in broken)),
-        _share("Right layer", broken, sum(each.is_right_place for each in broken)),
-        _share(
-            "Healthy trainings left alone",
-            healthy,
-            sum(each.is_right for each in healthy),
-            notes=(as_table(examined),),
-        ),
-    ]
 
 
 def examine(chosen: Iterable[Specimen], variant: Variant = Variant()) -> list[Examined]:  # noqa: B008
@@ -151,16 +132,3 @@ def _totals(examined: Sequence[Examined]) -> Iterator[str]:
     if healthy:
         alarms = sum(not each.is_right for each in healthy)
         yield f"Of {len(healthy)} healthy trainings {alarms} had a false alarm."
-
-
-def _share(
-    title: str, of: Sequence[Examined], count: int, notes: tuple[str, ...] = ()
-) -> Comparison:
-    return Comparison(
-        title=title,
-        unit="trainings",
-        figures={"trackside": float(count), "all of them": float(max(len(of), 1))},
-        higher_is_better=True,
-        targets=(Target("all of them", 1.0),),
-        notes=notes,
-    )
