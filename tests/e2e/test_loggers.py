@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.conftest import Job, Machine, made_machine
-from tests.strangers import strangers_python
+from tests.public_scripts import public_scripts_python
 from tests.wait import until
 from trackside import curves
 from trackside.records.layout import curves_of
@@ -48,7 +48,7 @@ for step in range(5):
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
     (tmp_path / "user").mkdir()
     monkeypatch.setenv("HOME", str(tmp_path / "user"))
-    monkeypatch.setenv("TRACKSIDE_PYTHON", strangers_python())
+    monkeypatch.setenv("TRACKSIDE_PYTHON", public_scripts_python())
     with made_machine(tmp_path) as machine:
         yield machine
 

@@ -1,8 +1,8 @@
-"""Ten scripts as they are found in public repositories, run without an edit: all that they write
-and log is found afterwards.
+"""Ten scripts as found in public repositories, run unmodified: every file that they write and every
+value that they log is found afterwards.
 
-They are in `strangers/`, written from memory of the habits of each kind. A row of the table says
-what a script leaves, as far as it can be known beforehand, and what it logs.
+They are in `public_scripts/`, written from memory of the habits of each kind. A row of the table
+lists the files that a script writes, as far as they are known beforehand, and the values it logs.
 """
 
 import csv
@@ -24,11 +24,11 @@ import pytest
 from PIL import Image
 
 from tests.e2e.conftest import Machine, made_machine
-from tests.strangers import strangers_python
+from tests.public_scripts import public_scripts_python
 from trackside import curves
 from trackside.sdk.job import TrainingJob
 
-SCRIPTS = Path(__file__).parent / "strangers"
+SCRIPTS = Path(__file__).parent / "public_scripts"
 
 
 class Left:
@@ -111,7 +111,7 @@ def in_history(data: str, metric: str) -> Last:
 
 
 @dataclass(frozen=True)
-class Stranger:
+class PublicScript:
     entry: str
     arguments: tuple[str, ...] = ()
     writes: Mapping[str, Callable[[bytes], bool]] = field(default_factory=dict)
@@ -124,7 +124,7 @@ EVENTS = "*events.out.tfevents.*"
 PRINTED = "trackside/algo-1"
 LOG_BEFORE_THEY_PRINT = ("nanogpt", "lightning", "hydra", "rl")
 TABLE = {
-    "nanogpt": Stranger(
+    "nanogpt": PublicScript(
         "train.py",
         ("config/train_tiny.py", "--max_iters=20", "--learning_rate=0.02", "--wandb_log=True"),
         {
@@ -139,7 +139,7 @@ TABLE = {
             ("wandb/*", "lr"): lambda left: 0.02,
         },
     ),
-    "mnist": Stranger(
+    "mnist": PublicScript(
         "main.py",
         ("--epochs", "2", "--save-model", "--log-interval", "2"),
         {"mnist_cnn.pt": is_zip},
@@ -148,7 +148,7 @@ TABLE = {
             (PRINTED, "Average loss"): printed(r"Average loss: ([\d.]+)"),
         },
     ),
-    "lightning": Stranger(
+    "lightning": PublicScript(
         "train.py",
         (),
         {
@@ -164,7 +164,7 @@ TABLE = {
             for tag in ("train_loss", "val_loss")
         },
     ),
-    "hf-trainer": Stranger(
+    "hf-trainer": PublicScript(
         "run_clm.py",
         (
             *("--output_dir", "out", "--max_steps", "12", "--logging_steps", "2", "--use_cpu"),
@@ -184,7 +184,7 @@ TABLE = {
             for tag in ("loss", "eval_loss", "learning_rate", "train_loss")
         },
     ),
-    "hydra": Stranger(
+    "hydra": PublicScript(
         "train.py",
         ("-m", "model=linear,mlp", "model.lr=0.05", "max_epochs=3"),
         {
@@ -196,7 +196,7 @@ TABLE = {
         },
         {("multirun/*/1/tensorboard", "train/loss"): printed(r"train/loss (\S+)")},
     ),
-    "timm": Stranger(
+    "timm": PublicScript(
         "train.py",
         ("--model", "tinynet", "-b", "32", "--epochs", "3", "--amp"),
         {
@@ -212,7 +212,7 @@ TABLE = {
             for tag in ("train_loss", "eval_loss", "eval_top1")
         },
     ),
-    "rl": Stranger(
+    "rl": PublicScript(
         "reinforce.py",
         ("--seed", "3", "--total-timesteps", "600", "--save-model"),
         {"runs/CartPole-v1__reinforce__3__*/reinforce.cleanrl_model": is_zip},
@@ -222,13 +222,13 @@ TABLE = {
             )
         },
     ),
-    "diffusion": Stranger(
+    "diffusion": PublicScript(
         "ddpm.py",
         (),
         {"results/sample-[123].png": is_image, "results/model-[123].pt": is_zip},
         {(PRINTED, "training/loss"): printed(r"loss=([\d.]+)")},
     ),
-    "xgboost": Stranger(
+    "xgboost": PublicScript(
         "train.py",
         ("--num-round", "12", "--max-depth=3"),
         {
@@ -241,7 +241,7 @@ TABLE = {
             for metric in ("logloss", "error")
         },
     ),
-    "keras": Stranger(
+    "keras": PublicScript(
         "train.py",
         (),
         {
@@ -259,30 +259,30 @@ TABLE = {
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
-    """Its scripts run in the strangers' environment, and know no home but an empty one."""
+    """Its scripts run in the environment of public scripts, and know no home but an empty one."""
     (tmp_path / "user").mkdir()
     monkeypatch.setenv("HOME", str(tmp_path / "user"))
-    monkeypatch.setenv("TRACKSIDE_PYTHON", strangers_python())
+    monkeypatch.setenv("TRACKSIDE_PYTHON", public_scripts_python())
     with made_machine(tmp_path) as machine:
         yield machine
 
 
 def trackside(*arguments: str) -> str:
-    told = subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-m", "trackside.cli", *arguments],
         capture_output=True,
         text=True,
         stdin=subprocess.DEVNULL,
         env={**os.environ},
     )
-    assert told.returncode == 0, told.stdout + told.stderr
-    return told.stdout
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
 
 
-def run(name: str, folder: Path, stranger: Stranger, *arguments: str) -> str:
+def run(name: str, folder: Path, script: PublicScript, *arguments: str) -> str:
     return trackside(
-        *("run", stranger.entry, "--source-dir", str(folder), "--name", name, "--bring-back"),
-        *("--", *stranger.arguments, *arguments),
+        *("run", script.entry, "--source-dir", str(folder), "--name", name, "--bring-back"),
+        *("--", *script.arguments, *arguments),
     )
 
 
@@ -295,25 +295,23 @@ def of_its_own(name: str, tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("name", TABLE)
 def test_all_that_it_writes_and_logs_is_found(name: str, home: Machine, tmp_path: Path):
-    stranger = TABLE[name]
+    script = TABLE[name]
     folder = of_its_own(name, tmp_path)
-    log = run(name, folder, stranger)
+    log = run(name, folder, script)
     left = Left(TrainingJob(name, home.jobs), SCRIPTS / name, folder, log)
 
     assert "Not kept" not in log
     plain = {path: data for path, data in left.files.items() if not fnmatchcase(path, EVENTS)}
-    for pattern, check in stranger.writes.items():
+    for pattern, check in script.writes.items():
         matching = {path: data for path, data in plain.items() if fnmatchcase(path, pattern)}
         assert matching, f"{pattern} is not among {[*plain]}"
         assert [path for path, data in matching.items() if not check(data)] == []
-    unknown = [
-        path for path in plain if not any(fnmatchcase(path, each) for each in stranger.writes)
-    ]
+    unknown = [path for path in plain if not any(fnmatchcase(path, each) for each in script.writes)]
     assert unknown == []
 
     if name in LOG_BEFORE_THEY_PRINT:  # else a loss would be there twice
         assert [run for run, _ in left.scalars if run == PRINTED] == []
-    for (runs, tag), last in stranger.logs.items():
+    for (runs, tag), last in script.logs.items():
         matching_runs = {
             run: series
             for (run, its_tag), series in left.scalars.items()
@@ -324,11 +322,11 @@ def test_all_that_it_writes_and_logs_is_found(name: str, home: Machine, tmp_path
         assert series.values[-1] == pytest.approx(last(left), rel=1e-3), (runs, tag)
 
 
-def test_a_run_that_is_begun_again_finds_its_checkpoint(home: Machine, tmp_path: Path):
+def test_a_second_run_resumes_from_the_checkpoint_of_the_first(home: Machine, tmp_path: Path):
     """Of the nanoGPT kind, by the folder that `--bring-back` filled."""
-    stranger, folder = TABLE["nanogpt"], of_its_own("nanogpt", tmp_path)
-    run("first", folder, stranger)
-    log = run("second", folder, stranger, "--init_from=resume", "--max_iters=25")
+    script, folder = TABLE["nanogpt"], of_its_own("nanogpt", tmp_path)
+    run("first", folder, script)
+    log = run("second", folder, script, "--init_from=resume", "--max_iters=25")
     assert "Resuming training from out-nanogpt" in log
     assert log.count("iter 20:") == 1
     assert "iter 19:" not in log
