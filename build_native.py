@@ -1,7 +1,7 @@
-"""Build hook: compiles the event-file scanner and the reductions where a C compiler is at hand.
+"""Build hook: compiles the C sources where there is a compiler, and records the commit.
 
-Without one the installation goes on: `curves` then does the same with numpy, `capture` with torch.
-For an editable installation it also says where `smdebug` is, which a wheel has at a fixed place.
+Without a compiler the wheel is pure Python: `curves` then uses numpy, `capture` torch.
+An editable installation also gets a path file for `smdebug`, which a wheel has at a fixed location.
 """
 
 import os
@@ -17,20 +17,26 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 SOURCES = (
     Path("src", "trackside", "curves", "scan.c"),
-    Path("src", "trackside", "capture", "taking", "reduce.c"),
+    Path("src", "trackside", "capture", "copying", "reduce.c"),
 )
-
-
 ALIAS = Path("src", "trackside", "smdebug_alias", "trackside_smdebug.pth")
+COMMIT = Path("src", "trackside", "commit.txt")
+"""Only in what is built; `trackside --version` reads it. An editable installation reads `.git`."""
 
 
 class NativeBuildHook(BuildHookInterface):  # type: ignore[type-arg]
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        if self.target_name != "wheel":
-            return
+        root = Path(self.root)
         if version == "editable":
-            build_data["force_include_editable"][alias_path(Path(self.root))] = ALIAS.name
-        made = [source for source in SOURCES if compiled(Path(self.root, source))]
+            build_data["force_include_editable"][alias_path(root)] = ALIAS.name
+        elif name := commit(root):
+            target = COMMIT if self.target_name == "sdist" else COMMIT.relative_to("src")
+            build_data["force_include"][temporary(COMMIT.name, name)] = target.as_posix()
+        if self.target_name == "wheel":
+            self._compile(root, version, build_data)
+
+    def _compile(self, root: Path, version: str, build_data: dict[str, Any]) -> None:
+        made = [source for source in SOURCES if compiled(root / source)]
         for source in SOURCES:
             if source not in made:
                 self.app.display_warning(f"{source.name} was not compiled: slower without.")
@@ -44,11 +50,34 @@ class NativeBuildHook(BuildHookInterface):  # type: ignore[type-arg]
             build_data["pure_python"] = False
 
 
+def commit(root: Path) -> str:
+    """The commit of a clone, with a note if files differ from it; empty outside of one.
+
+    An unpacked sdist is no clone: it has the file already.
+    """
+    if not (root / ".git").exists():
+        return ""
+    try:
+        name = _git(root, "rev-parse", "HEAD")
+        return f"{name} modified" if _git(root, "status", "--porcelain") else name
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+
+
+def _git(root: Path, *arguments: str) -> str:
+    command = ["git", "-C", str(root), *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
 def alias_path(root: Path) -> str:
     """A file that puts the alias's folder, where it is, at the end of sys.path."""
-    made = Path(tempfile.mkdtemp(), ALIAS.name)
-    made.write_text(f"{root / ALIAS.parent}\n")
-    return str(made)
+    return temporary(ALIAS.name, str(root / ALIAS.parent))
+
+
+def temporary(name: str, line: str) -> str:
+    path = Path(tempfile.mkdtemp(), name)
+    path.write_text(f"{line}\n")
+    return str(path)
 
 
 def compiled(source: Path) -> bool:

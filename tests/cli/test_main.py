@@ -40,8 +40,11 @@ def test_every_command_teaches_by_example(name: str):
     assert f"\n    trackside {name}" in shown
 
 
-def test_the_version_is_the_packages():
-    assert CliRunner().invoke(main, ["--version"]).output == f"trackside {trackside.__version__}\n"
+def test_the_version_names_commit_and_extras():
+    shown = CliRunner().invoke(main, ["--version"])
+    assert shown.exit_code == 0
+    assert shown.output.startswith(f"trackside {trackside.__version__} (commit ")
+    assert "; extras: " in shown.output
 
 
 @pytest.mark.parametrize(

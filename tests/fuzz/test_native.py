@@ -66,7 +66,7 @@ def _address(numbers: "array[int]") -> int:
     ("source", "variable", "round_", "count"),
     [
         (SOURCES / "curves" / "scan.c", SCANNER, both_scanners_agree, 150),
-        (SOURCES / "capture" / "taking" / "reduce.c", REDUCER, reductions_agree, 200),
+        (SOURCES / "capture" / "copying" / "reduce.c", REDUCER, reductions_agree, 200),
     ],
     ids=["scan", "reduce"],
 )

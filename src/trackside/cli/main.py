@@ -11,7 +11,6 @@ from pathlib import Path
 
 import click
 
-import trackside
 from trackside.cli.failures import EXPECTED, INTERRUPTED, USAGE, exit_code, explain
 from trackside.cli.messages import tell, tell_warnings
 from trackside.cli.summaries import SUMMARIES
@@ -128,7 +127,14 @@ class Commands(click.Group):
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--debug", is_flag=True, help="Show the trace of an error, and all logs.")
 @click.option("--profile", metavar="NAME", help="The server that `login` stored under this name.")
-@click.version_option(trackside.__version__, message="trackside %(version)s")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=lambda ctx, _, is_given: _show_version(ctx) if is_given else None,
+    help="Show the version, its commit and the extras that are installed, and exit.",
+)
 def main(debug: bool, profile: str | None) -> None:
     """Runs training scripts as jobs, keeps what they make, and says what is wrong with them.
 
@@ -148,6 +154,13 @@ def main(debug: bool, profile: str | None) -> None:
         logging.basicConfig(level=logging.DEBUG)
     if profile:
         choose_profile(profile)
+
+
+def _show_version(ctx: click.Context) -> None:
+    from trackside.cli.version import describe
+
+    click.echo(describe())
+    ctx.exit()
 
 
 def _summary(name: str) -> click.Command:
