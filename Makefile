@@ -3,7 +3,7 @@ VENV ?= .venv
 PYTHON ?= python3
 BIN = $(VENV)/bin
 
-.PHONY: install check test nightly bench drill zoo demo release
+.PHONY: install check test coverage nightly bench drill zoo demo release
 
 install: $(VENV)/.dev
 
@@ -13,11 +13,12 @@ check: $(VENV)/.dev
 	$(BIN)/mypy
 
 # One worker more than the machines of CI have cores: tests wait for half of their time.
-# A machine that stalls is no defect: five tests may have a second try, and their first is shown.
-SECOND_TRY = --reruns 1 --max-suite-reruns 5 --rerun-show-tracebacks
-
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 3 --dist loadgroup $(SECOND_TRY) $(ARGS)
+	$(BIN)/python -m pytest -n 3 --dist loadgroup $(ARGS)
+
+# Branch coverage with all subprocesses, too long for CI. ARGS=tests/texts INCLUDE='src/trackside/texts/*' takes a part.
+coverage: $(VENV)/.dev
+	INCLUDE='$(INCLUDE)' .ci/coverage $(BIN) $(ARGS)
 
 # The fuzzers and the sanitizers for longer, by another seed each time; it is printed, and
 # TRACKSIDE_FUZZ_SEED=SEED:ROUND plays one round again.
@@ -38,7 +39,7 @@ bench: $(VENV)/.dev
 drill: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.drill $(ARGS)
 
-# The rules on training scripts, broken and healthy: hours. ARGS=--quick takes five scripts.
+# The rules on training scripts, broken and healthy. ARGS=--quick takes five scripts.
 zoo: $(VENV)/.dev
 	$(BIN)/python -m zoo $(ARGS)
 
