@@ -343,7 +343,7 @@ class HostFolder:
         return self.root / f"{kind}.json"
 
     @property
-    def told_metrics(self) -> Path:
+    def reported_metrics(self) -> Path:
         """Lines of JSON by which the script, or who stands for it, tells of metrics."""
         return self.ml / "output" / "metrics" / "sagemaker"
 

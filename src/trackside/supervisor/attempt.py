@@ -65,7 +65,7 @@ from trackside.texts.truncation import last_lines
 
 if TYPE_CHECKING:
     from trackside.supervisor.machine import MachineSampler
-    from trackside.supervisor.sync import Syncer
+    from trackside.supervisor.syncer import Syncer
 
 logger = logging.getLogger(__name__)
 
