@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
@@ -16,13 +15,13 @@ from trackside.system.processes import Identity
 
 
 @pytest.fixture
-def ended() -> Iterator[Identity]:
+def ended() -> Identity:
     """A process that was alive, and is not any more."""
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
         identity = processes.identify(process.pid)
         process.communicate(b"\n")
     assert identity is not None
-    yield identity
+    return identity
 
 
 def write(folder: HostFolder, identity: Identity) -> None:

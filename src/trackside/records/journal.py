@@ -21,6 +21,7 @@ from trackside.errors import DamagedJob, JobBusy, JobNotFound, MoveRefused
 from trackside.files import damaged_files, durable
 from trackside.files.json_record import DamagedRecord, Moment, parsed_object, record
 from trackside.quick_dataclass import dataclass
+from trackside.records.layout import FORMAT
 from trackside.records.status import FIRST, MESSAGES, Secondary, State, Status, can_follow
 from trackside.system import boot_clock, process_table
 from trackside.system.run_as import Choice
@@ -74,6 +75,8 @@ class History:
     """The configuration of the rule that stopped it; empty when somebody did, or nobody."""
     is_patchy: bool = field(default=False, compare=False)
     """Lines are missing or damaged since the last move, so that others may have been made."""
+    format: int = field(default=1, compare=False)
+    """The version of the job's folder: `layout.FORMAT`."""
 
     @property
     def submitted(self) -> dict[str, Any]:
@@ -224,6 +227,7 @@ class Journal:
         """All at once, for a folder that nobody else sees yet."""
         now = time.time()
         events = [{**event, "seq": seq, "time": now} for seq, event in enumerate(opening, 1)]
+        events[0]["format"] = FORMAT
         lines = [*map(_encoded, events)]
         durable.create(self.path, b"".join(lines))
         return fold_lines(lines)
@@ -339,6 +343,11 @@ def fold_lines(lines: Iterable[bytes]) -> History:
             history = history and replace(history, is_patchy=True)
     if history is None:
         raise DamagedRecord(f"no line of it can be read ({problem or 'it has none'})")
+    if history.format > FORMAT:
+        raise DamagedRecord(
+            f"it is of format {history.format}, and this version of Trackside reads formats up to "
+            f"{FORMAT}; install a newer one"
+        )
     return replace(history, num_damaged=num_damaged) if num_damaged else history
 
 
@@ -358,6 +367,7 @@ class _Line:
     who: str | None = None
     key: str | None = None
     rule: str | None = None
+    format: int = 1
 
 
 def _checked(line: bytes, number: int) -> dict[str, Any]:
@@ -388,7 +398,8 @@ def _fold_one(history: History | None, event: dict[str, Any]) -> History:
     if history is None:
         message = event.get("message") or MESSAGES[FIRST.secondary]
         first = Transition(FIRST.secondary, event["time"], message)
-        begun = History(FIRST, event["seq"], (first,), latest=event["time"])
+        version = event.get("format", 1)
+        begun = History(FIRST, event["seq"], (first,), latest=event["time"], format=version)
         is_first = event["kind"] == "status" and event["secondary"] == FIRST.secondary
         return begun if is_first else _fold_one(replace(begun, version=0), event)
     if event["seq"] <= history.version:

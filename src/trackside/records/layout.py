@@ -16,6 +16,9 @@ from trackside.quick_dataclass import dataclass
 if TYPE_CHECKING:
     from trackside.records.spec import JobSpec
 
+FORMAT = 1
+"""The version of all names here and of the files behind them: docs/job-folder.md. The first line of
+a job's journal has it; a journal without one is of version 1."""
 ML = "/opt/ml"
 """Where the script believes it is."""
 WORKING_FOLDER = f"{ML}/code"
@@ -185,8 +188,16 @@ class JobFolder:
 
     @property
     def gang(self) -> Path:
-        """Why all hosts of the present attempt must end; its absence means they go on."""
+        """A folder for what the hosts of an attempt agree on, below."""
         return self.root / "gang"
+
+    def meeting(self, attempt: int) -> Path:
+        """What all hosts of the attempt need to know before they start."""
+        return self.gang / f"{attempt}.json"
+
+    def end_order(self, attempt: int) -> Path:
+        """Why all hosts of the attempt must end; while it is absent, they continue."""
+        return self.gang / f"{attempt}.end.json"
 
     def host(self, host: str, attempt: int) -> "HostFolder":
         return HostFolder(self.hosts / host / str(attempt))

@@ -63,7 +63,7 @@ class Gang:
         self._stamped_at = time.monotonic()
         self._met: boot_clock.Moment | None = None
         self._order: EndOrder | None = None
-        self._end_name = os.fspath(folder.gang / f"{attempt}.end.json")
+        self._end_name = os.fspath(folder.end_order(attempt))
         folder.gang.mkdir(exist_ok=True)
 
     def folder_of(self, host: str) -> HostFolder:
@@ -143,7 +143,7 @@ class Gang:
 
     @property
     def _meeting_path(self) -> Path:
-        return self.folder.gang / f"{self.attempt}.json"
+        return self.folder.meeting(self.attempt)
 
 
 def ran_seconds(meeting: Meeting, now: boot_clock.Moment) -> float:
