@@ -149,7 +149,7 @@ def test_a_supervisor_takes_over_in_every_phase(tmp_path, phase):
     mine = attempt(tmp_path, AlgorithmSpecification=script(write))
     if phase == "preparing":
         mine._move(Secondary.DOWNLOADING)
-        mine._announce(Phase.PREPARING)
+        mine._report.write(Phase.PREPARING)
     elif phase == "ready":
         assert mine._prepare()
     elif phase == "running":
@@ -158,7 +158,7 @@ def test_a_supervisor_takes_over_in_every_phase(tmp_path, phase):
     else:
         mine.run()
         if phase == "uploading":
-            mine._announce(Phase.UPLOADING)
+            mine._report.write(Phase.UPLOADING)
     next_one = attempt(tmp_path)
     assert next_one.run().exit_code == 0
     ran = next_one.folder.ml / "output/data/ran"

@@ -21,9 +21,8 @@ from trackside.records.spec import Profiler
 from trackside.supervisor import machine, machine_reading
 from trackside.supervisor.gpus import Gpu, Gpus
 from trackside.supervisor.machine import MachineSampler, curve_seconds
-from trackside.supervisor.machine_figures import profiler_lines, scalars
+from trackside.supervisor.machine_figures import MinuteFiles, profiler_lines, scalars
 from trackside.supervisor.machine_reading import Core, MachineReader, Process, Reading
-from trackside.supervisor.profiler_files import MinuteFiles
 from trackside.system import process_table
 
 SPIN = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'while True: pass'])"

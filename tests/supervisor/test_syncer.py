@@ -18,7 +18,7 @@ from trackside.storage.locate import Location, locate
 from trackside.supervisor import syncer as syncer_module
 from trackside.supervisor.event_sync import EventSync
 from trackside.supervisor.folder_sync import FolderSync
-from trackside.supervisor.sync_lag import lag_message
+from trackside.supervisor.host_report import lag_message
 from trackside.supervisor.sync_part import SyncPart
 from trackside.supervisor.syncer import Syncer
 

@@ -25,7 +25,7 @@ from trackside.supervisor.attempt import Attempt
 from trackside.supervisor.context import Context
 from trackside.supervisor.gang import write_supervisor
 from trackside.supervisor.open_writers import ignore_lease_breaks
-from trackside.supervisor.wake_ups import WakeUps
+from trackside.supervisor.poll_interval import WakeUps
 
 logger = logging.getLogger("trackside.supervisor")
 

@@ -3,7 +3,6 @@
 Every step leaves its mark on disk, so a supervisor that takes over goes on where the last one died.
 """
 
-import json
 import logging
 import os
 import signal
@@ -32,36 +31,30 @@ from trackside.records.spec import JobSpec
 from trackside.records.status import Secondary
 from trackside.supervisor.attached_sandbox import MESSAGES, AttachedSandbox
 from trackside.supervisor.config_files import (
-    exit_record,
-    keep_packages,
     lay_out,
     write_profiler_config,
 )
 from trackside.supervisor.context import Context
 from trackside.supervisor.evaluator_watchdog import EvaluatorWatchdog
-from trackside.supervisor.failure_reasons import log_tail, reason
+from trackside.supervisor.failure_reasons import record_end
 from trackside.supervisor.folder_scan import scan
 from trackside.supervisor.gang import Gang, Why, addresses, interface_name
+from trackside.supervisor.host_report import LAG_SECONDS, HostReport, capture_problem
 from trackside.supervisor.inputs import Inputs, Meter
 from trackside.supervisor.logs import LogClock, add_line
 from trackside.supervisor.outcome import (
-    algorithm_error,
     are_over,
     failed_peer,
     must_end,
     why_end,
 )
 from trackside.supervisor.peer_watchdog import PeerWatchdog
-from trackside.supervisor.poll_interval import QUICK_SECONDS, TICK_SECONDS, Pace
+from trackside.supervisor.poll_interval import QUICK_SECONDS, TICK_SECONDS, PollInterval
 from trackside.supervisor.process_sandbox import REASONS, ProcessSandbox, can_map
-from trackside.supervisor.sandbox import Exited, Lost, Running, SandboxPlan
-from trackside.supervisor.script_limits import ScriptLimits
-from trackside.supervisor.script_start import script_environment, toolkit_command
-from trackside.supervisor.sync_lag import LAG_SECONDS, LAGGING, lag_message
-from trackside.supervisor.terminate import Ending
+from trackside.supervisor.sandbox import Exited, Lost, Running, SandboxPlan, Termination
+from trackside.supervisor.script_start import ScriptLimits, script_environment, toolkit_command
 from trackside.supervisor.user_folders import UserFolders, user_folders
 from trackside.supervisor.working_folder import take_baseline, working_folder
-from trackside.texts.truncation import last_lines
 
 if TYPE_CHECKING:
     from trackside.supervisor.machine import MachineSampler
@@ -78,25 +71,16 @@ STORE_SECONDS = 2.0
 tries."""
 OWN_SHARE = 0.01
 """Of a full disk. Who has brought less than that did not fill it."""
-RECORD_SECONDS = 60.0
-"""How often a host's record is written though nothing in it has changed."""
-SENT_SECONDS = 15.0
-"""How often it is written though no more has changed than how much was sent."""
-TAIL_LINES = 20
-TAIL_LENGTH = 8192
-MARKER_BYTES = 1 << 20
-_OUTSIDE = {signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT}
-"""Signals that, when we did not send them, mean that the machine or a person ended the script."""
 
 
 class Attempt:
     def __init__(self, context: Context, number: int, *, lag_seconds: float = LAG_SECONDS) -> None:
         self.context = context
-        self._lag_seconds = lag_seconds
         self.number = number
         self.folder: HostFolder = context.folder.host(context.host, number)
         self.gang = Gang(context.folder, context.spec, context.host, number)
         self.record = hosts.read(self.folder.record) or HostRecord()
+        self._report = HostReport(context, self.gang, self.record, lag_seconds)
         self._sandbox = self._choose_sandbox()
         self._inputs = Inputs(context.spec, context.host, self.folder, context.settings.home)
         nonce = sandbox_nonce(context.nonce, number)
@@ -111,10 +95,6 @@ class Attempt:
         self._led_at = 0.0
         self._amended_by: History | None = None
         """What the journal said when it was last looked through for changes of the job."""
-        self._shown: tuple[str, int] | None = None
-        self._shown_at = 0.0
-        self._waits = False
-        """Whether something waited for its store when the record was last looked at."""
         self._is_mute = False
 
     def _choose_sandbox(self) -> ProcessSandbox | AttachedSandbox:
@@ -183,7 +163,7 @@ class Attempt:
     def _prepare(self) -> bool:
         """Everything before the script. False when the job ended meanwhile."""
         self._move(Secondary.DOWNLOADING)
-        self._announce(Phase.PREPARING)
+        self._report.write(Phase.PREPARING)
         self._another = user_folders(self._history(), self.folder, self.context.settings.layout)
         if self._another is not None:
             self._sandbox.kinds_for(self._another.user)  # or it is refused now
@@ -204,7 +184,7 @@ class Attempt:
                 self.folder.baseline,
                 in_place=spec.options.in_place is not None,
             )
-        self._announce(Phase.READY)
+        self._report.write(Phase.READY)
         if self.gang.is_lead:
             self.gang.meet()
         return self._wait_for_all()
@@ -214,7 +194,7 @@ class Attempt:
 
         A store that does not answer for a while delays the start, and fails it only at last.
         """
-        meter = Meter(self.record.progress, self._announce_progress)
+        meter = Meter(self.record.progress, self._report.progress)
         can_mount = not self.context.spec.inputs or self._sandbox.isolation.kind != "none"
         deadline = time.monotonic() + self.context.settings.upload_deadline_seconds
         while True:
@@ -227,8 +207,7 @@ class Attempt:
                 if time.monotonic() + STORE_SECONDS > deadline:
                     raise
                 logger.warning("the start waits: %s", error)
-                if self.gang.is_lead:
-                    self.context.say(f"Waiting for the object store: {error}")
+                self._report.waiting_for_store(error)
             self._rest(STORE_SECONDS)
 
     def _rest(self, seconds: float) -> None:
@@ -263,7 +242,7 @@ class Attempt:
         if isolation and isolation.kind != self.record.isolation:
             self.record.isolation = isolation.kind
         if self.record.phase is not Phase.UPLOADING:  # an earlier supervisor saw the script out
-            self._announce(Phase.RUNNING)
+            self._report.write(Phase.RUNNING)
 
     def _remember(self) -> None:
         """What was written in haste before the start, for who comes after a power cut."""
@@ -293,7 +272,7 @@ class Attempt:
         sampler = self._sampler()
         with sampler or nullcontext():
             state, was_asked = self._see_out(sampler)
-        self._record_exit(state, was_asked)
+        record_end(self.context, self.folder, self.record, state, self._limits.exceeded, was_asked)
 
     def _sampler(self) -> "MachineSampler | None":
         from trackside.supervisor.machine import make_sampler  # likewise
@@ -307,36 +286,36 @@ class Attempt:
         assert self._syncer is not None
         plan = self._plan()
         clock = LogClock(self.folder.log, self.folder.log_times)
-        ending = Ending(self._sandbox, plan, self.context.spec.options.grace_seconds)
+        termination = Termination(self._sandbox, plan, self.context.spec.options.grace_seconds)
         chores_at = time.monotonic()
-        pace = Pace(chores_at)
+        interval = PollInterval(chores_at)
         while not isinstance(state := self._sandbox.poll(plan), Exited | Lost):
             until = time.monotonic() + POLL_SECONDS
             while (now := time.monotonic()) < until:
-                if ending.was_asked or self.is_set():
-                    ending.ask(now)
-                    ending.tick(now)
-                    pace.moved(now)
+                if termination.was_requested or self.is_set():
+                    termination.request(now)
+                    termination.tick(now)
+                    interval.moved(now)
                 with self._unless_disk_full():
                     if clock.tick():
-                        pace.moved(now)
+                        interval.moved(now)
                         self._syncer.wake()
                 is_changed = self._history() is not self._amended_by
-                if is_changed or now - chores_at >= pace.chore_pause(now):
+                if is_changed or now - chores_at >= interval.chore_pause(now):
                     chores_at = now
                     self._do_chores(sampler)
-                if self._wait_for_news(plan, pace, now):
+                if self._wait_for_news(plan, interval, now):
                     break
         with self._unless_disk_full():
             clock.tick()
             self._take_amendments(sampler)  # a short script may bring rules and be over
         # An earlier supervisor may have been the one who asked.
-        return state, ending.was_asked or self.is_set()
+        return state, termination.was_requested or self.is_set()
 
-    def _wait_for_news(self, plan: SandboxPlan, pace: Pace, now: float) -> bool:
+    def _wait_for_news(self, plan: SandboxPlan, interval: PollInterval, now: float) -> bool:
         """Until there is something to look at. Whether the script may have ended."""
         wake = self.context.wake
-        pause = pace.pause(now, is_woken=wake is not None and self._is_told_of_all)
+        pause = interval.pause(now, is_woken=wake is not None and self._is_told_of_all)
         limit = self.context.spec.stopping.max_runtime_seconds
         if pause > TICK_SECONDS and limit is not None:
             pause = min(pause, max(TICK_SECONDS, limit - self._runtime_seconds()))
@@ -358,7 +337,7 @@ class Attempt:
         with self._unless_disk_full():
             self._take_amendments(sampler)
             self.rules.tick()
-            self._announce_syncs()
+            self._report_syncs()
 
     def _take_amendments(self, sampler: "MachineSampler | None") -> None:
         """The profiler may be changed, and rules be added, while the script runs."""
@@ -429,70 +408,11 @@ class Attempt:
         """The limit covers all attempts together."""
         return self._history().earlier_seconds + self.gang.running_seconds()
 
-    def _announce_syncs(self) -> None:
+    def _report_syncs(self) -> None:
         assert self._syncer is not None
-        self.record.syncs = self._syncer.states()
-        self.record.capture = self._capture_problem()
-        if not self._is_news():
-            return
-        self._announce(self.record.phase)
-        if not self.gang.is_lead:
-            return
-        said = self._history().message
-        lag, why = lag_message(self.gang.records(), after_seconds=self._lag_seconds)
-        if lag and not said.startswith(lag):
-            self.context.say(lag + why)
-        elif not lag and said.startswith(LAGGING):
-            self.context.say("Training in progress. Sync has caught up.")
-
-    def _is_news(self) -> bool:
-        """Whether others must know: something has changed or waits. Each record costs a sync."""
-        states = self.record.syncs.values()
-        waits = any(each.pending_bytes or each.error for each in states)
-        problem, num_bytes = self.record.capture, sum(each.uploaded_bytes for each in states)
-        pause = RECORD_SECONDS if (problem, num_bytes) == self._shown else SENT_SECONDS
-        now = time.monotonic()
-        is_known = self._shown is not None and self._shown[0] == problem
-        has_waited, self._waits = self._waits, waits
-        if is_known and not waits and not has_waited and now - self._shown_at < pause:
-            return False
-        self._shown, self._shown_at = (problem, num_bytes), now
-        return True
+        self._report.syncs(self._syncer.states(), self._capture_problem(), self._history)
 
     # Ending
-
-    def _record_exit(self, state: Exited | Lost, was_asked: bool) -> None:
-        record = self.record
-        record.ended_at = time.time()
-        keep_packages(self.folder, self.context.host)
-        if isinstance(state, Lost) and state.is_of_script:
-            record.tail = last_lines(log_tail(self.folder)[-TAIL_LINES:], TAIL_LENGTH)
-            record.failure = f"AlgorithmError: {state.reason}"
-            return
-        if isinstance(state, Lost):
-            record.lost = f"the script and its sandbox are gone: {state.reason}"
-            return
-        code = record.exit_code = self._script_code(state.code)
-        if code == 0 and state.code == 0:
-            return
-        if was_asked:
-            return  # it was told to end: how it did is no failure of its own
-        record.tail = last_lines(log_tail(self.folder)[-TAIL_LINES:], TAIL_LENGTH)
-        failing = code or state.code
-        told = reason(self.context, self.folder, state, failing, self._limits.exceeded())
-        record.failure = algorithm_error(told, failing)
-        if state.out_of_memory:
-            return
-        ended_by = -code if code < 0 else code - 128 if code > 128 else 0
-        if ended_by in _OUTSIDE:
-            record.lost = f"the script was ended by {signal.Signals(ended_by).name} from outside"
-
-    def _script_code(self, code: int) -> int:
-        """The script's own code; the toolkit's, which stands for it, when the script never ran."""
-        script = exit_record(self.folder)
-        if script.get("signal"):
-            return -script["signal"]
-        return script.get("exit_code", code)
 
     def _fail(self, error: Exception) -> None:
         self.record.ended_at = time.time()
@@ -503,13 +423,13 @@ class Attempt:
     def _end(self) -> None:
         """Send the rest, give the input's space back, and say that this host is done."""
         self._inputs.close()
-        self._announce(Phase.UPLOADING)
+        self._report.write(Phase.UPLOADING)
         if self._syncer is not None:
             deadline = time.monotonic() + self.context.settings.upload_deadline_seconds
             code = self.record.exit_code
             error = self._syncer.finish(
                 deadline,
-                self._announce_waiting,
+                self._report_waiting,
                 self.lead_out,
                 was_killed=code is None or code < 0,
             )
@@ -517,7 +437,7 @@ class Attempt:
             self.record.capture = self._capture_problem()
             if error:
                 self.record.unsent = error
-        self._announce(Phase.ENDED)
+        self._report.write(Phase.ENDED)
 
     def lead_out(self) -> None:
         """What the lead does while it waits for uploads, its own or other hosts'."""
@@ -534,29 +454,17 @@ class Attempt:
                 self._move(Secondary.UPLOADING)
 
     def _capture_problem(self) -> str:
-        """The first thing the hook reported; it reports each kind once and goes on."""
         hook = self.context.spec.debug_hook
         if hook is None:
             return ""
-        tensors = self.folder.script_folder(self.folder.inside(hook.local_path))
-        try:
-            first = json.loads(tensors.read("capture-errors.json", MARKER_BYTES))["errors"][0]
-            return f"{first['where']}: {first['message']} ({first['count']} times)"
-        except (OSError, ValueError, LookupError, TypeError):
-            pass
-        try:  # as left by `capture/unwatched`
-            left = json.loads(tensors.read("not-watched.json", MARKER_BYTES))
-            return f"not watched: {left['framework']}"
-        except (OSError, ValueError, LookupError, TypeError):
-            return ""
+        return capture_problem(self.folder.script_folder(self.folder.inside(hook.local_path)))
 
-    def _announce_waiting(self, error: str) -> None:
+    def _report_waiting(self, error: str) -> None:
         assert self._syncer is not None
         with self._unless_disk_full():
             self.record.syncs = self._syncer.states()
-            self._reannounce()
-        if self.gang.is_lead:
-            self.context.say(f"Waiting for the object store: {error}")
+            self._report.write()
+        self._report.waiting_for_store(error)
 
     # What the others see, and what we see of them
 
@@ -578,21 +486,6 @@ class Attempt:
         if self.gang.is_lead:
             message = MESSAGES.get(to) if self.context.spec.is_attached else None
             self.context.journal.try_move(to, message=message)
-
-    def _announce(self, phase: Phase) -> None:
-        self.record.phase = phase
-        self.gang.announce(self.record)
-
-    def _reannounce(self) -> None:
-        self.gang.announce(self.record)
-
-    def _announce_progress(self) -> None:
-        self._reannounce()
-        progress = self.record.progress
-        if self.gang.is_lead and progress.num_files:
-            self.context.say(
-                f"{progress.what}: {progress.done_files} of {progress.num_files} files"
-            )
 
     def _tell(self, line: str) -> None:
         """Into the job's log, where people look. Before the start: then the sandbox writes it."""

@@ -14,9 +14,8 @@ from trackside.curves import wire
 from trackside.curves.event_file import EventFile
 from trackside.records.layout import HostFolder
 from trackside.records.spec import JobSpec, Profiler
-from trackside.supervisor.machine_figures import profiler_lines, scalars
+from trackside.supervisor.machine_figures import MinuteFiles, profiler_lines, scalars
 from trackside.supervisor.machine_reading import MachineReader, Reading
-from trackside.supervisor.profiler_files import MinuteFiles
 from trackside.system import process_table
 
 logger = logging.getLogger(__name__)

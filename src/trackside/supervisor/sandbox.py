@@ -4,6 +4,7 @@
 A sandbox outlives its supervisor: whoever comes next finds it again by the folder alone.
 """
 
+import signal
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import field
@@ -106,3 +107,32 @@ class Sandbox(ABC):
 
         A sandbox that is already gone is success.
         """
+
+
+class Termination:
+    """Ends a script as the contract says: SIGTERM, the grace period, then SIGKILL. Times are
+    monotonic."""
+
+    def __init__(self, sandbox: Sandbox, plan: SandboxPlan, grace_seconds: float) -> None:
+        self._sandbox = sandbox
+        self._plan = plan
+        self._grace_seconds = grace_seconds
+        self._requested_at: float | None = None
+        self._is_killed = False
+
+    @property
+    def was_requested(self) -> bool:
+        return self._requested_at is not None
+
+    def request(self, now: float) -> None:
+        """Only the first call has an effect."""
+        if self._requested_at is None:
+            self._requested_at = now
+            self._sandbox.signal(self._plan, signal.SIGTERM)
+
+    def tick(self, now: float) -> None:
+        if self._requested_at is None or self._is_killed:
+            return
+        if now - self._requested_at >= self._grace_seconds:
+            self._is_killed = True
+            self._sandbox.signal(self._plan, signal.SIGKILL)
