@@ -69,7 +69,7 @@ def test_a_full_disk_that_nobody_named_is_found_when_the_words_mean_one(
 def test_a_disk_without_room_for_another_file_is_full(small: Path):
     while os.statvfs(small).f_favail:
         (small / str(os.statvfs(small).f_favail)).touch()
-    assert "it has no room for another file" in disk_failure("", [str(small)])
+    assert "it has no space for another file" in disk_failure("", [str(small)])
 
 
 def test_the_disk_of_the_file_in_the_message_is_told_though_it_has_room_again(tmp_path: Path):

@@ -303,7 +303,7 @@ def sampler(folder: Path, root_pid: int | None = None, **given: Any) -> MachineS
 
 
 def test_a_short_script_has_a_point_too(tmp_path: Path):
-    with sampler(tmp_path, begun_seconds=700.0):
+    with sampler(tmp_path, running_seconds=700.0):
         until(time_has_passed(0.2))
     [*_, last] = curves_in(tmp_path).Scalars("cpu/total_percent")
     assert last.step >= 700

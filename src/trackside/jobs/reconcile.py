@@ -115,7 +115,7 @@ class Reconciler:
     def reconcile(self, name: str) -> None:
         """Nothing to do, somebody else at it, or a job that ended: all silent."""
         folder = self.home.job(name)
-        look = Journal(folder.journal).look()
+        look = Journal(folder.journal).version_stamp()
         if self._queued.get(name) == look:
             return None
         self._queued.pop(name, None)

@@ -184,7 +184,7 @@ class Scheduler:
         """Take a job in, or forget it, as its folder says."""
         folder = self._plan.home.job(name)
         try:
-            look = Journal(folder.journal).look()
+            look = Journal(folder.journal).version_stamp()
             if look == self._looks.get(name):
                 return
             record = read_folder(folder)

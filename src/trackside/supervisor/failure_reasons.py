@@ -82,8 +82,8 @@ def reason(
     limit that the script was ended for."""
     text = failure_text(folder)
     if not text.strip():
-        words = _from_log(context, folder, state, code)
-        return (words.because(exceeded.strip()) if exceeded else words).fitted(LONGEST)
+        failure = _from_log(context, folder, state, code)
+        return (failure.because(exceeded.strip()) if exceeded else failure).fitted(LONGEST)
     if exceeded:
         place = text.partition(_MESSAGE)
         return f"{place[0]}{place[1]}{exceeded}{place[2]}" if place[1] else exceeded + text
@@ -107,28 +107,28 @@ def log_tail(folder: HostFolder) -> list[str]:
 
 
 def _from_log(context: Context, folder: HostFolder, state: Exited, code: int) -> ProcessFailure:
-    said = mask_text(plain("\n".join(_of_script(log_tail(folder)))), _secrets(context))
-    words = last_words(
+    output = mask_text(plain("\n".join(_of_script(log_tail(folder)))), _secrets(context))
+    failure = last_words(
         End(
             code=code,
-            said=said,
+            said=output,
             seconds=state.seconds,
             out_of_memory=state.out_of_memory,
-            who=_who(context, is_told=bool(exit_record(folder))),
+            who=_failed_program(context, has_record=bool(exit_record(folder))),
         )
     )
     home = str(context.settings.home)
     space = space_of(home)
     if space is None or space.free_bytes > durable.BALLAST_BYTES:
-        return words
-    return words.because(f"No space left on device. {full_disk(space, home)}")
+        return failure
+    return failure.because(f"No space left on device. {full_disk(space, home)}")
 
 
-def _who(context: Context, *, is_told: bool) -> str:
+def _failed_program(context: Context, *, has_record: bool) -> str:
     """Whose exit code it is."""
     if context.spec.algorithm.entrypoint:
         return "The command"
-    return "The script" if is_told else "The toolkit, which runs the script,"
+    return "The script" if has_record else "The toolkit, which runs the script,"
 
 
 def _of_script(lines: list[str]) -> list[str]:

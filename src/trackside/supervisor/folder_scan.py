@@ -33,7 +33,7 @@ def scan(
 ) -> Iterator[tuple[str, FileState]]:
     """Path and state of every regular file; folders that cannot be read are left in `problems`.
 
-    Links are left out, and named in `links`; what is deleted meanwhile is skipped. `enters` says
+    Links are left out, and named in `links`; what is deleted meanwhile is skipped. `enters` decides
     which folders are scanned.
     """
     folder = ScriptFolder.of(root)

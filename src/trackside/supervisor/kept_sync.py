@@ -2,7 +2,7 @@
 
 Which files those are is `working_folder.py`'s; event files among them are uploaded by
 `event_sync.py`, and only listed here. A file that cannot be stored is counted among those left out:
-unlike a checkpoint, nobody requested it, and it fails no job.
+unlike a checkpoint, it was not requested, and fails no job.
 """
 
 from collections.abc import Callable, Sequence

@@ -7,7 +7,7 @@ import os
 import time
 from pathlib import Path
 
-from trackside.records.log_lines import chunk_name, chunk_place, decode, encode, read_marks
+from trackside.records.log_lines import chunk_name, chunk_position, decode, encode, read_marks
 from trackside.storage.locate import Location
 from trackside.supervisor.sync_part import SyncPart, now
 
@@ -128,7 +128,7 @@ class LogUploader(SyncPart):
         first = self._to.child(chunk_name(self._attempt, 0)).key
         prefix = first[: first.rindex("-") + 1]
         keys = [entry.key for entry in self._to.store.list(prefix)]
-        places = [(place, key) for key in keys if (place := chunk_place(key.rpartition("/")[2]))]
+        places = [(place, key) for key in keys if (place := chunk_position(key.rpartition("/")[2]))]
         if not places:
             return 0
         (_, start), key = max(places)

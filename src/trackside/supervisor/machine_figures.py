@@ -15,7 +15,7 @@ MINUTE_SECONDS = 60
 
 
 def scalars(before: Reading, now: Reading, *, is_over: bool = False) -> dict[str, float]:
-    """Tag to value. Rates and percentages are means over the time between the two looks.
+    """Tag to value. Rates and percentages are means over the time between the two readings.
 
     `is_over`: the script has ended. What it holds is then no figure of its own: its curves would
     all fall to nothing at their end.
@@ -128,8 +128,8 @@ def _whole(cores: tuple[Core, ...]) -> Core:
 def _script_ticks(before: Reading, now: Reading) -> int:
     """CPU time of the tree. A child that ends leaves its time to its parent: the sum stays whole.
 
-    A process first seen now counts only if it began after the last look; the time of one that is
-    older was spent in windows that are over.
+    A process first seen now counts only if it started after the last reading; the time of one that
+    is older was spent in windows that are over.
     """
     spent = 0
     for pid, process in now.script.items():

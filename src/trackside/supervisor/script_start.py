@@ -53,7 +53,7 @@ def script_environment(context: Context, folder: HostFolder, master_port: int) -
         "TRACKSIDE_SOURCE_IN_PLACE": "1",
     }
     if spec.debug_hook and (spec.debug_hook.collections or spec.debug_hook.parameters):
-        # Somebody asked for tensors; a hook configuration that says nothing is every SDK's default.
+        # Tensors were requested; an empty hook configuration is every SDK's default.
         job["TRACKSIDE_CAPTURE"] = "auto"
     if spec.debug_rules:
         job["TRACKSIDE_CAPTURE_AGE"] = str(WATCHED_AGE_SECONDS)
@@ -68,8 +68,8 @@ def script_environment(context: Context, folder: HostFolder, master_port: int) -
 
 
 def _loggers(environ: Mapping[str, str]) -> dict[str, str]:
-    """So that nothing that is logged leaves the machine, or stays behind in somebody's home, unless
-    the job was told where it is to go."""
+    """So that nothing that is logged leaves the machine, or stays in a user's home folder, unless
+    the job says where to send it."""
     variables = {}
     if not any(environ.get(name) for name in ("WANDB_MODE", "WANDB_API_KEY")):
         variables["WANDB_MODE"] = "offline"
@@ -128,9 +128,9 @@ class ScriptLimits:
             f"{self._cores} core{'s' * (self._cores != 1)}": (self._cores, self._group.cpu),
             f"{self._memory_gb} GB of memory": (self._memory_gb, self._group.memory),
         }
-        asked = {text: folder for text, (value, folder) in kept.items() if value}
-        enforced = " and ".join(text for text, folder in asked.items() if folder)
-        counted = " and ".join(text for text, folder in asked.items() if not folder)
+        requested = {text: folder for text, (value, folder) in kept.items() if value}
+        enforced = " and ".join(text for text, folder in requested.items() if folder)
+        counted = " and ".join(text for text, folder in requested.items() if not folder)
         texts = [f"Limited to {enforced}."] if enforced else []
         if counted:
             texts.append(f"{counted}: counted, not enforced, as no control group can be made here.")
