@@ -263,7 +263,7 @@ class CommandFailed(ToolkitError):
         kind: str,
         exit_code: int,
         *,
-        said: str = "",
+        output: str = "",
         command: str = "",
         sentence: str = "",
         seconds: float | None = None,
@@ -272,7 +272,7 @@ class CommandFailed(ToolkitError):
         """`sentence` is what went wrong, where that is not in its output."""
         self.kind = kind
         self.exit_code = exit_code
-        self.said = said
+        self.output = output
         self.command = command
         self.sentence = sentence
         self.seconds = seconds

@@ -29,22 +29,22 @@ _MOUNTS = "/proc/self/mounts"
 _OCTAL = re.compile(r"\\([0-7]{3})")
 
 
-def disk_failure(said: str, folders: Sequence[str], *, in_home: str = "") -> str:
+def disk_failure(output: str, folders: Sequence[str], *, in_home: str = "") -> str:
     """A sentence without its full stop; "" unless a disk is the matter.
 
     `folders` are where the process may have written; those below `in_home` are in TRACKSIDE_HOME.
     """
-    named = [_existing(path) for path in _PATH.findall(said)[-1:]]
-    if _MEANS_READ_ONLY.search(said):
+    named = [_existing(path) for path in _PATH.findall(output)[-1:]]
+    if _MEANS_READ_ONLY.search(output):
         return _read_only(named)
-    if _MEANS_QUOTA.search(said):
+    if _MEANS_QUOTA.search(output):
         where = f" of {named[0]!r}" if named else ""
         return f"The disk quota{where} is used up; delete files there or request more"
-    by_mention = sorted(folders, key=lambda folder: folder not in said)
+    by_mention = sorted(folders, key=lambda folder: folder not in output)
     spaces = [space for folder in [*named, *by_mention] if (space := space_of(folder))]
     if full := next((space for space in spaces if space.is_full), None):
         return full_disk(full, in_home)
-    is_named, may_mean = _MEANS_FULL.search(said), _MAY_MEAN_FULL.search(said)
+    is_named, may_mean = _MEANS_FULL.search(output), _MAY_MEAN_FULL.search(output)
     if not is_named and not may_mean:
         return ""
     if found := [space for space in spaces if _is_nearly_full(space)]:

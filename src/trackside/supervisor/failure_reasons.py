@@ -18,7 +18,7 @@ from trackside.supervisor.config_files import exit_record, failure_text, keep_pa
 from trackside.supervisor.context import Context
 from trackside.supervisor.outcome import REASON_LENGTH, algorithm_error
 from trackside.supervisor.sandbox import Exited, Lost
-from trackside.texts.process_failure import End, ProcessFailure, last_words
+from trackside.texts.process_failure import End, ProcessFailure, explain_end
 from trackside.texts.secret_names import looks_secret, mask_text
 from trackside.texts.truncation import from_whole_line, last_lines, plain
 
@@ -108,10 +108,10 @@ def log_tail(folder: HostFolder) -> list[str]:
 
 def _from_log(context: Context, folder: HostFolder, state: Exited, code: int) -> ProcessFailure:
     output = mask_text(plain("\n".join(_of_script(log_tail(folder)))), _secrets(context))
-    failure = last_words(
+    failure = explain_end(
         End(
             code=code,
-            said=output,
+            output=output,
             seconds=state.seconds,
             out_of_memory=state.out_of_memory,
             who=_failed_program(context, has_record=bool(exit_record(folder))),

@@ -76,7 +76,7 @@ class End:
 
     code: int
     """Its exit code; a signal is its negative number."""
-    said: str = ""
+    output: str = ""
     """The end of what it wrote."""
     seconds: float | None = None
     """How long it ran, where that is known."""
@@ -87,8 +87,8 @@ class End:
     code_folder: str = "/opt/ml/code"
 
 
-def last_words(end: End) -> ProcessFailure:
-    lines = [line.rstrip() for line in plain(end.said).splitlines()]
+def explain_end(end: End) -> ProcessFailure:
+    lines = [line.rstrip() for line in plain(end.output).splitlines()]
     failure = _of_signal(end, lines) if end.code < 0 else _of_exit(end, lines)
     if not end.out_of_memory or end.code == -signal.SIGKILL:
         return failure
