@@ -19,7 +19,7 @@ from trackside.curves.chunks import parse
 from trackside.curves.event_file import EventFile
 from trackside.storage.locate import Location, locate
 from trackside.supervisor.event_sync import EventSync
-from trackside.supervisor.sync import Syncer
+from trackside.supervisor.syncer import Syncer
 
 NUM_RUNS, NUM_TAGS = 10, 20
 

@@ -119,7 +119,7 @@ class DrillJob:
         found = {}
         for entry in place.store.list(f"{place.key}/" if place.key else ""):
             name = entry.key.rpartition("/")[2]
-            where = log_lines.chunk_place(name)
+            where = log_lines.chunk_position(name)
             if where is not None and where[0] == attempt:
                 found[where[1]] = place.child(name)
         return found

@@ -129,7 +129,7 @@ class Job:
     def _revive_supervisor(self, script: Script, *, is_last: bool = False) -> None:
         machine = self.machine
         if script.supervisor is not None and script.supervisor.is_alive:
-            if machine.true_seconds - script.revived_at > watchdog.SOUND_AFTER_SECONDS:
+            if machine.true_seconds - script.revived_at > watchdog.STABLE_AFTER_SECONDS:
                 script.num_revivals = 0
             return
         since = machine.true_seconds - script.revived_at

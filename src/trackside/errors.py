@@ -4,7 +4,7 @@ TracksideError
 ├── SpecError               the request itself is wrong; nothing was created
 │   ├── InvalidSpec         one or more fields break the contract
 │   └── InvalidSetting      a TRACKSIDE_ variable is unknown or wrong
-├── StorageError            an object store said no, or nothing
+├── StorageError            an object store refused, or did not respond
 │   ├── UnknownScheme
 │   ├── ObjectNotFound
 │   ├── ObjectChanged       another version than the one expected
@@ -12,30 +12,30 @@ TracksideError
 │   ├── StoreUnreachable
 │   ├── InvalidKey
 │   ├── DamagedTransfer
-│   └── TransferStopped     the caller asked to stop
+│   └── TransferStopped     the caller requested to stop
 ├── InputError              a channel cannot be provided
 ├── ArchiveError            an archive is damaged or would leave its folder
 ├── SandboxError            the script's surroundings cannot be made
 ├── DiskFull                no space left or read-only, with the folder and the way out
 ├── QuotaExceeded           the jobs of an owner keep more on the server than they may
-├── OwnerLimitExceeded      a job asks for more than its owner may use at a time
+├── OwnerLimitExceeded      a job needs more than its owner may use at a time
 ├── MissingExtra            a package that only this command needs is not installed
 ├── TensorBoardFailed       TensorBoard did not start, or ended
-├── ServerRefused           the server does not start as asked
-├── ServerError             the server that runs the jobs was asked, from another process
-│   ├── ServerUnreachable   nobody answers there, or only that it is busy
+├── ServerRefused           the server cannot start with these settings
+├── ServerError             a request to the server that runs the jobs failed
+│   ├── ServerUnreachable   it does not respond, or only that it is busy
 │   ├── KeyRefused          no access key, a wrong one, one without the right, or clocks that differ
-│   └── OnlyAtServer        what needs the job's folder, asked from elsewhere
+│   └── OnlyAtServer        needs the job's folder, and was called elsewhere
 ├── DatabaseError           the database that servers share did not do its part
-│   ├── DatabaseUnreachable it did not answer; trying later may work
-│   └── DatabaseRefused     it said no: password, name, rights, format
-├── ToolkitError            `train` cannot run the script as asked; the message is the failure text
+│   ├── DatabaseUnreachable it did not respond; a later retry may work
+│   └── DatabaseRefused     it refused: password, name, rights, format
+├── ToolkitError            `train` cannot run the script; the message is the failure text
 │   ├── CommandFailed       the script, or pip before it, ended with a code other than 0
 │   └── StoppedEarly        a stop signal came before the script was started
 ├── NoRun                   `log`, `watch` or `finish` without a run: `trackside.init` begins one
 └── JobError
     ├── JobNotFound
-    │   └── JobElsewhere    another server has it, and only that one can do what was asked
+    │   └── JobElsewhere    another server has it, and only that one can do this
     ├── AmbiguousName       what was typed begins the names of several jobs
     ├── JobExists
     ├── DamagedJob          what is kept about it cannot be read
@@ -54,7 +54,7 @@ from trackside.texts.shown_names import shown_name
 
 _MOST_LISTED = 10
 ERROR_HEADER = "x-trackside-error"
-"""The server tells the `code` of an error in it, beside the words of AWS."""
+"""The header in which the server sends the `code` of an error, beside AWS's."""
 
 
 class TracksideError(Exception):
@@ -139,7 +139,8 @@ class AccessRefused(StorageError):
 
 
 class StoreUnreachable(StorageError):
-    """The store did not answer, or answered 5xx, until retries ran out. Trying later may work."""
+    """The store did not respond, or responded 5xx, until retries ran out. A later retry may
+    work."""
 
     code = "store_unreachable"
 
@@ -199,7 +200,7 @@ class ServerRefused(TracksideError):
 
 
 class ServerError(TracksideError):
-    """It knows who asks, and says no in words of its own; or what answers there is no server."""
+    """It refused the request with an error of its own; or what responds there is no server."""
 
     code = "server"
 
@@ -207,7 +208,7 @@ class ServerError(TracksideError):
         self.service_code = service_code
         """Of AWS: `ValidationException`."""
         self.is_repeated = is_repeated
-        """It was asked before without an answer, and may have done it then."""
+        """An earlier request had no response, and may have been carried out."""
         super().__init__(text)
 
 
@@ -253,7 +254,7 @@ class ToolkitError(TracksideError):
 
 
 class CommandFailed(ToolkitError):
-    """What ended, how, and the last it said; composed into the failure file by the toolkit."""
+    """What ended, how, and its last output; the toolkit writes the failure file from it."""
 
     code = "command_failed"
 
@@ -262,16 +263,16 @@ class CommandFailed(ToolkitError):
         kind: str,
         exit_code: int,
         *,
-        said: str = "",
+        output: str = "",
         command: str = "",
         sentence: str = "",
         seconds: float | None = None,
         out_of_memory: bool | None = None,
     ) -> None:
-        """`sentence` is what went wrong, where that is not to be read from what it said."""
+        """`sentence` is what went wrong, where that is not in its output."""
         self.kind = kind
         self.exit_code = exit_code
-        self.said = said
+        self.output = output
         self.command = command
         self.sentence = sentence
         self.seconds = seconds

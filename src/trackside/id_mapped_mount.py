@@ -28,7 +28,7 @@ def show(
     with_mounts: bool = False,
 ) -> None:
     """Mount the folder behind a descriptor at `target`, with `uid` and `gid` for what belongs to
-    the user and the group `owner`; also what is mounted below it, if asked."""
+    the user and the group `owner`; also what is mounted below it, if requested."""
     below = _AT_RECURSIVE if with_mounts else 0
     flags = _AT_EMPTY_PATH | _OPEN_TREE_CLONE | _OPEN_TREE_CLOEXEC | below
     tree = _called("open_tree", _OPEN_TREE, source, b"", flags)
@@ -48,20 +48,20 @@ def show(
 
 
 def _mapping(user: tuple[int, int], group: tuple[int, int]) -> int:
-    """A user namespace in which one id stands for another: that is how the kernel is told."""
-    told, tell = os.pipe()
+    """A user namespace in which one id is mapped to another: the kernel's way to pass a mapping."""
+    readable, writable = os.pipe()
     done, finish = os.pipe()
     child = os.fork()
     if child == 0:
         os.close(finish)
         if libc.unshare(_CLONE_NEWUSER) == 0:
-            os.write(tell, os.readlink("/proc/self").encode())  # our pid as this /proc has it
+            os.write(writable, os.readlink("/proc/self").encode())  # our pid as this /proc has it
             os.read(done, 1)
         os._exit(0)
-    os.close(tell)
+    os.close(writable)
     os.close(done)
     try:
-        pid = os.read(told, 32).decode()
+        pid = os.read(readable, 32).decode()
         if not pid:
             raise OSError(0, "the kernel makes no user namespace")
         for name, (inside, outside) in (("uid_map", user), ("gid_map", group)):
@@ -70,7 +70,7 @@ def _mapping(user: tuple[int, int], group: tuple[int, int]) -> int:
         return os.open(f"/proc/{pid}/ns/user", os.O_RDONLY)
     finally:
         os.close(finish)
-        os.close(told)
+        os.close(readable)
         os.waitpid(child, 0)
 
 

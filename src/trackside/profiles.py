@@ -32,7 +32,7 @@ class Server:
     url: str
     """Without a path or a slash at its end."""
     key: Key | None
-    """None when nobody gave one."""
+    """None when none was given."""
 
 
 def chosen_server(environ: Mapping[str, str], home: Path) -> Server | None:

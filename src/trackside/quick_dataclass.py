@@ -4,7 +4,7 @@ The library compiles six methods of each such class from text when its module is
 millisecond a class, and half of the time in which a command of ours starts. Here the library finds
 the fields and makes the slots, `__init__` alone is compiled, and the other methods are shared. What
 they do is the same. Any other kind of dataclass is left to the library. For modules that are loaded
-before a job starts or a command answers; where start-up does not matter, use the library's.
+before a job starts or a command responds; where start-up does not matter, use the library's.
 """
 
 from typing import TYPE_CHECKING
@@ -32,7 +32,7 @@ else:
         return made if cls is None else made(cls)
 
     def _record(cls, kw_only):
-        cls.__doc__ = cls.__doc__ or cls.__name__  # or the library would ask for a signature
+        cls.__doc__ = cls.__doc__ or cls.__name__  # or the library would compute a signature
         cls = dataclasses.dataclass(
             cls, init=False, repr=False, eq=False, slots=True, kw_only=kw_only
         )

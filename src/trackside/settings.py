@@ -92,9 +92,9 @@ class Settings:
     team_key_file: str = _setting("TRACKSIDE_TEAM_KEY_FILE", "")
     """The file with the key that seals a team's access keys, which then are in its database."""
     keys_grace_seconds: float = _setting("TRACKSIDE_KEYS_GRACE", 3600.0)
-    """How long a team's access keys count on while its database does not answer."""
+    """How long a team's access keys stay valid while its database does not respond."""
     upload_deadline_seconds: float = _setting("TRACKSIDE_UPLOAD_DEADLINE", 900.0)
-    """How long the end of a job waits for an object store that does not answer."""
+    """How long the end of a job waits for an object store that does not respond."""
     upload_age_seconds: float = _setting("TRACKSIDE_UPLOAD_AGE", 7 * 86400.0)
     """How long the server keeps a multipart upload to which nothing is added."""
     keep: str = _setting("TRACKSIDE_KEEP", "")
@@ -110,7 +110,7 @@ class Settings:
     python: str = _setting("TRACKSIDE_PYTHON", "")
     """The interpreter that runs scripts; the one Trackside runs in when empty."""
     images: str = _setting("TRACKSIDE_IMAGES", "")
-    """PATTERN=PROGRAM,…: which interpreter stands for which training image."""
+    """PATTERN=PROGRAM,…: which interpreter is used for which training image."""
     capacity: str = _setting("TRACKSIDE_CAPACITY", "")
     """cores=N,memory_gb=N,gpus=N: what a server's jobs may use; the machine's when empty."""
     enforce: str = _setting("TRACKSIDE_ENFORCE", "asked")
@@ -121,7 +121,7 @@ class Settings:
     shared_folders: str = _setting("TRACKSIDE_SHARED_FOLDERS", "")
     """FOLDER:…: folders of this machine that every job of its server may name."""
     job_variables: str = _setting("TRACKSIDE_JOB_VARIABLES", "")
-    """NAME,…: variables of a server's own that its jobs get though they look secret."""
+    """NAME,…: variables of a server's own that its jobs get though their names look secret."""
     connections: int = _setting("TRACKSIDE_CONNECTIONS", 1024)
     """How many connections a server keeps open; 0 is as many as it has descriptors for."""
     connections_per_address: int = _setting("TRACKSIDE_CONNECTIONS_PER_ADDRESS", 256)
@@ -131,7 +131,7 @@ class Settings:
     body_seconds: float = _setting("TRACKSIDE_BODY_SECONDS", 30.0)
     """How long it waits for a body of which next to nothing arrives."""
     answer_seconds: float = _setting("TRACKSIDE_ANSWER_SECONDS", 300.0)
-    """How long it waits for a client that takes in nothing of its answer."""
+    """How long it waits for a client that reads nothing of its response."""
     body_memory_mb: int = _setting("TRACKSIDE_BODY_MEMORY_MB", 64)
     """How much of the bodies of all requests it holds in memory; 0 is any amount."""
     rule_step_seconds: float = _setting("TRACKSIDE_RULE_STEP_SECONDS", 60.0)
@@ -162,7 +162,7 @@ class Settings:
 
     @property
     def embedded(self) -> "Settings":
-        """The same, to run jobs on this machine: neither they nor what they start look for a
+        """The same, to run jobs on this machine: neither they nor their processes use a
         server."""
         return replace(self, url=EMBEDDED, profile="", access_key_id="", secret_access_key="")
 

@@ -46,7 +46,7 @@ def drawn(service: Server, jobs: Jobs) -> Jobs:
         losses.add(("loss", value, number, MINUTE + 20 * number))
     losses.close()
     folder.metrics.mkdir(exist_ok=True)
-    folder.told_metrics.mkdir(parents=True)
+    folder.reported_metrics.mkdir(parents=True)
     totals = {"metrics": to_json({"loss": started(0.5, MINUTE)})}
     durable.write_json(folder.metrics / "algo-1.json", totals)
     machine = EventFile(folder.curves / "system" / "algo-1")
@@ -204,7 +204,7 @@ def test_metrics_are_listed_with_their_dimensions(client, drawn: Jobs):
 
 def put_lines(jobs: Jobs) -> list[Any]:
     """What a supervisor is told."""
-    folder = jobs.settings.layout.job("job-1").host("algo-1", 1).told_metrics
+    folder = jobs.settings.layout.job("job-1").host("algo-1", 1).reported_metrics
     return [json.loads(line) for line in (folder / "cloudwatch.json").read_text().splitlines()]
 
 

@@ -145,7 +145,7 @@ def stop_rule(team: Team, key: Key, job: str) -> None:
 
 
 def put_metrics(team: Team, key: Key, job: str) -> None:
-    folder = team.jobs.settings.layout.job(job).host("algo-1", 1).told_metrics
+    folder = team.jobs.settings.layout.job(job).host("algo-1", 1).reported_metrics
     folder.mkdir(parents=True, exist_ok=True)  # as if its script ran
     datum = {"MetricName": "loss", "Value": 1.0}
     datum["Dimensions"] = [{"Name": "TrainingJobName", "Value": job}]
@@ -178,7 +178,7 @@ def looked_at(team: Team, job: str) -> Any:
     """All that an operation could change."""
     record = team.jobs.record(job)
     notes = [note for note in record.history.notes if note["what"] != "submitted"]
-    put = team.jobs.settings.layout.job(job).host("algo-1", 1).told_metrics
+    put = team.jobs.settings.layout.job(job).host("algo-1", 1).reported_metrics
     return record.history.state, notes, record.stopped_rules, sorted(put.glob("*"))
 
 

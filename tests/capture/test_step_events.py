@@ -10,7 +10,7 @@ import pytest
 
 from tests.wait import until
 from trackside.capture.steps.step_events import StepEvents
-from trackside.supervisor.profiler_files import MinuteFiles
+from trackside.supervisor.machine_figures import MinuteFiles
 
 NODE = "0-algo-1"
 BEGAN_US = 1_591_160_699_400_000

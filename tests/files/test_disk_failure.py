@@ -32,16 +32,18 @@ def fill(place: Path) -> None:
 
 
 @needs_root
-@pytest.mark.parametrize("said", [NO_SPACE, TORCH, "ValueError: of another kind"])
-def test_a_folder_on_a_full_disk_is_named_with_what_is_free(small: Path, tmp_path: Path, said: str):
+@pytest.mark.parametrize("output", [NO_SPACE, TORCH, "ValueError: of another kind"])
+def test_a_folder_on_a_full_disk_is_named_with_what_is_free(
+    small: Path, tmp_path: Path, output: str
+):
     folders = [str(tmp_path), str(small)]
-    assert f"{str(small)!r} is full" not in disk_failure(said, folders)
+    assert f"{str(small)!r} is full" not in disk_failure(output, folders)
     fill(small)
-    assert disk_failure(said, folders) == (
+    assert disk_failure(output, folders) == (
         f"The disk of {str(small)!r} is full, 0 B of 131.1 kB are free. Free some space there, or "
         "use a folder on a larger disk"
     )
-    told = disk_failure(said, folders, in_home=str(tmp_path))
+    told = disk_failure(output, folders, in_home=str(tmp_path))
     assert told.endswith("or set TRACKSIDE_HOME to a folder on a larger disk")
 
 
@@ -51,8 +53,8 @@ def test_of_several_folders_on_a_full_disk_the_one_in_the_message_is_named(small
     for folder in folders:
         folder.mkdir()
     fill(small)
-    said = f"RuntimeError: {folders[1]}/x.pt: iostream error"
-    told = disk_failure(said, [str(folder) for folder in folders])
+    output = f"RuntimeError: {folders[1]}/x.pt: iostream error"
+    told = disk_failure(output, [str(folder) for folder in folders])
     assert told.startswith(f"The disk of {str(folders[1])!r} is full")
 
 
@@ -69,12 +71,12 @@ def test_a_full_disk_that_nobody_named_is_found_when_the_words_mean_one(
 def test_a_disk_without_room_for_another_file_is_full(small: Path):
     while os.statvfs(small).f_favail:
         (small / str(os.statvfs(small).f_favail)).touch()
-    assert "it has no room for another file" in disk_failure("", [str(small)])
+    assert "it has no space for another file" in disk_failure("", [str(small)])
 
 
 def test_the_disk_of_the_file_in_the_message_is_told_though_it_has_room_again(tmp_path: Path):
-    said = f"{NO_SPACE}: '{tmp_path}/run 1/deep/model.pt'"
-    told = disk_failure(said, ["/"])
+    output = f"{NO_SPACE}: '{tmp_path}/run 1/deep/model.pt'"
+    told = disk_failure(output, ["/"])
     assert told.startswith(f"A disk was full; that of {str(tmp_path)!r} has ")
     assert told.endswith(" free now")
 
@@ -101,8 +103,8 @@ def test_a_read_only_file_system_is_named_and_is_not_full(small: Path):
 
 
 def test_a_quota_is_told(tmp_path: Path):
-    said = f"OSError: [Errno 122] Disk quota exceeded: '{tmp_path}/x'"
-    assert disk_failure(said, []).startswith(f"The disk quota of {str(tmp_path)!r} is used up")
+    output = f"OSError: [Errno 122] Disk quota exceeded: '{tmp_path}/x'"
+    assert disk_failure(output, []).startswith(f"The disk quota of {str(tmp_path)!r} is used up")
     assert disk_failure("cp: Disk quota exceeded", []).startswith("The disk quota is used up")
 
 

@@ -18,7 +18,7 @@ from trackside.jobs.describe import describe
 from trackside.jobs.index import Page
 from trackside.jobs.machine_resources import MachineResources
 from trackside.jobs.queue import Entry
-from trackside.jobs.reconcile import is_supervised, observe
+from trackside.jobs.reconcile import observe
 from trackside.jobs.records import (
     Record,
     publish_spec,
@@ -33,6 +33,7 @@ from trackside.jobs.update_job import tags_of
 from trackside.placement.local import LocalPlacement
 from trackside.records import evaluator_process, hosts
 from trackside.records.finding import Finding
+from trackside.records.host_processes import is_supervised
 from trackside.records.hosts import HostRecord, Phase, SyncState
 from trackside.records.journal import Journal
 from trackside.records.layout import Home, JobFolder, JobKeys

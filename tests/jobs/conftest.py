@@ -14,8 +14,8 @@ from tests.job_processes import end_processes_of, until_they_have_left
 from tests.wait import until
 from trackside.files import durable
 from trackside.jobs.jobs import Jobs
-from trackside.jobs.reconcile import is_supervised
 from trackside.records import hosts
+from trackside.records.host_processes import is_supervised
 from trackside.records.journal import History
 from trackside.records.layout import Home, JobFolder
 from trackside.records.spec import JobSpec

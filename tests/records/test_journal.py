@@ -10,6 +10,7 @@ import pytest
 from tests.suspended_writer import suspended_writer
 from trackside.errors import DamagedJob, JobBusy, JobNotFound, MoveRefused
 from trackside.records.journal import RETRY, Journal
+from trackside.records.layout import FORMAT
 from trackside.records.status import Secondary, Status
 
 
@@ -38,6 +39,27 @@ def test_a_history_has_one_entry_per_status_and_the_ends_meet_the_starts(journal
     assert history.transitions[1].message == "Downloading input data: 3 of 9 files"
     assert history.transitions[-1].start == history.transitions[-1].end
     assert history == journal.read()
+
+
+def test_the_first_line_has_the_format_of_the_job_s_folder(journal: Journal):
+    first, *_ = journal.path.read_text().splitlines()
+    assert json.loads(first)["format"] == FORMAT
+    assert journal.move(Secondary.DOWNLOADING).format == FORMAT
+    assert '"format"' not in journal.path.read_text().splitlines()[1]
+
+
+def test_a_journal_from_before_there_was_a_format_is_of_the_first(journal: Journal):
+    old = journal.path.read_text().replace(f',"format":{FORMAT}', "")
+    assert "format" not in old
+    journal.path.write_text(old)
+    assert journal.read().format == 1
+
+
+def test_a_later_format_is_refused_with_the_way_out(journal: Journal):
+    later = journal.path.read_text().replace(f'"format":{FORMAT}', f'"format":{FORMAT + 1}')
+    journal.path.write_text(later)
+    with pytest.raises(DamagedJob, match=rf"of format {FORMAT + 1}, .* install a newer one"):
+        journal.read()
 
 
 def test_a_failed_job_carries_its_reason(journal: Journal):

@@ -7,7 +7,7 @@ from pathlib import Path
 from trackside.records.finding import Finding
 from trackside.rules.profiler.profiler_rule import ProfilerRule
 from trackside.rules.saved.profile import Profile
-from trackside.supervisor.profiler_files import MinuteFiles
+from trackside.supervisor.machine_figures import MinuteFiles
 
 START = 1_591_160_640.0
 """The beginning of a minute."""

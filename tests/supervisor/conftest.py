@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.supervisor.synced_files import place
+from trackside.supervisor.folder_sync import FolderSync
+
 
 @pytest.fixture
 def as_ordinary_user() -> Iterator[Path]:
@@ -21,3 +24,20 @@ def as_ordinary_user() -> Iterator[Path]:
             yield Path(folder)
         finally:
             os.seteuid(0)
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    folder = tmp_path / "checkpoints"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def stored(tmp_path: Path) -> Path:
+    return tmp_path / "stored"
+
+
+@pytest.fixture
+def folder(source: Path, stored: Path) -> FolderSync:
+    return FolderSync("/opt/ml/checkpoints", source, place(stored), mirror=True)

@@ -14,7 +14,7 @@ from tests.wait import until
 from trackside.records.hosts import HostRecord, Phase
 from trackside.records.status import Secondary, Status
 from trackside.supervisor import attempt as attempts
-from trackside.supervisor import sync
+from trackside.supervisor import syncer
 from trackside.supervisor.__main__ import supervise
 from trackside.supervisor.attempt import Attempt
 from trackside.supervisor.lead import conclude
@@ -38,7 +38,7 @@ def test_a_lag_is_said_in_the_journal_and_so_is_its_end(
 ):
     for name, value in environment_for(faulty.url).items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(sync, "SCAN_SECONDS", 0.1)
+    monkeypatch.setattr(syncer, "SCAN_SECONDS", 0.1)
     job = context(
         tmp_path,
         AlgorithmSpecification=script("echo x > /opt/ml/checkpoints/1.pt; exec sleep 300"),
@@ -149,7 +149,7 @@ def test_a_supervisor_takes_over_in_every_phase(tmp_path, phase):
     mine = attempt(tmp_path, AlgorithmSpecification=script(write))
     if phase == "preparing":
         mine._move(Secondary.DOWNLOADING)
-        mine._announce(Phase.PREPARING)
+        mine._report.write(Phase.PREPARING)
     elif phase == "ready":
         assert mine._prepare()
     elif phase == "running":
@@ -158,7 +158,7 @@ def test_a_supervisor_takes_over_in_every_phase(tmp_path, phase):
     else:
         mine.run()
         if phase == "uploading":
-            mine._announce(Phase.UPLOADING)
+            mine._report.write(Phase.UPLOADING)
     next_one = attempt(tmp_path)
     assert next_one.run().exit_code == 0
     ran = next_one.folder.ml / "output/data/ran"

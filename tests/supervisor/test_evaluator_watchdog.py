@@ -84,7 +84,7 @@ def test_an_evaluator_that_dies_is_started_again(context: Context, watch):
 def test_an_evaluator_that_is_frozen_is_replaced(
     context: Context, watch, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(evaluator_process, "FROZEN_LOOKS", 6)
+    monkeypatch.setattr(evaluator_process, "FROZEN_CHECKS", 6)
     keeper = watch()
     keeper.tick()
     first = until(lambda: pid(context))
@@ -117,7 +117,7 @@ def test_one_that_beats_is_not_frozen_however_long_it_takes(
         return found
 
     assert not looks(100, beats=True)
-    assert not looks(evaluator_process.FROZEN_LOOKS - 1, beats=False)
+    assert not looks(evaluator_process.FROZEN_CHECKS - 1, beats=False)
     assert looks(1, beats=False)
     os.utime(rules.evaluator)
     assert not looks(1, beats=False)

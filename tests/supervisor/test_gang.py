@@ -109,11 +109,11 @@ def test_time_spent_on_uploads_does_not_count_as_running(tmp_path):
     supervise_by(mine.gang.folder, "algo-2", processes.myself())
     for host in ("algo-1", "algo-2"):
         record(mine.gang.folder, host, Phase.UPLOADING, exit_code=0)
-    mine.lead_on()
+    mine.check_gang()
     assert mine.gang.ordered_end() is None
     record(mine.gang.folder, "algo-2", Phase.RUNNING)
     mine._led_at = 0.0
-    mine.lead_on()
+    mine.check_gang()
     order = mine.gang.ordered_end()
     assert order is not None
     assert order.why is Why.MAX_RUNTIME
@@ -126,7 +126,7 @@ def test_without_a_limit_a_job_runs_as_long_as_it_does(tmp_path):
     a_year_ago = meeting["clock"] - 365 * 86400
     durable.write_json(mine.gang._meeting_path, {**meeting, "clock": a_year_ago})
     record(mine.gang.folder, "algo-1", Phase.RUNNING)
-    mine.lead_on()
+    mine.check_gang()
     assert mine.gang.ordered_end() is None
 
 

@@ -21,8 +21,8 @@ from trackside.errors import (
 from trackside.records.hosts import Progress
 from trackside.storage.locate import locate
 from trackside.supervisor.config_files import lay_out
+from trackside.supervisor.folder_sync import FolderSync
 from trackside.supervisor.inputs import Inputs, Meter
-from trackside.supervisor.sync import FolderSync
 
 
 class Prepared:

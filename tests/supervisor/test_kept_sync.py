@@ -27,7 +27,7 @@ class Kept:
         folder = WorkingFolder(ScriptFolder(code), Baseline(), most_bytes=1e9)
         to = locate(str(self.stored), home=code.parent)
         self.sync = KeptSync(
-            "/opt/ml/code", folder, to, list_events=self.lists.append, tell=self.said.append
+            "/opt/ml/code", folder, to, list_events=self.lists.append, log=self.said.append
         )
 
     @property

@@ -21,9 +21,8 @@ from trackside.records.spec import Profiler
 from trackside.supervisor import machine, machine_reading
 from trackside.supervisor.gpus import Gpu, Gpus
 from trackside.supervisor.machine import MachineSampler, curve_seconds
-from trackside.supervisor.machine_figures import profiler_lines, scalars
+from trackside.supervisor.machine_figures import MinuteFiles, profiler_lines, scalars
 from trackside.supervisor.machine_reading import Core, MachineReader, Process, Reading
-from trackside.supervisor.profiler_files import MinuteFiles
 from trackside.system import process_table
 
 SPIN = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'while True: pass'])"
@@ -304,7 +303,7 @@ def sampler(folder: Path, root_pid: int | None = None, **given: Any) -> MachineS
 
 
 def test_a_short_script_has_a_point_too(tmp_path: Path):
-    with sampler(tmp_path, begun_seconds=700.0):
+    with sampler(tmp_path, running_seconds=700.0):
         until(time_has_passed(0.2))
     [*_, last] = curves_in(tmp_path).Scalars("cpu/total_percent")
     assert last.step >= 700

@@ -63,7 +63,7 @@ def test_files_of_the_whole_family_that_are_written_and_not_covered(started, tmp
     ]
     pid = start(started, *arguments)
     files = OpenEventFiles(lambda: pid, [str(tmp_path / "code")])
-    found = files.look()
+    found = files.find()
     assert {path: look.size for path, look in found.items()} == {relative(tmp_path / "a" / NAME): 3}
     files.close()
 
@@ -72,11 +72,11 @@ def test_a_file_is_read_when_it_and_its_process_are_gone(started, tmp_path: Path
     pid = start(started, tmp_path / NAME, "w")
     clock = Clock()
     files = OpenEventFiles(lambda: pid, [], clock)
-    [path] = files.look()
+    [path] = files.find()
     (tmp_path / NAME).unlink()
     started[0].communicate()
     clock.now = 100
-    assert [*files.look()] == [path]
+    assert [*files.find()] == [path]
     with open(files.open(path), "rb") as file:
         assert file.read() == b"abc"
     files.close()
@@ -88,7 +88,7 @@ def test_looks_become_rare(started, tmp_path: Path):
     files = OpenEventFiles(lambda: asked.append(clock.now), [], clock)
     for second in range(10_000):
         clock.now = float(second)
-        files.look()
+        files.find()
     assert asked[:5] == [0, 1, 2, 3, 4]
     assert 300 < len(asked) < 400
 
@@ -99,17 +99,17 @@ def test_another_process_of_the_same_number_is_left_alone(started, tmp_path: Pat
     clock = Clock()
     pids = iter([first, second])
     files = OpenEventFiles(lambda: next(pids), [], clock)
-    assert len(files.look()) == 1
+    assert len(files.find()) == 1
     clock.now = 50
-    assert len(files.look()) == 1
+    assert len(files.find()) == 1
     files.close()
 
 
 def test_nobody_and_no_process_is_nothing():
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
-    assert OpenEventFiles(lambda: None, []).look() == {}
-    assert OpenEventFiles(lambda: gone.pid, []).look() == {}
+    assert OpenEventFiles(lambda: None, []).find() == {}
+    assert OpenEventFiles(lambda: gone.pid, []).find() == {}
     with subprocess.Popen(["sleep", "1000"]) as idle:
-        assert OpenEventFiles(lambda: idle.pid, []).look() == {}
+        assert OpenEventFiles(lambda: idle.pid, []).find() == {}
         idle.kill()

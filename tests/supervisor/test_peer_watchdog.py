@@ -39,14 +39,14 @@ def test_a_supervisor_that_died_is_started_again_with_its_own_gpus(tmp_path):
     place = mine.gang.folder_of("algo-2")
     supervise_by(mine.gang.folder, "algo-2", dead_process())
     durable.write_json(place.placed, {"nonce": "of-algo-2-alone", "gpus": ["3", "5"]})
-    assert mine.peers.look() == []
+    assert mine.peers.check() == []
     until(lambda: supervisor_lives(place))
     written = durable.read_json(place.supervisor) or {}
     identity = processes.Identity.from_record(written)
     assert written["nonce"] == "of-algo-2-alone"
     with open(f"/proc/{identity.pid}/environ", "rb") as environ:
         assert b"CUDA_VISIBLE_DEVICES=3,5" in environ.read().split(b"\0")
-    assert mine.peers.look() == []
+    assert mine.peers.check() == []
     processes.send_signal(identity, 9)
     child = mine.peers._memories["algo-2"].process
     assert child is not None
@@ -59,13 +59,13 @@ def test_a_host_whose_supervisor_keeps_dying_is_lost(tmp_path, monkeypatch):
     supervise_by(mine.gang.folder, "algo-2", dead_process())
     monkeypatch.setattr(sys, "executable", "/bin/false")
     supervise_by(mine.gang.folder, "algo-3", processes.myself())
-    assert mine.peers.look() == []
-    assert until(mine.peers.look) == ["algo-2"]
+    assert mine.peers.check() == []
+    assert until(mine.peers.check) == ["algo-2"]
 
 
 def test_a_host_that_has_ended_is_left_alone(tmp_path):
     mine = attempt(tmp_path, num_hosts=2)
     supervise_by(mine.gang.folder, "algo-2", dead_process())
     record(mine.gang.folder, "algo-2", Phase.ENDED)
-    assert mine.peers.look() == []
+    assert mine.peers.check() == []
     assert not mine.gang.folder_of("algo-2").supervisor_log.exists()

@@ -12,7 +12,7 @@ import pytest
 
 from tests.small_disk import small_disk
 from tests.supervisor.running import context, record
-from tests.supervisor.test_sync import write
+from tests.supervisor.synced_files import write
 from trackside.errors import JobNotFinished, StorageError, StoreUnreachable
 from trackside.records.hosts import Phase
 from trackside.records.layout import JobFolder, JobKeys

@@ -1,10 +1,10 @@
-"""What is said of a process that ended badly: a sentence that stands alone, then the evidence."""
+"""What is output of a process that ended badly: a sentence that stands alone, then the evidence."""
 
 import signal
 
 import pytest
 
-from trackside.texts.process_failure import End, ProcessFailure, last_words
+from trackside.texts.process_failure import End, ProcessFailure, explain_end
 
 TRACEBACK = """\
 epoch 1
@@ -21,26 +21,30 @@ Traceback (most recent call last):
 
 
 def test_an_exception_is_told_with_the_user_s_own_line():
-    words = last_words(End(code=1, said=f"{TRACEBACK}RuntimeError: shapes cannot be multiplied\n"))
-    assert words.sentence == (
+    failure = explain_end(
+        End(code=1, output=f"{TRACEBACK}RuntimeError: shapes cannot be multiplied\n")
+    )
+    assert failure.sentence == (
         "RuntimeError: shapes cannot be multiplied, at train.py:30 in main: loss = model(x)"
     )
-    text = words.fitted(2000)
+    text = failure.fitted(2000)
     assert "torch/nn/modules/linear.py" in text
     assert "^^^" not in text
 
 
 def test_a_message_of_several_lines_is_told_in_one():
-    said = f"{TRACEBACK}RuntimeError: Error(s) in loading state_dict for Net:\n\tMissing key: a.b\n"
-    words = last_words(End(code=1, said=said))
-    assert words.sentence.startswith(
+    output = (
+        f"{TRACEBACK}RuntimeError: Error(s) in loading state_dict for Net:\n\tMissing key: a.b\n"
+    )
+    failure = explain_end(End(code=1, output=output))
+    assert failure.sentence.startswith(
         "RuntimeError: Error(s) in loading state_dict for Net, at train.py:30 in main:"
     )
-    assert words.evidence[0] == "\tMissing key: a.b"
+    assert failure.evidence[0] == "\tMissing key: a.b"
 
 
 def test_what_was_raised_is_not_repeated_as_code():
-    said = (
+    output = (
         "Traceback (most recent call last):\n"
         '  File "/opt/ml/code/train.py", line 2, in load\n    return open(path)\n'
         "FileNotFoundError: [Errno 2] No such file or directory: '/data/x.csv'\n\n"
@@ -50,7 +54,7 @@ def test_what_was_raised_is_not_repeated_as_code():
         '    raise RuntimeError("no data") from e\n'
         "RuntimeError: no data\n"
     )
-    assert last_words(End(code=1, said=said)).sentence == (
+    assert explain_end(End(code=1, output=output)).sentence == (
         "RuntimeError: no data, at train.py:8 in main, caused by FileNotFoundError: [Errno 2] No "
         "such file or directory: '/data/x.csv', at train.py:2 in load"
     )
@@ -58,8 +62,8 @@ def test_what_was_raised_is_not_repeated_as_code():
 
 @pytest.mark.parametrize("word", ["row-17, ", "\x1b[31mrot\x1b[0m ", "grün 😀 "])
 def test_a_long_message_keeps_type_beginning_and_place(word: str):
-    said = f"{TRACEBACK}ValueError: bad rows: {word * 2000}\n"
-    text = last_words(End(code=1, said=said)).fitted(800)
+    output = f"{TRACEBACK}ValueError: bad rows: {word * 2000}\n"
+    text = explain_end(End(code=1, output=output)).fitted(800)
     sentence = text.splitlines()[0]
     assert len(text) <= 800
     assert sentence.startswith("ValueError: bad rows: ")
@@ -73,8 +77,8 @@ def test_evidence_is_cut_between_frames():
     frames = "".join(
         f'  File "/opt/ml/code/f.py", line {n}, in g\n    call({n})\n' for n in range(99)
     )
-    said = f"Traceback (most recent call last):\n{frames}ValueError: deep\n"
-    lines = last_words(End(code=1, said=said)).fitted(500).splitlines()
+    output = f"Traceback (most recent call last):\n{frames}ValueError: deep\n"
+    lines = explain_end(End(code=1, output=output)).fitted(500).splitlines()
     assert lines[0] == "ValueError: deep, at f.py:98 in g: call(98)"
     assert lines[1] == "…"
     assert lines[2].startswith("  File ")
@@ -102,45 +106,45 @@ def test_evidence_is_cut_between_frames():
     ],
 )
 def test_a_kill_is_told_with_what_the_kernel_recorded(out_of_memory: bool | None, told: str):
-    end = End(code=-9, said="epoch 1\nepoch 2\n", seconds=125, out_of_memory=out_of_memory)
-    words = last_words(end)
-    assert words.sentence.startswith(told)
-    assert words.sentence.endswith("Last line: epoch 2")
-    assert words.evidence == ("epoch 1",)
+    end = End(code=-9, output="epoch 1\nepoch 2\n", seconds=125, out_of_memory=out_of_memory)
+    failure = explain_end(end)
+    assert failure.sentence.startswith(told)
+    assert failure.sentence.endswith("Last line: epoch 2")
+    assert failure.evidence == ("epoch 1",)
 
 
 @pytest.mark.parametrize("name", ["SIGSEGV", "SIGBUS", "SIGILL", "SIGABRT", "SIGFPE"])
 def test_a_crash_is_named_and_explained(name: str):
-    words = last_words(End(code=-getattr(signal, name), seconds=0.34))
-    assert words.sentence.startswith(
+    failure = explain_end(End(code=-getattr(signal, name), seconds=0.34))
+    assert failure.sentence.startswith(
         f"The script crashed with {name} after 0.3 s without an error message"
     )
-    assert words.sentence.endswith("With PYTHONFAULTHANDLER=1 Python says where")
+    assert failure.sentence.endswith("With PYTHONFAULTHANDLER=1 Python says where")
 
 
 def test_a_crash_that_faulthandler_saw_is_told_with_its_place():
-    said = (
+    output = (
         "Fatal Python error: Segmentation fault\n\n"
         "Current thread 0x00007f (most recent call first):\n"
         '  File "/usr/lib/python3.11/ctypes/__init__.py", line 519 in string_at\n'
         '  File "/opt/ml/code/train.py", line 2 in main\n'
     )
-    assert last_words(End(code=-11, said=said)).sentence == (
+    assert explain_end(End(code=-11, output=output)).sentence == (
         "The script crashed with SIGSEGV, at train.py:2 in main: native code used memory that is "
         "not its own"
     )
 
 
 def test_an_exit_without_a_word():
-    assert last_words(End(code=3, seconds=0.12)) == ProcessFailure(
+    assert explain_end(End(code=3, seconds=0.12)) == ProcessFailure(
         "The script ended after 0.1 s without an error message"
     )
-    assert last_words(End(code=3, said="\n====\n----\n")).sentence.endswith("an error message")
+    assert explain_end(End(code=3, output="\n====\n----\n")).sentence.endswith("an error message")
 
 
 def test_without_an_exception_the_last_line_is_told():
-    words = last_words(End(code=2, said="usage: train.py\nstep 7\n"))
-    assert words == ProcessFailure("The script ended. Last line: step 7", ("usage: train.py",))
+    failure = explain_end(End(code=2, output="usage: train.py\nstep 7\n"))
+    assert failure == ProcessFailure("The script ended. Last line: step 7", ("usage: train.py",))
 
 
 @pytest.mark.parametrize(
@@ -148,25 +152,25 @@ def test_without_an_exception_the_last_line_is_told():
     ["train.py: error: argument --lr: invalid float value: 'x'", "Error: No such option: --x"],
 )
 def test_arguments_that_the_script_refuses_are_the_reason(refusal: str):
-    said = f"loading\nusage: train.py [-h]\n                [--lr LR]\n{refusal}\n"
-    words = last_words(End(code=2, said=said, seconds=0.3))
-    assert words == ProcessFailure(refusal, ("usage: train.py [-h]", "                [--lr LR]"))
-    assert last_words(End(code=1, said=said)).sentence.startswith("The script ended")
+    output = f"loading\nusage: train.py [-h]\n                [--lr LR]\n{refusal}\n"
+    failure = explain_end(End(code=2, output=output, seconds=0.3))
+    assert failure == ProcessFailure(refusal, ("usage: train.py [-h]", "                [--lr LR]"))
+    assert explain_end(End(code=1, output=output)).sentence.startswith("The script ended")
 
 
 def test_the_exit_code_of_a_shell_is_explained():
-    words = last_words(End(code=137, said="Killed\n", out_of_memory=True))
-    assert words.sentence == (
+    failure = explain_end(End(code=137, output="Killed\n", out_of_memory=True))
+    assert failure.sentence == (
         "Out of memory: the kernel killed a process of the script. The script ended with the exit "
         "code of a SIGKILL. Last line: Killed"
     )
-    assert "SIG" not in last_words(End(code=255, said="x")).sentence
+    assert "SIG" not in explain_end(End(code=255, output="x")).sentence
 
 
 def test_a_worker_killed_for_memory_is_told_before_what_it_led_to():
-    said = f"{TRACEBACK}RuntimeError: DataLoader worker (pid 7) is killed by signal: Killed.\n"
-    words = last_words(End(code=1, said=said, out_of_memory=True))
-    assert words.sentence.startswith(
+    output = f"{TRACEBACK}RuntimeError: DataLoader worker (pid 7) is killed by signal: Killed.\n"
+    failure = explain_end(End(code=1, output=output, out_of_memory=True))
+    assert failure.sentence.startswith(
         "Out of memory: the kernel killed a process of the script. RuntimeError: DataLoader worker"
     )
 
@@ -180,7 +184,7 @@ def test_a_worker_killed_for_memory_is_told_before_what_it_led_to():
     ],
 )
 def test_the_rank_that_torchrun_names_is_told(code: str, told: str):
-    said = (
+    output = (
         "step 7\n"
         "E1117 05:31:48.422000 5064 torch/distributed/elastic/multiprocessing/api.py:1002] failed\n"
         "Traceback (most recent call last):\n"
@@ -188,12 +192,12 @@ def test_the_rank_that_torchrun_names_is_told(code: str, told: str):
         "Root Cause (first observed failure):\n"
         f"[0]:\n  rank      : 1 (local_rank: 1)\n  exitcode  : {code} (pid: 5211)\n"
     )
-    words = last_words(End(code=1, said=said, out_of_memory=False))
-    assert words.sentence.startswith(told)
-    assert words.sentence.endswith("Last line: step 7")
+    failure = explain_end(End(code=1, output=output, out_of_memory=False))
+    assert failure.sentence.startswith(told)
+    assert failure.sentence.endswith("Last line: step 7")
 
 
 def test_the_cause_comes_first_and_the_process_s_own_words_after_it():
-    words = ProcessFailure("RuntimeError: x", ("frame",)).because("The disk is full")
-    assert words.fitted(1000) == "The disk is full\nRuntimeError: x\nframe"
-    assert words.fitted(35) == "The disk is full\nRuntimeError: x"
+    failure = ProcessFailure("RuntimeError: x", ("frame",)).because("The disk is full")
+    assert failure.fitted(1000) == "The disk is full\nRuntimeError: x\nframe"
+    assert failure.fitted(35) == "The disk is full\nRuntimeError: x"

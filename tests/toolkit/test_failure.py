@@ -43,8 +43,10 @@ def test_the_four_lines_of_a_failed_script(host: Host):
     assert not (host.output / "success").exists()
 
 
-def message_of(said: str, code: int = 1) -> str:
-    text = compose(CommandFailed("ExecuteUserScriptError", code, said=said, command="python"), [])
+def message_of(output: str, code: int = 1) -> str:
+    text = compose(
+        CommandFailed("ExecuteUserScriptError", code, output=output, command="python"), []
+    )
     head = f'ExecuteUserScriptError:\nExitCode {code}\nErrorMessage "'
     assert text.startswith(head)
     assert text.endswith('"\nCommand "python"')
@@ -66,7 +68,7 @@ def test_a_traceback_behind_a_progress_bar_is_found():
 
 
 def test_the_launchers_own_traceback_does_not_hide_the_scripts():
-    said = (
+    output = (
         "[rank1]: Traceback (most recent call last):\n"
         '[rank1]:   File "train.py", line 4, in <module>\n'
         "[rank0]: something else\n"
@@ -76,7 +78,7 @@ def test_the_launchers_own_traceback_does_not_hide_the_scripts():
         "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n"
         "====\ntrain.py FAILED\n"
     )
-    message = message_of(said)
+    message = message_of(output)
     assert message.splitlines()[0] == "RuntimeError: rank one, at train.py:4 in <module>"
     assert "something else" not in message
 
@@ -84,8 +86,8 @@ def test_the_launchers_own_traceback_does_not_hide_the_scripts():
 @pytest.mark.parametrize("length", [10, 1000, 100_000])
 def test_no_text_is_longer_than_the_service_shows(length: int):
     frames = "".join(f'  File "f.py", line {n}, in g\n    h()\n' for n in range(length))
-    said = f"Traceback (most recent call last):\n{frames}ValueError: the essence"
-    failed = CommandFailed("ExecuteUserScriptError", 1, said=said, command="c" * length)
+    output = f"Traceback (most recent call last):\n{frames}ValueError: the essence"
+    failed = CommandFailed("ExecuteUserScriptError", 1, output=output, command="c" * length)
     text = compose(failed, [])
     assert len(text) <= LONGEST
     assert text.startswith(
@@ -97,8 +99,8 @@ def test_no_text_is_longer_than_the_service_shows(length: int):
 
 
 def test_a_long_message_leaves_room_for_the_command():
-    said = f"Traceback (most recent call last):\n  File 'x'\nValueError: {'long ' * 5000}"
-    text = compose(CommandFailed("ExecuteUserScriptError", 1, said=said, command="python"), [])
+    output = f"Traceback (most recent call last):\n  File 'x'\nValueError: {'long ' * 5000}"
+    text = compose(CommandFailed("ExecuteUserScriptError", 1, output=output, command="python"), [])
     assert len(text) <= LONGEST
     assert text.endswith('Command "python"')
     sentence = text.splitlines()[2]
@@ -121,8 +123,8 @@ def test_a_line_that_is_longer_than_what_is_kept_of_the_output_is_quoted_from_a_
 
 def test_the_text_is_never_cut_again_by_who_shows_it():
     frames = "".join(f'  File "f.py", line {n}, in g\n    h()\n' for n in range(100))
-    said = f"Traceback (most recent call last):\n{frames}ValueError: no"
-    failed = CommandFailed("ExecuteUserScriptError", 137, said=said, command="python " * 500)
+    output = f"Traceback (most recent call last):\n{frames}ValueError: no"
+    failed = CommandFailed("ExecuteUserScriptError", 137, output=output, command="python " * 500)
     text = compose(failed, [])
     assert text in algorithm_error(text, 137)
 
@@ -153,10 +155,10 @@ PIECES = [
 def test_nothing_that_is_said_keeps_the_reason_from_being_told():
     chosen = random.Random(7)
     for _ in range(400):
-        said = "\n".join(chosen.choices(PIECES, k=chosen.randrange(30)))
+        output = "\n".join(chosen.choices(PIECES, k=chosen.randrange(30)))
         kind = chosen.choice(["ExecuteUserScriptError", "InstallRequirementsError"])
         code = chosen.choice([1, 2, 137, 255, -9, -11, -64, -65])
-        failed = CommandFailed(kind, code, said=said, command="python", seconds=1.0)
+        failed = CommandFailed(kind, code, output=output, command="python", seconds=1.0)
         text = compose(failed, [])
         assert len(text) <= LONGEST
         assert text.startswith(f'{kind}:\nExitCode {code}\nErrorMessage "')
@@ -167,8 +169,8 @@ def test_nothing_that_is_said_keeps_the_reason_from_being_told():
 
 def test_secrets_are_masked_before_a_cut_could_hide_their_beginning():
     secret = "sk-" + "0123456789" * 30
-    said = f"{TRACEBACK.replace('the loss', f'{secret} ' * 20)}"
-    failed = CommandFailed("ExecuteUserScriptError", 1, said=said, command=f"python {secret}")
+    output = f"{TRACEBACK.replace('the loss', f'{secret} ' * 20)}"
+    failed = CommandFailed("ExecuteUserScriptError", 1, output=output, command=f"python {secret}")
     text = compose(failed, [secret])
     assert "sk-0" not in text
     assert "0123456789" not in text
@@ -255,8 +257,8 @@ def test_a_full_disk_is_told_before_what_it_led_to(host: Host, write: str, raise
 
 
 def test_what_was_said_about_a_disk_long_before_the_end_is_no_reason():
-    said = "capture: [Errno 28] No space left on device\n" + "step\n" * 50 + TRACEBACK
-    assert message_of(said).startswith("ValueError: the loss is not a number, at ")
+    output = "capture: [Errno 28] No space left on device\n" + "step\n" * 50 + TRACEBACK
+    assert message_of(output).startswith("ValueError: the loss is not a number, at ")
 
 
 def test_the_kernels_record_makes_it_out_of_memory(host: Host):

@@ -4,11 +4,11 @@ import pytest
 
 from tests.toolkit.conftest import Host
 from trackside.texts.process_failure import ProcessFailure
-from trackside.toolkit.pip_failure import pip_words
+from trackside.toolkit.pip_failure import explain_pip
 
 
-def words_of(said: str, code: int = 1) -> ProcessFailure:
-    return pip_words(code, said, seconds=2.0, code_folder="/opt/ml/code")
+def failure_of(output: str, code: int = 1) -> ProcessFailure:
+    return explain_pip(code, output, seconds=2.0, code_folder="/opt/ml/code")
 
 
 def test_a_requirement_that_does_not_exist_is_told_once(host: Host):
@@ -34,25 +34,25 @@ def test_a_requirement_that_is_not_one_is_told(host: Host):
 
 def test_versions_that_there_are_are_told():
     versions = ", ".join(f"1.{n}" for n in range(90))
-    said = (
+    output = (
         "Looking in indexes: https://me:secret@host/simple\n"
         "ERROR: Could not find a version that satisfies the requirement x==9 "
         f"(from versions: {versions})\n"
         "ERROR: No matching distribution found for x==9\n"
     )
-    assert words_of(said) == ProcessFailure(
+    assert failure_of(output) == ProcessFailure(
         "pip: No matching distribution found for x==9; there are 1.85, 1.86, 1.87, 1.88, 1.89"
     )
 
 
 def test_an_index_out_of_reach_is_told():
-    said = (
+    output = (
         "WARNING: Retrying (Retry(total=4, connect=None)) after connection broken by "
         "'NewConnectionError('Failed to establish a new connection: [Errno 111]')': /simple/x/\n"
         "ERROR: Could not find a version that satisfies the requirement x (from versions: none)\n"
         "ERROR: No matching distribution found for x\n"
     )
-    words = words_of(said)
+    words = failure_of(output)
     assert words.sentence == (
         "pip: No matching distribution found for x; the package index could not be reached"
     )
@@ -92,42 +92,43 @@ ERROR: Could not build wheels for flash, which is required to install pyproject.
     ],
 )
 def test_a_build_that_failed_is_told_with_the_builder_s_words(output: str, why: str):
-    words = words_of(BUILD.format(output=output))
+    words = failure_of(BUILD.format(output=output))
     assert words.sentence == f"pip could not build 'flash': {why}"
     assert "running build_ext" in "\n".join(words.evidence)
 
 
 def test_metadata_that_cannot_be_made_names_what_was_being_collected():
-    said = (
+    output = (
         "Collecting old-thing==0.1\n"
         "  error: subprocess-exited-with-error\n"
         "  × python setup.py egg_info did not run successfully.\n"
         "  ╰─> See above for output.\n"
         "error: metadata-generation-failed\n"
     )
-    assert words_of(said).sentence == (
+    assert failure_of(output).sentence == (
         "pip could not build 'old-thing==0.1': python setup.py egg_info failed"
     )
 
 
 def test_requirements_that_exclude_each_other_are_told():
-    said = (
+    output = (
         "ERROR: Cannot install a==1 and b==2 because these package versions have conflicting "
         "dependencies.\n\nThe conflict is caused by:\n    a 1 depends on c<2\n"
         "ERROR: ResolutionImpossible: for help visit https://pip.pypa.io\n"
     )
-    words = words_of(said)
+    words = failure_of(output)
     assert words.sentence.startswith("pip: Cannot install a==1 and b==2 because")
     assert words.evidence == ("The conflict is caused by:", "    a 1 depends on c<2")
 
 
 def test_a_pip_that_was_killed_says_so():
-    assert words_of("Collecting x\n", -9).sentence.startswith(
+    assert failure_of("Collecting x\n", -9).sentence.startswith(
         "pip was killed by SIGKILL after 2.0 s"
     )
 
 
 def test_a_pip_that_fails_without_an_error_line_is_quoted():
     assert (
-        words_of("something odd\n", 2).sentence == "pip ended after 2.0 s. Last line: something odd"
+        failure_of("something odd\n", 2).sentence
+        == "pip ended after 2.0 s. Last line: something odd"
     )

@@ -1,10 +1,10 @@
 """Frees the server's disk by itself, within TRACKSIDE_KEEP: what `trackside gc` does, each hour."""
 
 import logging
-from threading import Event, Thread
 
 from trackside.jobs.jobs import Jobs
 from trackside.jobs.retention import Keep
+from trackside.system.worker import Worker
 
 logger = logging.getLogger(__name__)
 
@@ -18,30 +18,25 @@ class GarbageCollector:
         """Nothing is removed where everything is kept."""
         self._jobs = jobs
         self._keep = keep
-        self._ending = Event()
-        self._thread = Thread(target=self._run, name="trackside-clearing", daemon=True)
+        self._worker = Worker(
+            "trackside-clearing",
+            self._clear,
+            interval=_PAUSE_SECONDS,
+            retry_seconds=(_PAUSE_SECONDS, _PAUSE_SECONDS),
+            problem="the disk could not be freed; trying again in an hour",
+        )
 
     def start(self) -> None:
         if self._keep != Keep():
-            self._thread.start()
+            self._worker.start()
 
     def close(self, *, timeout: float) -> None:
-        self._ending.set()
-        if self._thread.ident is not None:
-            self._thread.join(timeout)
-
-    def _run(self) -> None:
-        while not self._ending.is_set():
-            try:
-                self._clear()
-            except Exception:
-                logger.exception("the disk could not be freed; trying again in an hour")
-            self._ending.wait(_PAUSE_SECONDS)
+        self._worker.close(timeout)
 
     def _clear(self) -> None:
         disk, freed = self._jobs.disk, 0
         for item in disk.find(self._keep):
-            if self._ending.is_set():
+            if self._worker.is_closing:
                 return
             if disk.remove(item):
                 freed += item.size_bytes

@@ -96,7 +96,7 @@ class PutMetrics:
         if record.folder is None or record.history.state.is_final:
             raise _wrong(f"The training job {job!r} has ended, and its curves with it.")
         host = record.folder.host(record.spec.hosts[0], record.history.attempt)
-        folder = host.script_folder(host.told_metrics)
+        folder = host.script_folder(host.reported_metrics)
         try:
             descriptor = folder.open(_FILE, _APPENDING)
         except (FileNotFoundError, NotADirectoryError):

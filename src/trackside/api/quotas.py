@@ -9,10 +9,11 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from math import inf
-from threading import Event, Lock, Thread
+from threading import Lock
 
 from trackside.errors import QuotaExceeded
 from trackside.jobs.jobs import Jobs
+from trackside.system.worker import Worker
 
 logger = logging.getLogger(__name__)
 
@@ -35,15 +36,19 @@ class Quotas:
         self._enforced: dict[str, tuple[float, int]] = {}
         """When each owner's use was last brought down, by the monotonic clock, and what is left."""
         self._enforcing = Lock()
-        self._ending = Event()
-        self._thread = Thread(target=self._run, name="trackside-quotas", daemon=True)
+        self._worker = Worker(
+            "trackside-quotas",
+            self._round,
+            interval=_PAUSE_SECONDS,
+            retry_seconds=(_PAUSE_SECONDS, _PAUSE_SECONDS),
+            problem="quotas could not be enforced; trying again",
+        )
 
     def start(self) -> None:
-        self._thread.start()
+        self._worker.start()
 
     def close(self, *, timeout: float) -> None:
-        self._ending.set()
-        self._thread.join(timeout)
+        self._worker.close(timeout)
 
     def check(self, owner: str) -> None:
         """`QuotaExceeded` when the owner's jobs keep too much, and nothing of it may go."""
@@ -60,22 +65,15 @@ class Quotas:
                 "`trackside gc --dry-run`, and sets it with `trackside keys quota`."
             )
 
-    def _run(self) -> None:
-        pause = 0.0
-        while not self._ending.wait(pause):
-            began = time.monotonic()
-            try:
-                self._round()
-            except Exception:
-                logger.exception("quotas could not be looked after; trying again")
-            pause = max(_PAUSE_SECONDS, _LEAST_REST * (time.monotonic() - began))
-
-    def _round(self) -> None:
+    def _round(self) -> float:
+        """Measure and enforce; the pause until the next round."""
+        began = time.monotonic()
         quotas = self._quotas()
         self._used = self._jobs.disk.used_by(quotas) if quotas else {}
         for owner, quota in quotas.items():
             if self._used[owner] > quota:
                 self._enforce(owner, quota)
+        return max(_PAUSE_SECONDS, _LEAST_REST * (time.monotonic() - began))
 
     def _enforce(self, owner: str, quota: int) -> int:
         """Remove what may go until the rest fits; how much is used then. One at a time: who comes
@@ -92,7 +90,7 @@ class Quotas:
         used = disk.used_by([owner])[owner]
         freed = 0
         for item in disk.find_beyond(owner, quota, used):
-            if self._ending.is_set():
+            if self._worker.is_closing:
                 break
             if disk.remove(item):
                 freed += item.size_bytes

@@ -11,17 +11,17 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from threading import Event, Thread
 
 from cryptography.exceptions import InvalidTag
 
 from trackside.api.access_key import AccessKey, Change
 from trackside.api.encryption import Seal
 from trackside.api.keys_file import KeysFile
-from trackside.errors import DatabaseError, ServerRefused
+from trackside.errors import ServerRefused
 from trackside.files import durable
 from trackside.files.json_record import DamagedRecord, parsed_object, record
 from trackside.jobs.postgres_index import Connection, Postgres
+from trackside.system.worker import Worker
 
 logger = logging.getLogger(__name__)
 
@@ -43,7 +43,6 @@ class TeamKeys:
         self._read_at: float | None = None
         """By the monotonic clock; None while nobody looks by himself."""
         self._damaged: set[str] = set()
-        self._ending = Event()
 
     @property
     def address(self) -> str:
@@ -130,14 +129,19 @@ class TeamKeys:
         """Inside, the keys are read by a thread, and nobody waits for the database."""
         self._keys = self._read()
         self._read_at = time.monotonic()
-        self._ending.clear()
-        thread = Thread(target=self._run, name="trackside-keys", daemon=True)
-        thread.start()
+        worker = Worker(
+            "trackside-keys",
+            self._refresh,
+            interval=_PAUSE_SECONDS,
+            delay=_PAUSE_SECONDS,
+            retry_seconds=(_PAUSE_SECONDS, _PAUSE_SECONDS),
+            problem=f"access keys stay as they were read last for {self._grace_seconds:.0f} s",
+        )
+        worker.start()
         try:
             yield
         finally:
-            self._ending.set()
-            thread.join(_CLOSE_SECONDS)
+            worker.close(_CLOSE_SECONDS)
             self._read_at = None
             self._database.close()
 
@@ -150,23 +154,9 @@ class TeamKeys:
             if self._read_at is None:
                 self._database.close()
 
-    def _run(self) -> None:
-        is_away = False
-        while not self._ending.wait(_PAUSE_SECONDS):
-            began = time.monotonic()
-            try:
-                self._keys, self._read_at = self._read(), began
-            except DatabaseError:
-                if not is_away:
-                    logger.warning(
-                        "access keys count on as they were read last, for %.0f s at most",
-                        self._grace_seconds,
-                    )
-                is_away = True
-            except Exception:
-                logger.exception("access keys could not be read; trying again")
-            else:
-                is_away = False
+    def _refresh(self) -> None:
+        began = time.monotonic()
+        self._keys, self._read_at = self._read(), began
 
     def _read(self) -> dict[str, AccessKey]:
         return self._parsed(self._database.read(_ALL))

@@ -1,13 +1,10 @@
 """Keeps jobs alive and the index true while a server runs: what clients of one machine do whenever
 they look, a server does by itself."""
 
-import logging
 import time
-from threading import Event, Thread
 
 from trackside.jobs.jobs import Jobs
-
-logger = logging.getLogger(__name__)
+from trackside.system.worker import Worker
 
 _PAUSE_SECONDS = 2.0
 
@@ -17,8 +14,14 @@ class Upkeep:
 
     def __init__(self, jobs: Jobs) -> None:
         self._jobs = jobs
-        self._ending = Event()
-        self._thread = Thread(target=self._run, name="trackside-upkeep", daemon=True)
+        self._worker = Worker(
+            "trackside-upkeep",
+            self._round,
+            interval=_PAUSE_SECONDS,
+            delay=_PAUSE_SECONDS,
+            retry_seconds=(_PAUSE_SECONDS, _PAUSE_SECONDS),
+            problem="jobs could not be reconciled; trying again",
+        )
         self._done_at = time.monotonic()
         self.round_seconds = 0.0
         """How long the last round took that came to its end."""
@@ -31,21 +34,14 @@ class Upkeep:
     def start(self) -> None:
         self._jobs.refresh()
         self._done_at = time.monotonic()
-        self._thread.start()
+        self._worker.start()
 
     def close(self, *, timeout: float) -> None:
-        self._ending.set()
-        self._thread.join(timeout)
-        if self._thread.is_alive():
-            logger.warning("the upkeep of jobs is still busy after %s s", timeout)
+        self._worker.close(timeout)
 
-    def _run(self) -> None:
-        while not self._ending.wait(_PAUSE_SECONDS):
-            began = time.monotonic()
-            try:
-                self._jobs.reconcile()
-                self._jobs.refresh()
-                self._done_at = time.monotonic()
-                self.round_seconds = self._done_at - began
-            except Exception:
-                logger.exception("jobs could not be looked after; trying again")
+    def _round(self) -> None:
+        began = time.monotonic()
+        self._jobs.reconcile()
+        self._jobs.refresh()
+        self._done_at = time.monotonic()
+        self.round_seconds = self._done_at - began

@@ -4,18 +4,15 @@ TensorBoard's data provider protocol carries what is in event files; the project
 the profiler read other files beside them.
 """
 
-import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from threading import Event, Thread
 from types import TracebackType
 
-from trackside.errors import ObjectNotFound, StorageError
+from trackside.errors import ObjectNotFound
 from trackside.storage.locate import Location
 from trackside.storage.store import Entry
-
-logger = logging.getLogger(__name__)
+from trackside.system.worker import Worker
 
 REFRESH_SECONDS = 1.0
 BUSY_SHARE = 0.2
@@ -40,11 +37,16 @@ class Mirror:
         """Each job gets a folder of its name below `folder`."""
         self._folder = folder
         self._jobs = jobs
-        self._stop = Event()
-        self._thread = Thread(target=self._run, name="trackside-mirror", daemon=True)
+        self._worker = Worker(
+            "trackside-mirror",
+            self._run,
+            interval=REFRESH_SECONDS,
+            delay=REFRESH_SECONDS,
+            problem="the local copy of the curves is not updated",
+        )
 
     def __enter__(self) -> "Mirror":
-        self._thread.start()
+        self._worker.start()
         return self
 
     def __exit__(
@@ -53,8 +55,7 @@ class Mirror:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._stop.set()
-        self._thread.join()
+        self._worker.close()
 
     def refresh(self) -> None:
         """Copy what is new. Raises what a store raises."""
@@ -63,19 +64,10 @@ class Mirror:
                 for path, entry in _listed(place):
                     _append(self._folder / name / path, place, entry)
 
-    def _run(self) -> None:
-        trouble = ""
-        pause = REFRESH_SECONDS
-        while not self._stop.wait(pause):
-            began = time.monotonic()
-            try:
-                self.refresh()
-                trouble = ""
-            except (StorageError, OSError) as error:
-                if str(error) != trouble:
-                    logger.warning("the local copy stands still: %s", error)
-                trouble = str(error)
-            pause = max(REFRESH_SECONDS, (time.monotonic() - began) / BUSY_SHARE)
+    def _run(self) -> float:
+        began = time.monotonic()
+        self.refresh()
+        return max(REFRESH_SECONDS, (time.monotonic() - began) / BUSY_SHARE)
 
 
 def _listed(place: Location) -> list[tuple[str, Entry]]:

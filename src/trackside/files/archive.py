@@ -75,8 +75,8 @@ def pack(
     """The archive's bytes, the same ones for the same files, in memory of a few megabytes.
 
     Sockets, FIFOs, devices and links that lead outside are left out; a file that shrinks, grows or
-    vanishes while it is read never damages the archive. Each is told to `warn`. A file that cannot
-    be read is an `ArchiveError`. Closing the iterator early ends its threads.
+    vanishes while it is read never damages the archive. Each is passed to `warn`. A file that
+    cannot be read is an `ArchiveError`. Closing the iterator early ends its threads.
     """
     members = plan(sources, clash=clash, warn=warn)
     return gzipped(_framed(members, warn), threads=threads)

@@ -1,6 +1,6 @@
-"""Files that somebody may have damaged: what cannot be read is left out, and said in the log once.
+"""Files that may be damaged: what cannot be read is left out, and logged once.
 
-`files/json_record.py` tells damage; writing is `files/durable.py`'s.
+`files/json_record.py` detects damage; writing is `files/durable.py`'s.
 """
 
 import logging
@@ -13,13 +13,13 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-_MOST_TOLD = 10_000
+_MOST_LOGGED = 10_000
 
-_told: set[tuple[str, str]] = set()
+_logged: set[tuple[str, str]] = set()
 
 
 def read(kind: type[T], path: Path) -> T | None:
-    """The record in a file; None when there is no file, or when it is damaged, which is said."""
+    """The record in a file; None when there is no file, or when it is damaged, which is logged."""
     try:
         return record(kind, parsed(path.read_bytes()))
     except (FileNotFoundError, NotADirectoryError):
@@ -42,13 +42,13 @@ def read_object(path: Path) -> dict[str, Any] | None:
 
 def say_once(where: object, what: str) -> None:
     """Warn that something is damaged, once in this process: files are read again and again."""
-    told = (str(where), what)
-    if told in _told:
+    problem = (str(where), what)
+    if problem in _logged:
         return
-    if len(_told) >= _MOST_TOLD:
-        _told.clear()
-    _told.add(told)
-    logger.warning("%s is damaged: %s.", *told)
+    if len(_logged) >= _MOST_LOGGED:
+        _logged.clear()
+    _logged.add(problem)
+    logger.warning("%s is damaged: %s.", *problem)
 
 
 def counted(number: int, what: str) -> str:

@@ -1,6 +1,6 @@
 """Whether a process failed because of a disk: which folder is on a full or read-only one.
 
-Looks at what the process said and at the file systems as they are at this moment.
+Derived from the process's output and from the file systems as they are at this moment.
 """
 
 import os
@@ -10,49 +10,49 @@ from collections.abc import Iterator, Sequence
 from trackside.files.disk_space import Space, space_of
 from trackside.texts.quantities import size
 
-_SAYS_FULL = re.compile(r"No space left on device|\[Errno 28\]|Disk quota exceeded|\[Errno 122\]")
-_SAYS_QUOTA = re.compile(r"Disk quota exceeded|\[Errno 122\]")
-# A file that cannot be read has some of these words, too: they count where a disk is full.
+_MEANS_FULL = re.compile(r"No space left on device|\[Errno 28\]|Disk quota exceeded|\[Errno 122\]")
+_MEANS_QUOTA = re.compile(r"Disk quota exceeded|\[Errno 122\]")
+# A file that cannot be read has some of these texts, too: they count where a disk is full.
 _MAY_MEAN_FULL = re.compile(
     r"inline_container|iostream error|file write failed|PytorchStreamWriter|disk is full"
 )
-_SAYS_READ_ONLY = re.compile(r"Read-only file system|\[Errno 30\]")
+_MEANS_READ_ONLY = re.compile(r"Read-only file system|\[Errno 30\]")
 _PATH = re.compile(
     r"(?:No space left on device|Disk quota exceeded|Read-only file system)[^\n]*?['\"](/[^'\"\n]+)"
 )
 _LITTLE_BYTES = 4 << 20
 """A disk that was full may have a little again: a job of ours gives its ballast up."""
 _LOCAL = frozenset({"ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "tmpfs", "overlay"})
-"""File systems that answer at once; a network's may never."""
+"""File systems that respond at once; a network's may never."""
 _MOST_TOLD = 3
 _MOUNTS = "/proc/self/mounts"
 _OCTAL = re.compile(r"\\([0-7]{3})")
 
 
-def disk_failure(said: str, folders: Sequence[str], *, in_home: str = "") -> str:
+def disk_failure(output: str, folders: Sequence[str], *, in_home: str = "") -> str:
     """A sentence without its full stop; "" unless a disk is the matter.
 
     `folders` are where the process may have written; those below `in_home` are in TRACKSIDE_HOME.
     """
-    named = [_existing(path) for path in _PATH.findall(said)[-1:]]
-    if _SAYS_READ_ONLY.search(said):
+    named = [_existing(path) for path in _PATH.findall(output)[-1:]]
+    if _MEANS_READ_ONLY.search(output):
         return _read_only(named)
-    if _SAYS_QUOTA.search(said):
+    if _MEANS_QUOTA.search(output):
         where = f" of {named[0]!r}" if named else ""
-        return f"The disk quota{where} is used up; delete files there or ask for more"
-    by_mention = sorted(folders, key=lambda folder: folder not in said)
+        return f"The disk quota{where} is used up; delete files there or request more"
+    by_mention = sorted(folders, key=lambda folder: folder not in output)
     spaces = [space for folder in [*named, *by_mention] if (space := space_of(folder))]
     if full := next((space for space in spaces if space.is_full), None):
         return full_disk(full, in_home)
-    says, may_mean = _SAYS_FULL.search(said), _MAY_MEAN_FULL.search(said)
-    if not says and not may_mean:
+    is_named, may_mean = _MEANS_FULL.search(output), _MAY_MEAN_FULL.search(output)
+    if not is_named and not may_mean:
         return ""
     if found := [space for space in spaces if _is_nearly_full(space)]:
         return full_disk(found[0], in_home)
     if not named and (found := [space for space in _mounted() if _is_nearly_full(space)]):
-        # Whether the process wrote there is not known: all of them are told.
+        # Whether the process wrote there is not known: all of them are named.
         return ". ".join(full_disk(space, in_home) for space in found[:_MOST_TOLD])
-    if not says:
+    if not is_named:
         return ""
     if not spaces:
         return "A disk was full"
@@ -71,7 +71,7 @@ def _is_nearly_full(space: Space) -> bool:
 def full_disk(space: Space, in_home: str = "") -> str:
     what = f"{size(space.free_bytes)} of {size(space.size_bytes)} are free"
     if space.free_files == 0 and space.free_bytes:
-        what = "it has no room for another file (inodes)"
+        what = "it has no space for another file (inodes)"
     larger = "use a folder on a larger disk"
     if in_home and f"{space.folder}/".startswith(f"{in_home}/"):
         larger = "set TRACKSIDE_HOME to a folder on a larger disk"

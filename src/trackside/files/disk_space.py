@@ -1,4 +1,4 @@
-"""Whether a disk takes anything more, in words: for readers of a job and for failed writes."""
+"""Whether a disk takes more data, as a text for readers of a job and for failed writes."""
 
 import errno
 import os
@@ -47,7 +47,7 @@ def space_of(folder: str | Path) -> Space | None:
 
 
 def _is_given_up(folder: str | Path) -> bool:
-    """Whether the kernel lets nobody write after an error of the disk, though it is mounted for
+    """Whether the kernel has made it read-only after an error of the disk, though it is mounted for
     writing: so ext4 does since Linux 6.14."""
     try:
         device = os.stat(folder).st_dev
@@ -59,13 +59,14 @@ def _is_given_up(folder: str | Path) -> bool:
         return False
     number = f"{os.major(device)}:{os.minor(device)}".encode()
     return any(
-        words[2] == number and _GIVEN_UP in words[-1].split(b",")
-        for words in map(bytes.split, mounts.splitlines())
+        fields[2] == number and _GIVEN_UP in fields[-1].split(b",")
+        for fields in map(bytes.split, mounts.splitlines())
     )
 
 
 def trouble(folder: Path) -> str:
-    """Why nothing can be written below this folder; empty when something can, or nobody knows."""
+    """Why nothing can be written below this folder; empty when something can, or that is
+    unknown."""
     space = space_of(folder)
     if space is None:
         return ""
@@ -89,5 +90,5 @@ def takes_nothing(error: BaseException) -> bool:
 
 
 def is_read_only(error: BaseException) -> bool:
-    """Whether a write failed because nobody may write to that file system."""
+    """Whether a write failed because that file system is read-only."""
     return isinstance(error, OSError) and error.errno == errno.EROFS

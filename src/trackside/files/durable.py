@@ -1,6 +1,6 @@
 """Files that another process reads: written under a temporary name, synced, renamed.
 
-They are for their owner alone, unless a mode says otherwise. On a full disk a job's ballast file
+They are for their owner alone, unless another mode is given. On a full disk a job's ballast file
 is given up, once, so that what must be written about it can be.
 """
 
@@ -51,8 +51,8 @@ def make_last(path: Path) -> None:
 
 
 def create(path: Path, data: bytes) -> None:
-    """A new file in a folder that nobody else sees yet: synced, under its name at once. Sync the
-    folder when all of them are there."""
+    """A new file in a folder that no other process sees yet: synced, under its name at once. Sync
+    the folder when all of them are there."""
     with open(path, "xb", opener=private_opener) as file:
         file.write(data)
         file.flush()
@@ -88,9 +88,9 @@ def json_bytes(record: Any) -> bytes:
 
 
 def read_json(path: Path) -> Any | None:
-    """None when there is no such file: not written yet is an answer, not an error.
+    """None when there is no such file: not written yet is no error.
 
-    `DamagedRecord`, a `ValueError`, when it is no JSON. `damage.read` takes that for an answer too.
+    `DamagedRecord`, a `ValueError`, when it is no JSON. `damage.read` does not raise it.
     """
     try:
         return parsed(path.read_bytes())
@@ -99,7 +99,8 @@ def read_json(path: Path) -> Any | None:
 
 
 def append_lines(path: Path, lines: bytes) -> None:
-    """Synced, or not there at all; those of one call stay together, whoever else appends."""
+    """Synced, or not there at all; those of one call stay together though other processes
+    append."""
     descriptor = open_file(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)

@@ -1,6 +1,6 @@
-"""Unpacks a .tar.gz that a stranger may have made; nothing lands outside the target.
+"""Unpacks a .tar.gz that may be malicious; nothing is written outside the target.
 
-Owns what a member may become on disk. What an archive says is `tar_reader`'s; packing is
+Owns what a member may become on disk. Parsing an archive is `tar_reader`'s; packing is
 `archive`'s. Standard library only, so that the in-container half can share it.
 """
 
@@ -24,9 +24,9 @@ from trackside.quick_dataclass import dataclass
 LINK_HOPS = 40
 """As many symbolic links as the kernel follows before it gives up."""
 LINK_STEPS = 10_000_000
-"""Names looked up to follow all links of an archive: seconds. A link needs a handful."""
+"""Names resolved to follow all links of an archive: seconds. A link needs a handful."""
 PATH_CHARS = 4096
-"""The longest name or goal of a link that is looked at, as the kernel has it."""
+"""The longest name or target of a link that is considered, as the kernel has it."""
 NAMES_CHARS = 1 << 27
 """Of all names together, which are held in memory."""
 SHOWN_WARNINGS = 20
@@ -55,7 +55,7 @@ def extract(
     """Unpack a gzip-compressed tar into `target`, which must be absent or empty.
 
     A member that names a place outside lands inside (`/a/b` as `a/b`), one that is a device, a FIFO
-    or a link to the outside is left out, each with a warning: a hostile archive does not fail the
+    or a link to the outside is left out, each with a warning: a malicious archive does not fail the
     job. A damaged one, and one beyond `limits`, is an `ArchiveError`; then `target` is as before.
     """
     name = str(archive) if isinstance(archive, Path) else getattr(archive, "name", "<stream>")
@@ -84,7 +84,7 @@ def safe_name(name: str) -> str:
 class _Extraction:
     """One archive on its way to disk.
 
-    The target was empty, so what is in it is known without looking. Links are kept back until
+    The target was empty, so what is in it is known without listing it. Links are kept back until
     every file is in place, so that no member is ever written through one.
     """
 
@@ -121,7 +121,7 @@ class _Extraction:
             ) from failure
         except gzip.BadGzipFile as failure:
             raise ArchiveError(
-                f"{self._archive!r} is not a sound gzip file ({failure}). Pack it as .tar.gz, "
+                f"{self._archive!r} is not a valid gzip file ({failure}). Pack it as .tar.gz, "
                 "as `tar -czf` does."
             ) from failure
         except (zlib.error, ValueError, OverflowError) as failure:
@@ -234,7 +234,7 @@ class _Extraction:
         if member.size > self._bytes_left:
             raise _beyond(name, f"more than {self._limits.total_bytes:,} bytes in all")
         self._bytes_left -= member.size
-        mode = _harmless_mode(member.mode)
+        mode = _safe_mode(member.mode)
         moment = min(max(member.mtime, 0), 1 << 33)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         handle = os.open(self._path(name), flags, mode)  # less the umask
@@ -296,8 +296,8 @@ def _fill(handle: int, reader: TarReader, member: Member) -> None:
         os.ftruncate(handle, member.size)
 
 
-def _harmless_mode(mode: int) -> int:
-    """Set-id bits, and writing by others than the owner, are nobody's to give."""
+def _safe_mode(mode: int) -> int:
+    """Set-id bits, and writing by others than the owner, are never set."""
     return (mode & 0o755 if mode & 0o100 else mode & 0o644) | 0o600
 
 

@@ -1,4 +1,4 @@
-"""JSON made records of declared types, within bounds, whoever wrote it.
+"""JSON parsed into records of declared types, within bounds, from untrusted writers.
 
 What becomes of damage is the caller's; `files/damaged_files.py` has what most callers do.
 """
@@ -19,11 +19,11 @@ MOMENT_END = 253402300800.0
 """The year 10000, which no calendar of Python's has."""
 _IS_MOMENT = "seconds since the epoch"
 Moment = Annotated[float, _IS_MOMENT]
-"""A float that is also a time which can be told."""
+"""A float that is also a representable time."""
 
 
 class DamagedRecord(ValueError):
-    """Not what was written: says what is wrong with it, for a log."""
+    """Not a valid record; the message says what is wrong, for a log."""
 
 
 def parsed(data: bytes | str) -> Any:

@@ -27,7 +27,8 @@ def open_lock(folder: str) -> IO[str]:
 
 
 def remove_unused(folder: Path) -> bool:
-    """False when a job uses or builds it. The lock's file stays: somebody may wait for it."""
+    """False when a job uses or builds it. The lock's file stays: another process may wait for
+    it."""
     with open_lock(str(folder)) as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

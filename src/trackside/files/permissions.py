@@ -13,7 +13,7 @@ PRIVATE = 0o077
 """The umask that leaves everything to its owner."""
 PRIVATE_FILE = 0o600
 BY_UMASK = 0o666
-"""The mode that programs ask for when the umask is to decide."""
+"""The mode that programs request when the umask is to decide."""
 _FOLDER = 0o777
 
 StrPath = str | os.PathLike[str]

@@ -67,7 +67,7 @@ class ScriptFolder:
 
     @contextmanager
     def entries(self, below: str = "") -> Iterator[list["os.DirEntry[str]"]]:
-        """What a folder has, by name; each can be asked inside the block only."""
+        """What a folder has, by name; each can be inspected inside the block only."""
         with self.opened(below) as descriptor, os.scandir(descriptor) as found:
             yield list(found)
 
@@ -78,7 +78,7 @@ class ScriptFolder:
             try:
                 file = os.open(name, flags | _FILE, mode, dir_fd=descriptor)
             except OSError as error:
-                if error.errno in (errno.ELOOP, errno.ENXIO):  # a link, a FIFO that nobody reads
+                if error.errno in (errno.ELOOP, errno.ENXIO):  # a link, a FIFO without a reader
                     raise self._no_plain_file(below, error.errno) from None
                 raise
         try:
@@ -125,7 +125,7 @@ class ScriptFolder:
             os.unlink(name, dir_fd=descriptor)
 
     def remove_tree(self, below: str) -> None:
-        """With all that is in it, as far as it can be; what is not there is silent."""
+        """With all that is in it, as far as it can be; what does not exist is no error."""
         folder, _, name = below.rpartition("/")
         with suppress(OSError), self.opened(folder) as descriptor:
             shutil.rmtree(name, ignore_errors=True, dir_fd=descriptor)

@@ -1,4 +1,4 @@
-"""What the headers of a tar archive say: ustar's, GNU's and pax's, as bytes that a stranger chose.
+"""The headers of a tar archive: ustar's, GNU's and pax's, as untrusted bytes.
 
 Owns the fields of one header. In which order headers come is `tar_reader`'s, holes in files are
 `tar_sparse`'s. Python's tarfile is not used to read: below 3.11.10 a header can make it search for
@@ -38,7 +38,7 @@ class Kind(Enum):
 _KINDS = {
     b"0": Kind.FILE,
     _OLD_FILE: Kind.FILE,
-    b"7": Kind.FILE,  # "contiguous", which nobody has minded for decades
+    b"7": Kind.FILE,  # "contiguous", which has been ignored for decades
     GNU_SPARSE: Kind.FILE,
     b"1": Kind.HARD_LINK,
     b"2": Kind.LINK,

@@ -46,7 +46,7 @@ class TarReader:
         """The archive was read up to a header that is none."""
 
     def members(self) -> Iterator[Member]:
-        """Each in turn. Its content can be read until the next one is asked for."""
+        """Each in turn. Its content can be read until the next one is requested."""
         block = self._stream.take(BLOCK_BYTES)
         if not block:
             raise DamagedTar("empty file")
@@ -131,7 +131,7 @@ class TarReader:
 
 
 def _amended(header: Member, records: Mapping[str, str]) -> Member:
-    """The header with what is said of it in extended ones, which have no limits of length."""
+    """The header with the fields of its extended ones, which have no limits of length."""
     size = decimal(records["size"]) if records.get("size") else header.size
     name = records.get("GNU.sparse.name") or records.get("path") or header.name
     goal = records.get("linkpath") or header.goal

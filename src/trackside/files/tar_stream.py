@@ -16,7 +16,7 @@ class BeyondLimit(Exception):
 
 
 class DamagedTar(ValueError):
-    """The bytes are no sound tar archive."""
+    """The bytes are no valid tar archive."""
 
 
 class TarStream:

@@ -24,7 +24,7 @@ from trackside.jobs.jobs import Jobs
 from trackside.records import attached_process, evaluator_process
 from trackside.records.attached_process import AttachedProcessEnd
 from trackside.records.host_processes import wake_supervisors
-from trackside.records.job_updates import Update, amended
+from trackside.records.job_updates import Update, with_updates
 from trackside.records.journal import History, Journal
 from trackside.records.layout import FIRST_HOST, TENSORBOARD, HostFolder, JobFolder, JobKeys
 from trackside.records.spec import DebugHook, JobSpec
@@ -255,7 +255,7 @@ class AttachedRun(Run):
         deadline = time.monotonic() + END_SECONDS
         while True:
             history = Journal(self._folder.journal).read()
-            spec = amended(self._spec, history).spec
+            spec = with_updates(self._spec, history).spec
             is_judged = not spec.debug_rules or evaluator_process.has_judged(
                 self._folder.rules, spec
             )

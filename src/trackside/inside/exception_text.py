@@ -6,7 +6,7 @@ import traceback
 from types import FrameType
 
 from trackside.settings import environment
-from trackside.texts.process_failure import End, last_words
+from trackside.texts.process_failure import End, explain_end
 from trackside.texts.secret_names import looks_secret, mask_text
 from trackside.texts.truncation import shortened
 
@@ -17,8 +17,8 @@ _MOST_SAID = 600
 
 def failure_text(error: BaseException, seconds: float) -> str:
     said = mask_text("".join(traceback.format_exception(error)), _secrets())
-    end = End(code=1, said=said, seconds=seconds, code_folder=_code_folder())
-    return last_words(end).fitted(LONGEST)
+    end = End(code=1, output=said, seconds=seconds, code_folder=_code_folder())
+    return explain_end(end).fitted(LONGEST)
 
 
 def exit_text(code: object, frame: FrameType) -> str:

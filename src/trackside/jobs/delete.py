@@ -10,11 +10,11 @@ from contextlib import suppress
 
 from trackside.errors import JobNotFinished
 from trackside.jobs.curve_claims import release
-from trackside.jobs.reconcile import is_supervised
 from trackside.jobs.records import Record
 from trackside.jobs.stored_data import Stored, remove
 from trackside.jobs.submit import withdraw
 from trackside.records import evaluator_process
+from trackside.records.host_processes import is_supervised
 from trackside.records.layout import Home, JobFolder, JobKeys
 from trackside.storage.locate import locate
 

@@ -20,7 +20,6 @@ from trackside.files.overlays import is_complete, remove_unused
 from trackside.jobs.disk_use import DiskUse
 from trackside.jobs.drafts import DRAFT_SECONDS
 from trackside.jobs.index import JobSummary
-from trackside.jobs.reconcile import is_supervised
 from trackside.jobs.records import UNREADABLE, Record, publish_journal, read_folder
 from trackside.jobs.retention import Item, Keep, Kind, decide, within_quota
 from trackside.jobs.start_supervisor import locked
@@ -28,6 +27,7 @@ from trackside.jobs.stored_data import Stored, Use, judged, remove, stored_by, u
 from trackside.jobs.submit import withdraw
 from trackside.quick_dataclass import dataclass
 from trackside.records import evaluator_process, pending_uploads
+from trackside.records.host_processes import is_supervised
 from trackside.records.layout import Home, HostFolder, JobFolder
 from trackside.storage.locate import locate, locate_object
 from trackside.storage.partial_file import is_temporary, remove_if_abandoned

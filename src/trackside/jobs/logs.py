@@ -16,7 +16,7 @@ from trackside.jobs.log_prefilter import MayHold, skim_chunk, skim_file
 from trackside.jobs.records import Record
 from trackside.quick_dataclass import dataclass
 from trackside.records.layout import Home, HostFolder
-from trackside.records.log_lines import TimeMark, chunk_place, decode, near_mark
+from trackside.records.log_lines import TimeMark, chunk_position, decode, near_mark
 from trackside.storage.locate import Location, locate
 
 logger = logging.getLogger(__name__)
@@ -129,7 +129,7 @@ def stored_chunks(record: Record, home: Home, host: str, attempt: int) -> dict[i
     chunks = {}
     for entry in folder.store.list(f"{folder.key}/" if folder.key else ""):
         name = entry.key.rpartition("/")[2]
-        place = chunk_place(name)
+        place = chunk_position(name)
         if place is not None and place[0] == attempt:
             chunks[place[1]] = folder.child(name)
     return chunks

@@ -206,7 +206,11 @@ class Reading:
         except UNREADABLE:
             return False
         if not record.history.state.is_final:
-            return record.history.state.is_queued or _is_supervised(folder, record)
+            from trackside.records.host_processes import supervised_hosts
+
+            return record.history.state.is_queued or supervised_hosts(folder) >= set(
+                record.spec.hosts
+            )
         if pending_uploads.keeps_files(self._home, name) is not None:
             return False
         spec = record.spec
@@ -239,14 +243,3 @@ class Reading:
 
     def _is_elsewhere(self, row: JobSummary) -> bool:
         return row.home not in ("", self._catalog.identity)
-
-
-def _is_supervised(folder: JobFolder, record: Record) -> bool:
-    """Whether every host's supervisor lives, by its own word."""
-    from trackside.records.host_processes import supervisor_lives
-
-    attempts = range(1, record.history.attempt + 1)
-    return all(
-        any(supervisor_lives(folder.host(host, attempt)) for attempt in attempts)
-        for host in record.spec.hosts
-    )

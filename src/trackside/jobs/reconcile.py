@@ -21,7 +21,7 @@ from trackside.placement.placement import Exited, Placement, Poll, Running
 from trackside.quick_dataclass import dataclass
 from trackside.records import evaluator_process, hosts, pending_uploads
 from trackside.records.attached_process import is_elsewhere
-from trackside.records.host_processes import script_lives, supervisor_lives
+from trackside.records.host_processes import is_supervised, script_lives, supervisor_lives
 from trackside.records.hosts import Phase
 from trackside.records.journal import Journal
 from trackside.records.layout import FIRST_HOST, Home, HostFolder, JobFolder
@@ -115,7 +115,7 @@ class Reconciler:
     def reconcile(self, name: str) -> None:
         """Nothing to do, somebody else at it, or a job that ended: all silent."""
         folder = self.home.job(name)
-        look = Journal(folder.journal).look()
+        look = Journal(folder.journal).version_stamp()
         if self._queued.get(name) == look:
             return None
         self._queued.pop(name, None)
@@ -264,12 +264,6 @@ def _observe_host(
         has_ended=record is not None and record.phase is Phase.ENDED,
         log=str(places[0].supervisor_log),
     )
-
-
-def is_supervised(folder: JobFolder) -> bool:
-    """Whether any host's supervisor is alive, of any attempt."""
-    places = folder.hosts.glob("*/*/supervisor.json")
-    return any(supervisor_lives(HostFolder(path.parent)) for path in places)
 
 
 def recent_revivals(placed: Placed, now: boot_clock.Moment) -> tuple[int, float]:

@@ -24,7 +24,7 @@ from trackside.quick_dataclass import dataclass
 from trackside.records import notify_targets
 from trackside.records.evaluator_process import all_evaluations, first_evaluations
 from trackside.records.finding import RuleKey
-from trackside.records.job_updates import amended
+from trackside.records.job_updates import with_updates
 from trackside.records.journal import History, Journal, fold_lines
 from trackside.records.layout import Home, JobFolder, JobKeys
 from trackside.records.metric_totals import JobMetrics, from_json, merged
@@ -62,7 +62,7 @@ def read_folder(folder: JobFolder) -> Record:
     """`JobNotFound` when there is no such folder."""
     history = Journal(folder.journal).read()
     spec = read_spec(folder)
-    now = amended(spec, history)
+    now = with_updates(spec, history)
     keys, submitter = JobKeys.of(spec), Submitter.of(history)
     return Record(now.spec, history, keys, folder, now.stopped_rules, submitter)
 
@@ -88,7 +88,7 @@ def read_stored(
             if so_far is None:
                 raise
             history = so_far
-        now = amended(spec, history)
+        now = with_updates(spec, history)
         submitter = Submitter.of(history)
         if owner is not None:
             submitter = replace(submitter, owner=owner)

@@ -13,7 +13,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from threading import Event, Thread
 from types import TracebackType
 from typing import Self
 
@@ -28,6 +27,7 @@ from trackside.quick_dataclass import dataclass
 from trackside.records.journal import Journal
 from trackside.records.layout import Home
 from trackside.records.status import Secondary
+from trackside.system.worker import Worker
 
 logger = logging.getLogger(__name__)
 
@@ -46,17 +46,14 @@ class SchedulerSignal:
 
     def __init__(self) -> None:
         self._names: deque[str] = deque(maxlen=_REMEMBERED)
-        self._rung = Event()
+        self.on_ring: Callable[[], None] = lambda: None
 
-    def ring(self, name: str = "") -> None:
-        if name:
-            self._names.append(name)
-        self._rung.set()
+    def ring(self, name: str) -> None:
+        self._names.append(name)
+        self.on_ring()
 
-    def wait(self, seconds: float) -> set[str]:
-        """Until it is rung or the time is over; the names since the last time."""
-        self._rung.wait(seconds)
-        self._rung.clear()
+    def take(self) -> set[str]:
+        """The names since the last time."""
         names = set()
         with suppress(IndexError):
             while True:
@@ -92,11 +89,18 @@ class Scheduler:
         self._settled = -1
         self._folders_at: int | None = None
         self._lock: int | None = None
-        self._ending = Event()
-        self._thread = Thread(target=self._run, name="trackside-scheduler", daemon=True)
+        self._worker = Worker(
+            "trackside-scheduler",
+            self._tick,
+            interval=LOOK_SECONDS,
+            retry_seconds=(AGAIN_SECONDS, 5 * AGAIN_SECONDS),
+            at_end=self._release,
+            problem="jobs could not be scheduled; trying again",
+        )
+        bell.on_ring = self._worker.wake
 
     def __enter__(self) -> Self:
-        self._thread.start()
+        self._worker.start()
         return self
 
     def __exit__(
@@ -106,27 +110,17 @@ class Scheduler:
         trace: TracebackType | None,
     ) -> None:
         """Jobs that run go on; those that wait are the next server's."""
-        self._ending.set()
-        self._bell.ring()
-        self._thread.join(_CLOSE_SECONDS)
-        if self._thread.is_alive():
-            logger.warning("the scheduler is still busy after %s s", _CLOSE_SECONDS)
+        self._worker.close(_CLOSE_SECONDS)
 
-    def _run(self) -> None:
-        try:
-            while not self._ending.is_set():
-                try:
-                    self._take_turn(self._bell.wait(self._pause()))
-                except Exception:
-                    logger.exception("jobs could not be scheduled; trying again")
-                    self._ending.wait(AGAIN_SECONDS)
-        finally:
-            if self._lock is not None:
-                os.close(self._lock)
+    def _tick(self) -> float:
+        self._take_turn(self._bell.take())
+        return self._pause()
+
+    def _release(self) -> None:
+        if self._lock is not None:
+            os.close(self._lock)
 
     def _pause(self) -> float:
-        if self._ending.is_set() or self._looked_at is None:
-            return 0.0
         if not self._queue.waiting:
             return LOOK_SECONDS
         due = self._deadlines[0][0] - time.monotonic() if self._deadlines else LOOK_SECONDS
@@ -190,7 +184,7 @@ class Scheduler:
         """Take a job in, or forget it, as its folder says."""
         folder = self._plan.home.job(name)
         try:
-            look = Journal(folder.journal).look()
+            look = Journal(folder.journal).version_stamp()
             if look == self._looks.get(name):
                 return
             record = read_folder(folder)
@@ -244,7 +238,7 @@ class Scheduler:
             return  # nothing has changed since nobody could be started
         self._again = again
         for entry in self._startable(frozenset(again)):
-            if self._ending.is_set():
+            if self._worker.is_closing:
                 return
             self._begin(entry)
         self._settled = self._queue.num_changes

@@ -1,4 +1,5 @@
-"""How a job is changed after it was submitted, and its tags; `amended` knows what else there is.
+"""How a job is changed after it was submitted, and its tags; `records/job_updates.py` has what else
+can change.
 
 `job.json` is what was asked for and stays so; changes are notes in the journal, in order.
 """

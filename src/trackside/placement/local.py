@@ -1,4 +1,4 @@
-"""Supervisors as processes of this machine that outlive whoever started them."""
+"""Supervisors as processes of this machine that outlive the process that started them."""
 
 import shutil
 import signal
@@ -34,10 +34,10 @@ _SET_BY_SHELLS = ("PWD", "OLDPWD", "SHLVL", "_")
 
 
 class LocalPlacement(Placement):
-    """Starts supervisors that are nobody's child, each in a session of its own.
+    """Starts supervisors without a parent of ours, each in a session of its own.
 
     So no zombie stays in a notebook or a server, a stop button that kills a tree of processes does
-    not find the supervisor, and a closed terminal does not reach it. The price is that nobody
+    not find the supervisor, and a closed terminal does not reach it. The price is that no process
     learns its exit code; what became of the job is in the job's folder.
     """
 
@@ -84,7 +84,7 @@ def _launch_command(command: Sequence[str], environment: Mapping[str, str]) -> l
     """What forks once more and leaves: 2 ms by setsid, which does so as a group's leader.
 
     Forking twice in this process would do, but is not safe beside threads, and a bare interpreter
-    takes 10 ms; it stands in where there is no setsid, or `env` would misread the command.
+    takes 10 ms; it is used where there is no setsid, or `env` would misread the command.
     """
     setsid, env = shutil.which("setsid"), shutil.which("env")
     if setsid is None or env is None or "=" in command[0]:

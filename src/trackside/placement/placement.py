@@ -19,12 +19,12 @@ class Running:
 @dataclass(frozen=True, slots=True)
 class Exited:
     code: int | None
-    """None when it is gone and nobody was its parent to learn the code."""
+    """None when it is gone and its exit code was not collected."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """The question could not be answered. Never a reason to fail a job."""
+    """Its state could not be read. Never a reason to fail a job."""
 
     reason: str
 

@@ -33,27 +33,27 @@ _MOST_DESCRIPTORS = 1 << 16
 class Standby:
     """The copy, seen from the process that made it."""
 
-    def __init__(self, module: str, order: int, answer: int) -> None:
+    def __init__(self, module: str, order: int, reply: int) -> None:
         self._module = module
         self._order = order
-        self._answer = answer
+        self._reply = reply
 
     def start(
         self, command: Sequence[str], environment: Mapping[str, str], log: Path
     ) -> int | None:
         """Hand the job over; the pid of who has it. None when it is not for this command, or the
-        copy has died: then nobody has the job. Can be used once."""
+        copy has died: then the job is not started. Can be used once."""
         name = [sys.executable, "-P", "-m", self._module]
         fits = list(command[: len(name)]) == name
         order = [command[len(name) :], dict(environment), str(log)] if fits else None
         try:
-            pid = os.read(self._answer, 32)
+            pid = os.read(self._reply, 32)
             with open(self._order, "wb") as pipe:
                 pipe.write(json.dumps(order).encode())
         except BrokenPipeError:
             return None
         finally:
-            os.close(self._answer)
+            os.close(self._reply)
         return int(pid) if pid and fits else None
 
 
@@ -87,24 +87,24 @@ def _forked(module: str) -> Standby:
         if stream is not None:  # as when a shell has closed it
             stream.flush()
     order, orderer = os.pipe()
-    answer, answerer = os.pipe()
+    reply, replier = os.pipe()
     child = os.fork()
     if child == 0:
         try:
             if os.fork() == 0:
-                _stand_by(module, order, answerer)
+                _stand_by(module, order, replier)
         finally:
             os._exit(0)
     os.waitpid(child, 0)
     os.close(order)
-    os.close(answerer)
-    return Standby(module, orderer, answer)
+    os.close(replier)
+    return Standby(module, orderer, reply)
 
 
-def _stand_by(module: str, order: int, answerer: int) -> NoReturn:
+def _stand_by(module: str, order: int, replier: int) -> NoReturn:
     """Nothing of the command's is kept: not its terminal or pipes, not what it does on signals."""
     os.setsid()
-    os.write(answerer, str(os.getpid()).encode())
+    os.write(replier, str(os.getpid()).encode())
     order = fcntl.fcntl(order, fcntl.F_DUPFD, _FIRST_OWN)  # it may stand where a stream belongs
     null = os.open(os.devnull, os.O_RDWR)
     for source, target in ((null, 0), (null, 1), (null, 2), (order, _FIRST_OWN)):
@@ -129,7 +129,7 @@ def _stand_by(module: str, order: int, answerer: int) -> NoReturn:
 
 
 def _read(order: bytes) -> tuple[list[str], dict[str, str], str] | None:
-    """None when there will be no job: the command has ended, perhaps in the middle of a word."""
+    """None when there will be no job: the command has ended, perhaps in the middle of the order."""
     try:
         given = json.loads(order)
     except ValueError:

@@ -1,8 +1,9 @@
 """The process that called `trackside.init`: a script that runs, and that Trackside did not start.
 
 Its run is a job like any other; only its sandbox is that process as it is. Who it is, and how its
-run ended, is told in the host's folder: by the process itself, for the supervisor and whoever looks
-at the job. Starting the job is `jobs/submit`'s, watching it `supervisor/attached_sandbox`'s.
+run ended, is recorded in the host's folder by the process itself, for the supervisor and for
+readers of the job. Starting the job is `jobs/submit`'s, watching it
+`supervisor/attached_sandbox`'s.
 """
 
 import os
@@ -17,29 +18,29 @@ from trackside.system import processes
 from trackside.system.processes import Identity
 
 STALE_SECONDS = 600.0
-"""After so long without a word, the supervisor on another machine counts as gone. It writes its
-record every minute."""
+"""After so long without a new record, the supervisor on another machine counts as gone. It writes
+its record every minute."""
 
 
 @dataclass(frozen=True, slots=True)
 class AttachedProcess:
     process: Identity
     machine: str
-    """The name of the machine: a home on a shared disk is looked at from others."""
+    """The name of the machine: a home on a shared disk is read from others."""
     stop_signal: int = signal.SIGINT
-    """What asks the process to stop."""
+    """The signal that requests the process to stop."""
 
 
 @dataclass(frozen=True, slots=True)
 class AttachedProcessEnd:
-    """How the run ended. The process itself may go on, as a notebook does."""
+    """How the run ended. The process itself may continue, as a notebook does."""
 
     code: int
     """As an exit code; a signal is its negative number."""
     seconds: float | None = None
     """How long the run took."""
     let_go: bool = False
-    """Written by the supervisor: the process did not stop when it was asked, and goes on without
+    """Written by the supervisor: the process did not stop when requested, and continues without
     being tracked."""
 
 
@@ -69,7 +70,7 @@ def read_end(folder: HostFolder) -> AttachedProcessEnd | None:
 
 
 def read_status(folder: HostFolder) -> int | None:
-    """The exit status of the process, which is gone; None where nobody kept it."""
+    """The exit status of the process, which is gone; None where it was not saved."""
     try:
         kept = folder.caller_status.read_bytes()
     except FileNotFoundError:
@@ -78,14 +79,14 @@ def read_status(folder: HostFolder) -> int | None:
 
 
 def is_elsewhere(folder: HostFolder) -> bool:
-    """Whether another machine looks after the run: its pids mean nothing here."""
+    """Whether the run is on another machine: its pids mean nothing here."""
     caller = read_caller(folder)
     if caller is None or caller.machine == os.uname().nodename:
         return False
-    return _seconds_since_word(folder) < STALE_SECONDS
+    return _seconds_since_record(folder) < STALE_SECONDS
 
 
-def _seconds_since_word(folder: HostFolder) -> float:
+def _seconds_since_record(folder: HostFolder) -> float:
     try:
         last = os.stat(folder.record).st_mtime
     except FileNotFoundError:

@@ -30,14 +30,14 @@ from trackside.system import processes
 MAX_STARTS = 6
 """How often one that keeps dying is started before its rules end in `Error`."""
 STARTING_SECONDS = 5.0
-"""Within these whoever was about to start one has noted which process it is."""
-SOUND_SECONDS = 600.0
+"""Within these a process that starts one has recorded its identity."""
+STABLE_SECONDS = 600.0
 """One that lived as long has earned all its starts again."""
 BEAT_SECONDS = 2.0
 """How often an evaluator shows that it moves."""
-FROZEN_LOOKS = 20
-"""So many looks, a second apart, at one that does not move. Looks and not seconds: a machine that
-stood still has frozen whoever looks, too."""
+FROZEN_CHECKS = 20
+"""So many checks, a second apart, of one without a heartbeat. Checks and not seconds: a machine
+that was suspended has frozen the checking process, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Intent:
     time: Moment
     """Seconds since the epoch."""
     process: processes.Identity | None = None
-    """The one that was started; it says so itself only when it has loaded all that it needs."""
+    """The one that was started; it writes its own record only when it has loaded everything."""
 
 
 def has_rules(spec: JobSpec) -> bool:
@@ -57,7 +57,7 @@ def has_rules(spec: JobSpec) -> bool:
 
 
 def is_wanted(spec: JobSpec) -> bool:
-    """Also by a job without rules whose end is to be told to somebody."""
+    """Also for a job without rules whose end is to be notified."""
     return has_rules(spec) or bool(spec.options.notify)
 
 
@@ -91,7 +91,7 @@ def write_myself(rules: RulesFolder, nonce: str) -> None:
 
 
 def is_alive(rules: RulesFolder) -> bool:
-    """By its own word."""
+    """By its own record."""
     identity = damaged_files.read(processes.Identity, rules.evaluator)
     return identity is not None and processes.is_alive(identity)
 
@@ -122,18 +122,18 @@ class Pulse:
             beat = None
         self._num_looks = self._num_looks + 1 if beat is not None and beat == self._beat else 0
         self._beat = beat
-        return self._num_looks >= FROZEN_LOOKS
+        return self._num_looks >= FROZEN_CHECKS
 
 
 def kill(rules: RulesFolder) -> None:
-    """End one that is frozen: whoever looks after the rules then starts another."""
+    """End one that is frozen: its watchdog then starts another."""
     identity = damaged_files.read(processes.Identity, rules.evaluator)
     if identity is not None:
         processes.send_signal(identity, signal.SIGKILL)
 
 
 def may_live(rules: RulesFolder) -> bool:
-    """Whether it lives, has been started and not said so yet, or is just being started."""
+    """Whether it lives, was started without a record yet, or is being started."""
     if is_alive(rules):
         return True
     intent = damaged_files.read(Intent, rules.placed)
@@ -151,13 +151,13 @@ def has_judged(rules: RulesFolder, spec: JobSpec) -> bool:
 
 
 def is_published(rules: RulesFolder, spec: JobSpec) -> bool:
-    """Whether all has been judged, and told where it lasts."""
+    """Whether all rules have ended, and their results are stored."""
     is_told = rules.published.exists() or not rules.evaluator.exists()
     return has_judged(rules, spec) and is_told
 
 
 def is_done(rules: RulesFolder, spec: JobSpec) -> bool:
-    """Whether people have been told, too: an evaluator's last act is to take its name away."""
+    """Whether people have been notified, too: at last an evaluator removes its record."""
     is_told = not spec.options.notify or rules.notified.exists()
     return has_judged(rules, spec) and not rules.evaluator.exists() and is_told
 
@@ -166,7 +166,7 @@ def intend(rules: RulesFolder) -> str | None:
     """Note that one is about to be started: its nonce, or None when too many have died."""
     make_folder(rules.root)
     last = damaged_files.read(Intent, rules.placed) or Intent("", 0, time.time())
-    starts = 0 if time.time() - last.time > SOUND_SECONDS else last.starts
+    starts = 0 if time.time() - last.time > STABLE_SECONDS else last.starts
     if starts >= MAX_STARTS:
         return None
     intent = Intent(os.urandom(16).hex(), starts + 1, time.time())
@@ -183,7 +183,7 @@ def note_started(rules: RulesFolder, pid: int) -> None:
 
 
 def give_up(rules: RulesFolder, spec: JobSpec) -> None:
-    """End every rule that has no verdict: nobody will come to one."""
+    """End every rule that has no verdict: there will be none."""
     details = f"InternalServerError: the evaluator died {MAX_STARTS} times; its log is {rules.log}"
     now = time.time()
     known = all_evaluations(spec, read_evaluations(rules.statuses), now)

@@ -1,7 +1,7 @@
 """What event files are called: the one thing about them that those who only list files need."""
 
 _MARK = ".tfevents"
-"""What TensorBoard's Rust loader looks for in a name; its Python loader wants less."""
+"""What TensorBoard's Rust loader requires in a name; its Python loader requires less."""
 
 
 def is_event_file(path: str) -> bool:

@@ -57,9 +57,9 @@ class Finding:
         return (*self.key, self.rule, *place)
 
     def to_line(self) -> bytes:
-        """Strict JSON: NaN and infinities, which are what some rules look for, become texts."""
-        told = {key: _plain(value) for key, value in asdict(self).items() if value is not None}
-        return json.dumps(told, allow_nan=False, ensure_ascii=False).encode() + b"\n"
+        """Strict JSON: NaN and infinities, which some rules search for, become texts."""
+        members = {key: _plain(value) for key, value in asdict(self).items() if value is not None}
+        return json.dumps(members, allow_nan=False, ensure_ascii=False).encode() + b"\n"
 
     @classmethod
     def from_line(cls, line: bytes) -> "Finding":
@@ -82,7 +82,7 @@ def read_findings(path: Path) -> list[Finding]:
 
 def parse_findings(data: bytes, where: object = "a file of findings") -> Iterator[Finding]:
     """Without lines that are damaged, or torn by a kill in the middle of a write and followed by
-    whole ones; how many is said, as being `where`."""
+    whole ones; their number is logged, as of `where`."""
     num_damaged = 0
     for line in data.split(b"\n")[:-1]:
         try:

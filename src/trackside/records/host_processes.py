@@ -1,6 +1,6 @@
-"""Which processes of one host of a job are alive, by what they wrote about themselves.
+"""Which processes of a job's hosts are alive, by the records that they wrote about themselves.
 
-Only for processes of this machine: their records hold pids.
+Only for processes of this machine: the records hold pids.
 """
 
 from trackside.files import damaged_files
@@ -26,21 +26,33 @@ class _Sandbox:
 
 
 def supervisor_lives(folder: HostFolder) -> bool | None:
-    """None when no supervisor has written who it is yet."""
+    """None when no supervisor has written its record yet."""
     identity = damaged_files.read(Identity, folder.supervisor)
     return None if identity is None else processes.is_alive(identity)
 
 
+def supervised_hosts(folder: JobFolder) -> set[str]:
+    """The hosts of a job that have a living supervisor, of whichever attempt: one continues from
+    an attempt into the next."""
+    records = map(HostFolder, folder.hosts.glob("*/*"))
+    return {record.root.parent.name for record in records if supervisor_lives(record)}
+
+
+def is_supervised(folder: JobFolder) -> bool:
+    """Whether any host of the job has a living supervisor."""
+    return bool(supervised_hosts(folder))
+
+
 def wake_supervisors(folder: JobFolder) -> None:
-    """Have them look at the journal now; one that cannot be reached looks a little later."""
+    """Have them read the journal now; one that cannot be reached reads it a little later."""
     for record in folder.supervisors():
         if (identity := damaged_files.read(Identity, record)) is not None:
             processes.send_signal(identity, process_table.WAKE_SIGNAL)
 
 
 def script_lives(folder: HostFolder) -> bool:
-    """Whether the sandbox's init runs: it outlives the script, and starts a supervisor again. Of a
-    script that we did not start, whether its process does."""
+    """Whether the sandbox's init runs: it outlives the script, and restarts a supervisor. For a
+    script that we did not start, whether its process runs."""
     if (caller := read_caller(folder)) is not None:
         return processes.is_alive(caller.process)
     found = damaged_files.read(_Sandbox, folder.sandbox / "process.json")

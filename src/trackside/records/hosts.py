@@ -55,7 +55,7 @@ class SyncState:
     last: Moment = 0.0
     """When everything that was there had been uploaded (seconds since the epoch)."""
     lag_seconds: float = 0.0
-    """How long ago that was, by a clock that nobody sets."""
+    """How long ago that was, by a clock that cannot be set."""
     pending_files: int = 0
     pending_bytes: int = 0
     uploaded_bytes: int = 0
@@ -76,7 +76,7 @@ class HostRecord:
     ended_at: Moment = 0.0
     """When the script was seen to have ended (seconds since the epoch)."""
     lost: str = ""
-    """Why there is no exit code although the script is gone: nobody's fault in the script."""
+    """Why there is no exit code although the script is gone, through no fault of its own."""
     failure: str = ""
     """The text for FailureReason, with its category, when this host's part went wrong."""
     unsent: str = ""
@@ -117,5 +117,5 @@ def read(path: Path) -> HostRecord | None:
 
 
 def from_json(data: Any) -> HostRecord:
-    """As a server tells it."""
+    """As a server sends it."""
     return record(HostRecord, data)

@@ -1,6 +1,6 @@
 """A job as it was changed after it was created: what was updated, and rules that are to end early.
 
-`job.json` is what was asked for and stays so; changes are notes in the journal, in order. Whoever
+`job.json` is the request and never changes; changes are notes in the journal, in order. Whoever
 reads the journal sees them: the supervisors, the evaluator of the rules, and who describes the job.
 """
 
@@ -33,10 +33,10 @@ class Update:
     """These come to the profiler rules that the job has."""
     debug_hook: DebugHook | None = None
     debug_rules: Sequence[RuleConfiguration] = ()
-    """What `trackside.watch` brings to a job that has had neither."""
+    """What `trackside.watch` adds to a job that had neither."""
     keep_alive_seconds: int | None = None
     remote_debug: bool | None = None
-    """Both are only told again."""
+    """Both are only repeated."""
 
     def to_note(self) -> dict[str, Any]:
         return {
@@ -50,25 +50,25 @@ class Update:
 
 
 @dataclass(frozen=True, slots=True)
-class Amended:
+class UpdatedJob:
     spec: JobSpec
     """As it is in force now."""
     stopped_rules: frozenset[RuleKey] = frozenset()
     """Those that are to end before they have read everything."""
 
 
-def amended(asked: JobSpec, history: History) -> Amended:
-    """`asked` is the spec as it was submitted."""
-    found = Amended(asked)
+def with_updates(submitted: JobSpec, history: History) -> UpdatedJob:
+    """The spec as it was submitted, with all changes since."""
+    found = UpdatedJob(submitted)
     for note in history.notes:
         try:
             found = _with(found, note)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            damaged_files.say_once(f"a note of job {asked.name}", f"{error!r}; it is left out")
+            damaged_files.say_once(f"a note of job {submitted.name}", f"{error!r}; it is left out")
     return found
 
 
-def _with(found: Amended, note: Mapping[str, Any]) -> Amended:
+def _with(found: UpdatedJob, note: Mapping[str, Any]) -> UpdatedJob:
     if note.get("what") == UPDATE:
         return _updated(found, note)
     if note.get("what") == _STOPPED_RULE:
@@ -91,7 +91,7 @@ def note_stopped_rule(journal: Journal, rule: RuleKey) -> None:
     journal.note(_STOPPED_RULE, is_profiler=is_profiler, configuration=configuration)
 
 
-def _updated(known: Amended, note: Mapping[str, Any]) -> Amended:
+def _updated(known: UpdatedJob, note: Mapping[str, Any]) -> UpdatedJob:
     spec = known.spec
     if (seconds := note.get("keep_alive_seconds")) is not None:
         spec = replace(spec, resources=replace(spec.resources, keep_alive_seconds=seconds))
@@ -114,8 +114,8 @@ def _watched(
 
 
 def _with_profiler(
-    known: Amended, changed: Mapping[str, Any], rules: Sequence[Mapping[str, Any]]
-) -> Amended:
+    known: UpdatedJob, changed: Mapping[str, Any], rules: Sequence[Mapping[str, Any]]
+) -> UpdatedJob:
     spec, stopped = known.spec, known.stopped_rules
     if changed:
         profiler = merged_profiler(spec.profiler, changed)
@@ -126,7 +126,7 @@ def _with_profiler(
     # Of two that added a rule of one name at once, the first was it.
     added = (_read(RuleConfiguration, each) for each in rules)
     fresh = tuple(rule for rule in added if rule.name not in names)
-    return Amended(replace(spec, profiler_rules=(*spec.profiler_rules, *fresh)), stopped)
+    return UpdatedJob(replace(spec, profiler_rules=(*spec.profiler_rules, *fresh)), stopped)
 
 
 def _read(cls: type[T], record: Mapping[str, Any]) -> T:

@@ -1,7 +1,8 @@
-"""A job's status journal: an append-only file of JSON lines, the truth about where a job stands.
+"""A job's status journal: an append-only file of JSON lines, the authoritative record of a job's
+state.
 
-Every move is one compare-and-set under a lock, on disk before anybody is told. Any process of the
-job may write; nobody keeps state that is not here.
+Every move is one compare-and-set under a lock, on disk before it is reported. Any process of the
+job may write; no process keeps state that is not here.
 
 A line that was damaged is skipped and counted, and the lines behind it count: see `fold_lines`.
 """
@@ -21,6 +22,7 @@ from trackside.errors import DamagedJob, JobBusy, JobNotFound, MoveRefused
 from trackside.files import damaged_files, durable
 from trackside.files.json_record import DamagedRecord, Moment, parsed_object, record
 from trackside.quick_dataclass import dataclass
+from trackside.records.layout import FORMAT
 from trackside.records.status import FIRST, MESSAGES, Secondary, State, Status, can_follow
 from trackside.system import boot_clock, process_table
 from trackside.system.run_as import Choice
@@ -31,11 +33,11 @@ RETRY = "retry"
 """The note of an attempt that is followed by another: why, and how long its script ran."""
 RUN_AS = "run_as"
 """The note of which user runs the job's script, written before it starts: it stays the same
-whoever starts it again."""
+for every restart."""
 UNDELIVERED = "undelivered"
 """The note of a message to a person that did not arrive: to whom, about what, and why."""
 LOCK_SECONDS = 30.0
-"""How long a command or a request waits for whoever is writing: far longer than a line takes on a
+"""How long a command or a request waits for another writer: far longer than a line takes on a
 busy disk. One that is suspended in the middle of it would be waited for without end."""
 MOST_ATTEMPTS = 1000
 _LOCK_PAUSE_SECONDS = 0.01
@@ -56,7 +58,7 @@ class Transition:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """What the journal says, folded."""
+    """The state that the journal's lines add up to."""
 
     state: State
     version: int
@@ -67,13 +69,16 @@ class History:
     num_damaged: int = 0
     """Lines that were skipped."""
     latest: float = field(default=0.0, compare=False)
-    """The time of its last line, whatever that says: no later line is older."""
+    """The time of its last line, of any kind: no later line is older."""
     queued: boot_clock.Moment | None = field(default=None, compare=False)
     """Since when it waits, or waited; None for jobs from before that was noted."""
     stopping_rule: str = ""
-    """The configuration of the rule that stopped it; empty when somebody did, or nobody."""
+    """The configuration of the rule that stopped it; empty when a person did, or it was not
+    stopped."""
     is_patchy: bool = field(default=False, compare=False)
     """Lines are missing or damaged since the last move, so that others may have been made."""
+    format: int = field(default=1, compare=False)
+    """The version of the job's folder: `layout.FORMAT`."""
 
     @property
     def submitted(self) -> dict[str, Any]:
@@ -145,7 +150,7 @@ class Journal:
     def open(self, message: str = "", **who: Any) -> History:
         """Write the first lines; the folder must be new (making it is the claim of the name).
 
-        `who` submitted it is noted, if that is told.
+        `who` submitted it is noted, if given.
         """
         first = _line("status", secondary=FIRST.secondary, message=message)
         return self._begin(first, *_submitted(who))
@@ -163,7 +168,7 @@ class Journal:
             raise DamagedJob.of(self.path.parent.name, f"its journal {str(self.path)!r} is empty")
         return history
 
-    def look(self) -> tuple[int, int]:
+    def version_stamp(self) -> tuple[int, int]:
         """Differs whenever the journal has changed: far cheaper than to read it."""
         try:
             status = os.stat(self.path)
@@ -186,7 +191,7 @@ class Journal:
     def try_move(
         self, to: Secondary, *, only_from: Secondary | None = None, **details: Any
     ) -> History:
-        """Make the move if it may follow now; either way return where the job stands."""
+        """Make the move if it may follow now; either way return the job's history."""
         with self._locked() as descriptor:
             history = self.read()
             if only_from not in (None, history.state.secondary):
@@ -196,7 +201,7 @@ class Journal:
             return self._write(descriptor, history, _line("status", secondary=to, **details))
 
     def say(self, message: str) -> None:
-        """Change the present status's message in place; silent when the job has ended."""
+        """Change the present status's message in place; nothing when the job has ended."""
         with self._locked() as descriptor:
             history = self.read()
             if not history.state.is_final and history.message != message:
@@ -221,9 +226,10 @@ class Journal:
             sent = data
 
     def _begin(self, *opening: dict[str, Any]) -> History:
-        """All at once, for a folder that nobody else sees yet."""
+        """All at once, for a folder that no other process sees yet."""
         now = time.time()
         events = [{**event, "seq": seq, "time": now} for seq, event in enumerate(opening, 1)]
+        events[0]["format"] = FORMAT
         lines = [*map(_encoded, events)]
         durable.create(self.path, b"".join(lines))
         return fold_lines(lines)
@@ -251,8 +257,8 @@ class Journal:
         return time.time()
 
     def _put(self, descriptor: int, line: bytes, spends_ballast: bool) -> None:
-        # Who is told that the move was not made will make it again: the same line twice would be
-        # a history that nobody can read.
+        # A caller whose move failed will repeat it: the same line twice would be a history that
+        # cannot be read.
         append = partial(durable.write_lines, descriptor, line, self.path)
         if spends_ballast:
             durable.giving_up_ballast(self.path, append)
@@ -311,7 +317,7 @@ class Journal:
 
 
 def appended(history: History | None, event: dict[str, Any], now: float) -> tuple[History, bytes]:
-    """What the journal says with this event as its next line, and that line. `MoveRefused` when it
+    """The history with this event as its next line, and that line. `MoveRefused` when it
     may not follow. Pure."""
     event["seq"] = history.version + 1 if history else 1
     # The wall clock may jump back; the order of a journal never does.
@@ -320,7 +326,7 @@ def appended(history: History | None, event: dict[str, Any], now: float) -> tupl
 
 
 def fold_lines(lines: Iterable[bytes]) -> History:
-    """What the lines say together; `DamagedRecord` when none of them says anything.
+    """The history of these lines; `DamagedRecord` when none of them can be read.
 
     A line counts if it is whole and its number is greater than that of the one before. A move
     counts if it may follow the status before it, or if lines between the two are missing or
@@ -339,6 +345,11 @@ def fold_lines(lines: Iterable[bytes]) -> History:
             history = history and replace(history, is_patchy=True)
     if history is None:
         raise DamagedRecord(f"no line of it can be read ({problem or 'it has none'})")
+    if history.format > FORMAT:
+        raise DamagedRecord(
+            f"it is of format {history.format}, and this version of Trackside reads formats up to "
+            f"{FORMAT}; install a newer one"
+        )
     return replace(history, num_damaged=num_damaged) if num_damaged else history
 
 
@@ -358,6 +369,7 @@ class _Line:
     who: str | None = None
     key: str | None = None
     rule: str | None = None
+    format: int = 1
 
 
 def _checked(line: bytes, number: int) -> dict[str, Any]:
@@ -366,7 +378,7 @@ def _checked(line: bytes, number: int) -> dict[str, Any]:
     known = record(_Line, event)
     needed = {"status": known.secondary, "message": known.message, "note": known.what}
     if known.kind in needed and needed[known.kind] is None:
-        raise DamagedRecord(f"a {known.kind} that says nothing")
+        raise DamagedRecord(f"a {known.kind} without content")
     if not 1 <= known.seq < number + _MOST_MISSING or not 1 <= known.attempt <= MOST_ATTEMPTS:
         raise DamagedRecord(f"number {known.seq} of attempt {known.attempt}")
     return event
@@ -388,7 +400,8 @@ def _fold_one(history: History | None, event: dict[str, Any]) -> History:
     if history is None:
         message = event.get("message") or MESSAGES[FIRST.secondary]
         first = Transition(FIRST.secondary, event["time"], message)
-        begun = History(FIRST, event["seq"], (first,), latest=event["time"])
+        version = event.get("format", 1)
+        begun = History(FIRST, event["seq"], (first,), latest=event["time"], format=version)
         is_first = event["kind"] == "status" and event["secondary"] == FIRST.secondary
         return begun if is_first else _fold_one(replace(begun, version=0), event)
     if event["seq"] <= history.version:

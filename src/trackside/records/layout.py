@@ -16,12 +16,15 @@ from trackside.quick_dataclass import dataclass
 if TYPE_CHECKING:
     from trackside.records.spec import JobSpec
 
+FORMAT = 1
+"""The version of all names here and of the files behind them: docs/job-folder.md. The first line of
+a job's journal has it; a journal without one is of version 1."""
 ML = "/opt/ml"
-"""Where the script believes it is."""
+"""The base folder that the script sees."""
 WORKING_FOLDER = f"{ML}/code"
 """Where its script is started, with the source in it."""
 TENSORBOARD = f"{ML}/output/tensorboard"
-"""Where scripts write curves unless a TensorBoard output says otherwise."""
+"""Where scripts write curves unless a TensorBoard output names another folder."""
 CURVES_FOLDER = "tensorboard-output"
 """A job's own below the TensorBoard location."""
 FIRST_HOST = "algo-1"
@@ -53,7 +56,7 @@ class Home:
         now on. The mode that it had; None when it was so already, or is not ours to close."""
         parts = (self.jobs, self.buckets, self.overlays, self.server.root, self.index)
         for part in (*parts, self.profiles):
-            if not part.is_symlink():  # a place that the user chose
+            if not part.is_symlink():  # a location that the user chose
                 permissions.close_to_others(part)
         if not self.root.is_dir() or self.root in (Path.home(), Path("/")):
             return None
@@ -137,7 +140,8 @@ class ServerFolder:
 
     @property
     def scheduler_lock(self) -> Path:
-        """Held by the one server that starts the jobs which wait; says who that is."""
+        """Held by the one server that starts the jobs which wait; its content is that server's
+        pid."""
         return self.root / "scheduler.lock"
 
     @property
@@ -176,7 +180,8 @@ class JobFolder:
 
     @property
     def lock(self) -> Path:
-        """Held by whoever starts this job's supervisors, so that nobody else does meanwhile."""
+        """Held by the process that starts this job's supervisors, so that no other does
+        meanwhile."""
         return self.root / ".lock"
 
     @property
@@ -185,8 +190,16 @@ class JobFolder:
 
     @property
     def gang(self) -> Path:
-        """Why all hosts of the present attempt must end; its absence means they go on."""
+        """A folder for what the hosts of an attempt agree on, below."""
         return self.root / "gang"
+
+    def meeting(self, attempt: int) -> Path:
+        """What all hosts of the attempt need to know before they start."""
+        return self.gang / f"{attempt}.json"
+
+    def end_order(self, attempt: int) -> Path:
+        """Why all hosts of the attempt must end; while it is absent, they continue."""
+        return self.gang / f"{attempt}.end.json"
 
     def host(self, host: str, attempt: int) -> "HostFolder":
         return HostFolder(self.hosts / host / str(attempt))
@@ -222,7 +235,7 @@ class RulesFolder:
 
     @property
     def placed(self) -> Path:
-        """The intent to start the evaluator: written by whoever starts it."""
+        """The intent to start the evaluator: written by the process that starts it."""
         return self.root / "placed.json"
 
     @property
@@ -256,7 +269,7 @@ class RulesFolder:
 
     @property
     def notices(self) -> Path:
-        """The same for each message to a person: nobody else's to read."""
+        """The same for each message to a person: readable by the owner alone."""
         return self.root / "notices.jsonl"
 
     @property
@@ -277,7 +290,7 @@ class RulesFolder:
 
     @property
     def deaths(self) -> Path:
-        """How many evaluators died with which rule in hand."""
+        """How many evaluators died while evaluating which rule."""
         return self.root / "deaths.json"
 
     @property
@@ -289,7 +302,7 @@ class RulesFolder:
         return self.outputs / safe_name(configuration)
 
     def custom(self, number: int, name: str) -> Path:
-        """A folder for the source and the log of a rule of the user's: the job's so-manieth."""
+        """A folder for the source and the log of a rule of the user's: `number` among the job's."""
         return self.root / "custom" / f"{number}-{safe_name(name)[:40]}"
 
 
@@ -301,7 +314,8 @@ class HostFolder:
 
     @property
     def placed(self) -> Path:
-        """The intent to start its supervisor, then the handle: written by whoever places it."""
+        """The intent to start its supervisor, then the handle: written by the process that places
+        it."""
         return self.root / "placed.json"
 
     @property
@@ -320,7 +334,7 @@ class HostFolder:
 
     @property
     def control_group(self) -> Path:
-        """Which control group its script is in, if its job asks for limits."""
+        """Which control group its script is in, if its job requests limits."""
         return self.root / "control_group.json"
 
     @property
@@ -343,8 +357,8 @@ class HostFolder:
         return self.root / f"{kind}.json"
 
     @property
-    def told_metrics(self) -> Path:
-        """Lines of JSON by which the script, or who stands for it, tells of metrics."""
+    def reported_metrics(self) -> Path:
+        """Metrics that the script, or a client on its behalf, reports as lines of JSON."""
         return self.ml / "output" / "metrics" / "sagemaker"
 
     @property
@@ -354,7 +368,7 @@ class HostFolder:
 
     @property
     def packages(self) -> Path:
-        """The toolkit's word on what the script could import, beside `exit_record`."""
+        """What the script could import, written by the toolkit beside `exit_record`."""
         return self.root / "packages.json"
 
     @property
@@ -397,7 +411,7 @@ class HostFolder:
 
     @property
     def caller_status(self) -> Path:
-        """Its exit status, one byte, where the process could not tell how its run ended."""
+        """Its exit status, one byte, where the process could not record how its run ended."""
         return self.sandbox / "caller.status"
 
     @property
@@ -407,7 +421,7 @@ class HostFolder:
 
     @property
     def mounts(self) -> Path:
-        """The folders that the script sees outside /opt/ml, as they lie below the root."""
+        """The folders that the script sees outside /opt/ml, by their path below the root."""
         return self.root / "mounts"
 
     @property
@@ -422,7 +436,7 @@ class HostFolder:
 
     @property
     def exit_record(self) -> Path:
-        """The toolkit's word on the script's own exit code."""
+        """The script's own exit code, written by the toolkit."""
         return self.root / "script.json"
 
     def script_folder(self, path: Path) -> ScriptFolder:
@@ -544,7 +558,7 @@ class JobKeys:
         return f"{self.prefix}/source/rules/{digest}/{file}"
 
     def input(self, channel: str) -> str:
-        """A channel's data that was brought to where the job runs."""
+        """A channel's data that was uploaded for the job."""
         return f"{self.prefix}/input/{channel}"
 
     def under(self, uri: str, folder: str) -> str:
@@ -561,7 +575,7 @@ def kept_path(host: str, path: str) -> str:
 def curves_of(spec: "JobSpec", keys: JobKeys | None = None) -> str:
     """Where all curves of a job are: the script's, those made of its log, and the machine's.
 
-    `keys` when the job was found somewhere else than its spec says.
+    `keys` when the job was found somewhere else than its spec has it.
     """
     keys = keys or JobKeys.of(spec)
     if spec.tensorboard is None:
@@ -570,7 +584,7 @@ def curves_of(spec: "JobSpec", keys: JobKeys | None = None) -> str:
 
 
 def profile_of(spec: "JobSpec") -> str | None:
-    """Where the profiler's files go; None when nobody asked for a profile."""
+    """Where the profiler's files go; None when no profile was requested."""
     if spec.profiler is None or spec.profiler.disabled:
         return None
     return JobKeys.of(spec).under(spec.profiler.uri or spec.output.uri, "profiler-output")

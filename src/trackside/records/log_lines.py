@@ -1,5 +1,5 @@
-"""The form of a job's log: raw bytes while it runs, with a side file that says when each part came;
-in object storage text lines with time stamps, in chunks named by their offset in the raw log.
+"""The form of a job's log: raw bytes while it runs, with a second file that has the time of each
+part; in object storage text lines with time stamps, in chunks named by their offset in the raw log.
 
 `supervisor/logs.py` writes both; `jobs/logs.py` reads both.
 """
@@ -54,7 +54,7 @@ def near_mark(file: BinaryIO, is_before: Callable[[TimeMark], bool]) -> int:
 
 
 def near_line(file: BinaryIO, is_before: Callable[[bytes], bool], start: int = 0) -> int:
-    """Where a line begins, shortly before the first that is not `is_before`; found by halves."""
+    """Where a line begins, shortly before the first that is not `is_before`; found by bisection."""
     low, high = start, file.seek(0, os.SEEK_END)
     while high - low > _NEAR_BYTES:
         middle = (low + high) // 2
@@ -123,7 +123,7 @@ def chunk_name(attempt: int, offset: int) -> str:
     return f"{attempt:04d}-{offset:016d}.log"
 
 
-def chunk_place(name: str) -> tuple[int, int] | None:
+def chunk_position(name: str) -> tuple[int, int] | None:
     """Attempt and offset of a chunk, by its name; None for another file."""
     attempt, _, offset = name.removesuffix(".log").partition("-")
     return (int(attempt), int(offset)) if attempt.isdigit() and offset.isdigit() else None

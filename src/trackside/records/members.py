@@ -1,6 +1,6 @@
 """How a request's members are declared on a dataclass, read from JSON, checked and written back.
 
-`records/spec.py` declares what a job may ask for; this module knows only shapes and constraints.
+`records/spec.py` declares what a job may request; this module knows only shapes and constraints.
 """
 
 import re
@@ -14,7 +14,7 @@ from trackside.texts.secret_names import MASK, looks_secret
 
 T = TypeVar("T")
 _found: "dict[type, list[tuple[Field[Any], Member]]]" = {}
-"""Members by class, looked for once."""
+"""Members by class, collected once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -39,7 +39,7 @@ class JobMetrics:
 
     totals: Totals = field(default_factory=dict)
     switched_off: Mapping[str, str] = field(default_factory=dict)
-    """Patterns that are no longer looked for, and why."""
+    """Patterns that are no longer searched for, and why."""
 
 
 def started(value: float, time: float) -> MetricTotal:

@@ -1,4 +1,4 @@
-"""Who is told about a job: `mail:a@b.c`, `slack:https://…` and `webhook:https://…`, as written.
+"""Who is notified about a job: `mail:a@b.c`, `slack:https://…` and `webhook:https://…`, as written.
 
 Only the form is known here; `rules/action/notices` sends.
 """

@@ -1,8 +1,8 @@
 """Jobs whose final status is written while their last upload is not done.
 
 The lead's supervisor notes such a job before it writes the final status, and takes the note away
-when the journal is in storage and the disk is freed. Should it die in between, whoever looks after
-jobs next finds the note and starts it again. A job that ends while it waits has no supervisor: who
+when the journal is in storage and the disk is freed. Should it die in between, the next
+reconciliation finds the note and restarts it. A job that ends while it waits has no supervisor: who
 ends it writes the note, and `jobs/reconcile` sends what could not be sent then.
 """
 

@@ -1,4 +1,4 @@
-"""How far each rule of a job is: written by its evaluator, told by `describe()`."""
+"""How far each rule of a job is: written by its evaluator, returned by `describe()`."""
 
 import re
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ class RuleStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluation:
-    """One configured rule. Watching goes on after a hit: `is_over` tells when it ended."""
+    """One configured rule. Evaluation continues after a finding; `is_over`: it has ended."""
 
     configuration: str
     """RuleConfigurationName."""
@@ -47,7 +47,7 @@ class Evaluation:
     details: str = ""
     num_findings: int = 0
     last_step: int | None = None
-    """How far it has looked."""
+    """The last step it has evaluated."""
     is_over: bool = False
     modified: Moment = 0.0
     """Of the status, seconds since the epoch."""
@@ -58,7 +58,7 @@ class Evaluation:
 
 
 def in_short(details: str) -> str:
-    """Without what the contract says of every hit: `step 3: The loss is nan.`"""
+    """Without what the contract has in every finding: `step 3: The loss is nan.`"""
     return _CONDITION_MET.sub(r"\1: ", details).removeprefix(": ")
 
 
@@ -75,7 +75,7 @@ def read_evaluations(path: Path) -> list[Evaluation]:
 
 
 def parse_evaluations(data: bytes, where: object = "a file of statuses") -> list[Evaluation]:
-    """Those that can be read; what is damaged is said once, as being `where`."""
+    """Those that can be read; what is damaged is logged once, as of `where`."""
     try:
         listed = parsed(data)
     except DamagedRecord as error:

@@ -1,4 +1,4 @@
-"""What the user asked for: one `JobSpec`, read from and written as a CreateTrainingJob request.
+"""What the user requested: one `JobSpec`, read from and written as a CreateTrainingJob request.
 
 Validated once, here, with every violation reported together. `job.json` is its wire form.
 """
@@ -123,7 +123,8 @@ class InstanceGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resources:
-    """Instance types and volumes are kept as asked; this machine decides what there is."""
+    """Instance types and volumes are stored as requested; this machine decides what is
+    available."""
 
     instance_type: str = member("InstanceType", default="local", least=1, most=64)
     count: int = member("InstanceCount", int, default=1, least=1, most=1024)
@@ -196,7 +197,7 @@ class RuleConfiguration:
 
     @property
     def is_built_in(self) -> bool:
-        """Whether it is one of ours: it brings neither a source nor an image of its own."""
+        """Whether it is one of ours: it has neither a source nor an image of its own."""
         is_ours = self._repository in ("", BUILT_IN_RULES, _UNRESOLVED_IMAGE)
         return is_ours and not self.is_ignored and "source_s3_uri" not in self.parameters
 
@@ -241,13 +242,13 @@ class GitState:
     commit: str = member("Commit", pattern=COMMIT, says="a commit's full number")
     branch: str | None = member("Branch", default=None, most=BRANCH_MOST)
     is_changed: bool | None = member("Changed", bool, default=None)
-    """Whether tracked files were not as in the commit; None when nobody knows."""
+    """Whether tracked files were not as in the commit; None when that is unknown."""
     remote: str | None = member("Remote", default=None, most=REMOTE_MOST)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What the contract has no word for. Absent from a request that came over the wire."""
+    """What the contract does not have. Absent from a request of AWS's clients."""
 
     placement: str = member("Placement", default="local")
     sandbox: str = member("Sandbox", default="process")
@@ -271,11 +272,11 @@ class Options:
     """Which of the jobs that wait comes first: the greater. 0 unless given, here or by a tag."""
     git: GitState | None = member("Git", GitState, default=None)
     notify: tuple[str, ...] = member("Notify", tuple, default=(), most=notify_targets.MOST)
-    """Who is told of findings and of the end: see `notify_targets`."""
+    """Who is notified of findings and of the end: see `notify_targets`."""
 
 
 OPTION_NAMES = tuple(each.metadata["member"].path for each in fields(Options))
-"""A server tells them: an older one refuses those that it does not know."""
+"""A server lists them: an older one refuses those that it does not know."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Job statuses in the contract's words, which move may follow which, and which are final."""
+"""Job statuses as the contract names them, which may follow which, and which are final."""
 
 from enum import StrEnum
 
@@ -127,7 +127,7 @@ FIRST = State(Status.IN_PROGRESS, Secondary.STARTING)
 
 
 def can_follow(state: State, move: Secondary, *, unseen: bool = False) -> bool:
-    """`unseen`: there may have been moves in between that nobody can read any more."""
+    """`unseen`: there may have been moves in between that can no longer be read."""
     if state.status is Status.STOPPING and move in (_S.COMPLETED, _S.STOPPING, *_AGAIN):
         return False  # a job asked to stop ends Stopped (or Failed), and is not started again
     return not state.is_final if unseen else move in MOVES[state.secondary]

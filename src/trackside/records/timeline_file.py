@@ -29,7 +29,7 @@ class TimelineFile:
     """One file being written. What was written outlives the process once `write` returns."""
 
     def __init__(self, folder: Path, node: str, start_us: int) -> None:
-        """`folder` is the profiler's; `node` says whose steps these are: `<rank>-<host>`."""
+        """`folder` is the profiler's; `node` is the process of these steps: `<rank>-<host>`."""
         self._start_us = self._end_us = start_us
         parts = folder / FOLDER
         parts.mkdir(parents=True, exist_ok=True)
@@ -87,7 +87,7 @@ _PHASES = {mode: number for number, mode in enumerate(MODES, 1)}
 
 
 def _opening(start_us: int) -> list[str]:
-    """The first record says from when on times count; the others name the phases."""
+    """The first record has the time that others count from; the others name the phases."""
     records = [_metadata("process_name", 0, "start_time_since_epoch_in_micros", start_us)]
     for mode, number in _PHASES.items():
         records.append(_metadata("process_name", number, "name", f"Step:ModeKeys.{mode}"))

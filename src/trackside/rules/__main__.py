@@ -14,7 +14,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from threading import Event, Thread
 
 from trackside.records import evaluator_process
 from trackside.records.layout import JobFolder, RulesFolder
@@ -22,6 +21,7 @@ from trackside.records.spec import JobSpec
 from trackside.rules.action.notifications import Notices
 from trackside.rules.watched_job import WatchedJob
 from trackside.settings import Settings, keep_files_private
+from trackside.system.worker import Worker
 
 logger = logging.getLogger("trackside.rules")
 
@@ -96,19 +96,16 @@ def _watch(job: WatchedJob, notices: Notices, alarm: "Alarm") -> None:
 @contextmanager
 def heartbeat(rules: RulesFolder) -> Iterator[None]:
     """Inside, a thread shows that this process moves, however long a turn takes."""
-    is_over = Event()
-
-    def beat() -> None:
-        while not is_over.wait(evaluator_process.BEAT_SECONDS):
-            evaluator_process.beat(rules)
-
-    thread = Thread(target=beat, name="trackside-heartbeat", daemon=True)
-    thread.start()
-    try:
+    seconds = evaluator_process.BEAT_SECONDS
+    beat = Worker(
+        "trackside-heartbeat",
+        lambda: evaluator_process.beat(rules),
+        interval=seconds,
+        delay=seconds,
+        retry_seconds=(seconds, seconds),
+    )
+    with beat:
         yield
-    finally:
-        is_over.set()
-        thread.join()
 
 
 class Alarm:

@@ -7,7 +7,7 @@ from trackside.files.script_folder import ScriptFolder
 from trackside.records import hosts
 from trackside.records.finding import RuleKey
 from trackside.records.hosts import Phase
-from trackside.records.job_updates import amended
+from trackside.records.job_updates import with_updates
 from trackside.records.journal import History, Journal
 from trackside.records.layout import JobFolder, JobKeys, curves_of, profile_of, safe_name
 from trackside.records.owners import Submitter
@@ -42,7 +42,7 @@ class WatchedJob:
         return True
 
     def _take(self, history: History) -> None:
-        now = amended(self._asked, history)
+        now = with_updates(self._asked, history)
         self.history, self.spec, self.stopped_rules = history, now.spec, now.stopped_rules
 
     @property

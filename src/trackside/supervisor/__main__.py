@@ -15,7 +15,7 @@ from pathlib import Path
 from trackside.files import disk_space
 from trackside.records import pending_uploads
 from trackside.records.host_processes import supervisor_lives
-from trackside.records.job_updates import amended
+from trackside.records.job_updates import with_updates
 from trackside.records.journal import Journal
 from trackside.records.layout import JobFolder
 from trackside.records.owners import Submitter
@@ -25,7 +25,7 @@ from trackside.supervisor.attempt import Attempt
 from trackside.supervisor.context import Context
 from trackside.supervisor.gang import write_supervisor
 from trackside.supervisor.open_writers import ignore_lease_breaks
-from trackside.supervisor.wake_ups import WakeUps
+from trackside.supervisor.poll_interval import WakeUps
 
 logger = logging.getLogger("trackside.supervisor")
 
@@ -78,7 +78,7 @@ def supervise(folder: JobFolder, host: str, nonce: str) -> None:
 
 
 def _go_on(context: Context) -> bool:
-    """Take the job as far as it can be taken; again, from where it stands. Whether that is all."""
+    """Take the job as far as possible, from its current state. Whether it is finished."""
     history = context.journal.read()
     if history.state.is_final:
         _finish_ending(context, history.attempt)
@@ -87,7 +87,7 @@ def _go_on(context: Context) -> bool:
     host_folder = context.folder.host(context.host, history.attempt)
     host_folder.root.mkdir(parents=True, exist_ok=True)
     write_supervisor(host_folder, context.nonce)
-    now = replace(context, spec=amended(context.spec, history).spec)
+    now = replace(context, spec=with_updates(context.spec, history).spec)
     attempt = Attempt(now, history.attempt)
     attempt.run()
     if not attempt.gang.is_lead:
@@ -128,7 +128,7 @@ def _wait_for_the_lead(attempt: Attempt) -> bool:
         if supervisor_lives(lead) is not False:
             seen = time.monotonic()
         elif time.monotonic() - seen > LEAD_GONE_SECONDS:
-            logger.error("the lead is gone; whoever looks at the job next starts it again")
+            logger.error("the lead is gone; the next command that reads the job restarts it")
             return False
         time.sleep(0.1)
 

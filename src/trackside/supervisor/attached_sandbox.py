@@ -1,6 +1,6 @@
 """The sandbox of a script that Trackside did not start: the process that called `trackside.init`.
 
-It is watched and never started, changed or killed. Its run ends when the process says so in the
+It is watched and never started, changed or killed. Its run ends when the process writes so in the
 host's folder (`caller`), or when it is gone.
 """
 
@@ -55,7 +55,7 @@ class AttachedSandbox(Sandbox):
             return Lost("It is not recorded which process called trackside.init.")
         if processes.is_alive(self._caller.process):
             return Running()
-        # It tells of the end before it leaves: so look once more, after seeing it gone.
+        # It writes the end before it exits: so check once more after it is gone.
         return self._read_end() or self._read_status() or _lost(self._caller)
 
     def wait(self, plan: SandboxPlan, seconds: float, wake: int | None = None) -> bool:
@@ -72,8 +72,8 @@ class AttachedSandbox(Sandbox):
         return has_ended
 
     def signal(self, plan: SandboxPlan, number: int) -> None:
-        """Any signal asks the process to stop, as Ctrl-C does. It is never killed, for it is not
-        ours: SIGKILL ends its run, and lets the process go on."""
+        """Any signal requests the process to stop, as Ctrl-C does. It is never killed, for it is
+        not ours: SIGKILL ends its run, and lets the process go on."""
         if self._caller is None or self._read_end():
             return
         if number != signal.SIGKILL:
@@ -81,7 +81,7 @@ class AttachedSandbox(Sandbox):
         elif processes.is_alive(self._caller.process):
             attached_process.write_end(self._folder, AttachedProcessEnd(code=0, let_go=True))
 
-    # What a supervisor asks of any sandbox that it has chosen.
+    # What a supervisor needs of any sandbox that it has chosen.
 
     @property
     def isolation(self) -> Isolation:

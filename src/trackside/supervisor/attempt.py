@@ -1,9 +1,9 @@
 """One host's part in one attempt: prepare, start with the others, watch, end, and record it all.
 
-Every step leaves its mark on disk, so a supervisor that takes over goes on where the last one died.
+Every step is recorded on disk, so that a supervisor that takes over continues where the last one
+died.
 """
 
-import json
 import logging
 import os
 import signal
@@ -25,78 +25,63 @@ from trackside.files import disk_space, durable
 from trackside.files.permissions import user_umask
 from trackside.records import hosts
 from trackside.records.hosts import HostRecord, Phase
-from trackside.records.job_updates import amended
+from trackside.records.job_updates import with_updates
 from trackside.records.journal import History
 from trackside.records.layout import HostFolder, sandbox_nonce
 from trackside.records.spec import JobSpec
 from trackside.records.status import Secondary
 from trackside.supervisor.attached_sandbox import MESSAGES, AttachedSandbox
 from trackside.supervisor.config_files import (
-    exit_record,
-    keep_packages,
     lay_out,
     write_profiler_config,
 )
 from trackside.supervisor.context import Context
 from trackside.supervisor.evaluator_watchdog import EvaluatorWatchdog
-from trackside.supervisor.failure_reasons import log_tail, reason
+from trackside.supervisor.failure_reasons import record_end
 from trackside.supervisor.folder_scan import scan
 from trackside.supervisor.gang import Gang, Why, addresses, interface_name
+from trackside.supervisor.host_report import LAG_SECONDS, HostReport, capture_problem
 from trackside.supervisor.inputs import Inputs, Meter
 from trackside.supervisor.logs import LogClock, add_line
 from trackside.supervisor.outcome import (
-    algorithm_error,
     are_over,
     failed_peer,
     must_end,
     why_end,
 )
 from trackside.supervisor.peer_watchdog import PeerWatchdog
-from trackside.supervisor.poll_interval import QUICK_SECONDS, TICK_SECONDS, Pace
+from trackside.supervisor.poll_interval import QUICK_SECONDS, TICK_SECONDS, PollInterval
 from trackside.supervisor.process_sandbox import REASONS, ProcessSandbox, can_map
-from trackside.supervisor.sandbox import Exited, Lost, Running, SandboxPlan
-from trackside.supervisor.script_limits import ScriptLimits
-from trackside.supervisor.script_start import script_environment, toolkit_command
-from trackside.supervisor.sync_lag import LAG_SECONDS, LAGGING, lag_message
-from trackside.supervisor.terminate import Ending
+from trackside.supervisor.sandbox import Exited, Lost, Running, SandboxPlan, Termination
+from trackside.supervisor.script_start import ScriptLimits, script_environment, toolkit_command
 from trackside.supervisor.user_folders import UserFolders, user_folders
 from trackside.supervisor.working_folder import take_baseline, working_folder
-from trackside.texts.truncation import last_lines
 
 if TYPE_CHECKING:
     from trackside.supervisor.machine import MachineSampler
-    from trackside.supervisor.sync import Syncer
+    from trackside.supervisor.syncer import Syncer
 
 logger = logging.getLogger(__name__)
 
 LEAD_SECONDS = 0.2
-"""How often the lead looks at the other hosts."""
+"""How often the lead checks the other hosts."""
 POLL_SECONDS = 30.0
-"""How often the sandbox is asked though nothing says that its script has ended."""
+"""How often the sandbox is polled without a sign that its script has ended."""
 STORE_SECONDS = 2.0
-"""Between two looks for a store that did not answer before the script's start, besides its own
-tries."""
+"""Between two tries of a store that did not respond before the script's start, besides its own
+retries."""
 OWN_SHARE = 0.01
-"""Of a full disk. Who has brought less than that did not fill it."""
-RECORD_SECONDS = 60.0
-"""How often a host's record is written though nothing in it has changed."""
-SENT_SECONDS = 15.0
-"""How often it is written though no more has changed than how much was sent."""
-TAIL_LINES = 20
-TAIL_LENGTH = 8192
-MARKER_BYTES = 1 << 20
-_OUTSIDE = {signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT}
-"""Signals that, when we did not send them, mean that the machine or a person ended the script."""
+"""Of a full disk. A job with less data than that did not fill it."""
 
 
 class Attempt:
     def __init__(self, context: Context, number: int, *, lag_seconds: float = LAG_SECONDS) -> None:
         self.context = context
-        self._lag_seconds = lag_seconds
         self.number = number
         self.folder: HostFolder = context.folder.host(context.host, number)
         self.gang = Gang(context.folder, context.spec, context.host, number)
         self.record = hosts.read(self.folder.record) or HostRecord()
+        self._report = HostReport(context, self.gang, self.record, lag_seconds)
         self._sandbox = self._choose_sandbox()
         self._inputs = Inputs(context.spec, context.host, self.folder, context.settings.home)
         nonce = sandbox_nonce(context.nonce, number)
@@ -107,15 +92,11 @@ class Attempt:
         self.rules = EvaluatorWatchdog(context, is_lead=self.gang.is_lead)
         self._syncer: Syncer | None = None
         self._journal_name = os.fspath(context.folder.journal)
-        self._journal_look: tuple[tuple[int, int], History] | None = None
+        self._journal_read: tuple[tuple[int, int], History] | None = None
         self._led_at = 0.0
         self._amended_by: History | None = None
-        """What the journal said when it was last looked through for changes of the job."""
-        self._shown: tuple[str, int] | None = None
-        self._shown_at = 0.0
-        self._waits = False
-        """Whether something waited for its store when the record was last looked at."""
-        self._is_mute = False
+        """The journal as it was when it was last checked for changes of the job."""
+        self._is_disk_full = False
 
     def _choose_sandbox(self) -> ProcessSandbox | AttachedSandbox:
         if self.context.spec.is_attached:
@@ -123,20 +104,20 @@ class Attempt:
         return ProcessSandbox(self.context.settings.isolation)
 
     def run(self) -> HostRecord:
-        """Bring this host to `ended`. What goes wrong is in the record; raised is only, once there
-        is a script, that the disk takes no record: then call this again later."""
+        """Bring this host to `ended`. Errors are in the record; only a disk that takes no record is
+        raised, once there is a script: then call this again later."""
         if self.record.phase is Phase.ENDED:
             return self.record
         try:
-            # A script that runs already is seen out, though the job was stopped before we came.
+            # A script that runs already is watched to its end, though the job was stopped before.
             if self._adopt() or self._prepare_with_space() or self.context.spec.is_attached:
                 self._start()
                 self._watch()
         except TransferStopped:
-            logger.info("host %s was told to end while it was preparing", self.context.host)
+            logger.info("host %s was stopped while it was preparing", self.context.host)
         except (TracksideError, OSError) as error:
             if disk_space.takes_nothing(error) and self._sandbox.poll(self._plan()) is not None:
-                raise  # the script runs, or what it did is known: both outlast a full disk
+                raise  # the script runs or its end is known: both survive a full disk
             logger.exception("host %s", self.context.host)
             self._fail(error)
         self.kill()
@@ -151,14 +132,14 @@ class Attempt:
     # Preparing
 
     def _adopt(self) -> bool:
-        """Whether an earlier supervisor has started the script; what died with it is made good."""
+        """Whether an earlier supervisor has started the script; its pipes are restarted."""
         state = self._sandbox.poll(self._plan())
         if isinstance(state, Running):
             self._inputs.resume()
         return state is not None
 
     def _prepare_with_space(self) -> bool:
-        """A disk that others have filled delays the start, and fails it only at last."""
+        """A disk that others have filled delays the start, and fails it at the deadline."""
         deadline = time.monotonic() + self.context.settings.upload_deadline_seconds
         while True:
             try:
@@ -177,13 +158,13 @@ class Attempt:
         if not isinstance(error, DiskFull) and not disk_space.is_full(error):
             return False
         space = disk_space.space_of(self.folder.root)
-        used = sum(look.size for _, look in scan(self.folder.root, {}))
+        used = sum(file.size for _, file in scan(self.folder.root, {}))
         return space is not None and used < OWN_SHARE * space.size_bytes
 
     def _prepare(self) -> bool:
         """Everything before the script. False when the job ended meanwhile."""
         self._move(Secondary.DOWNLOADING)
-        self._announce(Phase.PREPARING)
+        self._report.write(Phase.PREPARING)
         self._another = user_folders(self._history(), self.folder, self.context.settings.layout)
         if self._another is not None:
             self._sandbox.kinds_for(self._another.user)  # or it is refused now
@@ -194,7 +175,7 @@ class Attempt:
                 )
         lay_out(self.folder, self.context.spec, self.context.host, interface_name())
         for note in self._provide():
-            self._tell(note)
+            self._log(note)
         if self._another is not None:
             self._another.make()
         spec = self.context.spec
@@ -204,17 +185,17 @@ class Attempt:
                 self.folder.baseline,
                 in_place=spec.options.in_place is not None,
             )
-        self._announce(Phase.READY)
+        self._report.write(Phase.READY)
         if self.gang.is_lead:
             self.gang.meet()
         return self._wait_for_all()
 
     def _provide(self) -> list[str]:
-        """Bring in what the script needs; returns what its user should know of.
+        """Provide what the script needs; returns notes for its user.
 
-        A store that does not answer for a while delays the start, and fails it only at last.
+        A store that does not respond for a while delays the start, and fails it at the deadline.
         """
-        meter = Meter(self.record.progress, self._announce_progress)
+        meter = Meter(self.record.progress, self._report.progress)
         can_mount = not self.context.spec.inputs or self._sandbox.isolation.kind != "none"
         deadline = time.monotonic() + self.context.settings.upload_deadline_seconds
         while True:
@@ -227,8 +208,7 @@ class Attempt:
                 if time.monotonic() + STORE_SECONDS > deadline:
                     raise
                 logger.warning("the start waits: %s", error)
-                if self.gang.is_lead:
-                    self.context.say(f"Waiting for the object store: {error}")
+                self._report.waiting_for_store(error)
             self._rest(STORE_SECONDS)
 
     def _rest(self, seconds: float) -> None:
@@ -244,7 +224,7 @@ class Attempt:
         return self._another is None or can_map(folder, self._another.user)
 
     def _wait_for_all(self) -> bool:
-        """Hosts start together: the lead says when, by the journal."""
+        """Hosts start together, when the lead writes so in the journal."""
         while not self.is_set():
             if self.gang.is_lead and self.gang.all_are(Phase.READY, Phase.RUNNING):
                 self._move(Secondary.TRAINING)
@@ -258,25 +238,25 @@ class Attempt:
         self.record.limits = self._limits.begin()
         plan = self._plan()
         self._sandbox.start(plan)
-        self._remember()
+        self._make_durable()
         isolation = self._sandbox.isolation_of(plan)
         if isolation and isolation.kind != self.record.isolation:
             self.record.isolation = isolation.kind
         if self.record.phase is not Phase.UPLOADING:  # an earlier supervisor saw the script out
-            self._announce(Phase.RUNNING)
+            self._report.write(Phase.RUNNING)
 
-    def _remember(self) -> None:
-        """What was written in haste before the start, for who comes after a power cut."""
+    def _make_durable(self) -> None:
+        """Make durable what was written without a sync before the start."""
         with self._unless_disk_full():
-            self.gang.remember()
+            self.gang.make_durable()
             if self.folder.baseline.exists():
                 durable.make_last(self.folder.baseline)
 
     # Watching
 
     def _watch(self) -> None:
-        """Until the script is over: its folders, its machine, its log's times, its orders."""
-        # Here, with the script on its way: it need not wait for what is only needed now.
+        """Until the script is over: sync its folders, sample its machine, follow the journal."""
+        # Imported here: the start of the script need not wait for it.
         from trackside.supervisor.host_syncs import make_syncer
 
         self._syncer = make_syncer(
@@ -285,15 +265,17 @@ class Attempt:
             self.context.host,
             self.number,
             self.context.settings,
-            self._tell_at_end,
+            self._log_at_end,
             lambda: self._sandbox.root_pid(self._plan()),
         )
         self._syncer.start()
         self.rules.tick()
         sampler = self._sampler()
         with sampler or nullcontext():
-            state, was_asked = self._see_out(sampler)
-        self._record_exit(state, was_asked)
+            state, was_requested = self._watch_to_end(sampler)
+        record_end(
+            self.context, self.folder, self.record, state, self._limits.exceeded, was_requested
+        )
 
     def _sampler(self) -> "MachineSampler | None":
         from trackside.supervisor.machine import make_sampler  # likewise
@@ -302,41 +284,41 @@ class Attempt:
         seconds = self.gang.running_seconds()
         return make_sampler(self.context.spec, self.folder, self.context.host, pid, seconds)
 
-    def _see_out(self, sampler: "MachineSampler | None") -> tuple[Exited | Lost, bool]:
-        """How the script ended, and whether it was asked to."""
+    def _watch_to_end(self, sampler: "MachineSampler | None") -> tuple[Exited | Lost, bool]:
+        """How the script ended, and whether it was requested to."""
         assert self._syncer is not None
         plan = self._plan()
         clock = LogClock(self.folder.log, self.folder.log_times)
-        ending = Ending(self._sandbox, plan, self.context.spec.options.grace_seconds)
+        termination = Termination(self._sandbox, plan, self.context.spec.options.grace_seconds)
         chores_at = time.monotonic()
-        pace = Pace(chores_at)
+        interval = PollInterval(chores_at)
         while not isinstance(state := self._sandbox.poll(plan), Exited | Lost):
             until = time.monotonic() + POLL_SECONDS
             while (now := time.monotonic()) < until:
-                if ending.was_asked or self.is_set():
-                    ending.ask(now)
-                    ending.tick(now)
-                    pace.moved(now)
+                if termination.was_requested or self.is_set():
+                    termination.request(now)
+                    termination.tick(now)
+                    interval.moved(now)
                 with self._unless_disk_full():
                     if clock.tick():
-                        pace.moved(now)
+                        interval.moved(now)
                         self._syncer.wake()
                 is_changed = self._history() is not self._amended_by
-                if is_changed or now - chores_at >= pace.chore_pause(now):
+                if is_changed or now - chores_at >= interval.chore_pause(now):
                     chores_at = now
                     self._do_chores(sampler)
-                if self._wait_for_news(plan, pace, now):
+                if self._wait_for_activity(plan, interval, now):
                     break
         with self._unless_disk_full():
             clock.tick()
-            self._take_amendments(sampler)  # a short script may bring rules and be over
-        # An earlier supervisor may have been the one who asked.
-        return state, ending.was_asked or self.is_set()
+            self._take_amendments(sampler)  # a short script may have added rules before its end
+        # An earlier supervisor may have requested it.
+        return state, termination.was_requested or self.is_set()
 
-    def _wait_for_news(self, plan: SandboxPlan, pace: Pace, now: float) -> bool:
-        """Until there is something to look at. Whether the script may have ended."""
+    def _wait_for_activity(self, plan: SandboxPlan, interval: PollInterval, now: float) -> bool:
+        """Wait until there may be something to do. Whether the script may have ended."""
         wake = self.context.wake
-        pause = pace.pause(now, is_woken=wake is not None and self._is_told_of_all)
+        pause = interval.pause(now, is_woken=wake is not None and self._is_always_woken)
         limit = self.context.spec.stopping.max_runtime_seconds
         if pause > TICK_SECONDS and limit is not None:
             pause = min(pause, max(TICK_SECONDS, limit - self._runtime_seconds()))
@@ -347,9 +329,9 @@ class Attempt:
         return has_ended
 
     @property
-    def _is_told_of_all(self) -> bool:
-        """Whether nothing that happens must be looked for: other hosts, an evaluator, pipes, and
-        what a script prints that no init of ours stands above."""
+    def _is_always_woken(self) -> bool:
+        """Whether nothing must be polled: other hosts, an evaluator, pipes, or the output of a
+        script without an init of ours."""
         is_alone = len(self.gang.hosts) == 1 and not self.context.spec.is_attached
         return is_alone and not self.rules.is_on and not self._inputs.is_fed
 
@@ -358,7 +340,7 @@ class Attempt:
         with self._unless_disk_full():
             self._take_amendments(sampler)
             self.rules.tick()
-            self._announce_syncs()
+            self._report_syncs()
 
     def _take_amendments(self, sampler: "MachineSampler | None") -> None:
         """The profiler may be changed, and rules be added, while the script runs."""
@@ -366,7 +348,7 @@ class Attempt:
         if history is self._amended_by:
             return
         self._amended_by = history
-        spec = amended(self.context.spec, history).spec
+        spec = with_updates(self.context.spec, history).spec
         if spec == self.context.spec:
             return
         self.context = replace(self.context, spec=spec)
@@ -387,18 +369,18 @@ class Attempt:
 
     @contextmanager
     def _unless_disk_full(self) -> Iterator[None]:
-        """What is only told to others must not end a script that trains."""
+        """A report that cannot be written must not end a script that trains."""
         try:
             yield
         except OSError as error:
-            if not self._is_mute:
+            if not self._is_disk_full:
                 logger.warning("not recorded: %s", error)
-            self._is_mute = True
+            self._is_disk_full = True
         else:
-            self._is_mute = False
+            self._is_disk_full = False
 
     def _check_inputs(self) -> None:
-        """A pipe whose source failed would keep the script waiting for ever."""
+        """A pipe whose source failed would block the script for ever."""
         try:
             self._inputs.check()
         except TracksideError as error:
@@ -406,8 +388,8 @@ class Attempt:
                 self._fail(error)
                 self.gang.end(Why.HOST_FAILED, self.context.host)
 
-    def lead_on(self) -> None:
-        """What only the lead watches, whatever else it does: the other hosts, the time limit."""
+    def check_gang(self) -> None:
+        """What only the lead checks, in all phases: the other hosts, the time limit."""
         now = time.monotonic()
         if not self.gang.is_lead or now - self._led_at < LEAD_SECONDS or self.gang.ordered_end():
             return
@@ -416,7 +398,7 @@ class Attempt:
         records = {self.context.host: self.record} if is_alone else self.gang.records()
         order = why_end(
             records,
-            [] if is_alone or failed_peer(records) else self.peers.look(),
+            [] if is_alone or failed_peer(records) else self.peers.check(),
             runtime_seconds=self._runtime_seconds(),
             max_runtime_seconds=self.context.spec.stopping.max_runtime_seconds,
         )
@@ -429,70 +411,11 @@ class Attempt:
         """The limit covers all attempts together."""
         return self._history().earlier_seconds + self.gang.running_seconds()
 
-    def _announce_syncs(self) -> None:
+    def _report_syncs(self) -> None:
         assert self._syncer is not None
-        self.record.syncs = self._syncer.states()
-        self.record.capture = self._capture_problem()
-        if not self._is_news():
-            return
-        self._announce(self.record.phase)
-        if not self.gang.is_lead:
-            return
-        said = self._history().message
-        lag, why = lag_message(self.gang.records(), after_seconds=self._lag_seconds)
-        if lag and not said.startswith(lag):
-            self.context.say(lag + why)
-        elif not lag and said.startswith(LAGGING):
-            self.context.say("Training in progress. Sync has caught up.")
-
-    def _is_news(self) -> bool:
-        """Whether others must know: something has changed or waits. Each record costs a sync."""
-        states = self.record.syncs.values()
-        waits = any(each.pending_bytes or each.error for each in states)
-        problem, num_bytes = self.record.capture, sum(each.uploaded_bytes for each in states)
-        pause = RECORD_SECONDS if (problem, num_bytes) == self._shown else SENT_SECONDS
-        now = time.monotonic()
-        is_known = self._shown is not None and self._shown[0] == problem
-        has_waited, self._waits = self._waits, waits
-        if is_known and not waits and not has_waited and now - self._shown_at < pause:
-            return False
-        self._shown, self._shown_at = (problem, num_bytes), now
-        return True
+        self._report.syncs(self._syncer.states(), self._capture_problem(), self._history)
 
     # Ending
-
-    def _record_exit(self, state: Exited | Lost, was_asked: bool) -> None:
-        record = self.record
-        record.ended_at = time.time()
-        keep_packages(self.folder, self.context.host)
-        if isinstance(state, Lost) and state.is_of_script:
-            record.tail = last_lines(log_tail(self.folder)[-TAIL_LINES:], TAIL_LENGTH)
-            record.failure = f"AlgorithmError: {state.reason}"
-            return
-        if isinstance(state, Lost):
-            record.lost = f"the script and its sandbox are gone: {state.reason}"
-            return
-        code = record.exit_code = self._script_code(state.code)
-        if code == 0 and state.code == 0:
-            return
-        if was_asked:
-            return  # it was told to end: how it did is no failure of its own
-        record.tail = last_lines(log_tail(self.folder)[-TAIL_LINES:], TAIL_LENGTH)
-        failing = code or state.code
-        told = reason(self.context, self.folder, state, failing, self._limits.exceeded())
-        record.failure = algorithm_error(told, failing)
-        if state.out_of_memory:
-            return
-        ended_by = -code if code < 0 else code - 128 if code > 128 else 0
-        if ended_by in _OUTSIDE:
-            record.lost = f"the script was ended by {signal.Signals(ended_by).name} from outside"
-
-    def _script_code(self, code: int) -> int:
-        """The script's own code; the toolkit's, which stands for it, when the script never ran."""
-        script = exit_record(self.folder)
-        if script.get("signal"):
-            return -script["signal"]
-        return script.get("exit_code", code)
 
     def _fail(self, error: Exception) -> None:
         self.record.ended_at = time.time()
@@ -501,30 +424,30 @@ class Attempt:
         self.record.failure = f"{category}: {error}"
 
     def _end(self) -> None:
-        """Send the rest, give the input's space back, and say that this host is done."""
+        """Upload the rest, free the input's space, and record that this host has ended."""
         self._inputs.close()
-        self._announce(Phase.UPLOADING)
+        self._report.write(Phase.UPLOADING)
         if self._syncer is not None:
             deadline = time.monotonic() + self.context.settings.upload_deadline_seconds
             code = self.record.exit_code
             error = self._syncer.finish(
                 deadline,
-                self._announce_waiting,
-                self.lead_out,
+                self._report_waiting,
+                self.tick_while_uploading,
                 was_killed=code is None or code < 0,
             )
             self.record.syncs = self._syncer.states()
             self.record.capture = self._capture_problem()
             if error:
                 self.record.unsent = error
-        self._announce(Phase.ENDED)
+        self._report.write(Phase.ENDED)
 
-    def lead_out(self) -> None:
+    def tick_while_uploading(self) -> None:
         """What the lead does while it waits for uploads, its own or other hosts'."""
         if not self.gang.is_lead:
             return
         with self._unless_disk_full():
-            self.lead_on()
+            self.check_gang()
             self.rules.tick()
             history = self._history()
             if history.state.secondary is Secondary.UPLOADING:
@@ -534,73 +457,46 @@ class Attempt:
                 self._move(Secondary.UPLOADING)
 
     def _capture_problem(self) -> str:
-        """The first thing the hook reported; it reports each kind once and goes on."""
         hook = self.context.spec.debug_hook
         if hook is None:
             return ""
-        tensors = self.folder.script_folder(self.folder.inside(hook.local_path))
-        try:
-            first = json.loads(tensors.read("capture-errors.json", MARKER_BYTES))["errors"][0]
-            return f"{first['where']}: {first['message']} ({first['count']} times)"
-        except (OSError, ValueError, LookupError, TypeError):
-            pass
-        try:  # as left by `capture/unwatched`
-            left = json.loads(tensors.read("not-watched.json", MARKER_BYTES))
-            return f"not watched: {left['framework']}"
-        except (OSError, ValueError, LookupError, TypeError):
-            return ""
+        return capture_problem(self.folder.script_folder(self.folder.inside(hook.local_path)))
 
-    def _announce_waiting(self, error: str) -> None:
+    def _report_waiting(self, error: str) -> None:
         assert self._syncer is not None
         with self._unless_disk_full():
             self.record.syncs = self._syncer.states()
-            self._reannounce()
-        if self.gang.is_lead:
-            self.context.say(f"Waiting for the object store: {error}")
+            self._report.write()
+        self._report.waiting_for_store(error)
 
-    # What the others see, and what we see of them
+    # The journal and the plan
 
     def is_set(self) -> bool:
         """Whether the script must end: the job is being stopped, or another host failed."""
         with self._unless_disk_full():
-            self.lead_on()
+            self.check_gang()
         return must_end(self._history(), self.number, self.gang.ordered_end())
 
     def _history(self) -> History:
         """The journal, read again only when it has changed."""
         stat = os.stat(self._journal_name)
-        look = (stat.st_size, stat.st_mtime_ns)
-        if self._journal_look is None or self._journal_look[0] != look:
-            self._journal_look = (look, self.context.journal.read())
-        return self._journal_look[1]
+        version = (stat.st_size, stat.st_mtime_ns)
+        if self._journal_read is None or self._journal_read[0] != version:
+            self._journal_read = (version, self.context.journal.read())
+        return self._journal_read[1]
 
     def _move(self, to: Secondary) -> None:
         if self.gang.is_lead:
             message = MESSAGES.get(to) if self.context.spec.is_attached else None
             self.context.journal.try_move(to, message=message)
 
-    def _announce(self, phase: Phase) -> None:
-        self.record.phase = phase
-        self.gang.announce(self.record)
-
-    def _reannounce(self) -> None:
-        self.gang.announce(self.record)
-
-    def _announce_progress(self) -> None:
-        self._reannounce()
-        progress = self.record.progress
-        if self.gang.is_lead and progress.num_files:
-            self.context.say(
-                f"{progress.what}: {progress.done_files} of {progress.num_files} files"
-            )
-
-    def _tell(self, line: str) -> None:
-        """Into the job's log, where people look. Before the start: then the sandbox writes it."""
+    def _log(self, line: str) -> None:
+        """Append a line to the job's log. Only before the start: then the sandbox writes it."""
         with self.folder.log.open("ab") as file:
             file.write(f"[trackside] {line}\n".encode())
 
-    def _tell_at_end(self, line: str) -> None:
-        """The same once the script is over. A disk that is full must not fail the job for it."""
+    def _log_at_end(self, line: str) -> None:
+        """The same once the script is over. A full disk must not fail the job for it."""
         with suppress(OSError):
             add_line(self.folder.log, self.folder.log_times, f"[trackside] {line}")
 

@@ -1,7 +1,7 @@
-"""Provides one input channel on one host: mounted, copied or piped, as its mode asks.
+"""Provides one input channel on one host: mounted, copied or piped, by its mode.
 
 Copies go through `storage.transfer`, pipes through `pipes.py`; mounts are plain data that the
-supervisor puts into the sandbox's plan. docs/channels.md says what happens when.
+supervisor puts into the sandbox's plan. docs/channels.md has the rules.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -37,9 +37,9 @@ class Provided:
     of_bucket: frozenset[str] = frozenset()
     """Of the mounts, those that show a folder of an embedded bucket."""
     notes: tuple[str, ...] = ()
-    """For the job's log: where the channel is provided otherwise than asked."""
+    """For the job's log: where the channel is provided otherwise than requested."""
     feeder: Feeder | None = None
-    """Not started yet; whoever starts it closes it."""
+    """Not started yet; the caller that starts it closes it."""
 
 
 def provide(
@@ -57,8 +57,8 @@ def provide(
     """`data` is the folder that the script sees as /opt/ml/input/data. May be done again.
 
     Where nothing can be mounted, a folder of the user's becomes a link and FastFile is File; the
-    latter also for a folder of a bucket that `can_show` says the script would not be able to read.
-    `expect` is told how many files and bytes will be copied, before `progress` counts them.
+    latter also for a folder of a bucket that the script could not read, by `can_show`.
+    `expect` gets the numbers of files and bytes that will be copied, before `progress` counts them.
     """
     data.mkdir(parents=True, exist_ok=True)
     if assignment.mode == "Pipe":

@@ -15,7 +15,7 @@ _PROFILER_CONFIG = "profilerconfig.json"
 _MOST_FAILURE_BYTES = 4096
 _MOST_PACKAGES_BYTES = 1 << 20
 _TOOLKIT_S = ("Arguments", "Module", "Command")
-"""Options that the toolkit reads: the contract has no words for them."""
+"""Options that the toolkit reads, and that the contract does not have."""
 INTERMEDIATE = "/opt/ml/output/intermediate"
 GROUP = "homogeneousCluster"
 """The name of the one instance group of a job that has none of its own."""
@@ -42,7 +42,7 @@ def lay_out(folder: HostFolder, spec: JobSpec, host: str, interface: str) -> Non
 
 
 def write_profiler_config(folder: HostFolder, profiler: Profiler) -> None:
-    """Anew, for a script that looks again."""
+    """Replace it, for a script that reads it again."""
     config = folder.script_folder(folder.ml / "input" / "config")
     config.write(_PROFILER_CONFIG, json.dumps(_profiler_config(profiler)).encode())
 
@@ -63,7 +63,7 @@ def synced_folders(spec: JobSpec) -> dict[str, str]:
         )
     if spec.profiler and (profile := profile_of(spec)):
         folders[spec.profiler.local_path.rstrip("/")] = profile
-    folders.setdefault(TENSORBOARD, curves_of(spec))  # scripts write there, asked to or not
+    folders.setdefault(TENSORBOARD, curves_of(spec))  # scripts write there by default
     return folders
 
 
@@ -147,20 +147,20 @@ def _input_data(spec: JobSpec, host: str) -> dict[str, Any]:
 
 
 def keep_packages(folder: HostFolder, host: str) -> None:
-    """What the toolkit says of the script's packages goes with the job, where it can be read."""
+    """Store the toolkit's list of the script's packages with the job, if it can be read."""
     with suppress(OSError, DamagedRecord):
-        data = _told_by_toolkit(folder).read(folder.packages.name, _MOST_PACKAGES_BYTES)
+        data = _toolkit_folder(folder).read(folder.packages.name, _MOST_PACKAGES_BYTES)
         script_packages.keep(folder.environment, host, data)
 
 
-def _told_by_toolkit(folder: HostFolder) -> ScriptFolder:
+def _toolkit_folder(folder: HostFolder) -> ScriptFolder:
     is_apart = folder.private.is_dir()
     return folder.script_folder(folder.private if is_apart else folder.root)
 
 
 def exit_record(folder: HostFolder) -> dict[str, int]:
     """The script's own `exit_code` or `signal`, where the toolkit has left them."""
-    place = _told_by_toolkit(folder)
+    place = _toolkit_folder(folder)
     try:
         found = json.loads(place.read(folder.exit_record.name, _MOST_FAILURE_BYTES))
         wanted = ("exit_code", "signal")

@@ -2,7 +2,7 @@
 of its own, then that user's rights and no others, for good.
 
 Runs inside the sandbox's init, as root and in mounts that the job has a say in: nothing is imported
-or looked up by name here, and nothing is left of root when the command begins.
+or resolved by name here, and no privilege of root is left when the command starts.
 """
 
 import os
@@ -48,7 +48,7 @@ def end_process_space(ours: int) -> None:
 def see_own_processes() -> int:
     """Show only the processes of this PID namespace, and shared memory that is theirs alone.
 
-    Returns this process's pid as the outside knows it, which /proc tells until it is covered.
+    Returns this process's pid outside the namespace, which /proc has until it is covered.
     """
     pid = int(os.readlink("/proc/self"))
     flags = MS_NOSUID | MS_NODEV
@@ -74,8 +74,8 @@ def become(user: User) -> None:
 
 
 def _leave_keyring() -> None:
-    """Keys of the server's session are open to whoever inherits it. A kernel without keyrings
-    refuses, and has none to leave."""
+    """Keys of the server's session are open to every process that inherits it. A kernel without
+    keyrings refuses, and has none to leave."""
     number = _KEYCTL.get(os.uname().machine)
     if number is not None:
         libc.syscall(number, _KEYCTL_JOIN_SESSION_KEYRING, None)

@@ -9,7 +9,7 @@ from trackside.records.journal import Journal
 from trackside.records.layout import JobFolder
 from trackside.records.spec import JobSpec
 from trackside.settings import Settings
-from trackside.supervisor.wake_ups import WakeUps
+from trackside.supervisor.poll_interval import WakeUps
 from trackside.system.job_environment import of_server, of_submitter
 
 logger = logging.getLogger(__name__)

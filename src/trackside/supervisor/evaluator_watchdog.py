@@ -35,14 +35,14 @@ class EvaluatorWatchdog:
         self._num_starts = 0
         self._started_at = 0.0
         self._pulse = evaluator_process.Pulse()
-        self._is_mute = False
+        self._is_disk_full = False
 
     def follow(self, spec: JobSpec) -> None:
         """Rules may come to a job while it runs."""
         self._spec = spec
 
     def tick(self) -> None:
-        """See to it that there is one, until it is done. No trouble with it is the job's."""
+        """Keep one running until it is done. Its problems never fail the job."""
         if not self.is_on:
             return
         pauses = REVIVE_PAUSES_SECONDS
@@ -55,14 +55,14 @@ class EvaluatorWatchdog:
             if time.monotonic() - self._started_at >= pause or not self._num_starts:
                 self._start()
         except (OSError, ValueError) as error:
-            if not self._is_mute:
-                logger.warning("nobody watches the job by its rules: %s", error)
-            self._is_mute = True
+            if not self._is_disk_full:
+                logger.warning("the job's rules are not evaluated: %s", error)
+            self._is_disk_full = True
 
     def see_out(self) -> None:
         """The job has ended: wait until the rules have read what it left, for a while."""
         deadline = time.monotonic() + READ_SECONDS
-        while self.is_on and not self._is_mute and time.monotonic() < deadline:
+        while self.is_on and not self._is_disk_full and time.monotonic() < deadline:
             if evaluator_process.has_judged(self._rules, self._spec):
                 return
             self.tick()
@@ -70,17 +70,17 @@ class EvaluatorWatchdog:
 
     @property
     def is_on(self) -> bool:
-        """Whether there is an evaluator to look after."""
+        """Whether the job needs an evaluator."""
         return self._is_lead and evaluator_process.is_wanted(self._spec)
 
     def _lives(self) -> bool:
-        """Also one that has not said so yet, and one that an earlier supervisor started."""
+        """Also one that has not written its record yet, and one of an earlier supervisor."""
         if self._process is None:
             return evaluator_process.may_live(self._rules)
         return self._process.poll() is None or evaluator_process.is_alive(self._rules)
 
     def _end_frozen(self) -> None:
-        """So that the next look starts another."""
+        """So that the next tick starts another."""
         if self._pulse.is_frozen(self._rules):
             logger.warning("the evaluator of the rules is frozen and is replaced")
             evaluator_process.kill(self._rules)

@@ -1,42 +1,89 @@
-"""Why a host's script failed, as FailureReason has it.
+"""How a host's script ended, and why it failed, as FailureReason has it.
 
-The toolkit says so in its failure file, or the script does. Where neither could, it is told from
+The reason is in the failure file of the toolkit or of the script. Without one it is derived from
 the exit code and the log: the toolkit was killed, its disk was full, or the job has a command of
 its own.
 """
 
-from collections.abc import Iterator
+import signal
+import time
+from collections.abc import Callable, Iterator
 
 from trackside.files import durable
 from trackside.files.disk_failure import full_disk
 from trackside.files.disk_space import space_of
+from trackside.records.hosts import HostRecord
 from trackside.records.layout import HostFolder
-from trackside.supervisor.config_files import exit_record, failure_text
+from trackside.supervisor.config_files import exit_record, failure_text, keep_packages
 from trackside.supervisor.context import Context
-from trackside.supervisor.outcome import REASON_LENGTH
-from trackside.supervisor.sandbox import Exited
-from trackside.texts.process_failure import End, ProcessFailure, last_words
+from trackside.supervisor.outcome import REASON_LENGTH, algorithm_error
+from trackside.supervisor.sandbox import Exited, Lost
+from trackside.texts.process_failure import End, ProcessFailure, explain_end
 from trackside.texts.secret_names import looks_secret, mask_text
-from trackside.texts.truncation import from_whole_line, plain
+from trackside.texts.truncation import from_whole_line, last_lines, plain
 
 LONGEST = REASON_LENGTH - 64
-"""Leaves room for category, host and exit code."""
+"""Leaves space for category, host and exit code."""
+TAIL_LINES = 20
+TAIL_LENGTH = 8192
 _TAIL_BYTES = 32 * 1024
 _MESSAGE = 'ErrorMessage "'
 _OUT_OF_MEMORY = "OutOfMemory: the kernel killed a process of the script. "
 _STARTS = " trackside-toolkit INFO     Invoking user script"
 _VARIABLE = "  SM_"
+_OUTSIDE = {signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT}
+"""Signals that, when we did not send them, mean that the machine or a person ended the script."""
+
+
+def record_end(
+    context: Context,
+    folder: HostFolder,
+    record: HostRecord,
+    state: Exited | Lost,
+    exceeded: Callable[[], str],
+    was_requested: bool,
+) -> None:
+    """Write into the host's record how its script ended. `exceeded` names the limit that it was
+    ended for; `was_requested`: it was told to end, so its exit code is no failure of its own."""
+    record.ended_at = time.time()
+    keep_packages(folder, context.host)
+    if isinstance(state, Lost) and state.is_of_script:
+        record.tail = last_lines(log_tail(folder)[-TAIL_LINES:], TAIL_LENGTH)
+        record.failure = f"AlgorithmError: {state.reason}"
+        return
+    if isinstance(state, Lost):
+        record.lost = f"the script and its sandbox are gone: {state.reason}"
+        return
+    code = record.exit_code = _script_code(folder, state.code)
+    if was_requested or (code == 0 and state.code == 0):
+        return
+    record.tail = last_lines(log_tail(folder)[-TAIL_LINES:], TAIL_LENGTH)
+    failing = code or state.code
+    record.failure = algorithm_error(reason(context, folder, state, failing, exceeded()), failing)
+    if state.out_of_memory:
+        return
+    ended_by = -code if code < 0 else code - 128 if code > 128 else 0
+    if ended_by in _OUTSIDE:
+        record.lost = f"the script was ended by {signal.Signals(ended_by).name} from outside"
+
+
+def _script_code(folder: HostFolder, code: int) -> int:
+    """The script's own exit code; the toolkit's, if the script never ran."""
+    script = exit_record(folder)
+    if script.get("signal"):
+        return -script["signal"]
+    return script.get("exit_code", code)
 
 
 def reason(
     context: Context, folder: HostFolder, state: Exited, code: int, exceeded: str = ""
 ) -> str:
-    """What went wrong, first of all; then the evidence. `code` is what the failure is known by,
-    `exceeded` says which limit the script was ended for."""
+    """What went wrong, then the evidence. `code` is the failing exit code, `exceeded` names the
+    limit that the script was ended for."""
     text = failure_text(folder)
     if not text.strip():
-        words = _from_log(context, folder, state, code)
-        return (words.because(exceeded.strip()) if exceeded else words).fitted(LONGEST)
+        failure = _from_log(context, folder, state, code)
+        return (failure.because(exceeded.strip()) if exceeded else failure).fitted(LONGEST)
     if exceeded:
         place = text.partition(_MESSAGE)
         return f"{place[0]}{place[1]}{exceeded}{place[2]}" if place[1] else exceeded + text
@@ -60,28 +107,28 @@ def log_tail(folder: HostFolder) -> list[str]:
 
 
 def _from_log(context: Context, folder: HostFolder, state: Exited, code: int) -> ProcessFailure:
-    said = mask_text(plain("\n".join(_of_script(log_tail(folder)))), _secrets(context))
-    words = last_words(
+    output = mask_text(plain("\n".join(_of_script(log_tail(folder)))), _secrets(context))
+    failure = explain_end(
         End(
             code=code,
-            said=said,
+            output=output,
             seconds=state.seconds,
             out_of_memory=state.out_of_memory,
-            who=_who(context, is_told=bool(exit_record(folder))),
+            who=_failed_program(context, has_record=bool(exit_record(folder))),
         )
     )
     home = str(context.settings.home)
     space = space_of(home)
     if space is None or space.free_bytes > durable.BALLAST_BYTES:
-        return words
-    return words.because(f"No space left on device. {full_disk(space, home)}")
+        return failure
+    return failure.because(f"No space left on device. {full_disk(space, home)}")
 
 
-def _who(context: Context, *, is_told: bool) -> str:
+def _failed_program(context: Context, *, has_record: bool) -> str:
     """Whose exit code it is."""
     if context.spec.algorithm.entrypoint:
         return "The command"
-    return "The script" if is_told else "The toolkit, which runs the script,"
+    return "The script" if has_record else "The toolkit, which runs the script,"
 
 
 def _of_script(lines: list[str]) -> list[str]:

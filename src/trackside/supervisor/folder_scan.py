@@ -1,4 +1,4 @@
-"""The files of a folder that a script is writing to, as one look sees them."""
+"""The files of a folder that a script is writing to, as one scan sees them."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -10,17 +10,17 @@ from trackside.quick_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class FileState:
     """A file as one scan saw it."""
 
     size: int
     mtime_ns: int
     inode: int
     ctime_ns: int = field(compare=False)
-    """Also moved by a rename, and by a mode: too much to tell an unsent file by."""
+    """Also moved by a rename, and by a mode: too often to recognize an unsent file by."""
 
     @classmethod
-    def of(cls, status: os.stat_result) -> "Look":
+    def of(cls, status: os.stat_result) -> "FileState":
         return cls(status.st_size, status.st_mtime_ns, status.st_ino, status.st_ctime_ns)
 
 
@@ -30,17 +30,17 @@ def scan(
     *,
     enters: Callable[[str], bool] = lambda path: True,
     links: list[str] | None = None,
-) -> Iterator[tuple[str, Look]]:
-    """Path and look of every regular file; folders that cannot be read are left in `problems`.
+) -> Iterator[tuple[str, FileState]]:
+    """Path and state of every regular file; folders that cannot be read are left in `problems`.
 
-    Links are left out, and named in `links`; what vanishes meanwhile is skipped. `enters` says
-    which folders are looked into.
+    Links are left out, and named in `links`; what is deleted meanwhile is skipped. `enters` decides
+    which folders are scanned.
     """
     folder = ScriptFolder.of(root)
     stack = [""]
     while stack:
         below = stack.pop()
-        found: list[tuple[str, Look]] = []
+        found: list[tuple[str, FileState]] = []
         try:
             with folder.entries(below) as entries:
                 for entry in entries:
@@ -48,8 +48,8 @@ def scan(
                     if entry.is_dir(follow_symlinks=False):
                         if enters(path):
                             stack.append(path)
-                    elif look := _look_at(entry):
-                        found.append((path, look))
+                    elif state := _state_of(entry):
+                        found.append((path, state))
                     elif links is not None and entry.is_symlink():
                         links.append(path)
         except (FileNotFoundError, NotADirectoryError):
@@ -59,10 +59,10 @@ def scan(
         yield from found
 
 
-def _look_at(entry: "os.DirEntry[str]") -> Look | None:
+def _state_of(entry: "os.DirEntry[str]") -> FileState | None:
     try:
         if entry.is_file(follow_symlinks=False):
-            return Look.of(entry.stat(follow_symlinks=False))
+            return FileState.of(entry.stat(follow_symlinks=False))
     except FileNotFoundError:
         pass
     return None

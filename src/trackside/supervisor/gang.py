@@ -23,7 +23,7 @@ from trackside.system import boot_clock, processes
 
 DEFAULT_PORT = 7777
 STAMP_SECONDS = 60.0
-"""How often the lead notes how long the hosts have run, for whoever goes on after a reboot."""
+"""How often the lead records how long the hosts have run, for the time after a reboot."""
 
 
 class Why(StrEnum):
@@ -63,7 +63,7 @@ class Gang:
         self._stamped_at = time.monotonic()
         self._met: boot_clock.Moment | None = None
         self._order: EndOrder | None = None
-        self._end_name = os.fspath(folder.gang / f"{attempt}.end.json")
+        self._end_name = os.fspath(folder.end_order(attempt))
         folder.gang.mkdir(exist_ok=True)
 
     def folder_of(self, host: str) -> HostFolder:
@@ -82,25 +82,25 @@ class Gang:
         return all(record.phase in phases for record in self.records().values())
 
     def end(self, why: Why, host: str) -> None:
-        """Order all hosts to end. The first order stands."""
+        """Order all hosts to end. The first order counts."""
         if self.ordered_end() is None:
             order = asdict(EndOrder(why, host, time.time()))
             durable.write_json(self._end_path, order)
 
     def ordered_end(self) -> EndOrder | None:
-        if self._order is None and os.path.exists(self._end_name):  # asked for many times a second
+        if self._order is None and os.path.exists(self._end_name):  # polled many times a second
             self._order = damaged_files.read(EndOrder, self._end_path)
         return self._order
 
     def meet(self) -> None:
-        """The lead notes what all hosts need to agree on, once per attempt; see `remember`."""
+        """The lead writes what all hosts need to agree on, once per attempt; see `make_durable`."""
         if self._meeting() is None:
             now = boot_clock.now()
             met = Meeting(_free_port(), now.boot_id, now.seconds)
             durable.write_json(self._meeting_path, asdict(met), lasts=False)
 
-    def remember(self) -> None:
-        """That the hosts met outlasts a power cut from now on: call once their scripts run."""
+    def make_durable(self) -> None:
+        """From now on the meeting survives a power cut: call once the scripts run."""
         if self.is_lead and self._meeting() is not None:
             durable.make_last(self._meeting_path)
 
@@ -110,7 +110,7 @@ class Gang:
         return meeting.master_port if meeting else DEFAULT_PORT
 
     def running_seconds(self) -> float:
-        """Since the hosts met, by a clock that nobody can set and that outlives the supervisor.
+        """Since the hosts met, by a clock that cannot be set and that outlives the supervisor.
 
         After a reboot: as the lead last stamped it.
         """
@@ -125,7 +125,7 @@ class Gang:
         return ran_seconds(meeting, now)
 
     def stamp(self) -> None:
-        """Note now and then how long the hosts have run."""
+        """Record from time to time how long the hosts have run."""
         now = time.monotonic()
         if now - self._stamped_at < STAMP_SECONDS:
             return
@@ -143,7 +143,7 @@ class Gang:
 
     @property
     def _meeting_path(self) -> Path:
-        return self.folder.gang / f"{self.attempt}.json"
+        return self.folder.meeting(self.attempt)
 
 
 def ran_seconds(meeting: Meeting, now: boot_clock.Moment) -> float:

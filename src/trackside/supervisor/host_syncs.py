@@ -1,4 +1,4 @@
-"""All that leaves a host while its script runs: which folders go where, and in which thread."""
+"""What a host uploads while its script runs: which folders to where, and in which thread."""
 
 from collections.abc import Callable, Collection, Sequence
 
@@ -14,10 +14,12 @@ from trackside.settings import Settings
 from trackside.storage.locate import locate
 from trackside.supervisor.config_files import synced_folders
 from trackside.supervisor.event_sync import EventSync
+from trackside.supervisor.folder_sync import FolderSync
 from trackside.supervisor.kept_sync import KeptSync
 from trackside.supervisor.logs import LogUploader
 from trackside.supervisor.open_event_files import OpenEventFiles
-from trackside.supervisor.sync import FolderSync, Part, Syncer
+from trackside.supervisor.sync_part import SyncPart
+from trackside.supervisor.syncer import Syncer
 from trackside.supervisor.working_folder import WorkingFolder, read_baseline, working_folder
 
 
@@ -27,33 +29,33 @@ def make_syncer(
     host: str,
     attempt: int,
     settings: Settings,
-    tell: Callable[[str], None] = lambda line: None,
+    log: Callable[[str], None] = lambda line: None,
     root_pid: Callable[[], int | None] = lambda: None,
 ) -> Syncer:
-    """All that leaves a host while it runs. `tell` puts a line at the end of the job's log;
-    `root_pid` is the process that all of the script's descend from, while there is one."""
-    files: list[Part] = []
-    events: list[Part] = []
-    kept: list[Part] = []
+    """`log` appends a line to the job's log; `root_pid` is the process that all of the script's
+    descend from, while there is one."""
+    files: list[SyncPart] = []
+    events: list[SyncPart] = []
+    kept: list[SyncPart] = []
     for seen_as, uri in synced_folders(spec).items():
         source = folder.script_folder(folder.inside(seen_as))
         to = locate(uri, home=settings.home)
         if spec.checkpoints is not None and seen_as == spec.checkpoints.local_path.rstrip("/"):
-            # Event files too are whole here: a later attempt gets them back as they were.
+            # Event files are complete files here, too: a later attempt restores them as they were.
             files.append(FolderSync(seen_as, source, to, mirror=True))
         else:
-            files.append(FolderSync(seen_as, source, to, leave=_is_not_ours))
+            files.append(FolderSync(seen_as, source, to, skip=_is_skipped))
             events.append(EventSync(f"{seen_as} (event files)", source, to, host))
     keys = JobKeys.of(spec)
     if working := _working_folder(spec, folder, settings):
-        kept += _kept(working, spec, folder, host, settings, tell)
+        kept += _kept(working, spec, folder, host, settings, log)
         to = locate(curves_of(spec), home=settings.home)
         name = f"{WORKING_FOLDER} (event files)"
-        events.append(EventSync(name, working.source, to, host, look=working.events))
+        events.append(EventSync(name, working.source, to, host, find=working.events))
     events.append(_elsewhere(spec, folder, host, settings, root_pid))
     of_script = [part for part in events if isinstance(part, EventSync)]
     metrics = locate(keys.metrics, home=settings.home)
-    # In this order and one thread: the last look at the log decides the final metrics.
+    # In this order and one thread: the last pass over the log decides the final metrics.
     keep = _curves_keeper(spec, folder, host, working, of_script)
     to = locate(curves_of(spec), home=settings.home)
     events.append(EventSync("curves", folder.curves, to, host, fill=keep))
@@ -62,7 +64,7 @@ def make_syncer(
         environment = locate(keys.environment, home=settings.home)
         kept.append(FolderSync("environment", folder.environment, environment))
     logs = locate(f"{keys.logs}/{host}", home=settings.home)
-    # Behind what was kept: its last pass puts a line on what was not into the log.
+    # After the kept files: their last pass logs what was not kept.
     kept.append(LogUploader(folder.log, folder.log_times, logs, attempt))
     return Syncer(files, events, kept)
 
@@ -70,21 +72,21 @@ def make_syncer(
 def folders_since(
     spec: JobSpec, folder: HostFolder, settings: Settings, known: Collection[str]
 ) -> list[FolderSync]:
-    """Of those that the spec wants synced now, the ones that are not known by name."""
+    """Parts for the folders that the spec wants synced now and that are not known by name."""
     return [
         FolderSync(
             seen_as,
             folder.script_folder(folder.inside(seen_as)),
             locate(uri, home=settings.home),
-            leave=_is_not_ours,
+            skip=_is_skipped,
         )
         for seen_as, uri in synced_folders(spec).items()
         if seen_as not in known
     ]
 
 
-def _is_not_ours(path: str) -> bool:
-    """Event files go up by record; a claim is only for processes that share the folder."""
+def _is_skipped(path: str) -> bool:
+    """Event files are uploaded by record; a claim is only for processes that share the folder."""
     return is_event_file(path) or path == "claim.smd" or path.endswith(".tmp")
 
 
@@ -107,8 +109,8 @@ def _kept(
     folder: HostFolder,
     host: str,
     settings: Settings,
-    tell: Callable[[str], None],
-) -> list[Part]:
+    log: Callable[[str], None],
+) -> list[SyncPart]:
     def list_events(paths: list[str]) -> None:
         kept_list.write(folder.kept_list(host), KeptList(host=host, events=paths))
 
@@ -116,7 +118,7 @@ def _kept(
     to = locate(keys.files_of(host), home=settings.home)
     lists = locate(keys.kept_lists, home=settings.home)
     return [
-        KeptSync(WORKING_FOLDER, working, to, list_events=list_events, tell=tell),
+        KeptSync(WORKING_FOLDER, working, to, list_events=list_events, log=log),
         FolderSync("kept", folder.kept_lists, lists),
     ]
 
@@ -128,14 +130,14 @@ def _elsewhere(
     settings: Settings,
     root_pid: Callable[[], int | None],
 ) -> EventSync:
-    """Event files in folders that nobody looks at; those of checkpoints, which are sent whole, are
-    curves too as they are written."""
+    """Event files in folders that no other part scans; those among checkpoints, which are uploaded
+    as whole files, are curves as well."""
     checkpoints = spec.checkpoints.local_path.rstrip("/") if spec.checkpoints else ""
     covered = [path for path in (WORKING_FOLDER, *synced_folders(spec)) if path != checkpoints]
     files = OpenEventFiles(root_pid, [*covered, *(str(folder.inside(path)) for path in covered)])
     to = locate(curves_of(spec), home=settings.home)
     name = "event files elsewhere"
-    return EventSync(name, folder.curves, to, host, look=files.look, opened=files.open)
+    return EventSync(name, folder.curves, to, host, find=files.find, opened=files.open)
 
 
 def _curves_keeper(
@@ -145,12 +147,12 @@ def _curves_keeper(
     working: WorkingFolder | None,
     of_script: Sequence[EventSync],
 ) -> Callable[..., None]:
-    """Writes what the supervisor itself has for TensorBoard, each time before it is sent: metrics
+    """Writes what the supervisor itself has for TensorBoard, before each upload: metrics
     of the log, as a run named after the host, and what the script logs without TensorBoard.
     """
     folder.metrics.mkdir(exist_ok=True)
-    told = folder.script_folder(folder.told_metrics)
-    source = LogMetrics(spec.algorithm.metrics, folder.log, folder.log_times, told)
+    reported = folder.script_folder(folder.reported_metrics)
+    source = LogMetrics(spec.algorithm.metrics, folder.log, folder.log_times, reported)
     run = f"trackside/{host}"
     keepers: list[Callable[..., None]] = [
         MetricsKeeper(source, folder.curves / run, folder.metrics / f"{host}.json").tick

@@ -13,7 +13,7 @@ from fnmatch import translate
 from trackside.quick_dataclass import dataclass
 
 _ANY_FOLDERS = None
-"""A step that stands for any number of names."""
+"""A part that matches any number of names."""
 _Step = Callable[[str], object] | None
 
 

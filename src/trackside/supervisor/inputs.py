@@ -125,7 +125,7 @@ class Inputs:
 
     @property
     def is_fed(self) -> bool:
-        """Whether there are pipes to look after."""
+        """Whether there are pipes to feed."""
         return bool(self._feeders)
 
     def check(self) -> None:

@@ -1,8 +1,8 @@
-"""What a script leaves in its working folder on its way to storage, as checkpoints go.
+"""Uploads what a script writes in its working folder, as checkpoints are uploaded.
 
-Which files those are is `working_folder.py`'s; event files among them are sent by `event_sync.py`,
-and only listed here. A file that cannot be stored is counted among those
-left out: unlike a checkpoint, nobody asked for it, and it fails no job.
+Which files those are is `working_folder.py`'s; event files among them are uploaded by
+`event_sync.py`, and only listed here. A file that cannot be stored is counted among those left out:
+unlike a checkpoint, it was not requested, and fails no job.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,8 +12,8 @@ from trackside.errors import DiskFull
 from trackside.records.event_names import is_event_file
 from trackside.records.hosts import LeftOut
 from trackside.storage.locate import Location
-from trackside.supervisor.folder_scan import Look
-from trackside.supervisor.sync import FileChanged, FolderSync, LeftBehind
+from trackside.supervisor.folder_scan import FileState
+from trackside.supervisor.folder_sync import FileChanged, FolderSync, NotUploaded
 from trackside.supervisor.working_folder import BY_DEFAULT, WorkingFolder
 from trackside.texts.terminal_text import one_line
 
@@ -21,8 +21,6 @@ PASS_SECONDS = 5.0
 
 
 class KeptSync(FolderSync):
-    """Not thread-safe: its `Syncer` owns it."""
-
     def __init__(
         self,
         name: str,
@@ -30,23 +28,23 @@ class KeptSync(FolderSync):
         to: Location,
         *,
         list_events: Callable[[list[str]], None],
-        tell: Callable[[str], None],
+        log: Callable[[str], None],
     ) -> None:
         super().__init__(name, folder.source, to, mirror=True)
         self.pass_seconds = PASS_SECONDS
         self._folder = folder
         self._list_events = list_events
-        self._tell = tell
-        self._events: dict[str, Look] = {}
+        self._log = log
+        self._events: dict[str, FileState] = {}
         self._listed: list[str] = []
-        self._given_up: dict[str, Look] = {}
+        self._given_up: dict[str, FileState] = {}
         """Files that cannot be stored, as they were then."""
 
-    def looks(self, problems: dict[str, Exception]) -> dict[str, Look]:
+    def found(self, problems: dict[str, Exception]) -> dict[str, FileState]:
         made = self._folder.made(problems)
-        self._events = {path: look for path, look in made.items() if is_event_file(path)}
+        self._events = {path: file for path, file in made.items() if is_event_file(path)}
         fitting = self._folder.within_limit(made)
-        return {path: look for path, look in fitting.items() if self._given_up.get(path) != look}
+        return {path: file for path, file in fitting.items() if self._given_up.get(path) != file}
 
     def tick(self, *, last: bool = False) -> None:
         if last:
@@ -54,7 +52,7 @@ class KeptSync(FolderSync):
         unsent: Sequence[str] = ()
         try:
             super().tick(last=last)
-        except LeftBehind as left:
+        except NotUploaded as left:
             if any(isinstance(error, FileChanged) for error in left.problems.values()):
                 raise
             unsent = [*left.problems]
@@ -64,13 +62,13 @@ class KeptSync(FolderSync):
             self._conclude(unsent)
 
     def _note(self) -> None:
-        """What is kept, the event files among it, which somebody else sends."""
-        looks = [*self._sent.values(), *self._events.values()]
-        self.state.num_files = len(looks)
-        self.state.size_bytes = sum(look.size for look in looks)
+        """Count what is kept, with the event files, which another part uploads."""
+        files = [*self._sent.values(), *self._events.values()]
+        self.state.num_files = len(files)
+        self.state.size_bytes = sum(file.size for file in files)
         events = sorted(self._events)
         if events != self._listed:
-            with suppress(OSError, DiskFull):  # tried again with the next pass
+            with suppress(OSError, DiskFull):  # retried with the next pass
                 self._list_events(events)
                 self._listed = events
 
@@ -81,7 +79,7 @@ class KeptSync(FolderSync):
         self.state.left_out = self._folder.left_out(unsent)
         if any(each.why != BY_DEFAULT for each in self.state.left_out):
             counts = ", ".join(map(_in_words, self.state.left_out))
-            self._tell(f"Not kept of the working folder: {counts}.")
+            self._log(f"Not kept of the working folder: {counts}.")
 
 
 def _in_words(left: LeftOut) -> str:

@@ -25,7 +25,7 @@ _NOTHING = (
 
 
 def conclude(attempt: Attempt) -> None:
-    """Called when the lead's own script is over. Afterwards the job has ended, or starts anew."""
+    """Called when the lead's own script is over. Afterwards the job has ended, or is restarted."""
     records = _wait_for_all(attempt)
     context = attempt.context
     history = context.journal.read()
@@ -49,8 +49,8 @@ def _wait_for_all(attempt: Attempt) -> dict[str, HostRecord]:
         waiting = {host for host, record in records.items() if record.phase is not Phase.ENDED}
         if not waiting:
             return records
-        attempt.lead_out()  # the time limit goes on for the others
-        if lost := attempt.peers.look():
+        attempt.tick_while_uploading()  # the time limit counts on for the others
+        if lost := attempt.peers.check():
             gang.end(Why.HOST_LOST, lost[0])
             if waiting.issubset(lost):
                 return records
@@ -92,7 +92,7 @@ def _finish(attempt: Attempt, end: End, records: dict[str, HostRecord]) -> None:
 
 
 def wind_up(attempt: Attempt, deadline: float) -> None:
-    """What follows the final status: the journal in storage, the rules' last look, the disk freed.
+    """What follows the final status: upload the journal, finish the rules, free the disk.
 
     Done again by the next supervisor, should this one die before it is through.
     """
@@ -111,7 +111,7 @@ def wind_up(attempt: Attempt, deadline: float) -> None:
 def write_end(journal: Journal, end: End, kept: str, *, message: str = "") -> None:
     """The one final status. A stop that came while uploading turns Completed into Stopped.
 
-    `kept` says what could not be uploaded, if anything could not.
+    `kept` describes what could not be uploaded, if anything.
     """
     if kept:
         reason = f"{end.reason} Also: {kept}" if end.reason else kept
@@ -131,7 +131,8 @@ def _kept(attempt: Attempt, unsent: str) -> str:
 
 
 def _free_space(attempt: Attempt, history: History) -> None:
-    """All of it is in storage now. A failed job keeps its folders, for a look; not its input."""
+    """All of it is in storage now. A failed job keeps its folders for inspection, without its
+    input."""
     for host in attempt.gang.hosts:
         for number in range(1, attempt.number + 1):
             folder = attempt.context.folder.host(host, number)

@@ -2,7 +2,7 @@
 
 Runs inside the sandbox's init, so it imports nothing slow. The log's readers see a file that only
 grows. Space is reserved ahead of its end: so a full disk is noticed before a byte is lost, and the
-last lines of a script that dies of it still find room.
+last lines of a script that dies of it can still be written.
 """
 
 import errno
@@ -26,7 +26,7 @@ _UNSUPPORTED = (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
 
 
 class LogPump:
-    """One pipe and one log. The writer's end is `writable`; nobody else may write to the log.
+    """One pipe and one log. The writer's end is `writable`; no other process may write to the log.
 
     Bytes go from the pipe to the file by splice: at every moment they are in one or the other, so
     a reader who finds the pipe empty finds all of it in the file.
@@ -99,7 +99,7 @@ class LogPump:
         return taken
 
     def _reserve(self) -> None:
-        """Have room for two pieces beyond the end, or raise: the second is for `finish`."""
+        """Reserve space for two pieces beyond the end, or raise: the second is for `finish`."""
         if not self._can_reserve or self._reserved_to - self._end >= 2 * PIECE_BYTES:
             return
         try:

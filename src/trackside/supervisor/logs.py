@@ -1,15 +1,15 @@
-"""A host's log on its way out: when each part was written, and chunks of it in object storage.
+"""A host's log: when each part of it was written, and its chunks in object storage.
 
-The sandbox writes the log file, without us between; so nothing is lost when we die.
+The sandbox writes the log file directly, so nothing is lost when the supervisor dies.
 """
 
 import os
 import time
 from pathlib import Path
 
-from trackside.records.hosts import SyncState
-from trackside.records.log_lines import chunk_name, chunk_place, decode, encode, read_marks
+from trackside.records.log_lines import chunk_name, chunk_position, decode, encode, read_marks
 from trackside.storage.locate import Location
+from trackside.supervisor.sync_part import SyncPart, now
 
 CHUNK_BYTES = 1 << 20
 CHUNK_SECONDS = 5.0
@@ -17,7 +17,7 @@ TAIL_BYTES = 8192
 
 
 class LogClock:
-    """Notes which size the log had when. Called often; writes only when the log has grown."""
+    """Records which size the log had when. Called often; writes only when the log has grown."""
 
     def __init__(self, log: Path, times: Path) -> None:
         self._log = os.fspath(log)
@@ -35,7 +35,7 @@ class LogClock:
             return False
         if size <= self._size:
             return False
-        self._time = max(self._time, time.time())  # readers look for a time by halves
+        self._time = max(self._time, time.time())  # readers search it by bisection
         line = f"{size} {self._time:.3f}\n".encode()
         with self._times.open("ab", buffering=0) as file:
             end = file.seek(0, os.SEEK_END)
@@ -47,7 +47,7 @@ class LogClock:
 
 
 def _drop_torn_line(times: Path) -> None:
-    """Left by a crash; what is appended to it would make one wrong mark of two."""
+    """Left by a crash; appending to it would make one wrong mark of two."""
     try:
         with times.open("r+b") as file:
             file.truncate(file.read().rfind(b"\n") + 1)
@@ -56,8 +56,8 @@ def _drop_torn_line(times: Path) -> None:
 
 
 def add_line(log: Path, times: Path, line: str) -> None:
-    """At the end of a log that no script writes to any more. A supervisor that takes over may say
-    the same again: then it is there already."""
+    """Append a line to a log that no script writes to any more, unless an earlier supervisor has
+    added it already."""
     data = f"{line}\n".encode(errors="backslashreplace")
     with log.open("a+b") as file:
         file.seek(max(0, file.seek(0, os.SEEK_END) - TAIL_BYTES))
@@ -67,29 +67,25 @@ def add_line(log: Path, times: Path, line: str) -> None:
     LogClock(log, times).tick()
 
 
-class LogUploader:
-    """Sends what is new as chunks named by their offset, so that a repeat does no harm."""
-
-    name = "log"
+class LogUploader(SyncPart):
+    """Uploads what is new as chunks named by their offset, so that a repeat is safe."""
 
     def __init__(self, log: Path, times: Path, to: Location, attempt: int) -> None:
-        self.state = SyncState(to=to.uri, last=time.time())
-        self.synced_at = self.alive_at = time.monotonic()
+        super().__init__("log", to)
         self._log = log
         self._times = times
-        self._to = to
         self._attempt = attempt
         self._offset: int | None = None
         self._sent_at = time.monotonic()
 
     def tick(self, *, last: bool = False) -> None:
         """Upload the chunks that are due (`last`: all there is)."""
-        began, looked = time.time(), time.monotonic()
+        started = now()
         if self._offset is None:
             self._offset = self._resume()
         self.state.pending_bytes = self._send_due(last)
         if not self.state.pending_bytes:
-            self.state.last, self.synced_at = began, looked
+            self._set_synced(started)
 
     def _send_due(self, last: bool) -> int:
         """Returns the bytes left waiting."""
@@ -99,7 +95,7 @@ class LogUploader:
             if not raw or not (last or due):
                 return len(raw)
             self._send(raw, last)
-            self.alive_at = time.monotonic()
+            self._set_alive()
             if len(raw) < CHUNK_BYTES and not last:
                 return 0
 
@@ -132,7 +128,7 @@ class LogUploader:
         first = self._to.child(chunk_name(self._attempt, 0)).key
         prefix = first[: first.rindex("-") + 1]
         keys = [entry.key for entry in self._to.store.list(prefix)]
-        places = [(place, key) for key in keys if (place := chunk_place(key.rpartition("/")[2]))]
+        places = [(place, key) for key in keys if (place := chunk_position(key.rpartition("/")[2]))]
         if not places:
             return 0
         (_, start), key = max(places)

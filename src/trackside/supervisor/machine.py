@@ -1,6 +1,6 @@
 """Watches the machine while the script runs: curves for people, lines for the profiler's rules.
 
-Owns the thread and its pace; `machine_reading` looks, `machine_figures` reckons.
+Owns the thread and its interval; `machine_reading` reads counters, `machine_figures` computes.
 """
 
 import logging
@@ -14,9 +14,8 @@ from trackside.curves import wire
 from trackside.curves.event_file import EventFile
 from trackside.records.layout import HostFolder
 from trackside.records.spec import JobSpec, Profiler
-from trackside.supervisor.machine_figures import profiler_lines, scalars
+from trackside.supervisor.machine_figures import MinuteFiles, profiler_lines, scalars
 from trackside.supervisor.machine_reading import MachineReader, Reading
-from trackside.supervisor.profiler_files import MinuteFiles
 from trackside.system import process_table
 
 logger = logging.getLogger(__name__)
@@ -30,11 +29,11 @@ STILL_SECONDS = 60.0
 LEAST_PROFILE_SECONDS = 0.1
 """The shortest interval that the contract has."""
 LEAST_SECONDS = 0.05
-"""Two looks closer than this show the kernel's clock ticks rather than the machine."""
+"""Two readings closer than this show the kernel's clock ticks rather than the machine."""
 
 
 def make_sampler(
-    spec: JobSpec, folder: HostFolder, host: str, root_pid: int | None, begun_seconds: float
+    spec: JobSpec, folder: HostFolder, host: str, root_pid: int | None, running_seconds: float
 ) -> "MachineSampler | None":
     """What samples this host for this job; None where there is nothing to see."""
     if root_pid is None or not process_table.PRESENT:
@@ -46,7 +45,7 @@ def make_sampler(
         folder.curves / "system" / host,
         MinuteFiles(profile, folder.profiler_parts, host),
         profiler=spec.profiler,
-        begun_seconds=begun_seconds,
+        running_seconds=running_seconds,
     )
 
 
@@ -64,16 +63,16 @@ class MachineSampler:
         profile: MinuteFiles,
         *,
         profiler: Profiler | None = None,
-        begun_seconds: float = 0.0,
+        running_seconds: float = 0.0,
     ) -> None:
-        """`begun_seconds`: for how long the script has been running. Steps are its seconds."""
+        """`running_seconds`: for how long the script has been running. Steps are its seconds."""
         self._root_pid = root_pid
         self._host = host
         self._folder = curves
         self._curves: EventFile | None = None
         self._profile = profile
         self._profiler = profiler
-        self._begun = time.monotonic() - begun_seconds
+        self._started = time.monotonic() - running_seconds
         self._is_ending = False
         self._wake = Event()
         self._thread = Thread(target=self._run, name="trackside-machine", daemon=True)
@@ -134,7 +133,7 @@ class MachineSampler:
         is_over, num_still = False, 0
         while not is_over:
             is_still = num_still >= STILL_POINTS
-            running = time.monotonic() - self._begun
+            running = time.monotonic() - self._started
             curves = curve_seconds(running, profile_seconds, is_still=is_still)
             pause = profile_seconds or curves
             due = max(due + pause, time.monotonic())
@@ -161,7 +160,7 @@ class MachineSampler:
     def _draw(self, before: Reading, now: Reading) -> None:
         if now.clock - before.clock >= LEAST_SECONDS:
             self._curves = self._curves or EventFile(self._folder)
-            step = round(now.clock - self._begun)
+            step = round(now.clock - self._started)
             figures = scalars(before, now, is_over=self._is_ending)
             values = [wire.simple_value(tag, value) for tag, value in figures.items()]
             self._curves.add((None, lambda: wire.summary(*values), step, time.time()))
@@ -172,7 +171,7 @@ def curve_seconds(
     running_seconds: float, profile_seconds: float = 0.0, *, is_still: bool = False
 ) -> float:
     """From point to point: close at first, wider later, widest for a script that does nothing;
-    never closer than the profile's looks."""
+    never closer than the profile's readings."""
     distance = next(pause for until, pause in CURVE_SECONDS if running_seconds < until)
     return max(profile_seconds, distance, STILL_SECONDS if is_still else 0.0)
 

@@ -1,13 +1,21 @@
-"""Two looks at the machine made figures: scalars for curves, lines for profiler rules. Pure."""
+"""Figures from two readings of the machine: scalars for curves, lines and files for profiler
+rules."""
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
+from trackside.files.script_folder import ScriptFolder
+from trackside.records import timeline_file
 from trackside.supervisor.machine_reading import TICKS_PER_SECOND, Core, Reading
+
+MINUTE_SECONDS = 60
 
 
 def scalars(before: Reading, now: Reading, *, is_over: bool = False) -> dict[str, float]:
-    """Tag to value. Rates and percentages are means over the time between the two looks.
+    """Tag to value. Rates and percentages are means over the time between the two readings.
 
     `is_over`: the script has ended. What it holds is then no figure of its own: its curves would
     all fall to nothing at their end.
@@ -120,8 +128,8 @@ def _whole(cores: tuple[Core, ...]) -> Core:
 def _script_ticks(before: Reading, now: Reading) -> int:
     """CPU time of the tree. A child that ends leaves its time to its parent: the sum stays whole.
 
-    A process first seen now counts only if it began after the last look; the time of one that is
-    older was spent in windows that are over.
+    A process first seen now counts only if it started after the last reading; the time of one that
+    is older was spent in windows that are over.
     """
     spent = 0
     for pid, process in now.script.items():
@@ -132,3 +140,40 @@ def _script_ticks(before: Reading, now: Reading) -> int:
             spent += process.ticks
     gone = before.script.keys() - now.script.keys()
     return max(0, spent - sum(before.script[pid].ticks for pid in gone))
+
+
+class MinuteFiles:
+    """The profiler's system files: JSON lines, a file per minute, named
+    `system/incremental/<YYYYMMDDHH>/<epoch of the minute>.<host>.json` when it is complete. Lines
+    are on disk at once, beside the folder, so that a crash loses none of them."""
+
+    def __init__(self, folder: Path | ScriptFolder, parts: Path, host: str) -> None:
+        """`parts` holds the current minute; it must be on the same disk as `folder`."""
+        self._profiler = ScriptFolder.of(folder)
+        self._parts = parts
+        self._host = host
+        self._minute = -1
+
+    def write(self, records: Iterable[Mapping[str, Any]], time: float) -> None:
+        minute = int(time) // MINUTE_SECONDS * MINUTE_SECONDS
+        name = f"{minute}.{self._host}.json"
+        if minute != self._minute:
+            self._parts.mkdir(parents=True, exist_ok=True)
+            # Those of an earlier supervisor are over, too, unless its last minute is this one.
+            self._finish_parts(but=name)
+            self._minute = minute
+        with (self._parts / name).open("ab") as file:
+            file.write("".join(f"{json.dumps(record)}\n" for record in records).encode())
+
+    def close(self) -> None:
+        """The script is over: also complete the files that its processes left unfinished."""
+        self._finish_parts(but="")
+        timeline_file.finish_left_behind(self._profiler)
+
+    def _finish_parts(self, *, but: str) -> None:
+        if not self._parts.is_dir():
+            return
+        for part in self._parts.iterdir():
+            if part.name != but:
+                hour = datetime.fromtimestamp(int(part.name.partition(".")[0]), UTC)
+                self._profiler.take(part, f"system/incremental/{hour:%Y%m%d%H}/{part.name}")

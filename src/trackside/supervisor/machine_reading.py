@@ -1,6 +1,6 @@
-"""One look at this machine's counters and at one process tree's, from /proc and NVML.
+"""One reading of this machine's counters and of one process tree's, from /proc and NVML.
 
-Counters only, as the kernel has them; `machine.py` makes figures of two looks.
+Counters only, as the kernel has them; `machine_figures.py` computes figures from two readings.
 """
 
 import os
@@ -15,7 +15,7 @@ from trackside.system import process_table
 SECTOR_BYTES = 512
 """What /proc/diskstats counts in, whatever the disk's own sectors are."""
 SCAN_SHARE = 0.001
-"""Of a processor, at most, that goes into looking for new processes in the whole table, …"""
+"""Of a processor, at most, that is spent on searching the whole table for new processes, …"""
 FIRST_SECONDS = 15.0
 FIRST_PAUSE_SECONDS = 0.5
 """… but for the beginning, when the script starts its processes: then at every such pause."""
@@ -143,7 +143,7 @@ class MachineReader:
 
 
 class _ProcessTree:
-    """A process and its descendants. The whole table is looked through only now and then."""
+    """A process and its descendants. The whole table is searched only from time to time."""
 
     def __init__(self, root: int) -> None:
         self._root = root
@@ -171,7 +171,7 @@ class _ProcessTree:
         return not newest or newest != self._newest
 
     def _scan(self, now: float) -> None:
-        began = time.thread_time()  # not the clock's: others' load must not make us look away
+        began = time.thread_time()  # not the clock's: the load of others must not count
         self._newest = _newest_process()  # first: one that begins meanwhile is found the next time
         # We may be a descendant ourselves: a revived supervisor is a child of the sandbox.
         found = process_table.descendants(self._root, without=os.getpid())

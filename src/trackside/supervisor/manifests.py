@@ -17,7 +17,7 @@ from trackside.storage.locate import Location, local_path, locate
 from trackside.supervisor.channel_objects import ChannelObject, nothing_found
 
 REQUESTS = 16
-"""Sizes asked for at once."""
+"""Sizes requested at the same time."""
 LIST_FORM = 'Write a JSON list: [{"prefix": "s3://bucket/folder/"}, "name", "name", ...].'
 LINES_FORM = "Write one JSON object per line."
 
@@ -75,7 +75,7 @@ def manifest_lines(channel: Channel, home: Path) -> list[ManifestLine]:
 def sized(channel: Channel, found: Sequence[ChannelObject]) -> list[ChannelObject]:
     """Ask the stores for the sizes; an object that is not there is an `InputError`."""
 
-    def ask(item: ChannelObject) -> ChannelObject:
+    def with_size(item: ChannelObject) -> ChannelObject:
         try:
             return item.sized()
         except (ObjectNotFound, InvalidKey) as error:
@@ -85,7 +85,7 @@ def sized(channel: Channel, found: Sequence[ChannelObject]) -> list[ChannelObjec
 
     with ThreadPoolExecutor(REQUESTS, thread_name_prefix="trackside-stat") as pool:
         try:
-            return list(pool.map(ask, found))
+            return list(pool.map(with_size, found))
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise

@@ -37,14 +37,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     Show = Callable[[str, int, str], bool]
-    """Mounts the folder behind a descriptor for a target, at a place; or leaves it, and says so."""
+    """Mounts the folder behind a descriptor for a target, at a path; False if it does not."""
 
 
 def isolate(kind: str, stage: str, mark: str, *, shares_ipc: bool = True) -> str:
     """Give this process mounts and a host name of its own, and a small tmpfs at `stage`.
 
     `kind` is "root", or "user" for a user namespace in which the user keeps the own id. The tmpfs
-    holds what is made up for this namespace; its source `mark` tells whose namespace it is.
+    holds what is made up for this namespace; its source `mark` identifies the namespace.
     Nothing mounted here shows outside, and no capability stays that the user did not have.
     Returns a path to the tmpfs that holds whatever is mounted over the folders above it.
     """

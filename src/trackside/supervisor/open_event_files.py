@@ -1,8 +1,8 @@
 """Event files that a job's processes have open for writing, wherever they are.
 
-A SummaryWriter may write to any folder. Its process tells: the files are found below /proc, and
-opened from there, so that they can be read to their end though the script deletes them or is gone.
-A file that is opened and closed between two looks is not seen.
+A SummaryWriter may write to any folder. The files are found by their process below /proc, and
+opened from there, so that they can be read to their end though the script deletes them or has
+ended. A file that is opened and closed between two searches is missed.
 """
 
 import os
@@ -12,13 +12,13 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 
 from trackside.records.event_names import is_event_file
-from trackside.supervisor.folder_scan import Look
+from trackside.supervisor.folder_scan import FileState
 from trackside.system import process_table
 
 SHORTEST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
 PAUSE_SHARE = 0.1
-"""Of the time since the first look: writers are made when a script begins. A script that sleeps
-for days costs its supervisor next to nothing."""
+"""Of the time since the first search: writers are created when a script starts. A script that
+sleeps for days costs its supervisor next to nothing."""
 MOST_FILES = 64
 MOST_PROCESSES = 1000
 
@@ -34,8 +34,8 @@ class OpenEventFiles:
         covered: Collection[str],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`root` is the process that all of the job descend from, if there is one; below `covered`
-        somebody else looks."""
+        """`root` is the process that all of the job descend from, if there is one; folders
+        below `covered` are uploaded by other parts."""
         self._root = root
         self._covered = tuple(f"{folder.rstrip('/')}/" for folder in covered)
         self._clock = clock
@@ -45,13 +45,13 @@ class OpenEventFiles:
         """Descriptors of our own."""
         self._inodes: set[tuple[int, int]] = set()
 
-    def look(self) -> dict[str, Look]:
+    def find(self) -> dict[str, FileState]:
         now = self._clock()
         if now >= self._due and len(self._files) < MOST_FILES:
             pause = PAUSE_SHARE * (now - self._began)
             self._due = now + min(max(pause, SHORTEST_PAUSE), LONGEST_PAUSE)
             self._search()
-        return {path: Look.of(os.fstat(file)) for path, file in self._files.items()}
+        return {path: FileState.of(os.fstat(file)) for path, file in self._files.items()}
 
     def open(self, path: str) -> int:
         """A descriptor that the caller closes."""
@@ -88,7 +88,7 @@ class OpenEventFiles:
 
 
 def _family(root: int) -> list[int]:
-    """The process and those below it, without a look at all others of the machine."""
+    """The process and its descendants, without reading all others of the machine."""
     found, waiting = [root], [root]
     while waiting and len(found) < MOST_PROCESSES:
         children = _children(waiting.pop())

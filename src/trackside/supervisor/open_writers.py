@@ -1,6 +1,6 @@
 """Whether a file is still being written: some process has it open for that.
 
-Asked of the kernel by a read lease, which it grants only on a file that nobody has open for
+Found by a read lease, which the kernel grants only on a file that no process has open for
 writing. The lease is given back at once.
 """
 
@@ -26,7 +26,7 @@ def has_writer(descriptor: int) -> bool:
 
 
 def ignore_lease_breaks() -> None:
-    """Call before the first question. Who opens a file while a lease is on it has the kernel send
-    a signal that ends a process unless it is ignored."""
+    """Call before the first check. When a process opens a file that has a lease, the kernel sends
+    us a signal that ends the process unless it is ignored."""
     if hasattr(signal, "SIGIO"):
         signal.signal(signal.SIGIO, signal.SIG_IGN)

@@ -15,7 +15,7 @@ REASON_LENGTH = 1024
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """Start another attempt: what happened was nobody's fault in the script."""
+    """Start another attempt: the failure was not the script's fault."""
 
     reason: str
 
@@ -112,5 +112,5 @@ def failure_reason(host: str, record: HostRecord, num_hosts: int) -> str:
 def algorithm_error(text: str, code: int) -> str:
     """The contract's form: category, text, exit code; the text gives way, never the code."""
     head, tail = "AlgorithmError: ", f", exit code: {code}"
-    room = REASON_LENGTH - len(head) - len(tail) - len("algo-1000: ")
-    return f"{head}{shortened(text.strip(), room)}{tail}"
+    space = REASON_LENGTH - len(head) - len(tail) - len("algo-1000: ")
+    return f"{head}{shortened(text.strip(), space)}{tail}"

@@ -2,7 +2,7 @@
 
 A script that runs has an init of its own that does this (`watchdog.py`); the lead steps in where
 nothing of the host runs. A host is lost when its supervisor keeps dying with no script left.
-`decide` is pure; `PeerWatchdog` looks and acts.
+`decide` is pure; `PeerWatchdog` observes and acts.
 """
 
 import logging
@@ -81,7 +81,7 @@ class PeerWatchdog:
         self._gang = gang
         self._memories: dict[str, _Memory] = {}
 
-    def look(self) -> list[str]:
+    def check(self) -> list[str]:
         """Start supervisors that died; the hosts that are lost."""
         lost = []
         for host, record in self._gang.records().items():
@@ -99,27 +99,27 @@ class PeerWatchdog:
         if memory.process is not None:
             memory.process.poll()  # so that no zombie is taken for it
         now = time.monotonic()
-        places = self._places(host)
-        told = [supervisor_lives(place) for place in places]
+        folders = self._folders(host)
+        lives = [supervisor_lives(folder) for folder in folders]
         # One that has not come forward yet is on its way: it was started before this attempt.
-        if any(told) or all(each is None for each in told) or _runs(memory.process):
+        if any(lives) or all(each is None for each in lives) or _runs(memory.process):
             memory.seen_at = now
             return Seen(supervisor_lives=True)
         recent = [moment for moment in memory.started_at if now - moment < WINDOW_SECONDS]
         return Seen(
-            script_lives=script_lives(places[0]),
+            script_lives=script_lives(folders[0]),
             gone_seconds=now - memory.seen_at,
             starts=len(recent),
             since_start_seconds=now - recent[-1] if recent else inf,
         )
 
-    def _places(self, host: str) -> list[HostFolder]:
+    def _folders(self, host: str) -> list[HostFolder]:
         """Of this attempt and all before it: a supervisor goes on from one into the next."""
         folder = self._context.folder
         return [folder.host(host, number) for number in range(self._gang.attempt, 0, -1)]
 
     def _start(self, host: str) -> None:
-        place, *_ = places = self._places(host)
+        place, *_ = folders = self._folders(host)
         logger.warning("the supervisor of %s died; starting it again", host)
         memory = self._memories[host]
         memory.started_at.append(time.monotonic())
@@ -129,9 +129,9 @@ class PeerWatchdog:
             for name, value in self._context.environ.items()
             if name != processes.NONCE_VARIABLE
         }
-        if (gpus := _first(places, "gpus")) is not None:
+        if (gpus := _first(folders, "gpus")) is not None:
             environment[VISIBLE_GPUS] = ",".join(gpus)
-        root, nonce = str(self._context.folder.root), str(_first(places, "nonce"))
+        root, nonce = str(self._context.folder.root), str(_first(folders, "nonce"))
         try:
             with place.supervisor_log.open("ab") as log:
                 memory.process = subprocess.Popen(
@@ -151,7 +151,7 @@ def _runs(process: subprocess.Popen[bytes] | None) -> bool:
     return process is not None and process.returncode is None
 
 
-def _first(places: list[HostFolder], member: str) -> Any:
-    """What whoever placed the host wrote down, in the newest attempt that has it."""
-    records = (durable.read_json(place.placed) or {} for place in places)
+def _first(folders: list[HostFolder], member: str) -> Any:
+    """What the process that placed the host recorded, in the newest attempt that has it."""
+    records = (durable.read_json(place.placed) or {} for place in folders)
     return next((record[member] for record in records if record.get(member) is not None), None)

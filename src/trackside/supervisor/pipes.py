@@ -21,7 +21,7 @@ from trackside.errors import InputError
 from trackside.files.script_folder import ScriptFolder
 
 POLL_SECONDS = 0.02
-"""How often a pipe is looked at for a reader; the system has no event for that."""
+"""How often a pipe is checked for a reader; the system has no event for that."""
 PIPE_BYTES = 1 << 20
 WRITE_BYTES = 256 << 10
 
@@ -30,7 +30,7 @@ class Feeder:
     """Offers `<channel>_0`, then `_1` and so on, each as soon as the one before was read or closed.
 
     A reader may close early; that ends its epoch. A failure does not end the stream, so that half
-    an epoch never looks like a whole one: the pipe stays open and `check` tells the supervisor.
+    an epoch never looks like a complete one: the pipe stays open, and `check` raises the error.
     """
 
     def __init__(
@@ -88,8 +88,8 @@ class Feeder:
             self._thread.join(timeout)
         if self._thread.is_alive():
             raise InputError(
-                f"Channel {self._channel!r} still reads its source {timeout} s after it was told "
-                "to stop. The store does not answer; its own time limit will end it."
+                f"Channel {self._channel!r} still reads its source {timeout} s after it was asked "
+                "to stop. The store does not respond; its own time limit will end it."
             )
         os.close(self._wake)
         os.close(self._wake_reader)
@@ -119,7 +119,7 @@ class Feeder:
         return None
 
     def _open(self, epoch: int) -> int | None:
-        """None while nobody reads."""
+        """None while there is no reader."""
         name = self._name(epoch)
         flags = os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
         try:

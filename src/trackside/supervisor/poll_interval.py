@@ -1,8 +1,15 @@
-"""How long a supervisor rests between two looks at its job.
+"""How long a supervisor pauses between two polls of its job, and the signal that ends a pause
+early.
 
-Short while the job is young or moves, long while nothing happens: hundreds of jobs that sleep must
-cost next to nothing. The script's end is seen at once in any case.
+The script's end is noticed at once in any case.
 """
+
+import os
+import signal
+from contextlib import suppress
+from types import FrameType
+
+from trackside.system.process_table import WAKE_SIGNAL
 
 QUICK_SECONDS = 0.02
 TICK_SECONDS = 0.1
@@ -12,15 +19,16 @@ IDLE_AFTER_SECONDS = 15.0
 STILL_SECONDS = 2.0
 STILL_AFTER_SECONDS = 120.0
 WOKEN_SECONDS = 20.0
-"""Between looks of one that is woken when something happens."""
+"""Between polls of a supervisor that is woken when something happens."""
 CHORE_SECONDS = 1.0
-"""Between looks at what changes rarely, …"""
+"""Between checks of what changes rarely, …"""
 IDLE_CHORE_SECONDS = 5.0
 """… and while nothing happens."""
 
 
-class Pace:
-    """Times are monotonic."""
+class PollInterval:
+    """Short while the job is young or something happens, long while nothing does: hundreds of idle
+    jobs must cost next to nothing. Times are monotonic."""
 
     def __init__(self, now: float) -> None:
         self._began = self._moved_at = now
@@ -30,7 +38,7 @@ class Pace:
         self._moved_at = now
 
     def pause(self, now: float, *, is_woken: bool = False) -> float:
-        """`is_woken`: nothing can happen of which the supervisor would not be told."""
+        """`is_woken`: nothing can happen without waking the supervisor."""
         if now - self._began < QUICK_FOR_SECONDS:
             return QUICK_SECONDS
         if not self._is_idle(now):
@@ -44,3 +52,29 @@ class Pace:
 
     def _is_idle(self, now: float) -> bool:
         return now - self._moved_at >= IDLE_AFTER_SECONDS
+
+
+class WakeUps:
+    """Receives the signal through a pipe. For the whole process; created in its main thread.
+
+    Every writer of the job's journal sends it (`host_processes.wake_supervisors`), and the
+    sandbox's init when a script prints after a pause. A lost signal costs a delay and nothing else.
+    """
+
+    def __init__(self) -> None:
+        self.descriptor, writable = os.pipe()
+        os.set_blocking(self.descriptor, False)
+        os.set_blocking(writable, False)
+        # A full pipe is as good as one byte.
+        signal.set_wakeup_fd(writable, warn_on_full_buffer=False)
+        signal.signal(WAKE_SIGNAL, _do_nothing)
+
+    def take(self) -> bool:
+        """Whether there was one since the last call."""
+        with suppress(BlockingIOError):
+            return bool(os.read(self.descriptor, 4096))
+        return False
+
+
+def _do_nothing(number: int, frame: FrameType | None) -> None:
+    """The byte in the pipe is enough; an ignored signal would leave none."""

@@ -46,7 +46,7 @@ AUTO = "auto"
 
 _SIGKILL = 9
 _NONCE = re.compile(r"[A-Za-z0-9._-]{8,128}")
-_START_SECONDS = 60.0  # somebody else may be starting it, on a machine that hardly moves
+_START_SECONDS = 60.0  # another process may be starting it, on a machine under heavy load
 _PACKAGE = Path(__file__).resolve().parent.parent
 _INIT_LOG = "init.log"
 _KERNEL_FOLDERS = ("/proc", "/sys", "/dev")
@@ -98,7 +98,7 @@ def can_map(folder: Path, user: JobUser) -> bool:
 
 
 class ProcessSandbox(Sandbox):
-    """Starts the command under an init of its own, which outlives whoever called `start`.
+    """Starts the command under an init of its own, which outlives the caller of `start`.
 
     Two commands never run for one folder. The starter takes an flock on `lock`, init inherits it
     and holds it until it ends; the kernel drops it however init ends. Init writes `process.json`
@@ -134,8 +134,8 @@ class ProcessSandbox(Sandbox):
             if intent.boot_id != process_table.boot_id():
                 return
             kinds = self.kinds_for(plan.user)
-            said, _, text = _spawn(plan, kinds, intent.mark, lock).partition("\n")
-        if said != "started":
+            result, _, text = _spawn(plan, kinds, intent.mark, lock).partition("\n")
+        if result != "started":
             raise SandboxError(_explain(plan, text))
 
     def poll(self, plan: SandboxPlan) -> SandboxState | None:
@@ -151,7 +151,7 @@ class ProcessSandbox(Sandbox):
             is_running = processes.is_alive(start.init_identity)
         if is_running:
             return Running()
-        # Init writes the end before it leaves: so look once more, after seeing it gone.
+        # Init writes the end before it exits: so check once more after it is gone.
         return read_end(folder) or _what_became(folder, intent, start)
 
     def wait(self, plan: SandboxPlan, seconds: float, wake: int | None = None) -> bool:
@@ -252,7 +252,7 @@ def _what_became(folder: Path, intent: Intent | None, start: Started | None) -> 
 
 @contextmanager
 def _lock(folder: Path) -> Iterator[int | None]:
-    """The right to start, as a locked descriptor; None when somebody has started already."""
+    """The right to start, as a locked descriptor; None when it was started already."""
     descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
     try:
         deadline = time.monotonic() + _START_SECONDS
@@ -319,7 +319,7 @@ def run_init(
     keep: int | None = None,
     errors: Any = subprocess.DEVNULL,
 ) -> str:
-    """Run a module of ours in a bare interpreter and return what it says. It may leave a daemon."""
+    """Run a module of ours in a bare interpreter and return its output. It may leave a daemon."""
     bare = ["-I", "-S"] if process_table.PRESENT else ["-I"]  # elsewhere psutil is needed
     process = subprocess.Popen(
         [sys.executable, *bare, "-c", _BOOTSTRAP, str(_PACKAGE), f"trackside.supervisor.{module}"]
@@ -330,15 +330,15 @@ def run_init(
         pass_fds=() if keep is None else (keep,),
         start_new_session=True,
     )
-    said, _ = process.communicate(message)
-    return said.decode(errors="replace")
+    output, _ = process.communicate(message)
+    return output.decode(errors="replace")
 
 
 def _explain(plan: SandboxPlan, text: str) -> str:
     if text:
         return f"The surroundings of {plan.host!r} cannot be made: {text}."
     log = str(plan.folder / _INIT_LOG)
-    return f"The init of {plan.host!r} ended before it started anything. Its words are in {log!r}."
+    return f"The init of {plan.host!r} ended before it started anything. Its output is in {log!r}."
 
 
 def _ways() -> list[Kind]:

@@ -170,7 +170,7 @@ def until(deadline: float, action: Callable[[], object], waiting: Callable[[str]
             action()
             return ""
         except (ArchiveError, InvalidKey) as error:
-            return str(error)  # no time will mend it
+            return str(error)  # no retry will help
         except (StorageError, DiskFull, OSError) as error:
             if time.monotonic() + pause > deadline:
                 return str(error)
@@ -188,7 +188,7 @@ def upload_kept(folder: JobFolder, settings: Settings) -> list[Artifact]:
     if not history.state.is_final:
         raise JobNotFinished(
             f"Job {spec.name!r} is {history.state.secondary}: it uploads its output itself. "
-            f"`trackside show {spec.name}` tells how far it is."
+            f"`trackside show {spec.name}` shows how far it is."
         )
     publisher = Publisher(spec, folder, history.attempt, settings.home)
     if not any(folder.host(host, history.attempt).ml.is_dir() for host in spec.hosts):

@@ -1,9 +1,10 @@
 """The sandbox seam: what the supervisor runs a host's script in.
 
 `process_sandbox.py` gives a plain process its own /opt/ml; a container is the other implementation.
-A sandbox outlives its supervisor: whoever comes next finds it again by the folder alone.
+A sandbox outlives its supervisor: the next one finds it by the folder alone.
 """
 
+import signal
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import field
@@ -33,7 +34,7 @@ class SandboxPlan:
     log: Path
     """Standard output and error are appended here, as they come, by the sandbox alone."""
     log_variable: str = ""
-    """The variable that tells the command from which descriptor it can read its own log, if any."""
+    """The variable that has the descriptor from which the command can read its own log, if any."""
     notes: Mapping[str, str] = field(default_factory=dict)
     """A line for the log before the command's first, by the isolation that the sandbox has got."""
     host: str = "algo-1"
@@ -72,7 +73,7 @@ class Lost:
 
     reason: str
     is_of_script: bool = False
-    """The script's own end, of which nobody knows more; not a fault of what it ran in."""
+    """The script ended by itself, and no more is known; the sandbox is not at fault."""
 
 
 SandboxState = Running | Exited | Lost
@@ -91,7 +92,7 @@ class Sandbox(ABC):
 
     @abstractmethod
     def poll(self, plan: SandboxPlan) -> SandboxState | None:
-        """None before start. Found by what is on disk, so any process may ask."""
+        """None before start. Read from disk, so any process may call it."""
 
     @abstractmethod
     def wait(self, plan: SandboxPlan, seconds: float, wake: int | None = None) -> bool:
@@ -106,3 +107,32 @@ class Sandbox(ABC):
 
         A sandbox that is already gone is success.
         """
+
+
+class Termination:
+    """Ends a script as the contract says: SIGTERM, the grace period, then SIGKILL. Times are
+    monotonic."""
+
+    def __init__(self, sandbox: Sandbox, plan: SandboxPlan, grace_seconds: float) -> None:
+        self._sandbox = sandbox
+        self._plan = plan
+        self._grace_seconds = grace_seconds
+        self._requested_at: float | None = None
+        self._is_killed = False
+
+    @property
+    def was_requested(self) -> bool:
+        return self._requested_at is not None
+
+    def request(self, now: float) -> None:
+        """Only the first call has an effect."""
+        if self._requested_at is None:
+            self._requested_at = now
+            self._sandbox.signal(self._plan, signal.SIGTERM)
+
+    def tick(self, now: float) -> None:
+        if self._requested_at is None or self._is_killed:
+            return
+        if now - self._requested_at >= self._grace_seconds:
+            self._is_killed = True
+            self._sandbox.signal(self._plan, signal.SIGKILL)

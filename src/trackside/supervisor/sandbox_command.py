@@ -81,24 +81,24 @@ class Command:
 def prepare(plan: Plan, kind: str, output: int, log: int) -> Command:
     """Fork the command's process, which writes to `output` and may read `log`. Should init die
     before the release, it ends without a trace."""
-    reply, answer = os.pipe()
+    reply, reply_to = os.pipe()
     gate, opener = os.pipe()
     verdict, judge = os.pipe()
     pid = _fork(plan)
     if pid == 0:
         for ours in (reply, opener, verdict):
             os.close(ours)
-        _become_command(plan, kind, (output, log), gate, answer, judge)
-    for theirs in (answer, gate, judge):
+        _become_command(plan, kind, (output, log), gate, reply_to, judge)
+    for theirs in (reply_to, gate, judge):
         os.close(theirs)
-    said, _, text = _read_to_end(reply).decode(errors="surrogateescape").partition("\n")
+    result, _, text = _read_to_end(reply).decode(errors="surrogateescape").partition("\n")
     os.close(reply)
-    if said == "ready":
+    if result == "ready":
         return Command(int(text) or pid, pid, opener, verdict)
     os.close(opener)
     os.close(verdict)
     os.waitpid(pid, 0)
-    failure = Refused if said == "refused" else OSError
+    failure = Refused if result == "refused" else OSError
     raise failure(0, text or "init's child ended while it was being prepared")
 
 
@@ -128,7 +128,7 @@ def _fork(plan: Plan) -> int:
 
 
 def _become_command(
-    plan: Plan, kind: str, streams: tuple[int, int], gate: int, answer: int, judge: int
+    plan: Plan, kind: str, streams: tuple[int, int], gate: int, reply_to: int, judge: int
 ) -> None:
     parent = os.getppid()
     output, log = streams
@@ -152,11 +152,11 @@ def _become_command(
             os.set_inheritable(log, True)
             plan.environment[plan.log_variable] = str(log)
     except OSError as error:
-        said = "refused" if isinstance(error, Refused) else "error"
-        os.write(answer, f"{said}\n{describe(error)}".encode(errors="surrogateescape"))
+        result = "refused" if isinstance(error, Refused) else "error"
+        os.write(reply_to, f"{result}\n{describe(error)}".encode(errors="surrogateescape"))
         os._exit(1)
-    os.write(answer, f"ready\n{pid}".encode())
-    os.close(answer)
+    os.write(reply_to, f"ready\n{pid}".encode())
+    os.close(reply_to)
     if os.read(gate, 2) != b"go":
         os._exit(1)
     try:

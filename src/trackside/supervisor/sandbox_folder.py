@@ -1,4 +1,4 @@
-"""What a sandbox's folder tells: the records that its starter and its init leave there.
+"""A sandbox's folder: the records that its starter and its init write there.
 
 A record that is damaged is left out; where it would say that init lives, the lock does too.
 """
@@ -74,7 +74,7 @@ def has_started(folder: Path) -> bool:
 
 
 def is_held(folder: Path) -> bool:
-    """Whether init lives, or somebody is about to start it: both hold the lock."""
+    """Whether init lives, or is about to be started: both hold the lock."""
     try:
         descriptor = os.open(folder / LOCK, os.O_RDWR)
     except FileNotFoundError:

@@ -23,25 +23,25 @@ if not process_table.PRESENT:
     from trackside.system import processes
 
 TICK_SECONDS = 2.0
-"""Between looks at the supervisor, …"""
+"""Between checks of the supervisor, …"""
 WATCHED_SECONDS = 15.0
-"""… and where the kernel says that it has died."""
+"""… and where the kernel reports its death."""
 SILENT_SECONDS = 1.0
-"""After as much without output, the next is told to the supervisor: it may rest for long."""
+"""After so long without output, the next output wakes the supervisor, which may pause for long."""
 SWEEP_SECONDS = 10.0
 
 _BREATH_SECONDS = 0.005
-"""Between two looks at output that comes in small pieces."""
+"""Between two reads of output that comes in small pieces."""
 _MUCH_BYTES = PIECE_BYTES // 4
-"""After as much the pipe is looked at again at once: its writer may be waiting."""
+"""After so much the pipe is read again at once: its writer may be waiting."""
 _SIGKILL = 9
 _IGNORED = (1, 2, 3, 15)  # HUP, INT, QUIT, TERM: only the end of the command ends init
 
 
 def main() -> None:
-    """Detach, start the command, tell the starter, and stay until nothing of it is left."""
+    """Detach, start the command, report to the starter, and stay until all its processes ended."""
     plan = Plan(0)
-    # Held until init ends, whatever ends it: as long as it is held, nobody starts a second command.
+    # Held until init ends, whatever ends it: while it is held, no second command is started.
     os.set_inheritable(plan.lock, False)
     if os.fork():
         os._exit(0)
@@ -52,7 +52,7 @@ def main() -> None:
         pump = LogPump(plan.log)
         command = _start(plan, pump)
     except OSError as error:
-        _tell(f"error\n{describe(error)}")
+        _report(f"error\n{describe(error)}")
         return
     _keep(plan, command, pump, ooms)
 
@@ -80,7 +80,7 @@ def _start(plan: Plan, pump: LogPump) -> Command:
             pump.say(plan.notes[kind] + (f" Tried: {'; '.join(refusals)}." if refusals else ""))
         record_start(plan.folder, plan.mark, command.pid, kind, "; ".join(refusals))
         command.release()
-        _tell("started")
+        _report("started")
         return command
     raise OSError(0, "; ".join(refusals))
 
@@ -125,7 +125,7 @@ class Waiter:
 
     def wait(self) -> int | None:
         """The command's exit code, or minus its signal; None when it runs on, and it is time to
-        look at the supervisor."""
+        check the supervisor."""
         supervisor = None if self._end is None else self._keeper.descriptor
         if supervisor is None:
             return self._wait_until(time.monotonic() + TICK_SECONDS)
@@ -232,7 +232,7 @@ def _counter(path: str) -> list[int]:
     return [int(line.split()[1]) for line in lines if line.startswith(b"oom_kill ")]
 
 
-def _tell(text: str) -> None:
+def _report(text: str) -> None:
     try:
         os.write(1, text.encode(errors="surrogateescape"))
     except BrokenPipeError:

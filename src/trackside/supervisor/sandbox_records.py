@@ -47,13 +47,13 @@ def record_end(folder: str, code: int, oom: bool, began_at: float, seconds: floa
         try:
             return _move_reserved(folder, text.encode())
         except FileNotFoundError:
-            return  # the job's folder was removed; nobody will ask
+            return  # the job's folder was removed; nothing will read it
         except OSError:
             time.sleep(1)  # a disk that takes nothing: what the command did must not be lost
 
 
 def write_supervisor(folder: str, pid: int, since: int) -> None:
-    """Who watches over the sandbox from now on; `watchdog.py` reads it. Needs no space but once."""
+    """The sandbox's supervisor from now on; `watchdog.py` reads it. Needs space only once."""
     path = f"{folder}/supervisor"
     text = f"{pid} {since}".ljust(_SUPERVISOR_BYTES)
     try:

@@ -1,17 +1,24 @@
-"""How a script is started: the toolkit's command, and the environment the platform promises."""
+"""How a script is started: the toolkit's command, the environment that the platform promises, and
+the limits that the kernel enforces."""
 
 import sys
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 
 import trackside
+from trackside.files import damaged_files, durable
 from trackside.records.layout import WORKING_FOLDER, Home, HostFolder
-from trackside.records.spec import JobSpec
+from trackside.records.spec import JobSpec, Options
 from trackside.settings import EMBEDDED, Settings
 from trackside.supervisor.context import Context
 from trackside.supervisor.gang import addresses
+from trackside.system import control_group
+from trackside.system.control_group import ControlGroup
 
 REGION = "us-east-1"
+GIB = 1 << 30
+_GROUP_PREFIX = "trackside-job-"
 WATCHED_AGE_SECONDS = 0.25
 """How long a saved step waits for others to share its file when rules are waiting for it."""
 
@@ -46,7 +53,7 @@ def script_environment(context: Context, folder: HostFolder, master_port: int) -
         "TRACKSIDE_SOURCE_IN_PLACE": "1",
     }
     if spec.debug_hook and (spec.debug_hook.collections or spec.debug_hook.parameters):
-        # Somebody asked for tensors; a hook configuration that says nothing is every SDK's default.
+        # Tensors were requested; an empty hook configuration is every SDK's default.
         job["TRACKSIDE_CAPTURE"] = "auto"
     if spec.debug_rules:
         job["TRACKSIDE_CAPTURE_AGE"] = str(WATCHED_AGE_SECONDS)
@@ -61,8 +68,8 @@ def script_environment(context: Context, folder: HostFolder, master_port: int) -
 
 
 def _loggers(environ: Mapping[str, str]) -> dict[str, str]:
-    """So that nothing that is logged leaves the machine, or stays behind in somebody's home, unless
-    the job was told where it is to go."""
+    """So that nothing that is logged leaves the machine, or stays in a user's home folder, unless
+    the job says where to send it."""
     variables = {}
     if not any(environ.get(name) for name in ("WANDB_MODE", "WANDB_API_KEY")):
         variables["WANDB_MODE"] = "offline"
@@ -91,3 +98,66 @@ def _endpoint(environ: Mapping[str, str]) -> dict[str, str]:
         if environ.get(name):
             return {"S3_ENDPOINT_URL": environ[name], "AWS_ENDPOINT_URL_S3": environ[name]}
     return {}
+
+
+class ScriptLimits:
+    """How much of the machine a script may use, enforced by the kernel through a control group.
+    Where none can be created, the request is only counted, by a server's queue, and the host's
+    record says so. All methods do nothing for a job that requests nothing."""
+
+    def __init__(self, options: Options, folder: HostFolder, nonce: str) -> None:
+        """`nonce` names the group: no other sandbox has the same."""
+        self._cores, self._memory_gb = options.cores, options.memory_gb or None
+        self._path = folder.control_group
+        self._name = _GROUP_PREFIX + nonce
+        self._group = damaged_files.read(ControlGroup, self._path) if self._is_wanted else None
+
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """Of the groups that the script is to be in."""
+        return () if self._group is None else tuple(self._group.folders)
+
+    def begin(self) -> str:
+        """Before the script starts: create its group. A text for the host's record."""
+        if not self._is_wanted:
+            return ""
+        if self._group is None:
+            self._group = self._made()
+            durable.write_json(self._path, asdict(self._group))
+        kept = {
+            f"{self._cores} core{'s' * (self._cores != 1)}": (self._cores, self._group.cpu),
+            f"{self._memory_gb} GB of memory": (self._memory_gb, self._group.memory),
+        }
+        requested = {text: folder for text, (value, folder) in kept.items() if value}
+        enforced = " and ".join(text for text, folder in requested.items() if folder)
+        counted = " and ".join(text for text, folder in requested.items() if not folder)
+        texts = [f"Limited to {enforced}."] if enforced else []
+        if counted:
+            texts.append(f"{counted}: counted, not enforced, as no control group can be made here.")
+        return " ".join(texts)
+
+    def exceeded(self) -> str:
+        """A sentence about a script that was ended because it used too much; else empty."""
+        if self._group is None or not self._group.memory or not self._group.num_killed:
+            return ""
+        return (
+            f"OutOfMemory: the script used more than the limit of {self._memory_gb} GB of memory "
+            "that its job asked for, and the kernel killed it. "
+        )
+
+    def end(self) -> None:
+        """The script is over: remove the group, and processes that are left in it."""
+        if self._group is not None:
+            self._group.remove()
+
+    @property
+    def _is_wanted(self) -> bool:
+        return bool(self._cores or self._memory_gb)
+
+    def _made(self) -> ControlGroup:
+        memory = self._memory_gb and self._memory_gb * GIB
+        group = control_group.make(self._name, memory_bytes=memory, num_cores=self._cores)
+        if control_group.can_join(group):
+            return group
+        group.remove()
+        return ControlGroup()

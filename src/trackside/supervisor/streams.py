@@ -99,7 +99,7 @@ def _decoder(item: Item, unzip: bool) -> Decode:
 
 
 def _decoded_size(item: Item, unzip: bool) -> int:
-    """A record says its length before its data, so what is packed is read once to count."""
+    """A record has its length before its data, so compressed data is read once to count it."""
     if not unzip or isinstance(item, bytes):
         return _size(item)
     decode = _decoder(item, unzip)
@@ -126,7 +126,7 @@ class _Unpacker:
                 yield self._inflate.flush()  # the last match may have filled the piece before
         except zlib.error as error:
             raise InputError(
-                f"{self._uri!r} is not sound gzip data ({error}), though the channel's "
+                f"{self._uri!r} is not valid gzip data ({error}), though the channel's "
                 "CompressionType is Gzip. Set it to None, or compress the object."
             ) from error
         if is_last and not self._inflate.eof:

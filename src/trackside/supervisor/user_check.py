@@ -1,4 +1,4 @@
-"""Whether jobs can run as the users that a server was told, found out by trying before it starts.
+"""Whether jobs can run as the users that a server is set to, tried before it starts.
 
 A refusal here is one sentence and a way out; found later it would be every job's failure.
 """
@@ -61,9 +61,9 @@ def _check(user: JobUser, settings: Settings) -> None:
             "ours": list(ours),
             "command": [python, "-P", "-c", code],
         }
-        said = run_init("user_probe", message=marshal.dumps(trial))
-    if said:
-        raise ServerRefused(_sentence(said, user, python, read, ours))
+        output = run_init("user_probe", message=marshal.dumps(trial))
+    if output:
+        raise ServerRefused(_sentence(output, user, python, read, ours))
 
 
 def _interpreter(settings: Settings) -> str:
@@ -75,24 +75,24 @@ def _interpreter(settings: Settings) -> str:
 
 
 def _sentence(
-    said: str, user: JobUser, python: str, read: Mapping[str, str], ours: Mapping[str, str]
+    output: str, user: JobUser, python: str, read: Mapping[str, str], ours: Mapping[str, str]
 ) -> str:
-    lines = said.splitlines()
-    what, *words = lines[0].split("\t")
+    lines = output.splitlines()
+    what, *details = lines[0].split("\t")
     if what == user_probe.KERNEL:
         return (
-            f"Jobs cannot run as {user} here: the kernel refuses what it takes ({words[0]}). In a "
+            f"Jobs cannot run as {user} here: the kernel refuses it ({details[0]}). In a "
             "container, allow it CAP_SYS_ADMIN; or start the server without --run-as."
         )
     if what == user_probe.CLOSED:
-        path, way = words
+        path, way = details
         closed = "" if way == path else f": {way!r} is closed to it"
         return f"{path!r} cannot be read by user {user}{closed}. {read[path]}"
     if what == user_probe.OPEN:
-        path, way = words
+        path, way = details
         through = "" if way == path else f", through {way!r}"
         return f"{path!r} can be changed by user {user}{through}. {ours[path]}"
-    last = lines[-2] if len(lines) > 1 else f"exit code {words[0]}"
+    last = lines[-2] if len(lines) > 1 else f"exit code {details[0]}"
     return (
         f"The interpreter {python!r} does not start as user {user}: {last}. "
         "Set TRACKSIDE_PYTHON to one that does."

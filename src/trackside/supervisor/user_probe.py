@@ -1,6 +1,6 @@
-"""Becomes a user that jobs are to run as, in surroundings as a job's, and looks around.
+"""Becomes a user that jobs are to run as, in a job's environment, and checks what it can access.
 
-`python ... user_probe`, with what to look at on its standard input, by marshal. Prints a line for
+`python ... user_probe`, with what to check on its standard input, by marshal. Prints a line for
 the first thing that is not as it should be, in tabs: what, about which path, where on the way.
 `user_check.py` starts it and makes sentences of that.
 """
@@ -39,11 +39,11 @@ def main() -> None:
         if child == 0:
             _try(trial)
     except OSError as error:
-        _tell(KERNEL, error.strerror or "")
+        _report(KERNEL, error.strerror or "")
         return
     _, status = os.waitpid(child, 0)
     if status:
-        _tell(FAILED, str(os.waitstatus_to_exitcode(status)))
+        _report(FAILED, str(os.waitstatus_to_exitcode(status)))
 
 
 def _try(trial: Trial) -> None:
@@ -52,21 +52,21 @@ def _try(trial: Trial) -> None:
         confinement.see_own_processes()
         confinement.become(trial.user)
     except OSError as error:
-        _tell(KERNEL, error.strerror or "")
+        _report(KERNEL, error.strerror or "")
         os._exit(0)
     for path in trial.read:
         if way := _closed_at(path):
-            _tell(CLOSED, path, way)
+            _report(CLOSED, path, way)
             os._exit(0)
     for path in trial.ours:
         if way := _open_at(path):
-            _tell(OPEN, path, way)
+            _report(OPEN, path, way)
             os._exit(0)
     os.dup2(1, 2)
     try:
         os.execv(trial.command[0], trial.command)
     except OSError as error:
-        _tell(FAILED, error.strerror or "")
+        _report(FAILED, error.strerror or "")
         os._exit(0)
 
 
@@ -96,5 +96,5 @@ def _way_to(path: str) -> list[str]:
     return way
 
 
-def _tell(*words: str) -> None:
-    os.write(1, ("\t".join(words) + "\n").encode(errors="surrogateescape"))
+def _report(*fields: str) -> None:
+    os.write(1, ("\t".join(fields) + "\n").encode(errors="surrogateescape"))

@@ -15,7 +15,7 @@ from trackside.system.process_table import started
 
 REVIVE_PAUSES_SECONDS = (0, 1, 2, 5, 15, 60)
 """How long after the last revival the next may follow; the last pause for all further ones."""
-SOUND_AFTER_SECONDS = 600.0
+STABLE_AFTER_SECONDS = 600.0
 """A supervisor that lived as long has earned the pauses from the beginning."""
 
 
@@ -37,11 +37,11 @@ class Watchdog:
         self._folder = folder
         self._command = command
         self._num_revivals = 0
-        self._last = -SOUND_AFTER_SECONDS
+        self._last = -STABLE_AFTER_SECONDS
         self._child: tuple[int, int | None] = (0, None)
         self._watched: tuple[int, int] | None = None
         self.descriptor: int | None = None
-        """Can be read when the supervisor has died: then `tick` is due. None: look now and then."""
+        """Can be read when the supervisor has died: then `tick` is due. None: poll instead."""
 
     @property
     def child(self) -> int:
@@ -50,12 +50,12 @@ class Watchdog:
         return pid if since is not None and started(pid) == since else 0
 
     def tick(self, *, last: bool = False) -> None:
-        """Look once. `last` waits for no pause: there will be no other look."""
+        """Check once. `last` waits for no pause: there will be no other check."""
         if not self._command:
             return
         now = time.monotonic()
         if self._is_alive():
-            if now - self._last > SOUND_AFTER_SECONDS:
+            if now - self._last > STABLE_AFTER_SECONDS:
                 self._num_revivals = 0
             return
         if last or is_due(self._num_revivals, now - self._last):
@@ -67,13 +67,13 @@ class Watchdog:
                 return  # no disk or no process left for it; the script must not suffer for that
 
     def _is_alive(self) -> bool:
-        said = process_table.read(f"{self._folder}/supervisor").split()
-        if not said:
+        record = process_table.read(f"{self._folder}/supervisor").split()
+        if not record:
             return True  # the folder was removed
         try:
-            pid, since = map(int, said)
+            pid, since = map(int, record)
         except ValueError:
-            return False  # damaged; whoever is started now writes it again
+            return False  # damaged; the supervisor that is started now writes it again
         self._watch(pid, since)
         if started(pid) == since:
             return True
@@ -96,12 +96,12 @@ class Watchdog:
         self.descriptor = self._watched = None
 
     def wake(self) -> None:
-        """Have the supervisor look at the log."""
+        """Have the supervisor check the log."""
         if self.descriptor is not None:
             try:
                 _signal.pidfd_send_signal(self.descriptor, process_table.WAKE_SIGNAL)
             except OSError:
-                return  # it has died, or may not be signalled; it looks by itself
+                return  # it has died, or may not be signalled; it polls by itself
 
     def _revive(self) -> None:
         log = os.open(f"{self._folder}/init.log", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)

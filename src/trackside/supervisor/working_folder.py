@@ -1,7 +1,7 @@
 """The script's working folder: which of its files the script made, and which of those are kept.
 
 Kept is what is new or changed since the baseline, which is taken when the source was unpacked and
-the script has not started. Sending them is `kept_sync.py`'s.
+the script has not started. Uploading them is `kept_sync.py`'s.
 """
 
 import json
@@ -16,7 +16,7 @@ from trackside.records.event_names import is_event_file
 from trackside.records.hosts import LeftOut
 from trackside.records.layout import HostFolder
 from trackside.records.spec import JobSpec
-from trackside.supervisor.folder_scan import Look, scan
+from trackside.supervisor.folder_scan import FileState, scan
 from trackside.supervisor.ignore_patterns import IgnorePatterns
 
 LIMIT = "TRACKSIDE_KEEP_FILES_GB"
@@ -40,7 +40,7 @@ NEVER_KEPT = (
     "wandb/debug*.log",
     "wandb/*/logs/debug-core.log",
 )
-"""Unless a line of .tracksideignore takes one back."""
+"""Unless a line of .tracksideignore includes one again."""
 
 _Seen = tuple[int, int, int]
 """Size, time of change and inode."""
@@ -53,7 +53,7 @@ class Baseline:
     files: dict[str, _Seen] = field(default_factory=dict)
     links: list[str] = field(default_factory=list)
     ignore: list[str] = field(default_factory=list)
-    """The lines of .tracksideignore, so that no script changes them on its way."""
+    """The lines of .tracksideignore, so that the script cannot change them."""
 
 
 def working_folder(spec: JobSpec, folder: HostFolder) -> ScriptFolder:
@@ -64,8 +64,8 @@ def working_folder(spec: JobSpec, folder: HostFolder) -> ScriptFolder:
 
 
 def take_baseline(folder: ScriptFolder, to: Path, *, in_place: bool = False) -> None:
-    """A user's own folder may hold environments and data that are ignored: `in_place`, nobody looks
-    into those, now or later."""
+    """A user's own folder may hold environments and data that are ignored: with `in_place` those
+    are never scanned."""
     try:
         lines = folder.read(IGNORE_FILE, _MOST_IGNORE_BYTES).decode(errors="replace").splitlines()
     except OSError:
@@ -78,9 +78,9 @@ def take_baseline(folder: ScriptFolder, to: Path, *, in_place: bool = False) -> 
         links=links,
         enters=lambda path: not in_place or not ignored.match(path, is_folder=True),
     )
-    files = {path: _seen(look) for path, look in found}
+    files = {path: _seen(file) for path, file in found}
     data = json.dumps(asdict(Baseline(files, links, lines))).encode()
-    durable.write_bytes(to, data, lasts=False)  # nobody needs it before there is a script
+    durable.write_bytes(to, data, lasts=False)  # not needed before there is a script
 
 
 def read_baseline(path: Path) -> Baseline | None:
@@ -89,7 +89,7 @@ def read_baseline(path: Path) -> Baseline | None:
 
 
 class WorkingFolder:
-    """Looks at the folder; remembers no look but the last one of `events`."""
+    """Scans the folder; remembers only the last scan of `events`."""
 
     def __init__(
         self,
@@ -100,7 +100,8 @@ class WorkingFolder:
         apart: Collection[str] = (),
         in_place: bool = False,
     ) -> None:
-        """`apart` are folders below it that go somewhere else; `in_place` as for the baseline."""
+        """`apart` are folders below it that are stored elsewhere; `in_place` as for the
+        baseline."""
         self.source = source
         self._before = baseline.files
         self._links_before = frozenset(baseline.links)
@@ -108,41 +109,41 @@ class WorkingFolder:
         self._apart = frozenset(apart)
         self._most_bytes = most_bytes
         self._in_place = in_place
-        self.last_made: Mapping[str, Look] = {}
-        """What `events` saw, for who reads other files in the same thread."""
+        self.last_made: Mapping[str, FileState] = {}
+        """What `events` found, for readers of other files in the same thread."""
 
     def made(
         self, problems: dict[str, Exception], links: list[str] | None = None
-    ) -> dict[str, Look]:
+    ) -> dict[str, FileState]:
         """All that the script made and that is not ignored."""
         found = scan(self.source, problems, enters=self._enters, links=links)
-        return {path: look for path, look in found if self._is_made(path, look)}
+        return {path: file for path, file in found if self._is_made(path, file)}
 
-    def events(self) -> dict[str, Look]:
+    def events(self) -> dict[str, FileState]:
         """Of those, the event files: they are curves."""
         self.last_made = self.made({})
-        return {path: look for path, look in self.last_made.items() if is_event_file(path)}
+        return {path: file for path, file in self.last_made.items() if is_event_file(path)}
 
-    def within_limit(self, made: Mapping[str, Look]) -> dict[str, Look]:
+    def within_limit(self, made: Mapping[str, FileState]) -> dict[str, FileState]:
         """Of all others the newest that fit together, so that weights come before a data set that
-        was downloaded. A large one that does not fit leaves room for smaller ones."""
-        looks = {path: look for path, look in made.items() if not is_event_file(path)}
-        fitting: dict[str, Look] = {}
+        was downloaded. A large one that does not fit leaves space for smaller ones."""
+        files = {path: file for path, file in made.items() if not is_event_file(path)}
+        fitting: dict[str, FileState] = {}
         left = self._most_bytes
-        for path in sorted(looks, key=lambda path: looks[path].mtime_ns, reverse=True):
-            if looks[path].size <= left and len(fitting) < MOST_FILES:
-                fitting[path] = looks[path]
-                left -= looks[path].size
+        for path in sorted(files, key=lambda path: files[path].mtime_ns, reverse=True):
+            if files[path].size <= left and len(fitting) < MOST_FILES:
+                fitting[path] = files[path]
+                left -= files[path].size
         return fitting
 
     def left_out(self, unsent: Collection[str]) -> list[LeftOut]:
-        """Everything that the script made and that is not kept, by the reason. Looks through all
-        folders, so it is asked once, at the end."""
+        """Everything that the script made and that is not kept, by the reason. Scans all
+        folders, so it is called once, at the end."""
         links: list[str] = []
         made = self.made({}, links)
         enters = self._enters if self._in_place else self._is_ours
         every = dict(scan(self.source, {}, enters=enters))
-        new = {path for path, look in every.items() if self._is_new(path, look)}
+        new = {path for path, file in every.items() if self._is_new(path, file)}
         files = {path for path in made if not is_event_file(path)}
         fitting = self.within_limit(made).keys()
         ignored = new - made.keys()
@@ -165,11 +166,11 @@ class WorkingFolder:
     def _limit(self) -> str:
         return f"{self._most_bytes / 1e9:g} GB ({LIMIT}) or {MOST_FILES:,} files"
 
-    def _is_made(self, path: str, look: Look) -> bool:
-        return self._is_new(path, look) and not self._ignored.match(path, is_folder=False)
+    def _is_made(self, path: str, file: FileState) -> bool:
+        return self._is_new(path, file) and not self._ignored.match(path, is_folder=False)
 
-    def _is_new(self, path: str, look: Look) -> bool:
-        return self._before.get(path) != _seen(look)
+    def _is_new(self, path: str, file: FileState) -> bool:
+        return self._before.get(path) != _seen(file)
 
     def _is_ours(self, folder: str) -> bool:
         return folder not in self._apart
@@ -178,11 +179,11 @@ class WorkingFolder:
         return self._is_ours(folder) and not self._ignored.match(folder, is_folder=True)
 
 
-def _seen(look: Look) -> _Seen:
-    return look.size, look.mtime_ns, look.inode
+def _seen(file: FileState) -> _Seen:
+    return file.size, file.mtime_ns, file.inode
 
 
-def _counted(why: str, paths: Iterable[str], looks: Mapping[str, Look]) -> LeftOut:
+def _counted(why: str, paths: Iterable[str], files: Mapping[str, FileState]) -> LeftOut:
     known = sorted(paths)
-    size = sum(looks[path].size for path in known if path in looks)
+    size = sum(files[path].size for path in known if path in files)
     return LeftOut(why=why, num_files=len(known), size_bytes=size, example=next(iter(known), ""))

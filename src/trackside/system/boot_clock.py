@@ -1,6 +1,6 @@
-"""A clock that nobody can set and that outlives processes: the time since boot.
+"""A clock that cannot be set and that outlives processes: the time since boot.
 
-A reading names its boot, since a clock of another boot says nothing about this one.
+A reading names its boot, since times of another boot cannot be compared.
 """
 
 import time
@@ -23,7 +23,7 @@ class Moment:
         return cls(str(record["boot_id"]), float(record["seconds"]))
 
     def age_seconds(self) -> float | None:
-        """None for a moment of another boot: nobody knows how long ago that was."""
+        """None for a moment of another boot: how long ago that was is unknown."""
         return self.age_at(now())
 
     def age_at(self, now: "Moment") -> float | None:

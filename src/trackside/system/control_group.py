@@ -1,7 +1,7 @@
 """A control group for one custom rule or one script: the kernel counts what all its processes use
 together, and keeps them to it.
 
-Made inside the group of whoever asks, so that it never leaves the limits it is under; or next to
+Created inside the caller's group, so that it never leaves the limits of that; or next to
 it, where systemd has handed over the group above (`Delegate=`). Version 2, or the cpu, memory and
 pids hierarchies of version 1.
 """
@@ -80,10 +80,10 @@ def make(
 ) -> ControlGroup:
     """As far as the system lets us; a group of this name that was left behind is emptied first.
 
-    `proc` tells where this process is, and what is mounted.
+    `proc` is where this process's group is found, and what is mounted.
     """
-    asked = {"memory": memory_bytes, "pids": num_processes, "cpu": num_cores}
-    limits = {what: limit for what, limit in asked.items() if limit is not None}
+    requested = {"memory": memory_bytes, "pids": num_processes, "cpu": num_cores}
+    limits = {what: limit for what, limit in requested.items() if limit is not None}
     found: dict[str, str] = {}
     for hierarchy in _hierarchies(proc):
         wanted = [each for each in limits if each in hierarchy.controllers - found.keys()]

@@ -1,7 +1,7 @@
 """What of a server's environment reaches the scripts of its jobs, and how their own keys do.
 
-Supervisors have all of it: they need the store's credentials, and ask no server. A script is
-somebody else's program. It gets what is no secret of the server's, and the keys of its own job,
+Supervisors have all of it: they need the store's credentials, and call no server. A script is
+untrusted. It gets what is no secret of the server's, and the keys of its own job,
 which travel to the supervisor in one variable, `GIVEN`, and never on disk.
 """
 
@@ -15,7 +15,7 @@ GIVEN = "TRACKSIDE_SCRIPT_VARIABLES"
 _OURS = ("SM_", "SAGEMAKER_", "TRACKSIDE_")
 """Set for each job; or settings, some of them secret."""
 _OF_STORES = ("AWS_", "AZURE_", "BOTO_", "CLOUDSDK_", "GOOGLE_", "IDENTITY_", "MSI_", "S3_")
-"""Credentials of object stores, where they are, and how they are asked for."""
+"""Credentials of object stores, where they are, and how they are requested."""
 _NO_SECRET = ("AWS_CA_BUNDLE", "AWS_DEFAULT_REGION", "AWS_REGION")
 _LEADING_TO_SECRETS = (
     *("DOCKER_CONFIG", "KRB5CCNAME", "KUBECONFIG", "NETRC", "PGPASSFILE", "PGSERVICEFILE"),

@@ -111,7 +111,7 @@ def die_with(parent: int, number: int = _SIGKILL) -> None:
 
 
 def set_dumpable(is_dumpable: bool) -> None:
-    """Whether processes of the same user may look into this one; a change of user ends it."""
+    """Whether processes of the same user may inspect this one; a change of user ends it."""
     check(libc.prctl(_PR_SET_DUMPABLE, int(is_dumpable), 0, 0, 0), "prctl")
 
 
@@ -131,7 +131,7 @@ def limit_capabilities(kept: int) -> None:
 
 
 def give_up_privileges() -> None:
-    """For good: no capability stays, and no program that is started brings any back."""
+    """For good: no capability stays, and no program that is started regains any."""
     limit_capabilities(0)
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
     check(libc.capset(header, (ctypes.c_uint32 * 6)()), "capset")

@@ -17,10 +17,11 @@ MOUNT_PREFIX = "trackside-"
 _MAX_LISTINGS = 100  # where others start processes without end
 
 WAKE_SIGNAL = _signal.SIGURG
-"""Asks a supervisor that rests to look at its job now. Ignored by whoever does not know it."""
+"""Requests a supervisor that pauses to check its job now. Ignored by processes without a
+handler."""
 
 PRESENT = os.path.exists("/proc/self/stat")
-"""There is a /proc. Without it only `started` and `boot_id` answer."""
+"""There is a /proc. Without it only `started` and `boot_id` work."""
 
 if not PRESENT:
     import psutil
@@ -49,12 +50,12 @@ def started(pid: int) -> int | None:
 
 
 def lock_holder(descriptor: int) -> int | None:
-    """The pid of the process that has an flock on this open file, where the kernel tells."""
+    """The pid of the process that has an flock on this open file, where the kernel reports it."""
     status = os.fstat(descriptor)
     for line in read("/proc/locks").decode().splitlines():
         fields = line.split()
         if len(fields) < 6 or fields[1] != "FLOCK" or not fields[4].isdigit():
-            continue  # "->", somebody who waits, too
+            continue  # "->", a process that waits, too
         # The device there is the file system's own number, which is not always that of stat.
         if fields[5].rpartition(":")[2] == str(status.st_ino) and _has_open(int(fields[4]), status):
             return int(fields[4])
@@ -103,7 +104,7 @@ def descendants(root: int, without: int = 0) -> dict[int, int]:
 
 
 def pids() -> "Iterator[int]":
-    """Every process, each looked at before the next listing.
+    """Every process, each read before the next listing.
 
     A process that forks and leaves all the time is never in an old list; so the list is read again
     until it has nothing new, with hardly any time between its reading and its use.
@@ -134,7 +135,7 @@ def signal_exactly(pid: int, since: int, number: int, *, group: bool = False) ->
 
 
 def read(path: str) -> bytes:
-    """A file of /proc; empty when the process has gone or is not ours to look at."""
+    """A file of /proc; empty when the process has gone or may not be read by us."""
     try:
         with open(path, "rb", buffering=0) as file:
             return file.readall()

@@ -94,7 +94,8 @@ def _pidfd(identity: Identity) -> int | None:
 
 
 def send_signal(identity: Identity, number: int, *, group: bool = False) -> bool:
-    """Signal this very process, or the group it leads; whoever has the pid today is not touched.
+    """Signal this very process, or the group it leads; another process that has the pid now is not
+    touched.
 
     False when it is gone or belongs to another user, neither of which is an error.
     """
@@ -116,7 +117,7 @@ def carriers(nonce: str) -> list[Identity]:
 
     They are known by TRACKSIDE_NONCE in the environment they were started with and, on Linux, by
     the mount that marks the sandbox's namespace, which stays when a process clears its environment.
-    Processes of other users are not looked into.
+    Processes of other users are not inspected.
     """
     found = _carriers_in_proc(nonce) if process_table.PRESENT else _carriers_by_psutil(nonce)
     return [identity for identity in found if identity.pid != os.getpid()]
@@ -140,7 +141,7 @@ def _carriers_in_proc(nonce: str) -> Iterator[Identity]:
     boot = process_table.boot_id()
     entry = b"\0" + f"{NONCE_VARIABLE}={nonce}".encode() + b"\0"
     mark = f" {process_table.MOUNT_PREFIX}{nonce} ".encode()
-    unmarked = {_mount_namespace("self")}  # most processes share ours: one look for all of them
+    unmarked = {_mount_namespace("self")}  # most processes share ours: one check for all of them
     for pid in process_table.pids():
         since = process_table.started(pid)
         if since is None:

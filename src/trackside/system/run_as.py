@@ -82,7 +82,7 @@ class JobUser:
 
     @property
     def numbers(self) -> tuple[int, int, list[int]]:
-        """User, group and groups, for a program that looks nothing up."""
+        """User, group and groups, for a program that resolves no names."""
         return self.uid, self.gid, list(self.groups)
 
     def __str__(self) -> str:

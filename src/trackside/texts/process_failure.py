@@ -1,6 +1,6 @@
-"""What can be said about a process that ended badly: one sentence, and the evidence for it.
+"""Why a process failed: one sentence, and the evidence for it.
 
-It is told from the exit code and from the end of what the process wrote. `tracebacks` finds
+It is derived from the exit code and from the end of the process's output. `tracebacks` finds
 exceptions, `disk_failure` what is wrong with a disk; who shows the text also masks its secrets.
 """
 
@@ -50,13 +50,13 @@ class ProcessFailure:
     """What went wrong and where, in one line. It has no full stop at its end."""
     evidence: tuple[str, ...] = ()
     """Lines, and groups of lines that belong together; those that matter most come last."""
-    told: str = ""
-    """What the process itself said, where the sentence says something else."""
+    own_message: str = ""
+    """The process's own message, where the sentence is another."""
 
-    def fitted(self, room: int) -> str:
-        """The sentence, and as much of the evidence as there is room for."""
-        head = shortened("\n".join(filter(None, (self.sentence, self.told))), room)
-        left = room - len(head) - 1
+    def fitted(self, most: int) -> str:
+        """The sentence, and as much of the evidence as fits into so many characters."""
+        head = shortened("\n".join(filter(None, (self.sentence, self.own_message))), most)
+        left = most - len(head) - 1
         if not self.evidence or left < _LEAST_EVIDENCE:
             return head
         return f"{head}\n{last_lines(self.evidence, left)}"
@@ -66,7 +66,7 @@ class ProcessFailure:
         return "\n".join((self.sentence, *self.evidence))
 
     def because(self, sentence: str) -> "ProcessFailure":
-        """The same end, told by its cause."""
+        """The same end, described by its cause."""
         return ProcessFailure(sentence, self.evidence, self.sentence)
 
 
@@ -76,7 +76,7 @@ class End:
 
     code: int
     """Its exit code; a signal is its negative number."""
-    said: str = ""
+    output: str = ""
     """The end of what it wrote."""
     seconds: float | None = None
     """How long it ran, where that is known."""
@@ -87,13 +87,15 @@ class End:
     code_folder: str = "/opt/ml/code"
 
 
-def last_words(end: End) -> ProcessFailure:
-    lines = [line.rstrip() for line in plain(end.said).splitlines()]
-    words = _of_signal(end, lines) if end.code < 0 else _of_exit(end, lines)
+def explain_end(end: End) -> ProcessFailure:
+    lines = [line.rstrip() for line in plain(end.output).splitlines()]
+    failure = _of_signal(end, lines) if end.code < 0 else _of_exit(end, lines)
     if not end.out_of_memory or end.code == -signal.SIGKILL:
-        return words
-    sentence = f"Out of memory: the kernel killed a process of {_lower(end.who)}. {words.sentence}"
-    return ProcessFailure(sentence, words.evidence)
+        return failure
+    sentence = (
+        f"Out of memory: the kernel killed a process of {_lower(end.who)}. {failure.sentence}"
+    )
+    return ProcessFailure(sentence, failure.evidence)
 
 
 def in_words(error: Raised, code_folder: str) -> str:
@@ -157,7 +159,7 @@ def _of_crash(end: End, name: str, lines: Sequence[str]) -> ProcessFailure:
     if crash is not None and (frame := crash.frame(end.code_folder)) is not None:
         sentence = f"{how}, at {frame.place(end.code_folder)}: {_CRASHES[name]}"
         return ProcessFailure(sentence, tuple(_speaking(lines)))
-    note = f": {_CRASHES[name]}. With PYTHONFAULTHANDLER=1 Python says where"
+    note = f": {_CRASHES[name]}. With PYTHONFAULTHANDLER=1 Python shows where"
     return _with_last_line(how, note, lines)
 
 
@@ -195,7 +197,7 @@ def _frame_text(frame: Frame) -> str:
 
 def _where(frame: Frame, code_folder: str) -> str:
     place = frame.place(code_folder)
-    # What was raised has just been said.
+    # What was raised is in the sentence.
     if not frame.source or frame.source.startswith("raise "):
         return place
     return f"{place}: {shortened(frame.source, _MOST_SOURCE)}"

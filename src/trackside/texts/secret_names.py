@@ -34,7 +34,7 @@ def names_a_user(value: str) -> bool:
 
 
 def hidden(name: str, value: str) -> str:
-    """The value as it may be shown to whoever sees the name."""
+    """The value as it may be shown to a reader who sees the name."""
     return MASK if looks_secret(name) else hide_passwords(value)
 
 

@@ -1,8 +1,8 @@
 """Names of jobs as people write them, which may have `.` and `_`, and as AWS's clients see them,
 whose pattern knows only dashes.
 
-Each stands for exactly one of the other, so nothing has to be looked up or kept: `my_run.v2` is
-`my-run-v2--x5` on the wire. The code at its end says which of the dashes are what.
+Each stands for exactly one of the other, so nothing has to be stored: `my_run.v2` is
+`my-run-v2--x5` on the wire. The code at its end encodes what each dash stands for.
 """
 
 import re

@@ -1,6 +1,6 @@
 """Finds the exception that a Python process died of in what it wrote, and the user's own line.
 
-What ranks say is told apart by the prefixes of torchrun and mpirun. How it is put in words is the
+Output of ranks is separated by the prefixes of torchrun and mpirun. How it is put in words is the
 business of `process_failure`.
 """
 
@@ -22,10 +22,10 @@ _LINKS = {
     "The above exception was the direct cause of the following exception:": "caused by",
     "During handling of the above exception, another exception occurred:": "while handling",
 }
-# Said by launchers about the process that failed; its own words come before.
+# Printed by launchers about the process that failed; its own output comes before.
 _LAUNCHER = "torch.distributed.elastic.multiprocessing.errors.ChildFailedError"
 _ROOT_CAUSE = "Root Cause (first observed failure):"
-_TOLD = re.compile(r"  (rank|exitcode) +: (-?\d+)")
+_FIELD = re.compile(r"  (rank|exitcode) +: (-?\d+)")
 _ELASTIC = re.compile(r"[WEIF]\d{4} \d\d:\d\d:\d\d.* torch/distributed/")
 _NOT_OF_MESSAGE = re.compile(r"[WEIF]\d{4} \d\d:\d\d:\d\d|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d|={8}|-{8}")
 """What loggers and launchers write after an exception."""
@@ -113,15 +113,15 @@ def fault(lines: Sequence[str]) -> Raised | None:
 
 
 def first_failed_rank(lines: Sequence[str]) -> FailedRank | None:
-    """What torchrun says about the first of its processes that failed."""
+    """What torchrun reports about the first of its processes that failed."""
     start = next((i for i, line in enumerate(lines) if line.startswith(_ROOT_CAUSE)), None)
     if start is None:
         return None
-    told = {found[1]: int(found[2]) for line in lines[start:] if (found := _TOLD.match(line))}
-    if not told.keys() >= {"rank", "exitcode"}:
+    reported = {found[1]: int(found[2]) for line in lines[start:] if (found := _FIELD.match(line))}
+    if not reported.keys() >= {"rank", "exitcode"}:
         return None
     by_launcher = next(i for i, line in enumerate(lines) if i == start or _ELASTIC.match(line))
-    return FailedRank(told["rank"], told["exitcode"], tuple(lines[:by_launcher]))
+    return FailedRank(reported["rank"], reported["exitcode"], tuple(lines[:by_launcher]))
 
 
 def without_ranks(lines: Sequence[str]) -> list[str]:
@@ -156,17 +156,17 @@ def _headless(lines: Sequence[str]) -> Raised | None:
 
 
 def _led_to(before: Sequence[str]) -> tuple[str, Raised | None]:
-    """The exception before this one, where Python says that they belong together."""
-    said = [i for i, text in enumerate(before) if text.strip()]
-    link = _LINKS.get(before[said[-1]], "") if said else ""
+    """The exception before this one, where Python marks that they belong together."""
+    filled = [i for i, text in enumerate(before) if text.strip()]
+    link = _LINKS.get(before[filled[-1]], "") if filled else ""
     starts = [i for i, text in enumerate(before) if text.endswith(HEADER)]
     if not link or not starts:
         return "", None
-    return link, _parsed(before[starts[-1] : said[-1]])
+    return link, _parsed(before[starts[-1] : filled[-1]])
 
 
 def _rest_of_message(lines: Sequence[str]) -> list[str]:
-    """Up to the next blank line, or to what somebody else says."""
+    """Up to the next blank line, or to the output of another process."""
     found: list[str] = []
     for text in lines[:_MOST_MESSAGE_LINES]:
         if not text.strip() or _NOT_OF_MESSAGE.match(text) or text.endswith(HEADER):

@@ -25,12 +25,12 @@ def shortened(text: str, most: int) -> str:
         return text
     if most < 1:
         return ""
-    room = most - len(ELLIPSIS)
-    cut = text[:room]
-    if not text[room].isspace():
-        words = cut.rstrip()
-        at = max(words.rfind(space) for space in (" ", "\n", "\t"))
-        cut = words[:at] if at > room // 2 else words
+    space = most - len(ELLIPSIS)
+    cut = text[:space]
+    if not text[space].isspace():
+        stripped = cut.rstrip()
+        at = max(stripped.rfind(blank) for blank in (" ", "\n", "\t"))
+        cut = stripped[:at] if at > space // 2 else stripped
     return cut.rstrip() + ELLIPSIS
 
 

@@ -90,7 +90,7 @@ def _upload(job: Job) -> "IntermediateUpload | None":
 
 def _run(job: Job, signals: StopSignals) -> None:
     if job.environment.framework_module:
-        _call_hook(job, signals)
+        _call_training_module(job, signals)
         return
     if job.source is not None:
         from trackside.toolkit.source import provide_source  # tarfile: 15 ms
@@ -118,12 +118,12 @@ def _entry_point(job: Job) -> EntryPoint:
     return find_entry_point(job.environment.user_entry_point, job.code_dir)
 
 
-def _call_hook(job: Job, signals: StopSignals) -> None:
-    from trackside.toolkit.training_module import call_hook  # logging: 6 ms
+def _call_training_module(job: Job, signals: StopSignals) -> None:
+    from trackside.toolkit.custom_command import call_training_module  # only here
 
     export(_variables(job, Interpreter(sys.executable)))
     signals.forward_to_own_group()
-    call_hook(job.environment.framework_module or "", job.environment.log_level)
+    call_training_module(job.environment.framework_module or "", job.environment.log_level)
 
 
 def _interpreter(job: Job, entry_point: EntryPoint, signals: StopSignals) -> Interpreter:

@@ -50,7 +50,7 @@ def split(hyperparameters: Mapping[str, object]) -> Split:
 
 
 def to_arguments(hyperparameters: Mapping[str, object], *, sort: bool = True) -> list[str]:
-    """Name and value of each, always two elements; sorted by code point unless told otherwise."""
+    """Name and value of each, always two elements; sorted by code point by default."""
     names: Iterable[str] = sorted(hyperparameters) if sort else hyperparameters
     return [part for name in names for part in (_option(name), _argument(hyperparameters[name]))]
 

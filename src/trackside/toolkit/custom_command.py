@@ -1,13 +1,15 @@
-"""Starts a command of the image's own (ContainerEntrypoint) with the job's interpreter on PATH.
+"""What an image runs in place of the toolkit: a command of its own (ContainerEntrypoint), with the
+job's interpreter on PATH, or a function (SAGEMAKER_TRAINING_MODULE).
 
 `python3`, `pip`, `torchrun` and the programs of all its packages are those of an overlay: a command
-may install as in a container of its own, and changes nothing of the interpreter beneath.
+may install packages as in a container, and does not change the interpreter below.
 """
 
 import os
 import sys
 from typing import NoReturn
 
+from trackside.errors import ToolkitError
 from trackside.toolkit import log
 from trackside.toolkit.environment import base_folder, process_variables, take_log
 from trackside.toolkit.install import interpreter_paths
@@ -29,3 +31,33 @@ def main() -> NoReturn:
     except OSError as error:
         log.error(f"{command[0]!r} cannot be started: {error.strerror}")
         sys.exit(127 if isinstance(error, FileNotFoundError) else 126)  # as a shell would
+
+
+def call_training_module(named: str, log_level: int) -> None:
+    """SAGEMAKER_TRAINING_MODULE: a function of the image runs instead of the script."""
+    import logging  # 6 ms, which a command need not wait for
+    from importlib import import_module
+
+    module_name, _, function_name = named.partition(":")
+    if not module_name or not function_name:
+        raise ToolkitError(
+            f"SAGEMAKER_TRAINING_MODULE = {named!r}. It has the form 'package.module:function'."
+        )
+    try:
+        module = import_module(module_name)
+    except ModuleNotFoundError as missing:
+        if not f"{module_name}.".startswith(f"{missing.name}."):
+            raise
+        raise ToolkitError(
+            f"SAGEMAKER_TRAINING_MODULE = {named!r}, and there is no module {missing.name!r}."
+        ) from missing
+    # After the import, so that a framework may set up logging first.
+    logging.basicConfig(format=log.FORMAT, level=log_level)
+    try:
+        function = getattr(module, function_name)
+    except AttributeError:
+        raise ToolkitError(
+            f"SAGEMAKER_TRAINING_MODULE = {named!r}, and {module_name} has no {function_name!r}."
+        ) from None
+    log.info(f"{named} takes over.")
+    function()

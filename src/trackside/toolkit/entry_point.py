@@ -26,7 +26,7 @@ class Kind(Enum):
 
     @property
     def starts_programs(self) -> bool:
-        """Whether it looks for `python` and others on PATH."""
+        """Whether it searches PATH for `python` and others."""
         return self in (Kind.COMMAND, Kind.GIVEN)
 
 
@@ -74,7 +74,7 @@ class EntryPoint(NamedTuple):
 
 
 def find_entry_point(name: str | None, code: str) -> EntryPoint:
-    """Check the name and look at the code folder; a command is made executable."""
+    """Check the name and the code folder; a command is made executable."""
     name = _checked(name)
     if name.endswith(".sh"):
         kind = Kind.COMMAND

@@ -53,7 +53,7 @@ class Settings(NamedTuple):
     keeps_baked_code: bool
     """TRACKSIDE_KEEP_BAKED_CODE: as on AWS, a code folder that is not empty beats the source."""
     has_source_in_place: bool
-    """TRACKSIDE_SOURCE_IN_PLACE: whoever started us has put the source into the code folder."""
+    """TRACKSIDE_SOURCE_IN_PLACE: the platform has put the source into the code folder."""
     is_watched: bool
     """TRACKSIDE_CAPTURE is `auto`: capture watches the script without a change to it."""
     argument_order: str
@@ -64,7 +64,7 @@ class Settings(NamedTuple):
     """TRACKSIDE_OVERLAYS: folder of environments for requirements; without it pip installs into
     the running interpreter."""
     exit_record: str | None
-    """TRACKSIDE_EXIT_RECORD: file that is told the script's own exit code."""
+    """TRACKSIDE_EXIT_RECORD: the file to write the script's own exit code to."""
     shares_machine: bool
     """TRACKSIDE_HOSTS_SHARED_MACHINE: all hosts of the job are processes of this machine."""
     master_address: str | None
@@ -123,9 +123,11 @@ class Environment(NamedTuple):
     @property
     def processes_per_host(self) -> int:
         """For torchrun and MPI alike, whatever the parameter is called."""
-        asked = self.additional_framework_parameters.get("sagemaker_mpi_num_of_processes_per_host")
-        if isinstance(asked, int | float | str) and asked:
-            return int(asked)
+        requested = self.additional_framework_parameters.get(
+            "sagemaker_mpi_num_of_processes_per_host"
+        )
+        if isinstance(requested, int | float | str) and requested:
+            return int(requested)
         return self.num_gpus or self.num_neurons or 1
 
 
@@ -197,7 +199,7 @@ def exit_record() -> str | None:
 
 
 def take_log() -> int | None:
-    """TRACKSIDE_LOG_FD: from where the log can be read, when whoever started us says so. It is
+    """TRACKSIDE_LOG_FD: from where the log can be read, when the platform sets it. It is
     ours alone: no script inherits it or hears of it."""
     named = os.environ.pop(LOG_VARIABLE, "")
     try:
@@ -341,7 +343,7 @@ def _environment(
 
 
 def _read_config(folder: str, name: str) -> dict[str, object]:
-    """One file of the platform's; one that is not there says nothing."""
+    """One file of the platform's; empty if it does not exist."""
     path = os.path.join(folder, name)
     try:
         with open(path, encoding="utf-8") as file:

@@ -1,6 +1,6 @@
 """The failure text: SageMaker's four lines, what went wrong first, short enough to be shown whole.
 
-What a script's end means is said by `last_words` and `disk_failure`, what pip's by `pip_failure`.
+Why a script failed is found by `explain_end` and `disk_failure`, why pip did by `pip_failure`.
 """
 
 import os
@@ -8,12 +8,12 @@ import traceback
 
 from trackside.errors import CommandFailed, TracksideError
 from trackside.files.disk_failure import disk_failure
-from trackside.texts.process_failure import End, ProcessFailure, last_words
+from trackside.texts.process_failure import End, ProcessFailure, explain_end
 from trackside.texts.secret_names import mask_text
 from trackside.texts.truncation import from_whole_line, last_lines, plain, shortened
 from trackside.toolkit import machine
 from trackside.toolkit.environment import base_folder, exit_record, process_variables
-from trackside.toolkit.pip_failure import pip_words
+from trackside.toolkit.pip_failure import explain_pip
 from trackside.toolkit.process import TAIL_BYTES
 
 # FailureReason has 1024 characters; its category, the host's name and the exit code need some.
@@ -24,7 +24,7 @@ _KILLED = "Process killed by SIGKILL (signal 9)"
 
 
 def compose(failed: BaseException, secrets: list[str]) -> str:
-    """The text for the failure file: none of these values in it, and no cut in mid-word."""
+    """The text for the failure file: none of these values in it, and no word cut in two."""
     if isinstance(failed, CommandFailed):
         return _command_text(failed, secrets)
     if isinstance(failed, TracksideError) or _is_client_error(failed):
@@ -46,44 +46,44 @@ def _command_text(failed: CommandFailed, secrets: list[str]) -> str:
     extra = f'ExtraInfo "{_extra(failed)}"\n' if _extra(failed) else ""
     head = f'{failed.kind}:\nExitCode {failed.exit_code}\nErrorMessage "'
     foot = f'"\n{extra}Command "{command}"'
-    is_cut = len(failed.said.encode(errors="replace")) >= TAIL_BYTES
-    said = mask_text(plain(from_whole_line(failed.said) if is_cut else failed.said), secrets)
-    return head + _words(failed, said).fitted(LONGEST - len(head) - len(foot)) + foot
+    is_cut = len(failed.output.encode(errors="replace")) >= TAIL_BYTES
+    output = mask_text(plain(from_whole_line(failed.output) if is_cut else failed.output), secrets)
+    return head + _explain(failed, output).fitted(LONGEST - len(head) - len(foot)) + foot
 
 
 def _extra(failed: CommandFailed) -> str:
-    """The contract's own words for a SIGKILL."""
+    """The contract's own text for a SIGKILL."""
     if failed.exit_code not in _SIGKILL:
         return ""
     return ("OutOfMemory: " if failed.out_of_memory else "") + _KILLED
 
 
-def _words(failed: CommandFailed, said: str) -> ProcessFailure:
+def _explain(failed: CommandFailed, output: str) -> ProcessFailure:
     if failed.sentence:
         return ProcessFailure(failed.sentence)
     code = _current_folder()
     if failed.kind.startswith("Install"):
-        words = pip_words(failed.exit_code, said, seconds=failed.seconds, code_folder=code)
+        failure = explain_pip(failed.exit_code, output, seconds=failed.seconds, code_folder=code)
     else:
-        words = last_words(
+        failure = explain_end(
             End(
                 code=failed.exit_code,
-                said=said,
+                output=output,
                 seconds=failed.seconds,
                 out_of_memory=failed.out_of_memory,
                 code_folder=code,
             )
         )
     home = base_folder() if exit_record() else ""  # where TRACKSIDE_HOME has a say
-    trouble = disk_failure(words.text, _folders(code), in_home=home)
-    return words.because(trouble) if trouble else words
+    of_disk = disk_failure(failure.text, _folders(code), in_home=home)
+    return failure.because(of_disk) if of_disk else failure
 
 
 def _folders(code: str) -> list[str]:
     """Where scripts write."""
     base = base_folder()
     ours = [os.path.join(base, name) for name in ("model", "checkpoints", "output")]
-    # Not tempfile's answer: it writes a file to find out.
+    # Not by tempfile, which writes a file to find out.
     return [*ours, process_variables({}).get("TMPDIR", "/tmp"), "/dev/shm", code]
 
 

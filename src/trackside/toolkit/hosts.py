@@ -1,4 +1,4 @@
-"""Waits until the job's hosts can be found: names resolve, ports answer."""
+"""Waits until the job's hosts can be found: names resolve, ports accept connections."""
 
 import socket
 import time
@@ -20,10 +20,10 @@ def wait_for_names(hosts: Sequence[str], wait_seconds: float) -> None:
 
 def wait_for_port(host: str, port: int, wait_seconds: float) -> None:
     deadline = time.monotonic() + wait_seconds
-    _wait(partial(answers, host, port), deadline, f"Host {host!r} does not answer on port {port}")
+    _wait(partial(accepts, host, port), deadline, f"Host {host!r} does not answer on port {port}")
 
 
-def answers(host: str, port: int) -> bool:
+def accepts(host: str, port: int) -> bool:
     try:
         with socket.create_connection((host, port), timeout=5):
             return True

@@ -1,4 +1,4 @@
-"""Installs what the source asks for, before the script: requirements.txt, or its own package.
+"""Installs what the source requires, before the script: requirements.txt, or its own package.
 
 In a container pip changes the running interpreter, as on SageMaker. Where the interpreter is
 somebody's own (TRACKSIDE_OVERLAYS is set), an overlay takes it all.
@@ -103,7 +103,7 @@ def _pip(kind: str, where: list[str], wanted: list[str], signals: StopSignals) -
         raise CommandFailed(
             kind,
             ended.code,
-            said=ended.said,
+            output=ended.output,
             command=" ".join(command),
             seconds=time.monotonic() - began,
         )

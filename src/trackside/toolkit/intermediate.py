@@ -6,15 +6,15 @@ has not made the folder itself. Trackside's own supervisors make the folder and 
 
 import os
 from collections.abc import Iterator
-from threading import Event, Thread
 from typing import Any
 
 from trackside.errors import ToolkitError
+from trackside.system.worker import Worker
 from trackside.toolkit import log
 from trackside.toolkit.environment import Job
 from trackside.toolkit.object_store import open_bucket
 
-LOOK_SECONDS = 1.0
+SCAN_SECONDS = 1.0
 LAST_SECONDS = 60.0
 """For what is left when the script has ended: a platform waits 120 s after its stop."""
 
@@ -23,9 +23,10 @@ State = tuple[int, int]
 
 
 class IntermediateUpload:
-    """A file goes when two looks in a row saw it alike, and once more at the end if it changed.
+    """A file is uploaded when two scans in a row saw it unchanged, and again at the end if it
+    changed.
 
-    What is removed here stays there. Nothing that goes wrong here fails the training.
+    Files removed here are kept in the bucket. No error here fails the training.
     """
 
     def __init__(self, folder: str, bucket: Any, prefix: str) -> None:
@@ -35,25 +36,29 @@ class IntermediateUpload:
         self._seen: dict[str, State] = {}
         self._sent: dict[str, State] = {}
         self._failed: dict[str, str] = {}
-        self._over = Event()
-        self._thread = Thread(target=self._run, name="intermediate-output", daemon=True)
-        self._thread.start()
+        self._worker = Worker(
+            "intermediate-output",
+            lambda: self._scan(at_end=False),
+            interval=SCAN_SECONDS,
+            delay=SCAN_SECONDS,
+            at_end=lambda: self._scan(at_end=True),
+        )
+        self._worker.start()
 
     def close(self) -> None:
         """The script has ended: send what is left."""
-        self._over.set()
-        self._thread.join(LAST_SECONDS)
-        if self._thread.is_alive():
+        self._worker.request_stop()
+        try:
+            has_ended = self._worker.join(LAST_SECONDS)
+        except OSError as error:
+            log.warning(f"Intermediate output was not uploaded: {error}")
+            return
+        if not has_ended:
             log.warning(f"Intermediate output was not uploaded within {LAST_SECONDS:.0f} s.")
         for name, reason in self._failed.items():
             log.warning(f"Intermediate output {name!r} was not uploaded: {reason}")
 
-    def _run(self) -> None:
-        while not self._over.wait(LOOK_SECONDS):
-            self._look(at_end=False)
-        self._look(at_end=True)
-
-    def _look(self, *, at_end: bool) -> None:
+    def _scan(self, *, at_end: bool) -> None:
         found = dict(_files(self._folder))
         for name, state in found.items():
             is_settled = at_end or self._seen.get(name) == state
@@ -77,7 +82,7 @@ class IntermediateUpload:
 
 
 def start_upload(job: Job) -> IntermediateUpload | None:
-    """None where there is nothing to do; to be asked before the folder is made."""
+    """None if there is nothing to do. Call it before the folder is created."""
     target, folder = job.s3_output, job.environment.output_intermediate_dir
     if not target or target.startswith("file://") or os.path.isdir(folder):
         return None

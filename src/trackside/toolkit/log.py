@@ -22,7 +22,7 @@ _FIONREAD = 0x541B  # of Linux; `termios` has it too, where it was built
 
 
 def read_from(descriptor: int | None) -> None:
-    """Where to read the log when standard error is a pipe that somebody else empties into it."""
+    """Where to read the log when standard error is a pipe that another process copies into it."""
     global _log
     _log = descriptor
 

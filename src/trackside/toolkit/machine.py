@@ -73,7 +73,7 @@ def processes() -> Iterator[Process]:
 
 
 def num_oom_kills() -> int | None:
-    """How many processes of this cgroup the kernel killed for memory; None when it is not told."""
+    """How many processes of this cgroup the kernel killed for memory; None when that is unknown."""
     for folder in _cgroup_folders("memory"):
         for name in ("memory.events", "memory.oom_control"):
             for line in _read(os.path.join(folder, name)).splitlines():

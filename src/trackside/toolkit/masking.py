@@ -1,4 +1,4 @@
-"""Hides secrets in what the toolkit shows: values with telling names, passwords in addresses."""
+"""Hides secrets in what the toolkit shows: values with secret names, passwords in addresses."""
 
 from collections.abc import Mapping, Sequence
 

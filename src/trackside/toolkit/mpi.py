@@ -61,8 +61,8 @@ def _run_mpirun(
         start = _rank_command(entry_point, interpreter, arguments)
         return [mpirun, *_options(job, variables), *start]
 
-    # Else mpirun asks ten X servers on this machine for GPUs, display :6 at TensorBoard's own port,
-    # and waits for an answer that never comes.
+    # Else mpirun queries ten X servers on this machine for GPUs, display :6 at TensorBoard's own
+    # port, and waits for a response that never comes.
     variables.setdefault("HWLOC_COMPONENTS", "-gl")
     # Ranks write to a terminal of mpirun's, line by line; unbuffered, each piece would be tagged.
     variables.pop("PYTHONUNBUFFERED", None)
@@ -164,7 +164,7 @@ def _wait_for_master(channel: OutcomeChannel, job: Job, signals: StopSignals) ->
     # The master's ranks may need the whole grace to save; this host's end must not cut it short.
     if job.settings.shares_machine:
         signals.only_remember()
-    else:  # sshd started our ranks, so they are nobody's descendants but the container's
+    else:  # sshd started our ranks, so they descend from no process but the container's
         signals.deliver_by(partial(_signal_ranks, below=1))
     master = job.environment.master_hostname
     log.info(f"{master} runs mpirun for all hosts; waiting for its outcome.")
@@ -182,7 +182,7 @@ def _wait_for_master(channel: OutcomeChannel, job: Job, signals: StopSignals) ->
 
 @contextmanager
 def _reported_on(channel: OutcomeChannel) -> Iterator[None]:
-    """Whatever becomes of mpirun, the other hosts are told."""
+    """The other hosts are notified however mpirun ends."""
     channel.prepare()
     code = 1
     try:

@@ -1,7 +1,7 @@
 """How the hosts of an MPI job learn what became of the master's mpirun.
 
 On one machine through a local socket; between machines over ssh, which mpirun needs anyway. Other
-users of a machine are neither told nor believed.
+users of a machine are neither notified nor trusted.
 """
 
 import os
@@ -18,7 +18,7 @@ from contextlib import suppress
 from trackside.errors import ToolkitError
 from trackside.toolkit import log
 from trackside.toolkit.environment import Job
-from trackside.toolkit.hosts import answers, wait_for_port
+from trackside.toolkit.hosts import accepts, wait_for_port
 
 _SSHD = "/usr/sbin/sshd"
 _SSH_PORT = 22
@@ -58,7 +58,7 @@ class OutcomeChannel(ABC):
 
     @abstractmethod
     def receive(self) -> int | None:
-        """Wait for the master's exit code; None when the master went without a word."""
+        """Wait for the master's exit code; None when the master ended without one."""
 
     @abstractmethod
     def close(self) -> None: ...
@@ -87,18 +87,20 @@ class LocalChannel(OutcomeChannel):
 
     def report(self, code: int) -> None:
         deadline = time.monotonic() + _REPORT_SECONDS
-        num_told = 0
-        while num_told < self._num_others:
+        num_notified = 0
+        while num_notified < self._num_others:
             self._socket.settimeout(max(0.01, deadline - time.monotonic()))
             try:
                 connection, _ = self._socket.accept()
             except TimeoutError:
-                log.warning(f"Only {num_told} of {self._num_others} other hosts asked for the end.")
+                log.warning(
+                    f"Only {num_notified} of {self._num_others} other hosts fetched the result."
+                )
                 return
             with connection:
                 if not _is_of_this_user(connection):
                     continue
-                num_told += 1
+                num_notified += 1
                 with suppress(OSError):
                     connection.sendall(_CODE.pack(code))
 
@@ -109,10 +111,10 @@ class LocalChannel(OutcomeChannel):
                 raise ToolkitError("The master host of this MPI job was never there.")
             time.sleep(0.05)
         try:
-            answer = self._socket.recv(_CODE.size, socket.MSG_WAITALL)
+            received = self._socket.recv(_CODE.size, socket.MSG_WAITALL)
         except ConnectionError:
             return None
-        return int(_CODE.unpack(answer)[0]) if len(answer) == _CODE.size else None
+        return int(_CODE.unpack(received)[0]) if len(received) == _CODE.size else None
 
     def close(self) -> None:
         self._socket.close()
@@ -157,7 +159,7 @@ class SshChannel(OutcomeChannel):
                     [*_SSH, host, write], check=True, timeout=_REPORT_SECONDS, capture_output=True
                 )
             except (OSError, subprocess.SubprocessError) as refused:
-                log.warning(f"Host {host!r} was not told the end of the job: {refused}")
+                log.warning(f"Host {host!r} was not notified of the job's end: {refused}")
 
     def receive(self) -> int | None:
         assert self._folder is not None
@@ -165,7 +167,7 @@ class SshChannel(OutcomeChannel):
         wait_for_port(self._master, _SSH_PORT, self._wait_seconds)
         last_seen = time.monotonic()
         while not os.path.exists(outcome):
-            if answers(self._master, _SSH_PORT):
+            if accepts(self._master, _SSH_PORT):
                 last_seen = time.monotonic()
             elif time.monotonic() - last_seen > _MASTER_GONE_SECONDS:
                 return None
@@ -187,12 +189,12 @@ def _new_socket() -> socket.socket:
 
 def _is_of_this_user(connection: socket.socket) -> bool:
     """Anybody on the machine may use the name of a socket that is no file."""
-    told = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-    return bool(_CREDENTIALS.unpack(told)[1] == os.geteuid())
+    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    return bool(_CREDENTIALS.unpack(credentials)[1] == os.geteuid())
 
 
 def _start_sshd() -> "subprocess.Popen[bytes] | None":
-    if answers("127.0.0.1", _SSH_PORT):
+    if accepts("127.0.0.1", _SSH_PORT):
         return None
     if not os.access(_SSHD, os.X_OK):
         raise ToolkitError(

@@ -1,6 +1,6 @@
 """The object store that the toolkit fetches from and uploads to, when it runs in an image alone.
 
-Its package is not in every image; who needs it says what for.
+Its package is not in every image; the caller names its purpose.
 """
 
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a run leaves behind: `success` or `failure`, the script's exit code, its packages.
+"""What a run writes at its end: `success` or `failure`, the script's exit code, its packages.
 
 Nothing here raises: the exit status is what counts, and a full disk must not change it.
 """
@@ -43,7 +43,7 @@ def mark_failure(output: str, text: str) -> None:
 
 
 def record_exit(path: str | None, code: int | None) -> None:
-    """Tell whoever started `train` how the script ended; `null` when it was never started."""
+    """Record for the platform how the script ended; `null` when it was never started."""
     if path is None:
         return
     is_signal = code is not None and code < 0
@@ -55,7 +55,7 @@ def record_exit(path: str | None, code: int | None) -> None:
 
 
 def record_packages(path: str | None, folders: Sequence[str]) -> None:
-    """Tell the same one, beside that file, which packages the script could import: by the names of
+    """Record, beside that file, which packages the script could import: by the names of
     what their installers left, those of later folders first."""
     if path is None:
         return

@@ -1,6 +1,6 @@
 """An environment on top of the running interpreter's: its packages stay visible, none is changed.
 
-A cached overlay counts once its marker is there; whatever a killed build left is built anew.
+A cached overlay is valid once its marker exists; what a killed build left is rebuilt.
 """
 
 import fcntl
@@ -36,8 +36,8 @@ _in_use: list[IO[str]] = []
 def cached_overlay(cache: str, key: str, paths: Sequence[str], fill: Callable[[str], None]) -> str:
     """The folder of the overlay with this key; `fill` installs into a new one.
 
-    Several jobs may ask at once: one builds, the others wait for it. As long as this process lives
-    nobody removes it.
+    Several jobs may need it at once: one builds, the others wait for it. As long as this process
+    lives it is not removed.
     """
     folder = os.path.join(cache, key)
     marker = os.path.join(folder, MARKER)
@@ -58,7 +58,7 @@ def cached_overlay(cache: str, key: str, paths: Sequence[str], fill: Callable[[s
 
 
 def _is_shared(lock: IO[str], marker: str) -> bool:
-    """Going from one kind of lock to the other lets others in between: so look afterwards."""
+    """Changing the kind of lock lets other processes in between: so check afterwards."""
     fcntl.flock(lock, fcntl.LOCK_SH)
     return os.path.exists(marker)
 

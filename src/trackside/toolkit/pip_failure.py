@@ -1,9 +1,9 @@
-"""Why pip did not install what the source asks for: the requirement, and pip's reason, once."""
+"""Why pip did not install what the source requires: the requirement, and pip's reason, once."""
 
 import re
 from collections.abc import Sequence
 
-from trackside.texts.process_failure import End, ProcessFailure, last_words
+from trackside.texts.process_failure import End, ProcessFailure, explain_end
 from trackside.texts.truncation import plain, shortened
 
 _ERROR = re.compile(r"\s*(?:ERROR|error): (?P<text>.+)")
@@ -29,13 +29,15 @@ _NOISE = re.compile(
 _MOST_WHY = 300
 
 
-def pip_words(code: int, said: str, *, seconds: float | None, code_folder: str) -> ProcessFailure:
-    """What pip's end means; `said` is the end of its output."""
-    end = End(code=code, said=said, seconds=seconds, who="pip", code_folder=code_folder)
-    lines = [line.rstrip() for line in plain(said).splitlines()]
+def explain_pip(
+    code: int, output: str, *, seconds: float | None, code_folder: str
+) -> ProcessFailure:
+    """Why pip failed; `output` is the end of its output."""
+    end = End(code=code, output=output, seconds=seconds, who="pip", code_folder=code_folder)
+    lines = [line.rstrip() for line in plain(output).splitlines()]
     why = "" if code < 0 else _why(lines)
     if not why:
-        return last_words(end)
+        return explain_end(end)
     evidence = [line for line in lines if line.strip() and not _NOISE.match(line)]
     return ProcessFailure(
         shortened(why, _MOST_WHY), tuple(line for line in evidence if not _repeats(line, why))
@@ -48,8 +50,8 @@ def _why(lines: Sequence[str]) -> str:
         return _not_found(missing["what"], lines)
     if any(error.startswith(_BUILD_ERRORS) for error in errors):
         return _not_built(lines)
-    telling = [error for error in errors if not error.startswith(_NO_REASON)]
-    return f"pip: {telling[0]}" if telling else ""
+    reasons = [error for error in errors if not error.startswith(_NO_REASON)]
+    return f"pip: {reasons[0]}" if reasons else ""
 
 
 def _not_found(what: str, lines: Sequence[str]) -> str:

@@ -1,4 +1,5 @@
-"""Runs one command in a process group of its own: streams, stop signals, and nobody left behind.
+"""Runs one command in a process group of its own: streams, stop signals, and no process left
+running.
 
 The command's output is passed on byte for byte; the end of its standard error is kept for the
 failure text.
@@ -29,7 +30,7 @@ _NOT_FOUND, _NOT_EXECUTABLE = 127, 126  # as a shell reports them
 class Ended(NamedTuple):
     code: int
     """Exit code; a signal is its negative number."""
-    said: str
+    output: str
     """The last it wrote to standard error."""
 
 
@@ -48,7 +49,7 @@ class StopSignals:
             signal.signal(number, self._arrived)
 
     def deliver_by(self, deliver: Callable[[int], None] | None) -> None:
-        """Who is told from here on; None: nobody is there yet, the job ends before its start."""
+        """The process that gets signals from now on; None: there is none yet, and the job ends."""
         self._deliver = deliver
 
     def only_remember(self) -> None:
@@ -95,8 +96,8 @@ def run(
 ) -> Ended:
     """Run it in the current folder to its end, and to the end of its process group.
 
-    Processes it leaves behind are asked to end, as a container's end would do to them. After
-    a stop signal they are waited for instead: whoever sent it also sets the limit. `deliver`
+    Processes it leaves running are terminated, as a container's end would do. After
+    a stop signal they are waited for instead: its sender also sets the limit. `deliver`
     passes stop signals on where the whole group would be wrong.
     """
     with _open_tail() as tail, _child_events() as events:
@@ -141,7 +142,7 @@ class _Tail(ABC):
 
 
 class _FileTail(_Tail):
-    """The log can be read: the command writes there itself, we look at it afterwards."""
+    """The log can be read: the command writes there itself, and we read it afterwards."""
 
     descriptor = 2
     source = None
@@ -300,6 +301,6 @@ def _is_alive(group: int) -> bool:
 
 
 def _refusal(command: list[str], refused: OSError) -> Ended:
-    """What a shell would have said: 127 when something is missing, 126 otherwise."""
+    """What a shell would return: 127 when something is missing, 126 otherwise."""
     code = _NOT_FOUND if isinstance(refused, FileNotFoundError) else _NOT_EXECUTABLE
     return Ended(code, f"{command[0]}: {os.strerror(refused.errno or 0)}")

@@ -1,6 +1,6 @@
 """Reads a requirements file: is everything there already, and what decides what it installs?
 
-pip does the installing; overlay.py says where.
+pip installs; overlay.py decides where.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ _PACKAGE = re.compile(r"([^-]+)-([^-]+)\.dist-info")
 _OPTION = re.compile(r"(?:(--[a-z-]+)|(-[a-z]))[=\s]*(.*)")
 _ARCHIVES = (".whl", ".zip", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar")
 # Options that only say how, with a value whose text is all that matters.
-_HARMLESS = (
+_ALLOWED = (
     *("-i", "--index-url", "--extra-index-url", "--no-index", "--pre", "--prefer-binary"),
     *("--only-binary", "--no-binary", "--trusted-host", "--require-hashes", "--use-feature"),
 )
@@ -32,7 +32,7 @@ class _Unknowable(Exception):
 def is_satisfied(path: str, paths: Sequence[str]) -> bool:
     """True when every line names an installed package of a fitting version, beyond doubt.
 
-    `paths` is where the interpreter looks. Only the simple forms are judged, without starting
+    `paths` are the interpreter's. Only the simple forms are judged, without starting
     pip: `name`, `name==1.2`, `name>=1,<3`.
     """
     installed = _installed(paths)
@@ -168,12 +168,12 @@ def _option(option: str, value: str, folder: str, seen: set[str]) -> Iterator[by
         wheels = _existing(value, folder)
         for name in sorted(os.listdir(wheels)):
             yield name.encode() + _content_hash(os.path.join(wheels, name))
-    elif option not in _HARMLESS:
+    elif option not in _ALLOWED:
         raise _Unknowable
 
 
 def _existing(name: str, folder: str) -> str:
-    """A path as pip looks for it: beside the file, then in the current folder."""
+    """A path as pip resolves it: beside the file, then in the current folder."""
     for path in (os.path.join(folder, name), os.path.abspath(name)):
         if os.path.exists(path):
             return path

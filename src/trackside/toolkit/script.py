@@ -1,4 +1,4 @@
-"""Runs the command that is the user's script: says so, waits for its end, and judges that."""
+"""Runs the user's script: logs the command, waits for its end, and raises its failure."""
 
 import shlex
 import time
@@ -35,7 +35,7 @@ def execute(
     raise CommandFailed(
         SCRIPT_ERROR,
         ended.code,
-        said=ended.said,
+        output=ended.output,
         command=" ".join(shown),
         seconds=time.monotonic() - began,
         out_of_memory=out_of_memory(kills_before),

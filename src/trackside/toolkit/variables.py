@@ -45,7 +45,7 @@ def sm_variables(environment: Environment, arguments: list[str]) -> dict[str, st
 
 
 def accepted(variables: Mapping[str, str]) -> dict[str, str]:
-    """Those the kernel takes; each one left out is said once."""
+    """Those the kernel takes; each one left out is logged once."""
     kept = {}
     for name, text in variables.items():
         size = len(_encoded(name, text)) + len(name) + 1

@@ -45,7 +45,7 @@ def test_a_store_that_is_away_gets_it_all_when_it_is_back(
     write_evaluations(job.folder.rules.statuses, first_evaluations(job.spec, 1.0))
     publisher = Publisher(job)
     publisher.start()
-    until(lambda: "rules wait to be published" in caplog.text)
+    until(lambda: "rules are not published yet" in caplog.text)
     in_the_way.unlink()
     publisher.close(600)
     assert stored(job, "trackside/rules/findings.jsonl") == finding(1).to_line()

@@ -5,11 +5,11 @@ import logging
 import os
 import time
 from pathlib import Path
-from threading import Event, Thread
 
 from trackside.api.s3.buckets import Buckets
 from trackside.api.s3.uploads import Uploads
 from trackside.storage.partial_file import is_temporary, sweep
+from trackside.system.worker import Worker
 
 logger = logging.getLogger(__name__)
 
@@ -23,28 +23,31 @@ class BucketCleanup:
         """An age of 0 keeps uploads for ever."""
         self._root = root
         self._age_seconds = upload_age_seconds
-        self._ending = Event()
-        self._thread = Thread(target=self._run, name="trackside-s3-tidying", daemon=True)
+        self._has_swept = False
+        self._worker = Worker(
+            "trackside-s3-tidying",
+            self._clean,
+            interval=_PAUSE_SECONDS,
+            retry_seconds=(60.0, _PAUSE_SECONDS),
+            problem="the buckets could not be cleaned up; trying again",
+        )
 
     def start(self) -> None:
-        self._thread.start()
+        self._worker.start()
 
     def close(self, *, timeout: float) -> None:
-        self._ending.set()
-        self._thread.join(timeout)
+        self._worker.close(timeout)
 
-    def _run(self) -> None:
-        try:
+    def _clean(self) -> None:
+        if not self._has_swept:
             self._sweep()
-            while not self._ending.is_set() and self._age_seconds:
-                drop_abandoned_uploads(self._root, self._age_seconds)
-                self._ending.wait(_PAUSE_SECONDS)
-        except Exception:
-            logger.exception("the buckets are not tidied any more until the server starts again")
+            self._has_swept = True
+        if self._age_seconds and not self._worker.is_closing:
+            drop_abandoned_uploads(self._root, self._age_seconds)
 
     def _sweep(self) -> None:
         for folder, _, names in os.walk(self._root):
-            if self._ending.is_set():
+            if self._worker.is_closing:
                 return
             if any(is_temporary(name) for name in names):
                 sweep(folder)

@@ -1,20 +1,15 @@
 """Sends finished capture files from a folder of this machine to an object store."""
 
-import logging
-import math
 import os
 import time
+from contextlib import suppress
 from pathlib import Path
-from threading import Event, Thread
 
 from trackside.errors import TracksideError
 from trackside.storage.locate import Location
 from trackside.storage.partial_file import is_temporary
+from trackside.system.worker import Worker
 
-logger = logging.getLogger(__name__)
-
-_FIRST_PAUSE_SECONDS = 1.0
-_LONGEST_PAUSE_SECONDS = 30.0
 _LOOK_SECONDS = 0.02
 
 
@@ -31,20 +26,23 @@ class Uploader:
         self.num_failures = 0
         self._folder = folder
         self._target = target
-        self._given_up_at = math.inf
-        self._wake = Event()
-        self._closing = Event()
-        self._thread = Thread(target=self._run, name="trackside-capture-upload", daemon=True)
-        self._thread.start()
+        self._worker = Worker(
+            "trackside-capture-upload",
+            self._send_all,
+            interval=None,
+            at_end=self._send_all,
+            problem=f"Captured tensors wait in {folder} and are tried again",
+        )
+        self._worker.start()
 
     def notify(self) -> None:
         """There are new files. Returns at once."""
-        self._wake.set()
+        self._worker.wake()
 
     def flush(self, timeout: float) -> None:
         """Wait until nothing is left to send, for so long at most."""
         deadline = time.monotonic() + timeout
-        self._wake.set()
+        self._worker.wake()
         while self._waiting() and time.monotonic() < deadline:
             time.sleep(_LOOK_SECONDS)
 
@@ -54,40 +52,19 @@ class Uploader:
 
     def close(self, timeout: float) -> None:
         """Send what is there, trying for so long at most; `num_waiting` then says what is left."""
-        self._given_up_at = time.monotonic() + timeout
-        self._closing.set()
-        self._wake.set()
-        self._thread.join(timeout)
+        with suppress(OSError, TracksideError):  # `failure` has it
+            self._worker.close(timeout, retry_for=timeout)
 
-    def _run(self) -> None:
-        pause = _FIRST_PAUSE_SECONDS
-        while True:
-            self._wake.clear()
-            closing = self._closing.is_set()
-            if self._send_all():
-                pause = _FIRST_PAUSE_SECONDS
-                if closing:
-                    return
-                self._wake.wait()
-            else:
-                if time.monotonic() >= self._given_up_at:
-                    return
-                if closing:
-                    time.sleep(_FIRST_PAUSE_SECONDS)
-                else:
-                    self._closing.wait(pause)
-                pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
-
-    def _send_all(self) -> bool:
+    def _send_all(self) -> None:
         for path in self._waiting():
             try:
                 self._target.store.put(self._target.child(self._name(path)).key, path)
                 path.unlink(missing_ok=True)
             except (OSError, TracksideError) as error:
                 if path.exists():  # else another process of the same worker has just sent it
-                    self._report(error)
-                    return False
-        return True
+                    self.num_failures += 1
+                    self.failure = self.failure or error
+                    raise
 
     def _waiting(self) -> list[Path]:
         found = [
@@ -100,11 +77,3 @@ class Uploader:
 
     def _name(self, path: Path) -> str:
         return path.relative_to(self._folder).as_posix()
-
-    def _report(self, error: Exception) -> None:
-        self.num_failures += 1
-        if self.failure is None:
-            self.failure = error
-            logger.warning(
-                "Captured tensors wait in %s and are tried again: %s", self._folder, error
-            )

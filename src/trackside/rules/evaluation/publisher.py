@@ -7,21 +7,19 @@ that TensorBoard shows.
 import logging
 import time
 from pathlib import Path
-from threading import Event, Thread
 
 from trackside.curves import records, wire
 from trackside.curves.chunks import Chunk, Source, by_source
 from trackside.curves.event_locations import list_event_files
-from trackside.errors import TracksideError
 from trackside.records.finding import Finding, read_findings
 from trackside.records.layout import curves_of
 from trackside.rules.watched_job import WatchedJob
 from trackside.storage.locate import Location, locate, locate_object
+from trackside.system.worker import Worker
 
 logger = logging.getLogger(__name__)
 
 LOOK_SECONDS = 1.0
-_LONGEST_PAUSE_SECONDS = 30.0
 RUN = "rules"
 """What TensorBoard calls the run that the findings are in."""
 _SOURCE = Source("", "events.out.tfevents.rules", RUN)
@@ -41,36 +39,24 @@ class Publisher:
         self._outputs = rules.outputs
         self._sent: dict[Path, tuple[int, int]] = {}
         self._curves = FindingCurves(rules.findings, curves_of(job.spec), self._home)
-        self._ended = Event()
-        self._deadline = 0.0
-        self._thread = Thread(target=self._run, name="trackside-rules-publish", daemon=True)
+        self._worker = Worker(
+            "trackside-rules-publish",
+            self._send,
+            interval=LOOK_SECONDS,
+            delay=LOOK_SECONDS,
+            at_end=self._send,
+            problem="rules are not published yet",
+        )
 
     def start(self) -> None:
-        self._thread.start()
+        self._worker.start()
 
     def close(self, seconds: float) -> None:
         """Send what is left, trying for so long. What is not sent then stays on this machine."""
-        self._deadline = time.monotonic() + seconds
-        self._ended.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        pause = LOOK_SECONDS
-        while not self._ended.wait(pause):
-            pause = LOOK_SECONDS if self._try() else min(pause * 2, _LONGEST_PAUSE_SECONDS)
-        pause = LOOK_SECONDS
-        while not self._try() and time.monotonic() + pause < self._deadline:
-            time.sleep(pause)
-            pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
-
-    def _try(self) -> bool:
         try:
-            self._send()
-        except Exception as error:
-            known = isinstance(error, TracksideError | OSError)
-            logger.warning("rules wait to be published: %s", error, exc_info=not known)
-            return False
-        return True
+            self._worker.close(retry_for=seconds)
+        except Exception as error:  # noqa: BLE001 - it must not fail the evaluator
+            logger.warning("rules are not published: %s", error)
 
     def _send(self) -> None:
         for path, uri in {**self._files, **self._made()}.items():

@@ -1,8 +1,6 @@
-"""Folders that follow a job into its store: whole files, each once, and no silence about a lag."""
+"""Tests for `trackside.supervisor.folder_sync`: complete files, each uploaded once."""
 
-import itertools
 import os
-import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -10,58 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import environment_for
-from tests.fault_proxy import Fault
+from tests.supervisor.synced_files import names, place, send, write
 from tests.wait import until
-from trackside.curves.records import frame
 from trackside.files.script_folder import ScriptFolder
-from trackside.records.hosts import HostRecord, SyncState
-from trackside.storage.locate import Location, entries_below, locate
-from trackside.supervisor import sync
-from trackside.supervisor.event_sync import EventSync
-from trackside.supervisor.folder_scan import Look
-from trackside.supervisor.sync import FolderSync, LeftBehind, Syncer
-from trackside.supervisor.sync_lag import lag_message
-
-
-@pytest.fixture
-def source(tmp_path: Path) -> Path:
-    folder = tmp_path / "checkpoints"
-    folder.mkdir()
-    return folder
-
-
-@pytest.fixture
-def stored(tmp_path: Path) -> Path:
-    return tmp_path / "stored"
-
-
-@pytest.fixture
-def folder(source: Path, stored: Path) -> FolderSync:
-    return FolderSync("/opt/ml/checkpoints", source, place(stored), mirror=True)
-
-
-def place(path: Path) -> Location:
-    return locate(str(path), home=path)
-
-
-def write(path: Path, content: str | bytes = "x", *, age: float = 10.0) -> Path:
-    """A file that has been left alone for a while."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(content.encode() if isinstance(content, str) else content)
-    written = time.time() - age
-    os.utime(path, (written, written))
-    return path
-
-
-def send(folder: FolderSync) -> None:
-    """A file is taken to be whole at its second look."""
-    folder.tick()
-    folder.tick()
-
-
-def names(stored: Path) -> list[str]:
-    return sorted(str(path.relative_to(stored)) for path in stored.rglob("*") if path.is_file())
+from trackside.storage.locate import entries_below, locate
+from trackside.supervisor import folder_sync
+from trackside.supervisor.folder_scan import FileState
+from trackside.supervisor.folder_sync import FolderSync, NotUploaded
+from trackside.supervisor.syncer import Syncer
 
 
 def test_a_checkpoint_written_once_is_uploaded_once(folder, source, stored):
@@ -119,7 +73,7 @@ def test_a_file_torn_by_a_kill_does_not_replace_the_version_before(
 def test_a_file_that_is_still_being_written_waits_and_is_counted(
     folder, source, stored, monkeypatch
 ):
-    monkeypatch.setattr(sync, "SETTLED_SECONDS", 3600.0)
+    monkeypatch.setattr(folder_sync, "SETTLED_SECONDS", 3600.0)
     write(source / "big.pt", b"12345")
     send(folder)
     assert names(stored) == []
@@ -158,7 +112,7 @@ def test_a_pointer_to_a_checkpoint_follows_it(folder, source, stored):
     (stored / "latest.txt").mkdir()
     (stored / "latest.txt" / "in the way").touch()
     folder.tick()
-    with pytest.raises(LeftBehind, match=r"latest\.txt"):
+    with pytest.raises(NotUploaded, match=r"latest\.txt"):
         folder.tick()
     assert (stored / "epoch-1.pt").exists()
 
@@ -204,7 +158,7 @@ def test_a_name_that_no_store_takes_holds_up_no_other(folder, source, stored):
     write(source / "a\nb.pt", age=12)
     write(source / "good.pt", age=10)
     folder.tick()
-    with pytest.raises(LeftBehind, match=r"a\\nb\.pt.*control character") as caught:
+    with pytest.raises(NotUploaded, match=r"a\\nb\.pt.*control character") as caught:
         folder.tick()
     assert caught.value.is_hopeless
     assert names(stored) == ["good.pt"]
@@ -215,7 +169,7 @@ def test_deletions_go_on_beside_a_name_that_no_store_takes(folder, source, store
     write(source / "a\nb.pt")
     old = write(source / "old.pt")
     for _ in range(2):
-        with pytest.raises(LeftBehind):
+        with pytest.raises(NotUploaded):
             folder.tick(last=True)
         old.unlink(missing_ok=True)
     assert names(stored) == []
@@ -237,7 +191,7 @@ def test_a_name_that_is_no_unicode_holds_up_no_other_on_s3(
     folder = FolderSync("checkpoints", source, locate(f"s3://{bucket}/ckpt", home=tmp_path))
     write(source / os.fsdecode(b"caf\xe9.pt"), age=12)
     write(source / "good.pt", age=10)
-    with pytest.raises(LeftBehind, match=r"caf\\udce9") as caught:
+    with pytest.raises(NotUploaded, match=r"caf\\udce9") as caught:
         folder.tick(last=True)
     assert caught.value.is_hopeless
     found = s3_server.client().list_objects_v2(Bucket=bucket)["Contents"]
@@ -254,7 +208,7 @@ def test_what_cannot_be_read_is_told_holds_up_nothing_and_is_not_deleted(as_ordi
     write(source / "unreadable").chmod(0)
     write(source / "late")
     try:
-        with pytest.raises(LeftBehind, match="Permission denied.* 1 more") as caught:
+        with pytest.raises(NotUploaded, match="Permission denied.* 1 more") as caught:
             folder.tick(last=True)
     finally:
         (source / "closed").chmod(0o700)
@@ -274,7 +228,7 @@ def test_a_path_too_long_to_look_at_holds_up_no_other(folder, source, stored):
         Path("a.pt").touch()
     finally:
         os.chdir(here)
-    with pytest.raises(LeftBehind, match="File name too long"):
+    with pytest.raises(NotUploaded, match="File name too long"):
         folder.tick(last=True)
     assert names(stored) == ["good.pt"]
 
@@ -291,20 +245,20 @@ def test_links_and_pipes_are_not_followed(folder, source, stored, tmp_path):
 
 def test_a_file_that_became_a_pipe_after_the_scan_blocks_nothing(source):
     path = write(source / "a.pt", "abc")
-    look = Look.of(path.stat())
+    seen = FileState.of(path.stat())
     path.unlink()
     os.mkfifo(path)
-    with pytest.raises(sync.FileChanged):
-        list(sync._chunks(ScriptFolder(source), "a.pt", look))
+    with pytest.raises(folder_sync.FileChanged):
+        list(folder_sync._chunks(ScriptFolder(source), "a.pt", seen))
 
 
 @pytest.mark.parametrize("change", ["replaced", "truncated", "grown"])
 def test_a_file_that_changes_while_it_is_sent_never_gets_its_name_torn(
     source, stored, change, monkeypatch
 ):
-    monkeypatch.setattr(sync, "READ_BYTES", 4)
+    monkeypatch.setattr(folder_sync, "READ_BYTES", 4)
     path = write(source / "a.pt", "old old old!")
-    chunks = sync._chunks(ScriptFolder(source), "a.pt", Look.of(path.stat()))
+    chunks = folder_sync._chunks(ScriptFolder(source), "a.pt", FileState.of(path.stat()))
 
     def changing() -> Iterator[bytes]:
         yield next(chunks)
@@ -318,14 +272,14 @@ def test_a_file_that_changes_while_it_is_sent_never_gets_its_name_torn(
         yield from chunks
 
     to = place(stored).child("a.pt")
-    with pytest.raises(sync.FileChanged):
+    with pytest.raises(folder_sync.FileChanged):
         to.store.put(to.key, changing())
     assert names(stored) == []
 
 
 def test_a_file_that_changes_during_the_last_pass_is_tried_again(source, stored, monkeypatch):
     """The script is over, but something still appends: no pass may call that done."""
-    monkeypatch.setattr(sync, "READ_BYTES", 1 << 16)
+    monkeypatch.setattr(folder_sync, "READ_BYTES", 1 << 16)
     path = write(source / "busy.pt", b"x" * (8 << 20))
     folder = FolderSync("c", source, place(stored))
     done = threading.Event()
@@ -338,7 +292,7 @@ def test_a_file_that_changes_during_the_last_pass_is_tried_again(source, stored,
     writer = threading.Thread(target=append)
     writer.start()
     try:
-        with pytest.raises(LeftBehind, match=r"busy\.pt.*written to") as caught:
+        with pytest.raises(NotUploaded, match=r"busy\.pt.*written to") as caught:
             until(lambda: folder.tick(last=True))  # a pass may fall between two writes
     finally:
         done.set()
@@ -354,10 +308,10 @@ def test_files_that_vanish_are_no_error(folder, source, stored):
     gone = write(source / "gone.pt")
     write(source / "stays.pt")
     folder.tick()
-    looks = folder.looks({})
+    found = folder.found({})
     gone.unlink()
     with pytest.raises(FileNotFoundError):
-        folder._send("gone.pt", looks["gone.pt"])
+        folder._send("gone.pt", found["gone.pt"])
     folder.tick(last=True)
     assert names(stored) == ["stays.pt"]
     assert folder.state.pending_files == 0
@@ -400,192 +354,6 @@ def test_the_next_supervisor_knows_a_file_that_was_moved_over_another(folder, so
 def test_a_file_that_is_somebody_else_s_is_left(source, stored):
     write(source / "events.out.tfevents.1.host")
     write(source / "weights.pt")
-    folder = FolderSync("t", source, place(stored), leave=lambda path: "tfevents" in path)
+    folder = FolderSync("t", source, place(stored), skip=lambda path: "tfevents" in path)
     folder.tick(last=True)
     assert names(stored) == ["weights.pt"]
-
-
-# The thread
-
-
-class Failing:
-    """A part whose ticks end as the test says."""
-
-    def __init__(self, *ends: BaseException | None) -> None:
-        self.name = "part"
-        self.state = SyncState(to="s3://bucket/part", last=time.time())
-        self.synced_at = self.alive_at = time.monotonic()
-        self.num_ticks = 0
-        self._ends: Iterator[BaseException | None] = iter(ends)
-
-    def tick(self, *, last: bool = False) -> None:
-        self.num_ticks += 1
-        error = next(self._ends, None)
-        if error is not None:
-            raise error
-
-
-class Panic(BaseException):
-    """As native code raises it."""
-
-
-@pytest.mark.parametrize(
-    ("cpu_seconds", "pause"), [(0.0, 1.0), (0.01, 1.0), (0.1, 5.0), (3.0, 10.0)]
-)
-def test_passes_that_cost_much_come_the_less_often(cpu_seconds: float, pause: float):
-    assert sync.pause_after(cpu_seconds) == pytest.approx(pause)
-
-
-def test_passes_that_find_nothing_come_the_less_often():
-    pauses = [sync.pause_after(0.0, num_idle) for num_idle in (0, 2, 3, 9, 10, 1000)]
-    assert pauses == [1.0, 1.0, 3.0, 3.0, 30.0, 30.0]
-
-
-def test_who_rests_because_nothing_was_new_is_woken(monkeypatch):
-    monkeypatch.setattr(sync, "SCAN_SECONDS", 0.01)
-    monkeypatch.setattr(sync, "IDLE_PAUSE_SECONDS", 600.0)
-    monkeypatch.setattr(sync, "LONGEST_PAUSE_SECONDS", 600.0)
-    part = Failing()
-    syncer = Syncer([part])
-    syncer.start()
-    until(lambda: part.num_ticks == sync.IDLE_PASSES)
-    syncer.wake()
-    until(lambda: part.num_ticks > sync.IDLE_PASSES)
-    assert syncer.finish(time.monotonic() + 600, lambda error: None) == ""
-
-
-def test_what_we_draw_of_the_machine_is_no_news(source, stored):
-    def draw(last: bool) -> None:
-        write(source / "events.out.tfevents.1.host.1.0", frame(b"a record"))
-
-    own = EventSync("curves", source, place(stored), "algo-1", fill=draw)
-    theirs = EventSync("events", source, place(stored), "algo-1")
-    own.tick()
-    assert own.state.uploaded_bytes > 0
-    assert len(sync._amounts([own, theirs])) == 1
-
-
-def test_the_thread_survives_whatever_a_store_raises(monkeypatch):
-    monkeypatch.setattr(sync, "SCAN_SECONDS", 0.01)
-    part = Failing(ValueError("odd"), Panic("at the disco"), MemoryError(), GeneratorExit())
-    syncer = Syncer([part])
-    syncer.start()
-    until(lambda: part.num_ticks > 4)
-    assert part.state.error == ""
-    assert syncer.finish(time.monotonic() + 600, lambda error: None) == ""
-
-
-def test_an_error_is_in_the_state_until_it_has_passed():
-    part = Failing(ValueError("the store is odd"))
-    syncer = Syncer([part])
-    assert syncer.send_all() == "the store is odd"
-    assert syncer.states()["part"].error == "the store is odd"
-    assert syncer.send_all() == ""
-
-
-def test_a_part_that_fails_holds_up_no_other(source, stored):
-    write(source / "a.pt")
-    syncer = Syncer([Failing(ValueError("odd")), FolderSync("c", source, place(stored))])
-    assert syncer.send_all() == "odd"
-    assert names(stored) == ["a.pt"]
-
-
-def test_the_end_waits_for_a_store_that_comes_back():
-    told: list[str] = []
-    part = Failing()
-    part._ends = (None if told else OSError("away") for _ in itertools.count())
-    syncer = Syncer([part])
-    syncer.start()
-    assert syncer.finish(time.monotonic() + 600, told.append) == ""
-    assert told == ["away"]
-
-
-def test_the_end_gives_up_at_its_deadline_and_says_why():
-    syncer = Syncer([Failing(*[OSError("away")] * 100)])
-    syncer.start()
-    assert syncer.finish(time.monotonic() + 0.1, lambda error: None) == "away"
-
-
-def test_the_end_does_not_wait_for_what_no_time_can_mend(source, stored):
-    write(source / "a\x01b")
-    write(source / "good")
-    syncer = Syncer([FolderSync("c", source, place(stored), mirror=True)])
-    syncer.start()
-    assert "control character" in syncer.finish(time.monotonic() + 600, lambda error: None)
-    assert names(stored) == ["good"]
-
-
-def test_a_file_that_became_a_folder_is_no_hopeless_case(folder, source, stored):
-    path = write(source / "a")
-    send(folder)
-    path.unlink()
-    write(source / "a" / "b")
-    syncer = Syncer([folder])
-    syncer.start()
-    assert syncer.finish(time.monotonic() + 600, lambda error: None) == ""
-    assert names(stored) == ["a/b"]
-
-
-@pytest.fixture
-def deaf_store(monkeypatch, tmp_path) -> Iterator[Location]:
-    """An address that takes connections and never answers."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        url = f"http://127.0.0.1:{server.getsockname()[1]}"
-        for variable, value in environment_for(url).items():
-            monkeypatch.setenv(variable, value)
-        yield locate("s3://bucket/checkpoints", home=tmp_path)
-
-
-def test_a_store_call_that_never_returns_is_seen_as_a_lag(source, deaf_store, monkeypatch):
-    monkeypatch.setattr(sync, "SCAN_SECONDS", 0.01)
-    monkeypatch.setattr(sync, "WEDGED_SECONDS", 0.3)
-    write(source / "a.pt")
-    syncer = Syncer([FolderSync("/opt/ml/checkpoints", source, deaf_store)])
-    syncer.start()
-    until(lambda: syncer.states()["/opt/ml/checkpoints"].lag_seconds > 0.3)
-    record = HostRecord(syncs=syncer.states())
-    assert record.syncs["/opt/ml/checkpoints"].error == ""
-    lag, why = lag_message({"algo-1": record}, after_seconds=0.2)
-    assert "/opt/ml/checkpoints was last synced at 20" in lag
-    assert "s3://bucket/checkpoints" in why
-    assert "has not answered" in syncer.finish(time.monotonic(), lambda error: None)
-
-
-def test_no_lag_is_told_of_a_store_that_keeps_up(folder, source):
-    write(source / "a.pt")
-    send(folder)
-    record = HostRecord(syncs=Syncer([folder]).states())
-    assert lag_message({"algo-1": record}, after_seconds=600.0) == ("", "")
-
-
-def test_the_lag_of_every_host_is_told_with_its_name():
-    late = SyncState(to="s3://b/c", last=time.time(), lag_seconds=70, error="refused")
-    later = SyncState(to="s3://b/c", last=0.0, lag_seconds=90, error="gone")
-    records = {"algo-1": HostRecord(syncs={"log": late}), "algo-2": HostRecord(syncs={"x": later})}
-    lag, why = lag_message(records, after_seconds=60)
-    assert lag == "Training goes on; x of algo-2 was last synced at 1970-01-01T00:00:00.000Z: "
-    assert why == "gone"
-
-
-def test_a_clock_that_is_set_back_hides_no_lag(monkeypatch):
-    part = Failing(OSError("away"))
-    part.synced_at -= 100
-    monkeypatch.setattr(time, "time", lambda: 0.0)
-    syncer = Syncer([part])
-    assert syncer.states()["part"].lag_seconds >= 100
-
-
-def test_an_outage_costs_no_file_and_no_second_upload(
-    source, faulty, bucket, s3_server, monkeypatch, tmp_path
-):
-    for variable, value in environment_for(faulty.url).items():
-        monkeypatch.setenv(variable, value)
-    folder = FolderSync("c", source, locate(f"s3://{bucket}/c", home=tmp_path))
-    for number in range(3):
-        write(source / f"{number}.pt", b"12345", age=10 - number)
-    faulty.inject(Fault(pattern=r"^PUT .*/1\.pt", status=403))
-    syncer = Syncer([folder])
-    assert "refused" in syncer.send_all()
-    assert folder.state.pending_files == 2
-    assert syncer.send_all() == ""
-    assert [faulty.count(rf"^PUT .*/{number}\.pt") for number in range(3)] == [1, 2, 1]

@@ -8,7 +8,7 @@ import pytest
 
 from trackside.records.layout import HostFolder
 from trackside.records.spec import Options
-from trackside.supervisor.script_limits import ScriptLimits
+from trackside.supervisor.script_start import ScriptLimits
 from trackside.system import control_group
 
 NONCE = f"test{os.getpid()}.1"

@@ -1,0 +1,53 @@
+"""What everything that is uploaded while a job runs has in common: its state and its clocks."""
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+
+from trackside.records.hosts import SyncState
+from trackside.storage.locate import Location
+
+
+class SyncPart(ABC):
+    """Something that is uploaded piece by piece. Not thread-safe: its `Syncer`'s thread owns it."""
+
+    is_generated = False
+    """We write its files ourselves, at intervals: that is no activity of the script's."""
+    keeps_older = False
+    """The script was killed: a file that it was writing then is torn, and does not replace a
+    complete older version."""
+
+    def __init__(self, name: str, to: Location) -> None:
+        self.name = name
+        self.state = SyncState(to=to.uri, last=time.time())
+        self.synced_at = self.alive_at = time.monotonic()
+        """Monotonic: when everything had been uploaded, and when the store last took something.
+        A system clock that is set can hide no lag."""
+        self._to = to
+
+    @property
+    def is_unused(self) -> bool:
+        """Nothing was found to upload, and people need not see it among a host's syncs."""
+        return False
+
+    @abstractmethod
+    def tick(self, *, last: bool = False) -> None:
+        """Upload what is new and complete (`last`: everything). Raises what the store raises."""
+
+    def _set_alive(self) -> None:
+        self.alive_at = time.monotonic()
+
+    def _set_synced(self, when: tuple[float, float]) -> None:
+        """All that was there at `when`, by `now`, is uploaded."""
+        self.state.last, self.synced_at = when
+
+    def _set_pending(self, sizes: Iterable[int]) -> None:
+        """The bytes that wait, by file."""
+        pending = list(sizes)
+        self.state.pending_files = len(pending)
+        self.state.pending_bytes = sum(max(0, size) for size in pending)
+
+
+def now() -> tuple[float, float]:
+    """By the system's clock and by the monotonic one."""
+    return time.time(), time.monotonic()
