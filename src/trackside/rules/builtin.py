@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Generic, TypeVar
 
 from trackside.records.finding import Finding
+from trackside.rules.rule_kinds import Kind
 from trackside.rules.saved.evidence import Evidence, Selection
 
 E = TypeVar("E")
@@ -40,6 +41,18 @@ class BuiltInRule(ABC, Generic[E]):
 
     advice: ClassVar[str] = ""
     """What to try, for the findings."""
+    kind: ClassVar[Kind] = Kind.OTHER
+    explains: ClassVar[tuple[str, ...]] = ()
+    """Names of rules whose findings are consequences of this one's, beyond those that its kind
+    explains."""
+    leaves_training_loss: ClassVar[bool] = False
+    """It does not change the training loss. So it explains only what `explains` names, and is no
+    consequence of anything that spoils that loss."""
+    is_independent: ClassVar[bool] = False
+    """A mistake of its own, whatever else is wrong: no consequence, unless another rule's
+    `explains` names it."""
+    ranks_before_if_at_start: ClassVar[str] = ""
+    """The name of the rule that it comes before when found at step 0."""
 
     @classmethod
     def name(cls) -> str:

@@ -8,6 +8,7 @@ import numpy as np
 
 from trackside.rules.checkup.vitals_rule import Sign, VitalsRule
 from trackside.rules.parameters import parameter
+from trackside.rules.rule_kinds import Kind
 from trackside.rules.saved.vital_signs import Series, VitalSigns
 
 _LAYERS = ("Linear", "Conv1d", "Conv2d", "Conv3d")
@@ -23,6 +24,7 @@ class UnnormalizedInput(VitalsRule):
     times what its weights make of inputs like these, as where a whole number is put in beside them.
     """
 
+    kind = Kind.CAUSE
     advice = (
         "Scale inputs to about mean 0 and standard deviation 1: divide pixels by 255, standardise "
         "each column of a table by the training data's mean and deviation."
@@ -72,6 +74,7 @@ class ConstantInput(VitalsRule):
     Fires when the standard deviation within the batch is 0 in nine of ten batches and more.
     """
 
+    kind = Kind.MISTAKE
     advice = (
         "Print one batch as the model gets it. Usual reasons: whole-number division (x // 255), a "
         "path without files, a mask that is all zeros."
@@ -95,6 +98,7 @@ class ConstantInput(VitalsRule):
 class InputNotFinite(VitalsRule):
     """An input holds NaN or infinity. Fires at the first batch that does."""
 
+    kind = Kind.MISTAKE
     advice = (
         "Look for missing values and divisions by zero in the data; fill in or drop those rows."
     )
@@ -122,6 +126,9 @@ class SameBatch(VitalsRule):
     model, which somebody wants.
     """
 
+    kind = Kind.MISTAKE
+    explains = ("Overfitting",)
+    is_independent = True
     advice = (
         "Go through the loader in a for loop; next(iter(loader)) in the loop starts it anew each "
         "time. Check that the batch is taken inside of the loop."
@@ -160,6 +167,8 @@ class ConstantLabels(VitalsRule):
     differential equation, may well be 0 everywhere.
     """
 
+    kind = Kind.MISTAKE
+    explains = ("OneClassPredicted", "Overfitting")
     advice = "Print a batch of labels as the loss gets them, and follow them back to the file."
 
     num_samples: int = parameter(100, "Samples that must have been looked at.", at_least=1)
@@ -189,6 +198,9 @@ class UnshuffledLabels(VitalsRule):
     class, and it is another class in other batches.
     """
 
+    kind = Kind.MISTAKE
+    explains = ("OneClassPredicted", "Overfitting")
+    is_independent = True
     advice = "Shuffle: DataLoader(..., shuffle=True), or permute the data once before training."
 
     num_batches: int = parameter(10, "Batches that must have been looked at.", at_least=2)
@@ -222,6 +234,8 @@ class OneClassPredicted(VitalsRule):
     fifth of the others.
     """
 
+    kind = Kind.CAUSE
+    leaves_training_loss = True
     advice = (
         "Weight the classes in the loss, sample the rare ones more often, and judge by recall or "
         "F1 of the rare class instead of accuracy."
@@ -263,6 +277,9 @@ class EvaluationInputDiffers(VitalsRule):
     `times` of the training inputs' standard deviation.
     """
 
+    kind = Kind.CAUSE
+    explains = ("Overfitting",)
+    leaves_training_loss = True
     advice = "Prepare both alike, with the figures (mean, deviation) of the training data."
 
     times: float = parameter(4.0, "Ratio that is too large.", at_least=1)
@@ -298,6 +315,9 @@ class SlowDataLoading(VitalsRule):
     and the next forward, in the middle of the steps that were looked at.
     """
 
+    kind = Kind.CAUSE
+    explains = ("BatchSize", "CPUBottleneck", "Dataloader", "LowGPUUtilization")
+    leaves_training_loss = True
     advice = (
         "Load in parallel (a DataLoader with num_workers), prepare once and keep the result, make "
         "a batch by tensor operations instead of sample by sample. The profiler's rules tell more."

@@ -10,6 +10,7 @@ import numpy as np
 from trackside.capture.reading.anatomy import ParameterFacts
 from trackside.rules.checkup.vitals_rule import Sign, VitalsRule
 from trackside.rules.parameters import parameter
+from trackside.rules.rule_kinds import Kind
 from trackside.rules.saved.vital_signs import Series, VitalSigns
 
 _LAYERS = ("Linear", "Conv1d", "Conv2d", "Conv3d")
@@ -25,6 +26,7 @@ class WeightsTooLarge(VitalsRule):
     weights are drawn `gain` times wider than 1 / sqrt(fan-in), which keeps sizes as they are.
     """
 
+    kind = Kind.CAUSE
     advice = (
         "Initialise by fan-in (PyTorch's own default, kaiming_normal_ or xavier_uniform_) instead "
         "of a fixed deviation."
@@ -88,6 +90,7 @@ class WeightsTooSmall(VitalsRule):
     ten times as narrow again, and the loss stands still for 20 steps.
     """
 
+    kind = Kind.CAUSE
     advice = (
         "Initialise by fan-in (PyTorch's own default, kaiming_normal_ or xavier_uniform_) instead "
         "of a fixed small deviation."
@@ -124,6 +127,7 @@ class SymmetricWeights(VitalsRule):
     is not 0; or when all matrices are 0; or when one is still 0 throughout after 20 updates.
     """
 
+    kind = Kind.MISTAKE
     advice = "Initialise weights at random; zeros are for biases, and for a last layer at most."
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:

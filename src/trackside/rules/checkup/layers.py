@@ -10,6 +10,7 @@ import numpy as np
 from trackside.rules.checkup.initial_weights import is_matrix
 from trackside.rules.checkup.vitals_rule import Sign, VitalsRule
 from trackside.rules.parameters import parameter
+from trackside.rules.rule_kinds import Kind
 from trackside.rules.saved.vital_signs import VitalSigns
 
 _LAYERS = ("Linear", "Conv1d", "Conv2d", "Conv3d")
@@ -26,6 +27,8 @@ class DeadLayer(VitalsRule):
     exactly zero at as many saved steps while others' is not.
     """
 
+    kind = Kind.CAUSE
+    ranks_before_if_at_start = "WeightsTooLarge"
     advice = (
         "Initialise biases at 0 and weights for ReLU (He), lower the learning rate, scale the "
         "inputs, or use LeakyReLU or GELU, which have a gradient on both sides."
@@ -90,6 +93,7 @@ class SaturatedLayer(VitalsRule):
     over `num_batches` batches in a row, up to the end, and the loss has not come down to a tenth.
     """
 
+    kind = Kind.CAUSE
     advice = (
         "Initialise with smaller weights (Xavier), scale the inputs, put a normalisation before "
         "the activation, or use a ReLU-like one."
@@ -130,6 +134,7 @@ class FadingGradient(VitalsRule):
     have small gradients at the start of every training.
     """
 
+    kind = Kind.CAUSE
     advice = (
         "Use ReLU or GELU instead of sigmoid or tanh, residual connections, normalisation layers, "
         "initialisation by fan-in, or fewer layers."
@@ -176,6 +181,7 @@ class ExplodingGradient(VitalsRule):
     larger, and the loss then stops being a number or ends at three times its start.
     """
 
+    kind = Kind.CAUSE
     advice = (
         "Clip gradients (clip_grad_norm_), initialise the recurrent weights orthogonally with gain "
         "1, use LSTM or GRU, shorter sequences, or normalisation layers."

@@ -8,6 +8,7 @@ import numpy as np
 
 from trackside.rules.checkup.vitals_rule import Sign, VitalsRule
 from trackside.rules.parameters import parameter
+from trackside.rules.rule_kinds import Kind
 from trackside.rules.saved.vital_signs import Series, VitalSigns
 
 
@@ -21,6 +22,7 @@ class LearningRateZero(VitalsRule):
     several optimizers that take turns, also when one's is 0, or a millionth of the others'.
     """
 
+    kind = Kind.MISTAKE
     advice = (
         "Print optimizer.param_groups[0]['lr'] in the loop, and check the scheduler: its factor "
         "at the start, whole-number division, whether step() belongs to the epoch or the batch, "
@@ -103,6 +105,7 @@ class LearningRateTooLow(VitalsRule):
     move their weights by more than half of their length.
     """
 
+    kind = Kind.CAUSE
     advice = "Make the learning rate ten times larger, and again, until the loss falls."
 
     moved: float = parameter(0.02, "Of the weights' length, in all.", at_least=0)
@@ -140,6 +143,7 @@ class GradientClippedAway(VitalsRule):
     with the loss where it was.
     """
 
+    kind = Kind.CAUSE
     advice = "Raise max_norm of clip_grad_norm_: print what it returns, and clip above its usual."
 
     moved: float = parameter(0.02, "Of the weights' length, in all.", at_least=0)
@@ -170,6 +174,7 @@ class LearningRateTooHigh(VitalsRule):
     comes later: nothing is left of what the weights began with.
     """
 
+    kind = Kind.CAUSE
     advice = (
         "Lower the learning rate to a tenth, and again until the loss falls from the start; a "
         "warm-up or clipping helps where only the first steps are too large."
@@ -229,6 +234,7 @@ class WeightDecayTooStrong(VitalsRule):
     rate times weight decay), they have not grown, and the loss has not come down to half.
     """
 
+    kind = Kind.CAUSE
     advice = "Lower weight_decay to a hundredth: 1e-4 (SGD) and 1e-2 (AdamW) are usual."
 
     share: float = parameter(0.2, "Of the weights' first length.", at_least=0, at_most=1)

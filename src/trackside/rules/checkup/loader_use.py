@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from trackside.capture.reading.anatomy import LoaderFacts
 from trackside.rules.checkup.vitals_rule import Sign, VitalsRule
 from trackside.rules.parameters import parameter
+from trackside.rules.rule_kinds import Kind
 from trackside.rules.saved.vital_signs import VitalSigns
 
 
@@ -20,6 +21,7 @@ class EpochCutShort(VitalsRule):
     as long as it takes is left alone.
     """
 
+    kind = Kind.MISTAKE
     advice = (
         "Look for a break or a return inside of the loop over batches that belongs behind it, and "
         "for what was left there after debugging."
@@ -53,6 +55,8 @@ class EvaluationOnTrainingData(VitalsRule):
     training, none from any other, and a loader of other data was made and never used.
     """
 
+    kind = Kind.MISTAKE
+    leaves_training_loss = True
     advice = (
         "Give the loop of training the loader of the training set, and evaluation the other one: "
         "one of the two has the wrong name."

@@ -8,6 +8,7 @@ import numpy as np
 
 from trackside.rules.checkup.vitals_rule import Sign, VitalsRule
 from trackside.rules.parameters import parameter
+from trackside.rules.rule_kinds import Kind
 from trackside.rules.saved.vital_signs import Series, VitalSigns
 
 
@@ -20,6 +21,7 @@ class LossTermDominates(VitalsRule):
     kind may be all that is wanted of it.
     """
 
+    kind = Kind.CAUSE
     advice = (
         "Bring the terms to one size: scale the targets of the larger one to about 1, or weigh the "
         "terms, so that each begins at about 1."
@@ -56,6 +58,7 @@ class LossWithoutBound(VitalsRule):
     `times` what they did at the start.
     """
 
+    kind = Kind.CAUSE
     advice = (
         "Nothing holds a weight of a loss that is learnt as it is, nor a term with a minus sign: "
         "take the sign out, or learn log-variances, exp(-s) * loss + s."

@@ -8,6 +8,7 @@ import numpy as np
 from trackside.capture.reading.anatomy import LossFacts
 from trackside.rules.checkup.vitals_rule import Sign, VitalsRule
 from trackside.rules.parameters import parameter
+from trackside.rules.rule_kinds import Kind
 from trackside.rules.saved.vital_signs import Series, VitalSigns
 
 _OF_LOGITS = ("cross_entropy", "binary_cross_entropy_with_logits")
@@ -27,6 +28,8 @@ class LossInputAlreadySoftmax(VitalsRule):
     once for both, when a softmax or sigmoid was the last before the loss.
     """
 
+    kind = Kind.MISTAKE
+    is_independent = True
     advice = (
         "Take the softmax or sigmoid out of the model and give the loss the raw scores; apply it "
         "only where probabilities are needed. (Or use NLLLoss after log_softmax, BCELoss after "
@@ -83,6 +86,7 @@ class LossInputNotLogProbabilities(VitalsRule):
     to about 1.
     """
 
+    kind = Kind.MISTAKE
     advice = (
         "Use CrossEntropyLoss on raw scores, or give NLLLoss, KLDivLoss and CTCLoss the output of "
         "log_softmax: KLDivLoss wants logarithms of the student's probabilities as its input."
@@ -120,6 +124,8 @@ class LossShapeMismatch(VitalsRule):
     after its softmax.
     """
 
+    kind = Kind.MISTAKE
+    is_independent = True
     advice = (
         "Give both the same shape: prediction.squeeze(-1), or target.unsqueeze(-1). For two "
         "classes with one score use BCEWithLogitsLoss."
@@ -164,6 +170,8 @@ class OutputRangeTooNarrow(VitalsRule):
     ReLU was the last before it.
     """
 
+    kind = Kind.MISTAKE
+    is_independent = True
     advice = (
         "Leave out the activation after the last layer, or scale the targets into its range. "
         "Losses of logits want plain scores."

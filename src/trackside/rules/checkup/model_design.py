@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from trackside.capture.reading.anatomy import Anatomy, ModuleFacts
 from trackside.rules.checkup.vitals_rule import Sign, VitalsRule
 from trackside.rules.parameters import parameter
+from trackside.rules.rule_kinds import Kind
 from trackside.rules.saved.vital_signs import VitalSigns
 
 _PASSING = ("Dropout", "Identity", "Flatten", "Unflatten")
@@ -22,6 +23,8 @@ class ActivationMissing(VitalsRule):
     wants.
     """
 
+    kind = Kind.MISTAKE
+    leaves_training_loss = True
     advice = "Put an activation, such as nn.ReLU() or nn.GELU(), between the two layers."
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
@@ -46,6 +49,7 @@ class DropoutTooStrong(VitalsRule):
     come down to half.
     """
 
+    kind = Kind.CAUSE
     advice = (
         "Lower p, the share that is taken away (not the one that is kept): 0.1 to 0.5 is usual."
     )
@@ -77,6 +81,7 @@ class FrozenByMistake(VitalsRule):
     input, as a bias. A frozen backbone under a head that learns is left alone.
     """
 
+    kind = Kind.CAUSE
     advice = (
         "Print the names of the parameters that require a gradient, and check the condition that "
         "freezes the others. Freeze what was trained before, not what starts at random."

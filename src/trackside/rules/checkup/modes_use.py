@@ -7,6 +7,7 @@ import numpy as np
 
 from trackside.rules.checkup.vitals_rule import Sign, VitalsRule
 from trackside.rules.parameters import parameter
+from trackside.rules.rule_kinds import Kind
 from trackside.rules.saved.vital_signs import VitalSigns
 
 
@@ -18,6 +19,9 @@ class TrainingInEvaluationMode(VitalsRule):
     evaluation mode, `share` of all. A model whose parts alone are in that mode is left alone.
     """
 
+    kind = Kind.MISTAKE
+    explains = ("Overfitting",)
+    leaves_training_loss = True
     advice = "Call model.train() before each epoch of training; model.eval() stays in force."
 
     num_backwards: int = parameter(20, "Backwards in evaluation mode.", at_least=1)
@@ -49,6 +53,9 @@ class EvaluationInTrainingMode(VitalsRule):
     usual between two backwards, or after the last, in few places of the run.
     """
 
+    kind = Kind.MISTAKE
+    explains = ("Overfitting",)
+    leaves_training_loss = True
     advice = (
         "Call model.eval() before evaluating, within torch.no_grad(), and model.train() afterwards."
     )
@@ -84,6 +91,9 @@ class BatchNormOfOneSample(VitalsRule):
     them or more.
     """
 
+    kind = Kind.MISTAKE
+    explains = ("NothingLearnt",)
+    leaves_training_loss = True
     advice = (
         "Use larger batches, or GroupNorm or LayerNorm, which need none; or keep the batch norm "
         "layers in evaluation mode."

@@ -2,12 +2,14 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from statistics import median
 
 import numpy as np
 
-from trackside.capture.reading.anatomy import Anatomy, ParameterFacts
+from trackside.capture.reading.anatomy import Anatomy, OptimizerFacts, ParameterFacts
 from trackside.rules.checkup.vitals_rule import Sign, VitalsRule
 from trackside.rules.parameters import parameter
+from trackside.rules.rule_kinds import Kind
 from trackside.rules.saved.vital_signs import VitalSigns
 
 _WITH_ACTIVATION = ("Linear", "Conv1d", "Conv2d", "Conv3d")
@@ -24,6 +26,7 @@ class OptimizerNotStepping(VitalsRule):
     add up until the step, and those that are taken for an input's sake, are another matter.
     """
 
+    kind = Kind.MISTAKE
     advice = (
         "Call optimizer.step() after loss.backward(), in each pass of the loop: in the same block, "
         "as far indented."
@@ -73,6 +76,7 @@ class OptimizerOfAnotherModel(VitalsRule):
     was called, while these have gradients and do not change.
     """
 
+    kind = Kind.MISTAKE
     advice = (
         "Make the optimizer after the model has its final parameters: after copying, wrapping, "
         "loading or moving it, with the parameters of the model that is called in the loop."
@@ -108,6 +112,8 @@ class ParametersNotOptimized(VitalsRule):
     model without being parts of it. Frozen ones (requires_grad is False) are meant to be left out.
     """
 
+    kind = Kind.MISTAKE
+    is_independent = True
     advice = (
         "Give the optimizer all parameters that are to be trained (model.parameters()). "
         "If these are to stay as they are, say so with requires_grad_(False)."
@@ -163,6 +169,7 @@ class GradientMissing(VitalsRule):
     Modules that are never called are left alone.
     """
 
+    kind = Kind.MISTAKE
     advice = (
         "Between these layers and the loss something leaves the graph: .detach(), .item(), .data, "
         ".numpy(), torch.tensor(...), torch.no_grad(), or zero_grad() between backward and step. "
@@ -222,6 +229,8 @@ class ForgottenZeroGrad(VitalsRule):
     after the update is another matter.
     """
 
+    kind = Kind.MISTAKE
+    is_independent = True
     advice = "Call optimizer.zero_grad() once per update, before loss.backward()."
 
     num_updates: int = parameter(5, "Updates that must have been looked at.", at_least=1)
@@ -251,6 +260,8 @@ class OptimizerSettings(VitalsRule):
     loss that rises.
     """
 
+    kind = Kind.MISTAKE
+    is_independent = True
     advice = "Check the optimizer's arguments: betas are (0.9, 0.999) and momentum 0.9 by custom."
 
     momentum: float = parameter(0.995, "Momentum that is too much.", at_least=0)
@@ -287,6 +298,72 @@ class OptimizerSettings(VitalsRule):
                     )
 
 
+@dataclass
+class ModelRecreated(VitalsRule):
+    """Every epoch begins with a new model, which knows nothing of the one before.
+
+    Fires when `num_models` models and more of one class were trained by optimizers with the same
+    settings, one pass over the same data each. Folds of a cross-validation have data of their own,
+    and a search tries other settings.
+    """
+
+    kind = Kind.MISTAKE
+    advice = "Make the model and its optimizer once, before the loop over epochs."
+
+    num_models: int = parameter(5, "Models.", at_least=2)
+
+    def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
+        anatomy = vitals.anatomy
+        count = len(anatomy.models)
+        if count < self.num_models or len(set(anatomy.models)) > 1:
+            return
+        if (
+            abs(len(anatomy.optimizers) - count) > 1
+            or len(set(map(_settings, anatomy.optimizers))) > 1
+        ):
+            return
+        busiest = max(anatomy.loaders, key=lambda each: each.num_batches, default=None)
+        if busiest is not None and abs(busiest.num_passes - count) <= 1:
+            yield Sign(
+                int(median(each.num_steps for each in anatomy.optimizers)),
+                f"{count} models of the class {anatomy.models[0]} were trained, each in one pass "
+                f"over the same {busiest.num_samples} samples: each starts from nothing.",
+                value=float(count),
+                threshold=self.num_models,
+            )
+
+
+@dataclass
+class OptimizerRecreated(VitalsRule):
+    """An optimizer is made for each batch, and forgets what it knew: momentum, running averages.
+
+    Fires after `num_optimizers` and more that each hold the parameters of the one before, when
+    there is one for every second backward at least. SGD without momentum has nothing to forget,
+    and one for each epoch or stage is left alone.
+    """
+
+    kind = Kind.MISTAKE
+    advice = "Make the optimizer once, before the loops, and only call zero_grad and step in them."
+
+    num_optimizers: int = parameter(20, "Optimizers of the same parameters.", at_least=2)
+
+    def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
+        anatomy = vitals.anatomy
+        kinds = {each.type for each in anatomy.optimizers}
+        momentum = [g.get("momentum") for each in anatomy.optimizers for g in each.groups]
+        if kinds == {"SGD"} and not any(momentum):
+            return
+        if anatomy.num_remade >= max(self.num_optimizers, anatomy.num_backwards / 2):
+            yield Sign(
+                0,
+                f"{', '.join(sorted(kinds))} was made anew {anatomy.num_remade} times for the same "
+                f"parameters, in {anatomy.num_backwards} backwards: its state starts from nothing "
+                "each time.",
+                value=float(anatomy.num_remade),
+                threshold=float(self.num_optimizers),
+            )
+
+
 def _module_of(anatomy: Anatomy, each: ParameterFacts) -> str:
     """The parameters' names begin with the model's, the modules' do not."""
     path = each.name.rpartition(".")[0]
@@ -301,3 +378,7 @@ def _names(parameters: Sequence[ParameterFacts]) -> str:
     return (
         ", ".join(names) if len(names) <= 4 else f"{', '.join(names[:3])} and {len(names) - 3} more"
     )
+
+
+def _settings(optimizer: OptimizerFacts) -> tuple[str, str]:
+    return optimizer.type, str([group.get("lr") for group in optimizer.groups])

@@ -8,6 +8,7 @@ import numpy as np
 
 from trackside.rules.checkup.vitals_rule import Sign, VitalsRule
 from trackside.rules.parameters import parameter
+from trackside.rules.rule_kinds import Kind
 from trackside.rules.saved.vital_signs import VitalSigns
 
 
@@ -15,6 +16,7 @@ from trackside.rules.saved.vital_signs import VitalSigns
 class LossNotFinite(VitalsRule):
     """The loss is NaN or infinite. Fires at the first step at which it is."""
 
+    kind = Kind.OUTCOME
     advice = (
         "Look for log(0), division by zero, sqrt of 0 and overflow in the loss: use the fused "
         "losses (cross_entropy, binary_cross_entropy_with_logits), clamp, or add an epsilon. "
@@ -43,6 +45,7 @@ class LossRising(VitalsRule):
     nor does one that grows with its targets and explains them, as that of Q-learning.
     """
 
+    kind = Kind.OUTCOME
     advice = (
         "Check the sign of the loss and `maximize` of the optimizer; with the right sign, lower "
         "the learning rate."
@@ -80,6 +83,9 @@ class Overfitting(VitalsRule):
     third since.
     """
 
+    kind = Kind.CAUSE
+    explains = ("Overfit", "Overtraining")
+    leaves_training_loss = True
     advice = (
         "Stop at the lowest evaluation loss and keep that checkpoint; more data, augmentation, "
         "dropout, weight decay or a smaller model move it further down."
@@ -120,6 +126,7 @@ class NothingLearnt(VitalsRule):
     inputs.
     """
 
+    kind = Kind.OUTCOME
     advice = (
         "If nothing else was found: check that labels belong to their inputs (shuffled together? "
         "sorted alike? joined by the right key?), and that the inputs hold what the labels ask "

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 
 from trackside.rules.checkup.vitals_rule import Sign, VitalsRule
 from trackside.rules.parameters import parameter
+from trackside.rules.rule_kinds import Kind
 from trackside.rules.saved.vital_signs import VitalSigns
 
 _ALL = 0.999
+_RECURRENT = ("RNN", "GRU", "LSTM")
 
 
 @dataclass
@@ -22,6 +24,9 @@ class FutureVisible(VitalsRule):
     back only is best there.
     """
 
+    kind = Kind.MISTAKE
+    explains = ("Overfitting",)
+    leaves_training_loss = True
     advice = (
         "Give self-attention a causal mask (nn.Transformer.generate_square_subsequent_mask, "
         "is_causal=True), and let no layer look ahead: no bidirectional RNN, no convolution padded "
@@ -74,6 +79,8 @@ class TargetIsInput(VitalsRule):
     every sample. Targets that the model is given to compute the loss by are no input.
     """
 
+    kind = Kind.MISTAKE
+    leaves_training_loss = True
     advice = (
         "Shift the targets by one: inputs tokens[:, :-1], targets tokens[:, 1:]. (Models of "
         "transformers do so themselves when they are given labels.) End windows of a series before "
@@ -120,6 +127,8 @@ class StateOfOtherSamples(VitalsRule):
     batches come from a loader that shuffles. Pieces of one text in their order are another matter.
     """
 
+    kind = Kind.MISTAKE
+    leaves_training_loss = True
     advice = (
         "Begin each batch without a state (lstm(x), or zeros); or keep the order of the data, "
         "shuffle=False, where a state is meant to be carried on."
@@ -145,6 +154,7 @@ class BatchTakenForTime(VitalsRule):
     one target for each of the batch; or when it is given [batch, features] and nothing is learnt.
     """
 
+    kind = Kind.MISTAKE
     advice = (
         "Make the layer with batch_first=True, or give it [time, batch, features] "
         "(x.transpose(0, 1)); a single step needs an axis of time of its own."
@@ -183,6 +193,8 @@ class PaddingInLoss(VitalsRule):
     as many tokens, `share` of all targets and more, and the loss's ignore_index is another.
     """
 
+    kind = Kind.MISTAKE
+    explains = ("OneClassPredicted",)
     advice = "Leave padding out: CrossEntropyLoss(ignore_index=...), with the padding's number."
 
     share: float = parameter(0.3, "Of all targets.", at_least=0, at_most=1)
@@ -203,6 +215,69 @@ class PaddingInLoss(VitalsRule):
                 tensor=f"{loss.name}_input_0",
                 value=share,
                 threshold=self.share,
+            )
+
+
+@dataclass
+class PaddingReadLast(VitalsRule):
+    """A recurrent model goes on through padding, and has forgotten the text at its end.
+
+    Fires when all sequences end with one token, `share` of their length and more, an RNN that looks
+    back only is given all of it, there is one target for each sequence, and nothing is learnt.
+    """
+
+    kind = Kind.CAUSE
+    advice = (
+        "Pack the sequences (nn.utils.rnn.pack_padded_sequence with enforce_sorted=False) and use "
+        "h_n, take the output at each one's last token, or pad on the left."
+    )
+
+    share: float = parameter(0.3, "Of a sequence, on average.", at_least=0, at_most=1)
+
+    def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
+        end, last = vitals.vital("tokens/end_share"), vitals.vital("tokens/last")
+        loss = next(iter(vitals.anatomy.losses), None)
+        if loss is None or len(end) < 10 or not end.median > self.share or not vitals.is_stuck:
+            return
+        layers = [module for module in vitals.anatomy.modules if module.given]
+        readers = [each for each in layers if each.type in _RECURRENT and not each.looks_ahead]
+        if len(loss.shapes) != 2 or len(loss.shapes[1]) > 2 or len(readers) < len(layers):
+            return
+        target, count = loss.shapes[1], loss.shapes[0][0]
+        if readers and target[0] == count and count in readers[0].given[:2]:
+            yield Sign(
+                int(end.steps[0]),
+                f"{end.median:.0%} of each sequence, at its end, is token {last.median:.0f}, and "
+                f"{readers[0].name} ({readers[0].type}) reads on through all of it.",
+                tensor=readers[0].name,
+                value=end.median,
+                threshold=self.share,
+            )
+
+
+@dataclass
+class PaddingMaskInverted(VitalsRule):
+    """Attention leaves out the text and reads the padding.
+
+    Fires when key_padding_mask is True for nearly all tokens but the one that sequences end with,
+    and for hardly any of those.
+    """
+
+    kind = Kind.MISTAKE
+    advice = (
+        "key_padding_mask is True where there is padding: tokens == padding, not !=. (The "
+        "attention_mask of Hugging Face's tokenizers is the other way round.)"
+    )
+
+    def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
+        end, other = vitals.vital("tokens/end_masked"), vitals.vital("tokens/other_masked")
+        if len(end) >= 5 and end.median < 0.05 and other.median > 0.95:
+            yield Sign(
+                int(end.steps[0]),
+                f"key_padding_mask leaves out {other.median:.0%} of the tokens, and "
+                f"{end.median:.0%} of those that sequences end with.",
+                value=other.median,
+                threshold=0.95,
             )
 
 

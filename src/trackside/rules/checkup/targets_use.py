@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from trackside.rules.checkup.vitals_rule import Sign, VitalsRule
 from trackside.rules.parameters import parameter
+from trackside.rules.rule_kinds import Kind
 from trackside.rules.saved.vital_signs import VitalSigns
 
 _EVEN = 1 / math.sqrt(12)
@@ -21,6 +22,7 @@ class UnnormalizedTarget(VitalsRule):
     after 50 and more none has come to a hundredth of that size.
     """
 
+    kind = Kind.CAUSE
     advice = (
         "Scale targets to about mean 0 and standard deviation 1, with the training data's figures, "
         "and scale the predictions back; or predict their logarithm."
@@ -59,6 +61,7 @@ class LabelsOutOfRange(VitalsRule):
     falls without end as scores grow.
     """
 
+    kind = Kind.MISTAKE
     advice = (
         "Turn the labels into 0 and 1 before the loss: (y + 1) / 2 for -1 and 1, y - 1 for 1 and "
         "2. For more than two classes use CrossEntropyLoss with an output for each."
@@ -91,6 +94,9 @@ class ClassesAsAmounts(VitalsRule):
     left at the end; or one-hot rows of which half is left.
     """
 
+    kind = Kind.CAUSE
+    explains = ("NothingLearnt",)
+    leaves_training_loss = True
     advice = (
         "Let the model have one output for each class, and use CrossEntropyLoss with the class "
         "numbers: class 7 is not more than class 3."

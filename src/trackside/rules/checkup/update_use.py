@@ -8,6 +8,7 @@ import numpy as np
 
 from trackside.rules.checkup.vitals_rule import Sign, VitalsRule
 from trackside.rules.parameters import parameter
+from trackside.rules.rule_kinds import Kind
 from trackside.rules.saved.vital_signs import VitalSigns
 
 _SHORT = ("float16", "bfloat16")
@@ -22,6 +23,8 @@ class AccumulationCleared(VitalsRule):
     get gradients, are made in that way, too, and are left alone.
     """
 
+    kind = Kind.MISTAKE
+    leaves_training_loss = True
     advice = "Call optimizer.zero_grad() after optimizer.step() only, not with each small batch."
 
     num_updates: int = parameter(5, "Updates that must have been looked at.", at_least=1)
@@ -52,6 +55,7 @@ class WarmUpNeverEnds(VitalsRule):
     max_lr.
     """
 
+    kind = Kind.MISTAKE
     advice = (
         "Warm up over a few per cent of the steps that there are, counted in the unit in which "
         "scheduler.step() is called: batches, or epochs."
@@ -88,6 +92,7 @@ class LowPrecisionWeights(VitalsRule):
     less than `moved` of them.
     """
 
+    kind = Kind.CAUSE
     advice = (
         "Keep the weights in float32 and compute in 16 bits by torch.autocast, with a GradScaler "
         "for float16: model.half() is for inference. Adam's eps of 1e-8 is 0 in float16."
@@ -119,6 +124,7 @@ class GradientUnderflow(VitalsRule):
     others have one.
     """
 
+    kind = Kind.CAUSE
     advice = (
         "Use torch.amp.GradScaler with float16: scaler.scale(loss).backward(), scaler.step, "
         "scaler.update; or autocast to bfloat16, which needs none."
@@ -155,6 +161,7 @@ class SampleCutsGraph(VitalsRule):
     `num_samples` times and more, and hardly ever for log_prob, as a policy would.
     """
 
+    kind = Kind.MISTAKE
     advice = (
         "Use rsample() instead of sample(), or mu + sigma * torch.randn_like(sigma): then "
         "gradients reach what made mu and sigma."
@@ -183,6 +190,7 @@ class PolicyGradientReversed(VitalsRule):
     optimizer descends. What has another name, as a cost, is left alone.
     """
 
+    kind = Kind.MISTAKE
     advice = (
         "Put a minus before it: loss = -(log_prob * advantage).mean(), since optimizers descend. "
         "If less is better, call it a cost."

@@ -95,6 +95,7 @@ class CPUBottleneck(_Bottleneck):
     there are more than `patience`.
     """
 
+    explains = ("BatchSize", "LowGPUUtilization")
     advice = (
         "Load and transform data in more processes (num_workers), do heavy transformations once "
         "and store the result, or move them to the GPU."
@@ -117,6 +118,7 @@ class IOBottleneck(_Bottleneck):
     `io_threshold`.
     """
 
+    explains = ("BatchSize", "CPUBottleneck", "Dataloader", "LowGPUUtilization")
     advice = (
         "Put the data on a faster disk or in memory, read fewer and larger files, prefetch, and "
         "write checkpoints less often or in the background."

@@ -93,6 +93,7 @@ class BatchSize(GpuRule):
     `gpu_memory_threshold_p95`.
     """
 
+    explains = ("LowGPUUtilization",)
     advice = "Raise the batch size, or take a smaller machine: this one has room for more."
 
     cpu_threshold_p95: float = parameter(70.0, "95th percentile of processor use, %.", at_least=0)

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from trackside.records.finding import Finding
 from trackside.rules.builtin import BuiltInRule
 from trackside.rules.parameters import parameter, parameters_of
+from trackside.rules.rule_kinds import Kind
 from trackside.rules.saved.profile import Profile, Window
 
 CPU = "CPUUtilization"
@@ -21,6 +22,8 @@ NO_GPU = "No GPU figures were taken, so there was nothing to watch."
 @dataclass
 class ProfilerRule(BuiltInRule[Profile]):
     """Watches the machine and the steps' times, a window at a time."""
+
+    kind = Kind.MACHINE
 
     scan_interval_us: int = parameter(60_000_000, "Length of a window, microseconds.", at_least=1)
     triggered: int = field(default=0, init=False)

@@ -136,6 +136,7 @@ class Dataloader(ProfilerRule):
     `min_threshold` % or above `max_threshold` % of the node's cores.
     """
 
+    explains = ("BatchSize", "CPUBottleneck", "LowGPUUtilization")
     advice = "Set num_workers of the DataLoader near the number of cores."
 
     min_threshold: float = parameter(70.0, "Too few, % of the cores.", at_least=0)

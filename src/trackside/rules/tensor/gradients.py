@@ -7,6 +7,7 @@ from trackside.records.finding import Finding
 from trackside.rules.builtin import Need, TensorRule
 from trackside.rules.onsets import Onsets
 from trackside.rules.parameters import parameter
+from trackside.rules.rule_kinds import Kind
 from trackside.rules.saved.evidence import Evidence
 
 
@@ -17,6 +18,7 @@ class VanishingGradient(TensorRule):
     Fires when the mean of the absolute values of a tensor of `gradients` is below the threshold.
     """
 
+    kind = Kind.SYMPTOM
     advice = (
         "Shorten the path to this layer (residual connections, normalisation), replace sigmoid or "
         "tanh by ReLU-like activations, or initialise the weights for the activation in use."

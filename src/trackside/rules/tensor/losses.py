@@ -15,6 +15,7 @@ from trackside.records.finding import Finding
 from trackside.rules.builtin import Need, TensorRule
 from trackside.rules.onsets import Onsets
 from trackside.rules.parameters import Mode, Pattern, parameter
+from trackside.rules.rule_kinds import Kind
 from trackside.rules.saved.evidence import Evidence, Selection
 from trackside.rules.tensor.selecting import SelectingRule
 
@@ -67,6 +68,7 @@ class LossNotDecreasing(SelectingRule):
     `increase_threshold_percent` percent.
     """
 
+    kind = Kind.SYMPTOM
     advice = (
         "If the loss jumps up and down, lower the learning rate to a tenth; if it hardly moves, "
         "make it ten times larger; if it turned here, look at the data of this step. --rule all "

@@ -10,6 +10,7 @@ from trackside.records.finding import Finding
 from trackside.rules.builtin import Need, TensorRule
 from trackside.rules.onsets import Onsets
 from trackside.rules.parameters import Pattern, parameter
+from trackside.rules.rule_kinds import Kind
 from trackside.rules.saved.evidence import TRAINING, Evidence, Selection
 from trackside.rules.saved.tensor_values import Stretch
 from trackside.rules.saved.typed_tensors import meant_by
@@ -24,6 +25,7 @@ class WeightUpdateRatio(TensorRule):
     `num_steps`, the first saved step that is at most so many steps back.
     """
 
+    kind = Kind.SYMPTOM
     advice = (
         "Too large: lower the learning rate, clip gradients, or warm up. Too small: raise the "
         "learning rate, or check that this weight is in the optimizer and gets a gradient."
@@ -92,6 +94,7 @@ class PoorWeightInitialization(TensorRule):
     minimum for `patience` saved steps.
     """
 
+    kind = Kind.SYMPTOM
     advice = (
         "Initialise for the activation in use (He for ReLU, Xavier for tanh), add normalisation "
         "layers, and check that no layer starts with weights that are zero or all alike."
