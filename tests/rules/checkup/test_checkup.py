@@ -11,7 +11,7 @@ from trackside.rules.checkup.checkup import PARTS, Checkup
 from trackside.rules.checkup.diagnosis import diagnose
 from trackside.rules.checkup.layers import DeadLayer, FadingGradient
 from trackside.rules.checkup.loss_use import OutputRangeTooNarrow
-from trackside.rules.checkup.outcomes import LossRising
+from trackside.rules.checkup.outcomes import LossRising, NothingLearnt
 
 
 def model(**changes: Any) -> dict[str, Any]:
@@ -842,6 +842,13 @@ def test_a_loss_near_chance_that_falls_steadily_is_learning_slowly(tmp_path):
     assert [each.rule for each in told] == ["NothingLearnt"]
 
 
+@pytest.mark.parametrize(("share", "is_found"), [(0.9, True), (0.95, False)])
+def test_how_near_to_chance_is_nothing_learnt_can_be_set(share, is_found, tmp_path):
+    level = 0.92 * math.log(10)
+    findings = found(NothingLearnt(share=share), tmp_path, loss=lambda step: level)
+    assert bool(findings) is is_found
+
+
 def test_a_rate_that_ruins_the_first_steps_is_named_though_the_loss_comes_back(tmp_path):
     told = found(
         Checkup(),
@@ -866,7 +873,7 @@ def with_biases() -> list[dict[str, Any]]:
     ("living", "told"),
     [
         ("bias", "The gradients of all 2 weights are exactly zero while those of biases are not"),
-        ("b.", "The gradients of 1 of 2 weights, up to this one, are exactly zero while those of"),
+        ("b.", "The gradients of 1 of 2 weights, up to this weight, are exactly zero while those of"),
     ],
 )
 def test_the_weights_without_gradients_are_counted_without_contradiction(living, told, tmp_path):

@@ -10,7 +10,7 @@ import pytest
 from tests.rules.profiling import START, Profiling, judge
 from trackside.rules import catalog
 from trackside.rules.parameters import InvalidParameters, build, parameters_of
-from trackside.rules.profiler.profiler_report import RULES, ProfilerReport
+from trackside.rules.profiler.profiler_report import ALL, RULES, ProfilerReport
 from trackside.rules.saved.profile import Profile
 
 
@@ -157,7 +157,7 @@ def test_every_report_is_json(rule, sick):
     json.loads(json.dumps(report, allow_nan=False))
 
 
-@pytest.mark.parametrize("rule", catalog.PROFILER_RULES.values(), ids=lambda rule: rule.name())
+@pytest.mark.parametrize("rule", ALL, ids=lambda rule: rule.name())
 def test_every_rule_is_on_the_page_with_its_parameters_and_defaults(rule):
     page = (Path(__file__).parents[3] / "docs" / "rules" / "profiler.md").read_text()
     [content] = re.findall(rf"^## {rule.name()}\n(.*?)(?=^## |\Z)", page, re.M | re.S)

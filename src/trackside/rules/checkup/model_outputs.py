@@ -5,10 +5,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trackside.rules.checkup.vitals_rule import Sign, VitalsRule
+from trackside.rules.checkup.vitals_rule import ENOUGH_BATCHES, Sign, VitalsRule
 from trackside.rules.parameters import parameter
 from trackside.rules.rule_kinds import Kind
-from trackside.rules.saved.vital_signs import VitalSigns
+from trackside.rules.saved.vital_signs import FAIR_STEPS, FEWEST_LOSSES, VitalSigns
+
+_FIRST_BATCHES = 5
+"""Batches whose median is the spread at the start: later ones have been trained on."""
 
 
 @dataclass
@@ -62,14 +65,18 @@ class TemperatureTooHigh(VitalsRule):
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
         low, high = vitals.vital("loss_input/min"), vitals.vital("loss_input/max")
-        if not vitals.anatomy.is_likeness_scaled or len(low) < 10 or not vitals.is_stuck:
+        if (
+            not vitals.anatomy.is_likeness_scaled
+            or len(low) < ENOUGH_BATCHES
+            or not vitals.is_stuck
+        ):
             return
         widest = float((high.values - low.values).max())
         if widest < self.range:
             yield Sign(
                 int(low.steps[0]),
-                f"Scores are products over a number and differ by {widest:.2g} at most: to a "
-                "softmax they are all alike.",
+                f"Scores are products of two outputs, divided by a number, and differ by "
+                f"{widest:.2g} at most: a softmax makes them all equal.",
                 value=widest,
                 threshold=self.range,
             )
@@ -77,7 +84,7 @@ class TemperatureTooHigh(VitalsRule):
 
 @dataclass
 class OutputIgnoresInput(VitalsRule):
-    """The model answers every sample alike.
+    """The model predicts the same for every sample.
 
     Fires when at the end of 100 steps and more, by which the weights have gone further than they
     are long, predictions differ from sample to sample by less than `share` of what targets do, in
@@ -103,21 +110,21 @@ class OutputIgnoresInput(VitalsRule):
         if (
             len(vitals.anatomy.losses) != 1
             or len(vitals.anatomy.models) != 1
-            or len(predicted) < 20
+            or len(predicted) < FEWEST_LOSSES
         ):
             return
-        if not vitals.is_settled or vitals.last_step < 100:
+        if not vitals.is_settled or vitals.last_step < FAIR_STEPS:
             return
         loss = vitals.anatomy.losses[0]
         late = predicted.since(vitals.last_step / 2)
         if not len(late):
             return
-        first, now = predicted.first(5).median, float(late.values.max())
+        first, now = predicted.first(_FIRST_BATCHES).median, float(late.values.max())
         if loss.is_target_trained:
             limit, of_what = self.left * first, f"{self.left:g} of what it did at the start"
         else:
             if vitals.moved < 1:
-                return  # it has hardly begun
+                return  # the weights have hardly moved
             share = self.copied if loss.is_target_input else self.share
             limit, of_what = share * wanted.median, f"{share:g} of what the targets do"
         if 0 <= now < limit:
@@ -125,7 +132,7 @@ class OutputIgnoresInput(VitalsRule):
             yield Sign(
                 int(predicted.steps[int(above[-1]) + 1 if len(above) else 0]),
                 f"What {loss.name} is given differs from sample to sample by {now:.2g}, less than "
-                f"{limit:.2g}, {of_what}: every input gets the same answer.",
+                f"{limit:.2g}, {of_what}: every input gets the same prediction.",
                 tensor=f"{loss.name}_input_0",
                 value=now,
                 threshold=limit,

@@ -7,13 +7,17 @@ from statistics import median
 import numpy as np
 
 from trackside.capture.reading.anatomy import Anatomy, OptimizerFacts, ParameterFacts
-from trackside.rules.checkup.vitals_rule import Sign, VitalsRule
+from trackside.rules.checkup.vitals_rule import FEW_BATCHES, Sign, VitalsRule
 from trackside.rules.parameters import parameter
 from trackside.rules.rule_kinds import Kind
 from trackside.rules.saved.vital_signs import VitalSigns
 
 _WITH_ACTIVATION = ("Linear", "Conv1d", "Conv2d", "Conv3d")
 """Modules whose output vitals look at: with no figure of theirs, they were never called."""
+
+_RISEN = 0.1
+"""Of its start: a loss that rises by more does so because it is maximized."""
+_NAMES_SHOWN = 3
 
 
 @dataclass
@@ -45,8 +49,8 @@ class OptimizerNotStepping(VitalsRule):
         if all(vitals.is_weight_unchanged(name) for name in saved):
             yield Sign(
                 0,
-                f"backward was called {anatomy.num_backwards} times and no optimizer's step() "
-                "ever: the weights are still those of the start.",
+                f"backward was called {anatomy.num_backwards} times and step() of an optimizer "
+                "never: the weights are still those of the start.",
                 value=float(anatomy.num_backwards),
                 threshold=self.num_backwards,
             )
@@ -60,7 +64,7 @@ class OptimizerNotStepping(VitalsRule):
         if seen >= self.num_backwards and optimizer.num_discarded >= self.share * seen:
             yield Sign(
                 0,
-                f"Of {seen} backwards that were looked at, {optimizer.num_discarded} had their "
+                f"Of {seen} backwards that were checked, {optimizer.num_discarded} had their "
                 f"gradients cleared before any step used them; {optimizer.type} made "
                 f"{optimizer.num_steps} steps for {anatomy.num_backwards} backwards.",
                 value=optimizer.num_discarded / seen,
@@ -149,13 +153,13 @@ class ParametersNotOptimized(VitalsRule):
             )
         if left_out:
             total = sum(p.numel for p in anatomy.parameters)
-            share = 100 * sum(p.numel for p in left_out) / max(total, 1)
+            share = sum(p.numel for p in left_out) / max(total, 1)
             yield Sign(
                 0,
-                f"{_names(left_out)} get gradients and are in no optimizer: {share:.0f} % of the "
+                f"{_names(left_out)} get gradients and are in no optimizer: {share:.0%} of the "
                 "model never changes.",
                 tensor=left_out[0].name,
-                value=share,
+                value=100 * share,
                 threshold=0.0,
             )
 
@@ -183,8 +187,8 @@ class GradientMissing(VitalsRule):
         wanted = [p for p in anatomy.parameters if p.is_trained and p.tied_to is None]
         never = [p for p in wanted if not p.ever_had_gradient]
         num_optimizers = len(anatomy.optimizers)
-        missing = vitals.vital("gradient_missing").last(3 * num_optimizers)
-        if anatomy.num_optimizer_steps < self.num_steps or not never or len(missing) < 3:
+        missing = vitals.vital("gradient_missing").last(FEW_BATCHES * num_optimizers)
+        if anatomy.num_optimizer_steps < self.num_steps or not never or len(missing) < FEW_BATCHES:
             return
         # Optimizers that take turns miss what is theirs each.
         if np.count_nonzero(missing.values >= 1) < len(missing) / num_optimizers:
@@ -203,7 +207,7 @@ class GradientMissing(VitalsRule):
             yield Sign(
                 0,
                 f"{_names(cut)} never get a gradient, though their layers are called: the graph "
-                "is cut behind them.",
+                "is cut after them.",
                 tensor=cut[0].name,
                 value=float(len(cut)),
                 threshold=0.0,
@@ -245,8 +249,8 @@ class ForgottenZeroGrad(VitalsRule):
             first = int(leftover.steps[np.flatnonzero(leftover.values)[0]])
             yield Sign(
                 first,
-                f"In {share:.0%} of the updates the gradients of the one before were still there: "
-                "zero_grad() is not called.",
+                f"In {share:.0%} of the updates the gradients of the previous update were still "
+                "there: zero_grad() is not called.",
                 value=share,
                 threshold=self.share,
             )
@@ -283,15 +287,15 @@ class OptimizerSettings(VitalsRule):
                     momentum = max(momentum, float(betas[0]))
                     yield Sign(
                         0,
-                        f"{optimizer.type} has a momentum of {momentum:g}: an update goes on for "
-                        "hundreds of steps.",
+                        f"{optimizer.type} has a momentum of {momentum:g}: an update keeps its "
+                        "effect for hundreds of steps.",
                         value=momentum,
                         threshold=self.momentum,
                     )
-                if group.get("maximize") and vitals.fall < -0.1:
+                if group.get("maximize") and vitals.fall < -_RISEN:
                     yield Sign(
                         0,
-                        f"{optimizer.type} is told to maximize, and the loss rises from "
+                        f"{optimizer.type} has maximize=True, and the loss rises from "
                         f"{vitals.early_loss:.4g} to {vitals.late_loss:.4g}.",
                         value=vitals.late_loss,
                         threshold=vitals.early_loss,
@@ -327,7 +331,7 @@ class ModelRecreated(VitalsRule):
             yield Sign(
                 int(median(each.num_steps for each in anatomy.optimizers)),
                 f"{count} models of the class {anatomy.models[0]} were trained, each in one pass "
-                f"over the same {busiest.num_samples} samples: each starts from nothing.",
+                f"over the same {busiest.num_samples} samples: each starts untrained.",
                 value=float(count),
                 threshold=self.num_models,
             )
@@ -356,9 +360,8 @@ class OptimizerRecreated(VitalsRule):
         if anatomy.num_remade >= max(self.num_optimizers, anatomy.num_backwards / 2):
             yield Sign(
                 0,
-                f"{', '.join(sorted(kinds))} was made anew {anatomy.num_remade} times for the same "
-                f"parameters, in {anatomy.num_backwards} backwards: its state starts from nothing "
-                "each time.",
+                f"{', '.join(sorted(kinds))} was created again {anatomy.num_remade} times for the "
+                f"same parameters in {anatomy.num_backwards} backwards, without its state.",
                 value=float(anatomy.num_remade),
                 threshold=float(self.num_optimizers),
             )
@@ -375,9 +378,9 @@ def _module_of(anatomy: Anatomy, each: ParameterFacts) -> str:
 
 def _names(parameters: Sequence[ParameterFacts]) -> str:
     names = [p.name for p in parameters]
-    return (
-        ", ".join(names) if len(names) <= 4 else f"{', '.join(names[:3])} and {len(names) - 3} more"
-    )
+    if len(names) <= _NAMES_SHOWN + 1:
+        return ", ".join(names)
+    return f"{', '.join(names[:_NAMES_SHOWN])} and {len(names) - _NAMES_SHOWN} more"
 
 
 def _settings(optimizer: OptimizerFacts) -> tuple[str, str]:
