@@ -21,9 +21,9 @@ from trackside.capture.writing.writer import SegmentWriter
 from trackside.rules.builtin import TensorRule
 from trackside.rules.saved.evidence import Evidence
 from trackside.rules.tensor.any_tensors import AllZero, ExplodingTensor, TensorVariance
-from trackside.rules.tensor.gradients import VanishingGradient
 from trackside.rules.tensor.losses import LossNotDecreasing, Overfit, Overtraining
 from trackside.rules.tensor.progress import StalledTrainingRule
+from trackside.rules.tensor.weights import VanishingGradient
 
 NUM_TENSORS = 200
 NAMES = tuple(f"gradient/Net_layer{i}.weight" for i in range(NUM_TENSORS))

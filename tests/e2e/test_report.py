@@ -14,9 +14,9 @@ from tests.e2e.test_capture import NET
 from trackside.records.layout import profile_of
 from trackside.records.status import Status
 from trackside.rules.parameters import build
-from trackside.rules.profiler.profiler_report import ProfilerReport
 from trackside.rules.profiler.steps import MaxInitializationTime, StepOutlier
 from trackside.rules.profiler.usage import system_usage
+from trackside.rules.report.profiler_report import ProfilerReport
 from trackside.rules.saved.profile import Profile
 
 # The loader of every thirtieth batch sleeps. The script itself knows nothing of being watched.

@@ -26,11 +26,14 @@ from trackside.rules.tensor.any_tensors import (
 )
 from trackside.rules.tensor.classes import ClassImbalance, Confusion
 from trackside.rules.tensor.comparisons import SimilarAcrossRuns
-from trackside.rules.tensor.gradients import VanishingGradient
 from trackside.rules.tensor.inputs import CheckInputImages, NLPSequenceRatio
 from trackside.rules.tensor.losses import LossNotDecreasing, Overfit, Overtraining
 from trackside.rules.tensor.progress import StalledTrainingRule
-from trackside.rules.tensor.weights import PoorWeightInitialization, WeightUpdateRatio
+from trackside.rules.tensor.weights import (
+    PoorWeightInitialization,
+    VanishingGradient,
+    WeightUpdateRatio,
+)
 
 Trained = Callable[[str], Trial]
 

@@ -4,7 +4,8 @@ from typing import Any
 
 from trackside.rules.builtin import BuiltInRule
 from trackside.rules.checkup.checkup import PARTS, Checkup
-from trackside.rules.profiler import profiler_report
+from trackside.rules.report import profiler_report
+from trackside.rules.report.xgboost_report import CreateXgboostReport
 from trackside.rules.tensor.activations import DeadRelu, SaturatedActivation
 from trackside.rules.tensor.any_tensors import (
     AllZero,
@@ -14,13 +15,15 @@ from trackside.rules.tensor.any_tensors import (
 )
 from trackside.rules.tensor.classes import ClassImbalance, Confusion
 from trackside.rules.tensor.comparisons import SimilarAcrossRuns
-from trackside.rules.tensor.gradients import VanishingGradient
 from trackside.rules.tensor.inputs import CheckInputImages, NLPSequenceRatio
 from trackside.rules.tensor.losses import LossNotDecreasing, Overfit, Overtraining
 from trackside.rules.tensor.progress import StalledTrainingRule
-from trackside.rules.tensor.weights import PoorWeightInitialization, WeightUpdateRatio
+from trackside.rules.tensor.weights import (
+    PoorWeightInitialization,
+    VanishingGradient,
+    WeightUpdateRatio,
+)
 from trackside.rules.tensor.xgboost import FeatureImportanceOverweight, TreeDepth
-from trackside.rules.tensor.xgboost_report import CreateXgboostReport
 
 GROUPS: dict[str, tuple[type[BuiltInRule[Any]], ...]] = {
     "Gradients and weights": (

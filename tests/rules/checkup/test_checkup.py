@@ -873,7 +873,10 @@ def with_biases() -> list[dict[str, Any]]:
     ("living", "told"),
     [
         ("bias", "The gradients of all 2 weights are exactly zero while those of biases are not"),
-        ("b.", "The gradients of 1 of 2 weights, up to this weight, are exactly zero while those of"),
+        (
+            "b.",
+            "The gradients of 1 of 2 weights, up to this weight, are exactly zero while those of",
+        ),
     ],
 )
 def test_the_weights_without_gradients_are_counted_without_contradiction(living, told, tmp_path):

@@ -9,7 +9,7 @@ from trackside.capture.exceptions import NoMoreData, RuleEvaluationConditionMet,
 from trackside.capture.modes import modes
 from trackside.capture.trial import Trial, create_trial
 from trackside.rules.custom.smdebug_rule import Rule, invoke_rule
-from trackside.rules.rule_arguments import parse_bool, parse_list_from_str
+from trackside.rules.parameters import parse_bool, parse_list_from_str
 
 
 class SmallGradient(Rule):

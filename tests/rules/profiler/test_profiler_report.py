@@ -10,7 +10,7 @@ import pytest
 from tests.rules.profiling import START, Profiling, judge
 from trackside.rules import catalog
 from trackside.rules.parameters import InvalidParameters, build, parameters_of
-from trackside.rules.profiler.profiler_report import ALL, RULES, ProfilerReport
+from trackside.rules.report.profiler_report import ALL, RULES, ProfilerReport
 from trackside.rules.saved.profile import Profile
 
 

@@ -16,12 +16,12 @@ from trackside.curves.event_file import EventFile
 from trackside.curves.event_reader import Curves, read
 from trackside.records.finding import Finding
 from trackside.records.rule_status import Evaluation, RuleStatus
-from trackside.rules.profiler.profiler_report import ProfilerReport
 from trackside.rules.report.charts import Axis, Line, line_chart, short
 from trackside.rules.report.facts import Fact, Head, Material, Place
 from trackside.rules.report.heatmaps import NOT_FINITE, ZERO, heat_map, heat_map_card
 from trackside.rules.report.markup import Html, document, element
 from trackside.rules.report.page import report_page
+from trackside.rules.report.profiler_report import ProfilerReport
 from trackside.rules.saved.profile import Profile
 
 HOSTILE = "\"'></script></title><script>alert(1)</script><img src=x onerror=alert(2)>&lt;\x1b[31m"

@@ -8,9 +8,9 @@ import pytest
 
 from tests.rules.recording import Recording, judge, steps_of
 from trackside.capture.trial import Trial
+from trackside.rules.report.xgboost_report import FILE, CreateXgboostReport
 from trackside.rules.saved.evidence import Evidence
 from trackside.rules.tensor.xgboost import FeatureImportanceOverweight, TreeDepth
-from trackside.rules.tensor.xgboost_report import FILE, CreateXgboostReport
 
 
 def importances(folder: Path, steps: Any, kind: str = "weight") -> Trial:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from trackside.rules.rule_arguments import parse_bool
+from trackside.rules.parameters import parse_bool
 
 _ADDRESS = re.compile(r"[^@\s,;<>]+@[^@\s,;<>]+")
 _FORM = """write a list such as [{"name": "stoptraining"}, {"name": "email", "endpoint": "a@b"}]"""

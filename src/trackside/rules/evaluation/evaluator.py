@@ -19,9 +19,7 @@ from trackside.rules.action.action_taker import ActionTaker
 from trackside.rules.action.notifications import Notices
 from trackside.rules.builtin import BuiltInRule, TensorRule
 from trackside.rules.custom.custom_rule import CustomRule, wait_for_any
-from trackside.rules.evaluation.current_rule import CurrentRule
-from trackside.rules.evaluation.rule_factory import Ready, make_ready
-from trackside.rules.evaluation.rule_run import Case
+from trackside.rules.evaluation.rule_run import Case, CurrentRule, Ready, make_ready
 from trackside.rules.findings_file import FindingsFile
 from trackside.rules.rule_failure import trace_end
 from trackside.rules.saved import feeds
