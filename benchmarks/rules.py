@@ -136,7 +136,7 @@ def _judge(folder: Path, rules: list[TensorRule]) -> None:
     evidence = Evidence(create_trial(folder / "trial", home=folder))
     evidence.advance()
     for rule in rules:
-        list(rule.look(evidence))
+        list(rule.check(evidence))
 
 
 def _write(folder: Path, num_steps: int) -> None:

@@ -46,7 +46,7 @@ def test_none_as_a_text_is_none(text):
     assert build(Sample, {"maximum": text, "tensor_regex": text}) == Sample()
 
 
-def test_every_problem_is_told_at_once():
+def test_every_problem_is_reported_at_once():
     with pytest.raises(InvalidParameters) as caught:
         build(
             Sample,

@@ -128,7 +128,7 @@ SICK: list[tuple[str, TensorRule, str]] = [
     ("name", "rule", "tensor"),
     [pytest.param(*each, id=f"{each[0]}-{each[1].name()}") for each in SICK],
 )
-def test_a_sick_training_is_found_out(trained: Trained, name: str, rule: TensorRule, tensor: str):
+def test_an_unhealthy_training_is_found(trained: Trained, name: str, rule: TensorRule, tensor: str):
     found = judge(rule, trained(name))
     assert tensor in {each.tensor for each in found}
     for each in found:
@@ -183,8 +183,8 @@ def test_a_loop_that_stalls_is_found_while_it_runs(tmp_path: Path):
     rule = StalledTrainingRule(threshold=0.2)
     start = time.monotonic()
     until(evidence.advance)
-    until(lambda: [*rule.look(evidence)])
+    until(lambda: [*rule.check(evidence)])
     assert time.monotonic() - start >= 0.2
     hook.close()
     until(lambda: evidence.advance() and evidence.is_all)
-    assert [*rule.look(evidence)] == []
+    assert [*rule.check(evidence)] == []

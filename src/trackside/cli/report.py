@@ -163,6 +163,6 @@ def _profile(
             "the job with --capture losses, or give debugger_hook_config."
         )
     judged = ProfilerReport()
-    for _ in judged.look(profile):
+    for _ in judged.check(profile):
         pass
     return profile, judged

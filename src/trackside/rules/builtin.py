@@ -1,4 +1,4 @@
-"""What a built-in rule is: parameters as fields, what it needs saved, and a look at new evidence.
+"""What a built-in rule is: parameters as fields, what it needs saved, and a check of new evidence.
 
 `catalog.py` knows them all, the evaluator runs them; `custom` is for rules of users.
 """
@@ -60,8 +60,8 @@ class BuiltInRule(ABC, Generic[E]):
         return cls.__name__
 
     @abstractmethod
-    def look(self, evidence: E) -> Iterable[Finding]:
-        """Judge what is new. Called again and again while the job runs, and once when all of it
+    def check(self, evidence: E) -> Iterable[Finding]:
+        """Judge what is new. Called repeatedly while the job runs, and once when all of it
         has been read (`evidence.is_all`). State is the rule's own."""
 
     def missing(self, evidence: E) -> str:
@@ -77,7 +77,7 @@ class TensorRule(BuiltInRule[Evidence]):
     """Watches what the hook saved."""
 
     is_of_worker: ClassVar[bool] = True
-    """What one worker saved is judged by itself. Otherwise only the first one's is looked at."""
+    """What one worker saved is judged by itself. Otherwise only the first one's is checked."""
 
     def needs(self) -> tuple[Need, ...]:
         """What must be saved for it; depends on the parameters."""
@@ -88,12 +88,12 @@ class TensorRule(BuiltInRule[Evidence]):
         return False
 
     def missing(self, evidence: Evidence) -> str:
-        told = [
+        problems = [
             evidence.missing(need.selection, need.reductions)
             for need in self.needs()
             if not need.is_optional
         ]
-        return " ".join(filter(None, told))
+        return " ".join(filter(None, problems))
 
     def found(
         self,

@@ -25,6 +25,7 @@ from trackside.rules.saved.vital_signs import VitalSigns
 Found = frozenset[tuple[str, str]]
 """Rules that fire, each with a tensor."""
 _PREFIX = "trackside.rules."
+_CASES_SHOWN = 6
 
 
 @dataclass(frozen=True)
@@ -181,7 +182,9 @@ def _table(cases: dict[str, VitalSigns], by: float) -> Iterator[str]:
 
 def _cell(number: Number, cases: dict[str, VitalSigns], factor: float) -> str:
     changed = {case: changes(number, vitals, factor) for case, vitals in cases.items()}
-    return ", ".join(f"{case} ({' '.join(each)})" for case, each in changed.items() if each)
+    shown = [f"{case} ({' '.join(each)})" for case, each in changed.items() if each]
+    more = f", and {len(shown) - _CASES_SHOWN} more" if len(shown) > _CASES_SHOWN else ""
+    return ", ".join(shown[:_CASES_SHOWN]) + more
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ def test_every_rule_of_the_checkup_has_its_place():
     assert all(is_of_checkup(finding(part.name())) for part in PARTS)
 
 
-def test_a_symptom_is_told_with_its_cause_whatever_came_first():
+def test_a_symptom_is_reported_with_its_cause_whatever_came_first():
     (found,) = diagnose(
         [finding("NothingLearnt"), finding("DeadLayer", 9), finding("LearningRateZero", 3)]
     )
@@ -40,7 +40,7 @@ def test_units_that_died_in_training_are_the_rates_doing_and_those_dead_from_the
     assert diagnose([finding("DeadLayer", 0), rate])[0].cause == "DeadLayer"
 
 
-def test_mistakes_that_have_nothing_to_do_with_each_other_are_both_told():
+def test_mistakes_that_have_nothing_to_do_with_each_other_are_both_reported():
     assert causes("EvaluationInTrainingMode", "ForgottenZeroGrad") == [
         "ForgottenZeroGrad",
         "EvaluationInTrainingMode",

@@ -139,7 +139,7 @@ def _plain(value: Any) -> str:
 
 
 class _Frozen(dict[str, Any]):
-    """Members as they came, in an action that can be told from another."""
+    """Members as they came, in an action that can be distinguished from another."""
 
     def __hash__(self) -> int:  # type: ignore[override]
         return hash(json.dumps(self, sort_keys=True))

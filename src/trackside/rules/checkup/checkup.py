@@ -177,7 +177,7 @@ PARTS: tuple[type[VitalsRule], ...] = (
 
 @dataclass
 class Checkup(TensorRule):
-    """Looks for every common mistake in a training, without being told what to look for.
+    """Searches a training for every common mistake, without any configuration.
 
     Runs all rules on vitals with their defaults; a finding carries the name of the rule that made
     it. They judge a run by its own course and by what its code does, not by fixed limits, so that
@@ -197,11 +197,11 @@ class Checkup(TensorRule):
     def missing(self, evidence: Evidence) -> str:
         return missing_vitals(evidence)
 
-    def look(self, evidence: Evidence) -> Iterable[Finding]:
+    def check(self, evidence: Evidence) -> Iterable[Finding]:
         found: list[Finding] = []
         for part in list(self._parts):
             try:
-                found += part.look(evidence)
+                found += part.check(evidence)
             except Exception:  # a defect in one must not silence the others
                 logger.exception("%s is left out from here on", part.name())
                 self._parts.remove(part)

@@ -384,7 +384,7 @@ class SlowDataLoading(VitalsRule):
 
 def _size_at_first_layer(vitals: VitalSigns) -> float:
     """What the first layer must have been given, by its output and its weights' size; 0 where that
-    cannot be told, as behind embeddings, which many a model makes larger on purpose."""
+    is not known, as after embeddings, which many models make larger on purpose."""
     layer = _first_layer(vitals)
     if vitals.anatomy.tables or layer is None or len(vitals.anatomy.models) != 1:
         return 0.0

@@ -244,7 +244,7 @@ def _presses(low: Series, high: Series, least: float, most: float) -> bool:
 
 
 def _used(vitals: VitalSigns, functions: tuple[str, ...]) -> LossFacts | None:
-    """The loss that vitals look at: the first."""
+    """The loss that vitals measure: the first."""
     first = next(iter(vitals.anatomy.losses), None)
     return first if first is not None and first.function in functions else None
 

@@ -13,7 +13,7 @@ from trackside.rules.rule_kinds import Kind
 from trackside.rules.saved.vital_signs import VitalSigns
 
 _WITH_ACTIVATION = ("Linear", "Conv1d", "Conv2d", "Conv3d")
-"""Modules whose output vitals look at: with no figure of theirs, they were never called."""
+"""Modules whose output vitals measure: without such a figure they were never called."""
 
 _RISEN = 0.1
 """Of its start: a loss that rises by more does so because it is maximized."""
@@ -139,16 +139,17 @@ class ParametersNotOptimized(VitalsRule):
             and p.ever_had_gradient
             and (not len(vitals.figure(p.name, "l2")) or vitals.is_weight_unchanged(p.name))
         ]
-        strangers = [s for s in anatomy.strangers if s.has_gradient and not s.is_optimized]
-        if strangers:
-            kinds = ", ".join(dict.fromkeys(stranger.type for stranger in strangers))
+        unregistered = [s for s in anatomy.strangers if s.has_gradient and not s.is_optimized]
+        if unregistered:
+            kinds = ", ".join(dict.fromkeys(each.type for each in unregistered))
             yield Sign(
                 0,
-                f"{len(strangers)} modules ({kinds}) run inside of {', '.join(anatomy.models)} and "
-                "are no parts of it, so that parameters() leaves them out and no optimizer holds "
-                "them: keep them in nn.ModuleList or nn.ModuleDict, not in a plain list or dict.",
-                tensor=strangers[0].type,
-                value=float(sum(stranger.numel for stranger in strangers)),
+                f"{len(unregistered)} modules ({kinds}) run inside of {', '.join(anatomy.models)} "
+                "without being registered in it, so that parameters() leaves them out and no "
+                "optimizer holds them: keep them in nn.ModuleList or nn.ModuleDict, not in a plain "
+                "list or dict.",
+                tensor=unregistered[0].type,
+                value=float(sum(each.numel for each in unregistered)),
                 threshold=0.0,
             )
         if left_out:

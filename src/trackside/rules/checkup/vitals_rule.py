@@ -59,7 +59,7 @@ class VitalsRule(TensorRule):
     def missing(self, evidence: Evidence) -> str:
         return missing_vitals(evidence)
 
-    def look(self, evidence: Evidence) -> Iterable[Finding]:
+    def check(self, evidence: Evidence) -> Iterable[Finding]:
         return list(self._new(evidence))
 
     def _new(self, evidence: Evidence) -> Iterator[Finding]:

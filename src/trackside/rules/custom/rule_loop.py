@@ -20,13 +20,13 @@ from trackside.capture.modes import ModeKeys
 from trackside.capture.trial import Trial
 from trackside.records.finding import Finding
 from trackside.rules.custom import rule_source
-from trackside.rules.onsets import WELL_LOOKS
+from trackside.rules.onsets import HEALTHY_CHECKS
 from trackside.rules.parameters import other_trials
 
 _PASSED_OVER = (StepUnavailable, TensorUnavailable, TensorUnavailableForStep)
 
 Answer = Finding | str | bool | None
-"""What the rule says about one step; None when it had nothing to look at."""
+"""What the rule says about one step; None when it had nothing to check."""
 
 
 class CustomJudge:
@@ -47,7 +47,7 @@ class CustomJudge:
         self._trial = trial
         self._num_looks = 0
         self._last_bad: dict[tuple[str, ...], int] = {}
-        """Place of a finding to the last look at which it was there."""
+        """Location of a finding to the last check at which it was there."""
         self._start = _limit(texts, "start_step", 0)
         self._end = _limit(texts, "end_step", sys.maxsize)
         others = [open_trial(uri) for uri in other_trials(texts)]
@@ -71,14 +71,14 @@ class CustomJudge:
         self._num_looks += 1
         if not answer:
             return None
-        finding = answer if isinstance(answer, Finding) else self._told(step, answer)
+        finding = answer if isinstance(answer, Finding) else self._finding_of(step, answer)
         place = (finding.rule, finding.mode, finding.worker, finding.tensor, finding.subject)
         before, self._last_bad[place] = self._last_bad.get(place), self._num_looks
-        if before is not None and self._num_looks - before <= WELL_LOOKS:
+        if before is not None and self._num_looks - before <= HEALTHY_CHECKS:
             return None
         return finding
 
-    def _told(self, step: int, answer: str | bool) -> Finding:
+    def _finding_of(self, step: int, answer: str | bool) -> Finding:
         text = answer if isinstance(answer, str) else "The condition is met from here on."
         mode = self._trial.mode(step)
         mode_name = "" if mode is None else mode.name

@@ -80,7 +80,7 @@ class Case:
         self._become(RuleStatus.ISSUES_FOUND, _hit(first, count), num_findings=count)
 
     def note(self, details: str) -> None:
-        """Why it has nothing to look at, so far; "" takes that back."""
+        """Why it has nothing to check, so far; "" takes that back."""
         if self.evaluation.status is RuleStatus.IN_PROGRESS:
             self._become(RuleStatus.IN_PROGRESS, details)
 
@@ -148,13 +148,13 @@ def _hit(first: Finding, count: int) -> str:
     """The original's sentence, so that who searches for it finds it, and then what it was."""
     at = "" if first.step is None else f" at step {first.step}"
     where = f"{first.tensor}: " if first.tensor else ""
-    told = (
+    details = (
         f"RuleEvaluationConditionMet: Evaluation of the rule {first.rule}{at} resulted in the "
         f"condition being met. {where}{first.message}"
     )
     if count > MOST_FILED:
-        return f"{told} {count} findings in all, of which the first {MOST_FILED} are kept."
-    return told if count == 1 else f"{told} {count} findings in all."
+        return f"{details} {count} findings in all, of which the first {MOST_FILED} are kept."
+    return details if count == 1 else f"{details} {count} findings in all."
 
 
 def _cut(details: str) -> str:

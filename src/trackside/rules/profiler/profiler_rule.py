@@ -1,4 +1,4 @@
-"""What profiler rules share: their windows, that each thing is told once, and their statistics."""
+"""What profiler rules share: their windows, reporting each thing once, and their statistics."""
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
@@ -32,10 +32,10 @@ class ProfilerRule(BuiltInRule[Profile]):
     datapoints: int = field(default=0, init=False)
     _judged_until: float | None = field(default=None, init=False)
     _is_done: bool = field(default=False, init=False)
-    _told: set[tuple[str, ...]] = field(default_factory=set, init=False)
+    _reported: set[tuple[str, ...]] = field(default_factory=set, init=False)
     """Where, of the findings so far."""
 
-    def look(self, evidence: Profile) -> Iterator[Finding]:
+    def check(self, evidence: Profile) -> Iterator[Finding]:
         if self._is_done:
             return
         for window in evidence.windows(self._judged_until, self.scan_interval_us / 1e6):
@@ -65,7 +65,7 @@ class ProfilerRule(BuiltInRule[Profile]):
             "RuleParameters": "\n".join(settings),
         }
 
-    def tell(
+    def report_once(
         self,
         message: str,
         *,
@@ -79,8 +79,8 @@ class ProfilerRule(BuiltInRule[Profile]):
         """A finding, unless there was one at the same place. Counts the window either way."""
         self.triggered += 1
         place = (worker, tensor, subject, mode)
-        if place not in self._told:
-            self._told.add(place)
+        if place not in self._reported:
+            self._reported.add(place)
             yield Finding(
                 rule=self.name(),
                 mode=mode,

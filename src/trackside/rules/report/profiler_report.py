@@ -91,12 +91,12 @@ class ProfilerReport(ProfilerRule):
     def __post_init__(self) -> None:
         self.rules = tuple(self._made(rule) for rule in RULES)
 
-    def look(self, evidence: Profile) -> Iterator[Finding]:
+    def check(self, evidence: Profile) -> Iterator[Finding]:
         """Theirs, under their own names."""
         if self._is_done:
             return
         for rule in self.rules:
-            self.found += rule.look(evidence)
+            self.found += rule.check(evidence)
         self._is_done = evidence.is_all
         self.triggered = len(self.found)
         if evidence.is_all:
@@ -136,8 +136,8 @@ class DetailedProfilerProcessingJobConfig(ProfilerRule):
 def notebook(found: Sequence[Finding], reports: Mapping[str, Any]) -> bytes:
     """In nbformat 4; to be opened beside the page and the folder of JSON reports."""
     lines = ["# Profiler report", ""]
-    told = [f"1. **{each.cause}**: {_plain(each.message)}" for each in diagnose(found)]
-    lines += told or ["Nothing found."]
+    causes = [f"1. **{each.cause}**: {_plain(each.message)}" for each in diagnose(found)]
+    lines += causes or ["Nothing found."]
     lines += ["", "| rule | triggered | data points |", "|---|---|---|"]
     lines += [
         f"| {name} | {report['RuleTriggered']} | {report['Datapoints']} |"

@@ -48,7 +48,7 @@ class CreateXgboostReport(TensorRule):
         selection = Selection(("metrics", "feature_importance"), (METRIC, IMPORTANCES))
         return evidence.missing(selection)
 
-    def look(self, evidence: Evidence) -> Iterable[Finding]:
+    def check(self, evidence: Evidence) -> Iterable[Finding]:
         return ()
 
     def files(self, evidence: Evidence) -> Mapping[str, bytes]:

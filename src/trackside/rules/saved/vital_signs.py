@@ -130,7 +130,7 @@ class VitalSigns:
     """Grows with the trial: `refresh` reads what is new. Steps are global. Of several workers it
     is about the one named, or about the first.
 
-    Most figures are the same from one look to the next: what was made of them is kept until more
+    Most figures are the same from one check to the next: what was made of them is kept until more
     of them come.
     """
 
@@ -153,7 +153,7 @@ class VitalSigns:
         for cached in ("loss", "evaluation_loss", "ends_at"):
             self.__dict__.pop(cached, None)
         was_evaluated = self._is_all_evaluation
-        with suppress(TracksideError, ValueError, TypeError):  # the next look may find it whole
+        with suppress(TracksideError, ValueError, TypeError):  # the next check may find it whole
             self.anatomy = self._anatomy_file.read() or self.anatomy
         if self._is_all_evaluation != was_evaluated:
             self._made.clear()
@@ -179,7 +179,7 @@ class VitalSigns:
                 if name.startswith(start) and name.endswith(suffix)
             ]
         return {
-            name[len(start) : len(name) - len(suffix)]: self._sound(name, reduction)
+            name[len(start) : len(name) - len(suffix)]: self._while_finite(name, reduction)
             for name, reduction in self._found[start, suffix]
         }
 
@@ -236,8 +236,8 @@ class VitalSigns:
     @property
     def unexplained(self) -> float:
         """For the one loss over amounts: that of the last third, over what a model would have
-        that always says the targets' mean. NaN where it cannot be told, as where that loss is only
-        a part of what is trained on."""
+        that always predicts the targets' mean. NaN where it is not known, as where that loss is
+        only a part of what is trained on."""
         known = self.loss.last(max(FEWEST_LOSSES, len(self.loss) // _THIRD)).values
         variance = self._target_variance()
         if not len(known) or not variance > 0 or not self._is_all_of_the_loss("loss_value"):
@@ -350,7 +350,7 @@ class VitalSigns:
     def module_type(self, name: str) -> str:
         return next((m.type for m in self.anatomy.modules if m.name == name), "")
 
-    def _sound(self, name: str, reduction: str) -> Series:
+    def _while_finite(self, name: str, reduction: str) -> Series:
         series = self._series(name, reduction, True)
         if math.isinf(self.ends_at):
             return series

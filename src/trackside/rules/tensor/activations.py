@@ -107,7 +107,7 @@ class DeadRelu(TensorRule):
     def needs(self) -> tuple[Need, ...]:
         return (Need("relu_output", self.tensor_regex),)
 
-    def look(self, evidence: Evidence) -> Iterable[Finding]:
+    def check(self, evidence: Evidence) -> Iterable[Finding]:
         meant = meant_by(evidence, self.tensor_regex, "relu_output")
         for name in meant.names:
             layer = self._layers.setdefault(name, UnitActivity(self.threshold_inactivity))
@@ -171,7 +171,7 @@ class SaturatedActivation(TensorRule):
             return evidence.missing(Selection(patterns=self.tensor_regex))
         return super().missing(evidence)
 
-    def look(self, evidence: Evidence) -> Iterable[Finding]:
+    def check(self, evidence: Evidence) -> Iterable[Finding]:
         meant = self._meant(evidence)
         sigmoids = set(evidence.names(Selection(("sigmoid_input",))))
         for name in meant.names:

@@ -41,7 +41,7 @@ class ExplodingTensor(SelectingRule):
             for name in ("gradients", "weights")
         )
 
-    def look(self, evidence: Evidence) -> Iterable[Finding]:
+    def check(self, evidence: Evidence) -> Iterable[Finding]:
         cube = evidence.figures(evidence.names(self.selection), "abs_max")
         holds = np.isnan(cube.values) if self.only_nan else ~np.isfinite(cube.values)
         for row, column in self._onsets.of(cube.names, holds, cube.saved):
@@ -80,7 +80,7 @@ class AllZero(SelectingRule):
     def needs(self) -> tuple[Need, ...]:
         return self.selected("abs_max") if self.threshold >= 100 else self.selected()
 
-    def look(self, evidence: Evidence) -> Iterable[Finding]:
+    def check(self, evidence: Evidence) -> Iterable[Finding]:
         names = evidence.names(self.selection)
         if self.threshold >= 100:
             cube = evidence.figures(names, "abs_max")
@@ -132,7 +132,7 @@ class UnchangedTensor(SelectingRule):
     def needs(self) -> tuple[Need, ...]:
         return self.selected()
 
-    def look(self, evidence: Evidence) -> Iterable[Finding]:
+    def check(self, evidence: Evidence) -> Iterable[Finding]:
         for name in evidence.names(self.selection):
             before = self.num_steps - 1
             for stretch in evidence.stretches(name, before=before, in_training=True):
@@ -196,7 +196,7 @@ class TensorVariance(SelectingRule):
     def needs(self) -> tuple[Need, ...]:
         return self.selected("variance")
 
-    def look(self, evidence: Evidence) -> Iterable[Finding]:
+    def check(self, evidence: Evidence) -> Iterable[Finding]:
         cube = evidence.figures(evidence.names(self.selection), "variance")
         for threshold, onsets, side in (
             (self.max_threshold, self._high, "above"),

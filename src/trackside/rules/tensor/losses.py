@@ -92,7 +92,7 @@ class LossNotDecreasing(SelectingRule):
     def judges_losses(self) -> bool:
         return self.use_losses_collection and not self.collection_names
 
-    def look(self, evidence: Evidence) -> Iterable[Finding]:
+    def check(self, evidence: Evidence) -> Iterable[Finding]:
         for series in _new_losses(evidence, self._names(evidence)):
             if self.mode not in (None, "GLOBAL", series.mode):
                 continue
@@ -175,7 +175,7 @@ class Overfit(TensorRule):
     def judges_losses(self) -> bool:
         return True
 
-    def look(self, evidence: Evidence) -> Iterable[Finding]:
+    def check(self, evidence: Evidence) -> Iterable[Finding]:
         selection = Selection(patterns=self.tensor_regex) if self.tensor_regex else LOSSES
         names = evidence.scalars(evidence.names(selection))
         cube = evidence.figures(names, "mean")
@@ -244,7 +244,7 @@ class Overtraining(TensorRule):
     def judges_losses(self) -> bool:
         return True
 
-    def look(self, evidence: Evidence) -> Iterable[Finding]:
+    def check(self, evidence: Evidence) -> Iterable[Finding]:
         names = evidence.scalars(evidence.names(LOSSES))
         patience = {"TRAIN": self.patience_train, "EVAL": self.patience_validation}
         for series in _new_losses(evidence, names):

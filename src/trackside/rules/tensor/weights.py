@@ -35,7 +35,7 @@ class VanishingGradient(TensorRule):
     def needs(self) -> tuple[Need, ...]:
         return (Need("gradients", reductions=("abs_mean",)),)
 
-    def look(self, evidence: Evidence) -> Iterable[Finding]:
+    def check(self, evidence: Evidence) -> Iterable[Finding]:
         names = evidence.names(self.needs()[0].selection)
         cube = evidence.figures(names, "abs_mean")
         small = cube.values < self.threshold
@@ -78,7 +78,7 @@ class WeightUpdateRatio(TensorRule):
     def needs(self) -> tuple[Need, ...]:
         return (Need("weights"),)
 
-    def look(self, evidence: Evidence) -> Iterable[Finding]:
+    def check(self, evidence: Evidence) -> Iterable[Finding]:
         for name in _trained(evidence, evidence.names(Selection(("weights",)))):
             for stretch in evidence.stretches(name, before=self.num_steps or 1, in_training=True):
                 steps = stretch.steps[stretch.num_old :]
@@ -157,7 +157,7 @@ class PoorWeightInitialization(TensorRule):
             Need("losses", is_optional=True),
         )
 
-    def look(self, evidence: Evidence) -> Iterable[Finding]:
+    def check(self, evidence: Evidence) -> Iterable[Finding]:
         if len(self._seen) >= self.steps:
             return
         early = self._early(evidence)
