@@ -21,9 +21,9 @@ from trackside.capture.writing.writer import SegmentWriter
 from trackside.rules.builtin import TensorRule
 from trackside.rules.saved.evidence import Evidence
 from trackside.rules.tensor.any_tensors import AllZero, ExplodingTensor, TensorVariance
-from trackside.rules.tensor.gradients import VanishingGradient
 from trackside.rules.tensor.losses import LossNotDecreasing, Overfit, Overtraining
 from trackside.rules.tensor.progress import StalledTrainingRule
+from trackside.rules.tensor.weights import VanishingGradient
 
 NUM_TENSORS = 200
 NAMES = tuple(f"gradient/Net_layer{i}.weight" for i in range(NUM_TENSORS))
@@ -136,7 +136,7 @@ def _judge(folder: Path, rules: list[TensorRule]) -> None:
     evidence = Evidence(create_trial(folder / "trial", home=folder))
     evidence.advance()
     for rule in rules:
-        list(rule.look(evidence))
+        list(rule.check(evidence))
 
 
 def _write(folder: Path, num_steps: int) -> None:

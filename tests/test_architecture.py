@@ -4,7 +4,9 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -65,9 +67,9 @@ MAY_IMPORT = {
 
 RULES_MAY_IMPORT = {
     "saved": set[str](),
-    "tensor": {"saved", "report"},
+    "tensor": {"saved"},
     "checkup": {"saved"},
-    "profiler": {"saved", "checkup", "report"},
+    "profiler": {"saved"},
     "custom": {"saved"},
     "action": set[str](),
     "evaluation": {"saved", "custom", "action"},
@@ -141,6 +143,48 @@ def test_the_folders_of_rules_import_only_what_the_map_allows():
         if parts[2] not in RULES_MAY_IMPORT[path.parent.name] | {path.parent.name}
     ]
     assert wrong == []
+
+
+def test_the_folders_of_rules_form_no_cycle():
+    assert list(TopologicalSorter(RULES_MAY_IMPORT).static_order())
+
+
+def test_no_module_imports_itself_through_others():
+    """When it is imported; what a function imports, it imports when it is called."""
+    known = {module_name(path): path for path in SOURCE.rglob("*.py")}
+    graph = {
+        name: {
+            target
+            for parts in imports_of_ours(at_import(ast.parse(path.read_text())))
+            for target in [".".join(parts), ".".join(parts[:-1])]
+            if target in known and target != name
+        }
+        for name, path in known.items()
+    }
+    assert list(TopologicalSorter(graph).static_order())
+
+
+def module_name(path: Path) -> str:
+    parts = [SOURCE.name, *path.relative_to(SOURCE).with_suffix("").parts]
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def at_import(tree: ast.Module) -> ast.Module:
+    """Without functions, and what only type checkers read."""
+    return cast(ast.Module, _AtImport().visit(tree))
+
+
+class _AtImport(ast.NodeTransformer):
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
+        return None
+
+    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> None:
+        return None
+
+    def visit_If(self, node: ast.If) -> Any:
+        if "TYPE_CHECKING" in ast.unparse(node.test):
+            node.body = []
+        return self.generic_visit(node)
 
 
 def test_only_a_few_files_read_the_environment():

@@ -14,9 +14,9 @@ from tests.e2e.test_capture import NET
 from trackside.records.layout import profile_of
 from trackside.records.status import Status
 from trackside.rules.parameters import build
-from trackside.rules.profiler.profiler_report import ProfilerReport
 from trackside.rules.profiler.steps import MaxInitializationTime, StepOutlier
 from trackside.rules.profiler.usage import system_usage
+from trackside.rules.report.profiler_report import ProfilerReport
 from trackside.rules.saved.profile import Profile
 
 # The loader of every thirtieth batch sleeps. The script itself knows nothing of being watched.
@@ -92,16 +92,16 @@ def test_a_stalled_loader_is_found_and_shown(machine, report, tmp_path):
     profile = opened(job)
 
     # The fourteen that slept, or as many as stand out where the machine itself stands still.
-    outliers = build(StepOutlier, {"n_outliers": "0"}).look(profile)
+    outliers = build(StepOutlier, {"n_outliers": "0"}).check(profile)
     [finding] = [each for each in outliers if each.worker == WORKER]
     assert finding.value is not None
     assert 1 <= finding.value <= 20
     assert "busy" in finding.message
-    assert list(build(MaxInitializationTime, {"threshold": "0.001"}).look(profile))
-    assert list(MaxInitializationTime().look(profile)) == []
+    assert list(build(MaxInitializationTime, {"threshold": "0.001"}).check(profile))
+    assert list(MaxInitializationTime().check(profile)) == []
     processors = system_usage(profile)["algo-1"]["CPU"]
     assert max(figures["max"] for figures in processors.values()) > 0
-    assert list(ProfilerReport().look(profile))
+    assert list(ProfilerReport().check(profile))
 
     shown = browser.show(report(job.name), tmp_path / "browser")
     assert shown.complaints == []

@@ -101,4 +101,4 @@ def judge(rule: ProfilerRule, profile: Profile) -> list[Finding]:
     """All that the rule finds in a finished profile."""
     profile.advance()
     assert profile.is_all
-    return list(rule.look(profile))
+    return list(rule.check(profile))

@@ -1,10 +1,13 @@
 """Trials for the tests of rules, written by the real writer as a hook would."""
 
+import dataclasses
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
+import pytest
 
 from tests.wait import until
 from trackside.capture.selection.collection import CollectionManager
@@ -12,6 +15,7 @@ from trackside.capture.trial import Trial, create_trial
 from trackside.capture.writing.segments import StepRecord
 from trackside.capture.writing.writer import SegmentWriter, WriterLimits
 from trackside.records.finding import Finding
+from trackside.rules import catalog
 from trackside.rules.builtin import TensorRule
 from trackside.rules.saved.evidence import Evidence
 
@@ -77,7 +81,7 @@ def judge(rule: TensorRule, trial: Trial) -> list[Finding]:
     found: list[Finding] = []
     while not evidence.is_all:
         evidence.advance()
-        found += rule.look(evidence)
+        found += rule.check(evidence)
     return found
 
 
@@ -93,12 +97,20 @@ def judge_as_it_grows(
         if evidence is None:
             evidence = Evidence(create_trial(str(folder)))
         until(evidence.advance)
-        found += rule.look(evidence)
+        found += rule.check(evidence)
     recording.close()
     assert evidence is not None
     until(evidence.advance)
-    return [*found, *rule.look(evidence)]
+    return [*found, *rule.check(evidence)]
 
 
 def steps_of(found: list[Finding]) -> list[int | None]:
     return [each.step for each in found]
+
+
+def add_rule(monkeypatch: pytest.MonkeyPatch, rule: type[TensorRule]) -> None:
+    """Have the catalog find it, until the test is over."""
+    monkeypatch.setattr(sys.modules[__name__], rule.name(), rule, raising=False)
+    known = catalog.find_entry("AllZero")
+    entry = dataclasses.replace(known, name=rule.name(), module=__name__)
+    monkeypatch.setitem(cast(dict[str, catalog.Entry], catalog.entries()), rule.name(), entry)

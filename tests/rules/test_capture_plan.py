@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
+from tests.rules.recording import add_rule
 from trackside.capture.modes import ModeKeys
 from trackside.capture.selection.configuration import parse_configuration
 from trackside.records.spec import JobSpec, RuleConfiguration
-from trackside.rules import capture_plan, catalog
+from trackside.rules import capture_plan
 from trackside.rules.builtin import Need, TensorRule
 from trackside.rules.capture_plan import Pace, plan
 
@@ -18,10 +19,10 @@ def rule(name: str, **parameters: str) -> RuleConfiguration:
 
 
 def watching(*needs: Need, name: str = "Watching") -> type[TensorRule]:
-    def look(self: Any, evidence: Any) -> tuple[()]:
+    def check(self: Any, evidence: Any) -> tuple[()]:
         return ()
 
-    return type(name, (TensorRule,), {"needs": lambda self: needs, "look": look, "__doc__": "x"})
+    return type(name, (TensorRule,), {"needs": lambda self: needs, "check": check, "__doc__": "x"})
 
 
 @pytest.fixture
@@ -32,7 +33,7 @@ def known(monkeypatch: pytest.MonkeyPatch) -> Any:
     def add(**rules: tuple[Need, ...]) -> list[RuleConfiguration]:
         for name, needs in rules.items():
             made = dataclasses.dataclass(watching(*needs, name=name))
-            monkeypatch.setitem(catalog.TENSOR_RULES, name, made)
+            add_rule(monkeypatch, made)
         return [rule(name) for name in rules]
 
     return add
@@ -42,7 +43,7 @@ def planned(rules: list[RuleConfiguration], pace: Pace = Pace.CONTRACT, **more: 
     return {each.name: dict(each.parameters) for each in plan(rules, pace, **more)}
 
 
-def test_a_rule_gets_the_figures_that_it_looks_at():
+def test_a_rule_gets_the_figures_that_it_reads():
     assert planned([rule("VanishingGradient")]) == {
         "gradients": {"save_interval": "500", "reductions": "abs_mean"}
     }
@@ -72,7 +73,7 @@ def test_all_tensors_by_figures_means_no_values_of_any(known: Any):
     assert all(each["reductions"] == "max" for each in found.values())
 
 
-def test_a_watchful_hook_looks_at_every_step_first_and_often_later(known: Any):
+def test_a_watchful_hook_reads_every_step_first_and_often_later(known: Any):
     rules = known(A=(Need("gradients", reductions=("l2",)), Need("weights"), Need("losses")))
     hook = {
         "CollectionConfigurations": [
@@ -167,23 +168,23 @@ def collections(*names: str, **parameters: str) -> dict[str, Any]:
         {"HookParameters": {"save_all": "True"}},
     ],
 )
-def test_nothing_is_said_where_all_is_saved(hook: dict[str, Any]):
+def test_nothing_is_reported_where_all_is_saved(hook: dict[str, Any]):
     assert [*capture_plan.unsaved(spec(["VanishingGradient"], hook))] == []
 
 
-def test_a_rule_whose_collection_is_not_saved_is_told_of(known: Any):
+def test_a_rule_whose_collection_is_not_saved_is_reported(known: Any):
     known(Relu=(Need("relu_output", ".*relu_output"), Need("losses"), Need("x", is_optional=True)))
-    told = [*capture_plan.unsaved(spec(["VanishingGradient", "Relu"], collections("weights")))]
-    assert len(told) == 2
-    assert "CollectionConfig('gradients')" in told[0]
-    assert "CollectionConfig('relu_output', {'include_regex': '.*relu_output'})" in told[1]
+    reported = [*capture_plan.unsaved(spec(["VanishingGradient", "Relu"], collections("weights")))]
+    assert len(reported) == 2
+    assert "CollectionConfig('gradients')" in reported[0]
+    assert "CollectionConfig('relu_output', {'include_regex': '.*relu_output'})" in reported[1]
     same_pattern = collections("gradients", "mine", include_regex=".*relu_output")
     assert [*capture_plan.unsaved(spec(["VanishingGradient", "Relu"], same_pattern))] == []
 
 
-def test_a_job_without_a_hook_is_told_of():
-    (told,) = capture_plan.unsaved(spec(["VanishingGradient"], None))
-    assert "no hook" in told
+def test_a_job_without_a_hook_is_reported():
+    (reported,) = capture_plan.unsaved(spec(["VanishingGradient"], None))
+    assert "no hook" in reported
 
 
 def test_all_rules_need_no_whole_tensors():

@@ -1,16 +1,24 @@
 """Every built-in rule can be found by its name, and its page says what is true of it."""
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.rules import write_catalog
+from trackside.rules import catalog
 from trackside.rules.builtin import TensorRule
-from trackside.rules.catalog import TENSOR_RULES, UnknownRule, find
+from trackside.rules.catalog import UnknownRule, find
 from trackside.rules.parameters import build, parameters_of
+from trackside.rules.rule_classes import GROUPS
 
 PAGES = sorted((Path(__file__).parents[2] / "docs" / "rules").glob("*.md"))
+TENSOR_RULES = {
+    rule.name(): rule for rules in GROUPS.values() for rule in rules if issubclass(rule, TensorRule)
+}
 REQUIRED = {
     "AllZero": {"tensor_regex": ".*"},
     "UnchangedTensor": {"tensor_regex": ".*"},
@@ -68,7 +76,7 @@ def test_a_rule_is_found_in_any_spelling(spelling):
     assert find(spelling) is TENSOR_RULES["DeadRelu"]
 
 
-def test_an_unknown_rule_is_told_with_the_nearest():
+def test_an_unknown_rule_is_refused_with_the_nearest_name():
     with pytest.raises(UnknownRule, match="Did you mean 'ExplodingTensor'"):
         find("exploding_tensors")
 
@@ -97,3 +105,36 @@ def test_all_rules_of_the_contract_are_there():
         "TreeDepth",
         "CreateXgboostReport",
     }
+
+
+def test_the_file_of_the_catalog_is_what_the_classes_declare():
+    assert catalog.FILE.read_text() == write_catalog.text(), (
+        "run `python -m tests.rules.write_catalog`"
+    )
+
+
+def test_the_catalog_has_every_rule_with_its_parameters():
+    for group, rules in GROUPS.items():
+        assert [each.load() for each in catalog.groups()[group]] == [*rules]
+        for rule in rules:
+            assert catalog.find_entry(rule.name()).parameters == parameters_of(rule)
+
+
+def test_rules_that_others_refer_to_exist():
+    names = set(catalog.entries())
+    for entry in catalog.entries().values():
+        assert {*entry.explains, entry.ranks_before_if_at_start or entry.name} <= names, entry.name
+
+
+def test_listing_rules_and_diagnosing_loads_neither_numpy_nor_a_rule():
+    code = (
+        "import sys\n"
+        "from trackside.rules import catalog\n"
+        "from trackside.rules.checkup.diagnosis import diagnose\n"
+        "assert catalog.groups() and diagnose([]) == []\n"
+        "print(*sys.modules)"
+    )
+    output = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout.split()
+    assert not {"numpy", "trackside.rules.builtin", "trackside.rules.checkup.checkup"} & {*output}

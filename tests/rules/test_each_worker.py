@@ -37,7 +37,7 @@ def test_a_worker_that_breaks_alone_is_named(tmp_path):
     assert message.endswith("healthy.")
 
 
-def test_what_is_so_at_all_of_them_is_told_once(tmp_path):
+def test_what_is_so_at_all_of_them_is_reported_once(tmp_path):
     [(worker, step, message)] = found(
         AllZero(tensor_regex=("w",)), recorded(tmp_path, [0, 0], [0, 0])
     )
@@ -45,24 +45,24 @@ def test_what_is_so_at_all_of_them_is_told_once(tmp_path):
     assert message.endswith("So at all 2 workers.")
 
 
-def test_what_is_so_at_some_is_told_once_with_their_names(tmp_path):
+def test_what_is_so_at_some_is_reported_once_with_their_names(tmp_path):
     trial = recorded(tmp_path, [1.0], [NAN], [NAN])
     [(worker, _, message)] = found(ExplodingTensor(), trial)
     assert worker == "worker_1"
     assert message.endswith("So at worker_1, worker_2.")
 
 
-def test_what_one_has_and_another_gets_later_is_told_of_the_first(tmp_path):
+def test_what_one_has_and_another_gets_later_is_reported_the_first(tmp_path):
     trial = recorded(tmp_path, [1.0, 1.0, NAN], [1.0, NAN, NAN])
-    told = found(ExplodingTensor(), trial)
-    assert [(worker, step) for worker, step, _ in told] == [("worker_1", 1)]
+    reported = found(ExplodingTensor(), trial)
+    assert [(worker, step) for worker, step, _ in reported] == [("worker_1", 1)]
 
 
 def test_one_worker_alone_has_no_name(tmp_path):
     assert [each[:2] for each in found(ExplodingTensor(), recorded(tmp_path, [NAN]))] == [("", 0)]
 
 
-def test_a_rule_that_compares_trials_looks_at_the_first_worker():
+def test_a_rule_that_compares_trials_reads_the_first_worker():
     rule = SimilarAcrossRuns(other_trials=("x",), tensor_regex=("w",))
     assert for_each_worker(rule) is rule
 
@@ -103,5 +103,5 @@ dist.destroy_process_group()
 @pytest.mark.xdist_group("gloo")
 def test_of_two_real_processes_the_one_whose_data_is_broken_is_named(tmp_path):
     run_twice(SCRIPT, str(tmp_path))
-    told = judge(EachWorker(Checkup()), create_trial(str(tmp_path)))
-    assert [(each.rule, each.worker) for each in told] == [("ConstantInput", "worker_1")]
+    reported = judge(EachWorker(Checkup()), create_trial(str(tmp_path)))
+    assert [(each.rule, each.worker) for each in reported] == [("ConstantInput", "worker_1")]

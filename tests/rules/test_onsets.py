@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trackside.rules.onsets import WELL_LOOKS, Onsets
+from trackside.rules.onsets import HEALTHY_CHECKS, Onsets
 
 
 def begun(onsets: Onsets, names: str, holds: Any, saved: Any = None) -> list[tuple[int, int]]:
@@ -12,24 +12,24 @@ def begun(onsets: Onsets, names: str, holds: Any, saved: Any = None) -> list[tup
     return [*onsets.of(names, holds, np.ones_like(holds) if saved is None else np.array(saved))]
 
 
-def test_it_begins_once_for_each_thing():
+def test_it_starts_once_for_each_thing():
     assert begun(Onsets(), "ab", [[0, 1], [1, 1], [1, 0], [0, 1]]) == [(0, 1), (1, 0)]
 
 
 def test_what_is_now_above_and_now_below_a_threshold_is_one_illness():
-    around = ([[1]] + [[0]] * (WELL_LOOKS - 1)) * 5
+    around = ([[1]] + [[0]] * (HEALTHY_CHECKS - 1)) * 5
     assert begun(Onsets(), "a", around) == [(0, 0)]
 
 
-def test_it_begins_again_after_it_was_well_for_a_good_while():
-    assert begun(Onsets(), "a", [[1]] + [[0]] * WELL_LOOKS + [[1], [1]]) == [
+def test_it_starts_again_after_it_was_healthy_for_a_good_while():
+    assert begun(Onsets(), "a", [[1]] + [[0]] * HEALTHY_CHECKS + [[1], [1]]) == [
         (0, 0),
-        (WELL_LOOKS + 1, 0),
+        (HEALTHY_CHECKS + 1, 0),
     ]
 
 
-def test_an_illness_goes_on_from_one_look_to_the_next():
-    onsets = Onsets(well_looks=2)
+def test_an_illness_goes_on_from_one_check_to_the_next():
+    onsets = Onsets(healthy_checks=2)
     assert begun(onsets, "ab", [[1, 0]]) == [(0, 0)]
     assert begun(onsets, "ab", [[1, 1], [0, 1]]) == [(0, 1)]
     assert begun(onsets, "ba", [[1, 1], [0, 0]]) == []
@@ -37,7 +37,7 @@ def test_an_illness_goes_on_from_one_look_to_the_next():
 
 
 def test_a_step_at_which_it_was_not_saved_changes_nothing():
-    onsets = Onsets(well_looks=2)
+    onsets = Onsets(healthy_checks=2)
     assert begun(onsets, "a", [[1], [0], [0], [1]], [[True], [False], [True], [True]]) == [(0, 0)]
     assert begun(onsets, "a", [[0], [0]], [[False], [True]]) == []
     assert begun(onsets, "a", [[0], [1]]) == [(1, 0)]
@@ -54,7 +54,7 @@ def test_one_thing_judged_at_a_time_follows_the_same_rule(holds, well_looks, cut
     assert found == expected
 
 
-def test_a_look_at_no_step_changes_nothing_of_what_is_ill():
+def test_a_check_at_no_step_changes_nothing_of_what_is_ill():
     onsets = Onsets()
     assert begun(onsets, "a", [[1]]) == [(0, 0)]
     assert begun(onsets, "a", np.empty((0, 1))) == []

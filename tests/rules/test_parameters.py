@@ -2,7 +2,6 @@ from dataclasses import dataclass
 
 import pytest
 
-from trackside.rules import catalog
 from trackside.rules.parameters import (
     InvalidParameters,
     Pattern,
@@ -11,6 +10,7 @@ from trackside.rules.parameters import (
     parameter,
     parameters_of,
 )
+from trackside.rules.rule_classes import GROUPS
 
 
 @dataclass
@@ -46,7 +46,7 @@ def test_none_as_a_text_is_none(text):
     assert build(Sample, {"maximum": text, "tensor_regex": text}) == Sample()
 
 
-def test_every_problem_is_told_at_once():
+def test_every_problem_is_reported_at_once():
     with pytest.raises(InvalidParameters) as caught:
         build(
             Sample,
@@ -80,10 +80,11 @@ def test_parameters_are_listed_with_type_default_and_meaning():
 
 
 def test_what_a_built_in_rule_searches_names_with_must_be_a_pattern():
-    """Else it would fail at its first look, when the job has been running for long."""
+    """Else it would fail at its first check, when the job has been running for long."""
     searching = [
         (rule, each.name)
-        for rule in catalog.TENSOR_RULES.values()
+        for rules in GROUPS.values()
+        for rule in rules
         for each in parameters_of(rule)
         if each.name.endswith("regex")
     ]

@@ -41,7 +41,7 @@ def test_no_link_is_followed(base: Path, tmp_path: Path):
         open_folder_below(base, "elsewhere")
 
 
-def test_a_pipe_holds_up_nobody(base: Path):
+def test_a_pipe_holds_up_no_one(base: Path):
     os.mkfifo(base / "pipe")
     with pytest.raises(FileNotFoundError):
         open_file_below(base, "pipe")

@@ -32,7 +32,7 @@ def acting(*actions: Any) -> dict[str, str]:
     return {"rule_to_invoke": "Overfit", "action_json": json.dumps(actions)}
 
 
-def test_what_harms_nobody_is_taken():
+def test_what_harms_no_one_is_taken():
     actions = acting(
         {"name": "stoptraining"},
         {"name": "email", "endpoint": "me@example.com"},

@@ -26,11 +26,14 @@ from trackside.rules.tensor.any_tensors import (
 )
 from trackside.rules.tensor.classes import ClassImbalance, Confusion
 from trackside.rules.tensor.comparisons import SimilarAcrossRuns
-from trackside.rules.tensor.gradients import VanishingGradient
 from trackside.rules.tensor.inputs import CheckInputImages, NLPSequenceRatio
 from trackside.rules.tensor.losses import LossNotDecreasing, Overfit, Overtraining
 from trackside.rules.tensor.progress import StalledTrainingRule
-from trackside.rules.tensor.weights import PoorWeightInitialization, WeightUpdateRatio
+from trackside.rules.tensor.weights import (
+    PoorWeightInitialization,
+    VanishingGradient,
+    WeightUpdateRatio,
+)
 
 Trained = Callable[[str], Trial]
 
@@ -125,7 +128,7 @@ SICK: list[tuple[str, TensorRule, str]] = [
     ("name", "rule", "tensor"),
     [pytest.param(*each, id=f"{each[0]}-{each[1].name()}") for each in SICK],
 )
-def test_a_sick_training_is_found_out(trained: Trained, name: str, rule: TensorRule, tensor: str):
+def test_an_unhealthy_training_is_found(trained: Trained, name: str, rule: TensorRule, tensor: str):
     found = judge(rule, trained(name))
     assert tensor in {each.tensor for each in found}
     for each in found:
@@ -180,8 +183,8 @@ def test_a_loop_that_stalls_is_found_while_it_runs(tmp_path: Path):
     rule = StalledTrainingRule(threshold=0.2)
     start = time.monotonic()
     until(evidence.advance)
-    until(lambda: [*rule.look(evidence)])
+    until(lambda: [*rule.check(evidence)])
     assert time.monotonic() - start >= 0.2
     hook.close()
     until(lambda: evidence.advance() and evidence.is_all)
-    assert [*rule.look(evidence)] == []
+    assert [*rule.check(evidence)] == []

@@ -9,7 +9,7 @@ OURS = "503895931360.dkr.ecr.eu-central-1.amazonaws.com/sagemaker-debugger-rules
 THEIRS = "503895931360.dkr.ecr.eu-central-1.amazonaws.com/sagemaker-debugger-rule-evaluator:latest"
 
 
-def told(*rules: dict[str, Any], member: str = "DebugRuleConfigurations") -> dict[str, str]:
+def reported(*rules: dict[str, Any], member: str = "DebugRuleConfigurations") -> dict[str, str]:
     configurations = [
         {"RuleConfigurationName": f"rule-{index}", **rule} for index, rule in enumerate(rules)
     ]
@@ -29,7 +29,7 @@ def rule(image: str = OURS, **parameters: str) -> dict[str, Any]:
 
 
 def test_everything_wrong_is_named_with_its_value_and_the_nearest():
-    found = told(
+    found = reported(
         rule(rule_to_invoke="VanishingGradient", threshold="tiny", treshold="1"),
         rule(rule_to_invoke="VanishingGradients"),
         rule(rule_to_invoke="VanishingGradient", threshold="1e-9", base_trial="x"),
@@ -47,13 +47,13 @@ def test_everything_wrong_is_named_with_its_value_and_the_nearest():
 
 
 def test_rules_of_others_are_not_held_to_the_catalog():
-    assert told(rule(THEIRS, rule_to_invoke="Theirs", anything="1")) == {}
-    assert told(rule(rule_to_invoke="Mine", source_s3_uri="s3://b/r.py", x="1")) == {}
+    assert reported(rule(THEIRS, rule_to_invoke="Theirs", anything="1")) == {}
+    assert reported(rule(rule_to_invoke="Mine", source_s3_uri="s3://b/r.py", x="1")) == {}
 
 
 def test_a_rule_must_say_what_it_invokes():
     member = "ProfilerRuleConfigurations"
-    found = told(rule(THEIRS), rule("DEFAULT_RULE_EVALUATOR_IMAGE"), member=member)
+    found = reported(rule(THEIRS), rule("DEFAULT_RULE_EVALUATOR_IMAGE"), member=member)
     assert len(found) == 2
     assert "images are not run" in [*found.values()][0]
 
@@ -61,4 +61,4 @@ def test_a_rule_must_say_what_it_invokes():
 def test_the_processing_of_sagemakers_profiler_is_no_rule():
     own = {"RuleConfigurationName": "DetailedProfilerProcessingJobConfig-1"}
     image = rule("1.dkr.ecr/detailed-profiler-processing:latest")
-    assert told({**rule(), **own}, image, member="ProfilerRuleConfigurations") == {}
+    assert reported({**rule(), **own}, image, member="ProfilerRuleConfigurations") == {}

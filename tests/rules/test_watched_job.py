@@ -28,7 +28,7 @@ def test_in_the_folders_of_another_user_s_job_may_be_links_so_storage_is_read(
 ) -> None:
     job = make_job(ProfilerConfig=PROFILE)
     job.journal.note_run_as(Choice("alice"))
-    assert job.look()
+    assert job.refresh()
     assert str(job.trial()) == "s3://bucket/debug/job-1/debug-output"
     assert str(job.profile()) == "s3://bucket/profile/job-1/profiler-output"
 

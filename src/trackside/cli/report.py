@@ -18,9 +18,9 @@ from trackside.files.json_record import DamagedRecord
 from trackside.files.permissions import BY_UMASK
 from trackside.records.layout import FIRST_HOST
 from trackside.records.script_packages import ScriptPackages, from_bytes
-from trackside.rules.profiler.profiler_report import ProfilerReport
 from trackside.rules.report.facts import Material
 from trackside.rules.report.page import report_page
+from trackside.rules.report.profiler_report import ProfilerReport
 from trackside.rules.saved.open_trial import open_trial
 from trackside.rules.saved.profile import Profile
 from trackside.sdk.job import TrainingJob
@@ -163,6 +163,6 @@ def _profile(
             "the job with --capture losses, or give debugger_hook_config."
         )
     judged = ProfilerReport()
-    for _ in judged.look(profile):
+    for _ in judged.check(profile):
         pass
     return profile, judged

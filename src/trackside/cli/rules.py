@@ -18,6 +18,7 @@ from trackside.rules import catalog
 from trackside.rules.builtin import BuiltInRule, TensorRule
 from trackside.rules.parameters import InvalidParameters, Parameter, build, parameters_of
 from trackside.rules.profiler.profiler_rule import ProfilerRule
+from trackside.rules.rule_classes import GROUPS
 
 _SHARED = {each.name for each in parameters_of(ProfilerRule)}
 """What every profiler rule takes: told once for all of them."""
@@ -64,7 +65,7 @@ def rules(ctx: click.Context, json: bool) -> None:
     if ctx.invoked_subcommand is not None:
         return
     if json:
-        print(as_json([_record(rule) for rules in catalog.GROUPS.values() for rule in rules]))
+        print(as_json([_record(rule) for rules in GROUPS.values() for rule in rules]))
     else:
         _list()
 
@@ -113,7 +114,7 @@ def _two_words(first: str, second: str) -> str:
 
 def _list() -> None:
     terminal = Terminal.of_stdout()
-    for number, (title, known) in enumerate(catalog.GROUPS.items()):
+    for number, (title, known) in enumerate(GROUPS.items()):
         if number:
             print()
         terminal.print(Text(title, "bold underline"))
@@ -170,9 +171,7 @@ def _own(rule: type[BuiltInRule[Any]]) -> list[Parameter]:
 
 def _gathered(rule: type[BuiltInRule[Any]]) -> list[Parameter]:
     return [
-        each
-        for each in parameters_of(rule)
-        if each.name.partition("_")[0] in catalog.PROFILER_RULES
+        each for each in parameters_of(rule) if each.name.partition("_")[0] in catalog.entries()
     ]
 
 

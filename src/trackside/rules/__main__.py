@@ -76,7 +76,7 @@ def evaluate(folder: JobFolder, settings: Settings) -> None:
 
 
 def _watch(job: WatchedJob, notices: Notices, alarm: "Alarm") -> None:
-    # Of a job without rules only the end is told: that takes a tenth of the memory.
+    # Of a job without rules only the end is published: that takes a tenth of the memory.
     from trackside.rules.action.action_taker import ActionTaker
     from trackside.rules.evaluation.evaluator import Evaluator
     from trackside.rules.evaluation.publisher import Publisher

@@ -1,4 +1,4 @@
-"""What a built-in rule is: parameters as fields, what it needs saved, and a look at new evidence.
+"""What a built-in rule is: parameters as fields, what it needs saved, and a check of new evidence.
 
 `catalog.py` knows them all, the evaluator runs them; `custom` is for rules of users.
 """
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Generic, TypeVar
 
 from trackside.records.finding import Finding
+from trackside.rules.rule_kinds import Kind
 from trackside.rules.saved.evidence import Evidence, Selection
 
 E = TypeVar("E")
@@ -40,6 +41,18 @@ class BuiltInRule(ABC, Generic[E]):
 
     advice: ClassVar[str] = ""
     """What to try, for the findings."""
+    kind: ClassVar[Kind] = Kind.OTHER
+    explains: ClassVar[tuple[str, ...]] = ()
+    """Names of rules whose findings are consequences of this one's, beyond those that its kind
+    explains."""
+    leaves_training_loss: ClassVar[bool] = False
+    """It does not change the training loss. So it explains only what `explains` names, and is no
+    consequence of anything that spoils that loss."""
+    is_independent: ClassVar[bool] = False
+    """A mistake of its own, whatever else is wrong: no consequence, unless another rule's
+    `explains` names it."""
+    ranks_before_if_at_start: ClassVar[str] = ""
+    """The name of the rule that it comes before when found at step 0."""
 
     @classmethod
     def name(cls) -> str:
@@ -47,8 +60,8 @@ class BuiltInRule(ABC, Generic[E]):
         return cls.__name__
 
     @abstractmethod
-    def look(self, evidence: E) -> Iterable[Finding]:
-        """Judge what is new. Called again and again while the job runs, and once when all of it
+    def check(self, evidence: E) -> Iterable[Finding]:
+        """Judge what is new. Called repeatedly while the job runs, and once when all of it
         has been read (`evidence.is_all`). State is the rule's own."""
 
     def missing(self, evidence: E) -> str:
@@ -64,7 +77,7 @@ class TensorRule(BuiltInRule[Evidence]):
     """Watches what the hook saved."""
 
     is_of_worker: ClassVar[bool] = True
-    """What one worker saved is judged by itself. Otherwise only the first one's is looked at."""
+    """What one worker saved is judged by itself. Otherwise only the first one's is checked."""
 
     def needs(self) -> tuple[Need, ...]:
         """What must be saved for it; depends on the parameters."""
@@ -75,12 +88,12 @@ class TensorRule(BuiltInRule[Evidence]):
         return False
 
     def missing(self, evidence: Evidence) -> str:
-        told = [
+        problems = [
             evidence.missing(need.selection, need.reductions)
             for need in self.needs()
             if not need.is_optional
         ]
-        return " ".join(filter(None, told))
+        return " ".join(filter(None, problems))
 
     def found(
         self,

@@ -33,7 +33,7 @@ class Pace(Enum):
     WATCHFUL = auto()
     """Densely at the start and often enough afterwards, at a cost that nobody feels."""
     HOOK = auto()
-    """As the hook itself was told."""
+    """As the hook is configured."""
 
 
 def plan(
@@ -41,7 +41,7 @@ def plan(
 ) -> list[Collection]:
     """The collections that these rules need, but for those that the user configured himself.
 
-    Only the figures that rules look at are saved of a collection, unless one of them looks at the
+    Only the figures that rules read are saved of a collection, unless one of them reads the
     values themselves.
     """
     by_name: dict[str, list[Need]] = {}
@@ -74,11 +74,11 @@ def needs_of(rule: RuleConfiguration) -> tuple[Need, ...]:
 
 
 def unsaved(spec: JobSpec) -> Iterator[str]:
-    """A sentence for each rule that will have nothing to look at."""
+    """A sentence for each rule that will have nothing to check."""
     for rule in spec.debug_rules:
         needs = [need for need in needs_of(rule) if not need.is_optional]
         if needs and spec.debug_hook is None:
-            yield f"Rule {rule.name!r} has nothing to look at: the job has no hook configuration."
+            yield f"Rule {rule.name!r} has nothing to check: the job has no hook configuration."
             continue
         for need in needs:
             if spec.debug_hook is not None and not _is_saved(need, spec.debug_hook):
@@ -92,13 +92,13 @@ def all_rules() -> list[str]:
     """What watches a training of which nobody knows what is wrong with it.
 
     SageMaker's own rules have limits that somebody must choose for the model at hand, and speak up
-    on many a healthy run; those who know what they look for name them.
+    on many a healthy run; those who know what to search for name them.
     """
     return [Checkup.name(), StalledTrainingRule.name()]
 
 
 def _beside(need: Need) -> tuple[str, ...]:
-    """With `all` the hook also saves these, and their values, unless it is told otherwise."""
+    """With `all` the hook also saves these, and their values, unless configured otherwise."""
     if need.collection != CollectionKeys.ALL:
         return ()
     return (CollectionKeys.WEIGHTS, CollectionKeys.BIASES, CollectionKeys.GRADIENTS)

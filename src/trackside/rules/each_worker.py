@@ -1,6 +1,6 @@
 """A tensor rule on a job with several workers: it judges each, and says which.
 
-What is so at all of them is told once; so is what one worker has and another gets later.
+What is so at all of them is reported once; so is what one worker has and another gets later.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -27,7 +27,7 @@ class EachWorker(TensorRule):
     def __init__(self, rule: TensorRule) -> None:
         self._unused = rule
         self._rules: dict[str, TensorRule] = {}
-        self._teller: dict[Place, str] = {}
+        self._reporter: dict[Place, str] = {}
         """The worker that each thing was first found at."""
 
     def needs(self) -> tuple[Need, ...]:
@@ -42,13 +42,13 @@ class EachWorker(TensorRule):
     def files(self, evidence: Evidence) -> Mapping[str, bytes]:
         return next(iter(self._rules.values()), self._unused).files(evidence)
 
-    def look(self, evidence: Evidence) -> Iterable[Finding]:
+    def check(self, evidence: Evidence) -> Iterable[Finding]:
         workers = evidence.workers()
         if len(workers) < 2:
-            return self._rule(workers[0] if workers else "").look(evidence)
+            return self._rule(workers[0] if workers else "").check(evidence)
         found: dict[tuple[Place, int | None], dict[str, Finding]] = {}
         for worker in workers:
-            for each in self._rule(worker).look(evidence.of(worker)):
+            for each in self._rule(worker).check(evidence.of(worker)):
                 found.setdefault((_place(each), each.step), {}).setdefault(worker, each)
         return list(self._news(found, len(workers)))
 
@@ -56,9 +56,9 @@ class EachWorker(TensorRule):
         self, found: Mapping[tuple[Place, int | None], Mapping[str, Finding]], num_workers: int
     ) -> Iterator[Finding]:
         for (place, _), by_worker in sorted(found.items(), key=lambda each: each[0][1] or 0):
-            teller = self._teller.setdefault(place, next(iter(by_worker)))
-            if teller in by_worker:
-                yield _told(by_worker[teller], teller, list(by_worker), num_workers)
+            reporter = self._reporter.setdefault(place, next(iter(by_worker)))
+            if reporter in by_worker:
+                yield _with_workers(by_worker[reporter], reporter, list(by_worker), num_workers)
 
     def _rule(self, worker: str) -> TensorRule:
         if worker not in self._rules:
@@ -66,15 +66,17 @@ class EachWorker(TensorRule):
         return self._rules[worker]
 
 
-def _told(finding: Finding, teller: str, workers: Sequence[str], num_workers: int) -> Finding:
+def _with_workers(
+    finding: Finding, reporter: str, workers: Sequence[str], num_workers: int
+) -> Finding:
     if len(workers) == num_workers:
         return replace(finding, message=f"{finding.message} So at all {num_workers} workers.")
     if len(workers) > 1:
         named = ", ".join(workers[:_MOST_NAMED])
         more = "" if len(workers) <= _MOST_NAMED else f" and {len(workers) - _MOST_NAMED} more"
         message = f"{finding.message} So at {named}{more}."
-        return replace(finding, worker=teller, message=message)
-    return replace(finding, worker=teller)
+        return replace(finding, worker=reporter, message=message)
+    return replace(finding, worker=reporter)
 
 
 def _place(finding: Finding) -> Place:

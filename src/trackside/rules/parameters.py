@@ -4,7 +4,7 @@ import dataclasses
 import difflib
 import re
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -99,6 +99,28 @@ def trial_locations(texts: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     for name, text in texts.items():
         if re.fullmatch(r"other_trials?(_\d+)?", name.lower()):
             yield from ((name, place) for place in _split(text))
+
+
+def parse_list_from_str(arg: str | Sequence[str] | None, delimiter: str = ",") -> list[str]:
+    """ "a, b" to ["a", "b"]; None and "" to an empty list; a list to itself."""
+    if arg is None:
+        return []
+    if isinstance(arg, str):
+        return [part.strip() for part in arg.split(delimiter) if part.strip()]
+    if not isinstance(arg, list):
+        raise TypeError(f"{arg!r} is neither a string nor a list of strings.")
+    return list(arg)
+
+
+def parse_bool(arg: str | bool | None, default: bool = False) -> bool:
+    """True and "True" in any case; the default for None."""
+    if arg is None:
+        return default
+    if isinstance(arg, bool):
+        return arg
+    if isinstance(arg, str) and arg.strip().lower() in ("true", "false"):
+        return arg.strip().lower() == "true"
+    raise ValueError(f"{arg!r} is neither 'True' nor 'False'.")
 
 
 def _with_other_trials(texts: Mapping[str, str]) -> dict[str, str]:

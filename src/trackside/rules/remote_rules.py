@@ -1,4 +1,4 @@
-"""What rules of a job may not ask for when the job comes through a server, told before it starts.
+"""What rules of a job may not use when the job comes through a server, checked before it starts.
 
 Its submitter is not the one whose machine it is. `action_taker.py` holds to the same when a rule
 fires. Which places its rules may name is `api/locations.py`'s.

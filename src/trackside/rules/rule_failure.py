@@ -1,4 +1,4 @@
-"""How a rule's failure is told: what was raised first, then the end of the trace."""
+"""How a rule's failure is described: what was raised first, then the end of the trace."""
 
 import traceback
 

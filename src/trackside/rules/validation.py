@@ -1,4 +1,4 @@
-"""What is wrong with the rules of a job, told before it starts."""
+"""What is wrong with the rules of a job, reported before it starts."""
 
 from collections.abc import Iterator
 

@@ -59,7 +59,7 @@ def judge(name: str, rule: BuiltInRule[Any], saved: Saved) -> Verdict:
     """By a built-in rule; `name` is what its findings are filed under."""
     evidence = saved.tensors if isinstance(rule, TensorRule) else saved.figures
     rule = for_each_worker(rule)
-    found = _filed(name, rule.look(evidence))
+    found = _filed(name, rule.check(evidence))
     return Verdict(name, found, "" if found else rule.missing(evidence))
 
 
@@ -75,7 +75,7 @@ def judge_custom(
         for step in filter(asked.wants, evidence.steps):
             answer = asked.finding(step)
             found += [answer] if answer is not None else []
-    except Exception as error:  # noqa: BLE001 the user's code: told, and the others go on
+    except Exception as error:  # noqa: BLE001 the user's code: reported, and the others continue
         return Verdict(name, _filed(name, found), failure=trace_end(error))
     return Verdict(name, _filed(name, found))
 

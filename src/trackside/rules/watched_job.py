@@ -18,7 +18,7 @@ from trackside.storage.locate import Location, locate
 
 
 class WatchedJob:
-    """`look` first; in between the answers stay as they were."""
+    """`refresh` first; in between, results stay the same."""
 
     def __init__(self, folder: JobFolder, spec: JobSpec, settings: Settings) -> None:
         """`spec` as it was submitted."""
@@ -31,7 +31,7 @@ class WatchedJob:
         self._seen: tuple[int, int] | None = None
         self._take(self.journal.read())
 
-    def look(self) -> bool:
+    def refresh(self) -> bool:
         """Read the journal again if it has changed, and say so."""
         status = self._journal_path.stat()
         seen = (status.st_size, status.st_mtime_ns)
@@ -67,7 +67,7 @@ class WatchedJob:
 
     @property
     def was_stopped(self) -> bool:
-        """It was told to end before it did so by itself."""
+        """It was asked to end before it did so by itself."""
         return self.history.state.status in (Status.STOPPING, Status.STOPPED)
 
     @property

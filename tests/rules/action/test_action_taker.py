@@ -79,8 +79,8 @@ def test_it_waits_until_what_is_to_be_done_has_been_done(make_job: MakeJob):
 @pytest.mark.parametrize("prefix", [None, "job-", "JOB-1"])
 def test_a_job_stops_itself_by_any_prefix_that_fits(make_job: MakeJob, prefix: str | None):
     job = make_job()
-    told = outcome(job, {"name": "stoptraining", "training_job_prefix": prefix})
-    assert told == ("done", "job-1 is Stopping")
+    reported = outcome(job, {"name": "stoptraining", "training_job_prefix": prefix})
+    assert reported == ("done", "job-1 is Stopping")
     history = job.journal.read()
     assert history.state.status is Status.STOPPING
     assert history.message == "Rule 'Exploding' asked for it. loss is nan."
@@ -164,7 +164,7 @@ def test_what_an_evaluator_died_over_is_done_by_the_next(make_job: MakeJob):
     assert Journal(journal).read().state.status is Status.STOPPING
 
 
-def test_a_command_is_not_run_twice_when_nobody_knows_whether_it_ran(
+def test_a_command_is_not_run_twice_when_no_one_knows_whether_it_ran(
     make_job: MakeJob, tmp_path: Path
 ):
     job = make_job()
@@ -180,8 +180,10 @@ def test_a_command_is_not_run_twice_when_nobody_knows_whether_it_ran(
 
 
 def test_a_command_knows_what_was_found(make_job: MakeJob):
-    told = "$TRACKSIDE_JOB $TRACKSIDE_RULE $TRACKSIDE_TENSOR $TRACKSIDE_VALUE $TRACKSIDE_MESSAGE"
-    state, details = outcome(make_job(), {"name": "command", "command": f"echo {told}"})
+    reported = (
+        "$TRACKSIDE_JOB $TRACKSIDE_RULE $TRACKSIDE_TENSOR $TRACKSIDE_VALUE $TRACKSIDE_MESSAGE"
+    )
+    state, details = outcome(make_job(), {"name": "command", "command": f"echo {reported}"})
     assert (state, details) == ("done", "exit code 0: job-1 Exploding loss nan loss is nan.")
 
 
@@ -244,7 +246,7 @@ def certificate(tmp_path: Path) -> Path:
 MAIL = {"name": "email", "endpoint": "me@example.com"}
 
 
-def test_mail_says_what_was_found(make_job: MakeJob, mailbox):
+def test_mail_states_what_was_found(make_job: MakeJob, mailbox):
     box, settings = mailbox
     assert outcome(make_job(settings=settings), MAIL)[0] == "done"
     [envelope] = box.messages
@@ -287,7 +289,7 @@ def test_mail_goes_by_starttls_and_login(
     assert "guess" not in wrong.folder.rules.actions.read_text()
 
 
-def test_mail_without_a_server_says_which_setting_is_missing(make_job: MakeJob):
+def test_mail_without_a_server_states_which_setting_is_missing(make_job: MakeJob):
     state, details = outcome(make_job(), MAIL)
     assert state == "failed"
     assert "TRACKSIDE_SMTP_HOST" in details
@@ -304,10 +306,10 @@ def test_a_text_message_goes_to_the_webhook_signed(make_job: MakeJob, hooks: Hoo
     began = time.time()
     assert outcome(make_job(settings=settings), SMS) == ("done", "answered 200")
     [(headers, body)] = hooks.calls
-    told = json.loads(body)
-    assert told["action"] == SMS
-    assert told["job"] == "job-1"
-    assert (told["finding"]["tensor"], told["finding"]["value"]) == ("loss", "nan")
+    reported = json.loads(body)
+    assert reported["action"] == SMS
+    assert reported["job"] == "job-1"
+    assert (reported["finding"]["tensor"], reported["finding"]["value"]) == ("loss", "nan")
     moment = headers["X-Trackside-Timestamp"]
     assert began - 1 <= int(moment) <= time.time()
     signed = hmac.new(b"hush", moment.encode() + b"." + body, hashlib.sha256).hexdigest()
@@ -346,7 +348,7 @@ def test_an_address_of_one_s_own_has_a_secret_of_one_s_own(make_job: MakeJob, ho
     assert "mine" not in job.folder.rules.actions.read_text()
 
 
-def test_a_secret_that_the_job_does_not_have_is_told(make_job: MakeJob, hooks: Hooks):
+def test_a_secret_that_the_job_does_not_have_is_reported(make_job: MakeJob, hooks: Hooks):
     hook = {"name": "webhook", "url": hooks.url, "secret_variable": "HOOK_SECRET"}
     state, details = outcome(make_job(), hook)
     assert (state, hooks.calls) == ("failed", [])
@@ -362,7 +364,7 @@ def test_the_operator_s_own_address_is_signed_for_jobs_of_a_server_too(
     assert is_signed(headers, body, b"hush")
 
 
-def test_a_job_of_a_server_calls_nobody_on_the_server_s_machine(make_job: MakeJob, hooks: Hooks):
+def test_a_job_of_a_server_calls_no_one_on_the_server_s_machine(make_job: MakeJob, hooks: Hooks):
     state, details = outcome(make_job(key="TSKEY"), {"name": "webhook", "url": hooks.url})
     assert (state, hooks.calls) == ("failed", [])
     assert "the server's own machine" in details
@@ -374,7 +376,7 @@ def test_unless_the_operator_allows_it(make_job: MakeJob, hooks: Hooks):
     assert outcome(job, {"name": "webhook", "url": hooks.url}) == ("done", "answered 200")
 
 
-def test_a_name_is_looked_at_again_when_it_has_become_an_address(hooks: Hooks):
+def test_a_name_is_checked_again_when_it_has_become_an_address(hooks: Hooks):
     url = hooks.url.replace("127.0.0.1", "localhost")
     action, call = Notify("webhook", {}, url), deliveries.Call(url, callbacks=Callbacks())
     with pytest.raises(Refused, match="'localhost' is "):
@@ -418,7 +420,7 @@ def test_a_webhook_that_refuses_is_left_alone(make_job: MakeJob, hooks: Hooks, a
     assert len(hooks.calls) == 1
 
 
-def test_a_webhook_that_never_answers_is_given_up_and_holds_up_nobody(
+def test_a_webhook_that_never_answers_is_given_up_and_holds_up_no_one(
     make_job: MakeJob, hooks: Hooks, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(retries, "PAUSES_SECONDS", (0.01, 0.01))

@@ -65,7 +65,7 @@ def test_other_schemes_are_not_called_at_all(url: str):
     assert "is no http:// or https:// address" in Callbacks().problem(url)
 
 
-def test_an_address_that_cannot_be_read_is_told():
+def test_an_address_that_cannot_be_read_is_reported():
     assert "cannot be read" in Callbacks().problem("http://[::1/")
 
 

@@ -35,7 +35,7 @@ def brisk(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retries, "PAUSES_SECONDS", (0.01, 0.01))
 
 
-def told(job: WatchedJob, *findings: Finding) -> None:
+def reported(job: WatchedJob, *findings: Finding) -> None:
     """What was found and, when the job has ended, its end."""
     notices = Notices(job)
     notices.found(findings)
@@ -47,17 +47,17 @@ def told(job: WatchedJob, *findings: Finding) -> None:
 
 def fail(job: WatchedJob) -> None:
     job.journal.move(Secondary.FAILED, reason=REASON)
-    job.look()
+    job.refresh()
 
 
 def undelivered(job: WatchedJob) -> list[dict[str, str]]:
     return [note for note in job.journal.read().notes if note["what"] == UNDELIVERED]
 
 
-def test_a_mail_says_what_was_found_where_and_how_to_look(make_job: MakeJob, mailbox: Box):
+def test_a_mail_states_what_was_found_where_and_how_to_check(make_job: MakeJob, mailbox: Box):
     box, settings = mailbox
     job = make_job(settings=settings, Trackside={"Notify": ["mail:me@example.com"]})
-    told(job, FINDING)
+    reported(job, FINDING)
     [envelope] = box.messages
     assert envelope.rcpt_tos == ["me@example.com"]
     text = envelope.content.decode().replace("=\r\n", "")
@@ -68,12 +68,12 @@ def test_a_mail_says_what_was_found_where_and_how_to_look(make_job: MakeJob, mai
     assert "trackside show job-1" in text
 
 
-def test_the_end_says_why_in_one_sentence_and_what_was_found(make_job: MakeJob, hooks: Hooks):
+def test_the_end_states_why_in_one_sentence_and_what_was_found(make_job: MakeJob, hooks: Hooks):
     targets = [f"slack:{hooks.url}", f"webhook:{hooks.url}?x"]
     job = make_job(Trackside={"Notify": targets})
     FindingsFile(job.folder.rules.findings).add([FINDING])
     fail(job)
-    told(job)
+    reported(job)
     slack, webhook = sorted((json.loads(body) for _, body in hooks.calls), key=len)
     assert sorted(slack) == ["delivery", "text"]
     first, *rest = slack["text"].splitlines()
@@ -88,37 +88,37 @@ def test_the_end_says_why_in_one_sentence_and_what_was_found(make_job: MakeJob, 
     assert "X-Trackside-Signature" not in hooks.calls[0][0]
 
 
-def test_each_kind_of_finding_and_the_end_are_told_once_whoever_dies(
+def test_each_kind_of_finding_and_the_end_are_reported_once_whichever_process_dies(
     make_job: MakeJob, hooks: Hooks
 ):
     job = make_job(Trackside={"Notify": [f"slack:{hooks.url}"]})
     other = Finding(rule="Overfit", configuration="Watch", message="It overfits.", step=200)
-    told(job, FINDING, FINDING, other)
-    told(job, FINDING, other)
+    reported(job, FINDING, FINDING, other)
+    reported(job, FINDING, other)
     assert len(hooks.calls) == 2
     fail(job)
-    told(job)
-    told(job)
+    reported(job)
+    reported(job)
     assert len(hooks.calls) == 3
     log = job.folder.rules.notices
     assert stat.S_IMODE(log.stat().st_mode) & 0o077 == 0
     assert hooks.url not in log.read_text()
     lines = log.read_bytes().splitlines(keepends=True)
     log.write_bytes(b"".join(lines[:-1]))  # as if it had died before it knew
-    told(job)
+    reported(job)
     assert len(hooks.calls) == 4
     first, second = (json.loads(body)["delivery"] for _, body in hooks.calls[2:])
     assert first == second  # so that a receiver can tell
 
 
-def test_a_receiver_that_is_away_is_asked_again_and_then_noted(make_job: MakeJob, hooks: Hooks):
+def test_a_receiver_that_is_away_is_retried_and_then_noted(make_job: MakeJob, hooks: Hooks):
     hooks.answers = [503, 200, 500, 500, 500]
     job = make_job(Trackside={"Notify": [f"webhook:{hooks.url}?secret"]})
-    told(job, FINDING)
+    reported(job, FINDING)
     assert len(hooks.calls) == 2
     assert undelivered(job) == []
     fail(job)
-    told(job)
+    reported(job)
     [note] = undelivered(job)
     assert note["target"] == f"webhook:{hooks.url.removesuffix('hook')}***"
     assert note["about"] == "end of the job"
@@ -129,22 +129,22 @@ def test_a_receiver_that_is_away_is_asked_again_and_then_noted(make_job: MakeJob
 
 def test_mail_without_a_mail_server_is_noted_with_the_way_out(make_job: MakeJob):
     job = make_job(Trackside={"Notify": ["mail:me@example.com"]})
-    told(job, FINDING)
+    reported(job, FINDING)
     [note] = undelivered(job)
     assert "TRACKSIDE_SMTP_HOST" in note["reason"]
 
 
-def test_a_job_of_a_server_calls_nobody_on_its_machine_unless_allowed(
+def test_a_job_of_a_server_calls_no_one_on_its_machine_unless_allowed(
     make_job: MakeJob, hooks: Hooks
 ):
     targets = {"Notify": [f"webhook:{hooks.url}"]}
     refused = make_job("job-1", key="TSKEY", Trackside=targets)
-    told(refused, FINDING)
+    reported(refused, FINDING)
     assert hooks.calls == []
     [note] = undelivered(refused)
     assert "the server's own machine" in note["reason"]
     assert "/hook" not in note["reason"]
     allowed = {"TRACKSIDE_ALLOW_CALLBACKS": "127.0.0.1", "TRACKSIDE_WEBHOOK_SECRET": "hush"}
-    told(make_job("job-2", key="TSKEY", settings=allowed, Trackside=targets), FINDING)
+    reported(make_job("job-2", key="TSKEY", settings=allowed, Trackside=targets), FINDING)
     [(headers, _)] = hooks.calls
     assert "X-Trackside-Signature" not in headers  # the operator's secret is for his own address

@@ -123,8 +123,8 @@ def course(
     return create_trial(str(folder))
 
 
-def found(rule: TensorRule, folder: Path, **told: Any) -> list[Finding]:
-    return judge(rule, course(folder, **told))
+def found(rule: TensorRule, folder: Path, **reported: Any) -> list[Finding]:
+    return judge(rule, course(folder, **reported))
 
 
 def _record(

@@ -18,7 +18,7 @@ def losses(**facts: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("scores", "targets", "is_told"),
+    ("scores", "targets", "is_reported"),
     [
         ([20, 32, 10], [640, 20], True),
         ([32, 20, 10], [20, 32], True),
@@ -28,9 +28,9 @@ def losses(**facts: Any) -> dict[str, Any]:
         ([32, 10], [32, 1], False),
     ],
 )
-def test_only_scores_and_targets_in_different_orders_are_told(scores, targets, is_told, tmp_path):
-    told = names(tmp_path, anatomy=losses(flattened=[scores, targets]))
-    assert told == (["TargetOrderDiffers"] if is_told else [])
+def test_only_targets_in_another_order_are_reported(scores, targets, is_reported, tmp_path):
+    reported = names(tmp_path, anatomy=losses(flattened=[scores, targets]))
+    assert reported == (["TargetOrderDiffers"] if is_reported else [])
 
 
 @pytest.mark.parametrize(
@@ -62,11 +62,11 @@ def test_a_state_that_is_carried_along_a_text_is_left_alone(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("held", "seen", "is_told"), [(1, 10, True), (1, 2, False), (0, 10, False)]
+    ("held", "seen", "is_reported"), [(1, 10, True), (1, 2, False), (0, 10, False)]
 )
-def test_an_input_value_that_agrees_with_yes_or_no_is_no_leak(held, seen, is_told, tmp_path):
+def test_an_input_value_that_agrees_with_yes_or_no_is_no_leak(held, seen, is_reported, tmp_path):
     vitals = {"input/holds_target": held, "labels/num_classes_seen": seen}
-    assert names(tmp_path, vitals=vitals) == (["TargetIsInput"] if is_told else [])
+    assert names(tmp_path, vitals=vitals) == (["TargetIsInput"] if is_reported else [])
 
 
 def test_a_loss_below_zero_whose_terms_fall_is_left_alone(tmp_path):
@@ -79,56 +79,56 @@ def test_a_loss_below_zero_whose_terms_fall_is_left_alone(tmp_path):
     "changes", [{"grad_scaler": "GradScaler", "autocast": "float16"}, {"autocast": "bfloat16"}]
 )
 def test_zero_gradients_with_a_scale_or_enough_range_are_no_underflow(changes, tmp_path):
-    told = names(
+    reported = names(
         tmp_path,
         anatomy=model(**changes),
         gradients=lambda name, step: (0.0, 0.0) if name == "a.weight" else (1.0, 0.01),
     )
-    assert "GradientUnderflow" not in told
+    assert "GradientUnderflow" not in reported
 
 
 @pytest.mark.parametrize("num_steps", [STEPS, 10])
 def test_a_plateau_scheduler_is_trusted_unless_it_is_stepped_with_each_batch(num_steps, tmp_path):
     schedulers = [{"name": "ReduceLROnPlateau", "num_steps": num_steps}]
     vitals = {"learning_rate/0": lambda step: 0.1 if step < 60 else 1e-6}
-    told = names(tmp_path, anatomy=model(schedulers=schedulers), vitals=vitals)
-    assert told == (["LearningRateZero"] if num_steps == STEPS else [])
+    reported = names(tmp_path, anatomy=model(schedulers=schedulers), vitals=vitals)
+    assert reported == (["LearningRateZero"] if num_steps == STEPS else [])
 
 
 @pytest.mark.parametrize(
-    ("spread", "tables", "is_told"), [(200, 0, True), (200, 1, False), (3, 0, False)]
+    ("spread", "tables", "is_reported"), [(200, 0, True), (200, 1, False), (3, 0, False)]
 )
 def test_what_is_put_in_beside_the_inputs_shows_in_the_first_output(
-    spread, tables, is_told, tmp_path
+    spread, tables, is_reported, tmp_path
 ):
     anatomy = model(modules=[*MODEL["modules"], *[{"name": "t", "type": "Embedding"}] * tables])
-    told = found(
+    reported = found(
         UnnormalizedInput(),
         tmp_path,
         anatomy=anatomy,
         vitals={"activation/a/std": spread},
         weights=lambda name, step: (2.0, 0.5, -0.5),
     )
-    assert [each.value for each in told] == ([spread / 0.5] if is_told else [])
+    assert [each.value for each in reported] == ([spread / 0.5] if is_reported else [])
 
 
-def test_an_output_that_the_first_update_made_large_says_nothing_of_the_inputs(tmp_path):
-    told = found(
+def test_an_output_that_the_first_update_made_large_states_nothing_of_the_inputs(tmp_path):
+    reported = found(
         UnnormalizedInput(),
         tmp_path,
         vitals={"activation/a/std": lambda step: 0.5 if step == 0 else 200.0},
         weights=lambda name, step: (2.0, 0.5, -0.5) if step == 0 else (800.0, 90.0, -90.0),
     )
-    assert told == []
+    assert reported == []
 
 
 @pytest.mark.parametrize(
-    ("first", "gradient", "is_told"), [(0.2, 0.1, True), (0.2, 1.0, False), (0.02, 0.1, False)]
+    ("first", "gradient", "is_reported"), [(0.2, 0.1, True), (0.2, 1.0, False), (0.02, 0.1, False)]
 )
-def test_first_updates_that_leave_a_model_numb_were_too_large(first, gradient, is_told, tmp_path):
+def test_updates_that_leave_a_model_numb_were_too_large(first, gradient, is_reported, tmp_path):
     vitals = {
         "update_ratio": lambda step: first if step < 3 else 0.003,
         "gradient_norm": lambda step: (1.5 if step < 3 else gradient) + 0.01 * (step % 7),
     }
-    told = found(LearningRateTooHigh(), tmp_path, vitals=vitals, loss=flat)
-    assert bool(told) is is_told
+    reported = found(LearningRateTooHigh(), tmp_path, vitals=vitals, loss=flat)
+    assert bool(reported) is is_reported

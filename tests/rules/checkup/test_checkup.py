@@ -11,7 +11,7 @@ from trackside.rules.checkup.checkup import PARTS, Checkup
 from trackside.rules.checkup.diagnosis import diagnose
 from trackside.rules.checkup.layers import DeadLayer, FadingGradient
 from trackside.rules.checkup.loss_use import OutputRangeTooNarrow
-from trackside.rules.checkup.outcomes import LossRising
+from trackside.rules.checkup.outcomes import LossRising, NothingLearnt
 
 
 def model(**changes: Any) -> dict[str, Any]:
@@ -654,11 +654,11 @@ def test_frozen_parameters_and_those_of_a_head_not_in_use_are_left_alone(tmp_pat
     assert found(Checkup(), tmp_path / "frozen", anatomy=model(parameters=frozen)) == []
     idle = parameters(b={"ever_had_gradient": False})
     vitals = {"gradient_missing": 1, "activation/b/std": None}
-    told = found(Checkup(), tmp_path / "idle", anatomy=model(parameters=idle), vitals=vitals)
-    assert told == []
+    reported = found(Checkup(), tmp_path / "idle", anatomy=model(parameters=idle), vitals=vitals)
+    assert reported == []
 
 
-def test_the_gradient_of_a_table_that_is_looked_up_is_small_by_nature(tmp_path):
+def test_the_gradient_of_a_table_that_is_checked_up_is_small_by_nature(tmp_path):
     wrong = WRONG["FadingGradient"]
     modules = [{"name": "a", "type": "Embedding"}, *({"name": n, "type": "Linear"} for n in "bc")]
     gradients = {"a": 1e-9, "b": 1.0, "c": 1.0, "d": 1.0}
@@ -688,7 +688,7 @@ def test_a_loss_that_lingers_is_not_judged_before_the_end(tmp_path):
     assert judge(Checkup(), trial) == []
 
 
-def test_what_is_seen_after_the_loss_became_nan_says_nothing_of_its_cause(tmp_path):
+def test_what_is_seen_after_the_loss_became_nan_states_nothing_of_its_cause(tmp_path):
     trial = course(
         tmp_path,
         loss=lambda step: 0.3 if step < 50 else float("nan"),
@@ -703,23 +703,23 @@ def test_predictions_that_became_nan_have_no_range(tmp_path):
         "loss_input/min": lambda step: -5.0 if step < 250 else float("nan"),
         "loss_input/max": lambda step: 5.0 if step < 250 else float("nan"),
     }
-    told = found(
+    reported = found(
         OutputRangeTooNarrow(),
         tmp_path,
         anatomy=wrong["anatomy"],
         vitals={**wrong["vitals"], **lost},
     )
-    assert told == []
+    assert reported == []
 
 
 def test_amounts_that_happen_to_be_whole_are_left_alone(tmp_path):
     facts = model(losses=loss_facts("mse_loss"))
     counted = {**AMOUNTS, **TEN_CLASSES, "target/std": 1.5}  # most of them in the middle
-    told = {"anatomy": facts, "loss": lambda step: 1.0 + 20 * 0.97**step}
-    assert found(Checkup(), tmp_path / "counts", vitals=counted, **told) == []
+    reported = {"anatomy": facts, "loss": lambda step: 1.0 + 20 * 0.97**step}
+    assert found(Checkup(), tmp_path / "counts", vitals=counted, **reported) == []
     rated = {**AMOUNTS, **TEN_CLASSES, "target/min": 1.0}
-    assert found(Checkup(), tmp_path / "ratings", vitals=rated, **told) == []
-    learnt = {**told, "loss": lambda step: 0.1 + 20 * 0.97**step}
+    assert found(Checkup(), tmp_path / "ratings", vitals=rated, **reported) == []
+    learnt = {**reported, "loss": lambda step: 0.1 + 20 * 0.97**step}
     vitals = {**AMOUNTS, **TEN_CLASSES}
     assert found(Checkup(), tmp_path / "learnt", vitals=vitals, **learnt) == []
 
@@ -738,10 +738,10 @@ def test_a_loss_that_also_goes_below_zero_tells_nothing_by_its_height(tmp_path):
 def test_large_targets_that_are_reached_are_left_alone(tmp_path):
     facts = model(losses=loss_facts("mse_loss"))
     vitals = {**AMOUNTS, "target/mean": 900.0, "target/std": 300.0, "loss_input/max": 1500.0}
-    told = found(
+    reported = found(
         Checkup(), tmp_path, anatomy=facts, vitals=vitals, loss=lambda step: 9e5 * 0.97**step
     )
-    assert told == []
+    assert reported == []
 
 
 def test_a_narrow_layer_between_two_linear_ones_is_a_factorisation(tmp_path):
@@ -771,8 +771,8 @@ def test_forwards_that_no_backward_follows_are_evaluation_where_they_are_rare(
     counts, last, is_found, tmp_path
 ):
     facts = model(holds_dropout=True, forwards_per_backward=counts, forwards_since_backward=last)
-    told = [each.rule for each in found(Checkup(), tmp_path, anatomy=facts)]
-    assert told == (["EvaluationInTrainingMode"] if is_found else [])
+    reported = [each.rule for each in found(Checkup(), tmp_path, anatomy=facts)]
+    assert reported == (["EvaluationInTrainingMode"] if is_found else [])
 
 
 def test_what_the_script_does_between_steps_may_be_slow_data(tmp_path):
@@ -795,18 +795,18 @@ def test_amounts_that_stay_at_their_mean_are_not_learnt_however_the_loss_wanders
         return 1.05 + 0.1 * math.sin(2.1 * step) + (0.1 if step < 30 else 0)
 
     facts = model(losses=loss_facts("mse_loss"))
-    told = found(Checkup(), tmp_path, anatomy=facts, vitals=AMOUNTS, loss=noisy)
-    assert [each.rule for each in told] == ["NothingLearnt"]
+    reported = found(Checkup(), tmp_path, anatomy=facts, vitals=AMOUNTS, loss=noisy)
+    assert [each.rule for each in reported] == ["NothingLearnt"]
 
 
-def test_a_loss_that_is_only_part_of_what_is_trained_on_says_little(tmp_path):
+def test_a_loss_that_is_only_part_of_what_is_trained_on_states_little(tmp_path):
     """A critic cannot tell what a noisy game will bring; the policy learns all the same."""
     facts = model(losses=loss_facts("mse_loss"))
     vitals = {**AMOUNTS, "loss_value": 1.0}
-    told = found(
+    reported = found(
         Checkup(), tmp_path, anatomy=facts, vitals=vitals, loss=lambda step: 1.4 - step / 2000
     )
-    assert told == []
+    assert reported == []
 
 
 def test_predictions_that_come_near_one_by_luck_have_no_activation(tmp_path):
@@ -825,8 +825,8 @@ def test_of_two_optimizers_that_take_turns_one_may_miss_its_gradients(tmp_path):
     both = [*optimizer(), {**optimizer()[0], "index": 1}]
     facts = model(parameters=[first, second], optimizers=both)
     in_turns = {"gradient_missing": lambda step: step % 2}
-    told = found(Checkup(), tmp_path, anatomy=facts, vitals=in_turns)
-    assert [(each.rule, each.tensor) for each in told] == [("GradientMissing", "Net_a.weight")]
+    reported = found(Checkup(), tmp_path, anatomy=facts, vitals=in_turns)
+    assert [(each.rule, each.tensor) for each in reported] == [("GradientMissing", "Net_a.weight")]
 
 
 def test_a_loss_near_chance_that_falls_steadily_is_learning_slowly(tmp_path):
@@ -838,18 +838,25 @@ def test_a_loss_near_chance_that_falls_steadily_is_learning_slowly(tmp_path):
     def lower(step: int) -> float:
         return slow(step) if step < 30 else slow(STEPS) + 0.04 * math.sin(2.1 * step)
 
-    told = found(Checkup(), tmp_path / "still", loss=lower)
-    assert [each.rule for each in told] == ["NothingLearnt"]
+    reported = found(Checkup(), tmp_path / "still", loss=lower)
+    assert [each.rule for each in reported] == ["NothingLearnt"]
+
+
+@pytest.mark.parametrize(("share", "is_found"), [(0.9, True), (0.95, False)])
+def test_how_near_to_chance_is_nothing_learnt_can_be_set(share, is_found, tmp_path):
+    level = 0.92 * math.log(10)
+    findings = found(NothingLearnt(share=share), tmp_path, loss=lambda step: level)
+    assert bool(findings) is is_found
 
 
 def test_a_rate_that_ruins_the_first_steps_is_named_though_the_loss_comes_back(tmp_path):
-    told = found(
+    reported = found(
         Checkup(),
         tmp_path,
         vitals={"update_ratio": lambda step: 0.9 if step < 2 else 0.004},
         loss=lambda step: 2.3 if step == 0 else 2.05 + 4 * 0.95**step,
     )
-    assert diagnose(told)[0].cause == "LearningRateTooHigh"
+    assert diagnose(reported)[0].cause == "LearningRateTooHigh"
 
 
 def test_what_stands_before_a_loss_is_called_a_layer(tmp_path):
@@ -863,13 +870,18 @@ def with_biases() -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(
-    ("living", "told"),
+    ("living", "reported"),
     [
         ("bias", "The gradients of all 2 weights are exactly zero while those of biases are not"),
-        ("b.", "The gradients of 1 of 2 weights, up to this one, are exactly zero while those of"),
+        (
+            "b.",
+            "The gradients of 1 of 2 weights, up to this weight, are exactly zero while those of",
+        ),
     ],
 )
-def test_the_weights_without_gradients_are_counted_without_contradiction(living, told, tmp_path):
+def test_the_weights_without_gradients_are_counted_without_contradiction(
+    living, reported, tmp_path
+):
     def gradients(name: str, step: int) -> tuple[float, float]:
         return (1.0, 1.0) if living in name else (0.0, 0.0)
 
@@ -880,4 +892,4 @@ def test_the_weights_without_gradients_are_counted_without_contradiction(living,
         gradients=gradients,
         loss=flat,
     )
-    assert [each.message[: len(told)] for each in vitals] == [told]
+    assert [each.message[: len(reported)] for each in vitals] == [reported]

@@ -10,8 +10,8 @@ from trackside.rules.checkup.checkup import Checkup
 FLOATS = {"labels/min": None, "labels/max": None, "labels/num_classes_seen": None}
 
 
-def names(*told: Any, **course: Any) -> list[str]:
-    return [each.rule for each in found(Checkup(), *told, **course)]
+def names(*reported: Any, **course: Any) -> list[str]:
+    return [each.rule for each in found(Checkup(), *reported, **course)]
 
 
 def model(**changes: Any) -> dict[str, Any]:
@@ -31,7 +31,7 @@ def over_time(**facts: Any) -> dict[str, Any]:
         (0.6, 0.99, 0.2),  # the targets are others
     ],
 )
-def test_a_model_that_looks_back_is_left_alone(last, other, shifted, tmp_path):
+def test_a_model_that_checks_back_is_left_alone(last, other, shifted, tmp_path):
     vitals = {
         "tokens/shifted_share": shifted,
         "tokens/last_accuracy": last,
@@ -60,11 +60,11 @@ def test_tokens_that_are_not_all_the_same_are_no_copy(tmp_path):
 def test_an_axis_is_taken_for_time_by_what_the_layer_was_made_for(
     given, batch_first, is_found, tmp_path
 ):
-    told = names(tmp_path, anatomy=over_time(given=given, batch_first=batch_first))
-    assert told == (["BatchTakenForTime"] if is_found else [])
+    reported = names(tmp_path, anatomy=over_time(given=given, batch_first=batch_first))
+    assert reported == (["BatchTakenForTime"] if is_found else [])
 
 
-def test_a_loss_at_every_time_step_says_nothing_of_the_axes(tmp_path):
+def test_a_loss_at_every_time_step_states_nothing_of_the_axes(tmp_path):
     losses = [{**MODEL["losses"][0], "shapes": [[640, 10], [640]]}]
     facts = over_time(given=[32, 20, 8], batch_first=False)
     assert names(tmp_path, anatomy={**facts, "losses": losses}) == []
@@ -88,8 +88,8 @@ def test_terms_of_unlike_size_that_are_both_learnt_are_left_alone(tmp_path):
         "loss_term/0.cross_entropy": falling,
         "loss_term/1.mse_loss": lambda step: 9000.0 - step,
     }
-    told = names(tmp_path / "learnt", vitals=terms, loss=lambda step: 9000 * 0.99**step)
-    assert told == []
+    reported = names(tmp_path / "learnt", vitals=terms, loss=lambda step: 9000 * 0.99**step)
+    assert reported == []
     beside = {"loss_term/0.cross_entropy": flat, "loss_term/1.mse_loss": 0.001}
     assert names(tmp_path / "beside", vitals=beside) == []
     terms["loss_term/0.cross_entropy"] = flat

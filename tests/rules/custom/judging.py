@@ -136,8 +136,8 @@ def judge_elsewhere(
         timeout=SECONDS + 30,
     )
     assert ended.returncode == 0, ended.stderr
-    told: dict[str, Any] = json.loads(ended.stdout.splitlines()[-1])
-    return Judged(**{**told, "messages": tuple(told["messages"])})
+    reported: dict[str, Any] = json.loads(ended.stdout.splitlines()[-1])
+    return Judged(**{**reported, "messages": tuple(reported["messages"])})
 
 
 def main(folder: Path) -> None:
@@ -157,8 +157,8 @@ def main(folder: Path) -> None:
         os.setresuid(plan["user"], plan["user"], plan["user"])
         linux.set_dumpable(True)
     job = make_job(folder / "home", plan["settings"], **plan["who"])
-    told = asdict(judge_job(job, plan["source"]))
-    sys.stdout.write(json.dumps(told) + "\n")
+    reported = asdict(judge_job(job, plan["source"]))
+    sys.stdout.write(json.dumps(reported) + "\n")
 
 
 def _lose_namespaces(root: Path) -> None:

@@ -23,7 +23,7 @@ from trackside.rules.custom.confinement import Plan, kinds, variables, views
         ("none", False, ["none"]),
     ],
 )
-def test_the_best_walls_are_tried_first_and_those_asked_for_alone(isolation, is_root, expected):
+def test_the_best_isolation_are_tried_first_and_those_asked_for_alone(isolation, is_root, expected):
     assert kinds(isolation, is_root=is_root, is_linux=True) == expected
 
 
@@ -37,7 +37,7 @@ def test_the_best_walls_are_tried_first_and_those_asked_for_alone(isolation, is_
         ("root", True, ["root"]),
     ],
 )
-def test_a_stranger_s_rule_runs_unconfined_only_where_that_is_asked_for(
+def test_an_untrusted_user_s_rule_runs_unconfined_only_where_that_is_asked_for(
     isolation, is_root, expected
 ):
     found = kinds(isolation, is_root=is_root, is_stranger=True, is_linux=True)
@@ -61,7 +61,7 @@ def test_elsewhere_than_on_linux_there_are_no_namespaces():
     assert kinds("user", is_root=False, is_linux=False) == []
 
 
-def test_only_variables_that_are_known_to_be_harmless_are_kept():
+def test_only_variables_that_are_known_to_be_safe_are_kept():
     given = {
         "PATH": "/bin",
         "LC_ALL": "C",

@@ -314,7 +314,7 @@ def check(step, tensors):
 
 
 @LINUX
-def test_a_rule_reaches_nobody(boxed: Judge):
+def test_a_rule_reaches_no_one(boxed: Judge):
     with socket.create_server(("127.0.0.1", 0)) as server:
         addresses = [server.getsockname()]
         result = boxed(NETWORK.format(addresses=addresses))
@@ -476,7 +476,7 @@ def test_a_rule_that_starts_processes_without_end_is_ended(any_kind: Judge):
 
 
 @pytest.mark.parametrize("source", [STRAINED, THREADS])
-def test_one_that_is_refused_another_process_is_told_why(tmp_path: Path, source: str):
+def test_one_that_is_refused_another_process_is_reported_why(tmp_path: Path, source: str):
     result = judge(tmp_path / "home", source, FEW)
     assert "had more than 20 processes and threads" in result.failure, result
     assert "TRACKSIDE_RULE_PROCESSES" in result.failure
@@ -606,7 +606,7 @@ def check(step, tensors):
 """
 
 
-def test_a_rule_that_never_stops_talking_holds_up_nobody(tmp_path: Path):
+def test_a_rule_that_never_stops_talking_holds_up_no_one(tmp_path: Path):
     job = make_job(tmp_path / "home", {})
     rule = start(job, TALKATIVE)
     try:
@@ -674,7 +674,7 @@ def test_a_trial_in_a_store_is_read_without_the_store_s_keys(
     assert "test-secret-key" not in message
 
 
-def test_a_child_of_a_rule_is_told_why_it_cannot_read(tmp_path: Path):
+def test_a_child_of_a_rule_is_reported_why_it_cannot_read(tmp_path: Path):
     source = """
 import os
 

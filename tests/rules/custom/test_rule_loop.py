@@ -6,7 +6,7 @@ from tests.rules.recording import Recording
 from trackside.capture.trial import create_trial
 from trackside.records.finding import Finding
 from trackside.rules.custom.rule_loop import CustomJudge
-from trackside.rules.onsets import WELL_LOOKS
+from trackside.rules.onsets import HEALTHY_CHECKS
 
 
 def findings(check, folder: Path, num_steps: int) -> list[Finding]:
@@ -19,14 +19,14 @@ def findings(check, folder: Path, num_steps: int) -> list[Finding]:
     return [each for each in found if each is not None]
 
 
-def test_one_that_says_yes_and_no_in_turn_has_one_finding(tmp_path: Path):
+def test_one_that_states_yes_and_no_in_turn_has_one_finding(tmp_path: Path):
     [found] = findings(lambda step, tensors: step % 2 == 1, tmp_path, 300)
     assert found.step == 1
 
 
-def test_what_was_well_for_long_is_told_again(tmp_path: Path):
+def test_what_was_healthy_for_long_is_reported_again(tmp_path: Path):
     def check(step, tensors):
-        return step == 3 or step == 3 + WELL_LOOKS + 1
+        return step == 3 or step == 3 + HEALTHY_CHECKS + 1
 
     assert [each.step for each in findings(check, tmp_path, 60)] == [3, 24]
 
@@ -43,7 +43,7 @@ def test_each_tensor_has_a_finding_of_its_own_though_they_flap(tmp_path: Path):
     ]
 
 
-def test_nobody_is_asked_about_steps_of_which_only_vitals_were_saved(tmp_path: Path):
+def test_no_one_is_asked_about_steps_of_which_only_vitals_were_saved(tmp_path: Path):
     recording = Recording(tmp_path)
     for step in range(6):
         recording.step(step, {"loss" if step % 3 == 0 else "vitals/gradient_norm": 1.0})

@@ -23,7 +23,7 @@ def line(kind: str, **members: object) -> bytes:
     return json.dumps({"kind": kind, **members}).encode()
 
 
-def test_all_that_a_process_says_is_understood():
+def test_all_that_a_process_states_is_understood():
     assert parse(line("begins", step=7)) == Begins(7)
     assert parse(line("looked", step=None)) == Looked(None)
     assert parse(line("failure", text="no")) == Failed("no")
@@ -72,6 +72,6 @@ def test_endless_messages_are_cut():
     assert len(checked(long).message) == TEXT_MOST
 
 
-def test_a_rule_that_gives_the_wrong_kind_of_thing_is_told_which():
+def test_a_rule_that_gives_the_wrong_kind_of_thing_is_reported_which():
     with pytest.raises(TypeError, match=r"message = None is no text"):
         checked(Finding(rule="a", message=None))  # type: ignore[arg-type]

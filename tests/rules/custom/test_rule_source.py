@@ -32,7 +32,7 @@ def test_the_function_check_needs_no_name(tmp_path: Path):
     assert rule_source.find(module, None) is module.check
 
 
-def test_a_name_that_is_not_there_is_told_with_those_that_are(tmp_path: Path):
+def test_a_name_that_is_not_there_is_reported_with_those_that_are(tmp_path: Path):
     module = write(tmp_path, "from os import path\nclass DeadRelus: pass")
     with pytest.raises(ValueError, match="has no rule 'DeadRelu'. Did you mean 'DeadRelus'"):
         rule_source.find(module, "DeadRelu")

@@ -9,7 +9,7 @@ from trackside.capture.exceptions import NoMoreData, RuleEvaluationConditionMet,
 from trackside.capture.modes import modes
 from trackside.capture.trial import Trial, create_trial
 from trackside.rules.custom.smdebug_rule import Rule, invoke_rule
-from trackside.rules.rule_arguments import parse_bool, parse_list_from_str
+from trackside.rules.parameters import parse_bool, parse_list_from_str
 
 
 class SmallGradient(Rule):
@@ -82,7 +82,7 @@ def test_the_end_step_is_not_included(trial):
     assert rule.seen == [0, 2]
 
 
-def test_a_rule_that_says_it_has_ended_is_not_asked_again(trial):
+def test_a_rule_that_states_it_has_ended_is_not_retried(trial):
     class Once(SmallGradient):
         def invoke(self, step: int) -> None:
             self.seen.append(step)
@@ -108,7 +108,7 @@ def test_every_form_of_the_constructor_is_accepted(trial):
     }
 
 
-def test_actions_of_a_rule_invoked_by_hand_are_not_ignored_in_silence(trial, caplog):
+def test_actions_of_a_rule_invoked_by_hand_are_not_ignored_silently(trial, caplog):
     SmallGradient(trial, action_str='[{"name": "stoptraining"}]')
     assert "stoptraining" in caplog.text
 

@@ -6,9 +6,8 @@ from tests.capture.trials import SMDEBUG_TRIAL
 from tests.rules.recording import judge
 from trackside.capture.trial import create_trial
 from trackside.rules.tensor.any_tensors import AllZero, ExplodingTensor, UnchangedTensor
-from trackside.rules.tensor.gradients import VanishingGradient
 from trackside.rules.tensor.losses import LossNotDecreasing
-from trackside.rules.tensor.weights import WeightUpdateRatio
+from trackside.rules.tensor.weights import VanishingGradient, WeightUpdateRatio
 
 
 @pytest.mark.parametrize(

@@ -95,7 +95,7 @@ def test_no_name_leads_out_of_the_trial(line: EvaluatorLine, name: str):
         ServedStore(line, 0).get(name)
 
 
-def test_what_cannot_be_found_is_told_and_the_line_stays_open(line: EvaluatorLine, job: Path):
+def test_what_cannot_be_found_is_reported_and_the_line_stays_open(line: EvaluatorLine, job: Path):
     with pytest.raises(ObjectNotFound):
         line.ask("source")
     with pytest.raises(StorageError, match="cannot be found"):
@@ -112,7 +112,7 @@ def test_nothing_is_written(line: EvaluatorLine):
         store.delete(["segments/a"])
 
 
-def test_news_are_told_once(line: EvaluatorLine, job: Path):
+def test_news_are_reported_once(line: EvaluatorLine, job: Path):
     segments = job / "ml" / "tensors" / "segments"
     worker = segments / "worker_0"
     worker.mkdir()

@@ -13,7 +13,7 @@ import pytest
 
 from tests.rules.conftest import MakeJob
 from tests.rules.profiling import Profiling
-from tests.rules.recording import Recording
+from tests.rules.recording import Recording, add_rule
 from tests.wait import until
 from trackside.capture.writing.writer import WriterLimits
 from trackside.records import evaluator_process, hosts
@@ -29,7 +29,6 @@ from trackside.records.rule_status import (
 )
 from trackside.records.spec import RuleConfiguration
 from trackside.records.status import Secondary
-from trackside.rules import catalog
 from trackside.rules.action.action_taker import ActionTaker
 from trackside.rules.builtin import TensorRule
 from trackside.rules.evaluation.evaluator import Evaluator
@@ -74,7 +73,7 @@ def begin_next_attempt(job: WatchedJob) -> None:
     job.journal.move(Secondary.STARTING, attempt=job.attempt + 1)
     job.journal.move(Secondary.DOWNLOADING)
     job.journal.move(Secondary.TRAINING)
-    job.look()
+    job.refresh()
     folder = job.trial_folder()
     assert folder is not None
     folder.mkdir(parents=True)
@@ -96,14 +95,14 @@ def evaluate(job: WatchedJob) -> list[Evaluation]:
 class Broken(TensorRule):
     """Does not work."""
 
-    def look(self, evidence: Evidence) -> Iterator[Finding]:
+    def check(self, evidence: Evidence) -> Iterator[Finding]:
         raise ZeroDivisionError("as ever")
 
 
 def test_a_defect_in_a_rule_is_that_rule_s_error(
     make_job: MakeJob, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setitem(catalog.TENSOR_RULES, "Broken", Broken)
+    add_rule(monkeypatch, Broken)
     broken = {"RuleConfigurationName": "B", "RuleParameters": {"rule_to_invoke": "Broken"}}
     job = make_job(DebugRuleConfigurations=[broken, VANISHING])
     recording(job, 1.0, 1e-9).end()
@@ -115,34 +114,34 @@ def test_a_defect_in_a_rule_is_that_rule_s_error(
     assert right.status is RuleStatus.ISSUES_FOUND
 
 
-def test_a_profile_that_no_rule_looks_at_is_not_read(make_job: MakeJob):
+def test_a_profile_that_no_rule_reads_is_not_read(make_job: MakeJob):
     profiler = {"S3OutputPath": "s3://bucket/profile"}
     job = make_job(DebugRuleConfigurations=[VANISHING], ProfilerConfig=profiler)
     recording(job, 1.0, 1.0).end()
     end(job)
-    [told] = evaluate(job)
-    assert (told.status, told.last_step) == (RuleStatus.NO_ISSUES_FOUND, 1)
+    [reported] = evaluate(job)
+    assert (reported.status, reported.last_step) == (RuleStatus.NO_ISSUES_FOUND, 1)
 
 
 def test_a_trial_without_a_single_tensor_is_no_data(make_job: MakeJob):
     job = make_job(DebugRuleConfigurations=[VANISHING])
     recording(job).end()
     end(job)
-    [told] = evaluate(job)
-    assert told.status is RuleStatus.ERROR
-    assert told.details.startswith("ClientError: No debugging data was saved")
+    [reported] = evaluate(job)
+    assert reported.status is RuleStatus.ERROR
+    assert reported.details.startswith("ClientError: No debugging data was saved")
 
 
 def test_an_ended_rule_is_not_evaluated_again(make_job: MakeJob):
     job = make_job(DebugRuleConfigurations=[VANISHING])
     recording(job, 1e-9).end()
     end(job)
-    told = [
+    reported = [
         replace(each, status=RuleStatus.ERROR, details="it hung", is_over=True)
         for each in evaluator_process.first_evaluations(job.spec, 1.0)
     ]
-    write_evaluations(job.folder.rules.statuses, told)
-    assert evaluate(job) == told
+    write_evaluations(job.folder.rules.statuses, reported)
+    assert evaluate(job) == reported
     assert read_findings(job.folder.rules.findings) == []
 
 
@@ -172,13 +171,13 @@ def test_a_rule_may_leave_files(make_job: MakeJob, monkeypatch: pytest.MonkeyPat
     class Report(TensorRule):
         """Finds nothing."""
 
-        def look(self, evidence: Evidence) -> Iterator[Finding]:
+        def check(self, evidence: Evidence) -> Iterator[Finding]:
             return iter(())
 
         def files(self, evidence: Evidence) -> dict[str, bytes]:
             return {"pages/report.html": str(evidence.trial.steps()).encode()}
 
-    monkeypatch.setitem(catalog.TENSOR_RULES, "Report", Report)
+    add_rule(monkeypatch, Report)
     rule = {"RuleConfigurationName": "My / report", "RuleParameters": {"rule_to_invoke": "Report"}}
     job = make_job(DebugRuleConfigurations=[rule])
     recording(job, 1.0, 1.0).end()
@@ -293,24 +292,25 @@ def test_one_that_keeps_dying_is_given_up_with_a_reason(make_job: MakeJob):
     assert len(set(nonces)) == evaluator_process.MAX_STARTS
     assert evaluator_process.intend(rules) is None
     evaluator_process.give_up(rules, job.spec)
-    [told] = read_evaluations(rules.statuses)
-    assert told.status is RuleStatus.ERROR
-    assert told.details.startswith("InternalServerError: the evaluator died 6 times; its log is ")
+    [case] = read_evaluations(rules.statuses)
+    assert case.status is RuleStatus.ERROR
+    assert case.details.startswith("InternalServerError: the evaluator died 6 times; its log is ")
     assert evaluator_process.is_done(rules, job.spec)
 
 
 HANGING = """
-import sys, time
+import dataclasses, sys, time
 from dataclasses import dataclass
 from trackside.rules import __main__ as evaluator, catalog
 from trackside.rules.builtin import TensorRule
 
 @dataclass
 class Hanging(TensorRule):
-    def look(self, evidence):
+    def check(self, evidence):
         time.sleep(1000)
 
-catalog.TENSOR_RULES["Hanging"] = Hanging
+known = catalog.find_entry("AllZero")
+catalog.entries()["Hanging"] = dataclasses.replace(known, name="Hanging", module="__main__")
 evaluator.HANG_SECONDS = 3.0
 sys.exit(evaluator.main(sys.argv[1:]))
 """
@@ -357,7 +357,7 @@ CPU = {
 }
 
 
-def told_about(job: WatchedJob) -> dict[str, RuleStatus]:
+def reported_for(job: WatchedJob) -> dict[str, RuleStatus]:
     return {each.configuration: each.status for each in read_evaluations(job.folder.rules.statuses)}
 
 
@@ -368,24 +368,24 @@ def test_a_rule_that_is_stopped_ends_and_the_others_go_on(make_job: MakeJob):
         made = recording(job, 1.0, 1.0)
         until(lambda: has_looked(job.folder.rules, 1))
         note_stopped_rule(job.journal, (False, "Other"))
-        until(lambda: told_about(job).get("Other") is RuleStatus.STOPPED)
+        until(lambda: reported_for(job).get("Other") is RuleStatus.STOPPED)
         made.step(2, {"gradient/a": [1e-9]})
         made.end()
         end(job)
         assert process.wait() == 0
     stopped = {"Vanishing": RuleStatus.ISSUES_FOUND, "Other": RuleStatus.STOPPED}
-    assert told_about(job) == stopped
+    assert reported_for(job) == stopped
 
 
 def test_a_stopped_rule_s_finding_stands(make_job: MakeJob):
     job = make_job(DebugRuleConfigurations=[VANISHING])
     with running(job) as process:
         made = recording(job, 1e-9, 1e-9)
-        until(lambda: told_about(job).get("Vanishing") is RuleStatus.ISSUES_FOUND)
+        until(lambda: reported_for(job).get("Vanishing") is RuleStatus.ISSUES_FOUND)
         note_stopped_rule(job.journal, (False, "Vanishing"))
         assert process.wait() == 0
         made.end()
-    assert told_about(job) == {"Vanishing": RuleStatus.ISSUES_FOUND}
+    assert reported_for(job) == {"Vanishing": RuleStatus.ISSUES_FOUND}
     assert evaluator_process.is_done(job.folder.rules, job.spec)
 
 
@@ -399,12 +399,12 @@ def test_a_rule_that_comes_later_reads_from_the_beginning(make_job: MakeJob):
         note_update(job.journal, Update(profiler=where, rules=[late]))
         folder = job.folder.host("algo-1", 1).inside("/opt/ml/output/profiler")
         Profiling(folder).samples({"cpu": [[10.0]] * 20})
-        until(lambda: "Cpu" in told_about(job))
+        until(lambda: "Cpu" in reported_for(job))
         made.end()
         end(job)
         assert process.wait() == 0
-    assert told_about(job)["Vanishing"] is RuleStatus.NO_ISSUES_FOUND
-    assert told_about(job)["Cpu"] is RuleStatus.NO_ISSUES_FOUND
+    assert reported_for(job)["Vanishing"] is RuleStatus.NO_ISSUES_FOUND
+    assert reported_for(job)["Cpu"] is RuleStatus.NO_ISSUES_FOUND
 
 
 def test_a_profiler_that_is_switched_off_ends_its_rules(make_job: MakeJob):
@@ -413,7 +413,7 @@ def test_a_profiler_that_is_switched_off_ends_its_rules(make_job: MakeJob):
         until(lambda: evaluator_process.is_alive(job.folder.rules))
         note_update(job.journal, Update(profiler={"DisableProfiler": True}))
         assert process.wait() == 0
-    assert told_about(job) == {"Cpu": RuleStatus.STOPPED}
+    assert reported_for(job) == {"Cpu": RuleStatus.STOPPED}
 
 
 def test_an_attempt_that_is_lost_is_not_the_end_of_its_job(make_job: MakeJob):
@@ -429,7 +429,7 @@ def test_an_attempt_that_is_lost_is_not_the_end_of_its_job(make_job: MakeJob):
         assert process.wait() == 0
     [found] = read_findings(job.folder.rules.findings)
     assert found.step == 0
-    assert told_about(job) == {"Vanishing": RuleStatus.ISSUES_FOUND}
+    assert reported_for(job) == {"Vanishing": RuleStatus.ISSUES_FOUND}
 
 
 def test_attempts_that_went_by_while_the_evaluator_stood_still_are_judged(make_job: MakeJob):
@@ -448,8 +448,8 @@ def test_attempts_that_went_by_while_the_evaluator_stood_still_are_judged(make_j
         process.send_signal(signal.SIGCONT)
         assert process.wait() == 0
     assert [each.step for each in read_findings(job.folder.rules.findings)] == [1, 0]
-    [told] = read_evaluations(job.folder.rules.statuses)
-    assert (told.status, told.last_step) == (RuleStatus.ISSUES_FOUND, 2)
+    [reported] = read_evaluations(job.folder.rules.statuses)
+    assert (reported.status, reported.last_step) == (RuleStatus.ISSUES_FOUND, 2)
 
 
 def test_an_evaluator_that_starts_after_the_job_s_end_judges_every_attempt(make_job: MakeJob):
@@ -459,6 +459,6 @@ def test_an_evaluator_that_starts_after_the_job_s_end_judges_every_attempt(make_
     begin_next_attempt(job)
     recording(job, 1e-9, 1.0, 1.0).close(end_marker=False)
     complete(job)
-    [told] = evaluate(job)
+    [reported] = evaluate(job)
     assert [each.step for each in read_findings(job.folder.rules.findings)] == [1, 0]
-    assert (told.status, told.last_step) == (RuleStatus.ISSUES_FOUND, 2)
+    assert (reported.status, reported.last_step) == (RuleStatus.ISSUES_FOUND, 2)

@@ -52,7 +52,7 @@ def test_a_store_that_is_away_gets_it_all_when_it_is_back(
     assert stored(job, "trackside/rules/statuses.json")
 
 
-def test_findings_are_sent_to_tensorboard_once_whoever_sends_them(make_job: MakeJob):
+def test_findings_are_sent_to_tensorboard_once_whichever_process_sends_them(make_job: MakeJob):
     job = make_job()
     path = job.folder.rules.findings
     uri = str(job.settings.layout.buckets / "curves")

@@ -14,15 +14,19 @@ def case() -> Case:
     return Case(Evaluation(configuration="C", rule="Overfit", modified=1.0), clock=lambda: 2.0)
 
 
-def test_a_hit_says_what_the_original_says_and_where(case: Case):
+def test_a_hit_states_what_the_original_states_and_where(case: Case):
     case.found(FOUND, 1)
-    told = case.evaluation
-    assert (told.status, told.num_findings, told.modified) == (RuleStatus.ISSUES_FOUND, 1, 2.0)
-    assert told.details == (
+    status = case.evaluation
+    assert (status.status, status.num_findings, status.modified) == (
+        RuleStatus.ISSUES_FOUND,
+        1,
+        2.0,
+    )
+    assert status.details == (
         "RuleEvaluationConditionMet: Evaluation of the rule Overfit at step 1900 resulted in the "
         "condition being met. loss: 0.4 is above 0.1."
     )
-    assert not told.is_over
+    assert not status.is_over
     case.found(FOUND, 137)
     assert case.evaluation.details.endswith("137 findings in all, of which the first 100 are kept.")
 

@@ -24,7 +24,7 @@ WAITING: Look = {"cpu": [20, 95], "gpu": [90, 5]}
 WORKING: Look = {"cpu": [20, 95], "gpu": [90, 90]}
 
 
-def test_gpus_that_idle_behind_a_busy_core_are_told(profiling):
+def test_gpus_that_idle_behind_a_busy_core_are_reported(profiling):
     profiling.samples(mixed(WAITING, WORKING, (61, 59)))
     rule = CPUBottleneck()
     [finding] = judge(rule, profiling.end())
@@ -34,7 +34,7 @@ def test_gpus_that_idle_behind_a_busy_core_are_told(profiling):
     assert (rule.violations, rule.datapoints) == (61, 120)
 
 
-def test_half_of_the_looks_is_not_more_than_half(profiling):
+def test_half_of_the_checks_is_not_more_than_half(profiling):
     profiling.samples(mixed(WORKING, WAITING, (60, 60)))
     assert judge(CPUBottleneck(), profiling.end()) == []
 
@@ -50,12 +50,12 @@ def test_a_figure_at_its_threshold_is_no_bottleneck(profiling, look):
 
 
 @pytest.mark.parametrize(("looks", "expected"), [(100, 0), (101, 1)])
-def test_it_needs_more_looks_than_its_patience(profiling, looks, expected):
+def test_it_needs_more_checks_than_its_patience(profiling, looks, expected):
     profiling.samples({kind: [values] * looks for kind, values in WAITING.items()})
     assert len(judge(CPUBottleneck(), profiling.end())) == expected
 
 
-def test_gpus_that_idle_while_a_disk_is_waited_for_are_told(profiling):
+def test_gpus_that_idle_while_a_disk_is_waited_for_are_reported(profiling):
     profiling.samples({"io": [[0, 80]] * 60, "gpu": [[30]] * 60, "cpu": [[5, 5]] * 60})
     [finding] = judge(IOBottleneck(patience=50), profiling.end())
     assert "waiting for a disk" in finding.message

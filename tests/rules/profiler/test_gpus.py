@@ -55,7 +55,7 @@ class TestLowGPUUtilization:
         profiling.samples({"gpu": constant(5, 40) + constant(95, 30)})
         assert judge(LowGPUUtilization(patience=50, window=30), profiling.end()) == []
 
-    def test_a_gpu_is_told_once_however_many_windows_there_are(self, profiling):
+    def test_a_gpu_is_reported_once_however_many_windows_there_are(self, profiling):
         profiling.samples({"gpu": constant(5, 100)})
         rule = LowGPUUtilization(patience=10, window=10, scan_interval_us=5_000_000)
         assert len(judge(rule, profiling.end())) == 1
@@ -74,7 +74,7 @@ class TestLowGPUUtilization:
             if is_over:
                 profiling.end()
             growing.advance()
-            found += live.look(growing)
+            found += live.check(growing)
         assert found == once
 
     def test_a_machine_without_a_gpu_gives_it_nothing_to_watch(self, profiling):
@@ -94,7 +94,7 @@ class TestBatchSize:
         }
         return {**figures, **changed}
 
-    def test_a_machine_with_room_for_more_is_told(self, profiling):
+    def test_a_machine_with_room_for_more_is_reported(self, profiling):
         profiling.samples(self.small())
         [finding] = judge(BatchSize(patience=10, window=50), profiling.end())
         assert (finding.worker, finding.tensor, finding.value) == ("algo-1", "gpu1", 40)
@@ -115,7 +115,7 @@ class TestBatchSize:
 
 
 class TestGPUMemoryIncrease:
-    def test_memory_that_rises_from_one_window_to_the_next_is_told(self, profiling):
+    def test_memory_that_rises_from_one_window_to_the_next_is_reported(self, profiling):
         profiling.samples({"memory": constant(30, 40) + constant(41, 20)})
         [finding] = judge(GPUMemoryIncrease(patience=20, window=20), profiling.end())
         assert finding.tensor == "gpu0"
@@ -131,7 +131,7 @@ class TestGPUMemoryIncrease:
         profiling.samples({"memory": constant(0, 20) + constant(80, 100)})
         assert judge(GPUMemoryIncrease(patience=60, window=20), profiling.end()) == []
 
-    def test_a_leak_is_told_however_the_windows_cut_it(self, profiling):
+    def test_a_leak_is_reported_however_the_windows_cut_it(self, profiling):
         profiling.samples({"memory": [[0.4 * look] for look in range(200)]})
         for microseconds in (1_000_000, 7_000_000, 60_000_000):
             rule = GPUMemoryIncrease(patience=0, window=30, scan_interval_us=microseconds)

@@ -10,7 +10,7 @@ import pytest
 from tests.rules.profiling import START, Profiling, judge
 from trackside.rules import catalog
 from trackside.rules.parameters import InvalidParameters, build, parameters_of
-from trackside.rules.profiler.profiler_report import RULES, ProfilerReport
+from trackside.rules.report.profiler_report import ALL, RULES, ProfilerReport
 from trackside.rules.saved.profile import Profile
 
 
@@ -20,7 +20,7 @@ def profiling(tmp_path):
 
 
 @pytest.fixture
-def sick(profiling):
+def unhealthy(profiling):
     """A GPU that idles, and steps that stall."""
     profiling.samples({"cpu": [[20, 30]] * 1200, "gpu": [[5]] * 1200, "memory": [[10]] * 1200})
     profiling.steps([5.0 if step % 18 == 7 else 0.5 for step in range(200)], start=START + 5)
@@ -40,25 +40,25 @@ class Elements(HTMLParser):
         self.texts.append(data)
 
 
-def test_it_tells_at_the_end_what_its_rules_found(sick):
-    found = judge(ProfilerReport(), sick)
+def test_it_tells_at_the_end_what_its_rules_found(unhealthy):
+    found = judge(ProfilerReport(), unhealthy)
     assert {each.rule for each in found} == {"StepOutlier", "LowGPUUtilization", "BatchSize"}
 
 
-def test_while_the_job_runs_it_says_nothing_but_has_a_report(profiling):
+def test_while_the_job_runs_it_states_nothing_but_has_a_report(profiling):
     profiling.samples({"gpu": [[5]] * 1200})
     profile = Profile(profiling.folder)
     profile.advance()
     rule = ProfilerReport()
-    assert list(rule.look(profile)) == []
+    assert list(rule.check(profile)) == []
     assert b"LowGPUUtilization" in rule.files(profile)["profiler-output/profiler-report.html"]
     profiling.end()
     profile.advance()
-    assert [each.rule for each in rule.look(profile)] == ["LowGPUUtilization"]
-    assert list(rule.look(profile)) == []
+    assert [each.rule for each in rule.check(profile)] == ["LowGPUUtilization"]
+    assert list(rule.check(profile)) == []
 
 
-def test_parameters_of_all_rules_are_taken_in_any_letter_case(sick):
+def test_parameters_of_all_rules_are_taken_in_any_letter_case(unhealthy):
     texts = {
         "lowgpuutilization_threshold_p95": "3",
         "LowGPUUtilization_threshold_p5": "1",
@@ -66,7 +66,7 @@ def test_parameters_of_all_rules_are_taken_in_any_letter_case(sick):
         "StepOutlier_mode": "None",
         "stepoutlier_n_outliers": "100",
     }
-    assert judge(build(ProfilerReport, texts), sick) == []
+    assert judge(build(ProfilerReport, texts), unhealthy) == []
 
 
 def test_each_parameter_of_each_rule_is_one_of_its_own():
@@ -81,10 +81,10 @@ def test_a_parameter_that_no_rule_has_is_refused():
         build(ProfilerReport, {"StepOutlier_stdev": "3"})
 
 
-def test_its_files_are_a_page_a_notebook_and_a_report_of_each_rule(sick):
+def test_its_files_are_a_page_a_notebook_and_a_report_of_each_rule(unhealthy):
     rule = ProfilerReport()
-    judge(rule, sick)
-    files = rule.files(sick)
+    judge(rule, unhealthy)
+    files = rule.files(unhealthy)
     assert set(files) == {
         "profiler-output/profiler-report.html",
         "profiler-output/profiler-report.ipynb",
@@ -110,11 +110,11 @@ def test_its_files_are_a_page_a_notebook_and_a_report_of_each_rule(sick):
             compile("".join(cell["source"]), "cell", "exec")
 
 
-def test_its_page_has_findings_step_times_and_percentiles(sick):
+def test_its_page_has_findings_step_times_and_percentiles(unhealthy):
     rule = ProfilerReport()
-    judge(rule, sick)
+    judge(rule, unhealthy)
     page = Elements()
-    page.feed(rule.files(sick)["profiler-output/profiler-report.html"].decode())
+    page.feed(rule.files(unhealthy)["profiler-output/profiler-report.html"].decode())
     assert page.tags.count("script") == 1
     assert {"Diagnosis", "Step times", "Use of resources", "Rules"} <= set(page.texts)
     assert any("11 of 200 TRAIN steps" in text for text in page.texts)
@@ -136,17 +136,17 @@ def test_the_catalogue_knows_them_all():
     assert build(ignored, {"rule_to_invoke": "DetailedProfilerProcessingJobConfig"})
 
 
-def test_detailed_processing_is_accepted_and_never_fires(sick):
+def test_detailed_processing_is_accepted_and_never_fires(unhealthy):
     rule = build(catalog.find("DetailedProfilerProcessingJobConfig-7"), {})
-    sick.advance()
-    assert list(rule.look(sick)) == []
+    unhealthy.advance()
+    assert list(rule.check(unhealthy)) == []
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name())
-def test_every_report_is_json(rule, sick):
+def test_every_report_is_json(rule, unhealthy):
     each = rule()
-    judge(each, sick)
-    report = each.report(sick)
+    judge(each, unhealthy)
+    report = each.report(unhealthy)
     assert list(report) == [
         "RuleTriggered",
         "Violations",
@@ -157,7 +157,7 @@ def test_every_report_is_json(rule, sick):
     json.loads(json.dumps(report, allow_nan=False))
 
 
-@pytest.mark.parametrize("rule", catalog.PROFILER_RULES.values(), ids=lambda rule: rule.name())
+@pytest.mark.parametrize("rule", ALL, ids=lambda rule: rule.name())
 def test_every_rule_is_on_the_page_with_its_parameters_and_defaults(rule):
     page = (Path(__file__).parents[3] / "docs" / "rules" / "profiler.md").read_text()
     [content] = re.findall(rf"^## {rule.name()}\n(.*?)(?=^## |\Z)", page, re.M | re.S)

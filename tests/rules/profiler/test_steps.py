@@ -52,7 +52,7 @@ def test_only_the_mode_that_was_asked_for_is_watched(profiling):
     assert judge(StepOutlier(mode="EVAL"), profiling.end()) == []
 
 
-def test_the_finding_says_whether_the_processors_worked_or_waited(profiling):
+def test_the_finding_states_whether_the_processors_worked_or_waited(profiling):
     durations = [5.0 if step % 18 == 7 else 0.5 for step in range(200)]
     profiling.steps(durations)
     moments, busy = START, []
@@ -71,7 +71,7 @@ def test_without_steps_there_is_nothing_to_watch(profiling):
     assert StepOutlier().missing(profile) == NO_STEPS
 
 
-def test_a_start_that_takes_too_long_is_told_with_its_minutes(profiling):
+def test_a_start_that_takes_too_long_is_reported_with_its_minutes(profiling):
     profiling.samples({"cpu": [[1]] * 100}, interval=1.0)
     profiling.steps([0.1], start=START + 90)
     [finding] = judge(MaxInitializationTime(threshold=1), profiling.end())
@@ -85,18 +85,18 @@ def test_a_first_step_just_in_time_is_silent(profiling):
     assert judge(MaxInitializationTime(threshold=1), profiling.end()) == []
 
 
-def test_a_start_that_does_not_end_is_told_while_it_lasts(profiling):
+def test_a_start_that_does_not_end_is_reported_while_it_lasts(profiling):
     profiling.samples({"cpu": [[1]] * 100}, interval=1.0)
     profile = type(profiling.end())(profiling.folder)
     for name in ("system", "framework"):
         (profiling.folder / name / "training_job_end.ts").unlink()
     profile.advance()
     rule = MaxInitializationTime(threshold=1, scan_interval_us=10_000_000)
-    [finding] = rule.look(profile)
+    [finding] = rule.check(profile)
     assert finding.value == pytest.approx(70 / 60)
 
 
-def test_too_few_and_too_many_loading_processes_are_told(profiling):
+def test_too_few_and_too_many_loading_processes_are_reported(profiling):
     profiling.samples({"cpu": [[1] * 4] * 40})
     seconds = [(START + second, 0.5) for second in range(12)]
     profiling.events(seconds, phase="DataLoaderWorker", threads=[1] * 12)
@@ -120,5 +120,5 @@ def test_the_time_of_each_phase_is_reported(profiling):
     profile = profiling.end()
     rule = OverallFrameworkMetrics()
     assert judge(rule, profile) == []
-    told = rule.report(profile)["Details"]["0-algo-1"]["Step:ModeKeys.TRAIN"]
-    assert (told["count"], told["seconds"], told["max"]) == (2, 0.4, 0.3)
+    reported = rule.report(profile)["Details"]["0-algo-1"]["Step:ModeKeys.TRAIN"]
+    assert (reported["count"], reported["seconds"], reported["max"]) == (2, 0.4, 0.3)

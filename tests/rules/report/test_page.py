@@ -16,12 +16,12 @@ from trackside.curves.event_file import EventFile
 from trackside.curves.event_reader import Curves, read
 from trackside.records.finding import Finding
 from trackside.records.rule_status import Evaluation, RuleStatus
-from trackside.rules.profiler.profiler_report import ProfilerReport
 from trackside.rules.report.charts import Axis, Line, line_chart, short
 from trackside.rules.report.facts import Fact, Head, Material, Place
 from trackside.rules.report.heatmaps import NOT_FINITE, ZERO, heat_map, heat_map_card
 from trackside.rules.report.markup import Html, document, element
 from trackside.rules.report.page import report_page
+from trackside.rules.report.profiler_report import ProfilerReport
 from trackside.rules.saved.profile import Profile
 
 HOSTILE = "\"'></script></title><script>alert(1)</script><img src=x onerror=alert(2)>&lt;\x1b[31m"
@@ -73,7 +73,7 @@ def make_profile(folder: Path) -> tuple[Profile, ProfilerReport]:
     profiling.steps([0.5 if step % 18 == 7 else 0.1 for step in range(200)], start=START + 5)
     profile, rule = profiling.end(), ProfilerReport()
     profile.advance()
-    list(rule.look(profile))
+    list(rule.check(profile))
     return profile, rule
 
 
@@ -208,7 +208,7 @@ def test_a_long_failure_shows_its_cause_and_its_last_lines():
     assert page.index("</details>") < page.index("frame 22\n") < page.index("frame 29</pre>")
 
 
-def test_a_failure_of_one_sentence_is_told_once():
+def test_a_failure_of_one_sentence_is_reported_once():
     head = Head("bare", "Failed", cause="The machine is gone.", failure="The machine is gone.")
     assert report_page(Material(head)).decode().count("The machine is gone.") == 1
 
@@ -325,7 +325,7 @@ def test_small_values_of_a_logarithmic_axis_are_not_called_zero():
     assert "1e-15" in labels
 
 
-def test_a_chart_says_what_its_axis_and_its_marks_are():
+def test_a_chart_states_what_its_axis_and_its_marks_are():
     chart = line_chart("loss", [Line("loss", np.arange(3), np.array([1.0, np.nan, 2.0]))])
     assert ">step<" in chart
     assert "▼ not finite" in chart

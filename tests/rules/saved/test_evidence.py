@@ -11,7 +11,7 @@ from trackside.rules.saved.evidence import Evidence, Selection
 GRADIENTS = Selection(("gradients",))
 
 
-def test_each_look_shows_only_what_is_new(tmp_path):
+def test_each_check_shows_only_what_is_new(tmp_path):
     recording = Recording(tmp_path, limits=WriterLimits(age_seconds=0.01))
     recording.step(0, {"gradient/a": [1.0], "a": [2.0]})
     evidence = Evidence(create_trial(str(tmp_path)))
@@ -94,12 +94,12 @@ def test_a_tensor_that_joins_a_collection_is_selected_from_then_on(tmp_path):
     recording.close()
 
 
-def test_what_is_not_saved_is_told_with_nearest_names_and_a_way_out(tmp_path):
+def test_what_is_not_saved_is_reported_with_nearest_names_and_a_way_out(tmp_path):
     recording = Recording(tmp_path)
     recording.step(0, {"net.relu1_output_0": np.ones(3), "CrossEntropyLoss_output_0": [1.0]})
     evidence = Evidence(recording.end())
     evidence.advance()
-    told = evidence.missing(Selection(("relu_output",), (".*relu_output",)))
-    assert "No tensor of collection 'relu_output' or pattern '.*relu_output' is saved." in told
-    assert "net.relu1_output_0" in told
-    assert "CollectionConfig('relu_output', {'include_regex': '.*relu_output'})" in told
+    reported = evidence.missing(Selection(("relu_output",), (".*relu_output",)))
+    assert "No tensor of collection 'relu_output' or pattern '.*relu_output' is saved." in reported
+    assert "net.relu1_output_0" in reported
+    assert "CollectionConfig('relu_output', {'include_regex': '.*relu_output'})" in reported

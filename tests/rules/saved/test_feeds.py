@@ -21,7 +21,7 @@ def feed(recording: Recording, tmp_path: Path) -> feeds.Feed:
     return feeds.tensors(locate(str(recording.folder), home=tmp_path), tmp_path)
 
 
-def test_each_look_has_what_is_new_since_the_last(feed: feeds.Feed, recording: Recording):
+def test_each_check_has_what_is_new_since_the_last(feed: feeds.Feed, recording: Recording):
     recording.step(0, {"a": [1.0]})
     until(lambda: feed.advance() and feed.evidence.steps == (0,))
     assert not feed.advance()
@@ -29,7 +29,7 @@ def test_each_look_has_what_is_new_since_the_last(feed: feeds.Feed, recording: R
     until(lambda: feed.advance() and feed.evidence.steps == (1,))
 
 
-def test_after_a_look_that_cost_much_it_rests_unless_it_is_the_last(
+def test_after_a_check_that_cost_much_it_rests_unless_it_is_the_last(
     feed: feeds.Feed, recording: Recording
 ):
     recording.step(0, {"a": [1.0]})
@@ -42,7 +42,7 @@ def test_after_a_look_that_cost_much_it_rests_unless_it_is_the_last(
     assert feed.evidence.steps == (1,)
 
 
-def test_the_first_looks_need_no_rest(feed: feeds.Feed, recording: Recording):
+def test_the_first_checks_need_no_rest(feed: feeds.Feed, recording: Recording):
     hardly_ever = feeds.Pace(1e-9, longest_rest_seconds=600.0)
     recording.step(0, {"a": [1.0]})
     until(lambda: feed.advance() and feed.evidence.steps == (0,))

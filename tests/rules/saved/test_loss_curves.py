@@ -30,7 +30,7 @@ def write(folder: Path, **losses: list[float]) -> None:
 def judged(rule: TensorRule, evidence: LossCurves) -> list[Finding]:
     evidence.end()
     assert evidence.advance()
-    return list(rule.look(evidence))  # type: ignore[arg-type]  # answers what these rules ask
+    return list(rule.check(evidence))  # type: ignore[arg-type]  # answers what these rules ask
 
 
 def test_a_loss_that_stands_still(tmp_path: Path):
@@ -88,7 +88,7 @@ def test_names_of_others(tmp_path: Path, tag: str):
     assert found.seen_at is None
 
 
-def test_only_rules_about_losses_alone_look_at_them():
+def test_only_rules_about_losses_alone_check_at_them():
     assert LossNotDecreasing().judges_losses()
     assert not LossNotDecreasing(use_losses_collection=False).judges_losses()
     assert not LossNotDecreasing(collection_names=("weights",)).judges_losses()

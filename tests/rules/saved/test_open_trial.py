@@ -19,7 +19,7 @@ def test_files_of_other_names_are_no_trial(tmp_path: Path, stray: str):
     assert open_trial(locate(str(tmp_path / "trial"), home=tmp_path), tmp_path) is None
 
 
-def test_a_trial_that_has_begun_is_opened(tmp_path: Path):
+def test_a_trial_that_has_started_is_opened(tmp_path: Path):
     recording = Recording(tmp_path / "trial")
     recording.step(0, {"a": [1.0]})
     recording.end()

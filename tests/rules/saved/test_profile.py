@@ -74,14 +74,14 @@ def test_cores_are_in_the_order_of_their_numbers(profiling):
     assert cpu(profile).values.tolist() == [list(range(12))]
 
 
-def test_nothing_yet_is_nothing_to_look_at(tmp_path):
+def test_nothing_yet_is_nothing_to_check_at(tmp_path):
     profile = Profile(tmp_path / "not there yet")
     assert not profile.advance()
     assert not profile.is_all
     assert list(profile.windows(None, 60)) == []
 
 
-def test_the_end_is_told_once(profiling):
+def test_the_end_is_reported_once(profiling):
     profile = profiling.end()
     assert profile.advance()
     assert profile.is_all
@@ -120,7 +120,7 @@ def test_lines_of_other_writers_and_damaged_ones_are_understood_or_left_out(prof
     assert cpu(profile).values.ravel().tolist() == [1, 2, 3]
 
 
-def test_figures_within_20_ms_are_one_look(profiling):
+def test_figures_within_20_ms_are_one_check(profiling):
     system_file(profiling).write_text(
         lines(1) + lines(2, name="cpu1", start=START + 0.019) + lines(3, start=START + 0.1)
     )
@@ -129,7 +129,7 @@ def test_figures_within_20_ms_are_one_look(profiling):
     assert np.array_equal(cpu(profile).values, np.array([[1, 2], [3, np.nan]]), equal_nan=True)
 
 
-def test_a_look_that_comes_in_two_pieces_is_one_row(profiling):
+def test_a_check_that_comes_in_two_pieces_is_one_row(profiling):
     path = system_file(profiling)
     path.write_text(lines(1))
     profile = Profile(profiling.folder)
@@ -173,7 +173,7 @@ def test_a_torn_timeline_is_read_up_to_its_last_whole_line_and_then_on(profiling
     assert np.allclose(steps.starts, START + np.array([0, 0.1, 0.3]))
 
 
-def test_files_being_written_are_not_looked_at(profiling):
+def test_files_being_written_are_not_checked(profiling):
     path = profiling.steps([0.1])
     path.rename(path.with_suffix(".json.tmp"))
     profile = profiling.end()
@@ -297,7 +297,7 @@ def test_a_profile_in_object_storage_is_read_the_same(profiling, s3_server, buck
     assert len(profile.events["0-algo-1"]["Step:ModeKeys.TRAIN"]) == 1
 
 
-def test_an_hour_of_looks_is_read_whole(profiling):
+def test_an_hour_of_checks_is_read_whole(profiling):
     profiling.samples({"cpu": [[1.25, 2.5]] * 7200, "io": [[0, 0]] * 7200})
     profile = profiling.end()
     profile.advance()

@@ -50,7 +50,7 @@ def test_waiting_ends_when_the_data_is_there(profiling):
     assert trial.last_timestamp == START_US + 2 * SECOND_US
 
 
-def test_waiting_for_what_will_never_come_is_told(profiling):
+def test_waiting_for_what_will_never_come_is_reported(profiling):
     profiling.samples({"cpu": [[1]] * 5})
     profiling.end()
     trial = ProfilerTrial(profiling.folder)

@@ -30,7 +30,7 @@ def test_many_steps_come_as_one_array(tmp_path):
     assert stretch.num_old == 0
 
 
-def test_a_later_look_brings_the_steps_before_along(tmp_path):
+def test_a_later_check_brings_the_steps_before_along(tmp_path):
     recording = Recording(tmp_path, limits=WriterLimits(age_seconds=0.01))
     for step in range(3):
         recording.step(step, {"w": [step]})
@@ -45,7 +45,7 @@ def test_a_later_look_brings_the_steps_before_along(tmp_path):
     assert (steps[-4:], num_old, values[-4:]) == ((1, 2, 3, 4), 2, [1, 2, 3, 4])
 
 
-def test_another_shape_begins_another_stretch(tmp_path):
+def test_another_shape_starts_another_stretch(tmp_path):
     recording = Recording(tmp_path)
     for step, size in enumerate([4, 4, 3, 4]):
         recording.step(step, {"w": np.full(size, step)})

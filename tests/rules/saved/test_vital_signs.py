@@ -46,7 +46,7 @@ def write_anatomy(recording: Recording, **facts: Any) -> None:
     path.write_text(json.dumps(facts))
 
 
-def test_what_is_asked_for_at_each_look_has_what_came_since(
+def test_what_is_asked_for_at_each_check_has_what_came_since(
     evidence: Evidence, recording: Recording
 ):
     assert pairs(evidence.vitals.loss) == [(0, 4.0)]

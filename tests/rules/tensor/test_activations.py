@@ -7,7 +7,7 @@ import pytest
 from tests.rules.recording import Recording, judge, judge_as_it_grows, steps_of
 from trackside.capture.selection.type_patterns import DEFAULT_PATTERNS
 from trackside.capture.trial import Trial
-from trackside.rules.onsets import WELL_LOOKS
+from trackside.rules.onsets import HEALTHY_CHECKS
 from trackside.rules.saved.evidence import Evidence
 from trackside.rules.tensor.activations import DeadRelu, SaturatedActivation, UnitActivity
 
@@ -49,7 +49,7 @@ def test_small_batches_are_gathered_until_there_are_enough_samples(tmp_path):
 
 
 @pytest.mark.parametrize(("num_samples", "steps"), [(20, [0]), (4, [])])
-def test_a_short_trial_is_judged_at_its_end_if_it_says_anything(tmp_path, num_samples, steps):
+def test_a_short_trial_is_judged_at_its_end_if_it_states_anything(tmp_path, num_samples, steps):
     found = judge(DeadRelu(), recorded(tmp_path, [layer(num_samples, 9)]))
     assert steps_of(found) == steps
 
@@ -71,14 +71,14 @@ def test_in_sequences_either_axis_may_be_the_units(tmp_path, axis):
     assert found.value == pytest.approx(100 * 5 / 6)
 
 
-def test_units_of_a_layer_that_changes_its_size_are_counted_anew():
+def test_units_of_a_layer_that_changes_its_size_are_counted_again():
     activity = UnitActivity(1.0)
     assert [*activity.add((0,), np.ones((1, 50, 8), bool))] == []
     (verdict,) = activity.add((1,), np.ones((1, 50, 6), bool))
     assert (verdict.percent, verdict.num_units) == (0, 6)
 
 
-def test_relus_without_a_telling_name_are_found_by_type_and_the_finding_says_so(tmp_path):
+def test_relus_without_a_telling_name_are_found_by_type_and_the_finding_states_so(tmp_path):
     collections = {"relu_output": "^seq.1_output_"}
     trial = recorded(tmp_path, [layer(100, 9)], "seq.1_output_0", collections=collections)
     (found,) = judge(DeadRelu(), trial)
@@ -91,9 +91,9 @@ def test_a_layer_of_nan_is_not_called_dead(tmp_path):
     assert judge(DeadRelu(), recorded(tmp_path, [np.full((100, 4), np.nan)])) == []
 
 
-def test_a_layer_that_recovers_and_dies_again_is_told_twice(tmp_path):
-    values = [layer(100, dead) for dead in (9, 9, 0, 9, *[0] * WELL_LOOKS, 9)]
-    assert steps_of(judge(DeadRelu(), recorded(tmp_path, values))) == [0, 4 + WELL_LOOKS]
+def test_a_layer_that_recovers_and_dies_again_is_reported_twice(tmp_path):
+    values = [layer(100, dead) for dead in (9, 9, 0, 9, *[0] * HEALTHY_CHECKS, 9)]
+    assert steps_of(judge(DeadRelu(), recorded(tmp_path, values))) == [0, 4 + HEALTHY_CHECKS]
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_a_layer_that_recovers_and_dies_again_is_told_twice(tmp_path):
         ("sigmoid_input_0", -23.0, True),
     ],
 )
-def test_saturation_begins_at_the_limits_of_the_function(tmp_path, name, edge, fires):
+def test_saturation_starts_at_the_limits_of_the_function(tmp_path, name, edge, fires):
     trial = recorded(tmp_path, [np.full((100, 4), edge)], name)
     assert bool(judge(SaturatedActivation(), trial)) is fires
 
@@ -133,7 +133,7 @@ def test_the_kind_is_known_by_the_collection_where_no_name_tells(tmp_path):
     assert "Found by module type" in found.message
 
 
-def test_what_is_missing_is_said(tmp_path):
+def test_what_is_missing_is_reported(tmp_path):
     evidence = Evidence(recorded(tmp_path, [[1.0]], "other"))
     evidence.advance()
     assert "'.*relu_output'" in DeadRelu().missing(evidence)

@@ -6,7 +6,7 @@ import pytest
 
 from tests.rules.recording import Recording, judge, judge_as_it_grows, steps_of
 from trackside.capture.trial import Trial, create_trial
-from trackside.rules.onsets import WELL_LOOKS
+from trackside.rules.onsets import HEALTHY_CHECKS
 from trackside.rules.parameters import InvalidParameters, build
 from trackside.rules.saved.evidence import Evidence
 from trackside.rules.tensor.any_tensors import (
@@ -47,7 +47,7 @@ def test_restarted_after_a_finding_it_finds_the_next(tmp_path):
     assert steps_of(judge(ExplodingTensor(), rest)) == [2]
 
 
-def test_what_is_found_says_what_it_was(tmp_path):
+def test_what_is_found_states_what_it_was(tmp_path):
     (nan,) = judge(ExplodingTensor(), recorded(tmp_path / "1", [[1, NAN]]))
     (infinite,) = judge(ExplodingTensor(), recorded(tmp_path / "2", [[1, -INF]]))
     assert "holds NaN" in nan.message
@@ -90,10 +90,10 @@ def test_values_are_asked_for_only_where_figures_do_not_do():
 
 
 @pytest.mark.parametrize("threshold", [100, 50])
-def test_zeros_are_told_once_while_they_last(tmp_path, threshold):
-    values = [[0, 0], [0, 0], [1, 1], [0, 0], *[[1, 1]] * WELL_LOOKS, [0, 0]]
+def test_zeros_are_reported_once_while_they_last(tmp_path, threshold):
+    values = [[0, 0], [0, 0], [1, 1], [0, 0], *[[1, 1]] * HEALTHY_CHECKS, [0, 0]]
     rule = AllZero(tensor_regex=("t",), threshold=threshold)
-    assert steps_of(judge(rule, recorded(tmp_path, values))) == [0, 4 + WELL_LOOKS]
+    assert steps_of(judge(rule, recorded(tmp_path, values))) == [0, 4 + HEALTHY_CHECKS]
 
 
 def test_a_tensor_that_stays_the_same_is_found_at_the_last_of_its_steps(tmp_path):
@@ -110,7 +110,7 @@ def test_a_tensor_that_stays_the_same_is_found_at_the_last_of_its_steps(tmp_path
     ("options", "values", "steps"),
     [
         ({}, [1, 1, 2, 2, 2, 2], [4]),
-        ({"num_steps": 2}, [1, 1, 2, 2, *range(WELL_LOOKS), 3, 3], [1, 5 + WELL_LOOKS]),
+        ({"num_steps": 2}, [1, 1, 2, 2, *range(HEALTHY_CHECKS), 3, 3], [1, 5 + HEALTHY_CHECKS]),
         ({"rtol": 0.1}, [100, 109, 101], [2]),
         ({"rtol": 0.1}, [100, 109, 118], []),  # the first is no longer close to the last
         ({"rtol": 0, "atol": 0}, [1, 1, 1], [2]),
@@ -153,7 +153,7 @@ def test_variance_is_judged_at_its_border(tmp_path, options, fires):
 
 
 @pytest.mark.parametrize(
-    ("rule", "texts", "told"),
+    ("rule", "texts", "reported"),
     [
         (AllZero, {}, "AllZero needs collection_names or tensor_regex"),
         (UnchangedTensor, {}, "UnchangedTensor needs collection_names or tensor_regex"),
@@ -161,15 +161,15 @@ def test_variance_is_judged_at_its_border(tmp_path, options, fires):
         (TensorVariance, {"tensor_regex": "t"}, "needs max_threshold or min_threshold"),
     ],
 )
-def test_what_a_rule_cannot_do_without_is_asked_for(rule, texts, told):
-    with pytest.raises(InvalidParameters, match=told):
+def test_what_a_rule_cannot_do_without_is_asked_for(rule, texts, reported):
+    with pytest.raises(InvalidParameters, match=reported):
         build(rule, texts)
 
 
-def test_a_rule_without_its_figures_says_which(tmp_path):
+def test_a_rule_without_its_figures_states_which(tmp_path):
     recording = Recording(tmp_path)
     recording.figures(0, ("l2",), {"gradient/a": [1.0]})
     evidence = Evidence(recording.end())
     evidence.advance()
-    told = TensorVariance(collection_names=("gradients",), max_threshold=1).missing(evidence)
-    assert "1 tensors are saved, but not variance" in told
+    reported = TensorVariance(collection_names=("gradients",), max_threshold=1).missing(evidence)
+    assert "1 tensors are saved, but not variance" in reported

@@ -6,7 +6,7 @@ import pytest
 
 from tests.rules.recording import Recording, judge, steps_of
 from trackside.capture.trial import Trial
-from trackside.rules.onsets import WELL_LOOKS
+from trackside.rules.onsets import HEALTHY_CHECKS
 from trackside.rules.tensor.class_pairs import as_classes
 from trackside.rules.tensor.classes import ClassImbalance, Confusion
 
@@ -64,12 +64,12 @@ def test_a_class_that_is_mostly_mispredicted_is_found(tmp_path, num_wrong, fires
 def test_what_was_mispredicted_long_ago_does_not_count_for_ever(tmp_path):
     labels = counted(250, 250)
     wrong, right = 1 - labels, labels
-    told = [wrong, *[right] * WELL_LOOKS, wrong]
-    steps = [(step, labels, predictions) for step, predictions in enumerate(told)]
-    assert steps_of(judge(ClassImbalance(), recorded(tmp_path, steps))) == [0, 1 + WELL_LOOKS]
+    reported = [wrong, *[right] * HEALTHY_CHECKS, wrong]
+    steps = [(step, labels, predictions) for step, predictions in enumerate(reported)]
+    assert steps_of(judge(ClassImbalance(), recorded(tmp_path, steps))) == [0, 1 + HEALTHY_CHECKS]
 
 
-def test_on_pytorch_the_inputs_of_the_loss_are_judged_and_the_finding_says_so(tmp_path):
+def test_on_pytorch_the_inputs_of_the_loss_are_judged_and_the_finding_states_so(tmp_path):
     labels = counted(990, 10)
     scores = np.eye(2)[labels]
     trial = recorded(

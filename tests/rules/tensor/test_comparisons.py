@@ -62,17 +62,17 @@ def test_steps_that_the_other_has_not_reached_are_compared_when_it_has(tmp_path)
     rule = SimilarAcrossRuns(other_trials=(str(tmp_path / "b"),))
     evidence = Evidence(trial)
     evidence.advance()
-    assert [*rule.look(evidence)] == []
+    assert [*rule.check(evidence)] == []
     assert "Nothing is saved in" in rule.missing(evidence)
     other = Recording(tmp_path / "b", limits=WriterLimits(age_seconds=0.005))
     other.step(0, {"w": [1.0]})
     until(lambda: bool(create_trial(str(tmp_path / "b")).steps()))
     evidence.advance()
-    assert [*rule.look(evidence)] == []
+    assert [*rule.check(evidence)] == []
     other.step(1, {"w": [2.0]})
     other.close()
     evidence.advance()
-    assert steps_of([*rule.look(evidence)]) == [1]
+    assert steps_of([*rule.check(evidence)]) == [1]
 
 
 def test_another_trial_is_required():

@@ -6,7 +6,7 @@ import pytest
 
 from tests.rules.recording import Recording, judge, steps_of
 from trackside.capture.trial import Trial
-from trackside.rules.onsets import WELL_LOOKS
+from trackside.rules.onsets import HEALTHY_CHECKS
 from trackside.rules.parameters import InvalidParameters, build
 from trackside.rules.profiler.steps import StepOutlier
 from trackside.rules.tensor.losses import LossNotDecreasing, Overfit, Overtraining
@@ -76,8 +76,8 @@ def test_a_fall_by_exactly_the_percentage_is_too_small(tmp_path, later, fires):
     assert bool(found) is fires
 
 
-def test_a_stall_is_told_once_and_again_after_it_was_over(tmp_path):
-    falling = [4 * 0.9**number for number in range(WELL_LOOKS)]
+def test_a_stall_is_reported_once_and_again_after_it_was_over(tmp_path):
+    falling = [4 * 0.9**number for number in range(HEALTHY_CHECKS)]
     losses = [8, 8, 8, 4.5, 4.5, *falling, falling[-1]]
     found = judge(LossNotDecreasing(num_steps=1), recorded(tmp_path, losses))
     assert steps_of(found) == [1, len(losses) - 1]
@@ -138,7 +138,7 @@ def evaluated(folder: Path, epochs: Any, train_name: str = LOSS, eval_name: str 
         ({}, [([10], [11])], []),  # exactly 0.1 more
         ({"ratio_threshold": 0.5}, [([1], [1.4]), ([1], [1.6])], [3]),
         ({}, [([1], [2]), ([1], [1]), ([1], [2])], [1]),
-        ({}, [([1], [2]), *[([1], [1])] * WELL_LOOKS, ([1], [2])], [1, 3 + 2 * WELL_LOOKS]),
+        ({}, [([1], [2]), *[([1], [1])] * HEALTHY_CHECKS, ([1], [2])], [1, 3 + 2 * HEALTHY_CHECKS]),
         ({"patience": 2}, [([1], [2]), ([1], [1]), ([1], [2]), ([1], [2])], [7]),
         ({"start_step": 2}, [([1], [2]), ([1], [1])], []),
         ({}, [([-1], [-0.5])], [1]),
@@ -164,7 +164,11 @@ def test_losses_of_two_names_are_taken_together(tmp_path):
         ([1] * 10, "EVAL", []),
         ([1] * 11, "EVAL", [10]),
         ([1] * 6 + [0.5] + [0.6] * 5, "TRAIN", [5]),
-        ([30] * 6 + [*range(29, 29 - WELL_LOOKS, -1)] + [20] * 5, "TRAIN", [5, 10 + WELL_LOOKS]),
+        (
+            [30] * 6 + [*range(29, 29 - HEALTHY_CHECKS, -1)] + [20] * 5,
+            "TRAIN",
+            [5, 10 + HEALTHY_CHECKS],
+        ),
         ([1] * 20, "PREDICT", []),
     ],
 )

@@ -6,26 +6,26 @@ from trackside.rules.saved.evidence import Evidence
 from trackside.rules.tensor.progress import StalledTrainingRule
 
 
-def test_silence_is_told_once_until_something_comes(tmp_path):
+def test_silence_is_reported_once_until_something_comes(tmp_path):
     now = [100.0]
     recording = Recording(tmp_path, limits=WriterLimits(age_seconds=0.005))
     recording.step(7, {"a": [1.0]})
     evidence = Evidence(create_trial(str(tmp_path)), clock=lambda: now[0])
     rule = StalledTrainingRule(threshold=60)
     until(evidence.advance)
-    assert [*rule.look(evidence)] == []
+    assert [*rule.check(evidence)] == []
     now[0] += 60
-    assert [*rule.look(evidence)] == []
+    assert [*rule.check(evidence)] == []
     now[0] += 1
-    (found,) = rule.look(evidence)
+    (found,) = rule.check(evidence)
     assert (found.step, found.value, found.threshold) == (7, 61, 60)
     now[0] += 60
-    assert [*rule.look(evidence)] == []
+    assert [*rule.check(evidence)] == []
     recording.step(8, {"a": [1.0]})
     until(evidence.advance)
-    assert [*rule.look(evidence)] == []
+    assert [*rule.check(evidence)] == []
     now[0] += 61
-    assert [each.step for each in rule.look(evidence)] == [8]
+    assert [each.step for each in rule.check(evidence)] == [8]
 
 
 def test_a_job_that_has_ended_is_not_stalled(tmp_path):
@@ -35,4 +35,4 @@ def test_a_job_that_has_ended_is_not_stalled(tmp_path):
     evidence = Evidence(recording.end(), clock=lambda: now[0])
     evidence.advance()
     now[0] = 1e6
-    assert [*StalledTrainingRule().look(evidence)] == []
+    assert [*StalledTrainingRule().check(evidence)] == []

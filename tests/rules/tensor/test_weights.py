@@ -6,7 +6,34 @@ import pytest
 
 from tests.rules.recording import Recording, judge, judge_as_it_grows, steps_of
 from trackside.capture.trial import Trial
-from trackside.rules.tensor.weights import PoorWeightInitialization, WeightUpdateRatio
+from trackside.rules.onsets import HEALTHY_CHECKS
+from trackside.rules.tensor.weights import (
+    PoorWeightInitialization,
+    VanishingGradient,
+    WeightUpdateRatio,
+)
+
+
+def test_a_vanished_gradient_is_found_where_it_starts(tmp_path):
+    recording = Recording(tmp_path)
+    for step, size in enumerate(
+        [1e-3, 1e-6, 1e-8, 1e-9, 1e-5, 1e-8, *[1e-5] * HEALTHY_CHECKS, 1e-8]
+    ):
+        recording.step(step * 10, {"gradient/deep": [size, -size], "gradient/near": [0.1, 0.2]})
+    found = judge(VanishingGradient(), recording.end())
+    assert [(each.tensor, each.step) for each in found] == [
+        ("gradient/deep", 20),
+        ("gradient/deep", 60 + 10 * HEALTHY_CHECKS),
+    ]
+    assert found[0].value is not None
+    assert abs(found[0].value - 1e-8) < 1e-12
+    assert found[0].mode == "TRAIN"
+
+
+def test_the_threshold_itself_is_still_healthy(tmp_path):
+    recording = Recording(tmp_path)
+    recording.step(0, {"gradient/a": [0.5]})
+    assert judge(VanishingGradient(threshold=0.5), recording.end()) == []
 
 
 def recorded(folder: Path, values: Any, *, every: int = 10) -> Trial:
@@ -115,7 +142,7 @@ def test_steps_at_which_only_other_things_were_saved_do_not_count(tmp_path):
     assert steps_of(judge(PoorWeightInitialization(), recording.end())) == [30]
 
 
-def test_the_first_steps_are_counted_over_several_looks(tmp_path):
+def test_the_first_steps_are_counted_over_several_checks(tmp_path):
     def layers(size: float) -> dict[str, Any]:
         return {"a.relu_input_0": [-1.0, 1.0], "b.relu_input_0": [-size, size]}
 

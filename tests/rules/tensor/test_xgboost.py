@@ -8,9 +8,9 @@ import pytest
 
 from tests.rules.recording import Recording, judge, steps_of
 from trackside.capture.trial import Trial
+from trackside.rules.report.xgboost_report import FILE, CreateXgboostReport
 from trackside.rules.saved.evidence import Evidence
 from trackside.rules.tensor.xgboost import FeatureImportanceOverweight, TreeDepth
-from trackside.rules.tensor.xgboost_report import FILE, CreateXgboostReport
 
 
 def importances(folder: Path, steps: Any, kind: str = "weight") -> Trial:
@@ -48,7 +48,7 @@ def test_importances_of_another_kind_are_another_matter(tmp_path):
 @pytest.mark.parametrize(
     ("depth", "fires"), [(3, False), (4, False), (5, True), (6, True), (0, False)]
 )
-def test_the_depth_of_full_trees_is_told_from_their_nodes(tmp_path, depth, fires):
+def test_the_depth_of_full_trees_is_reported_from_their_nodes(tmp_path, depth, fires):
     recording = Recording(tmp_path)
     recording.step(0, {"trees/Node": np.arange(2 ** (depth + 1) - 1)})
     assert bool(judge(TreeDepth(), recording.end())) is fires
@@ -65,7 +65,7 @@ def report(trial: Trial) -> str:
     evidence = Evidence(trial)
     evidence.advance()
     rule = CreateXgboostReport()
-    assert [*rule.look(evidence)] == []
+    assert [*rule.check(evidence)] == []
     assert rule.missing(evidence) == ""
     return rule.files(evidence)[FILE].decode()
 
@@ -103,7 +103,7 @@ def test_the_report_of_a_regression_shows_residuals(tmp_path):
     assert "Root of the mean square 0.1," in page
 
 
-def test_a_trial_of_something_else_is_told_what_is_missing(tmp_path):
+def test_a_trial_of_something_else_is_reported_what_is_missing(tmp_path):
     recording = Recording(tmp_path)
     recording.step(0, {"w": [1.0]})
     evidence = Evidence(recording.end())

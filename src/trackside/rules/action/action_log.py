@@ -35,8 +35,8 @@ class ActionLog:
         self._read()
 
     def intend(self, key: ActionKey, finding: Finding) -> None:
-        told = json.loads(finding.to_line())
-        self._append(key, state="intended", finding=told)
+        record = json.loads(finding.to_line())
+        self._append(key, state="intended", finding=record)
 
     def settle(self, key: ActionKey, problem: str, details: str) -> None:
         self._append(key, state="failed" if problem else "done", details=problem or details)
@@ -51,7 +51,7 @@ class ActionLog:
         self._enter(line)
 
     def _read(self) -> None:
-        """What an earlier evaluator wrote. A damaged line is skipped: what it told may be done
+        """What an earlier evaluator wrote. A damaged line is skipped: what it recorded may be done
         again, which is better than never."""
         num_damaged = 0
         for line in _lines(self._path):

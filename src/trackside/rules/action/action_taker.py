@@ -31,7 +31,7 @@ class ActionTaker:
         self._job = job
         self._log = ActionLog(job.folder.rules.actions)
         self._armed: dict[RuleKey, tuple[Action, ...]] = {}
-        self._errands = RetryQueue(self._log)
+        self._queue = RetryQueue(self._log)
 
     @property
     def is_waiting(self) -> bool:
@@ -53,7 +53,7 @@ class ActionTaker:
             if taken is None or taken.is_settled:
                 continue
             if isinstance(action, Command):
-                self._errands.settle(
+                self._queue.settle(
                     key, problem="The evaluator died while it ran; it is not run twice."
                 )
             else:
@@ -69,16 +69,16 @@ class ActionTaker:
 
     def close(self) -> None:
         """Return when everything was done or given up, which takes minutes at most."""
-        self._errands.close()
+        self._queue.close()
 
     def _act(self, key: ActionKey, action: Action, finding: Finding) -> None:
         match action:
             case StopTraining():
-                self._errands.do(key, lambda: stop_training(action, self._job, finding))
+                self._queue.do(key, lambda: stop_training(action, self._job, finding))
             case SaveFlightRecorder():
-                self._errands.do(key, lambda: ask_for_recorder(self._job))
+                self._queue.do(key, lambda: ask_for_recorder(self._job))
             case _:
-                self._errands.send(key, lambda: self._deliver(key, action, finding))
+                self._queue.send(key, lambda: self._deliver(key, action, finding))
 
     def _deliver(self, key: ActionKey, action: Email | Notify | Command, finding: Finding) -> str:
         from trackside.rules.action import deliveries  # mail, TLS and HTTP: 40 ms of a start

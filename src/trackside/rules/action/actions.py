@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from trackside.rules.rule_arguments import parse_bool
+from trackside.rules.parameters import parse_bool
 
 _ADDRESS = re.compile(r"[^@\s,;<>]+@[^@\s,;<>]+")
 _FORM = """write a list such as [{"name": "stoptraining"}, {"name": "email", "endpoint": "a@b"}]"""
@@ -139,7 +139,7 @@ def _plain(value: Any) -> str:
 
 
 class _Frozen(dict[str, Any]):
-    """Members as they came, in an action that can be told from another."""
+    """Members as they came, in an action that can be distinguished from another."""
 
     def __hash__(self) -> int:  # type: ignore[override]
         return hash(json.dumps(self, sort_keys=True))

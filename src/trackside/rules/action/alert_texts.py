@@ -1,4 +1,4 @@
-"""What a person is told about a job that nobody is watching: what was found, and how it ended.
+"""What a notification says about a job: what was found, and how it ended.
 
 Pure: composed from the job's own records. `notifications.py` sends it.
 """
@@ -33,7 +33,7 @@ class Alert:
     """One sentence; empty when there is nothing to say."""
     findings: tuple[Finding, ...]
     num_findings: int
-    """In all, told or not."""
+    """In all, sent or not."""
     look: tuple[str, ...]
     """Commands that show more."""
 
@@ -126,8 +126,8 @@ def _sentence(reason: str) -> str:
 
 def _line(finding: Finding) -> str:
     advice = f" Try: {finding.advice}" if finding.advice else ""
-    told = f"{finding.rule}{_at(finding)}: {finding.message}{advice}"
-    return f"- {shortened(one_line(told), _SENTENCE_MOST)}"
+    line = f"{finding.rule}{_at(finding)}: {finding.message}{advice}"
+    return f"- {shortened(one_line(line), _SENTENCE_MOST)}"
 
 
 def _at(finding: Finding) -> str:

@@ -78,9 +78,9 @@ def mail_text(job: str, finding: Finding) -> str:
         "Value": finding.value,
         "Threshold": finding.threshold,
     }
-    told = [f"{name}: {value}" for name, value in facts.items() if value not in (None, "")]
+    lines = [f"{name}: {value}" for name, value in facts.items() if value not in (None, "")]
     head = f"SMDebugRule:{finding.rule} fired. {finding.message}"
-    return "\n\n".join(filter(None, [head, "\n".join(told), finding.advice])) + "\n"
+    return "\n\n".join(filter(None, [head, "\n".join(lines), finding.advice])) + "\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,17 +119,17 @@ def call_of(url: str, settings: Settings, *, is_remote: bool, secret: str = "") 
 
 
 def post(call: Call, action: Notify, job: str, finding: Finding, delivery: str) -> str:
-    told = {
+    record = {
         "action": {"name": action.name, **action.details},
         "job": job,
         "finding": json.loads(finding.to_line()),
         "delivery": delivery,
     }
-    return post_json(call, told, delivery)
+    return post_json(call, record, delivery)
 
 
-def post_json(call: Call, told: Mapping[str, Any], delivery: str) -> str:
-    url, body = call.url, json.dumps(told).encode()
+def post_json(call: Call, record: Mapping[str, Any], delivery: str) -> str:
+    url, body = call.url, json.dumps(record).encode()
     request = urllib.request.Request(url, body, method="POST")
     for name, value in headers(body, call.secret, delivery).items():
         request.add_header(name, value)
@@ -181,14 +181,14 @@ def run_command(action: Command, job: str, finding: Finding) -> str:
         process.communicate()
         raise Refused(f"ended after {COMMAND_SECONDS:g} s, which is all the time it has") from None
     tail = output.decode(errors="replace").strip()[-_TAIL:]
-    told = f"exit code {process.returncode}" + (f": {tail}" if tail else "")
+    result = f"exit code {process.returncode}" + (f": {tail}" if tail else "")
     if process.returncode != 0:
-        raise Refused(told)
-    return told
+        raise Refused(result)
+    return result
 
 
 def variables(job: str, finding: Finding) -> Mapping[str, str]:
-    told = {
+    variables = {
         "TRACKSIDE_JOB": job,
         "TRACKSIDE_RULE": finding.configuration,
         "TRACKSIDE_STEP": finding.step,
@@ -198,7 +198,7 @@ def variables(job: str, finding: Finding) -> Mapping[str, str]:
         "TRACKSIDE_MESSAGE": finding.message,
         "TRACKSIDE_FINDING": finding.to_line().decode().strip(),
     }
-    return {name: "" if value is None else str(value) for name, value in told.items()}
+    return {name: "" if value is None else str(value) for name, value in variables.items()}
 
 
 def _smtp(settings: Settings) -> smtplib.SMTP:

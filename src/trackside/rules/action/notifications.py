@@ -22,7 +22,7 @@ from trackside.storage.locate import locate_object
 logger = logging.getLogger(__name__)
 
 MOST_KINDS = 20
-"""Kinds of findings that are told as they come; the end tells of all."""
+"""Kinds of findings that are sent as they come; the end lists all."""
 _END = Finding(rule="end of the job", message="")
 _LOOK_SECONDS = 0.25
 
@@ -38,7 +38,7 @@ class Notices:
         }
         """By what they are called in the log, which must not have their secrets."""
         self._log = ActionLog(job.folder.rules.notices)
-        self._errands = RetryQueue(self._log, self._settled)
+        self._queue = RetryQueue(self._log, self._settled)
         self._num_failed = 0
         for (rule, action), taken in [*self._log.taken.items()]:
             if not taken.is_settled:  # an evaluator before us was about to
@@ -49,30 +49,30 @@ class Notices:
         return bool(self._targets)
 
     def found(self, findings: Sequence[Finding]) -> None:
-        """The same again is not told again."""
+        """The same is not sent twice."""
         for finding in findings if self.is_wanted else ():
             kinds = {(rule, taken.finding.rule) for (rule, _), taken in self._log.taken.items()}
             if (finding.key, finding.rule) not in kinds and len(kinds) < MOST_KINDS:
-                self._tell(finding)
+                self._notify(finding)
 
     def await_end(
         self, beat: Callable[[], object], *, unless: Callable[[], bool] = lambda: False
     ) -> None:
-        """Of the job; `beat` is called at each look."""
+        """Of the job; `beat` is called at each poll."""
         while not self._job.history.state.is_final and not unless():
             time.sleep(_LOOK_SECONDS)
             beat()
-            self._job.look()
+            self._job.refresh()
 
     def ended(self) -> None:
-        self._tell(_END)
+        self._notify(_END)
 
     def close(self) -> None:
-        self._errands.close()
+        self._queue.close()
         if self._num_failed and self._job.history.state.is_final:
             self._send_journal()
 
-    def _tell(self, about: Finding) -> None:
+    def _notify(self, about: Finding) -> None:
         for name in self._targets:
             key = about.key, f"{about.rule} {name}"
             if key not in self._log.taken:
@@ -82,7 +82,7 @@ class Notices:
     def _send(self, key: ActionKey, about: Finding) -> None:
         target = self._target_of(key)
         if target is not None:
-            self._errands.send(key, lambda: self._deliver(key, target, about))
+            self._queue.send(key, lambda: self._deliver(key, target, about))
 
     def _deliver(self, key: ActionKey, target: Target, about: Finding) -> str:
         from trackside.rules.action import deliveries  # mail, TLS and HTTP: 40 ms of a start
@@ -94,8 +94,8 @@ class Notices:
             subject = f"[trackside] {alert.subject}"
             return deliveries.mail(target.address, subject, alert.text, settings, delivery)
         call = deliveries.call_of(target.address, settings, is_remote=job.came_through_server)
-        told = {"text": _for_slack(alert.text)} if target.kind == "slack" else alert.record
-        return deliveries.post_json(call, {**told, "delivery": delivery}, delivery)
+        body = {"text": _for_slack(alert.text)} if target.kind == "slack" else alert.record
+        return deliveries.post_json(call, {**body, "delivery": delivery}, delivery)
 
     def _alert(self, about: Finding) -> Alert:
         name, history = self._job.spec.name, self._job.history
@@ -110,11 +110,11 @@ class Notices:
         target = self._target_of(key)
         if not problem or target is None:
             return
-        told = problem.replace(target.address, target.masked.partition(":")[2])
+        reason = problem.replace(target.address, target.masked.partition(":")[2])
         about = self._log.taken[key].finding.rule
         self._num_failed += 1
         try:
-            self._job.journal.note(UNDELIVERED, target=target.masked, about=about, reason=told)
+            self._job.journal.note(UNDELIVERED, target=target.masked, about=about, reason=reason)
         except (OSError, TracksideError) as error:
             logger.warning("that a notice was not delivered cannot be noted: %s", error)
 

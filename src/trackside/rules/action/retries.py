@@ -1,4 +1,4 @@
-"""Does things that may fail or take long: on the spot, or by a thread that tries again.
+"""Does things that may fail or take long: on the spot, or by a thread that retries.
 
 What is done is on record before and after, by `action_log`; nothing here fails its caller.
 """
@@ -18,10 +18,10 @@ PAUSES_SECONDS = (1.0, 2.0, 4.0, 8.0, 16.0)
 """Before each further try of something that did not work."""
 
 Settled = Callable[[ActionKey, str], None]
-"""Told of an action and what was wrong with it; empty when nothing was."""
+"""Called with an action and what was wrong with it; empty when nothing was."""
 
 
-def _nobody(key: ActionKey, problem: str) -> None:
+def _ignore(key: ActionKey, problem: str) -> None:
     pass
 
 
@@ -35,20 +35,20 @@ class _QueuedAction:
 
 
 class RetryQueue:
-    """Owns one thread, from the first errand to `close`."""
+    """Owns one thread, from the first action to `close`."""
 
-    def __init__(self, log: ActionLog, settled: Settled = _nobody) -> None:
+    def __init__(self, log: ActionLog, settled: Settled = _ignore) -> None:
         self._log = log
         self._settled = settled
-        self._errands: list[_QueuedAction] = []
+        self._queue: list[_QueuedAction] = []
         self._closing = False
         self._wake = Condition()
         self._thread: Thread | None = None
 
     def send(self, key: ActionKey, act: Callable[[], str]) -> None:
-        """By the thread; `act` says how it went, raises `Passing` to be asked again."""
+        """By the thread; `act` says how it went, raises `Passing` to be retried."""
         with self._wake:
-            self._errands.append(_QueuedAction(key, act))
+            self._queue.append(_QueuedAction(key, act))
             self._wake.notify()
         if self._thread is None:
             self._thread = Thread(target=self._run, name="trackside-actions", daemon=True)
@@ -63,23 +63,23 @@ class RetryQueue:
             self._thread.join()
 
     def _run(self) -> None:
-        while (errand := self._next()) is not None:
-            if not self.do(errand.key, errand.act, tries=errand.tries):
-                errand.due = time.monotonic() + PAUSES_SECONDS[errand.tries]
-                errand.tries += 1
+        while (action := self._next()) is not None:
+            if not self.do(action.key, action.act, tries=action.tries):
+                action.due = time.monotonic() + PAUSES_SECONDS[action.tries]
+                action.tries += 1
                 with self._wake:
-                    self._errands.append(errand)
+                    self._queue.append(action)
 
     def _next(self) -> _QueuedAction | None:
         """The first that is due. None when all is done and nothing will follow."""
         with self._wake:
             while True:
                 now = time.monotonic()
-                first = min(self._errands, key=lambda errand: errand.due, default=None)
+                first = min(self._queue, key=lambda action: action.due, default=None)
                 if first is None and self._closing:
                     return None
                 if first is not None and first.due <= now:
-                    self._errands.remove(first)
+                    self._queue.remove(first)
                     return first
                 self._wake.wait(None if first is None else first.due - now)
 
@@ -91,7 +91,7 @@ class RetryQueue:
             self.settle(key, details=act())
         except Passing as error:
             if tries < len(PAUSES_SECONDS):
-                logger.info("action %s of %s is tried again: %s", key[1], key[0][1], error)
+                logger.info("action %s of %s is retried: %s", key[1], key[0][1], error)
                 return False
             self.settle(key, problem=f"given up after {tries + 1} tries: {error}")
         except Refused as error:

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from trackside.rules.checkup.vitals_rule import Sign, VitalsRule
+from trackside.rules.rule_kinds import Kind
 from trackside.rules.saved.vital_signs import VitalSigns
 
 
@@ -15,6 +16,7 @@ class AttentionAxisWrong(VitalsRule):
     axis than the one over which values are then summed.
     """
 
+    kind = Kind.MISTAKE
     advice = (
         "Use softmax(scores, dim=-1) where scores are queries times transposed keys: the weights "
         "of each query are to sum to 1."
@@ -41,6 +43,7 @@ class ViewForTranspose(VitalsRule):
     [batch, all of it], heads before time without a transpose, or the other way round.
     """
 
+    kind = Kind.MISTAKE
     advice = (
         "Use transpose(1, 2) or permute(...) first, and reshape only to merge or split axes that "
         "stand side by side; for a bidirectional RNN, torch.cat((h_n[-2], h_n[-1]), dim=1)."
@@ -63,6 +66,7 @@ class TargetOrderDiffers(VitalsRule):
     time], or the other way round, both flattened by view or reshape.
     """
 
+    kind = Kind.MISTAKE
     advice = (
         "Bring both to one order before flattening: scores.transpose(0, 1).reshape(-1, classes) "
         "beside targets.reshape(-1)."

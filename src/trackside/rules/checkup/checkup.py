@@ -11,7 +11,6 @@ from trackside.rules.checkup.axis_use import (
     TargetOrderDiffers,
     ViewForTranspose,
 )
-from trackside.rules.checkup.collapse import OutputIgnoresInput
 from trackside.rules.checkup.data_use import (
     ConstantInput,
     ConstantLabels,
@@ -54,7 +53,11 @@ from trackside.rules.checkup.model_design import (
     DropoutTooStrong,
     FrozenByMistake,
 )
-from trackside.rules.checkup.model_outputs import ConstantOutput, TemperatureTooHigh
+from trackside.rules.checkup.model_outputs import (
+    ConstantOutput,
+    OutputIgnoresInput,
+    TemperatureTooHigh,
+)
 from trackside.rules.checkup.modes_use import (
     BatchNormOfOneSample,
     EvaluationInTrainingMode,
@@ -63,18 +66,20 @@ from trackside.rules.checkup.modes_use import (
 from trackside.rules.checkup.optimizing import (
     ForgottenZeroGrad,
     GradientMissing,
+    ModelRecreated,
     OptimizerNotStepping,
     OptimizerOfAnotherModel,
+    OptimizerRecreated,
     OptimizerSettings,
     ParametersNotOptimized,
 )
 from trackside.rules.checkup.outcomes import LossNotFinite, LossRising, NothingLearnt, Overfitting
-from trackside.rules.checkup.padding_use import PaddingMaskInverted, PaddingReadLast
-from trackside.rules.checkup.recreated import ModelRecreated, OptimizerRecreated
 from trackside.rules.checkup.sequence_use import (
     BatchTakenForTime,
     FutureVisible,
     PaddingInLoss,
+    PaddingMaskInverted,
+    PaddingReadLast,
     StateOfOtherSamples,
     TargetIsInput,
 )
@@ -100,78 +105,79 @@ PARTS: tuple[type[VitalsRule], ...] = (
     OptimizerNotStepping,
     OptimizerOfAnotherModel,
     ModelRecreated,
-    OptimizerRecreated,
-    ParametersNotOptimized,
+    InputNotFinite,
     GradientMissing,
+    LearningRateZero,
+    ConstantInput,
+    ConstantLabels,
+    SymmetricWeights,
+    LossShapeMismatch,
+    BatchTakenForTime,
+    TargetOrderDiffers,
+    AttentionAxisWrong,
+    ViewForTranspose,
+    PaddingMaskInverted,
+    LossInputNotLogProbabilities,
+    ConstantOutput,
+    LabelsOutOfRange,
+    LossInputAlreadySoftmax,
     SampleCutsGraph,
     PolicyGradientReversed,
     ForgottenZeroGrad,
     AccumulationCleared,
+    ParametersNotOptimized,
     OptimizerSettings,
-    LowPrecisionWeights,
-    GradientUnderflow,
-    LearningRateZero,
+    OptimizerRecreated,
     WarmUpNeverEnds,
-    LearningRateTooHigh,
-    LearningRateTooLow,
-    GradientClippedAway,
-    WeightDecayTooStrong,
-    LossInputAlreadySoftmax,
-    LossInputNotLogProbabilities,
-    LossShapeMismatch,
-    LossTermDominates,
-    LossWithoutBound,
-    OutputRangeTooNarrow,
-    ConstantOutput,
-    TemperatureTooHigh,
-    LabelsOutOfRange,
-    UnnormalizedTarget,
-    ClassesAsAmounts,
-    InputNotFinite,
-    ConstantInput,
-    UnnormalizedInput,
-    SameBatch,
-    EpochCutShort,
-    ConstantLabels,
-    UnshuffledLabels,
-    OneClassPredicted,
-    EvaluationInputDiffers,
-    EvaluationOnTrainingData,
-    SlowDataLoading,
     FutureVisible,
     TargetIsInput,
-    StateOfOtherSamples,
-    BatchTakenForTime,
-    AttentionAxisWrong,
-    ViewForTranspose,
-    TargetOrderDiffers,
     PaddingInLoss,
-    PaddingReadLast,
-    PaddingMaskInverted,
+    StateOfOtherSamples,
+    UnshuffledLabels,
+    OutputRangeTooNarrow,
+    SameBatch,
+    EpochCutShort,
     TrainingInEvaluationMode,
     EvaluationInTrainingMode,
+    EvaluationOnTrainingData,
     BatchNormOfOneSample,
-    SymmetricWeights,
+    ActivationMissing,
+    LowPrecisionWeights,
+    GradientUnderflow,
+    LossWithoutBound,
+    LossTermDominates,
+    UnnormalizedInput,
+    UnnormalizedTarget,
+    FrozenByMistake,
+    DropoutTooStrong,
+    TemperatureTooHigh,
+    PaddingReadLast,
+    GradientClippedAway,
     WeightsTooLarge,
     WeightsTooSmall,
-    ActivationMissing,
-    DropoutTooStrong,
-    FrozenByMistake,
+    WeightDecayTooStrong,
+    ExplodingGradient,
+    LearningRateTooHigh,
     DeadLayer,
     SaturatedLayer,
     FadingGradient,
-    ExplodingGradient,
-    OutputIgnoresInput,
+    LearningRateTooLow,
+    ClassesAsAmounts,
+    EvaluationInputDiffers,
+    OneClassPredicted,
+    SlowDataLoading,
+    Overfitting,
     LossNotFinite,
     LossRising,
-    Overfitting,
     NothingLearnt,
+    OutputIgnoresInput,
 )
+"""All rules of the check-up, the likeliest cause first: mistakes, then causes, then outcomes."""
 
 
 @dataclass
 class Checkup(TensorRule):
-    """Looks for every common mistake in a training, without being told what to look for.
+    """Searches a training for every common mistake, without any configuration.
 
     Runs all rules on vitals with their defaults; a finding carries the name of the rule that made
     it. They judge a run by its own course and by what its code does, not by fixed limits, so that
@@ -191,11 +197,11 @@ class Checkup(TensorRule):
     def missing(self, evidence: Evidence) -> str:
         return missing_vitals(evidence)
 
-    def look(self, evidence: Evidence) -> Iterable[Finding]:
+    def check(self, evidence: Evidence) -> Iterable[Finding]:
         found: list[Finding] = []
         for part in list(self._parts):
             try:
-                found += part.look(evidence)
+                found += part.check(evidence)
             except Exception:  # a defect in one must not silence the others
                 logger.exception("%s is left out from here on", part.name())
                 self._parts.remove(part)

@@ -6,11 +6,35 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trackside.rules.checkup.vitals_rule import Sign, VitalsRule
+from trackside.rules.checkup.vitals_rule import (
+    ENOUGH_BATCHES,
+    FEW_BATCHES,
+    LEARNT_WELL,
+    SMALL_BATCH,
+    Sign,
+    VitalsRule,
+)
 from trackside.rules.parameters import parameter
-from trackside.rules.saved.vital_signs import Series, VitalSigns
+from trackside.rules.rule_kinds import Kind
+from trackside.rules.saved.vital_signs import EPSILON, FAIR_STEPS, Series, VitalSigns
 
 _LAYERS = ("Linear", "Conv1d", "Conv2d", "Conv3d")
+
+_SHRUNK = 3.0
+"""A model that scales its inputs itself makes them at least so much smaller in its first layer."""
+_MOST_BATCHES = 0.9
+"""Share of constant batches: a few others may be padding or the last of an epoch."""
+_MORE_THAN_FEW_SHOTS = 32
+"""Samples: a smaller batch may be all the data there are, as in few-shot learning."""
+_USUAL_SIZES = (16, 32, 64, 128)
+"""A batch of one of these sizes is a part of more data; whole data sets have odd sizes."""
+_MOSTLY, _PURE_BATCHES = 0.6, 0.3
+"""Shares of batches nearly of one class, and wholly of one: sorted data have mixed batches only
+where one class ends and the next starts."""
+_FEWEST_LABELS = 300
+"""Labels before the share of a rare class is known to a few per cent."""
+_RECALL = 0.2
+"""The model may find this much of the other classes and still count as predicting one."""
 
 
 @dataclass
@@ -23,6 +47,7 @@ class UnnormalizedInput(VitalsRule):
     times what its weights make of inputs like these, as where a whole number is put in beside them.
     """
 
+    kind = Kind.CAUSE
     advice = (
         "Scale inputs to about mean 0 and standard deviation 1: divide pixels by 255, standardise "
         "each column of a table by the training data's mean and deviation."
@@ -32,13 +57,16 @@ class UnnormalizedInput(VitalsRule):
     nothing: float = parameter(0.01, "Largest value that is too small.", at_least=0)
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
-        mean, std = vitals.vital("input/mean").first(10), vitals.vital("input/std").first(10)
-        if len(mean) < 3 or not len(std):
+        mean, std = (
+            vitals.vital("input/mean").first(ENOUGH_BATCHES),
+            vitals.vital("input/std").first(ENOUGH_BATCHES),
+        )
+        if len(mean) < FEW_BATCHES or not len(std):
             return
         size = math.hypot(mean.median, std.median)
         low, high = vitals.vital("input/min").median, vitals.vital("input/max").median
         step = int(mean.steps[0])
-        is_large = _first_output(vitals) > self.size / 3
+        is_large = _first_output(vitals) > self.size / _SHRUNK
         if size > self.size and is_large:
             yield Sign(
                 step,
@@ -59,7 +87,7 @@ class UnnormalizedInput(VitalsRule):
             yield Sign(
                 step,
                 f"Inputs have a root mean square of {size:.3g}, and the first layer's output is as "
-                f"of inputs of {arrived:.3g}: something far larger is put in beside them.",
+                f"large as for inputs of {arrived:.3g}: some other input is far larger.",
                 value=arrived,
                 threshold=self.size * max(1.0, size),
             )
@@ -72,6 +100,7 @@ class ConstantInput(VitalsRule):
     Fires when the standard deviation within the batch is 0 in nine of ten batches and more.
     """
 
+    kind = Kind.MISTAKE
     advice = (
         "Print one batch as the model gets it. Usual reasons: whole-number division (x // 255), a "
         "path without files, a mask that is all zeros."
@@ -81,7 +110,7 @@ class ConstantInput(VitalsRule):
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
         std = vitals.vital("input/std")
-        if len(std) >= self.num_batches and float(np.mean(std.values == 0)) > 0.9:
+        if len(std) >= self.num_batches and float(np.mean(std.values == 0)) > _MOST_BATCHES:
             value = vitals.vital("input/mean").median
             yield Sign(
                 int(std.steps[0]),
@@ -95,6 +124,7 @@ class ConstantInput(VitalsRule):
 class InputNotFinite(VitalsRule):
     """An input holds NaN or infinity. Fires at the first batch that does."""
 
+    kind = Kind.MISTAKE
     advice = (
         "Look for missing values and divisions by zero in the data; fill in or drop those rows."
     )
@@ -106,22 +136,25 @@ class InputNotFinite(VitalsRule):
             value = float(mean.values[bad[0]])
             yield Sign(
                 int(mean.steps[bad[0]]),
-                f"The batch of inputs holds values that are no numbers (its mean is {value}).",
+                f"The batch of inputs holds NaN or infinite values (its mean is {value}).",
                 value=value,
             )
 
 
 @dataclass
 class SameBatch(VitalsRule):
-    """The model is given one and the same batch again and again, and there is more data.
+    """The model is given the same batch every time, though there is more data.
 
     Fires when `num_batches` batches and more are equal, and a loader has more samples than that,
     or evaluation uses more than that, 32 at least: fewer are all that a few shots are. Without
     either, when the batch is as small as a part of data usually is (16, 32, 64, up to 128). A batch
-    that was taken once, is learnt by heart and not followed by any evaluation is a test of the
-    model, which somebody wants.
+    that was taken once, is learnt by heart and not followed by any evaluation is a deliberate test
+    of the model.
     """
 
+    kind = Kind.MISTAKE
+    explains = ("Overfitting",)
+    is_independent = True
     advice = (
         "Go through the loader in a for loop; next(iter(loader)) in the loop starts it anew each "
         "time. Check that the batch is taken inside of the loop."
@@ -136,16 +169,18 @@ class SameBatch(VitalsRule):
         size = vitals.vital("batch_size").median
         others = vitals.vital("batch_size", training=False)
         more = [each.num_samples or 0 for each in vitals.anatomy.loaders]
-        has_more = max(more, default=0) > size or (len(others) > 0 and others.median > size >= 32)
+        has_more = max(more, default=0) > size or (
+            len(others) > 0 and others.median > size >= _MORE_THAN_FEW_SHOTS
+        )
         if vitals.vital("input/std").median == 0:
             return
         is_taken_once = all(each.num_batches <= 1 for each in vitals.anatomy.loaders)
-        if is_taken_once and not len(others) and vitals.fall > 0.9:
+        if is_taken_once and not len(others) and vitals.fall > LEARNT_WELL:
             return
-        if has_more or (not more and size in (16, 32, 64, 128)):
+        if has_more or (not more and size in _USUAL_SIZES):
             yield Sign(
                 int(print_.steps[0]),
-                f"All {len(print_)} batches that were looked at are the same {size:.0f} samples.",
+                f"All {len(print_)} batches that were checked are the same {size:.0f} samples.",
                 value=float(len(print_)),
                 threshold=self.num_batches,
             )
@@ -160,6 +195,8 @@ class ConstantLabels(VitalsRule):
     differential equation, may well be 0 everywhere.
     """
 
+    kind = Kind.MISTAKE
+    explains = ("OneClassPredicted", "Overfitting")
     advice = "Print a batch of labels as the loss gets them, and follow them back to the file."
 
     num_samples: int = parameter(100, "Samples that must have been looked at.", at_least=1)
@@ -189,6 +226,9 @@ class UnshuffledLabels(VitalsRule):
     class, and it is another class in other batches.
     """
 
+    kind = Kind.MISTAKE
+    explains = ("OneClassPredicted", "Overfitting")
+    is_independent = True
     advice = "Shuffle: DataLoader(..., shuffle=True), or permute the data once before training."
 
     num_batches: int = parameter(10, "Batches that must have been looked at.", at_least=2)
@@ -198,11 +238,12 @@ class UnshuffledLabels(VitalsRule):
         share, low = vitals.vital("labels/largest_share"), vitals.vital("labels/min")
         high = vitals.vital("labels/max")
         size = vitals.vital("batch_size").median
-        if len(share) < self.num_batches or size < 4 or len(vitals.anatomy.models) > 1:
+        if len(share) < self.num_batches or size < SMALL_BATCH or len(vitals.anatomy.models) > 1:
             return
         pure = low.values == high.values
         mixed = np.unique(low.values[pure])
-        if np.mean(share.values >= self.share) > 0.6 and len(mixed) > 1 and pure.mean() > 0.3:
+        is_sorted = np.mean(share.values >= self.share) > _MOSTLY and pure.mean() > _PURE_BATCHES
+        if is_sorted and len(mixed) > 1:
             runs = int(np.count_nonzero(np.diff(low.values[pure])))
             yield Sign(
                 int(share.steps[0]),
@@ -222,6 +263,8 @@ class OneClassPredicted(VitalsRule):
     fifth of the others.
     """
 
+    kind = Kind.CAUSE
+    leaves_training_loss = True
     advice = (
         "Weight the classes in the loss, sample the rare ones more often, and judge by recall or "
         "F1 of the rare class instead of accuracy."
@@ -236,7 +279,9 @@ class OneClassPredicted(VitalsRule):
         late = predictions.since(vitals.last_step / 2)
         size = vitals.vital("batch_size").median
         several = vitals.vital("labels/num_classes_seen")
-        if vitals.last_step < 100 or len(late) < 3 or size * len(labels) < 300:
+        if vitals.last_step < FAIR_STEPS or len(late) < FEW_BATCHES:
+            return
+        if size * len(labels) < _FEWEST_LABELS:
             return
         if not vitals.is_settled:
             return
@@ -244,8 +289,8 @@ class OneClassPredicted(VitalsRule):
             return
         mean = float(labels.values.mean())
         others = 1 - float(late.values.mean())
-        is_one = others < min(1 - self.predicted, 0.2 * (1 - mean))
-        if mean > self.share and size > 4 and is_one:
+        is_one = others < min(1 - self.predicted, _RECALL * (1 - mean))
+        if mean > self.share and size > SMALL_BATCH and is_one:
             yield Sign(
                 int(labels.steps[0]),
                 f"{mean:.0%} of the labels are of one class, and {late.values.mean():.1%} of the "
@@ -263,6 +308,9 @@ class EvaluationInputDiffers(VitalsRule):
     `times` of the training inputs' standard deviation.
     """
 
+    kind = Kind.CAUSE
+    explains = ("Overfitting",)
+    leaves_training_loss = True
     advice = "Prepare both alike, with the figures (mean, deviation) of the training data."
 
     times: float = parameter(4.0, "Ratio that is too large.", at_least=1)
@@ -271,14 +319,14 @@ class EvaluationInputDiffers(VitalsRule):
         mean, std = vitals.vital("input/mean"), vitals.vital("input/std")
         means = vitals.vital("input/mean", training=False)
         stds = vitals.vital("input/std", training=False)
-        if len(mean) < 3 or not len(means):
+        if len(mean) < FEW_BATCHES or not len(means):
             return
         trained = math.hypot(mean.median, std.median)
         evaluated = math.hypot(means.median, stds.median)
         if min(trained, evaluated) <= 0:
             return
         ratio = max(trained / evaluated, evaluated / trained)
-        shift = abs(means.median - mean.median) / max(std.median, 1e-12)
+        shift = abs(means.median - mean.median) / max(std.median, EPSILON)
         if max(ratio, shift) > self.times:
             yield Sign(
                 int(means.steps[0]),
@@ -298,6 +346,9 @@ class SlowDataLoading(VitalsRule):
     and the next forward, in the middle of the steps that were looked at.
     """
 
+    kind = Kind.CAUSE
+    explains = ("BatchSize", "CPUBottleneck", "Dataloader", "LowGPUUtilization")
+    leaves_training_loss = True
     advice = (
         "Load in parallel (a DataLoader with num_workers), prepare once and keep the result, make "
         "a batch by tensor operations instead of sample by sample. The profiler's rules tell more."
@@ -313,7 +364,7 @@ class SlowDataLoading(VitalsRule):
             if wait > self.seconds and wait > self.share * step_seconds:
                 yield Sign(
                     0,
-                    f"{what} {wait:.3g} s, {min(1, wait / step_seconds):.0%} of a step of "
+                    f"{what} takes {wait:.3g} s, {min(1, wait / step_seconds):.0%} of a step of "
                     f"{step_seconds:.3g} s.",
                     value=wait,
                     threshold=self.seconds,
@@ -325,15 +376,15 @@ class SlowDataLoading(VitalsRule):
             if loader.num_batches >= self.num_batches:
                 mean = loader.wait_seconds / loader.num_batches
                 # A few long waits, as for workers that start, are not what training waits for.
-                yield min(mean, loader.median_wait_seconds or mean), "To load a batch takes"
+                yield min(mean, loader.median_wait_seconds or mean), "Loading a batch"
         between = vitals.vital("between_seconds")
         if len(between) >= self.num_batches:
-            yield between.median, "From an update to the next forward, where batches are made, pass"
+            yield between.median, "Making a batch, from an update to the next forward pass,"
 
 
 def _size_at_first_layer(vitals: VitalSigns) -> float:
     """What the first layer must have been given, by its output and its weights' size; 0 where that
-    cannot be told, as behind embeddings, which many a model makes larger on purpose."""
+    is not known, as after embeddings, which many models make larger on purpose."""
     layer = _first_layer(vitals)
     if vitals.anatomy.tables or layer is None or len(vitals.anatomy.models) != 1:
         return 0.0
@@ -359,7 +410,7 @@ def _has_one_target(vitals: VitalSigns) -> bool:
 def _first_output(vitals: VitalSigns) -> float:
     """How far the first layer's output spreads at the start; infinite where none is known."""
     layer = _first_layer(vitals)
-    return math.inf if layer is None else layer[1].first(3).median
+    return math.inf if layer is None else layer[1].first(FEW_BATCHES).median
 
 
 def _first_layer(vitals: VitalSigns) -> tuple[str, Series] | None:

@@ -1,160 +1,28 @@
 """From findings to what is wrong: those with one cause together, the likeliest cause first.
 
-Decides by the findings alone, so that it can be asked again wherever they are read.
+Decides by the findings and what each rule's class declares, which the catalog knows without
+importing the rules: so it can be repeated cheaply wherever findings are read.
 """
 
 import json
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from trackside.records.finding import Finding
+from trackside.rules import catalog
+from trackside.rules.rule_kinds import Kind
 
-_MISTAKES = (
-    "OptimizerNotStepping",
-    "OptimizerOfAnotherModel",
-    "ModelRecreated",
-    "InputNotFinite",
-    "GradientMissing",
-    "LearningRateZero",
-    "ConstantInput",
-    "ConstantLabels",
-    "SymmetricWeights",
-    "LossShapeMismatch",
-    "BatchTakenForTime",
-    "TargetOrderDiffers",
-    "AttentionAxisWrong",
-    "ViewForTranspose",
-    "PaddingMaskInverted",
-    "LossInputNotLogProbabilities",
-    "ConstantOutput",
-    "LabelsOutOfRange",
-    "LossInputAlreadySoftmax",
-    "SampleCutsGraph",
-    "PolicyGradientReversed",
-    "ForgottenZeroGrad",
-    "AccumulationCleared",
-    "ParametersNotOptimized",
-    "OptimizerSettings",
-    "OptimizerRecreated",
-    "WarmUpNeverEnds",
-    "FutureVisible",
-    "TargetIsInput",
-    "PaddingInLoss",
-    "StateOfOtherSamples",
-    "UnshuffledLabels",
-    "OutputRangeTooNarrow",
-    "SameBatch",
-    "EpochCutShort",
-    "TrainingInEvaluationMode",
-    "EvaluationInTrainingMode",
-    "EvaluationOnTrainingData",
-    "BatchNormOfOneSample",
-    "ActivationMissing",
-)
-"""What the code does, seen as such: hardly anything else looks like it."""
-_CAUSES = (
-    "LowPrecisionWeights",
-    "GradientUnderflow",
-    "LossWithoutBound",
-    "LossTermDominates",
-    "UnnormalizedInput",
-    "UnnormalizedTarget",
-    "FrozenByMistake",
-    "DropoutTooStrong",
-    "TemperatureTooHigh",
-    "PaddingReadLast",
-    "GradientClippedAway",
-    "WeightsTooLarge",
-    "WeightsTooSmall",
-    "WeightDecayTooStrong",
-    "ExplodingGradient",
-    "LearningRateTooHigh",
-    "DeadLayer",
-    "SaturatedLayer",
-    "FadingGradient",
-    "LearningRateTooLow",
-    "ClassesAsAmounts",
-    "EvaluationInputDiffers",
-    "OneClassPredicted",
-    "SlowDataLoading",
-    "Overfitting",
-)
-"""Inferred from figures."""
-_OUTCOMES = ("LossNotFinite", "LossRising", "NothingLearnt", "OutputIgnoresInput")
-"""What comes of them. Alone, they are all that is known."""
-_MACHINE = (
-    "IOBottleneck",
-    "Dataloader",
-    "CPUBottleneck",
-    "LoadBalancing",
-    "BatchSize",
-    "LowGPUUtilization",
-    "GPUMemoryIncrease",
-    "StepOutlier",
-    "MaxInitializationTime",
-)
-"""Profiler rules: what costs time, and leaves what is learnt as it is."""
-_SYMPTOMS = frozenset(
-    (
-        "LossNotDecreasing",
-        "VanishingGradient",
-        "ExplodingTensor",
-        "WeightUpdateRatio",
-        "UnchangedTensor",
-        "AllZero",
-        "TensorVariance",
-        "DeadRelu",
-        "SaturatedActivation",
-        "PoorWeightInitialization",
-    )
-)
-"""Rules with limits of the user's, which see what any of the above comes to."""
-_ORDER = {name: place for place, name in enumerate((*_MISTAKES, *_CAUSES, *_OUTCOMES))}
-
-_ASIDE = frozenset(
-    (
-        "TrainingInEvaluationMode",
-        "EvaluationInTrainingMode",
-        "EvaluationInputDiffers",
-        "EvaluationOnTrainingData",
-        "SlowDataLoading",
-        "BatchNormOfOneSample",
-        "OneClassPredicted",
-        "Overfitting",
-        "ActivationMissing",
-        "AccumulationCleared",
-        "ClassesAsAmounts",
-        "FutureVisible",
-        "TargetIsInput",
-        "StateOfOtherSamples",
-    )
-)
-"""They leave the loss of training as it is: of what goes wrong with that they explain nothing."""
-_ALSO = {
-    "EvaluationInputDiffers": {"Overfitting"},
-    "TrainingInEvaluationMode": {"Overfitting"},
-    "EvaluationInTrainingMode": {"Overfitting"},
-    "SameBatch": {"Overfitting"},
-    "UnshuffledLabels": {"OneClassPredicted", "Overfitting"},
-    "ConstantLabels": {"OneClassPredicted", "Overfitting"},
-    "PaddingInLoss": {"OneClassPredicted"},
-    "FutureVisible": {"Overfitting"},
-    "BatchNormOfOneSample": {"NothingLearnt"},
-    "ClassesAsAmounts": {"NothingLearnt"},
-    "Overfitting": {"Overfit", "Overtraining"},
-    "SlowDataLoading": {"Dataloader", "CPUBottleneck", "BatchSize", "LowGPUUtilization"},
-    "IOBottleneck": {"Dataloader", "CPUBottleneck", "BatchSize", "LowGPUUtilization"},
-    "Dataloader": {"CPUBottleneck", "BatchSize", "LowGPUUtilization"},
-    "CPUBottleneck": {"BatchSize", "LowGPUUtilization"},
-    "BatchSize": {"LowGPUUtilization"},
+_CONFIDENCE = {
+    Kind.MISTAKE: "certain",
+    Kind.CAUSE: "likely",
+    Kind.MACHINE: "likely",
+    Kind.OUTCOME: "possible",
 }
-"""What these explain besides."""
-_INDEPENDENT = frozenset(
-    (*_ASIDE, "ForgottenZeroGrad", "ParametersNotOptimized", "SameBatch", "UnshuffledLabels")
-) | {"LossInputAlreadySoftmax", "LossShapeMismatch", "OptimizerSettings", "OutputRangeTooNarrow"}
-"""Mistakes of their own, whatever else is wrong."""
+_UNKNOWN = "found"
+"""The confidence for rules whose limits the user chose."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,9 +34,9 @@ class Diagnosis:
     confidence: str
     """certain, likely or possible; found for rules whose limits the user chose."""
     step: int | None
-    """Where it began."""
+    """The step at which it started."""
     tensor: str
-    """The layer or tensor where it began; empty when it concerns all of the training."""
+    """The layer or tensor where it started; empty when it concerns the whole training."""
     message: str
     advice: str
     findings: tuple[Finding, ...]
@@ -181,7 +49,7 @@ class Diagnosis:
         return tuple(name for name in names if name != self.cause)
 
     def to_line(self, rank: int) -> bytes:
-        """A line of JSON, for programs; `diagnosis` is its place, from 1, the likeliest."""
+        """A line of JSON, for programs; `diagnosis` is its rank, from 1, the likeliest."""
         record: dict[str, Any] = {
             "diagnosis": rank,
             "rule": self.cause,
@@ -197,23 +65,22 @@ class Diagnosis:
 
 
 def is_of_checkup(finding: Finding) -> bool:
-    return finding.rule in _ORDER
+    return finding.rule in _ranks()
 
 
 def diagnose(findings: Iterable[Finding]) -> list[Diagnosis]:
     """What is wrong, the likeliest first; nothing when nothing was found.
 
-    Those of the check-up come first, then what the user's own choice of rules found, by the step
-    at which it began, then what is only slow.
+    Findings of the check-up come first, then those of rules that the user chose, by the step at
+    which they started, then what only costs time.
     """
     by_rule: dict[str, list[Finding]] = {}
     for finding in findings:
         by_rule.setdefault(finding.rule, []).append(finding)
-    ordered = sorted(by_rule, key=lambda name: _place(name, by_rule))
     causes: list[str] = []
     consequences: dict[str, list[str]] = {}
-    for name in ordered:
-        cause = next((each for each in causes if _explains(each, name, by_rule)), None)
+    for name in sorted(by_rule, key=lambda name: _rank(name, by_rule[name])):
+        cause = next((each for each in causes if _explains(each, name)), None)
         if cause is None:
             causes.append(name)
         else:
@@ -224,46 +91,58 @@ def diagnose(findings: Iterable[Finding]) -> list[Diagnosis]:
     ]
 
 
-def _place(name: str, by_rule: dict[str, list[Finding]]) -> tuple[float, float]:
-    steps = [finding.step for finding in by_rule[name] if finding.step is not None]
-    began = min(steps, default=math.inf)
-    if name == "DeadLayer" and began == 0:
-        return _ORDER["WeightsTooLarge"] - 0.5, began  # dead before any update: no update did it
-    if name in _MACHINE:
-        return len(_ORDER) + 1 + _MACHINE.index(name), 0
-    return _ORDER.get(name, len(_ORDER)), began
+@cache
+def _ranks() -> dict[str, int]:
+    """Of the check-up's rules, in the order of their list."""
+    names = [each.name for each in catalog.entries().values() if each.is_of_checkup]
+    return {name: rank for rank, name in enumerate(names)}
 
 
-def _explains(cause: str, effect: str, by_rule: dict[str, list[Finding]]) -> bool:
-    if effect in _ALSO.get(cause, ()):
+@cache
+def _machine_ranks() -> dict[str, int]:
+    """Of profiler rules: those that explain most come first."""
+    rules = [each for each in catalog.entries().values() if each.kind is Kind.MACHINE]
+    rules.sort(key=lambda each: -len(each.explains))
+    return {each.name: rank for rank, each in enumerate(rules)}
+
+
+def _rank(name: str, findings: Sequence[Finding]) -> tuple[float, float]:
+    ranks, machine = _ranks(), _machine_ranks()
+    started = min((each.step for each in findings if each.step is not None), default=math.inf)
+    entry = catalog.entries().get(name)
+    if entry is not None and entry.ranks_before_if_at_start and started == 0:
+        return ranks[entry.ranks_before_if_at_start] - 0.5, started
+    if name in machine:
+        return len(ranks) + 1 + machine[name], 0
+    return ranks.get(name, len(ranks)), started
+
+
+def _explains(cause: str, effect: str) -> bool:
+    first, second = catalog.entries().get(cause), catalog.entries().get(effect)
+    if first is None or second is None:
+        return False  # a rule of the user's own
+    if effect in first.explains:
         return True
-    if cause in _ASIDE or cause not in _ORDER or effect in _INDEPENDENT:
+    if not first.is_of_checkup or first.leaves_training_loss:
         return False
-    if effect in _SYMPTOMS:
+    if second.is_independent or second.leaves_training_loss:
+        return False
+    if second.kind is Kind.SYMPTOM:
         return True
-    if effect not in _ORDER:
-        return False
-    if cause in _OUTCOMES:
-        return effect in _OUTCOMES
-    return True
+    if first.kind is Kind.OUTCOME:
+        return second.kind is Kind.OUTCOME
+    return second.is_of_checkup
 
 
 def _diagnosis(name: str, found: Sequence[Finding], consequences: Sequence[Finding]) -> Diagnosis:
     first = min(found, key=lambda finding: finding.step or 0)
+    entry = catalog.entries().get(name)
     return Diagnosis(
         cause=name,
-        confidence=_confidence(name),
+        confidence=_UNKNOWN if entry is None else _CONFIDENCE.get(entry.kind, _UNKNOWN),
         step=first.step,
         tensor=first.tensor,
         message=first.message,
         advice=first.advice,
         findings=(*found, *consequences),
     )
-
-
-def _confidence(name: str) -> str:
-    if name in _MISTAKES:
-        return "certain"
-    if name in _CAUSES or name in _MACHINE:
-        return "likely"
-    return "possible" if name in _OUTCOMES else "found"

@@ -8,11 +8,22 @@ from statistics import median
 import numpy as np
 
 from trackside.capture.reading.anatomy import ParameterFacts
-from trackside.rules.checkup.vitals_rule import Sign, VitalsRule
+from trackside.rules.checkup.vitals_rule import FEW_BATCHES, SHORT_RUN, Sign, VitalsRule
 from trackside.rules.parameters import parameter
+from trackside.rules.rule_kinds import Kind
 from trackside.rules.saved.vital_signs import Series, VitalSigns
 
 _LAYERS = ("Linear", "Conv1d", "Conv2d", "Conv3d")
+
+_AT_START = 5
+"""Steps in which an output still shows the initial weights."""
+_TINY_GAIN = 0.1
+"""Weights ten times narrower than the limit delay training even where it succeeds in the end."""
+_LINGERING_STEPS = 20
+"""Steps in which the loss of a model with ordinary weights has started to fall."""
+_UPDATES = 20
+"""Updates after which weights that are still equal stay equal."""
+_NAMES_SHOWN = 3
 
 
 @dataclass
@@ -25,6 +36,7 @@ class WeightsTooLarge(VitalsRule):
     weights are drawn `gain` times wider than 1 / sqrt(fan-in), which keeps sizes as they are.
     """
 
+    kind = Kind.CAUSE
     advice = (
         "Initialise by fan-in (PyTorch's own default, kaiming_normal_ or xavier_uniform_) instead "
         "of a fixed deviation."
@@ -35,8 +47,8 @@ class WeightsTooLarge(VitalsRule):
     wrong: float = parameter(5.0, "First loss over that of chance.", at_least=1)
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
-        mean = vitals.vital("input/mean").first(3).median
-        std = vitals.vital("input/std").first(3).median
+        mean = vitals.vital("input/mean").first(FEW_BATCHES).median
+        std = vitals.vital("input/std").first(FEW_BATCHES).median
         size = math.hypot(mean, std) if math.isfinite(mean) else 1.0
         gain = max(_gains(vitals), default=math.inf)
         if size > self.times or not gain > self.gain:
@@ -52,7 +64,7 @@ class WeightsTooLarge(VitalsRule):
             if module.type not in _LAYERS or series is None or not len(series):
                 continue
             value = float(series.values[0]) / max(size, 1.0)
-            if series.steps[0] <= 5 and value > self.times:
+            if series.steps[0] <= _AT_START and value > self.times:
                 yield Sign(
                     int(series.steps[0]),
                     f"At the start the output of {module.name} has a standard deviation of "
@@ -88,6 +100,7 @@ class WeightsTooSmall(VitalsRule):
     ten times as narrow again, and the loss stands still for 20 steps.
     """
 
+    kind = Kind.CAUSE
     advice = (
         "Initialise by fan-in (PyTorch's own default, kaiming_normal_ or xavier_uniform_) instead "
         "of a fixed small deviation."
@@ -100,11 +113,12 @@ class WeightsTooSmall(VitalsRule):
         if len(gains) < 2:
             return
         gain = median(gains)
-        is_late = len(gains) > 2 and gain < 0.1 / self.times and vitals.lingers(20)
-        if 0 < gain < 1 / self.times and (vitals.is_stuck or (is_late and vitals.last_step >= 50)):
+        is_tiny = len(gains) > 2 and gain < _TINY_GAIN / self.times
+        is_late = is_tiny and vitals.lingers(_LINGERING_STEPS) and vitals.last_step >= SHORT_RUN
+        if 0 < gain < 1 / self.times and (vitals.is_stuck or is_late):
             first = next(p.name for p in vitals.anatomy.parameters if is_matrix(p.shape))
             stays = (
-                f"stays at {vitals.late_loss:.4g}" if vitals.is_stuck else "stood still at first"
+                f"stays at {vitals.late_loss:.4g}" if vitals.is_stuck else "did not move at first"
             )
             yield Sign(
                 0,
@@ -124,17 +138,21 @@ class SymmetricWeights(VitalsRule):
     is not 0; or when all matrices are 0; or when one is still 0 throughout after 20 updates.
     """
 
+    kind = Kind.MISTAKE
     advice = "Initialise weights at random; zeros are for biases, and for a last layer at most."
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
-        if vitals.num_updates < 3:
+        if vitals.num_updates < FEW_BATCHES:
             return
         flat = []
         weights = [p for p in vitals.anatomy.parameters if len(p.shape) > 1]
         for each in weights:
             low, high = vitals.figure(each.name, "min"), vitals.figure(each.name, "max")
             if len(low) and low.steps[0] <= 1 and low.values[0] == high.values[0]:
-                still = vitals.num_updates >= 20 and np.ptp(low.values) == np.ptp(high.values) == 0
+                still = (
+                    vitals.num_updates >= _UPDATES
+                    and np.ptp(low.values) == np.ptp(high.values) == 0
+                )
                 flat.append((each, float(low.values[0]), still))
         all_zero = 1 < len(flat) == len(weights)
         wrong = [
@@ -144,8 +162,8 @@ class SymmetricWeights(VitalsRule):
             and each.requires_grad
             and (value != 0 or all_zero or (still and each.is_trained))
         ]
-        if wrong and vitals.num_updates >= 20:
-            names = ", ".join(each.name for each, _ in wrong[:3])
+        if wrong and vitals.num_updates >= _UPDATES:
+            names = ", ".join(each.name for each, _ in wrong[:_NAMES_SHOWN])
             yield Sign(
                 0,
                 f"All weights of {names} start at {wrong[0][1]:g}: the units of a layer compute "

@@ -8,13 +8,36 @@ from dataclasses import dataclass
 import numpy as np
 
 from trackside.rules.checkup.initial_weights import is_matrix
-from trackside.rules.checkup.vitals_rule import Sign, VitalsRule
+from trackside.rules.checkup.vitals_rule import (
+    FEW_BATCHES,
+    LEARNT_WELL,
+    SHORT_RUN,
+    SMALL_BATCH,
+    Sign,
+    VitalsRule,
+)
 from trackside.rules.parameters import parameter
+from trackside.rules.rule_kinds import Kind
 from trackside.rules.saved.vital_signs import VitalSigns
 
 _LAYERS = ("Linear", "Conv1d", "Conv2d", "Conv3d")
 _RECURRENT = re.compile(r"_l\d+(_reverse)?$")
 """Names of a recurrent module's weights: over one step those of its state have no gradient."""
+
+_DONE = 0.01
+"""A loss below this share of its start is learnt: then gradients of zero are no mistake."""
+_FEWEST_LAYERS = 3
+"""Matrices of weights before a gradient can fade on its way through them."""
+_FALLEN = 1 / 3
+"""A loss that fell by a third, also from its very first value, learns in spite of it."""
+_LINGERING_STEPS, _LINGERING_PART = 20, 10
+"""A loss that stands still for a tenth of the training, and 20 steps at least, has been held up."""
+_FIRST_LAYERS = 4
+"""The first quarter of the layers is where a faded gradient shows."""
+_FIRST_UPDATES = 5
+"""Later gradients may be large because of the updates before them."""
+_GROWN = 3.0
+"""Times the loss by which an update has broken the model."""
 
 
 @dataclass
@@ -26,6 +49,8 @@ class DeadLayer(VitalsRule):
     exactly zero at as many saved steps while others' is not.
     """
 
+    kind = Kind.CAUSE
+    ranks_before_if_at_start = "WeightsTooLarge"
     advice = (
         "Initialise biases at 0 and weights for ReLU (He), lower the learning rate, scale the "
         "inputs, or use LeakyReLU or GELU, which have a gradient on both sides."
@@ -40,8 +65,8 @@ class DeadLayer(VitalsRule):
 
     def _silent(self, vitals: VitalSigns) -> Iterator[Sign]:
         size = vitals.vital("batch_size").median
-        if size < 4:
-            return  # units of few samples say little
+        if size < SMALL_BATCH:
+            return
         for name, dead in vitals.series_by_name("activation/", "/dead_share").items():
             place = _lasting(dead.values >= self.share, self.num_batches)
             if place is not None:
@@ -70,12 +95,12 @@ class DeadLayer(VitalsRule):
             if (place := _lasting(vitals.figure(name, "l2").values == 0, self.num_batches))
             is not None
         }
-        alive = any(vitals.figure(name, "l2").last(3).median > 0 for name in saved)
-        if dead and alive and not vitals.late_loss < 0.01 * abs(vitals.early_loss):
+        alive = any(vitals.figure(name, "l2").last(FEW_BATCHES).median > 0 for name in saved)
+        if dead and alive and not vitals.late_loss < _DONE * abs(vitals.early_loss):
             name = _behind_which(vitals, list(dead), saved)
             yield Sign(
                 int(vitals.figure(name, "l2").steps[dead[name]]),
-                f"{_whose(len(dead), len(names))}: the ReLUs behind it are dead.",
+                f"{_whose(len(dead), len(names))}: the ReLUs after it are dead.",
                 tensor=name.removeprefix("gradient/"),
                 value=0.0,
                 threshold=0.0,
@@ -90,6 +115,7 @@ class SaturatedLayer(VitalsRule):
     over `num_batches` batches in a row, up to the end, and the loss has not come down to a tenth.
     """
 
+    kind = Kind.CAUSE
     advice = (
         "Initialise with smaller weights (Xavier), scale the inputs, put a normalisation before "
         "the activation, or use a ReLU-like one."
@@ -99,7 +125,7 @@ class SaturatedLayer(VitalsRule):
     share: float = parameter(0.7, "Of the layer's values.", at_least=0, at_most=1)
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
-        if not vitals.is_settled or vitals.fall > 0.9:
+        if not vitals.is_settled or vitals.fall > LEARNT_WELL:
             return
         order = [m.name for m in vitals.anatomy.modules]
         layers = [m.name for m in vitals.anatomy.modules if m.type in _LAYERS]
@@ -130,6 +156,7 @@ class FadingGradient(VitalsRule):
     have small gradients at the start of every training.
     """
 
+    kind = Kind.CAUSE
     advice = (
         "Use ReLU or GELU instead of sigmoid or tanh, residual connections, normalisation layers, "
         "initialisation by fan-in, or fewer layers."
@@ -147,14 +174,16 @@ class FadingGradient(VitalsRule):
         ]
         relative = {name: _relative(vitals, name, self.num_steps) for name in chain}
         known = {name: value for name, value in relative.items() if math.isfinite(value)}
-        if len(known) < 3 or not vitals.is_settled or vitals.last_step < 50:
+        if len(known) < _FEWEST_LAYERS or not vitals.is_settled or vitals.last_step < SHORT_RUN:
             return
-        is_better = vitals.fall > 1 / 3 and vitals.late_loss < 2 / 3 * vitals.first_loss
-        if is_better and not vitals.lingers(max(20, vitals.last_step // 10)):
+        is_better = vitals.fall > _FALLEN and vitals.late_loss < (1 - _FALLEN) * vitals.first_loss
+        if is_better and not vitals.lingers(
+            max(_LINGERING_STEPS, vitals.last_step // _LINGERING_PART)
+        ):
             return
         last = list(known.values())[-1]
         faded = [name for name, value in known.items() if 0 < value < self.share * last]
-        first = list(known)[: max(1, len(known) // 4)]
+        first = list(known)[: max(1, len(known) // _FIRST_LAYERS)]
         if faded[: len(first)] == first:
             yield Sign(
                 int(vitals.figure(f"gradient/{faded[0]}", "l2").steps[0]),
@@ -176,6 +205,7 @@ class ExplodingGradient(VitalsRule):
     larger, and the loss then stops being a number or ends at three times its start.
     """
 
+    kind = Kind.CAUSE
     advice = (
         "Clip gradients (clip_grad_norm_), initialise the recurrent weights orthogonally with gain "
         "1, use LSTM or GRU, shorter sequences, or normalisation layers."
@@ -184,7 +214,7 @@ class ExplodingGradient(VitalsRule):
     elasticity: float = parameter(300.0, "Relative change of the loss by that of weights.")
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
-        norm = vitals.vital("gradient_norm").first(5)
+        norm = vitals.vital("gradient_norm").first(_FIRST_UPDATES)
         names = [p.name for p in vitals.anatomy.parameters if len(vitals.figure(p.name, "l2"))]
         if not len(norm) or not names or not len(vitals.loss):
             return
@@ -192,14 +222,14 @@ class ExplodingGradient(VitalsRule):
         losses = dict(zip(vitals.loss.steps.tolist(), vitals.loss.values.tolist(), strict=True))
         for step, value in zip(norm.steps.tolist(), norm.values.tolist(), strict=True):
             loss = abs(losses.get(step, math.nan))
-            if loss > 3 * abs(vitals.first_loss):
-                return  # by now it is the updates' work
+            if loss > _GROWN * abs(vitals.first_loss):
+                return  # by now the updates have caused it
             elasticity = value * length / loss if loss > 0 else math.nan
             if elasticity > self.elasticity and _goes_wrong(vitals):
                 yield Sign(
                     step,
                     f"The gradient norm is {value:.3g} at a loss of {loss:.3g}: a change of the "
-                    f"weights by 1 % would change the loss {elasticity / 100:.3g} times.",
+                    f"weights by 1 % would change the loss {elasticity * 0.01:.3g} times.",
                     tensor=_largest(vitals, step),
                     value=elasticity,
                     threshold=self.elasticity,
@@ -208,7 +238,7 @@ class ExplodingGradient(VitalsRule):
 
 
 def _goes_wrong(vitals: VitalSigns) -> bool:
-    rises = vitals.late_loss > 3 * abs(vitals.early_loss)
+    rises = vitals.late_loss > _GROWN * abs(vitals.early_loss)
     return math.isfinite(vitals.ends_at) or (rises and vitals.is_settled)
 
 
@@ -216,11 +246,11 @@ def _whose(num_dead: int, num_weights: int) -> str:
     if num_dead == num_weights:
         return (
             f"The gradients of all {num_weights} weights are exactly zero while those of biases "
-            "are not; this one is the last that gets none"
+            "are not; this weight is the last without a gradient"
         )
     return (
-        f"The gradients of {num_dead} of {num_weights} weights, up to this one, are exactly zero "
-        "while those of others are not"
+        f"The gradients of {num_dead} of {num_weights} weights, up to this weight, are exactly "
+        "zero while those of others are not"
     )
 
 
@@ -231,7 +261,7 @@ def _behind_which(vitals: VitalSigns, dead: list[str], saved: list[str]) -> str:
     def has_live_bias(name: str) -> bool:
         module = f"{name.rpartition('.')[0]}."
         others = [n for n in saved if n.startswith(module) and n not in dead]
-        return any(vitals.figure(each, "l2").last(3).median > 0 for each in others)
+        return any(vitals.figure(each, "l2").last(FEW_BATCHES).median > 0 for each in others)
 
     return next((name for name in reversed(dead) if not has_live_bias(name)), dead[-1])
 

@@ -6,14 +6,44 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trackside.rules.checkup.vitals_rule import Sign, VitalsRule
+from trackside.rules.checkup.vitals_rule import FEW_BATCHES, HALVED, SHORT_RUN, Sign, VitalsRule
 from trackside.rules.parameters import parameter
-from trackside.rules.saved.vital_signs import Series, VitalSigns
+from trackside.rules.rule_kinds import Kind
+from trackside.rules.saved.vital_signs import FAIR_STEPS, FEWEST_LOSSES, Series, VitalSigns
+
+_NOTHING_BESIDE = 1e-6
+"""Of another optimizer's rate: no pair of rates that is meant differs this much."""
+_MOVED_FOR_AMOUNTS = 0.2
+"""Losses over amounts have no level of chance to compare with, so less movement is demanded."""
+_LUCK, _LUCK_IF_NOT_MOVED, _NOT_MOVED = 0.1, 0.5, 0.1
+"""A noisy loss over amounts may fall by a tenth by luck, and by half where the weights moved less
+than a tenth of the limit, which teaches nothing."""
+_FIRST_UPDATES = 5
+"""Updates before a warm-up or clipping would be noticed."""
+_RAISED = 1.5
+"""Times its start: a loss that high, with large updates, is not noise."""
+_HUGE_UPDATE = 0.5
+"""Of the weights' length: half of what they were is replaced in one update."""
+_BLOWN_UP, _LITTLE_LEARNT = 10.0, 0.2
+"""A loss that was ten times its start and ends above a fifth of it has learnt little."""
+_HARDLY_LEARNT = 0.85
+"""Of its start: with a loss that ends above, next to nothing was learnt."""
+_NUMB = 0.2
+"""Gradients of the second half over the first ones: the units have saturated or died."""
+_ERASED = 100.0
+"""Times its start: nothing of the initial weights is left."""
+_SLOW_STEPS, _SLOW_FALL, _SLOW_UNEXPLAINED = 200, 1 / 6, 0.8
+"""After 200 steps a training that gets anywhere has fallen by a sixth, is a sixth below chance, or
+explains a fifth of the targets' variance."""
+_TINY_NORM = 0.01
+"""Of the loss: gradients that small are not those of an ordinary batch seen again."""
+_CLIPPED_SPREAD = 0.03
+"""Largest norm minus smallest, over the median: unclipped norms differ by far more."""
 
 
 @dataclass
 class LearningRateZero(VitalsRule):
-    """The learning rate is zero, or has become nothing long before the end.
+    """The learning rate is zero, or has fallen to nearly zero long before the end.
 
     Fires when it was 0 in all of the first `num_updates` updates that were looked at; and when it
     has been below `share` of its highest value for as many steps as came before, 50 at least.
@@ -21,6 +51,7 @@ class LearningRateZero(VitalsRule):
     several optimizers that take turns, also when one's is 0, or a millionth of the others'.
     """
 
+    kind = Kind.MISTAKE
     advice = (
         "Print optimizer.param_groups[0]['lr'] in the loop, and check the scheduler: its factor "
         "at the start, whole-number division, whether step() belongs to the epoch or the batch, "
@@ -39,7 +70,7 @@ class LearningRateZero(VitalsRule):
         if peak == 0:
             yield Sign(
                 int(rate.steps[0]),
-                f"The learning rate is 0 in all {len(rate)} updates that were looked at.",
+                f"The learning rate is 0 in all {len(rate)} updates that were checked.",
                 value=0.0,
                 threshold=0.0,
             )
@@ -56,12 +87,12 @@ class LearningRateZero(VitalsRule):
             return
         before = int(rate.steps[place] - rate.steps[0])
         since = vitals.last_step - int(rate.steps[place])
-        if since >= max(50, before):
+        if since >= max(SHORT_RUN, before):
             value = float(rate.values[-1])
             yield Sign(
                 int(rate.steps[place]),
                 f"The learning rate fell from {peak:.3g} to {value:.3g}, less than {self.share:g} "
-                f"of it, and the last {since} steps changed nothing.",
+                f"of the peak, and the last {since} steps changed nothing.",
                 value=value,
                 threshold=self.share * peak,
             )
@@ -82,13 +113,13 @@ class LearningRateZero(VitalsRule):
                 and rate.steps[0] < each.steps[-1]
             ]
             highest = float(rate.values.max())
-            if others and highest < 1e-6 * max(others):
+            if others and highest < _NOTHING_BESIDE * max(others):
                 yield Sign(
                     int(rate.steps[0]),
                     f"Optimizer {index} ({kinds[index]}) has a learning rate of {highest:.3g}, and "
-                    f"another {max(others):.3g}: what the first one holds does not change.",
+                    f"another {kinds[index]} one of {max(others):.3g}: the first changes nothing.",
                     value=highest,
-                    threshold=1e-6 * max(others),
+                    threshold=_NOTHING_BESIDE * max(others),
                 )
 
 
@@ -103,6 +134,7 @@ class LearningRateTooLow(VitalsRule):
     move their weights by more than half of their length.
     """
 
+    kind = Kind.CAUSE
     advice = "Make the learning rate ten times larger, and again, until the loss falls."
 
     moved: float = parameter(0.02, "Of the weights' length, in all.", at_least=0)
@@ -111,12 +143,12 @@ class LearningRateTooLow(VitalsRule):
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
         rate = _highest_rate(vitals)
         # Weights that did not move taught nothing: then the fall of a noisy loss is luck.
-        limit = self.moved if vitals.chance is not None else self.moved / 5
-        luck = 0.1 if vitals.moved > limit / 10 else 0.5
+        limit = self.moved if vitals.chance is not None else self.moved * _MOVED_FOR_AMOUNTS
+        luck = _LUCK if vitals.moved > limit * _NOT_MOVED else _LUCK_IF_NOT_MOVED
         is_luck = vitals.chance is None and vitals.is_settled and vitals.fall < luck
         if _is_hardly_trained(vitals):
             limit = self.slow
-        elif not (vitals.is_stuck or (is_luck and vitals.last_step >= 100)):
+        elif not (vitals.is_stuck or (is_luck and vitals.last_step >= FAIR_STEPS)):
             return
         if not len(rate) or rate.values.max() == 0:
             return
@@ -140,6 +172,7 @@ class GradientClippedAway(VitalsRule):
     with the loss where it was.
     """
 
+    kind = Kind.CAUSE
     advice = "Raise max_norm of clip_grad_norm_: print what it returns, and clip above its usual."
 
     moved: float = parameter(0.02, "Of the weights' length, in all.", at_least=0)
@@ -170,6 +203,7 @@ class LearningRateTooHigh(VitalsRule):
     comes later: nothing is left of what the weights began with.
     """
 
+    kind = Kind.CAUSE
     advice = (
         "Lower the learning rate to a tenth, and again until the loss falls from the start; a "
         "warm-up or clipping helps where only the first steps are too large."
@@ -180,7 +214,7 @@ class LearningRateTooHigh(VitalsRule):
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
         update, loss = vitals.vital("update_ratio"), vitals.loss
-        if not len(update) or len(loss) < 5:
+        if not len(update) or len(loss) < _FIRST_UPDATES:
             return
         large = update.values > self.ratio
         large |= ~np.isfinite(update.values)
@@ -196,18 +230,19 @@ class LearningRateTooHigh(VitalsRule):
         stays = not lost and vitals.is_settled and vitals.late_loss > self.growth * start
         rises = peak > self.growth * start and (lost or vitals.is_stuck)
         lasting = update.since(vitals.last_step / 2).median > self.ratio
-        never = vitals.is_stuck and not lost and (lasting or peak > 1.5 * start)
+        never = vitals.is_stuck and not lost and (lasting or peak > _RAISED * start)
         worst = float(update.values[np.isfinite(update.values)].max(initial=0.0))
         first = abs(vitals.first_loss)
-        blown = worst > 0.5 and vitals.is_settled and vitals.last_step >= 100
-        wasted = blown and peak > 10 * start and vitals.late_loss > 0.2 * start
-        wasted |= blown and peak > 1.5 * first and vitals.late_loss > 0.85 * first
+        blown = worst > _HUGE_UPDATE and vitals.is_settled and vitals.last_step >= FAIR_STEPS
+        wasted = blown and peak > _BLOWN_UP * start and vitals.late_loss > _LITTLE_LEARNT * start
+        wasted |= blown and peak > _RAISED * first and vitals.late_loss > _HARDLY_LEARNT * first
         # What the first updates have broken, as a transformer without warm-up, learns no more.
         norm = vitals.vital("gradient_norm")
-        is_numb = norm.since(vitals.last_step / 2).median < 0.2 * norm.first(3).median
-        never |= vitals.is_stuck and not lost and bool(large[:5].any()) and is_numb
+        early_norm = norm.first(FEW_BATCHES).median
+        is_numb = norm.since(vitals.last_step / 2).median < _NUMB * early_norm
+        never |= vitals.is_stuck and not lost and bool(large[:_FIRST_UPDATES].any()) and is_numb
         # Of several optimizers one may belong to another try.
-        replaced = worst > 1 and peak > 100 * start and len(vitals.anatomy.optimizers) == 1
+        replaced = worst > 1 and peak > _ERASED * start and len(vitals.anatomy.optimizers) == 1
         if rises or stays or never or wasted or replaced:
             rate = _highest_rate(vitals)
             yield Sign(
@@ -229,6 +264,7 @@ class WeightDecayTooStrong(VitalsRule):
     rate times weight decay), they have not grown, and the loss has not come down to half.
     """
 
+    kind = Kind.CAUSE
     advice = "Lower weight_decay to a hundredth: 1e-4 (SGD) and 1e-2 (AdamW) are usual."
 
     share: float = parameter(0.2, "Of the weights' first length.", at_least=0, at_most=1)
@@ -249,12 +285,12 @@ class WeightDecayTooStrong(VitalsRule):
         first = math.sqrt(sum(float(each.values[0]) ** 2 for each in lengths))
         now = math.sqrt(sum(float(each.values[-1]) ** 2 for each in lengths))
         pull = _highest_rate(vitals).median * max(decays)
-        pulls = pull > self.pull and now < first and vitals.is_settled and vitals.fall < 0.5
+        pulls = pull > self.pull and now < first and vitals.is_settled and vitals.fall < HALVED
         if now < self.share * first or pulls:
             yield Sign(
                 int(lengths[0].steps[0]),
                 f"A weight decay of {max(decays):g} takes {pull:.2g} of the weights at each "
-                f"update; they have come to {now / first:.2g} of their first length.",
+                f"update; they are at {now / first:.2g} of their first length.",
                 value=now / first,
                 threshold=self.share,
             )
@@ -262,13 +298,13 @@ class WeightDecayTooStrong(VitalsRule):
 
 def _is_hardly_trained(vitals: VitalSigns) -> bool:
     """The loss began where a model is that knows nothing, and has not come far."""
-    if not vitals.is_settled or vitals.last_step < 200 or vitals.fall > 1 / 6:
+    if not vitals.is_settled or vitals.last_step < _SLOW_STEPS or vitals.fall > _SLOW_FALL:
         return False
     if len(vitals.anatomy.models) > 1:
         return False  # of a generator and its critic neither is to win
     if vitals.chance is None:
-        return vitals.unexplained > 0.8
-    return vitals.late_loss > 5 / 6 * vitals.chance
+        return vitals.unexplained > _SLOW_UNEXPLAINED
+    return vitals.late_loss > (1 - _SLOW_FALL) * vitals.chance
 
 
 def _highest_rate(vitals: VitalSigns, optimizer: int | None = None) -> Series:
@@ -292,8 +328,10 @@ def _is_clipped(vitals: VitalSigns) -> bool:
     """Always nearly the same: from batch to batch a norm that nobody clips differs by far more.
     Of one batch again and again it does not; nobody's clipping leaves it as large as the loss."""
     norm, prints = vitals.vital("gradient_norm"), vitals.vital("input/fingerprint")
-    if len(norm) < 20 or not norm.median > 0:
+    if len(norm) < FEWEST_LOSSES or not norm.median > 0:
         return False
     is_one_batch = len(prints) > 0 and np.ptp(prints.values) == 0
-    is_tiny = norm.median < 0.01 * abs(vitals.late_loss)
-    return float(np.ptp(norm.values)) < 0.03 * norm.median and (is_tiny or not is_one_batch)
+    is_tiny = norm.median < _TINY_NORM * abs(vitals.late_loss)
+    return float(np.ptp(norm.values)) < _CLIPPED_SPREAD * norm.median and (
+        is_tiny or not is_one_batch
+    )

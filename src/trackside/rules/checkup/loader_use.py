@@ -5,9 +5,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from trackside.capture.reading.anatomy import LoaderFacts
-from trackside.rules.checkup.vitals_rule import Sign, VitalsRule
+from trackside.rules.checkup.vitals_rule import HALVED, Sign, VitalsRule
 from trackside.rules.parameters import parameter
+from trackside.rules.rule_kinds import Kind
 from trackside.rules.saved.vital_signs import VitalSigns
+
+_PART = 0.25
+"""Of a loader's batches: who stops early on purpose uses more of each pass."""
+_OTHERS = 1.5
+"""Forwards in evaluation over batches of the loader: with more, some are of data without one."""
 
 
 @dataclass
@@ -20,6 +26,7 @@ class EpochCutShort(VitalsRule):
     as long as it takes is left alone.
     """
 
+    kind = Kind.MISTAKE
     advice = (
         "Look for a break or a return inside of the loop over batches that belongs behind it, and "
         "for what was left there after debugging."
@@ -34,14 +41,14 @@ class EpochCutShort(VitalsRule):
             if loader.num_passes < self.num_passes or 2 * loader.num_trained < loader.num_batches:
                 continue
             each = loader.num_batches / loader.num_passes
-            is_little = each <= whole / 4 and loader.num_batches < self.num_epochs * whole
-            if vitals.is_settled and is_little and vitals.fall < 0.5:
+            is_little = each <= _PART * whole and loader.num_batches < self.num_epochs * whole
+            if vitals.is_settled and is_little and vitals.fall < HALVED:
                 yield Sign(
                     0,
                     f"The loader has {whole} batches, and each of {loader.num_passes} passes ended "
-                    f"after {each:.3g}: training saw {loader.num_batches} batches in all.",
+                    f"after {each:.3g} batches: training saw {loader.num_batches} in all.",
                     value=each,
-                    threshold=whole / 4,
+                    threshold=_PART * whole,
                 )
 
 
@@ -53,6 +60,8 @@ class EvaluationOnTrainingData(VitalsRule):
     training, none from any other, and a loader of other data was made and never used.
     """
 
+    kind = Kind.MISTAKE
+    leaves_training_loss = True
     advice = (
         "Give the loop of training the loader of the training set, and evaluation the other one: "
         "one of the two has the wrong name."
@@ -68,13 +77,15 @@ class EvaluationOnTrainingData(VitalsRule):
             return
         (both,) = evaluated
         # More of them than came from it are of data without a loader.
-        others = vitals.anatomy.num_forwards(training=False, grad=False) > 1.5 * both.num_evaluated
+        others = (
+            vitals.anatomy.num_forwards(training=False, grad=False) > _OTHERS * both.num_evaluated
+        )
         is_other = unused[0].num_samples != both.num_samples
         if both.num_trained and both.num_evaluated >= self.num_batches and is_other and not others:
             yield Sign(
                 0,
                 f"All {both.num_evaluated} batches of evaluation are of the {both.num_samples} "
-                f"samples of training; the loader of {unused[0].num_samples} others is never used.",
+                f"training samples; the loader of {unused[0].num_samples} others is never used.",
                 value=float(both.num_evaluated),
                 threshold=self.num_batches,
             )

@@ -6,9 +6,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trackside.rules.checkup.vitals_rule import Sign, VitalsRule
+from trackside.rules.checkup.vitals_rule import ENOUGH_BATCHES, Sign, VitalsRule
 from trackside.rules.parameters import parameter
-from trackside.rules.saved.vital_signs import Series, VitalSigns
+from trackside.rules.rule_kinds import Kind
+from trackside.rules.saved.vital_signs import CHANCE_SHARE, EPSILON, FAIR_STEPS, Series, VitalSigns
+
+_STILL_LOW = 0.1
+"""Of its lowest value: a loss that ends there has not come back from below zero."""
+_OF_THE_SUM = 0.9
+"""The loss over its larger term: below this the terms are weighted, not just added."""
 
 
 @dataclass
@@ -20,6 +26,7 @@ class LossTermDominates(VitalsRule):
     kind may be all that is wanted of it.
     """
 
+    kind = Kind.CAUSE
     advice = (
         "Bring the terms to one size: scale the targets of the larger one to about 1, or weigh the "
         "terms, so that each begins at about 1."
@@ -28,13 +35,18 @@ class LossTermDominates(VitalsRule):
     times: float = parameter(50.0, "The larger term over the smaller.", at_least=1)
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
-        if not vitals.is_settled or vitals.last_step < 100 or len(vitals.anatomy.models) != 1:
+        if (
+            not vitals.is_settled
+            or vitals.last_step < FAIR_STEPS
+            or len(vitals.anatomy.models) != 1
+        ):
             return
         for large, small in _pairs(vitals.series_by_name("loss_term/")):
             name, other = (each.partition(".")[2] for each in (large[0], small[0]))
-            above = float(np.min(large[1].values)) / max(small[1].median, 1e-12)
-            early, late = small[1].first(10).median, small[1].last(10).median
-            is_learnt = late < 0.9 * _chance(vitals, other)
+            above = float(np.min(large[1].values)) / max(small[1].median, EPSILON)
+            early = small[1].first(ENOUGH_BATCHES).median
+            late = small[1].last(ENOUGH_BATCHES).median
+            is_learnt = late < CHANCE_SHARE * _chance(vitals, other)
             if above > self.times and not is_learnt and _is_sum(vitals, large[1]):
                 yield Sign(
                     int(large[1].steps[0]),
@@ -56,6 +68,7 @@ class LossWithoutBound(VitalsRule):
     `times` what they did at the start.
     """
 
+    kind = Kind.CAUSE
     advice = (
         "Nothing holds a weight of a loss that is learnt as it is, nor a term with a minus sign: "
         "take the sign out, or learn log-variances, exp(-s) * loss + s."
@@ -64,23 +77,27 @@ class LossWithoutBound(VitalsRule):
     times: float = parameter(3.0, "The terms' sum at the end over that at the start.", at_least=1)
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
-        if not vitals.is_settled or vitals.last_step < 100 or len(vitals.anatomy.models) != 1:
+        if (
+            not vitals.is_settled
+            or vitals.last_step < FAIR_STEPS
+            or len(vitals.anatomy.models) != 1
+        ):
             return
         terms = vitals.series_by_name("loss_term/")
         if not terms or len(vitals.anatomy.optimizers) != 1 or not vitals.late_loss < 0:
             return
         if any(each.values.min() < 0 for each in terms.values() if len(each)):
             return
-        early = sum(each.first(10).median for each in terms.values())
-        late = sum(each.last(10).median for each in terms.values())
+        early = sum(each.first(ENOUGH_BATCHES).median for each in terms.values())
+        late = sum(each.last(ENOUGH_BATCHES).median for each in terms.values())
         known = vitals.loss.values[np.isfinite(vitals.loss.values)]
-        if late > self.times * early and vitals.late_loss < 0.1 * float(known.min()):
+        if late > self.times * early and vitals.late_loss < _STILL_LOW * float(known.min()):
             below = np.flatnonzero(vitals.loss.values < 0)
             yield Sign(
                 int(vitals.loss.steps[below[0]]),
                 f"The loss fell from {vitals.early_loss:.4g} to {vitals.late_loss:.4g}, and what "
                 f"it is made of grew from {early:.4g} to {late:.4g}.",
-                value=late / max(early, 1e-12),
+                value=late / max(early, EPSILON),
                 threshold=self.times,
             )
 
@@ -90,7 +107,7 @@ def _pairs(
 ) -> Iterator[tuple[tuple[str, Series], tuple[str, Series]]]:
     """Each with each other of another kind, both of all steps that were looked at."""
     most = max((len(each) for each in terms.values()), default=0)
-    steady = [(name, each) for name, each in terms.items() if len(each) == most >= 10]
+    steady = [(name, each) for name, each in terms.items() if len(each) == most >= ENOUGH_BATCHES]
     for large in steady:
         for small in steady:
             if large[0].partition(".")[2] != small[0].partition(".")[2]:
@@ -110,4 +127,4 @@ def _is_sum(vitals: VitalSigns, large: Series) -> bool:
     _, here, there = np.intersect1d(vitals.loss.steps, large.steps, return_indices=True)
     if not len(here):
         return False
-    return bool(np.median(vitals.loss.values[here] / large.values[there]) > 0.9)
+    return bool(np.median(vitals.loss.values[here] / large.values[there]) > _OF_THE_SUM)

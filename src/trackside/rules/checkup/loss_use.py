@@ -8,10 +8,28 @@ import numpy as np
 from trackside.capture.reading.anatomy import LossFacts
 from trackside.rules.checkup.vitals_rule import Sign, VitalsRule
 from trackside.rules.parameters import parameter
-from trackside.rules.saved.vital_signs import Series, VitalSigns
+from trackside.rules.rule_kinds import Kind
+from trackside.rules.saved.vital_signs import EPSILON, Series, VitalSigns
 
 _OF_LOGITS = ("cross_entropy", "binary_cross_entropy_with_logits")
 _CLOSE = 1e-3
+"""By which rounding in 16 bits takes probabilities above 1."""
+_SUMS_TO_ONE = 0.01
+"""Distance of a row's sum from 1 that rounding explains."""
+_EXACT_ZEROS = 0.5
+"""Share of batches with an exact 0, which a sigmoid hardly returns and a ReLU often."""
+_LOW_PROBABILITY, _HIGH_PROBABILITY = 0.4, 0.6
+"""Scores that start between these may be raw ones; probabilities of a trained model are not."""
+_MORE_BATCHES = 3
+"""Times the batches, where only the range speaks for a sigmoid."""
+_CLIPPED = 0.8
+"""Share of batches whose lowest prediction is exactly 0, as after a ReLU."""
+_BEYOND = 0.2
+"""Of the activation's range: targets a little beyond it may be noise."""
+_AT_END = 0.02
+"""Distance from an end of the range at which predictions press against it."""
+_MOSTLY = 0.5
+"""Share of late batches that do: by luck a few do."""
 _RANGES = {"sigmoid": (0.0, 1.0), "tanh": (-1.0, 1.0), "relu": (0.0, np.inf)}
 """What they can return."""
 
@@ -27,6 +45,8 @@ class LossInputAlreadySoftmax(VitalsRule):
     once for both, when a softmax or sigmoid was the last before the loss.
     """
 
+    kind = Kind.MISTAKE
+    is_independent = True
     advice = (
         "Take the softmax or sigmoid out of the model and give the loss the raw scores; apply it "
         "only where probabilities are needed. (Or use NLLLoss after log_softmax, BCELoss after "
@@ -54,8 +74,8 @@ class LossInputAlreadySoftmax(VitalsRule):
         if not (low.values.min() >= 0 and high.values.max() <= 1 + _CLOSE):
             return
         sums = vitals.vital("loss_input/row_sum_error")
-        is_softmax = sums.median < 0.01
-        if is_softmax or (np.mean(low.values == 0) < 0.5 and self._is_sigmoid(vitals)):
+        is_softmax = sums.median < _SUMS_TO_ONE
+        if is_softmax or (np.mean(low.values == 0) < _EXACT_ZEROS and self._is_sigmoid(vitals)):
             kind = "softmax" if is_softmax else "sigmoid"
             yield Sign(
                 int(low.steps[0]),
@@ -71,8 +91,8 @@ class LossInputAlreadySoftmax(VitalsRule):
         if vitals.anatomy.modules and vitals.anatomy.modules[-1].type == "Sigmoid":
             return len(vitals.anatomy.models) == 1
         low, high = vitals.vital("loss_input/min"), vitals.vital("loss_input/max")
-        reaches = low.values.min() < 0.4 and high.values.max() > 0.6
-        return reaches and len(low) >= 3 * self.num_batches
+        reaches = low.values.min() < _LOW_PROBABILITY and high.values.max() > _HIGH_PROBABILITY
+        return reaches and len(low) >= _MORE_BATCHES * self.num_batches
 
 
 @dataclass
@@ -83,6 +103,7 @@ class LossInputNotLogProbabilities(VitalsRule):
     to about 1.
     """
 
+    kind = Kind.MISTAKE
     advice = (
         "Use CrossEntropyLoss on raw scores, or give NLLLoss, KLDivLoss and CTCLoss the output of "
         "log_softmax: KLDivLoss wants logarithms of the student's probabilities as its input."
@@ -102,8 +123,8 @@ class LossInputNotLogProbabilities(VitalsRule):
             return
         yield Sign(
             int(sums.steps[0]),
-            f"{loss.name} wants logarithms of probabilities and is given values whose "
-            f"exponentials miss a sum of 1 by {sums.median:.3g}.",
+            f"{loss.name} expects log probabilities and is given values whose "
+            f"exponentials differ from a sum of 1 by {sums.median:.3g}.",
             tensor=f"{loss.name}_input_0",
             value=sums.median,
             threshold=self.error,
@@ -120,6 +141,8 @@ class LossShapeMismatch(VitalsRule):
     after its softmax.
     """
 
+    kind = Kind.MISTAKE
+    is_independent = True
     advice = (
         "Give both the same shape: prediction.squeeze(-1), or target.unsqueeze(-1). For two "
         "classes with one score use BCEWithLogitsLoss."
@@ -164,6 +187,8 @@ class OutputRangeTooNarrow(VitalsRule):
     ReLU was the last before it.
     """
 
+    kind = Kind.MISTAKE
+    is_independent = True
     advice = (
         "Leave out the activation after the last layer, or scale the targets into its range. "
         "Losses of logits want plain scores."
@@ -183,7 +208,7 @@ class OutputRangeTooNarrow(VitalsRule):
         loss = _used(vitals, _OF_LOGITS)
         if loss is not None:
             is_bounded = any(output.loss == loss.function for output in bounded)
-            if is_bounded or (lowest == 0 and clipped > 0.8 and highest > 0):
+            if is_bounded or (lowest == 0 and clipped > _CLIPPED and highest > 0):
                 yield self._sign(loss, low.steps[0], lowest, highest, "raw scores, of either sign")
             return
         wanted_low = vitals.vital("target/min").median
@@ -192,9 +217,10 @@ class OutputRangeTooNarrow(VitalsRule):
             if lowest < least or highest > most or not vitals.anatomy.losses:
                 continue
             is_last = any(output.activation == activation for output in vitals.anatomy.outputs)
-            width = (most - least) if np.isfinite(most) else max(highest - lowest, 1e-12)
+            width = (most - least) if np.isfinite(most) else max(highest - lowest, EPSILON)
             beyond = max(wanted_high - most, least - wanted_low) / width
-            if beyond > 0.2 and (is_last or clipped > 0.8 or _presses(low, high, least, most)):
+            is_held = is_last or clipped > _CLIPPED or _presses(low, high, least, most)
+            if beyond > _BEYOND and is_held:
                 range_of = f"targets between {wanted_low:.4g} and {wanted_high:.4g}"
                 yield self._sign(vitals.anatomy.losses[0], low.steps[0], lowest, highest, range_of)
                 return
@@ -212,12 +238,13 @@ class OutputRangeTooNarrow(VitalsRule):
 def _presses(low: Series, high: Series, least: float, most: float) -> bool:
     """In most batches of the second half some value is at an end: by luck it is in a few."""
     late = len(low) // 2
-    at_low, at_high = low.values[late:] < least + 0.02, high.values[late:] > most - 0.02
-    return bool(max(at_low.mean(), at_high.mean()) > 0.5)
+    at_low = low.values[late:] < least + _AT_END
+    at_high = high.values[late:] > most - _AT_END
+    return bool(max(at_low.mean(), at_high.mean()) > _MOSTLY)
 
 
 def _used(vitals: VitalSigns, functions: tuple[str, ...]) -> LossFacts | None:
-    """The loss that vitals look at: the first."""
+    """The loss that vitals measure: the first."""
     first = next(iter(vitals.anatomy.losses), None)
     return first if first is not None and first.function in functions else None
 

@@ -4,12 +4,16 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from trackside.capture.reading.anatomy import Anatomy, ModuleFacts
-from trackside.rules.checkup.vitals_rule import Sign, VitalsRule
+from trackside.rules.checkup.vitals_rule import HALVED, Sign, VitalsRule
 from trackside.rules.parameters import parameter
-from trackside.rules.saved.vital_signs import VitalSigns
+from trackside.rules.rule_kinds import Kind
+from trackside.rules.saved.vital_signs import FAIR_STEPS, VitalSigns
 
 _PASSING = ("Dropout", "Identity", "Flatten", "Unflatten")
 """Modules that leave a chain of linear layers linear."""
+
+_SHOWN = 120
+"""Characters of names in a message."""
 
 
 @dataclass
@@ -22,6 +26,8 @@ class ActivationMissing(VitalsRule):
     wants.
     """
 
+    kind = Kind.MISTAKE
+    leaves_training_loss = True
     advice = "Put an activation, such as nn.ReLU() or nn.GELU(), between the two layers."
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
@@ -46,6 +52,7 @@ class DropoutTooStrong(VitalsRule):
     come down to half.
     """
 
+    kind = Kind.CAUSE
     advice = (
         "Lower p, the share that is taken away (not the one that is kept): 0.1 to 0.5 is usual."
     )
@@ -53,7 +60,7 @@ class DropoutTooStrong(VitalsRule):
     share: float = parameter(0.9, "Of its input that a dropout takes.", at_least=0, at_most=1)
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
-        if not vitals.is_settled or vitals.last_step < 100 or vitals.fall > 0.5:
+        if not vitals.is_settled or vitals.last_step < FAIR_STEPS or vitals.fall > HALVED:
             return
         for module in vitals.anatomy.modules:
             if module.training and module.dropped is not None and module.dropped >= self.share:
@@ -77,6 +84,7 @@ class FrozenByMistake(VitalsRule):
     input, as a bias. A frozen backbone under a head that learns is left alone.
     """
 
+    kind = Kind.CAUSE
     advice = (
         "Print the names of the parameters that require a gradient, and check the condition that "
         "freezes the others. Freeze what was trained before, not what starts at random."
@@ -94,7 +102,7 @@ class FrozenByMistake(VitalsRule):
         trained = [p for p in parameters if p.is_trained]
         is_tried = vitals.moved > 1 or all(len(p.shape) < 2 for p in trained)
         if share >= self.share and trained and is_tried:
-            kept = ", ".join(p.name for p in parameters if p.requires_grad)[:120]
+            kept = ", ".join(p.name for p in parameters if p.requires_grad)[:_SHOWN]
             yield Sign(
                 0,
                 f"{share:.0%} of the parameters are frozen, from {frozen[0].name} on; {kept} alone "

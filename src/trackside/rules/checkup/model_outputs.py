@@ -5,9 +5,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trackside.rules.checkup.vitals_rule import Sign, VitalsRule
+from trackside.rules.checkup.vitals_rule import ENOUGH_BATCHES, Sign, VitalsRule
 from trackside.rules.parameters import parameter
-from trackside.rules.saved.vital_signs import VitalSigns
+from trackside.rules.rule_kinds import Kind
+from trackside.rules.saved.vital_signs import FAIR_STEPS, FEWEST_LOSSES, VitalSigns
+
+_FIRST_BATCHES = 5
+"""Batches whose median is the spread at the start: later ones have been trained on."""
 
 
 @dataclass
@@ -19,6 +23,7 @@ class ConstantOutput(VitalsRule):
     weights are updated.
     """
 
+    kind = Kind.MISTAKE
     advice = (
         "Leave out the last activation. A softmax needs two outputs and more: with one for yes or "
         "no use a sigmoid (or BCEWithLogitsLoss on the raw score). A ReLU may be 0 for ever."
@@ -50,6 +55,7 @@ class TemperatureTooHigh(VitalsRule):
     not learnt, these never differ by more than `range` in a whole batch, and nothing is learnt.
     """
 
+    kind = Kind.CAUSE
     advice = (
         "Divide cosine likenesses by a temperature of 0.05 to 0.5, or learn it: between -1 and 1 "
         "as they are, they hardly change a softmax."
@@ -59,14 +65,75 @@ class TemperatureTooHigh(VitalsRule):
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
         low, high = vitals.vital("loss_input/min"), vitals.vital("loss_input/max")
-        if not vitals.anatomy.is_likeness_scaled or len(low) < 10 or not vitals.is_stuck:
+        if (
+            not vitals.anatomy.is_likeness_scaled
+            or len(low) < ENOUGH_BATCHES
+            or not vitals.is_stuck
+        ):
             return
         widest = float((high.values - low.values).max())
         if widest < self.range:
             yield Sign(
                 int(low.steps[0]),
-                f"Scores are products over a number and differ by {widest:.2g} at most: to a "
-                "softmax they are all alike.",
+                f"Scores are products of two outputs, divided by a number, and differ by "
+                f"{widest:.2g} at most: a softmax makes them all equal.",
                 value=widest,
                 threshold=self.range,
+            )
+
+
+@dataclass
+class OutputIgnoresInput(VitalsRule):
+    """The model predicts the same for every sample.
+
+    Fires when at the end of 100 steps and more, by which the weights have gone further than they
+    are long, predictions differ from sample to sample by less than `share` of what targets do, in
+    all of the second half, or, where the targets are the inputs, by less than `copied`; and, where
+    both sides of a loss are the model's own, as for two views of a picture, when both differ by
+    less than `left` of what they did at the start.
+    """
+
+    kind = Kind.OUTCOME
+    advice = (
+        "Where two outputs are pulled together, something must push others apart: negative pairs, "
+        "a stopped gradient with a predictor, or a variance term. Of a variational autoencoder, "
+        "lower the weight of the KL term (sum both terms alike). Otherwise check what the last "
+        "layers are given."
+    )
+
+    share: float = parameter(0.02, "Of the targets' spread over samples.", at_least=0, at_most=1)
+    copied: float = parameter(0.2, "The same, of an autoencoder.", at_least=0, at_most=1)
+    left: float = parameter(0.1, "Of the spread at the start.", at_least=0, at_most=1)
+
+    def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
+        predicted, wanted = vitals.vital("loss_input/sample_std"), vitals.vital("target/sample_std")
+        if (
+            len(vitals.anatomy.losses) != 1
+            or len(vitals.anatomy.models) != 1
+            or len(predicted) < FEWEST_LOSSES
+        ):
+            return
+        if not vitals.is_settled or vitals.last_step < FAIR_STEPS:
+            return
+        loss = vitals.anatomy.losses[0]
+        late = predicted.since(vitals.last_step / 2)
+        if not len(late):
+            return
+        first, now = predicted.first(_FIRST_BATCHES).median, float(late.values.max())
+        if loss.is_target_trained:
+            limit, of_what = self.left * first, f"{self.left:g} of what it did at the start"
+        else:
+            if vitals.moved < 1:
+                return  # the weights have hardly moved
+            share = self.copied if loss.is_target_input else self.share
+            limit, of_what = share * wanted.median, f"{share:g} of what the targets do"
+        if 0 <= now < limit:
+            above = np.flatnonzero(predicted.values >= limit)
+            yield Sign(
+                int(predicted.steps[int(above[-1]) + 1 if len(above) else 0]),
+                f"What {loss.name} is given differs from sample to sample by {now:.2g}, less than "
+                f"{limit:.2g}, {of_what}: every input gets the same prediction.",
+                tensor=f"{loss.name}_input_0",
+                value=now,
+                threshold=limit,
             )

@@ -5,9 +5,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trackside.rules.checkup.vitals_rule import Sign, VitalsRule
+from trackside.rules.checkup.vitals_rule import ENOUGH_BATCHES, Sign, VitalsRule
 from trackside.rules.parameters import parameter
+from trackside.rules.rule_kinds import Kind
 from trackside.rules.saved.vital_signs import VitalSigns
+
+_USUAL, _NOW_AND_THEN = 0.75, 0.2
+"""Shares of backwards: with one number of forwards before most of them, and a larger one before
+few, the larger are evaluations. Otherwise there is no usual number."""
 
 
 @dataclass
@@ -18,6 +23,9 @@ class TrainingInEvaluationMode(VitalsRule):
     evaluation mode, `share` of all. A model whose parts alone are in that mode is left alone.
     """
 
+    kind = Kind.MISTAKE
+    explains = ("Overfitting",)
+    leaves_training_loss = True
     advice = "Call model.train() before each epoch of training; model.eval() stays in force."
 
     num_backwards: int = parameter(20, "Backwards in evaluation mode.", at_least=1)
@@ -34,7 +42,7 @@ class TrainingInEvaluationMode(VitalsRule):
             yield Sign(
                 step,
                 f"{wrong} of {anatomy.num_backwards} backwards came after forwards in evaluation "
-                f"mode: {_what(vitals)} did nothing in them.",
+                f"mode: {_what(vitals)} had no effect in them.",
                 value=float(wrong),
                 threshold=self.num_backwards,
             )
@@ -49,6 +57,9 @@ class EvaluationInTrainingMode(VitalsRule):
     usual between two backwards, or after the last, in few places of the run.
     """
 
+    kind = Kind.MISTAKE
+    explains = ("Overfitting",)
+    leaves_training_loss = True
     advice = (
         "Call model.eval() before evaluating, within torch.no_grad(), and model.train() afterwards."
     )
@@ -70,7 +81,7 @@ class EvaluationInTrainingMode(VitalsRule):
             yield Sign(
                 int(seen.steps[0]) if len(seen) else 0,
                 f"{wrong} forwards {what} ran in training mode and none in evaluation mode: "
-                f"{_what(vitals)} went on as in training.",
+                f"{_what(vitals)} worked as in training.",
                 value=float(wrong),
                 threshold=self.num_forwards,
             )
@@ -84,6 +95,9 @@ class BatchNormOfOneSample(VitalsRule):
     them or more.
     """
 
+    kind = Kind.MISTAKE
+    explains = ("NothingLearnt",)
+    leaves_training_loss = True
     advice = (
         "Use larger batches, or GroupNorm or LayerNorm, which need none; or keep the batch norm "
         "layers in evaluation mode."
@@ -94,7 +108,7 @@ class BatchNormOfOneSample(VitalsRule):
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
         norms = [m for m in vitals.anatomy.modules if "BatchNorm" in m.type and m.training]
         size = vitals.vital("batch_size")
-        if not norms or len(size) < 10:
+        if not norms or len(size) < ENOUGH_BATCHES:
             return
         if float(np.mean(size.values == 1)) >= self.share:
             yield Sign(
@@ -124,7 +138,7 @@ def _unused_forwards(vitals: VitalSigns) -> int:
     usual = max(counts, key=lambda each: counts[each])
     total = sum(counts.values())
     more = sum(n for each, n in counts.items() if each > usual)
-    if counts[usual] < 0.75 * total or more > 0.2 * total:
+    if counts[usual] < _USUAL * total or more > _NOW_AND_THEN * total:
         return 0
     unused = sum((each - usual) * n for each, n in counts.items() if each > usual)
     last = anatomy.forwards_since_backward

@@ -2,16 +2,22 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from statistics import median
 
 import numpy as np
 
-from trackside.capture.reading.anatomy import Anatomy, ParameterFacts
-from trackside.rules.checkup.vitals_rule import Sign, VitalsRule
+from trackside.capture.reading.anatomy import Anatomy, OptimizerFacts, ParameterFacts
+from trackside.rules.checkup.vitals_rule import FEW_BATCHES, Sign, VitalsRule
 from trackside.rules.parameters import parameter
+from trackside.rules.rule_kinds import Kind
 from trackside.rules.saved.vital_signs import VitalSigns
 
 _WITH_ACTIVATION = ("Linear", "Conv1d", "Conv2d", "Conv3d")
-"""Modules whose output vitals look at: with no figure of theirs, they were never called."""
+"""Modules whose output vitals measure: without such a figure they were never called."""
+
+_RISEN = 0.1
+"""Of its start: a loss that rises by more does so because it is maximized."""
+_NAMES_SHOWN = 3
 
 
 @dataclass
@@ -24,6 +30,7 @@ class OptimizerNotStepping(VitalsRule):
     add up until the step, and those that are taken for an input's sake, are another matter.
     """
 
+    kind = Kind.MISTAKE
     advice = (
         "Call optimizer.step() after loss.backward(), in each pass of the loop: in the same block, "
         "as far indented."
@@ -42,8 +49,8 @@ class OptimizerNotStepping(VitalsRule):
         if all(vitals.is_weight_unchanged(name) for name in saved):
             yield Sign(
                 0,
-                f"backward was called {anatomy.num_backwards} times and no optimizer's step() "
-                "ever: the weights are still those of the start.",
+                f"backward was called {anatomy.num_backwards} times and step() of an optimizer "
+                "never: the weights are still those of the start.",
                 value=float(anatomy.num_backwards),
                 threshold=self.num_backwards,
             )
@@ -57,7 +64,7 @@ class OptimizerNotStepping(VitalsRule):
         if seen >= self.num_backwards and optimizer.num_discarded >= self.share * seen:
             yield Sign(
                 0,
-                f"Of {seen} backwards that were looked at, {optimizer.num_discarded} had their "
+                f"Of {seen} backwards that were checked, {optimizer.num_discarded} had their "
                 f"gradients cleared before any step used them; {optimizer.type} made "
                 f"{optimizer.num_steps} steps for {anatomy.num_backwards} backwards.",
                 value=optimizer.num_discarded / seen,
@@ -73,6 +80,7 @@ class OptimizerOfAnotherModel(VitalsRule):
     was called, while these have gradients and do not change.
     """
 
+    kind = Kind.MISTAKE
     advice = (
         "Make the optimizer after the model has its final parameters: after copying, wrapping, "
         "loading or moving it, with the parameters of the model that is called in the loop."
@@ -108,6 +116,8 @@ class ParametersNotOptimized(VitalsRule):
     model without being parts of it. Frozen ones (requires_grad is False) are meant to be left out.
     """
 
+    kind = Kind.MISTAKE
+    is_independent = True
     advice = (
         "Give the optimizer all parameters that are to be trained (model.parameters()). "
         "If these are to stay as they are, say so with requires_grad_(False)."
@@ -129,27 +139,28 @@ class ParametersNotOptimized(VitalsRule):
             and p.ever_had_gradient
             and (not len(vitals.figure(p.name, "l2")) or vitals.is_weight_unchanged(p.name))
         ]
-        strangers = [s for s in anatomy.strangers if s.has_gradient and not s.is_optimized]
-        if strangers:
-            kinds = ", ".join(dict.fromkeys(stranger.type for stranger in strangers))
+        unregistered = [s for s in anatomy.strangers if s.has_gradient and not s.is_optimized]
+        if unregistered:
+            kinds = ", ".join(dict.fromkeys(each.type for each in unregistered))
             yield Sign(
                 0,
-                f"{len(strangers)} modules ({kinds}) run inside of {', '.join(anatomy.models)} and "
-                "are no parts of it, so that parameters() leaves them out and no optimizer holds "
-                "them: keep them in nn.ModuleList or nn.ModuleDict, not in a plain list or dict.",
-                tensor=strangers[0].type,
-                value=float(sum(stranger.numel for stranger in strangers)),
+                f"{len(unregistered)} modules ({kinds}) run inside of {', '.join(anatomy.models)} "
+                "without being registered in it, so that parameters() leaves them out and no "
+                "optimizer holds them: keep them in nn.ModuleList or nn.ModuleDict, not in a plain "
+                "list or dict.",
+                tensor=unregistered[0].type,
+                value=float(sum(each.numel for each in unregistered)),
                 threshold=0.0,
             )
         if left_out:
             total = sum(p.numel for p in anatomy.parameters)
-            share = 100 * sum(p.numel for p in left_out) / max(total, 1)
+            share = sum(p.numel for p in left_out) / max(total, 1)
             yield Sign(
                 0,
-                f"{_names(left_out)} get gradients and are in no optimizer: {share:.0f} % of the "
+                f"{_names(left_out)} get gradients and are in no optimizer: {share:.0%} of the "
                 "model never changes.",
                 tensor=left_out[0].name,
-                value=share,
+                value=100 * share,
                 threshold=0.0,
             )
 
@@ -163,6 +174,7 @@ class GradientMissing(VitalsRule):
     Modules that are never called are left alone.
     """
 
+    kind = Kind.MISTAKE
     advice = (
         "Between these layers and the loss something leaves the graph: .detach(), .item(), .data, "
         ".numpy(), torch.tensor(...), torch.no_grad(), or zero_grad() between backward and step. "
@@ -176,8 +188,8 @@ class GradientMissing(VitalsRule):
         wanted = [p for p in anatomy.parameters if p.is_trained and p.tied_to is None]
         never = [p for p in wanted if not p.ever_had_gradient]
         num_optimizers = len(anatomy.optimizers)
-        missing = vitals.vital("gradient_missing").last(3 * num_optimizers)
-        if anatomy.num_optimizer_steps < self.num_steps or not never or len(missing) < 3:
+        missing = vitals.vital("gradient_missing").last(FEW_BATCHES * num_optimizers)
+        if anatomy.num_optimizer_steps < self.num_steps or not never or len(missing) < FEW_BATCHES:
             return
         # Optimizers that take turns miss what is theirs each.
         if np.count_nonzero(missing.values >= 1) < len(missing) / num_optimizers:
@@ -196,7 +208,7 @@ class GradientMissing(VitalsRule):
             yield Sign(
                 0,
                 f"{_names(cut)} never get a gradient, though their layers are called: the graph "
-                "is cut behind them.",
+                "is cut after them.",
                 tensor=cut[0].name,
                 value=float(len(cut)),
                 threshold=0.0,
@@ -222,6 +234,8 @@ class ForgottenZeroGrad(VitalsRule):
     after the update is another matter.
     """
 
+    kind = Kind.MISTAKE
+    is_independent = True
     advice = "Call optimizer.zero_grad() once per update, before loss.backward()."
 
     num_updates: int = parameter(5, "Updates that must have been looked at.", at_least=1)
@@ -236,8 +250,8 @@ class ForgottenZeroGrad(VitalsRule):
             first = int(leftover.steps[np.flatnonzero(leftover.values)[0]])
             yield Sign(
                 first,
-                f"In {share:.0%} of the updates the gradients of the one before were still there: "
-                "zero_grad() is not called.",
+                f"In {share:.0%} of the updates the gradients of the previous update were still "
+                "there: zero_grad() is not called.",
                 value=share,
                 threshold=self.share,
             )
@@ -251,6 +265,8 @@ class OptimizerSettings(VitalsRule):
     loss that rises.
     """
 
+    kind = Kind.MISTAKE
+    is_independent = True
     advice = "Check the optimizer's arguments: betas are (0.9, 0.999) and momentum 0.9 by custom."
 
     momentum: float = parameter(0.995, "Momentum that is too much.", at_least=0)
@@ -272,19 +288,84 @@ class OptimizerSettings(VitalsRule):
                     momentum = max(momentum, float(betas[0]))
                     yield Sign(
                         0,
-                        f"{optimizer.type} has a momentum of {momentum:g}: an update goes on for "
-                        "hundreds of steps.",
+                        f"{optimizer.type} has a momentum of {momentum:g}: an update keeps its "
+                        "effect for hundreds of steps.",
                         value=momentum,
                         threshold=self.momentum,
                     )
-                if group.get("maximize") and vitals.fall < -0.1:
+                if group.get("maximize") and vitals.fall < -_RISEN:
                     yield Sign(
                         0,
-                        f"{optimizer.type} is told to maximize, and the loss rises from "
+                        f"{optimizer.type} has maximize=True, and the loss rises from "
                         f"{vitals.early_loss:.4g} to {vitals.late_loss:.4g}.",
                         value=vitals.late_loss,
                         threshold=vitals.early_loss,
                     )
+
+
+@dataclass
+class ModelRecreated(VitalsRule):
+    """Every epoch begins with a new model, which knows nothing of the one before.
+
+    Fires when `num_models` models and more of one class were trained by optimizers with the same
+    settings, one pass over the same data each. Folds of a cross-validation have data of their own,
+    and a search tries other settings.
+    """
+
+    kind = Kind.MISTAKE
+    advice = "Make the model and its optimizer once, before the loop over epochs."
+
+    num_models: int = parameter(5, "Models.", at_least=2)
+
+    def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
+        anatomy = vitals.anatomy
+        count = len(anatomy.models)
+        if count < self.num_models or len(set(anatomy.models)) > 1:
+            return
+        if (
+            abs(len(anatomy.optimizers) - count) > 1
+            or len(set(map(_settings, anatomy.optimizers))) > 1
+        ):
+            return
+        busiest = max(anatomy.loaders, key=lambda each: each.num_batches, default=None)
+        if busiest is not None and abs(busiest.num_passes - count) <= 1:
+            yield Sign(
+                int(median(each.num_steps for each in anatomy.optimizers)),
+                f"{count} models of the class {anatomy.models[0]} were trained, each in one pass "
+                f"over the same {busiest.num_samples} samples: each starts untrained.",
+                value=float(count),
+                threshold=self.num_models,
+            )
+
+
+@dataclass
+class OptimizerRecreated(VitalsRule):
+    """An optimizer is made for each batch, and forgets what it knew: momentum, running averages.
+
+    Fires after `num_optimizers` and more that each hold the parameters of the one before, when
+    there is one for every second backward at least. SGD without momentum has nothing to forget,
+    and one for each epoch or stage is left alone.
+    """
+
+    kind = Kind.MISTAKE
+    advice = "Make the optimizer once, before the loops, and only call zero_grad and step in them."
+
+    num_optimizers: int = parameter(20, "Optimizers of the same parameters.", at_least=2)
+
+    def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
+        anatomy = vitals.anatomy
+        kinds = {each.type for each in anatomy.optimizers}
+        momentum = [g.get("momentum") for each in anatomy.optimizers for g in each.groups]
+        if kinds == {"SGD"} and not any(momentum):
+            return
+        if anatomy.num_remade >= max(self.num_optimizers, anatomy.num_backwards / 2):
+            yield Sign(
+                0,
+                f"{', '.join(sorted(kinds))} was created again {anatomy.num_remade} times for the "
+                f"same parameters in {anatomy.num_backwards} backwards, without its state.",
+                value=float(anatomy.num_remade),
+                threshold=float(self.num_optimizers),
+            )
 
 
 def _module_of(anatomy: Anatomy, each: ParameterFacts) -> str:
@@ -298,6 +379,10 @@ def _module_of(anatomy: Anatomy, each: ParameterFacts) -> str:
 
 def _names(parameters: Sequence[ParameterFacts]) -> str:
     names = [p.name for p in parameters]
-    return (
-        ", ".join(names) if len(names) <= 4 else f"{', '.join(names[:3])} and {len(names) - 3} more"
-    )
+    if len(names) <= _NAMES_SHOWN + 1:
+        return ", ".join(names)
+    return f"{', '.join(names[:_NAMES_SHOWN])} and {len(names) - _NAMES_SHOWN} more"
+
+
+def _settings(optimizer: OptimizerFacts) -> tuple[str, str]:
+    return optimizer.type, str([group.get("lr") for group in optimizer.groups])

@@ -1,4 +1,4 @@
-"""Rules about what comes of training: a loss that is no number, rises, stands still or deceives."""
+"""Rules about the result of training: a loss that is not finite, rises, stalls or deceives."""
 
 import math
 from collections.abc import Iterable
@@ -6,15 +6,27 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trackside.rules.checkup.vitals_rule import Sign, VitalsRule
+from trackside.rules.checkup.vitals_rule import SHORT_RUN, Sign, VitalsRule
 from trackside.rules.parameters import parameter
-from trackside.rules.saved.vital_signs import VitalSigns
+from trackside.rules.rule_kinds import Kind
+from trackside.rules.saved.vital_signs import CHANCE_SHARE, EXPLAINED, FEWEST_LOSSES, VitalSigns
+
+_STILL_HIGH = 0.5
+"""Of the highest loss: one that ends lower has turned."""
+_FEWEST_EVALUATIONS, _SINCE_LOWEST = 5, 3
+"""Evaluations: three above the lowest are no single bad one."""
+_LOSSES_THEN = 10
+"""Training losses before the lowest evaluation, whose median is compared with the end."""
+_RISE, _FALLEN_TO = 0.1, 2 / 3
+"""The evaluation loss rose by a tenth of the first training loss, and the training loss fell by a
+third since: smaller changes are noise, or the end of training."""
 
 
 @dataclass
 class LossNotFinite(VitalsRule):
     """The loss is NaN or infinite. Fires at the first step at which it is."""
 
+    kind = Kind.OUTCOME
     advice = (
         "Look for log(0), division by zero, sqrt of 0 and overflow in the loss: use the fused "
         "losses (cross_entropy, binary_cross_entropy_with_logits), clamp, or add an epsilon. "
@@ -26,7 +38,7 @@ class LossNotFinite(VitalsRule):
         if not len(bad):
             return
         before = vitals.loss.values[: bad[0]]
-        last = f"{before[-1]:.4g} the time before" if len(before) else "the first one"
+        last = f"{before[-1]:.4g} at the step before" if len(before) else "the first loss"
         yield Sign(
             int(vitals.loss.steps[bad[0]]),
             f"The loss is {vitals.loss.values[bad[0]]} ({last}).",
@@ -43,6 +55,7 @@ class LossRising(VitalsRule):
     nor does one that grows with its targets and explains them, as that of Q-learning.
     """
 
+    kind = Kind.OUTCOME
     advice = (
         "Check the sign of the loss and `maximize` of the optimizer; with the right sign, lower "
         "the learning rate."
@@ -52,16 +65,18 @@ class LossRising(VitalsRule):
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
         early, late = vitals.early_loss, vitals.late_loss
-        if vitals.last_step < 50 or len(vitals.loss) < 20 or len(vitals.anatomy.models) > 1:
+        if vitals.last_step < SHORT_RUN or len(vitals.loss) < FEWEST_LOSSES:
+            return
+        if len(vitals.anatomy.models) > 1:
             return
         if len(vitals.anatomy.optimizers) > 1:
             return  # stages of their own, each with another task
         if not vitals.is_settled:
             return
         known = vitals.loss.values[np.isfinite(vitals.loss.values)]
-        if (len(known) and known.min() < 0) or vitals.unexplained < 0.3:
+        if (len(known) and known.min() < 0) or vitals.unexplained < EXPLAINED:
             return
-        if early > 0 and late > self.times * early and late > 0.5 * float(known.max()):
+        if early > 0 and late > self.times * early and late > _STILL_HIGH * float(known.max()):
             above = np.flatnonzero(vitals.loss.values > self.times * early)
             yield Sign(
                 int(vitals.loss.steps[above[0]]) if len(above) else 0,
@@ -80,6 +95,9 @@ class Overfitting(VitalsRule):
     third since.
     """
 
+    kind = Kind.CAUSE
+    explains = ("Overfit", "Overtraining")
+    leaves_training_loss = True
     advice = (
         "Stop at the lowest evaluation loss and keep that checkpoint; more data, augmentation, "
         "dropout, weight decay or a smaller model move it further down."
@@ -89,17 +107,17 @@ class Overfitting(VitalsRule):
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
         evaluated = _passes(vitals)
-        if len(evaluated) < 5:
+        if len(evaluated) < _FEWEST_EVALUATIONS:
             return
         steps, values = evaluated[:, 0], evaluated[:, 1]
         lowest = int(np.argmin(values))
-        late = float(np.median(values[-3:]))
+        late = float(np.median(values[-_SINCE_LOWEST:]))
         rise = late - values[lowest]
-        if len(values) - 1 - lowest < 3 or late < self.times * values[lowest]:
+        if len(values) - 1 - lowest < _SINCE_LOWEST or late < self.times * values[lowest]:
             return
-        then = vitals.loss.where(vitals.loss.steps <= steps[lowest]).last(10).median
+        then = vitals.loss.where(vitals.loss.steps <= steps[lowest]).last(_LOSSES_THEN).median
         start = max(abs(vitals.early_loss), abs(vitals.first_loss))
-        if rise > 0.1 * start and vitals.late_loss < 2 / 3 * then:
+        if rise > _RISE * start and vitals.late_loss < _FALLEN_TO * then:
             yield Sign(
                 int(steps[lowest]),
                 f"The evaluation loss was lowest, {values[lowest]:.4g}, at step "
@@ -120,6 +138,7 @@ class NothingLearnt(VitalsRule):
     inputs.
     """
 
+    kind = Kind.OUTCOME
     advice = (
         "If nothing else was found: check that labels belong to their inputs (shuffled together? "
         "sorted alike? joined by the right key?), and that the inputs hold what the labels ask "
@@ -127,10 +146,12 @@ class NothingLearnt(VitalsRule):
     )
 
     num_steps: int = parameter(150, "Training steps.", at_least=1)
-    share: float = parameter(0.9, "Of the loss of chance.", at_least=0, at_most=1)
+    share: float = parameter(CHANCE_SHARE, "Of the loss of chance.", at_least=0, at_most=1)
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
-        if not vitals.is_all or vitals.last_step < self.num_steps or not vitals.is_stuck:
+        if not vitals.is_all or vitals.last_step < self.num_steps:
+            return
+        if not vitals.is_stuck_above(self.share):
             return
         if not math.isfinite(vitals.late_loss) or len(vitals.anatomy.models) > 1:
             return
@@ -139,7 +160,7 @@ class NothingLearnt(VitalsRule):
         level = f" (chance is {vitals.chance:.4g})" if vitals.chance is not None else ""
         yield Sign(
             0,
-            f"After {vitals.last_step} steps the loss is {vitals.late_loss:.4g}{level}; it began "
+            f"After {vitals.last_step} steps the loss is {vitals.late_loss:.4g}{level}; it started "
             f"at {vitals.early_loss:.4g}.",
             value=vitals.late_loss,
             threshold=vitals.chance,

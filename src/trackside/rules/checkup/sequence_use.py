@@ -4,11 +4,25 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from trackside.rules.checkup.vitals_rule import Sign, VitalsRule
+from trackside.rules.checkup.vitals_rule import ENOUGH_BATCHES, Sign, VitalsRule
 from trackside.rules.parameters import parameter
-from trackside.rules.saved.vital_signs import VitalSigns
+from trackside.rules.rule_kinds import Kind
+from trackside.rules.saved.vital_signs import FAIR_STEPS, VitalSigns
 
 _ALL = 0.999
+"""Share of places that is all of them, but for rounding."""
+_USUAL_ERRORS = 0.1
+"""A model that is wrong more often elsewhere does not read its targets."""
+_MORE_ERRORS, _NOISE = 0.03, 5.0
+"""By how much errors at the last place exceed the others: in all, and in standard errors."""
+_FEWEST_VALUES = 3
+"""Different targets: a feature may well agree with yes or no."""
+_FEWEST_MASKS = 5
+"""Batches whose masks are compared."""
+_HARDLY_ANY, _NEARLY_ALL = 0.05, 0.95
+"""Shares of padding and of other tokens that an inverted mask leaves out; a mask for another
+purpose leaves out about as much of both."""
+_RECURRENT = ("RNN", "GRU", "LSTM")
 
 
 @dataclass
@@ -22,6 +36,9 @@ class FutureVisible(VitalsRule):
     back only is best there.
     """
 
+    kind = Kind.MISTAKE
+    explains = ("Overfitting",)
+    leaves_training_loss = True
     advice = (
         "Give self-attention a causal mask (nn.Transformer.generate_square_subsequent_mask, "
         "is_causal=True), and let no layer look ahead: no bidirectional RNN, no convolution padded "
@@ -36,29 +53,29 @@ class FutureVisible(VitalsRule):
         half = vitals.last_step / 2
         last = vitals.vital("tokens/last_accuracy").since(half)
         other = vitals.vital("tokens/other_accuracy").since(half)
-        if len(shifted) < 10 or shifted.median < _ALL:
+        if len(shifted) < ENOUGH_BATCHES or shifted.median < _ALL:
             return
         if ahead := _looking_ahead(vitals):
             yield Sign(
                 int(shifted.steps[0]),
-                f"{ahead} sees all of the sequence at once, and the targets are its next tokens: "
-                "the model reads what it is to predict.",
+                f"{ahead} sees the whole sequence at once, and the targets are its next tokens: "
+                "the model reads what it has to predict.",
                 tensor=ahead,
             )
             return
-        if vitals.last_step < 100 or not len(last):
+        if vitals.last_step < FAIR_STEPS or not len(last):
             return
         count = vitals.vital("batch_size").median * len(last)
         wrong, usual = 1 - float(last.values.mean()), 1 - float(other.values.mean())
         noise = math.sqrt(max(usual, 1 / count) / count)  # if the last were as any other
-        if count < self.num_samples or usual > 0.1:
+        if count < self.num_samples or usual > _USUAL_ERRORS:
             return
-        if wrong > self.times * usual and wrong - usual > max(0.03, 5 * noise):
+        if wrong > self.times * usual and wrong - usual > max(_MORE_ERRORS, _NOISE * noise):
             yield Sign(
                 0,
-                f"It predicts the next token rightly at {1 - usual:.1%} of all places, and at "
-                f"{1 - wrong:.1%} of the last ones, where the next token is not among its inputs: "
-                "elsewhere it reads what it is to predict.",
+                f"The model predicts the next token correctly at {1 - usual:.1%} of all positions, "
+                f"and at {1 - wrong:.1%} of the last positions, where the next token is not among "
+                "its inputs: elsewhere it reads what it has to predict.",
                 value=wrong / max(usual, 1 / count),
                 threshold=self.times,
             )
@@ -74,6 +91,8 @@ class TargetIsInput(VitalsRule):
     every sample. Targets that the model is given to compute the loss by are no input.
     """
 
+    kind = Kind.MISTAKE
+    leaves_training_loss = True
     advice = (
         "Shift the targets by one: inputs tokens[:, :-1], targets tokens[:, 1:]. (Models of "
         "transformers do so themselves when they are given labels.) End windows of a series before "
@@ -102,8 +121,8 @@ class TargetIsInput(VitalsRule):
         held = vitals.vital("input/holds_target")
         kinds = vitals.vital("target/num_values"), vitals.vital("labels/num_classes_seen")
         num_values = max((each.median for each in kinds if len(each)), default=0.0)
-        if len(held) < self.num_batches or held.values.min() < 1 or num_values < 3:
-            return  # a feature may well agree with yes or no
+        if len(held) < self.num_batches or held.values.min() < 1 or num_values < _FEWEST_VALUES:
+            return
         yield Sign(
             int(held.steps[0]),
             f"In all {len(held)} batches one of the input values is the target, in every sample.",
@@ -120,6 +139,8 @@ class StateOfOtherSamples(VitalsRule):
     batches come from a loader that shuffles. Pieces of one text in their order are another matter.
     """
 
+    kind = Kind.MISTAKE
+    leaves_training_loss = True
     advice = (
         "Begin each batch without a state (lstm(x), or zeros); or keep the order of the data, "
         "shuffle=False, where a state is meant to be carried on."
@@ -131,8 +152,8 @@ class StateOfOtherSamples(VitalsRule):
         if shuffled and carrying and len(vitals.anatomy.models) == 1:
             yield Sign(
                 0,
-                f"{carrying[0].name} ({carrying[0].type}) begins with the state of the batch "
-                "before, and the loader draws its samples at random.",
+                f"{carrying[0].name} ({carrying[0].type}) starts with the state of the previous "
+                "batch, and the loader draws its samples at random.",
                 tensor=carrying[0].name,
             )
 
@@ -145,6 +166,7 @@ class BatchTakenForTime(VitalsRule):
     one target for each of the batch; or when it is given [batch, features] and nothing is learnt.
     """
 
+    kind = Kind.MISTAKE
     advice = (
         "Make the layer with batch_first=True, or give it [time, batch, features] "
         "(x.transpose(0, 1)); a single step needs an axis of time of its own."
@@ -168,8 +190,8 @@ class BatchTakenForTime(VitalsRule):
             if is_wrong:
                 yield Sign(
                     0,
-                    f"{module.name} ({module.type}) was given {list(given)} and takes the first "
-                    f"axis for time, and the loss has {target[0]} targets: that axis is the batch.",
+                    f"{module.name} ({module.type}) was given {list(given)} and treats the first "
+                    f"axis as time, and the loss has {target[0]} targets: that axis is the batch.",
                     tensor=module.name,
                 )
                 return
@@ -183,6 +205,8 @@ class PaddingInLoss(VitalsRule):
     as many tokens, `share` of all targets and more, and the loss's ignore_index is another.
     """
 
+    kind = Kind.MISTAKE
+    explains = ("OneClassPredicted",)
     advice = "Leave padding out: CrossEntropyLoss(ignore_index=...), with the padding's number."
 
     share: float = parameter(0.3, "Of all targets.", at_least=0, at_most=1)
@@ -192,7 +216,7 @@ class PaddingInLoss(VitalsRule):
         paddings = _paddings(vitals, None if loss is None else loss.num_classes)
         common = vitals.vital("labels/most_common")
         share = vitals.vital("labels/largest_share").median
-        if not paddings or loss is None or len(common) < 10 or share < self.share:
+        if not paddings or loss is None or len(common) < ENOUGH_BATCHES or share < self.share:
             return
         padding = int(common.median)
         if padding in paddings and padding != loss.ignored:
@@ -203,6 +227,73 @@ class PaddingInLoss(VitalsRule):
                 tensor=f"{loss.name}_input_0",
                 value=share,
                 threshold=self.share,
+            )
+
+
+@dataclass
+class PaddingReadLast(VitalsRule):
+    """A recurrent model goes on through padding, and has forgotten the text at its end.
+
+    Fires when all sequences end with one token, `share` of their length and more, an RNN that looks
+    back only is given all of it, there is one target for each sequence, and nothing is learnt.
+    """
+
+    kind = Kind.CAUSE
+    advice = (
+        "Pack the sequences (nn.utils.rnn.pack_padded_sequence with enforce_sorted=False) and use "
+        "h_n, take the output at each one's last token, or pad on the left."
+    )
+
+    share: float = parameter(0.3, "Of a sequence, on average.", at_least=0, at_most=1)
+
+    def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
+        end, last = vitals.vital("tokens/end_share"), vitals.vital("tokens/last")
+        loss = next(iter(vitals.anatomy.losses), None)
+        if loss is None or len(end) < ENOUGH_BATCHES:
+            return
+        if not end.median > self.share or not vitals.is_stuck:
+            return
+        layers = [module for module in vitals.anatomy.modules if module.given]
+        readers = [each for each in layers if each.type in _RECURRENT and not each.looks_ahead]
+        if len(loss.shapes) != 2 or len(loss.shapes[1]) > 2 or len(readers) < len(layers):
+            return
+        target, count = loss.shapes[1], loss.shapes[0][0]
+        if readers and target[0] == count and count in readers[0].given[:2]:
+            yield Sign(
+                int(end.steps[0]),
+                f"{end.median:.0%} of each sequence, at its end, is token {last.median:.0f}, and "
+                f"{readers[0].name} ({readers[0].type}) reads all of it.",
+                tensor=readers[0].name,
+                value=end.median,
+                threshold=self.share,
+            )
+
+
+@dataclass
+class PaddingMaskInverted(VitalsRule):
+    """Attention leaves out the text and reads the padding.
+
+    Fires when key_padding_mask is True for nearly all tokens but the one that sequences end with,
+    and for hardly any of those.
+    """
+
+    kind = Kind.MISTAKE
+    advice = (
+        "key_padding_mask is True where there is padding: tokens == padding, not !=. (The "
+        "attention_mask of Hugging Face's tokenizers is the other way round.)"
+    )
+
+    def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
+        end, other = vitals.vital("tokens/end_masked"), vitals.vital("tokens/other_masked")
+        if len(end) < _FEWEST_MASKS:
+            return
+        if end.median < _HARDLY_ANY and other.median > _NEARLY_ALL:
+            yield Sign(
+                int(end.steps[0]),
+                f"key_padding_mask leaves out {other.median:.0%} of the tokens, and "
+                f"{end.median:.0%} of those that sequences end with.",
+                value=other.median,
+                threshold=_NEARLY_ALL,
             )
 
 

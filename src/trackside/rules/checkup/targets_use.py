@@ -4,12 +4,24 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from trackside.rules.checkup.vitals_rule import Sign, VitalsRule
+from trackside.rules.checkup.vitals_rule import ENOUGH_BATCHES, SHORT_RUN, Sign, VitalsRule
 from trackside.rules.parameters import parameter
-from trackside.rules.saved.vital_signs import VitalSigns
+from trackside.rules.rule_kinds import Kind
+from trackside.rules.saved.vital_signs import FAIR_STEPS, VitalSigns
 
 _EVEN = 1 / math.sqrt(12)
 """Standard deviation of numbers spread evenly, over their range."""
+
+_LAST_BATCHES = 5
+"""Batches of predictions at the end."""
+_FAR = 0.01
+"""Of the targets' size: predictions below it have not set out yet."""
+_ROUNDING = 1e-6
+"""Distance from 1 of the sum of a one-hot row."""
+_ONE_HOT_LEFT = 0.5
+"""Of the variance of one-hot rows, which a squared error explains slowly but well."""
+_ABOUT_EVEN = 0.8
+"""Of the deviation of evenly spread numbers: counts and ages have less."""
 
 
 @dataclass
@@ -21,6 +33,7 @@ class UnnormalizedTarget(VitalsRule):
     after 50 and more none has come to a hundredth of that size.
     """
 
+    kind = Kind.CAUSE
     advice = (
         "Scale targets to about mean 0 and standard deviation 1, with the training data's figures, "
         "and scale the predictions back; or predict their logarithm."
@@ -34,12 +47,14 @@ class UnnormalizedTarget(VitalsRule):
         if not vitals.is_settled or not size > self.size:
             return
         is_lost = math.isfinite(vitals.ends_at)
-        low, high = (vitals.vital(f"loss_input/{end}").last(5).median for end in ("min", "max"))
-        is_far = vitals.last_step >= 50 and max(abs(low), abs(high)) < 0.01 * size
-        if is_lost or is_far or (vitals.last_step >= 100 and vitals.unexplained > 1):
+        low, high = (
+            vitals.vital(f"loss_input/{end}").last(_LAST_BATCHES).median for end in ("min", "max")
+        )
+        is_far = vitals.last_step >= SHORT_RUN and max(abs(low), abs(high)) < _FAR * size
+        if is_lost or is_far or (vitals.last_step >= FAIR_STEPS and vitals.unexplained > 1):
             how = f"predictions lie between {low:.3g} and {high:.3g}"
             if is_lost:
-                how = "the loss has stopped being a number"
+                how = "the loss is no longer finite"
             elif not is_far:
                 how = f"predictions reach {high:.3g}, and the targets' mean alone would do better"
             yield Sign(
@@ -59,6 +74,7 @@ class LabelsOutOfRange(VitalsRule):
     falls without end as scores grow.
     """
 
+    kind = Kind.MISTAKE
     advice = (
         "Turn the labels into 0 and 1 before the loss: (y + 1) / 2 for -1 and 1, y - 1 for 1 and "
         "2. For more than two classes use CrossEntropyLoss with an output for each."
@@ -75,7 +91,7 @@ class LabelsOutOfRange(VitalsRule):
         if lowest < 0 or highest > 1:
             yield Sign(
                 int(low.steps[0]),
-                f"{loss.name} wants labels between 0 and 1 and is given {lowest:g} to {highest:g}.",
+                f"{loss.name} expects labels from 0 to 1 and is given {lowest:g} to {highest:g}.",
                 tensor=f"{loss.name}_input_1",
                 value=lowest if lowest < 0 else highest,
                 threshold=0.0 if lowest < 0 else 1.0,
@@ -91,6 +107,9 @@ class ClassesAsAmounts(VitalsRule):
     left at the end; or one-hot rows of which half is left.
     """
 
+    kind = Kind.CAUSE
+    explains = ("NothingLearnt",)
+    leaves_training_loss = True
     advice = (
         "Let the model have one output for each class, and use CrossEntropyLoss with the class "
         "numbers: class 7 is not more than class 3."
@@ -102,15 +121,15 @@ class ClassesAsAmounts(VitalsRule):
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
         whole = vitals.vital("target/whole_share")
-        if not vitals.is_settled or vitals.last_step < 100 or len(whole) < 10:
+        if not vitals.is_settled or vitals.last_step < FAIR_STEPS or len(whole) < ENOUGH_BATCHES:
             return
         if whole.values.min() < 1 or len(vitals.anatomy.models) > 1:
             return
         left = vitals.unexplained
         num_classes = self._num_classes(vitals)
         rows = vitals.vital("target/row_sum_error")
-        is_one_hot = len(rows) and rows.values.max() < 1e-6
-        if is_one_hot and vitals.vital("target/num_values").median == 2 and left > 0.5:
+        is_one_hot = len(rows) and rows.values.max() < _ROUNDING
+        if is_one_hot and vitals.vital("target/num_values").median == 2 and left > _ONE_HOT_LEFT:
             yield self._sign(vitals, left, "one-hot rows")
         elif not len(rows) and num_classes and left > self.unexplained:
             yield self._sign(vitals, left, f"the whole numbers from 0 to {num_classes - 1}")
@@ -122,7 +141,7 @@ class ClassesAsAmounts(VitalsRule):
         even = _EVEN * count
         if low.values.min() != 0 or not self.fewest <= count <= self.most:
             return 0
-        return count if vitals.vital("target/std").median > 0.8 * even else 0
+        return count if vitals.vital("target/std").median > _ABOUT_EVEN * even else 0
 
     def _sign(self, vitals: VitalSigns, left: float, what: str) -> Sign:
         loss = vitals.anatomy.losses[0]

@@ -6,11 +6,21 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trackside.rules.checkup.vitals_rule import Sign, VitalsRule
+from trackside.rules.checkup.vitals_rule import ENOUGH_BATCHES, Sign, VitalsRule
 from trackside.rules.parameters import parameter
-from trackside.rules.saved.vital_signs import VitalSigns
+from trackside.rules.rule_kinds import Kind
+from trackside.rules.saved.vital_signs import FAIR_STEPS, VitalSigns
 
 _SHORT = ("float16", "bfloat16")
+
+_MOST_UPDATES = 0.8
+"""Share of updates: the first and the last of an epoch may differ."""
+_SMALLEST_FLOAT16 = 6e-8
+"""The smallest number above zero."""
+_SCORED = 0.1
+"""log_prob calls over samples: a policy asks for one each."""
+_MOST_BACKWARDS = 0.9
+"""Share of backwards: with the right sign about none are reversed, with the wrong one about all."""
 
 
 @dataclass
@@ -22,6 +32,8 @@ class AccumulationCleared(VitalsRule):
     get gradients, are made in that way, too, and are left alone.
     """
 
+    kind = Kind.MISTAKE
+    leaves_training_loss = True
     advice = "Call optimizer.zero_grad() after optimizer.step() only, not with each small batch."
 
     num_updates: int = parameter(5, "Updates that must have been looked at.", at_least=1)
@@ -33,7 +45,7 @@ class AccumulationCleared(VitalsRule):
             return
         if np.any(vitals.vital("input/is_trained").values > 0):
             return
-        if float(np.mean(cleared.values >= self.cleared)) > 0.8:
+        if float(np.mean(cleared.values >= self.cleared)) > _MOST_UPDATES:
             yield Sign(
                 int(cleared.steps[0]),
                 f"For one update gradients are computed {cleared.median + 1:.0f} times and cleared "
@@ -52,6 +64,7 @@ class WarmUpNeverEnds(VitalsRule):
     max_lr.
     """
 
+    kind = Kind.MISTAKE
     advice = (
         "Warm up over a few per cent of the steps that there are, counted in the unit in which "
         "scheduler.step() is called: batches, or epochs."
@@ -60,12 +73,16 @@ class WarmUpNeverEnds(VitalsRule):
     share: float = parameter(0.3, "Of the rate that is to be reached.", at_least=0, at_most=1)
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
-        if not vitals.is_all or vitals.last_step < 100 or len(vitals.anatomy.optimizers) != 1:
+        if (
+            not vitals.is_all
+            or vitals.last_step < FAIR_STEPS
+            or len(vitals.anatomy.optimizers) != 1
+        ):
             return
         rate = vitals.vital("learning_rate/0")
         group = next(iter(vitals.anatomy.optimizers[0].groups), {})
         wanted = float(group.get("max_lr") or group.get("initial_lr") or 0.0)
-        if len(rate) < 10 or not vitals.anatomy.schedulers:
+        if len(rate) < ENOUGH_BATCHES or not vitals.anatomy.schedulers:
             return
         rises = bool(np.all(np.diff(rate.values) >= 0)) and rate.values[-1] > rate.values[0]
         reached = float(rate.values[-1])
@@ -88,6 +105,7 @@ class LowPrecisionWeights(VitalsRule):
     less than `moved` of them.
     """
 
+    kind = Kind.CAUSE
     advice = (
         "Keep the weights in float32 and compute in 16 bits by torch.autocast, with a GradScaler "
         "for float16: model.half() is for inference. Adam's eps of 1e-8 is 0 in float16."
@@ -101,7 +119,7 @@ class LowPrecisionWeights(VitalsRule):
             return
         is_lost = math.isfinite(vitals.ends_at) and any(p.dtype == "float16" for p in short)
         if is_lost or (vitals.is_stuck and vitals.moved < self.moved):
-            what = "the loss is no number any more" if is_lost else "updates are rounded away"
+            what = "the loss is no longer finite" if is_lost else "updates are rounded away"
             yield Sign(
                 int(vitals.ends_at) if is_lost else 0,
                 f"{len(short)} parameters are trained in {short[0].dtype}, and {what}.",
@@ -119,6 +137,7 @@ class GradientUnderflow(VitalsRule):
     others have one.
     """
 
+    kind = Kind.CAUSE
     advice = (
         "Use torch.amp.GradScaler with float16: scaler.scale(loss).backward(), scaler.step, "
         "scaler.update; or autocast to bfloat16, which needs none."
@@ -139,10 +158,10 @@ class GradientUnderflow(VitalsRule):
                 yield Sign(
                     int(norm.steps[0]),
                     f"The gradient of {parameter_name} is exactly zero at {zeros} of {len(norm)} "
-                    "steps: in float16 what is below 6e-8 is zero.",
+                    f"steps: in float16 what is below {_SMALLEST_FLOAT16:.0e} is zero.",
                     tensor=parameter_name,
                     value=0.0,
-                    threshold=6e-8,
+                    threshold=_SMALLEST_FLOAT16,
                 )
                 return
 
@@ -155,6 +174,7 @@ class SampleCutsGraph(VitalsRule):
     `num_samples` times and more, and hardly ever for log_prob, as a policy would.
     """
 
+    kind = Kind.MISTAKE
     advice = (
         "Use rsample() instead of sample(), or mu + sigma * torch.randn_like(sigma): then "
         "gradients reach what made mu and sigma."
@@ -164,11 +184,11 @@ class SampleCutsGraph(VitalsRule):
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
         cut, scored = vitals.anatomy.num_cut_samples, vitals.anatomy.num_scored_samples
-        if cut >= self.num_samples and scored < 0.1 * cut and vitals.num_updates:
+        if cut >= self.num_samples and scored < _SCORED * cut and vitals.num_updates:
             yield Sign(
                 0,
                 f"sample() was called {cut} times on distributions that the model computes: no "
-                "gradient of what is made of the samples reaches their parameters.",
+                "gradient passes through the samples to the distributions' parameters.",
                 value=float(cut),
                 threshold=self.num_samples,
             )
@@ -183,6 +203,7 @@ class PolicyGradientReversed(VitalsRule):
     optimizer descends. What has another name, as a cost, is left alone.
     """
 
+    kind = Kind.MISTAKE
     advice = (
         "Put a minus before it: loss = -(log_prob * advantage).mean(), since optimizers descend. "
         "If less is better, call it a cost."
@@ -196,11 +217,11 @@ class PolicyGradientReversed(VitalsRule):
         if policy is None or any(group.get("maximize") for group in groups):
             return
         known = policy.num_encouraged + policy.num_discouraged
-        if known >= self.num_backwards and policy.num_discouraged > 0.9 * known:
+        if known >= self.num_backwards and policy.num_discouraged > _MOST_BACKWARDS * known:
             yield Sign(
                 0,
-                f"In {policy.num_discouraged} of {known} backwards a step down makes actions rarer "
-                f"the higher `{policy.weight}` is.",
+                f"In {policy.num_discouraged} of {known} backwards a descent step makes actions "
+                f"rarer the higher `{policy.weight}` is.",
                 value=policy.num_discouraged / known,
-                threshold=0.9,
+                threshold=_MOST_BACKWARDS,
             )

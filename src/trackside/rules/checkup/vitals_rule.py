@@ -1,4 +1,5 @@
-"""What rules on vitals have in common: they judge the course of the run, and tell a thing once."""
+"""What rules on vitals have in common: they judge the course of the run, and report each thing
+once. Also the numbers that several of them use."""
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
@@ -17,6 +18,20 @@ FIGURES = (
 """Vitals come by themselves."""
 
 
+SHORT_RUN = 50
+"""Steps after which what goes wrong at the start shows: a spike of the first updates is over."""
+ENOUGH_BATCHES = 10
+"""Batches before a property of all of them is no coincidence."""
+FEW_BATCHES = 3
+"""Batches whose median no single odd one decides."""
+SMALL_BATCH = 4
+"""Samples: statistics over fewer say little."""
+HALVED = 0.5
+"""A loss that fell by more has learnt something, whatever else is unusual."""
+LEARNT_WELL = 0.9
+"""A loss that fell by more has learnt nearly everything."""
+
+
 @dataclass(frozen=True, slots=True)
 class Sign:
     """Something that is not as it should be, and since which step."""
@@ -30,9 +45,9 @@ class Sign:
 
 @dataclass
 class VitalsRule(TensorRule):
-    """Subclasses say what they see in the run so far; each tensor is told of once."""
+    """Subclasses return what they see in the run so far; each tensor is reported once."""
 
-    _told: set[str] = field(default_factory=set, init=False)
+    _reported: set[str] = field(default_factory=set, init=False)
 
     @abstractmethod
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
@@ -44,13 +59,13 @@ class VitalsRule(TensorRule):
     def missing(self, evidence: Evidence) -> str:
         return missing_vitals(evidence)
 
-    def look(self, evidence: Evidence) -> Iterable[Finding]:
+    def check(self, evidence: Evidence) -> Iterable[Finding]:
         return list(self._new(evidence))
 
     def _new(self, evidence: Evidence) -> Iterator[Finding]:
         for sign in self.judge(evidence.vitals):
-            if sign.tensor not in self._told:
-                self._told.add(sign.tensor)
+            if sign.tensor not in self._reported:
+                self._reported.add(sign.tensor)
                 yield self.found(
                     evidence,
                     sign.step,
@@ -62,7 +77,7 @@ class VitalsRule(TensorRule):
 
 
 def missing_vitals(evidence: Evidence) -> str:
-    """Told when there is nothing to judge; "" when there is."""
+    """Why there is nothing to judge; "" when there is."""
     if evidence.vitals.anatomy.models:
         return ""
     return (

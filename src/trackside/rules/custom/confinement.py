@@ -60,7 +60,7 @@ _KEPT_VARIABLES = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What the guard is told, as a text on its command line: nothing in it is secret."""
+    """What the guard is given, as text on its command line: nothing in it is secret."""
 
     kinds: Sequence[str]
     """Ways to shut the rule in, best first: see `kinds`."""

@@ -67,7 +67,7 @@ class CustomRule:
         self._at = "while it was loaded"
         self._silent_seconds = self._limit_seconds + job.settings.upload_deadline_seconds
         self._unread = b""
-        self._was_told = False
+        self._was_notified = False
         self._is_closed = False
         self._folder = job.folder.rules.custom(number, rule.name)
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -89,9 +89,9 @@ class CustomRule:
 
     def findings(self, *, is_last: bool) -> list[Finding]:
         """What it has found since the last call. `is_last`: the job has ended."""
-        if is_last and not self._was_told:
-            self._was_told = True
-            self._tell(b"over\n")
+        if is_last and not self._was_notified:
+            self._was_notified = True
+            self._send(b"over\n")
             self._heard_at = time.monotonic()
         found = self._listen()
         now = time.monotonic()
@@ -100,7 +100,7 @@ class CustomRule:
                 f"ClientError: the rule took longer than {self._limit_seconds:g} s {self._at} and "
                 "was ended. Make it faster, or raise TRACKSIDE_RULE_STEP_SECONDS."
             )
-        elif self._was_told and now - self._heard_at > self._silent_seconds:
+        elif self._was_notified and now - self._heard_at > self._silent_seconds:
             self._fail(
                 f"ClientError: the rule said nothing for {self._silent_seconds:g} s though the job "
                 "was over, and was ended."
@@ -136,7 +136,7 @@ class CustomRule:
 
     def _start(self, job: WatchedJob, rule: RuleConfiguration) -> subprocess.Popen[bytes]:
         place = job.trial()
-        told = {
+        start = {
             "rule": rule_name(rule),
             "source": rule.parameters.get(rule_source.SOURCE),
             "parameters": dict(rule.parameters),
@@ -161,7 +161,7 @@ class CustomRule:
         assert process.stdout is not None
         os.set_blocking(process.stdout.fileno(), False)
         self._process = process
-        self._tell(json.dumps(told).encode() + b"\n")
+        self._send(json.dumps(start).encode() + b"\n")
         return process
 
     def _plan(self, job: WatchedJob, rule: RuleConfiguration) -> confinement.Plan:
@@ -188,7 +188,7 @@ class CustomRule:
             line=self._trials.far.fileno(),
         )
 
-    def _tell(self, line: bytes) -> None:
+    def _send(self, line: bytes) -> None:
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(line)
@@ -241,9 +241,9 @@ class CustomRule:
         self.close()
         match code := self._process.returncode:
             case confinement.MEMORY:
-                self._fail(limits.memory_told(self._memory_bytes))
+                self._fail(limits.memory_message(self._memory_bytes))
             case confinement.PROCESSES:
-                self._fail(limits.processes_told(self._num_processes))
+                self._fail(limits.processes_message(self._num_processes))
             case confinement.NOT_STARTED:
                 self._fail(f"{_NOT_STARTED}\n{self._log_tail()}")
             case _:

@@ -85,7 +85,7 @@ class Guard:
             why = "; ".join(refusals) or "this system has no namespaces and no other user for it"
             _say(f"this rule was not started, for it cannot be confined ({why})")
             return NOT_STARTED
-        _say(self._told(refusals))
+        _say(self._description(refusals))
         os.close(self._plan.line)
         os.closerange(0, 2)
         return self._watch()
@@ -125,7 +125,7 @@ class Guard:
         os.close(self._pipe)
         return text if word == isolation.REFUSED else f"it ended before it began {text}".strip()
 
-    def _told(self, refusals: list[str]) -> str:
+    def _description(self, refusals: list[str]) -> str:
         """For the rule's log: what holds, once."""
         walls = {
             "root": "as a user of its own, without network, with nothing to see but Python",
@@ -133,7 +133,7 @@ class Guard:
             "uid": "as a user of its own, but with the network and the machine's files",
             "none": "with the network and all files of its user: no namespaces, no other user",
         }[self._kind]
-        by = {True: "the kernel", False: "a look four times a second"}
+        by = {True: "the kernel", False: "a check four times a second"}
         memory, processes = by[bool(self._group.memory)], by[bool(self._group.pids)]
         why = f" ({'; '.join(refusals)})" if refusals else ""
         how = "unconfined" if self._kind == "none" else "confined"

@@ -17,7 +17,7 @@ _DEVICES = ("null", "zero", "full", "random", "urandom")
 _GUARDED = linux.MS_NOSUID | linux.MS_NODEV
 
 
-def furnish(plan: Plan, user: int | None = None) -> None:
+def populate(plan: Plan, user: int | None = None) -> None:
     """Replace all that can be seen. `OSError` when the system does not let us, or not wholly.
 
     To `user`, whom a rule becomes that root starts, Python's folders are shown as its own: they
@@ -25,12 +25,12 @@ def furnish(plan: Plan, user: int | None = None) -> None:
     """
     before = os.umask(0o022)  # folders on the way to Python are for the rule's user to pass
     try:
-        _furnish(plan, user)
+        _populate(plan, user)
     finally:
         os.umask(before)
 
 
-def _furnish(plan: Plan, user: int | None) -> None:
+def _populate(plan: Plan, user: int | None) -> None:
     linux.mount(None, "/", flags=linux.MS_SLAVE | linux.MS_REC)
     # Opened before anything is covered: a mount may hide the way to the next one.
     devices = filter(os.path.exists, (f"/dev/{name}" for name in _DEVICES))

@@ -17,14 +17,14 @@ from dataclasses import dataclass
 from trackside import settings
 from trackside.rules.custom import limits
 from trackside.rules.custom.confinement import SCRATCH, Plan
-from trackside.rules.custom.isolated_root import furnish
+from trackside.rules.custom.isolated_root import populate
 from trackside.system import linux_calls as linux
 from trackside.system.control_group import ControlGroup
 
 BOXES = ("root", "user")
 """The kinds that have namespaces, and so an init."""
 INIT, READY, REFUSED, ENDED = "init", "ready", "refused", "ended"
-"""First words of what the guard is told."""
+"""First words of messages to the guard."""
 
 _NOBODY = 65534
 _SOME = 64
@@ -43,7 +43,7 @@ class Pipe:
     def __init__(self) -> None:
         self.reader, self.writer = os.pipe()
 
-    def tell(self, word: str, text: object = "") -> None:
+    def send(self, word: str, text: object = "") -> None:
         with suppress(BrokenPipeError):
             os.write(self.writer, f"{word} {text}\n".encode(errors="backslashreplace"))
 
@@ -73,7 +73,7 @@ def start(kind: str, plan: Plan, group: ControlGroup, pipe: Pipe, program: Progr
         _keep_only(plan.line, pipe.writer, life)
         _become(Start(kind, plan, group, pipe, program, life))
     except Exception as error:  # noqa: BLE001 whatever it is, the guard tries the next kind
-        pipe.tell(REFUSED, _described(error))
+        pipe.send(REFUSED, _described(error))
     finally:
         os._exit(1)
 
@@ -136,14 +136,14 @@ def _leave(start: Start) -> None:
         linux.unshare(spaces)
     pid = os.fork()
     if pid:
-        start.pipe.tell(INIT, pid)
+        start.pipe.send(INIT, pid)
         os._exit(0)
     os.setsid()
     if start.kind == "user":
         # Of this namespace, not of the machine: nothing in here makes another one.
         with suppress(OSError):  # a container may show it read-only
             linux.write("/proc/sys/user/max_user_namespaces", "0")
-    furnish(plan, plan.user if start.kind == "root" else None)
+    populate(plan, plan.user if start.kind == "root" else None)
     is_exact = start.kind == "root" or _counts_by_namespace()
     limits.set_limits(plan.memory_bytes, _num_processes(start) if is_exact else None)
     if start.kind == "root":
@@ -205,7 +205,7 @@ def _be_init(start: Start) -> None:
             os.read(woken, 4096)
         for pid, status in reaped():
             if pid == rule:
-                start.pipe.tell(ENDED, os.waitstatus_to_exitcode(status))
+                start.pipe.send(ENDED, os.waitstatus_to_exitcode(status))
                 os._exit(0)
 
 
@@ -220,14 +220,14 @@ def _be_rule(start: Start, desk: str) -> None:
     os.chdir(desk)
     settings.work_in(desk)
     rule = start.program()
-    start.pipe.tell(READY)
+    start.pipe.send(READY)
     os.close(start.pipe.writer)
     code = 1
     try:
         code = rule()
     except SystemExit as left:
         code = left.code if isinstance(left.code, int) else 1
-    except BaseException:  # noqa: BLE001 the user's code: told as Python would
+    except BaseException:  # noqa: BLE001 the user's code: reported as Python would
         sys.excepthook(*sys.exc_info())
     finally:
         for stream in (sys.stdout, sys.stderr):

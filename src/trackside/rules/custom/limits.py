@@ -1,4 +1,4 @@
-"""How much a custom rule may use: the limits that its own process carries, and how it is told.
+"""How much a custom rule may use: the limits of its own process, and the messages about them.
 
 What all of its processes use together is `guard.py`'s to watch.
 """
@@ -38,14 +38,14 @@ def use_reserve() -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (most, most))
 
 
-def memory_told(memory_bytes: int) -> str:
+def memory_message(memory_bytes: int) -> str:
     return (
         f"ClientError: the rule used more than {memory_bytes / (1 << 30):g} GB of memory. Let it "
         "keep less, or raise TRACKSIDE_RULE_MEMORY_GB."
     )
 
 
-def processes_told(num_processes: int) -> str:
+def processes_message(num_processes: int) -> str:
     return (
         f"ClientError: the rule had more than {num_processes} processes and threads at a time. "
         "Let it start fewer, or raise TRACKSIDE_RULE_PROCESSES."

@@ -33,10 +33,10 @@ def main(line: int) -> int:
     plan = channel.read_plan()
     try:
         Watcher(plan, channel, EvaluatorLine(line)).run()
-    except Exception as error:  # noqa: BLE001 the user's code: told, whole, and the end of it
+    except Exception as error:  # noqa: BLE001 the user's code: reported in full
         limits.use_reserve()
         traceback.print_exc()
-        channel.say("failure", text=_told(error, plan))
+        channel.say("failure", text=_failure_text(error, plan))
         return 1
     channel.say("over")
     return 0
@@ -148,9 +148,9 @@ class Watcher:
             self._channel.say("finding", line=checked(finding).to_line().decode())
 
 
-def _told(error: Exception, plan: dict[str, Any]) -> str:
+def _failure_text(error: Exception, plan: dict[str, Any]) -> str:
     if isinstance(error, MemoryError):
-        return f"{limits.memory_told(plan['memory_bytes'])}\n{trace_end(error)}"
+        return f"{limits.memory_message(plan['memory_bytes'])}\n{trace_end(error)}"
     if limits.is_refused_process(error):
-        return f"{limits.processes_told(plan['num_processes'])}\n{trace_end(error)}"
+        return f"{limits.processes_message(plan['num_processes'])}\n{trace_end(error)}"
     return f"ClientError: {trace_end(error)}"

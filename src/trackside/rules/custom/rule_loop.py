@@ -4,27 +4,29 @@ In which process, and for how long it may think, is for whoever asks.
 """
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from trackside.capture.dtypes import Array
 from trackside.capture.exceptions import (
     NoMoreData,
     RuleEvaluationConditionMet,
+    SMDebugError,
     StepUnavailable,
     TensorUnavailable,
     TensorUnavailableForStep,
 )
+from trackside.capture.modes import ModeKeys
 from trackside.capture.trial import Trial
 from trackside.records.finding import Finding
 from trackside.rules.custom import rule_source
-from trackside.rules.custom.step_tensors import StepTensors
-from trackside.rules.onsets import WELL_LOOKS
+from trackside.rules.onsets import HEALTHY_CHECKS
 from trackside.rules.parameters import other_trials
 
 _PASSED_OVER = (StepUnavailable, TensorUnavailable, TensorUnavailableForStep)
 
 Answer = Finding | str | bool | None
-"""What the rule says about one step; None when it had nothing to look at."""
+"""What the rule says about one step; None when it had nothing to check."""
 
 
 class CustomJudge:
@@ -45,7 +47,7 @@ class CustomJudge:
         self._trial = trial
         self._num_looks = 0
         self._last_bad: dict[tuple[str, ...], int] = {}
-        """Place of a finding to the last look at which it was there."""
+        """Location of a finding to the last check at which it was there."""
         self._start = _limit(texts, "start_step", 0)
         self._end = _limit(texts, "end_step", sys.maxsize)
         others = [open_trial(uri) for uri in other_trials(texts)]
@@ -69,14 +71,14 @@ class CustomJudge:
         self._num_looks += 1
         if not answer:
             return None
-        finding = answer if isinstance(answer, Finding) else self._told(step, answer)
+        finding = answer if isinstance(answer, Finding) else self._finding_of(step, answer)
         place = (finding.rule, finding.mode, finding.worker, finding.tensor, finding.subject)
         before, self._last_bad[place] = self._last_bad.get(place), self._num_looks
-        if before is not None and self._num_looks - before <= WELL_LOOKS:
+        if before is not None and self._num_looks - before <= HEALTHY_CHECKS:
             return None
         return finding
 
-    def _told(self, step: int, answer: str | bool) -> Finding:
+    def _finding_of(self, step: int, answer: str | bool) -> Finding:
         text = answer if isinstance(answer, str) else "The condition is met from here on."
         mode = self._trial.mode(step)
         mode_name = "" if mode is None else mode.name
@@ -111,3 +113,43 @@ class CustomJudge:
 def _limit(texts: Mapping[str, str], name: str, default: int) -> int:
     text = texts.get(name, "")
     return int(text) if text not in ("", "None") else default
+
+
+class StepTensors(Mapping[str, Array]):
+    """Name to value. Saved as reductions only, a tensor has no value: ask for `reduction`."""
+
+    def __init__(self, trial: Trial, step: int) -> None:
+        self._trial = trial
+        self._names = {*trial.tensor_names(step=step)}
+        self.step = step
+        self.mode: str = (trial.mode(step) or ModeKeys.GLOBAL).name
+
+    def __getitem__(self, name: str) -> Array:
+        if name not in self._names:
+            raise KeyError(name)
+        try:
+            return self._trial.tensor(name).value(self.step)
+        except SMDebugError as error:
+            raise KeyError(f"{name}: {error}") from None
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted(self._names))
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def matching(self, pattern: str) -> list[str]:
+        """Names in which the pattern is found."""
+        return self._trial.tensor_names(step=self.step, regex=pattern)
+
+    def collection(self, name: str) -> list[str]:
+        """Names of a collection's tensors at this step."""
+        return self._trial.tensor_names(step=self.step, collection=name)
+
+    def reduction(self, name: str, reduction: str, *, abs: bool = False) -> float:
+        """A stored figure of a tensor ("mean", "l2"), or the same reckoned from its value."""
+        tensor = self._trial.tensor(name)
+        return float(tensor.reduction_value(self.step, reduction, abs=abs))

@@ -41,8 +41,10 @@ class EvaluatorLine:
             kind, data = self._exchange({"ask": what, **details})
             self._is_in_step = True
         if kind == FAILED:
-            told = json.loads(data)
-            raise (ObjectNotFound if told["code"] == _NOT_FOUND else StorageError)(told["text"])
+            response = json.loads(data)
+            raise (ObjectNotFound if response["code"] == _NOT_FOUND else StorageError)(
+                response["text"]
+            )
         return data
 
     def close(self) -> None:
@@ -73,7 +75,7 @@ class ServedStore(Store):
         self._trial = trial
 
     def has_news(self) -> bool:
-        """Whether a look may be worth it."""
+        """Whether a check may be worth it."""
         return bool(self._line.ask("news", trial=self._trial))
 
     def get(

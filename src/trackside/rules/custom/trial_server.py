@@ -143,8 +143,8 @@ class TrialServer:
                 piece = next(pieces, None)
             except (TracksideError, OSError) as error:
                 code = getattr(error, "code", TracksideError.code)
-                told = json.dumps({"code": code, "text": str(error)})
-                return self._send(FAILED, told.encode())
+                response = json.dumps({"code": code, "text": str(error)})
+                return self._send(FAILED, response.encode())
             if piece is None:
                 return self._send(DONE, b"")
             self._send(DATA, piece)

@@ -19,9 +19,7 @@ from trackside.rules.action.action_taker import ActionTaker
 from trackside.rules.action.notifications import Notices
 from trackside.rules.builtin import BuiltInRule, TensorRule
 from trackside.rules.custom.custom_rule import CustomRule, wait_for_any
-from trackside.rules.evaluation.current_rule import CurrentRule
-from trackside.rules.evaluation.rule_factory import Ready, make_ready
-from trackside.rules.evaluation.rule_run import Case
+from trackside.rules.evaluation.rule_run import Case, CurrentRule, Ready, make_ready
 from trackside.rules.findings_file import FindingsFile
 from trackside.rules.rule_failure import trace_end
 from trackside.rules.saved import feeds
@@ -56,7 +54,7 @@ class Evaluator:
         self._ready: list[Ready | None] = []
         self._provided: set[RuleKey] = set()
         self._by_curves: set[RuleKey] = set()
-        """Rules about losses that look at the script's own curves: the hook has saved nothing."""
+        """Rules about losses that read the script's own curves: the hook has saved nothing."""
         self._written: list[Evaluation] = []
         self._written_at = 0.0
         self._attempt = 0
@@ -80,7 +78,7 @@ class Evaluator:
 
     def _turn(self) -> None:
         """Look at the job, at what it has saved, and at what rules of users say."""
-        is_more = self._job.look() and self._take_in_rules()
+        is_more = self._job.refresh() and self._take_in_rules()
         is_last = self._job.is_over
         if self._attempt != self._job.attempt:
             self._leave_attempt()
@@ -105,7 +103,7 @@ class Evaluator:
         self._follow_customs(is_last)
 
     def _take_in_rules(self) -> bool:
-        """Whether rules have come to the job since the last look. They are its last."""
+        """Whether rules have come to the job since the last check. They are its last."""
         now = first_evaluations(self._job.spec, time.time())
         fresh = now[len(self._cases) :]
         self._cases += [Case(each) for each in fresh]
@@ -127,12 +125,12 @@ class Evaluator:
                 self._fail(feed, f"InternalServerError: the saved data cannot be read: {error}")
             return
         if is_new:
-            self._look_at(feed)
+            self._check_feed(feed)
         elif is_last and feed.evidence is None:
             self._conclude(feed)
 
     def _leave_attempt(self) -> None:
-        """A last look at what it saved before it was lost: perhaps the reason."""
+        """A last check of what it saved before it was lost: perhaps the reason."""
         if self._attempt:
             self._follow(self._tensors, at_once=True)
 
@@ -194,14 +192,14 @@ class Evaluator:
 
     # Built-in rules
 
-    def _look_at(self, feed: feeds.Feed) -> None:
+    def _check_feed(self, feed: feeds.Feed) -> None:
         evidence = feed.evidence
         if feed is self._tensors and evidence.is_all and not evidence.trial.tensor_names():
             return self._conclude(feed)
         for case, rule in self._rules_of(feed):
             self._current_rule.take(case.key)
             try:
-                found = list(rule.look(evidence))
+                found = list(rule.check(evidence))
                 missing = self._missing(case, rule, evidence)
                 if evidence.is_all:
                     self._leave_files(case, rule, evidence)
@@ -287,7 +285,7 @@ class Evaluator:
             case.failed(details)
 
     def _rules_of(self, feed: feeds.Feed) -> list[tuple[Case, BuiltInRule[Any]]]:
-        """The built-in rules that look at it and have not ended."""
+        """The built-in rules that read it and have not ended."""
         return [
             (case, ready)
             for case, ready in self._open_cases()
@@ -351,7 +349,7 @@ class Evaluator:
         if now == self._written:
             return
         is_due = time.monotonic() - self._written_at >= PROGRESS_SECONDS
-        if is_due or _told(now) != _told(self._written):
+        if is_due or _without_times(now) != _without_times(self._written):
             write_evaluations(self._rules.statuses, now)
             self._written, self._written_at = list(now), time.monotonic()
 
@@ -360,6 +358,6 @@ class Evaluator:
             wait_for_any(self._customs(), PAUSE_SECONDS)
 
 
-def _told(evaluations: Sequence[Evaluation]) -> list[Evaluation]:
+def _without_times(evaluations: Sequence[Evaluation]) -> list[Evaluation]:
     """All but how far each is."""
     return [replace(each, last_step=None) for each in evaluations]

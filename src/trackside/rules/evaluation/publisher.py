@@ -64,11 +64,11 @@ class Publisher:
                 status = path.stat()
             except FileNotFoundError:
                 continue
-            look = (status.st_mtime_ns, status.st_size)
-            if self._sent.get(path) != look:
+            state = (status.st_mtime_ns, status.st_size)
+            if self._sent.get(path) != state:
                 place = locate_object(uri, home=self._home)
                 place.store.put(place.key, path.read_bytes())
-                self._sent[path] = look
+                self._sent[path] = state
         self._curves.send()
 
     def _made(self) -> dict[Path, str]:
@@ -97,11 +97,11 @@ class FindingCurves:
         self._findings = findings
         self._place: Location = locate(uri, home=home).child(RUN)
         self._sent: int | None = None
-        self._last_look = 0
+        self._last_check = 0
 
     def send(self) -> None:
         size = self._findings.stat().st_size if self._findings.exists() else 0
-        if size == self._last_look:
+        if size == self._last_check:
             return
         data = encoded(read_findings(self._findings))
         if self._sent is None:
@@ -112,7 +112,7 @@ class FindingCurves:
             place = self._place.child(chunk.path)
             place.store.put(place.key, data[self._sent :])
             self._sent = len(data)
-        self._last_look = size
+        self._last_check = size
 
 
 def encoded(findings: list[Finding]) -> bytes:

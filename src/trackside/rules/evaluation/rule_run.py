@@ -1,19 +1,55 @@
-"""One configured rule while it is evaluated: what it has come to, in the contract's words.
+"""One configured rule while it is evaluated: how it is made, its result in the contract's terms,
+and, on disk, which rule is being evaluated. The evaluator stores findings and statuses."""
 
-Decides, and touches nothing: the evaluator files findings and writes statuses.
-"""
-
+import os
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
+from trackside.files import damaged_files, durable
+from trackside.records.evaluator_process import rule_name
 from trackside.records.finding import Finding, RuleKey
 from trackside.records.rule_status import DETAILS_MOST, Evaluation, RuleStatus
+from trackside.records.spec import RuleConfiguration
+from trackside.rules import catalog
+from trackside.rules.builtin import BuiltInRule
+from trackside.rules.custom import rule_source
+from trackside.rules.custom.custom_rule import CustomRule
+from trackside.rules.each_worker import for_each_worker
 from trackside.rules.findings_file import MOST_FILED
+from trackside.rules.parameters import build
+from trackside.rules.watched_job import WatchedJob
+
+MOST_DEATHS = 2
+"""Once may be chance: the evaluator was killed from outside while this rule was evaluated."""
+Ready = BuiltInRule[Any] | CustomRule
+
+
+def make_ready(
+    job: WatchedJob, rule: RuleConfiguration, number: int, *, with_custom: bool = True
+) -> Ready | None:
+    """`ValueError` with what is wrong and the way out. None for a custom rule unless `with_custom`.
+
+    By `rule_to_invoke`, not by the image: its address differs from region to region. A source of
+    its own makes it the user's; then the built-in rules come, then those of installed packages.
+    """
+    if rule_source.is_custom(rule.parameters):
+        return CustomRule(job, rule, number) if with_custom else None
+    name = rule_name(rule)
+    try:
+        found = catalog.find(name)
+    except catalog.UnknownRule:
+        if name not in rule_source.installed():
+            raise
+        return CustomRule(job, rule, number) if with_custom else None
+    return for_each_worker(build(found, rule.parameters))
 
 
 class Case:
-    """`evaluation` is what is told about it. A finding stands, whatever happens later."""
+    """`evaluation` is what is published about it. A finding stays, whatever happens later."""
 
     def __init__(self, evaluation: Evaluation, clock: Callable[[], float] = time.time) -> None:
         self.evaluation = evaluation
@@ -44,7 +80,7 @@ class Case:
         self._become(RuleStatus.ISSUES_FOUND, _hit(first, count), num_findings=count)
 
     def note(self, details: str) -> None:
-        """Why it has nothing to look at, so far; "" takes that back."""
+        """Why it has nothing to check, so far; "" takes that back."""
         if self.evaluation.status is RuleStatus.IN_PROGRESS:
             self._become(RuleStatus.IN_PROGRESS, details)
 
@@ -112,13 +148,13 @@ def _hit(first: Finding, count: int) -> str:
     """The original's sentence, so that who searches for it finds it, and then what it was."""
     at = "" if first.step is None else f" at step {first.step}"
     where = f"{first.tensor}: " if first.tensor else ""
-    told = (
+    details = (
         f"RuleEvaluationConditionMet: Evaluation of the rule {first.rule}{at} resulted in the "
         f"condition being met. {where}{first.message}"
     )
     if count > MOST_FILED:
-        return f"{told} {count} findings in all, of which the first {MOST_FILED} are kept."
-    return told if count == 1 else f"{told} {count} findings in all."
+        return f"{details} {count} findings in all, of which the first {MOST_FILED} are kept."
+    return details if count == 1 else f"{details} {count} findings in all."
 
 
 def _cut(details: str) -> str:
@@ -126,3 +162,46 @@ def _cut(details: str) -> str:
     if len(details) <= DETAILS_MOST:
         return details
     return f"{details[: DETAILS_MOST - 1]}…"
+
+
+class CurrentRule:
+    """Which rule is being evaluated, on disk: if it kills the evaluator, the next one knows. A rule
+    that hangs, crashes the interpreter or takes all memory would otherwise end all others.
+
+    Two files: the name, written often and never synced; and how many evaluators each rule ended.
+    """
+
+    def __init__(self, now: Path, deaths: Path) -> None:
+        self._descriptor = os.open(now, os.O_RDWR | os.O_CREAT, 0o644)
+        counts = damaged_files.read_object(deaths) or {}
+        self.deaths = Counter({k: n for k, n in counts.items() if type(n) is int and 0 < n < 1000})
+        """By rule: evaluators that died while it was evaluated."""
+        name = os.pread(self._descriptor, 4096, 0).decode(errors="replace")
+        if name:
+            self.deaths[name] += 1
+            durable.write_json(deaths, self.deaths)
+        self.put_down()
+
+    def take(self, rule: RuleKey) -> None:
+        """This rule is being evaluated from now on."""
+        self._write(_name(rule))
+
+    def put_down(self) -> None:
+        """No rule is."""
+        self._write("")
+
+    def is_deadly(self, rule: RuleKey) -> bool:
+        return self.deaths[_name(rule)] >= MOST_DEATHS
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+    def _write(self, name: str) -> None:
+        data = name.encode()
+        os.pwrite(self._descriptor, data, 0)
+        os.ftruncate(self._descriptor, len(data))
+
+
+def _name(rule: RuleKey) -> str:
+    is_profiler, configuration = rule
+    return f"{'profiler' if is_profiler else 'debug'} rule {configuration}"

@@ -27,11 +27,11 @@ class _Tally:
 
     def count(self, window: Window, node: str, cause: str, idle: float, busy: float) -> None:
         gpus = window.samples(node, GPU).values
-        told = ~np.isnan(gpus).all(axis=1)
-        # Comparisons with NaN are False: what was not told neither idles nor is busy.
+        is_known = ~np.isnan(gpus).all(axis=1)
+        # Comparisons with NaN are False: what is not known neither idles nor is busy.
         idles = (gpus < idle).any(axis=1)
         busies = (window.samples(node, cause).values > busy).any(axis=1)
-        self.looks += int(told.sum())
+        self.looks += int(is_known.sum())
         self.idle += int(idles.sum())
         self.waiting += int((idles & busies).sum())
 
@@ -61,7 +61,7 @@ class _Bottleneck(GpuRule):
             tally = self._tallies.setdefault(node, _Tally())
             tally.count(window, node, self.cause, self.gpu_threshold, limit)
             if tally.looks > self.patience and tally.percent > self.threshold:
-                yield from self._tell(node, tally, what)
+                yield from self._finding(node, tally, what)
         self.datapoints = sum(tally.looks for tally in self._tallies.values())
         self.violations = sum(tally.waiting for tally in self._tallies.values())
 
@@ -75,8 +75,8 @@ class _Bottleneck(GpuRule):
             for node, tally in sorted(self._tallies.items())
         }
 
-    def _tell(self, node: str, tally: _Tally, what: str) -> Iterator[Finding]:
-        return self.tell(
+    def _finding(self, node: str, tally: _Tally, what: str) -> Iterator[Finding]:
+        return self.report_once(
             f"On {node}, in {tally.percent:.0f} % of {tally.looks:,} looks (more than "
             f"{self.threshold:g} %), a GPU was used less than {self.gpu_threshold:g} % "
             f"while {what}.",
@@ -95,6 +95,7 @@ class CPUBottleneck(_Bottleneck):
     there are more than `patience`.
     """
 
+    explains = ("BatchSize", "LowGPUUtilization")
     advice = (
         "Load and transform data in more processes (num_workers), do heavy transformations once "
         "and store the result, or move them to the GPU."
@@ -117,6 +118,7 @@ class IOBottleneck(_Bottleneck):
     `io_threshold`.
     """
 
+    explains = ("BatchSize", "CPUBottleneck", "Dataloader", "LowGPUUtilization")
     advice = (
         "Put the data on a faster disk or in memory, read fewer and larger files, prefetch, and "
         "write checkpoints less often or in the background."

@@ -70,7 +70,7 @@ class LowGPUUtilization(GpuRule):
         else:
             return
         self.violations += 1
-        yield from self.tell(
+        yield from self.report_once(
             f"{gpu} of {node} is {what}. {said}",
             worker=node,
             tensor=gpu,
@@ -93,6 +93,7 @@ class BatchSize(GpuRule):
     `gpu_memory_threshold_p95`.
     """
 
+    explains = ("LowGPUUtilization",)
     advice = "Raise the batch size, or take a smaller machine: this one has room for more."
 
     cpu_threshold_p95: float = parameter(70.0, "95th percentile of processor use, %.", at_least=0)
@@ -122,7 +123,7 @@ class BatchSize(GpuRule):
             busy, filled = percentile(use.column(gpu), 95), percentile(memory.column(gpu), 95)
             if busy < self.gpu_threshold_p95 and filled < self.gpu_memory_threshold_p95:
                 self.violations += 1
-                yield from self.tell(
+                yield from self.report_once(
                     f"On {node}, 95 % of the time, {gpu} is busy at most {busy:.0f} %, its "
                     f"memory is filled to {filled:.0f} % and the processors are busy "
                     f"{cpu:.0f} %: all below {self.gpu_threshold_p95:g}, "
@@ -170,7 +171,7 @@ class GPUMemoryIncrease(GpuRule):
             if above.any():
                 self.violations += int(above.sum())
                 rise = float(rises[above][0])
-                yield from self.tell(
+                yield from self.report_once(
                     f"The memory of {gpu} on {node} rose by {rise:.1f} percentage points from one "
                     f"{self.window} figures to the next, more than {self.increase:g}; "
                     f"it is filled to {new[-1]:.0f} % now.",
@@ -237,7 +238,7 @@ class LoadBalancing(GpuRule):
         self.violations += 1
         middles = np.arange(len(first)) * BIN_PERCENT + BIN_PERCENT / 2
         means = [float(counts @ middles / counts.sum()) for counts in (first, second)]
-        yield from self.tell(
+        yield from self.report_once(
             f"{one} and {other} of {node} are used differently: on the mean {means[0]:.0f} % "
             f"and {means[1]:.0f} %, their histograms' distance is {distance:.2f}, "
             f"above {self.threshold:g}.",

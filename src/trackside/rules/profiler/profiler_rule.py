@@ -1,4 +1,4 @@
-"""What profiler rules share: their windows, that each thing is told once, and their statistics."""
+"""What profiler rules share: their windows, reporting each thing once, and their statistics."""
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from trackside.records.finding import Finding
 from trackside.rules.builtin import BuiltInRule
 from trackside.rules.parameters import parameter, parameters_of
+from trackside.rules.rule_kinds import Kind
 from trackside.rules.saved.profile import Profile, Window
 
 CPU = "CPUUtilization"
@@ -22,6 +23,8 @@ NO_GPU = "No GPU figures were taken, so there was nothing to watch."
 class ProfilerRule(BuiltInRule[Profile]):
     """Watches the machine and the steps' times, a window at a time."""
 
+    kind = Kind.MACHINE
+
     scan_interval_us: int = parameter(60_000_000, "Length of a window, microseconds.", at_least=1)
     triggered: int = field(default=0, init=False)
     """In how many windows it held, for each thing watched."""
@@ -29,10 +32,10 @@ class ProfilerRule(BuiltInRule[Profile]):
     datapoints: int = field(default=0, init=False)
     _judged_until: float | None = field(default=None, init=False)
     _is_done: bool = field(default=False, init=False)
-    _told: set[tuple[str, ...]] = field(default_factory=set, init=False)
+    _reported: set[tuple[str, ...]] = field(default_factory=set, init=False)
     """Where, of the findings so far."""
 
-    def look(self, evidence: Profile) -> Iterator[Finding]:
+    def check(self, evidence: Profile) -> Iterator[Finding]:
         if self._is_done:
             return
         for window in evidence.windows(self._judged_until, self.scan_interval_us / 1e6):
@@ -62,7 +65,7 @@ class ProfilerRule(BuiltInRule[Profile]):
             "RuleParameters": "\n".join(settings),
         }
 
-    def tell(
+    def report_once(
         self,
         message: str,
         *,
@@ -76,8 +79,8 @@ class ProfilerRule(BuiltInRule[Profile]):
         """A finding, unless there was one at the same place. Counts the window either way."""
         self.triggered += 1
         place = (worker, tensor, subject, mode)
-        if place not in self._told:
-            self._told.add(place)
+        if place not in self._reported:
+            self._reported.add(place)
             yield Finding(
                 rule=self.name(),
                 mode=mode,

@@ -52,9 +52,9 @@ class StepOutlier(ProfilerRule):
             outliers = steps.durations > limit
             self.violations += int(outliers.sum())
             if outliers.sum() > self.n_outliers:
-                yield from self._tell(window.profile, worker, phase, steps, outliers, limit)
+                yield from self._finding(window.profile, worker, phase, steps, outliers, limit)
 
-    def _tell(
+    def _finding(
         self,
         profile: Profile,
         worker: str,
@@ -66,7 +66,7 @@ class StepOutlier(ProfilerRule):
         mode = phase.removeprefix(STEP)
         longest = int(np.argmax(steps.durations))
         rank, _, node = worker.partition("-")
-        return self.tell(
+        return self.report_once(
             f"{int(outliers.sum())} of {len(steps):,} {mode} steps (more than "
             f"{self.n_outliers}) of rank {rank} on {node} took longer than {_span(limit)}, "
             f"where the median is {_span(float(np.median(steps.durations)))}. The longest is "
@@ -114,7 +114,7 @@ class MaxInitializationTime(ProfilerRule):
             how = "and no step has been seen; a script whose steps are not recorded shows none"
         else:
             how = "before the first step began"
-        yield from self.tell(
+        yield from self.report_once(
             f"{minutes:.1f} minutes went by, more than {self.threshold:g}, {how}.",
             value=minutes,
             threshold=self.threshold,
@@ -136,6 +136,7 @@ class Dataloader(ProfilerRule):
     `min_threshold` % or above `max_threshold` % of the node's cores.
     """
 
+    explains = ("BatchSize", "CPUBottleneck", "LowGPUUtilization")
     advice = "Set num_workers of the DataLoader near the number of cores."
 
     min_threshold: float = parameter(70.0, "Too few, % of the cores.", at_least=0)
@@ -154,12 +155,14 @@ class Dataloader(ProfilerRule):
             is_low = percent < self.min_threshold
             if is_low or percent > self.max_threshold:
                 self.violations += 1
-                yield from self._tell(worker, percent, cores, is_low=is_low)
+                yield from self._finding(worker, percent, cores, is_low=is_low)
 
-    def _tell(self, worker: str, percent: float, cores: int, *, is_low: bool) -> Iterator[Finding]:
+    def _finding(
+        self, worker: str, percent: float, cores: int, *, is_low: bool
+    ) -> Iterator[Finding]:
         threshold = self.min_threshold if is_low else self.max_threshold
         side = "below" if is_low else "above"
-        return self.tell(
+        return self.report_once(
             f"{percent * cores / 100:g} data-loading processes work at a time on the {cores} "
             f"cores of {worker.partition('-')[2]}: {percent:.0f} %, {side} {threshold:g} %.",
             worker=worker,
@@ -199,8 +202,8 @@ class OverallFrameworkMetrics(ProfilerRule):
         found: dict[str, Any] = {}
         for worker, phases in sorted(profile.events.items()):
             for phase, events in sorted(phases.items()):
-                told = {"count": len(events), "seconds": round(float(events.durations.sum()), 6)}
-                found.setdefault(worker, {})[phase] = {**told, **overall(events.durations)}
+                totals = {"count": len(events), "seconds": round(float(events.durations.sum()), 6)}
+                found.setdefault(worker, {})[phase] = {**totals, **overall(events.durations)}
         self.datapoints = sum(
             each["count"] for phases in found.values() for each in phases.values()
         )
@@ -262,11 +265,11 @@ def _phase_details(profile: Profile, mode: str | None) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for worker, phase in _step_phases(profile, mode):
         durations = profile.events[worker][phase].durations
-        told = {
+        totals = {
             "mean": round(float(durations.mean()), 6),
             "stddev": round(float(durations.std()), 6),
         }
-        found.setdefault(worker, {})[phase] = {**told, **box(durations)}
+        found.setdefault(worker, {})[phase] = {**totals, **box(durations)}
     return found
 
 

@@ -22,8 +22,8 @@ def box(values: Array) -> dict[str, float]:
     p25, p50, p75, p95 = np.percentile(values, [25, 50, 75, 95]).tolist()
     reach = 1.5 * (p75 - p25)
     upper, lower = min(p75 + reach, float(values.max())), max(p25 - reach, float(values.min()))
-    told = {"p25": p25, "p50": p50, "p75": p75, "p95": p95, "upper": upper, "lower": lower}
-    return {key: round(value, 4) for key, value in told.items()}
+    figures = {"p25": p25, "p50": p50, "p75": p75, "p95": p95, "upper": upper, "lower": lower}
+    return {key: round(value, 4) for key, value in figures.items()}
 
 
 def overall(values: Array) -> dict[str, Any]:

@@ -136,12 +136,12 @@ def histogram(title: str, values: Array, *, unit: str, limit: float | None = Non
             # Rare values are what one looks for: a bar is never too low to be seen.
             top = min(float(y.place(np.array([count]))[0]), bottom - 2)
             is_outlier = limit is not None and start >= limit
-            told = f"{count:,} from {short(start)} to {short(end)} {unit}"
+            title = f"{count:,} from {short(start)} to {short(end)} {unit}"
             bar = element(
                 "rect", x=left, y=top, width=max(1.0, right - left - 1), height=bottom - top
             )
             parts.append(
-                element("g", element("title", told), bar, class_="bad" if is_outlier else "bar")
+                element("g", element("title", title), bar, class_="bad" if is_outlier else "bar")
             )
     return _figure(title, _svg(title, parts), None, "how many")
 
@@ -245,8 +245,8 @@ def _svg(title: str, parts: Sequence[Html], **attributes: str) -> Html:
 
 
 def _figure(title: str, drawing: Html, legend: Html | None, *notes: str) -> Html:
-    told = ", ".join(filter(None, notes))
-    caption = element("figcaption", title, element("small", told) if told else None)
+    note = ", ".join(filter(None, notes))
+    caption = element("figcaption", title, element("small", note) if note else None)
     return element("figure", caption, drawing, legend, class_="card")
 
 
@@ -264,8 +264,8 @@ def _key(name: str, place: int) -> Html:
 
 
 def _for_script(lines: Sequence[Line], x: Axis, unit: str, x_name: str) -> str:
-    """What the pointer is told: values as drawn, in JSON without NaN."""
-    told = {
+    """What the pointer shows: values as drawn, in JSON without NaN."""
+    data = {
         "from": [x.low, x.high, x.start, x.end],
         "x": x_name,
         "unit": unit,
@@ -278,4 +278,4 @@ def _for_script(lines: Sequence[Line], x: Axis, unit: str, x_name: str) -> str:
             for line in lines
         ],
     }
-    return json.dumps(told, separators=(",", ":"), allow_nan=False)
+    return json.dumps(data, separators=(",", ":"), allow_nan=False)

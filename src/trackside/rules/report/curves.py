@@ -36,7 +36,7 @@ _FIRST_VITALS = (
     "predictions/accuracy",
     "learning_rate/0",
 )
-"""What most people look at; the others follow."""
+"""What most people read first; the others follow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ def _grid(charts: Sequence[Chart]) -> Html:
 
 
 def vitals_section(material: Material) -> Html | None:
-    """What the hook measures of every training; what never changes is told in figures."""
+    """What the hook measures of every training; what never changes is listed as figures."""
     trial = material.trial
     lines = [_captured(trial, name) for name in _vitals(trial)] if trial else []
     lines = [Line(each.name.removeprefix(VITALS), each.x, each.y) for each in lines if len(each.x)]

@@ -180,8 +180,8 @@ def _mark(starts: Array, step: int, rules: str) -> Html:
 
 
 def _ticks(starts: Array) -> list[Html]:
-    told = [f"{round(float(starts[place])):,}" for place in _spread(len(starts), 6)]
-    return [element("span", text) for text in [f"step {told[0]}", *told[1:]]]
+    labels = [f"{round(float(starts[place])):,}" for place in _spread(len(starts), 6)]
+    return [element("span", text) for text in [f"step {labels[0]}", *labels[1:]]]
 
 
 def _figure_of(trial: Trial, names: list[str]) -> str | None:

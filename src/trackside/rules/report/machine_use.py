@@ -110,10 +110,10 @@ def _few(samples: Samples, most: int) -> Iterator[tuple[str, Array]]:
         for place, name in enumerate(samples.names):
             yield name, samples.values[:, place]
     else:
-        told = np.isfinite(samples.values).any(axis=1)
+        is_known = np.isfinite(samples.values).any(axis=1)
         yield f"mean of {len(samples.names)}", mean_of_columns(samples.values)
         highest = np.where(np.isnan(samples.values), -np.inf, samples.values).max(axis=1)
-        yield "busiest", np.where(told, highest, np.nan)
+        yield "busiest", np.where(is_known, highest, np.nan)
 
 
 def _step_phases(profile: Profile | None) -> list[tuple[str, str, Events]]:

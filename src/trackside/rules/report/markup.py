@@ -31,8 +31,8 @@ def joined(children: Iterable[Child]) -> Html:
 
 
 def document(title: str, body: Html, *, style: str, script: str) -> bytes:
-    """A page that loads nothing, and that runs this one script and no other: the browser is told
-    its hash."""
+    """A page that loads nothing, and runs this one script and no other: the browser is given its
+    hash."""
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
     head = joined(

@@ -98,8 +98,8 @@ def _failure(head: Head) -> Html | None:
         return cause
     folded = None
     if before:
-        told = f"{counted(len(lines) - _LAST_LINES, 'line')} before"
-        folded = element("details", element("summary", told), element("pre", before))
+        label = f"{counted(len(lines) - _LAST_LINES, 'line')} before"
+        folded = element("details", element("summary", label), element("pre", before))
     return joined([cause, folded, element("pre", last, class_="bad")])
 
 

@@ -1,4 +1,4 @@
-"""What tensor rules look at: the steps that are new, as arrays that all rules share."""
+"""What tensor rules read: the steps that are new, as arrays that all rules share."""
 
 import difflib
 import re
@@ -47,7 +47,7 @@ class Evidence:
     def __init__(self, trial: Trial, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.trial = trial
         self.steps: tuple[int, ...] = ()
-        """New since the last look, complete, in order. At some of them nothing but scalars or
+        """New since the last check, complete, in order. At some of them nothing but scalars or
         vitals was saved."""
         self.is_all = False
         """The job has ended and nothing is left to read."""
@@ -65,7 +65,7 @@ class Evidence:
         self._frozen: frozenset[str] | None = None
 
     def advance(self) -> bool:
-        """Take in what was saved meanwhile; whether there is anything to look at."""
+        """Take in what was saved meanwhile; whether there is anything to check."""
         self._shared.clear()
         self.trial.dynamic_refresh = False
         self.trial.refresh_data()
@@ -185,14 +185,14 @@ class Evidence:
             try:
                 anatomy = read_anatomy(self.trial.path)
             except (OSError, TypeError, ValueError, TracksideError):
-                anatomy = None  # being written, or of another version: the next look may do
+                anatomy = None  # being written, or of another version: the next check may do
             if anatomy is not None:
                 trains = {each.name: each.requires_grad for each in anatomy.parameters}
                 self._frozen = frozenset(name for name, does in trains.items() if not does)
         return self._frozen or frozenset()
 
     def missing(self, selection: Selection, reductions: Sequence[str] = ()) -> str:
-        """Told to a person whose rule found nothing to look at; "" when there is something."""
+        """Why a rule had nothing to check; "" when there is something."""
         names = self.names(selection)
         if names and any(self._can_read(name, reductions) for name in names):
             return ""

@@ -1,6 +1,6 @@
-"""What rules look at, opened as soon as there is something: a job's tensors, its machine's figures.
+"""What rules read, opened as soon as there is something: a job's tensors, its machine's figures.
 
-One feed serves all rules that look at the same, from one read.
+One feed serves all rules that read the same, from one read.
 """
 
 import json
@@ -47,7 +47,7 @@ _TICK_NS = 50_000_000
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How often to look, by what looking costs: a training that uses all cores pays for it."""
+    """How often to check, by what a check costs: a training that uses all cores pays for it."""
 
     share: float
     """Of a core's time, in the long run."""
@@ -57,7 +57,7 @@ class Pace:
 EAGER = Pace(0.02, 2.0)
 """Where something waits to be done as soon as a rule fires."""
 PATIENT = Pace(0.003, 10.0)
-"""Where it is only told."""
+"""Where it is only reported."""
 
 
 class Feed:
@@ -104,7 +104,7 @@ class Feed:
         return time.monotonic() - self._read_at
 
     def advance(self, *, last: bool = False, at_once: bool = False) -> bool:
-        """Take in what is new; whether the rules should look. `last`: nothing more will come."""
+        """Read what is new; whether the rules should check it. `last`: nothing more will come."""
         now = time.monotonic()
         at_once = at_once or last
         if self._place is None or now < self._due and not at_once:
@@ -141,7 +141,7 @@ class Feed:
 
 
 def tensors(place: Location | None, home: Path, has_news: Callable[[], bool] | None = None) -> Feed:
-    """`has_news`: whether a look may be worth it, for a place that knows; it is asked often."""
+    """`has_news`: whether a check may be worth it, for a location that knows; called often."""
     local = None if place is None else place.local
     if has_news is None and local is not None:
         has_news = pulse(local)
@@ -200,7 +200,7 @@ def _always() -> bool:
 
 
 class _Pulse:
-    """Whether a name has come into a trial's folders since the last look: a few calls of stat,
+    """Whether a name has come into a trial's folders since the last check: a few calls of stat,
     where listing thousands of segments five times a second would not be free."""
 
     def __init__(self, root: Path) -> None:

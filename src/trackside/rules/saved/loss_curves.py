@@ -41,7 +41,7 @@ class LossCurves:
         self, place: Location, home: Path, *, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self.steps: tuple[int, ...] = ()
-        """New since the last look, in order; one may be there twice, in training and evaluation."""
+        """New since the last check, in order; one may be there twice: training and evaluation."""
         self.is_all = False
         self.is_wanted = False
         self.seen_at: float | None = None
@@ -54,7 +54,7 @@ class LossCurves:
         self._has_ended = False
 
     def advance(self) -> bool:
-        """Take in what was logged meanwhile; whether there is anything to look at."""
+        """Take in what was logged meanwhile; whether there is anything to check."""
         if not self.is_all:
             self._follower.update()
             self._find()

@@ -1,4 +1,4 @@
-"""A job's profiler output as arrays, read as it grows: what profiler rules and reports look at.
+"""A job's profiler output as arrays, read as it grows: what profiler rules and reports read.
 
 What the files say is `profile_records.py`'s; what the figures mean is the rules'.
 """
@@ -64,7 +64,7 @@ class Profile:
         self._is_ended = True
 
     def advance(self) -> bool:
-        """Take in what was written meanwhile; whether there is anything to look at."""
+        """Take in what was written meanwhile; whether there is anything to check."""
         if self.is_all:
             return False
         # Asked first: what was there before the marker is then seen by the listing.

@@ -9,7 +9,7 @@ from trackside.capture.dtypes import Array
 from trackside.rules.saved.profile_records import Event, Figures
 
 SNAPSHOT_SECONDS = 0.020
-"""Figures this close together were taken at one look at the machine."""
+"""Figures this close together are one sample of the machine."""
 MOST_ROWS = 1 << 20
 """Of one node. With more, every other row of the older half goes: six days at two looks a second
 stay whole, and the figures of a year are still those of the whole year."""
@@ -19,7 +19,7 @@ MOST_COLUMNS = 2048
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """`values[i, j]` is the figure `names[j]` at `times[i]`; NaN where it was not told."""
+    """`values[i, j]` is the figure `names[j]` at `times[i]`; NaN where it is not known."""
 
     names: tuple[str, ...]
     times: Array
@@ -29,7 +29,7 @@ class Samples:
         return len(self.times)
 
     def column(self, name: str) -> Array:
-        """One figure, where it was told."""
+        """One figure, where it is known."""
         if name not in self.names:
             return np.empty(0, np.float32)
         values: Array = self.values[:, self.names.index(name)]
@@ -37,7 +37,7 @@ class Samples:
 
 
 class NodeTable:
-    """What was seen of one node: a row for each look at it, a column for each figure."""
+    """What was seen of one node: a row for each sample, a column for each figure."""
 
     def __init__(self) -> None:
         self.times: Array = np.empty(0)
@@ -145,7 +145,7 @@ def _widened(values: Array, width: int) -> Array:
 
 
 def _merged(times: Array, values: Array) -> tuple[Array, Array]:
-    """In order, and the halves of a look that came in two pieces made one row again."""
+    """In order, and the halves of a sample that came in two pieces joined into one row."""
     order = np.argsort(times, kind="stable")
     times, values = times[order], values[order]
     begins = np.diff(times, prepend=-np.inf) > SNAPSHOT_SECONDS

@@ -20,8 +20,49 @@ from trackside.capture.trial import Trial
 from trackside.capture.trial_layout import VITALS
 from trackside.errors import TracksideError
 
-_LONG = 1000
-"""Steps after which a run is judged by its outcome though it goes on."""
+LONG_RUN = 1000
+"""Steps after which a run is judged by its outcome though it continues: by then a loss that will
+fall has started to, in every healthy script of the zoo."""
+FAIR_STEPS = 100
+"""Steps before a loss that has not moved means anything: warm-ups and the noise of the first
+batches are over."""
+FEWEST_LOSSES = 20
+"""Saved losses before their medians are compared: fewer are one bad batch away from anything."""
+EPSILON = 1e-12
+"""Keeps a division by zero away; far below any figure of a training."""
+_TENTH = 10
+"""The start and the end of a loss are its first and last tenth."""
+_FEWEST_FIRST, _MOST_FIRST, _FEWEST_LAST = 3, 10, 5
+"""Losses in these: at least as many as outvote one outlier; at the start at most ten, since a
+loss falls fastest there."""
+_JUMP = 3.0
+"""The first loss is the start by itself if those after it are this many times higher: the first
+updates have driven them up."""
+_THIRD = 3
+"""The last third of a loss is compared with the one before it, and with what the mean of the
+targets would cost: long enough to average out noise, and short enough to be recent."""
+_FEWEST_IN_THIRD = 10
+"""Losses in a third before its spread is an estimate of the noise."""
+_NOISE = 3.0
+"""Standard errors by which a mean must be lower to count as falling: chance does it once in 700."""
+_LINGERING, _LINGERING_IN_ALL = 5 / 6, 2 / 3
+"""A loss lingers while it keeps more than five sixths in the second half of a stretch, and two
+thirds of its start: healthy runs of the zoo are below both."""
+EXPLAINED = 0.3
+"""Of the targets' variance: with less left unexplained, amounts are learnt."""
+_NOT_LOWER = 0.02
+"""A loss over amounts that fell by less stands still."""
+_LITTLE_LOWER, _AS_THE_MEAN = 0.2, 0.97
+"""It may have fallen by this much when it is no better than always predicting the mean."""
+CHANCE_SHARE = 0.9
+"""Above this share of chance's loss a loss over classes is at the level of chance."""
+_CHANCE_SHARE_IF_FALLING = 0.95
+"""The same while it falls: it may yet leave that level."""
+_LEVEL, _NEAR_CHANCE = 0.1, 1.2
+"""At that level it has fallen by less than a tenth, or from no more than 1.2 times chance."""
+_SAME_LOSS = 0.02
+"""Relative difference up to which a loss's own value is all of what is trained on: regularisation
+terms are larger than that where they matter."""
 _SMOOTH = ("smooth_l1_loss", "huber_loss")
 _TRAINING = (ModeKeys.TRAIN.value, ModeKeys.GLOBAL.value)
 _FIGURES = (
@@ -89,7 +130,7 @@ class VitalSigns:
     """Grows with the trial: `refresh` reads what is new. Steps are global. Of several workers it
     is about the one named, or about the first.
 
-    Most figures are the same from one look to the next: what was made of them is kept until more
+    Most figures are the same from one check to the next: what was made of them is kept until more
     of them come.
     """
 
@@ -112,7 +153,7 @@ class VitalSigns:
         for cached in ("loss", "evaluation_loss", "ends_at"):
             self.__dict__.pop(cached, None)
         was_evaluated = self._is_all_evaluation
-        with suppress(TracksideError, ValueError, TypeError):  # the next look may find it whole
+        with suppress(TracksideError, ValueError, TypeError):  # the next check may find it whole
             self.anatomy = self._anatomy_file.read() or self.anatomy
         if self._is_all_evaluation != was_evaluated:
             self._made.clear()
@@ -138,7 +179,7 @@ class VitalSigns:
                 if name.startswith(start) and name.endswith(suffix)
             ]
         return {
-            name[len(start) : len(name) - len(suffix)]: self._sound(name, reduction)
+            name[len(start) : len(name) - len(suffix)]: self._while_finite(name, reduction)
             for name, reduction in self._found[start, suffix]
         }
 
@@ -195,9 +236,9 @@ class VitalSigns:
     @property
     def unexplained(self) -> float:
         """For the one loss over amounts: that of the last third, over what a model would have
-        that always says the targets' mean. NaN where it cannot be told, as where that loss is only
-        a part of what is trained on."""
-        known = self.loss.last(max(20, len(self.loss) // 3)).values
+        that always predicts the targets' mean. NaN where it is not known, as where that loss is
+        only a part of what is trained on."""
+        known = self.loss.last(max(FEWEST_LOSSES, len(self.loss) // _THIRD)).values
         variance = self._target_variance()
         if not len(known) or not variance > 0 or not self._is_all_of_the_loss("loss_value"):
             return math.nan
@@ -211,14 +252,15 @@ class VitalSigns:
         """By which part of itself the training loss has fallen, from its start to now; negative
         when it rose. Medians of its first and of its last tenth."""
         early, late = self.early_loss, self.late_loss
-        return (early - late) / max(abs(early), 1e-12) if math.isfinite(early) else 0.0
+        return (early - late) / max(abs(early), EPSILON) if math.isfinite(early) else 0.0
 
     @property
     def early_loss(self) -> float:
         """The median of the first ones; the very first where the next are several times higher."""
-        median = self.loss.first(max(3, min(10, len(self.loss) // 10))).median
+        count = max(_FEWEST_FIRST, min(_MOST_FIRST, len(self.loss) // _TENTH))
+        median = self.loss.first(count).median
         first = self.first_loss
-        return first if abs(first) < abs(median) / 3 else median
+        return first if abs(first) < abs(median) / _JUMP else median
 
     @property
     def first_loss(self) -> float:
@@ -227,7 +269,7 @@ class VitalSigns:
     @property
     def late_loss(self) -> float:
         """NaN when none of the last is a number."""
-        return self.loss.last(max(5, len(self.loss) // 10)).median
+        return self.loss.last(max(_FEWEST_LAST, len(self.loss) // _TENTH)).median
 
     def lingers(self, num_steps: int) -> bool:
         """Whether the loss had hardly come down after so many steps: by less than a sixth in their
@@ -235,40 +277,50 @@ class VitalSigns:
         steps = self.loss.steps
         before = self.loss.where(steps < num_steps / 2).median
         then = self.loss.where((steps >= num_steps / 2) & (steps <= num_steps)).median
-        return then > 5 / 6 * before and then > 2 / 3 * self.early_loss > 0
+        return then > _LINGERING * before and then > _LINGERING_IN_ALL * self.early_loss > 0
 
     @property
     def is_settled(self) -> bool:
         """Whether it is time to judge what comes of it: many a loss lingers before it falls."""
-        return self.is_all or self.last_step >= _LONG
+        return self.is_all or self.last_step >= LONG_RUN
 
     @property
     def is_stuck(self) -> bool:
-        """After a fair number of steps the loss is about where it began: at the level of chance
+        """After a fair number of steps the loss is about where it started: at the level of chance
         for classes; for amounts less than a fiftieth lower, or less than a fifth and no better
-        than their mean. Amounts that are explained well are learnt, wherever the loss began: those
-        of Q-learning grow with what is learnt."""
-        if not self.is_settled or self.last_step < 100 or len(self.loss) < 20:
+        than their mean. Amounts that are explained well are learnt, wherever the loss started:
+        those of Q-learning grow with what is learnt."""
+        return self.is_stuck_above(CHANCE_SHARE)
+
+    def is_stuck_above(self, chance_share: float) -> bool:
+        """The same with another share of chance's loss."""
+        if not self._is_long_enough:
             return False
         if not math.isfinite(self.late_loss):
             return True
         if self.chance is None:
-            if self.unexplained < 0.3:
+            if self.unexplained < EXPLAINED:
                 return False
-            return self.fall < 0.02 or (self.fall < 0.2 and self.unexplained > 0.97)
-        is_level = self.fall < 0.1 or self.late_loss < 1.2 * self.chance
-        least = 0.95 if self.is_falling else 0.9
-        return self.late_loss > least * self.chance and is_level
+            is_as_the_mean = self.fall < _LITTLE_LOWER and self.unexplained > _AS_THE_MEAN
+            return self.fall < _NOT_LOWER or is_as_the_mean
+        is_level = self.fall < _LEVEL or self.late_loss < _NEAR_CHANCE * self.chance
+        share = max(chance_share, _CHANCE_SHARE_IF_FALLING) if self.is_falling else chance_share
+        return self.late_loss > share * self.chance and is_level
+
+    @property
+    def _is_long_enough(self) -> bool:
+        is_long = self.last_step >= FAIR_STEPS and len(self.loss) >= FEWEST_LOSSES
+        return self.is_settled and is_long
 
     @property
     def is_falling(self) -> bool:
         """Whether the last third of the loss is below the one before it, by more than noise."""
-        third = len(self.loss) // 3
+        third = len(self.loss) // _THIRD
         before, now = self.loss.last(2 * third).first(third).values, self.loss.last(third).values
-        if third < 10:
+        if third < _FEWEST_IN_THIRD:
             return False
         noise = math.sqrt((before.var() + now.var()) / third)
-        return bool(before.mean() - now.mean() > 3 * noise)
+        return bool(before.mean() - now.mean() > _NOISE * noise)
 
     @property
     def moved(self) -> float:
@@ -283,7 +335,7 @@ class VitalSigns:
         with np.errstate(invalid="ignore"):  # infinite ones have no difference
             difference = np.abs(self.loss.values[here] - part.values[there])
         size = np.abs(part.values[there])
-        return len(steps) > 0 and bool(np.median(difference) <= 0.02 * np.median(size))
+        return len(steps) > 0 and bool(np.median(difference) <= _SAME_LOSS * np.median(size))
 
     def _target_variance(self) -> float:
         """Over all batches: within them, and between them."""
@@ -298,7 +350,7 @@ class VitalSigns:
     def module_type(self, name: str) -> str:
         return next((m.type for m in self.anatomy.modules if m.name == name), "")
 
-    def _sound(self, name: str, reduction: str) -> Series:
+    def _while_finite(self, name: str, reduction: str) -> Series:
         series = self._series(name, reduction, True)
         if math.isinf(self.ends_at):
             return series

@@ -10,6 +10,7 @@ from trackside.records.finding import Finding
 from trackside.rules.builtin import Need, TensorRule
 from trackside.rules.onsets import Onsets
 from trackside.rules.parameters import Pattern, parameter
+from trackside.rules.rule_kinds import Kind
 from trackside.rules.saved.evidence import Evidence, Selection
 from trackside.rules.saved.typed_tensors import Meant, meant_by
 
@@ -87,6 +88,7 @@ class DeadRelu(TensorRule):
     is dead. Fires when more than `threshold_layer` percent of a layer's are.
     """
 
+    kind = Kind.SYMPTOM
     advice = (
         "Lower the learning rate, check the biases, initialise for ReLU (He), or use LeakyReLU or "
         "GELU, which have a gradient on both sides."
@@ -105,7 +107,7 @@ class DeadRelu(TensorRule):
     def needs(self) -> tuple[Need, ...]:
         return (Need("relu_output", self.tensor_regex),)
 
-    def look(self, evidence: Evidence) -> Iterable[Finding]:
+    def check(self, evidence: Evidence) -> Iterable[Finding]:
         meant = meant_by(evidence, self.tensor_regex, "relu_output")
         for name in meant.names:
             layer = self._layers.setdefault(name, UnitActivity(self.threshold_inactivity))
@@ -131,6 +133,7 @@ class SaturatedActivation(TensorRule):
     samples is saturated. Fires when more than `threshold_layer` percent of a layer's are.
     """
 
+    kind = Kind.SYMPTOM
     advice = (
         "Initialise with smaller weights (Xavier), normalise inputs or put a normalisation layer "
         "before the activation, lower the learning rate, or use ReLU-like activations."
@@ -168,7 +171,7 @@ class SaturatedActivation(TensorRule):
             return evidence.missing(Selection(patterns=self.tensor_regex))
         return super().missing(evidence)
 
-    def look(self, evidence: Evidence) -> Iterable[Finding]:
+    def check(self, evidence: Evidence) -> Iterable[Finding]:
         meant = self._meant(evidence)
         sigmoids = set(evidence.names(Selection(("sigmoid_input",))))
         for name in meant.names:

@@ -10,6 +10,7 @@ from trackside.records.finding import Finding
 from trackside.rules.builtin import Need
 from trackside.rules.onsets import Onsets
 from trackside.rules.parameters import InvalidParameters, parameter
+from trackside.rules.rule_kinds import Kind
 from trackside.rules.saved.evidence import Evidence, Selection
 from trackside.rules.saved.tensor_values import Stretch
 from trackside.rules.tensor.selecting import SelectingRule
@@ -22,6 +23,7 @@ class ExplodingTensor(SelectingRule):
     Fires when a selected tensor holds NaN or, unless `only_nan`, an infinity.
     """
 
+    kind = Kind.SYMPTOM
     advice = (
         "Lower the learning rate or warm it up, clip gradients, and look at the first tensor that "
         "broke: a log or division of zero, or float16 out of range (use bfloat16 or a GradScaler)."
@@ -39,7 +41,7 @@ class ExplodingTensor(SelectingRule):
             for name in ("gradients", "weights")
         )
 
-    def look(self, evidence: Evidence) -> Iterable[Finding]:
+    def check(self, evidence: Evidence) -> Iterable[Finding]:
         cube = evidence.figures(evidence.names(self.selection), "abs_max")
         holds = np.isnan(cube.values) if self.only_nan else ~np.isfinite(cube.values)
         for row, column in self._onsets.of(cube.names, holds, cube.saved):
@@ -63,6 +65,7 @@ class AllZero(SelectingRule):
     Fires when the share of zeros in a selected tensor is at least `threshold` percent.
     """
 
+    kind = Kind.SYMPTOM
     advice = (
         "Look at what feeds this tensor: inputs that are blank, a ReLU that is dead, a loss that "
         "does not depend on it, or a parameter that was initialised to zero and gets no gradient."
@@ -77,7 +80,7 @@ class AllZero(SelectingRule):
     def needs(self) -> tuple[Need, ...]:
         return self.selected("abs_max") if self.threshold >= 100 else self.selected()
 
-    def look(self, evidence: Evidence) -> Iterable[Finding]:
+    def check(self, evidence: Evidence) -> Iterable[Finding]:
         names = evidence.names(self.selection)
         if self.threshold >= 100:
             cube = evidence.figures(names, "abs_max")
@@ -111,6 +114,7 @@ class UnchangedTensor(SelectingRule):
     element: |old - new| <= atol + rtol * |new|.
     """
 
+    kind = Kind.SYMPTOM
     advice = (
         "Check that the parameter is in the optimizer, that its gradient is not cut (detach, "
         "no_grad, requires_grad=False), and that the learning rate is not zero here."
@@ -128,7 +132,7 @@ class UnchangedTensor(SelectingRule):
     def needs(self) -> tuple[Need, ...]:
         return self.selected()
 
-    def look(self, evidence: Evidence) -> Iterable[Finding]:
+    def check(self, evidence: Evidence) -> Iterable[Finding]:
         for name in evidence.names(self.selection):
             before = self.num_steps - 1
             for stretch in evidence.stretches(name, before=before, in_training=True):
@@ -171,6 +175,7 @@ class TensorVariance(SelectingRule):
     `min_threshold`, whichever are given.
     """
 
+    kind = Kind.SYMPTOM
     advice = (
         "A high variance points to weights that are too large or inputs that are not normalised; "
         "a low one to units that all do the same. Change the initialisation, or normalise."
@@ -191,7 +196,7 @@ class TensorVariance(SelectingRule):
     def needs(self) -> tuple[Need, ...]:
         return self.selected("variance")
 
-    def look(self, evidence: Evidence) -> Iterable[Finding]:
+    def check(self, evidence: Evidence) -> Iterable[Finding]:
         cube = evidence.figures(evidence.names(self.selection), "variance")
         for threshold, onsets, side in (
             (self.max_threshold, self._high, "above"),

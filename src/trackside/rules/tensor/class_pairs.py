@@ -61,7 +61,7 @@ def find_pairs(evidence: Evidence, labels: Selection, predictions: Selection) ->
 def as_classes(labels: Array, predictions: Array, *, argmax: bool) -> tuple[Array, Array] | None:
     """Flat arrays of class numbers; None for what is no classification.
 
-    Scores are told by their extra axis, whether or not `argmax` says so. Probabilities of a
+    Scores are recognized by their extra axis, whether or not `argmax` is set. Probabilities of a
     single class are rounded. Labels below zero are ignored, as losses do.
     """
     if not all(each.dtype.kind in "biuf" for each in (labels, predictions)):

@@ -92,7 +92,7 @@ class ClassImbalance(TensorRule):
     def missing(self, evidence: Evidence) -> str:
         return "" if self._tensors(evidence).labels else super().missing(evidence)
 
-    def look(self, evidence: Evidence) -> Iterable[Finding]:
+    def check(self, evidence: Evidence) -> Iterable[Finding]:
         tensors = self._tensors(evidence)
         for pairs in tensors.read(evidence, argmax=self.argmax):
             mode = evidence.mode(pairs.step).name
@@ -173,7 +173,7 @@ class Confusion(TensorRule):
     def missing(self, evidence: Evidence) -> str:
         return "" if self._tensors(evidence).labels else super().missing(evidence)
 
-    def look(self, evidence: Evidence) -> Iterable[Finding]:
+    def check(self, evidence: Evidence) -> Iterable[Finding]:
         tensors = self._tensors(evidence)
         for pairs in tensors.read(evidence, argmax=True):
             mode = evidence.mode(pairs.step)

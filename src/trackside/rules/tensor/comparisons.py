@@ -56,10 +56,10 @@ class SimilarAcrossRuns(SelectingRule):
 
     def missing(self, evidence: Evidence) -> str:
         empty = [path for path in self.other_trials if self._trial(path) is None]
-        told = [f"Nothing is saved in {path!r} to compare with." for path in empty]
-        return " ".join(filter(None, [super().missing(evidence), *told]))
+        problems = [f"Nothing is saved in {path!r} to compare with." for path in empty]
+        return " ".join(filter(None, [super().missing(evidence), *problems]))
 
-    def look(self, evidence: Evidence) -> Iterable[Finding]:
+    def check(self, evidence: Evidence) -> Iterable[Finding]:
         for path in self.other_trials:
             waiting = self._waiting.setdefault(path, [])
             waiting.extend(evidence.steps)

@@ -63,7 +63,7 @@ class CheckInputImages(TensorRule):
     def needs(self) -> tuple[Need, ...]:
         return (Need("input_image", self.regex),)
 
-    def look(self, evidence: Evidence) -> Iterable[Finding]:
+    def check(self, evidence: Evidence) -> Iterable[Finding]:
         meant = meant_by(evidence, self.regex, "input_image")
         for name in meant.names:
             for stretch in evidence.stretches(name):
@@ -124,7 +124,7 @@ class NLPSequenceRatio(TensorRule):
     def needs(self) -> tuple[Need, ...]:
         return (Need("input_sequence", self.tensor_regex),)
 
-    def look(self, evidence: Evidence) -> Iterable[Finding]:
+    def check(self, evidence: Evidence) -> Iterable[Finding]:
         meant = meant_by(evidence, self.tensor_regex, "input_sequence")
         limits = list(zip(self.token_values, self.token_thresholds_percent, strict=True))
         for name in meant.names:

@@ -15,6 +15,7 @@ from trackside.records.finding import Finding
 from trackside.rules.builtin import Need, TensorRule
 from trackside.rules.onsets import Onsets
 from trackside.rules.parameters import Mode, Pattern, parameter
+from trackside.rules.rule_kinds import Kind
 from trackside.rules.saved.evidence import Evidence, Selection
 from trackside.rules.tensor.selecting import SelectingRule
 
@@ -67,6 +68,7 @@ class LossNotDecreasing(SelectingRule):
     `increase_threshold_percent` percent.
     """
 
+    kind = Kind.SYMPTOM
     advice = (
         "If the loss jumps up and down, lower the learning rate to a tenth; if it hardly moves, "
         "make it ten times larger; if it turned here, look at the data of this step. --rule all "
@@ -90,7 +92,7 @@ class LossNotDecreasing(SelectingRule):
     def judges_losses(self) -> bool:
         return self.use_losses_collection and not self.collection_names
 
-    def look(self, evidence: Evidence) -> Iterable[Finding]:
+    def check(self, evidence: Evidence) -> Iterable[Finding]:
         for series in _new_losses(evidence, self._names(evidence)):
             if self.mode not in (None, "GLOBAL", series.mode):
                 continue
@@ -173,7 +175,7 @@ class Overfit(TensorRule):
     def judges_losses(self) -> bool:
         return True
 
-    def look(self, evidence: Evidence) -> Iterable[Finding]:
+    def check(self, evidence: Evidence) -> Iterable[Finding]:
         selection = Selection(patterns=self.tensor_regex) if self.tensor_regex else LOSSES
         names = evidence.scalars(evidence.names(selection))
         cube = evidence.figures(names, "mean")
@@ -242,7 +244,7 @@ class Overtraining(TensorRule):
     def judges_losses(self) -> bool:
         return True
 
-    def look(self, evidence: Evidence) -> Iterable[Finding]:
+    def check(self, evidence: Evidence) -> Iterable[Finding]:
         names = evidence.scalars(evidence.names(LOSSES))
         patience = {"TRAIN": self.patience_train, "EVAL": self.patience_validation}
         for series in _new_losses(evidence, names):

@@ -30,10 +30,10 @@ class StalledTrainingRule(TensorRule):
     training_job_name_prefix: str | None = parameter(
         None, "Which job to stop; not needed here, where the rule knows its job."
     )
-    _onsets: Onsets = field(default_factory=lambda: Onsets(well_looks=1), init=False)
+    _onsets: Onsets = field(default_factory=lambda: Onsets(healthy_checks=1), init=False)
     _last_step: int = field(default=0, init=False)
 
-    def look(self, evidence: Evidence) -> Iterable[Finding]:
+    def check(self, evidence: Evidence) -> Iterable[Finding]:
         if evidence.steps:
             self._last_step = evidence.steps[-1]
         quiet = evidence.quiet_seconds

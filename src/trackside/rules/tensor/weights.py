@@ -1,4 +1,4 @@
-"""Rules about weights: how they begin, and how fast they move."""
+"""Rules about gradients and weights: how these start, and how fast they move."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -10,9 +10,45 @@ from trackside.records.finding import Finding
 from trackside.rules.builtin import Need, TensorRule
 from trackside.rules.onsets import Onsets
 from trackside.rules.parameters import Pattern, parameter
+from trackside.rules.rule_kinds import Kind
 from trackside.rules.saved.evidence import TRAINING, Evidence, Selection
 from trackside.rules.saved.tensor_values import Stretch
 from trackside.rules.saved.typed_tensors import meant_by
+
+
+@dataclass
+class VanishingGradient(TensorRule):
+    """A layer's gradient has become so small that the layer no longer learns.
+
+    Fires when the mean of the absolute values of a tensor of `gradients` is below the threshold.
+    """
+
+    kind = Kind.SYMPTOM
+    advice = (
+        "Shorten the path to this layer (residual connections, normalisation), replace sigmoid or "
+        "tanh by ReLU-like activations, or initialise the weights for the activation in use."
+    )
+
+    threshold: float = parameter(1e-7, "Mean absolute gradient that is too small.", at_least=0)
+    _onsets: Onsets = field(default_factory=Onsets, init=False)
+
+    def needs(self) -> tuple[Need, ...]:
+        return (Need("gradients", reductions=("abs_mean",)),)
+
+    def check(self, evidence: Evidence) -> Iterable[Finding]:
+        names = evidence.names(self.needs()[0].selection)
+        cube = evidence.figures(names, "abs_mean")
+        small = cube.values < self.threshold
+        for row, column in self._onsets.of(cube.names, small, cube.saved):
+            value = float(cube.values[row, column])
+            yield self.found(
+                evidence,
+                cube.steps[row],
+                f"The mean absolute gradient is {value:.3g}, below {self.threshold:g}.",
+                tensor=cube.names[column],
+                value=value,
+                threshold=self.threshold,
+            )
 
 
 @dataclass
@@ -24,6 +60,7 @@ class WeightUpdateRatio(TensorRule):
     `num_steps`, the first saved step that is at most so many steps back.
     """
 
+    kind = Kind.SYMPTOM
     advice = (
         "Too large: lower the learning rate, clip gradients, or warm up. Too small: raise the "
         "learning rate, or check that this weight is in the optimizer and gets a gradient."
@@ -41,7 +78,7 @@ class WeightUpdateRatio(TensorRule):
     def needs(self) -> tuple[Need, ...]:
         return (Need("weights"),)
 
-    def look(self, evidence: Evidence) -> Iterable[Finding]:
+    def check(self, evidence: Evidence) -> Iterable[Finding]:
         for name in _trained(evidence, evidence.names(Selection(("weights",)))):
             for stretch in evidence.stretches(name, before=self.num_steps or 1, in_training=True):
                 steps = stretch.steps[stretch.num_old :]
@@ -92,6 +129,7 @@ class PoorWeightInitialization(TensorRule):
     minimum for `patience` saved steps.
     """
 
+    kind = Kind.SYMPTOM
     advice = (
         "Initialise for the activation in use (He for ReLU, Xavier for tanh), add normalisation "
         "layers, and check that no layer starts with weights that are zero or all alike."
@@ -119,7 +157,7 @@ class PoorWeightInitialization(TensorRule):
             Need("losses", is_optional=True),
         )
 
-    def look(self, evidence: Evidence) -> Iterable[Finding]:
+    def check(self, evidence: Evidence) -> Iterable[Finding]:
         if len(self._seen) >= self.steps:
             return
         early = self._early(evidence)

@@ -36,7 +36,7 @@ class FeatureImportanceOverweight(TensorRule):
     def needs(self) -> tuple[Need, ...]:
         return (Need("feature_importance", self.tensor_regex),)
 
-    def look(self, evidence: Evidence) -> Iterable[Finding]:
+    def check(self, evidence: Evidence) -> Iterable[Finding]:
         names = evidence.names(Selection(patterns=(self.tensor_regex,)))
         cube = evidence.figures(evidence.scalars(names), "mean")
         values = np.where(cube.saved, np.nan_to_num(cube.values), 0.0)
@@ -77,7 +77,7 @@ class TreeDepth(TensorRule):
     def needs(self) -> tuple[Need, ...]:
         return (Need("trees", _NODES),)
 
-    def look(self, evidence: Evidence) -> Iterable[Finding]:
+    def check(self, evidence: Evidence) -> Iterable[Finding]:
         for name in evidence.names(Selection(patterns=(_NODES,))):
             cube = evidence.figures((name,), "max")
             for step, largest in zip(cube.steps, cube.values[:, 0].tolist(), strict=True):

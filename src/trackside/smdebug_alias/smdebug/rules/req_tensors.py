@@ -1,3 +1,3 @@
-from trackside.rules.custom.required_tensors import RequiredTensors
+from trackside.rules.custom.smdebug_rule import RequiredTensors
 
 __all__ = ["RequiredTensors"]

@@ -1,11 +1,14 @@
-"""The page of `CreateXgboostReport`: metrics, importance of features, confusion or residuals."""
+"""`CreateXgboostReport`: what an XGBoost training did, as one HTML page. Never finds anything."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
 from trackside.capture.dtypes import Array
+from trackside.records.finding import Finding
+from trackside.rules.builtin import Need, TensorRule
 from trackside.rules.report.charts import Line, histogram, line_chart
 from trackside.rules.report.facts import Fact, Head
 from trackside.rules.report.markup import Html, element
@@ -13,11 +16,43 @@ from trackside.rules.report.page import sections_page, stamp
 from trackside.rules.report.sections import gaps_section, section, table
 from trackside.rules.saved.evidence import Evidence, Selection
 from trackside.rules.tensor.class_pairs import as_classes
-from trackside.rules.tensor.xgboost_report import IMPORTANCES, METRIC
 
+FILE = "xgboost_report.html"
+METRIC = r"^[^/]+-[^/]+$"
+"""`train-rmse`, `validation-auc`: data set, metric."""
+IMPORTANCES = r"feature_importance/"
 _HYPERPARAMETERS = r"hyperparameters/"
 _MOST_FEATURES = 15
 _MOST_CLASSES = 50
+
+
+@dataclass
+class CreateXgboostReport(TensorRule):
+    """Writes a report of an XGBoost training: metrics, feature importance, confusion, residuals.
+
+    Never fires. The page shows the whole trial, and what the model predicts at its last saved step.
+    """
+
+    is_of_worker = False
+
+    def needs(self) -> tuple[Need, ...]:
+        return (
+            *(
+                Need(name, save_interval=5)
+                for name in ("metrics", "feature_importance", "predictions", "labels")
+            ),
+            Need("hyperparameters", is_optional=True),
+        )
+
+    def missing(self, evidence: Evidence) -> str:
+        selection = Selection(("metrics", "feature_importance"), (METRIC, IMPORTANCES))
+        return evidence.missing(selection)
+
+    def check(self, evidence: Evidence) -> Iterable[Finding]:
+        return ()
+
+    def files(self, evidence: Evidence) -> Mapping[str, bytes]:
+        return {FILE: xgboost_page(evidence)}
 
 
 def xgboost_page(evidence: Evidence) -> bytes:

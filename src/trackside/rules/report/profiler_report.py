@@ -2,11 +2,12 @@
 
 import dataclasses
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, get_type_hints
 
 from trackside.records.finding import Finding
+from trackside.rules.checkup.diagnosis import diagnose
 from trackside.rules.profiler.bottlenecks import CPUBottleneck, IOBottleneck
 from trackside.rules.profiler.gpus import (
     BatchSize,
@@ -14,7 +15,6 @@ from trackside.rules.profiler.gpus import (
     LoadBalancing,
     LowGPUUtilization,
 )
-from trackside.rules.profiler.notebook import notebook
 from trackside.rules.profiler.profiler_rule import ProfilerRule
 from trackside.rules.profiler.steps import (
     Dataloader,
@@ -23,7 +23,18 @@ from trackside.rules.profiler.steps import (
     StepOutlier,
 )
 from trackside.rules.profiler.usage import OverallSystemUsage
+from trackside.rules.report.page import profiler_page
 from trackside.rules.saved.profile import Profile, Window
+
+_READ = """import json
+from pathlib import Path
+
+files = Path("profiler-reports").glob("*.json")
+reports = {path.stem: json.loads(path.read_text()) for path in files}
+reports["OverallSystemUsage"]["Details"]"""
+_SHOW = """from IPython.display import IFrame
+
+IFrame("profiler-report.html", width="100%", height=900)"""
 
 FOLDER = "profiler-output"
 RULES: tuple[type[ProfilerRule], ...] = (
@@ -80,12 +91,12 @@ class ProfilerReport(ProfilerRule):
     def __post_init__(self) -> None:
         self.rules = tuple(self._made(rule) for rule in RULES)
 
-    def look(self, evidence: Profile) -> Iterator[Finding]:
+    def check(self, evidence: Profile) -> Iterator[Finding]:
         """Theirs, under their own names."""
         if self._is_done:
             return
         for rule in self.rules:
-            self.found += rule.look(evidence)
+            self.found += rule.check(evidence)
         self._is_done = evidence.is_all
         self.triggered = len(self.found)
         if evidence.is_all:
@@ -95,9 +106,6 @@ class ProfilerReport(ProfilerRule):
         raise AssertionError("each of its rules has windows of its own")
 
     def files(self, profile: Profile) -> Mapping[str, bytes]:
-        # Imported when a report is made: the page needs far more than the rules do.
-        from trackside.rules.report.page import profiler_page
-
         reports = {rule.name(): rule.report(profile) for rule in self.rules}
         return {
             f"{FOLDER}/profiler-report.html": profiler_page(profile, self.found, self.rules),
@@ -123,6 +131,37 @@ class DetailedProfilerProcessingJobConfig(ProfilerRule):
 
     def missing(self, profile: Profile) -> str:
         return "Detailed traces are not processed here. Use torch.profiler in the script."
+
+
+def notebook(found: Sequence[Finding], reports: Mapping[str, Any]) -> bytes:
+    """In nbformat 4; to be opened beside the page and the folder of JSON reports."""
+    lines = ["# Profiler report", ""]
+    causes = [f"1. **{each.cause}**: {_plain(each.message)}" for each in diagnose(found)]
+    lines += causes or ["Nothing found."]
+    lines += ["", "| rule | triggered | data points |", "|---|---|---|"]
+    lines += [
+        f"| {name} | {report['RuleTriggered']} | {report['Datapoints']} |"
+        for name, report in reports.items()
+    ]
+    cells = [_cell("markdown", "\n".join(lines)), _cell("code", _READ), _cell("code", _SHOW)]
+    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    document = {
+        "nbformat": 4,
+        "nbformat_minor": 5,
+        "metadata": {"kernelspec": kernel},
+        "cells": [{"id": f"cell-{place}", **cell} for place, cell in enumerate(cells)],
+    }
+    return json.dumps(document, indent=1).encode() + b"\n"
+
+
+def _cell(kind: str, text: str) -> dict[str, Any]:
+    cell: dict[str, Any] = {"cell_type": kind, "metadata": {}, "source": text.splitlines(True)}
+    return cell if kind == "markdown" else {**cell, "execution_count": None, "outputs": []}
+
+
+def _plain(text: str) -> str:
+    """Markdown may hold HTML; what a job is called must not."""
+    return text.replace("&", "&amp;").replace("<", "&lt;")
 
 
 def _json(report: Mapping[str, Any]) -> bytes:
