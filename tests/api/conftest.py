@@ -50,7 +50,7 @@ class Server:
 @pytest.fixture(autouse=True)
 def patient_health(monkeypatch: pytest.MonkeyPatch) -> None:
     """A look that takes long says that the machine is busy, not that the server is ill."""
-    monkeypatch.setattr(health, "LOOK_SECONDS", 60.0)
+    monkeypatch.setattr(health, "CHECK_SECONDS", 60.0)
 
 
 @pytest.fixture

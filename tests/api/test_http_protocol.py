@@ -10,6 +10,10 @@ from pathlib import Path
 
 import pytest
 import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
@@ -17,11 +21,9 @@ from tests.api.raw_client import RawClient
 from tests.wait import until
 from trackside.api.admission import Admission, Cut
 from trackside.api.app import App
-from trackside.api.call import Reply
 from trackside.api.http_protocol import guarded
 from trackside.api.keys import AccessKeys
 from trackside.api.limits import Limits
-from trackside.sigv4 import Request
 
 GET = b"GET /health HTTP/1.1\r\nhost: x\r\n"
 FOR_EVER = 3600.0
@@ -53,12 +55,15 @@ class Running:
 Start = Callable[[Limits], Running]
 
 
-async def healthy(request: Request, peer: str) -> Reply:
-    return Reply(200, b"ok")
+async def healthy(request: Request) -> Response:
+    return Response(b"ok")
 
 
-async def large(request: Request, peer: str) -> Reply:
-    return Reply(200, LARGE)
+async def large(request: Request) -> Response:
+    return Response(LARGE)
+
+
+PAGES = [Route("/health", healthy), Route("/large", large)]
 
 
 @pytest.fixture(params=["httptools", "h11"])
@@ -71,9 +76,7 @@ def start(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Start]:
     begun: list[Running] = []
 
     def starting(limits: Limits) -> Running:
-        app = App(
-            {}, AccessKeys(tmp_path), {"/health": healthy, "/large": large}, gate=Admission(limits)
-        )
+        app = App({}, AccessKeys(tmp_path), Starlette(routes=PAGES), gate=Admission(limits))
         config = uvicorn.Config(
             app,
             port=0,

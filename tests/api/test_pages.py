@@ -21,7 +21,6 @@ from trackside.api import health, pages
 from trackside.api.health import Health
 from trackside.api.keys import Rights
 from trackside.api.telemetry import Telemetry
-from trackside.sigv4 import Request
 
 
 def get(service: Server, path: str, **headers: str) -> tuple[int, bytes]:
@@ -59,14 +58,14 @@ def test_many_who_ask_for_metrics_at_once_have_them_written_once(
     service: Server, monkeypatch: pytest.MonkeyPatch
 ):
     begun, go = [], Event()
-    told = Telemetry.told
+    scrape = Telemetry.scrape
 
-    def slowly(telemetry: Telemetry) -> bytes:
+    def slow_scrape(telemetry: Telemetry) -> bytes:
         begun.append(1)
         assert go.wait(60)
-        return told(telemetry)
+        return scrape(telemetry)
 
-    monkeypatch.setattr(Telemetry, "told", slowly)
+    monkeypatch.setattr(Telemetry, "scrape", slow_scrape)
     with ThreadPoolExecutor(20) as clients:
         asked = [clients.submit(get, service, "/metrics") for _ in range(20)]
         until(lambda: begun)
@@ -77,8 +76,9 @@ def test_many_who_ask_for_metrics_at_once_have_them_written_once(
 
 
 def test_a_server_that_is_well_says_so(service: Server):
-    assert get(service, "/health") == (200, b'{"status": "ok"}')
-    assert get(service, "/health/live") == (200, b'{"status": "ok"}')
+    for path in ("/health", "/health/live"):
+        status, body = get(service, path)
+        assert (status, json.loads(body)) == (200, {"status": "ok"})
 
 
 def test_what_is_away_is_told_in_words_and_the_server_stays_alive(
@@ -214,30 +214,28 @@ def test_what_comes_from_elsewhere_needs_a_key_to_read_metrics(service: Server):
     ],
 )
 def test_who_counts_as_this_machine(peer: str, host: str, is_here: bool):
-    asked = Request("GET", "/metrics", "", {"host": host})
-    assert pages.is_of_this_machine(asked, peer) is is_here
+    assert pages.is_local({"host": host}, peer) is is_here
 
 
-def test_a_look_that_hangs_is_told_and_not_begun_again(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(health, "LOOK_SECONDS", 0.1)
+def test_a_check_that_hangs_is_reported_and_not_started_again(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(health, "CHECK_SECONDS", 0.1)
     monkeypatch.setattr(health, "FRESH_SECONDS", 0.0)
-    release, begun = Event(), []
+    release, started = Event(), []
 
     def hang() -> str:
-        begun.append(1)
+        started.append(1)
         release.wait(60)
         return ""
 
-    async def ask() -> None:
-        looked = Health({"store": hang}, lambda: False)
+    async def probe() -> None:
+        hanging = Health({"store": hang}, lambda: False)
         for _ in range(3):
-            reply = await looked.ready()
-            assert reply.status == 503
-            assert isinstance(reply.body, bytes)
-            assert b"has not answered for" in reply.body
-        assert len(begun) == 1
+            report = await hanging.report()
+            assert report["status"] == "degraded"
+            assert "has not answered for" in str(report["problems"])
+        assert len(started) == 1
         release.set()
-        while (await looked.ready()).status != 200:
+        while (await hanging.report())["status"] != "ok":
             await asyncio.sleep(0.01)
 
-    asyncio.run(ask())
+    asyncio.run(probe())

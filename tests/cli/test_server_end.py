@@ -117,7 +117,7 @@ def test_a_download_that_was_begun_is_finished_and_nobody_else_comes_in(start: S
     waiting = server.connect()
     with half_read(server) as (answer, first):
         waiting.request("GET", "/health/live")
-        assert waiting.getresponse().read() == b'{"status": "ok"}'
+        assert json.loads(waiting.getresponse().read()) == {"status": "ok"}
 
         server.process.send_signal(signal.SIGTERM)
         until(lambda: is_refused(server))

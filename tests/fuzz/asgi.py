@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Self
+from urllib.parse import unquote
 
 from trackside.api.app import App
 from trackside.sigv4 import Request
@@ -66,6 +67,7 @@ class Asked:
         scope = {
             "type": "http",
             "method": wire.method,
+            "path": unquote(wire.path),
             "raw_path": wire.path,
             "query_string": wire.query,
             "headers": [(name.lower(), value) for name, value in wire.headers],

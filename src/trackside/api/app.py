@@ -1,6 +1,6 @@
 """Every service at one address: finds which one a request is for, verifies it, sends the answer.
 
-Plain ASGI, no framework: two routes and a dispatch are all there is to it.
+Plain ASGI; pages for browsers and monitoring are an application beside it (`pages`).
 """
 
 import asyncio
@@ -19,6 +19,9 @@ from contextlib import aclosing
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
+
+from starlette.applications import Starlette
+from starlette.routing import Match
 
 from trackside.api import access_log
 from trackside.api.admission import Admission, Cut, Guest, guest_of
@@ -52,8 +55,6 @@ _FORMS = {"monitoring": "monitoring-form"}
 """Services that are asked in JSON with a target, and in their older form without one."""
 
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-Page = Callable[[Request, str], Awaitable[Reply]]
-"""Given the address of who asks."""
 _IN_HEADERS = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 _RETRY_SECONDS = "5"
 _UNANSWERED = 499
@@ -65,7 +66,7 @@ class App:
         self,
         services: Mapping[str, Service],
         keys: KeyRing,
-        pages: Mapping[str, Page] | None = None,
+        pages: Starlette | None = None,
         *,
         sessions: Sessions | None = None,
         gate: Admission | None = None,
@@ -77,8 +78,8 @@ class App:
         self._keys = keys
         self._sessions = sessions
         """Temporary keys, where they are given."""
-        self._pages = pages or {}
-        """What is read without a signature, by path."""
+        self._pages = pages
+        """What is read without a signature."""
         self._watch = watch
         """Told of each request when it is over."""
         self._clock = clock
@@ -98,15 +99,16 @@ class App:
         guest = guest_of(scope)
         body = Body(receive, request.headers, exchange, self.gate, self._memory)
         try:
-            page = self._page(request)
+            page = self._page(scope, request)
             if len(scope["headers"]) > self.gate.limits.header_lines:
                 reply = self._too_many_headers()
-            elif page:
-                reply = await page(request, peer)
+            elif page is not None:
+                await self._send_page(page, scope, receive, send, body, request_id)
+                return
             else:
                 reply = await self._answered(request, body, request_id, guest)
             await body.skip_small()
-            if self.is_draining or body.is_unread or (guest is not None and guest.is_extra):
+            if self._is_last(body, guest):
                 reply = replace(reply, headers={**reply.headers, "connection": "close"})
             exchange.status = reply.status
             await _send(reply, request, request_id, body, receive, send)
@@ -128,11 +130,43 @@ class App:
         """Every answer from now on is the last on its connection."""
         self.is_draining = True
 
-    def _page(self, request: Request) -> Page | None:
-        """A signed request is for a bucket that has a page's name."""
-        if request.method not in ("GET", "HEAD") or request.path not in self._pages:
+    def _is_last(self, body: Body, guest: Guest | None) -> bool:
+        """Whether the connection is closed after this response."""
+        is_extra = guest is not None and guest.is_extra
+        return self.is_draining or body.is_unread or is_extra
+
+    def _page(self, scope: MutableMapping[str, Any], request: Request) -> Starlette | None:
+        """The pages, if one of them is requested: a signed request is for a bucket with the same
+        name as a page."""
+        if self._pages is None or scope_of(request) is not None:
             return None
-        return self._pages[request.path] if scope_of(request) is None else None
+        is_one = any(route.matches(scope)[0] is Match.FULL for route in self._pages.routes)
+        return self._pages if is_one else None
+
+    async def _send_page(
+        self,
+        page: Starlette,
+        scope: MutableMapping[str, Any],
+        receive: Receive,
+        send: Send,
+        body: Body,
+        request_id: str,
+    ) -> None:
+        if scope["method"] in ("GET", "HEAD"):
+            await body.skip_small()
+        added = [(b"x-amzn-requestid", request_id.encode())]
+        if self._is_last(body, guest_of(scope)):
+            added.append((b"connection", b"close"))
+
+        async def send_counted(message: MutableMapping[str, Any]) -> None:
+            if message["type"] == "http.response.start":
+                body.exchange.status = message["status"]
+                message = {**message, "headers": [*message.get("headers", ()), *added]}
+            elif scope["method"] != "HEAD":
+                body.exchange.bytes_out += len(message.get("body", b""))
+            await send(message)
+
+        await page(scope, receive, send_counted)
 
     async def _live(self, receive: Receive, send: Send) -> None:
         await receive()

@@ -13,14 +13,13 @@ from trackside.api.call import Service
 from trackside.api.fair_pool import Lanes
 from trackside.api.form_service import FormLikeJsonService, FormService
 from trackside.api.garbage_collection import GarbageCollector
-from trackside.api.health import Health
-from trackside.api.health_checks import looks
+from trackside.api.health import Health, checks
 from trackside.api.identity import Iam, Sts
 from trackside.api.job_credentials import JobCredentials
 from trackside.api.keys import AccessKeys
 from trackside.api.limits import Limits
 from trackside.api.logs import logs
-from trackside.api.pages import pages
+from trackside.api.pages import make_pages
 from trackside.api.quotas import Quotas
 from trackside.api.s3.cleanup import BucketCleanup
 from trackside.api.s3.relay import S3Relay
@@ -71,11 +70,11 @@ class Services:
         self._scheduler = self.jobs.scheduler(limit_of)
         gate = Admission(Limits.of(settings))
         telemetry = Telemetry(self.jobs, self._upkeep, gate, lanes)
-        health = Health(looks(self.jobs, self._upkeep), lambda: self.app.is_draining)
+        health = Health(checks(self.jobs, self._upkeep), lambda: self.app.is_draining)
         self.app = App(
             services,
             credentials,
-            pages(health, telemetry, keys),
+            make_pages(health, telemetry, keys),
             sessions=sessions,
             gate=gate,
             watch=telemetry.count,
