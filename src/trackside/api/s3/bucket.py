@@ -18,7 +18,6 @@ from urllib.parse import unquote_to_bytes
 
 from trackside.api.s3.beneath import NO_FILE, Folder, open_file, open_folder
 from trackside.api.s3.errors import s3_error
-from trackside.api.s3.folder_names import Name
 from trackside.api.s3.object_paths import HASHED, ODD_KEYS, Place, odd_place, places, plain_place
 from trackside.api.s3.record import (
     RECORDS,
@@ -29,6 +28,7 @@ from trackside.api.s3.record import (
 )
 from trackside.files.permissions import PRIVATE
 from trackside.storage.folder import HIDDEN, FolderStore, give_name
+from trackside.storage.key_order import Name
 from trackside.storage.partial_file import PartialFile, is_temporary, sweep
 
 _LOCKS = 256

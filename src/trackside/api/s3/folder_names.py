@@ -7,9 +7,8 @@ from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from threading import Lock
-from typing import NamedTuple
 
-from trackside.storage.partial_file import is_temporary
+from trackside.storage.key_order import Name, names_in_key_order
 
 KEPT_FROM = 1000
 """Names; a smaller folder is read again as quickly."""
@@ -17,14 +16,6 @@ MOST_KEPT = 500_000
 """Names, of all folders together."""
 _SETTLED_NS = 2_000_000_000
 """A folder whose last change is older than this shows the next one by its time."""
-
-
-class Name(NamedTuple):
-    key: bytes
-    """As it stands in a key; of a folder with its slash: 'a-b' comes before 'a/x', though 'a'
-    comes before 'a-b'."""
-    name: str
-    is_folder: bool
 
 
 _Folder = tuple[int, int]
@@ -48,7 +39,7 @@ class FolderNames:
 
         `scan` reads a folder whose names are not its keys, in order; it is the same one each time.
         """
-        names = self._all(descriptor, scan or _scanned)
+        names = self._all(descriptor, scan or _names)
         return names[first_from(names, after) :] if after else names
 
     def _all(self, descriptor: int, scan: Callable[[int], list[Name]]) -> Sequence[Name]:
@@ -82,14 +73,5 @@ def first_from(names: Sequence[Name], key: bytes, start: int = 0) -> int:
     return bisect_left(names, key, start, key=lambda each: each.key)
 
 
-def _scanned(descriptor: int) -> list[Name]:
-    found = []
-    with os.scandir(descriptor) as scan:
-        for item in scan:
-            key = os.fsencode(item.name)
-            if item.is_dir(follow_symlinks=False):
-                found.append(Name(key + b"/", item.name, True))
-            elif not item.is_symlink() and not is_temporary(item.name):
-                found.append(Name(key, item.name, False))
-    found.sort()
-    return found
+def _names(descriptor: int) -> list[Name]:
+    return names_in_key_order(descriptor, follow_links=False)

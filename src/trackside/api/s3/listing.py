@@ -15,10 +15,11 @@ from typing import NamedTuple
 from trackside.api.budget import Budget
 from trackside.api.s3.beneath import NO_FILE, Folder, open_folder
 from trackside.api.s3.bucket import Bucket, ObjectInfo
-from trackside.api.s3.folder_names import FolderNames, Name, first_from
+from trackside.api.s3.folder_names import FolderNames, first_from
 from trackside.api.s3.object_paths import ODD_KEYS, Place
 from trackside.api.s3.target import KEY_MOST_BYTES
 from trackside.storage.folder import HIDDEN
+from trackside.storage.key_order import KeyRange, Name
 from trackside.storage.partial_file import is_temporary
 
 PAGE = 1000
@@ -101,16 +102,15 @@ class _Listing:
         self._bucket = bucket
         self._folder_names = names
         self._budget = budget
-        self._prefix = os.fsencode(question.prefix)
+        self._range = KeyRange(os.fsencode(question.prefix), os.fsencode(question.after))
         self._delimiter = os.fsencode(question.delimiter)
-        self._after = os.fsencode(question.after)
         self._reached: bytes | None = None
         """Nothing up to here is left, nor below it if it is a common prefix; None as long as this
         page has got no further than the one before."""
         self._folded: bytes | None = None
         """The latest common prefix: nothing that starts with it is wanted any more."""
-        if self._fold(self._after) == self._after:
-            self._folded = self._after
+        if self._fold(self._range.after) == self._range.after:
+            self._folded = self._range.after
         self._looked_into: tuple[Place, Folder] | None = None
         """The latest folder of a file: the next one is mostly there, too."""
 
@@ -151,33 +151,31 @@ class _Listing:
 
     def _fold(self, key: bytes) -> bytes | None:
         """The common prefix that this key is part of."""
-        if not self._delimiter or not key.startswith(self._prefix):
+        if not self._delimiter or not key.startswith(self._range.prefix):
             return None
-        end = key.find(self._delimiter, len(self._prefix))
+        end = key.find(self._delimiter, len(self._range.prefix))
         return key[: end + len(self._delimiter)] if end >= 0 else None
 
     def _is_wanted(self, key: bytes) -> bool:
         if self._folded is not None and key.startswith(self._folded):
             return False
-        return key > self._after and key.startswith(self._prefix)
+        return self._range.has_key(key)
 
     def _may_hold(self, folder: bytes) -> bool:
         """Whether any key below this folder, which ends in a slash, can be wanted."""
         if self._folded is not None and folder.startswith(self._folded):
             return False
-        shorter = min(len(folder), len(self._prefix))
-        fits = folder[:shorter] == self._prefix[:shorter]
-        return fits and (folder > self._after or self._after.startswith(folder))
+        return self._range.has_keys_below(folder)
 
     def _odd(self) -> Iterator[_Item]:
         for key, _, _ in self._not_folded(self._odd_names, b""):
-            if not key.startswith(self._prefix):
+            if not key.startswith(self._range.prefix):
                 return
             yield _Item(key)
 
     @cached_property
     def _odd_names(self) -> Sequence[Name]:
-        start = max(self._after, self._prefix)
+        start = max(self._range.after, self._range.prefix)
         with suppress(*NO_FILE), open_folder(self._bucket.root, ODD_KEYS) as folder:
             return self._folder_names.read(folder.descriptor, start, self._bucket.odd_names)
         return ()
@@ -187,7 +185,7 @@ class _Listing:
         return number < len(self._odd_names) and self._odd_names[number].key.startswith(folder)
 
     def _plain(self) -> Iterator[_Item]:
-        folder, slash, _ = self._prefix.rpartition(b"/")
+        folder, slash, _ = self._range.prefix.rpartition(b"/")
         if b"\0" in folder or any(
             name in (b"", b".", b"..") for name in folder.split(b"/") if slash
         ):
@@ -207,10 +205,10 @@ class _Listing:
                 continue
             elif self._budget.is_spent and self._reached is not None:
                 yield self._stop_before(key, self._reached)
-            elif self._fold(key) == key and key > self._after:
+            elif self._fold(key) == key and key > self._range.after:
                 yield from self._common_prefix(inner, key)
             else:
-                if key > self._after:
+                if key > self._range.after:
                     self._reached = key
                 yield from self._walk(inner, key)
 
@@ -237,7 +235,7 @@ class _Listing:
         self._budget.spend(_OPENED)
         for own, name, is_folder in self._not_folded(names, above):
             key = above + own
-            if key[: len(self._prefix)] > self._prefix:
+            if key[: len(self._range.prefix)] > self._range.prefix:
                 return
             if key in (_HIDDEN, _HIDDEN + b"/") or len(key) - is_folder > KEY_MOST_BYTES:
                 continue
@@ -262,9 +260,9 @@ class _Listing:
         """The first name in this folder that is neither before what was listed last, nor before the
         prefix."""
         name = slash = b""
-        if self._after.startswith(above):
-            name, slash, _ = self._after[len(above) :].partition(b"/")
-        prefix = self._prefix[len(above) :] if self._prefix.startswith(above) else b""
+        if self._range.after.startswith(above):
+            name, slash, _ = self._range.after[len(above) :].partition(b"/")
+        prefix = self._range.prefix[len(above) :] if self._range.prefix.startswith(above) else b""
         return max(name + slash, prefix)
 
     def _holds_object(self, within: Place) -> bool | None:
