@@ -1,6 +1,6 @@
 """CloudWatch over the metrics of jobs: what SageMaker publishes there while it trains.
 
-`metric_values` finds the values, `metric_statistics` reckons, `put_metrics` takes those of scripts.
+`metric_values` finds the values and computes statistics, `put_metrics` takes those of scripts.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,16 +13,19 @@ from trackside.api import tokens
 from trackside.api.call import ServiceError
 from trackside.api.json_service import Answer, Ask, Operation
 from trackside.api.keys import Rights
-from trackside.api.metric_statistics import (
+from trackside.api.metric_values import (
+    JOB,
     MOST_DATAPOINTS,
+    NAMESPACE,
     STATISTICS,
     Datapoint,
+    Metric,
+    MetricValues,
     Periods,
     datapoints,
     is_period,
     is_statistic,
 )
-from trackside.api.metric_values import JOB, NAMESPACE, Metric, MetricValues
 from trackside.api.put_metrics import Dimension, PutMetrics
 from trackside.api.validation import parsed
 from trackside.errors import TracksideError

@@ -4,9 +4,11 @@ import re
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
-from trackside.api.log_streams import Event, EventStream, Place
+from trackside.api.log_streams import Event, EventStream, Place, Stream
 from trackside.jobs.log_prefilter import MayHold
+from trackside.jobs.logs import LogPosition
 
 PAGE_BYTES = 1 << 20
 MOST_EVENTS = 10_000
@@ -97,6 +99,23 @@ def end_of(stream: EventStream, window: Window) -> Place | None:
         return None
     events = stream.events(stream.since(window.end_ms))
     return next((event.place for event in events if window.is_after(event)), None)
+
+
+def byte_page(stream: Stream, after: LogPosition) -> dict[str, Any]:
+    """A host's log byte for byte, for our own client: the data after this position, including an
+    unfinished last line. Bytes that are not UTF-8 are sent as lone surrogates."""
+    lines: list[dict[str, Any]] = []
+    size = 0
+    name = stream.record.spec.name
+    for line in stream.jobs.logs(name, host=stream.host, after={stream.host: after}):
+        if size >= PAGE_BYTES:
+            return {"lines": lines, "is_last": False}
+        size += len(line.data)
+        data = line.data.decode("utf-8", "surrogateescape")
+        lines.append(
+            {"attempt": line.attempt, "offset": line.offset, "time": line.time, "data": data}
+        )
+    return {"lines": lines, "is_last": True}
 
 
 def place_of(token: str) -> tuple[str, Place] | None:

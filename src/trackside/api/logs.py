@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from trackside.api import log_bytes, log_events, log_responses, log_streams, log_tokens, tokens
+from trackside.api import log_events, log_responses, log_streams, log_tokens, tokens
 from trackside.api.budget import Budget
 from trackside.api.call import ServiceError
 from trackside.api.client_logs import ClientLogs
@@ -193,7 +193,7 @@ class Logs:
         stream = self._stream(group, asked.stream)
         if asked.own is not None and isinstance(stream, Stream) and stream.rule is None:
             after = LogPosition(asked.own.attempt, asked.own.offset)
-            return {"Trackside": log_bytes.page(stream, after)}
+            return {"Trackside": log_events.byte_page(stream, after)}
         window = Window(asked.start_ms, asked.end_ms)
         direction, place = "f" if asked.from_head else "b", None
         if asked.token:

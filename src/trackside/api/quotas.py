@@ -9,8 +9,9 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from math import inf
-from threading import Event, Lock, Thread
+from threading import Lock
 
+from trackside.api.upkeep import BackgroundThread
 from trackside.errors import QuotaExceeded
 from trackside.jobs.jobs import Jobs
 
@@ -24,26 +25,16 @@ FRESH_SECONDS = 10.0
 _GB = 1e9
 
 
-class Quotas:
-    """Owns one thread."""
-
+class Quotas(BackgroundThread):
     def __init__(self, jobs: Jobs, quotas: Callable[[], Mapping[str, int]]) -> None:
         """`quotas` has the bytes of each owner with a quota, as of now."""
+        super().__init__("quotas")
         self._jobs = jobs
         self._quotas = quotas
         self._used: dict[str, int] = {}
         self._enforced: dict[str, tuple[float, int]] = {}
         """When each owner's use was last brought down, by the monotonic clock, and what is left."""
         self._enforcing = Lock()
-        self._ending = Event()
-        self._thread = Thread(target=self._run, name="trackside-quotas", daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def close(self, *, timeout: float) -> None:
-        self._ending.set()
-        self._thread.join(timeout)
 
     def check(self, owner: str) -> None:
         """`QuotaExceeded` when the owner's jobs keep too much, and nothing of it may go."""
@@ -67,7 +58,7 @@ class Quotas:
             try:
                 self._round()
             except Exception:
-                logger.exception("quotas could not be looked after; trying again")
+                logger.exception("quotas could not be enforced; trying again")
             pause = max(_PAUSE_SECONDS, _LEAST_REST * (time.monotonic() - began))
 
     def _round(self) -> None:

@@ -1,17 +1,18 @@
 """SageMaker, as far as training goes: which operations there are, and our errors in its words."""
 
+from dataclasses import asdict, dataclass
+from typing import Any
+
 from trackside.api.call import ServiceError
 from trackside.api.fair_pool import Lanes
-from trackside.api.json_service import JsonService, Operation
+from trackside.api.json_service import Answer, Ask, JsonService, Operation
 from trackside.api.keys import Rights
 from trackside.api.locations import Locations
 from trackside.api.sagemaker_jobs import CheckQuota, TrainingJobs, no_quota
 from trackside.api.sagemaker_processing import ProcessingJobs
-from trackside.api.sagemaker_queue import QueueLook
 from trackside.api.sagemaker_search import JobSearch
-from trackside.api.sagemaker_tags import Tags
-from trackside.api.sagemaker_update import JobUpdate
-from trackside.api.validation import invalid, not_found, refused
+from trackside.api.sagemaker_update import JobUpdate, Tags
+from trackside.api.validation import invalid, not_found, parsed, refused
 from trackside.errors import (
     DiskFull,
     InvalidSpec,
@@ -26,6 +27,7 @@ from trackside.errors import (
 )
 from trackside.jobs.jobs import Jobs
 from trackside.jobs.queue import LimitOf, no_limit
+from trackside.records.members import member
 
 _RETRY_SECONDS = "5"
 
@@ -54,7 +56,7 @@ def sagemaker(
         "DescribeProcessingJob": Operation(Rights.READ, processing.describe),
         "ListProcessingJobs": Operation(Rights.READ, processing.list, is_heavy=True),
         "StopProcessingJob": Operation(Rights.SUBMIT, processing.stop),
-        "TracksideQueue": Operation(Rights.READ, QueueLook(jobs, limit_of).look, is_heavy=True),
+        "TracksideQueue": Operation(Rights.READ, _Queue(jobs, limit_of).describe, is_heavy=True),
     }
     return JsonService("sagemaker", operations, told, lanes)
 
@@ -77,3 +79,28 @@ def told(error: TracksideError) -> ServiceError:
             return ServiceError("ServiceUnavailable", str(error), 503, headers)
         case _:
             return invalid(str(error))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _QueueRequest:
+    with_own: bool = member("Trackside", bool, default=False)
+    """As in the other operations; there is nothing else to ask for."""
+
+
+class _Queue:
+    """The queue of the server's machine, for our own clients: AWS has no such operation.
+
+    Every key may see which jobs wait and why, but not which key submitted a job.
+    """
+
+    def __init__(self, jobs: Jobs, limit_of: LimitOf) -> None:
+        self._jobs = jobs
+        self._limit_of = limit_of
+
+    def describe(self, ask: Ask) -> Answer:
+        parsed(_QueueRequest, ask.given)
+        queue: dict[str, Any] = asdict(self._jobs.queue(self._limit_of))
+        entries = [*queue["running"], *(waiter["entry"] for waiter in queue["waiting"])]
+        for entry in entries:
+            del entry["key"]
+        return queue

@@ -1,29 +1,31 @@
-"""UpdateTrainingJob: the profiler of a job that runs, more rules that watch it, and what is only
-told again."""
+"""Changes to an existing job: UpdateTrainingJob (its profiler, more rules, and settings that are
+only stored), and its tags."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from trackside.api.json_service import Answer, Ask
 from trackside.api.locations import Locations
 from trackside.api.ownership import check_may_change
-from trackside.api.validation import invalid, parsed, refused, wire_violations
+from trackside.api.validation import invalid, not_found, parsed, refused, wire_violations
 from trackside.errors import Violation
 from trackside.jobs.describe import arn
 from trackside.jobs.jobs import Jobs
 from trackside.records.job_updates import Update, merged_profiler
 from trackside.records.members import member
-from trackside.records.spec import JOB_NAME, JobSpec, Profiler, RuleConfiguration
+from trackside.records.spec import JOB_NAME, JobSpec, Profiler, RuleConfiguration, Tag
 from trackside.records.status import Status
 from trackside.rules import remote_rules
 from trackside.rules.validation import violations as rule_violations
 from trackside.settings import Settings
 
 MOST_RULES = 20
+MOST_TAGS = 50
+_ARN = r"arn:aws[a-z\-]*:sagemaker:[a-z0-9\-]*:[0-9]{12}:.+"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UpdateAsked:
+class UpdateRequest:
     name: str = member("TrainingJobName", pattern=JOB_NAME, least=1, most=63)
     profiler: Profiler | None = member("ProfilerConfig", Profiler, default=None)
     profiler_rules: tuple[RuleConfiguration, ...] = member(
@@ -41,7 +43,7 @@ class JobUpdate:
         self._locations = locations
 
     def update(self, ask: Ask) -> Answer:
-        asked = parsed(UpdateAsked, ask.given)
+        asked = parsed(UpdateRequest, ask.given)
         check_may_change(ask, asked.name, self._jobs)
         record = self._jobs.record(asked.name)
         update = Update(
@@ -105,3 +107,66 @@ def _moved(spec: JobSpec, after: JobSpec) -> Iterator[Violation]:
     if before.local_path.rstrip("/") != now.local_path.rstrip("/"):
         advice = f"must stay {before.local_path!r} while the job runs"
         yield Violation("ProfilerConfig.ProfilingParameters.LocalPath", now.local_path, advice)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddTagsRequest:
+    arn: str = member("ResourceArn", pattern=_ARN, most=256)
+    tags: tuple[Tag, ...] = member("Tags", tuple, of=Tag, most=MOST_TAGS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListTagsRequest:
+    arn: str = member("ResourceArn", pattern=_ARN, most=256)
+    token: str | None = member("NextToken", default=None, most=8192)
+    max_results: int = member("MaxResults", int, default=MOST_TAGS, least=50)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteTagsRequest:
+    arn: str = member("ResourceArn", pattern=_ARN, most=256)
+    keys: tuple[str, ...] = member("TagKeys", tuple, least=1, most=MOST_TAGS)
+
+
+class Tags:
+    """Of training jobs; other resources with an ARN have no tags and accept none."""
+
+    def __init__(self, jobs: Jobs) -> None:
+        self._jobs = jobs
+
+    def add(self, ask: Ask) -> Answer:
+        adding = parsed(AddTagsRequest, ask.given)
+        name = self._job(adding.arn)
+        check_may_change(ask, name, self._jobs)
+        put = {tag.key: tag.value for tag in adding.tags}
+        if len(self._jobs.tags(name) | put) > MOST_TAGS:
+            raise invalid(f"A resource has at most {MOST_TAGS} tags.")
+        return {"Tags": _listed(self._jobs.change_tags(name, put=put))}
+
+    def list(self, ask: Ask) -> Answer:
+        """All on one page: there are never more than fit."""
+        listing = parsed(ListTagsRequest, ask.given)
+        if ":processing-job/" in listing.arn:
+            return {"Tags": []}
+        return {"Tags": _listed(self._jobs.tags(self._job(listing.arn)))}
+
+    def delete(self, ask: Ask) -> Answer:
+        deleting = parsed(DeleteTagsRequest, ask.given)
+        name = self._job(deleting.arn)
+        check_may_change(ask, name, self._jobs)
+        held = self._jobs.tags(name)
+        if gone := [key for key in deleting.keys if key in held]:
+            self._jobs.change_tags(name, remove=gone)
+        return {}
+
+    def _job(self, arn: str) -> str:
+        """ARNs have names in lower case."""
+        kind, _, lower = arn.split(":", 5)[5].partition("/")
+        name = self._jobs.name_in_any_case(lower) if kind == "training-job" else None
+        if name is None:
+            raise not_found()
+        return name
+
+
+def _listed(tags: Mapping[str, str]) -> Sequence[Mapping[str, str]]:
+    return [{"Key": key, "Value": value} for key, value in tags.items()]

@@ -1,13 +1,21 @@
-"""Runs the application on a socket: uvicorn, with what makes it quick where it is installed."""
+"""Runs the application on a socket by uvicorn, and drains it at the end: no new connections, open
+requests are finished, then the process exits with 0."""
 
+import asyncio
 import logging
+import os
+import signal
 import socket
 import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
 
 import uvicorn
 
 from trackside.api.app import App
-from trackside.api.drain import DrainingServer
 from trackside.api.http_protocol import guarded
 from trackside.api.limits import raise_descriptor_limit
 
@@ -21,6 +29,9 @@ _SWITCH_SECONDS = 0.0005
 takes it anew for each thing that happens on any connection."""
 DRAIN_SECONDS = 30.0
 """How long requests have to end after the server was asked to."""
+_POLL_SECONDS = 0.05
+_LEAVE_SECONDS = 5.0
+"""For requests that were cut short to tidy up; what hangs longer is left as kill -9 would."""
 
 
 def make_server(app: App, *, drain_seconds: float = DRAIN_SECONDS) -> uvicorn.Server:
@@ -57,3 +68,70 @@ def serve(app: App, host: str = "127.0.0.1", port: int = 7007) -> None:
     listener = listen(host, port)
     logger.info("listening on %s:%d", *listener.getsockname()[:2])
     make_server(app).run(sockets=[listener])
+
+
+class DrainingServer(uvicorn.Server):
+    """On SIGTERM or SIGINT drains and returns from `run`; on a second one the process is over.
+
+    Connections stay open while requests are at work, so that whoever holds one can ask /health.
+    """
+
+    def __init__(
+        self, config: uvicorn.Config, *, drain_seconds: float, draining: Callable[[], None]
+    ) -> None:
+        super().__init__(config)
+        self._drain_seconds = drain_seconds
+        self._draining = draining
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Unlike uvicorn's they are not raised again at the end, which would be an end by a signal;
+        and they stay in force while the rest of the program closes."""
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(number, self.handle_exit)
+        yield
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        if self.should_exit:
+            os._exit(0)  # all that matters is on disk, as it is at any moment
+        self.should_exit = True
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._draining()
+        deadline = time.monotonic() + self._drain_seconds
+        for server in self.servers:
+            server.close()
+        for listener in sockets or []:
+            listener.close()
+        if self.server_state.tasks:
+            logger.info("draining; requests at work: %d", len(self.server_state.tasks))
+        await self._until(deadline, lambda: not self.server_state.tasks)
+        for connection in list(self.server_state.connections):
+            connection.shutdown()
+        # What was answered may still be on its way to a slow client.
+        await self._until(deadline, lambda: not self.server_state.connections)
+        if self.server_state.connections or self.server_state.tasks:
+            await self._cut_short()
+        await self.lifespan.shutdown()
+
+    async def _until(self, deadline: float, is_so: Callable[[], bool]) -> None:
+        """Looks again at least once."""
+        while not is_so():
+            await asyncio.sleep(_POLL_SECONDS)
+            if time.monotonic() >= deadline:
+                return
+
+    async def _cut_short(self) -> None:
+        left = list(self.server_state.connections)
+        seconds = self._drain_seconds
+        logger.warning("cut short after %g s; connections at work: %d", seconds, len(left))
+        # A thread that hangs in a store would keep the interpreter from ending.
+        backstop = threading.Timer(_LEAVE_SECONDS, os._exit, (0,))
+        backstop.daemon = True
+        backstop.start()
+        for connection in left:
+            connection.transport.abort()
+        await self._until(time.monotonic(), lambda: not self.server_state.tasks)
+        for task in list(self.server_state.tasks):
+            task.cancel()

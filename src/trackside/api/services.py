@@ -12,7 +12,6 @@ from trackside.api.app import App
 from trackside.api.call import Service
 from trackside.api.fair_pool import Lanes
 from trackside.api.form_service import FormLikeJsonService, FormService
-from trackside.api.garbage_collection import GarbageCollector
 from trackside.api.health import Health, checks
 from trackside.api.identity import Iam, Sts
 from trackside.api.job_credentials import JobCredentials
@@ -21,13 +20,12 @@ from trackside.api.limits import Limits
 from trackside.api.logs import logs
 from trackside.api.pages import make_pages
 from trackside.api.quotas import Quotas
-from trackside.api.s3.cleanup import BucketCleanup
 from trackside.api.s3.relay import S3Relay
 from trackside.api.s3.service import S3
 from trackside.api.sagemaker import sagemaker
 from trackside.api.sessions import Sessions
 from trackside.api.telemetry import Telemetry
-from trackside.api.upkeep import Upkeep
+from trackside.api.upkeep import BucketCleanup, GarbageCollector, Upkeep
 from trackside.jobs.jobs import Jobs
 from trackside.jobs.retention import Keep
 from trackside.settings import Settings
@@ -66,7 +64,7 @@ class Services:
         }
         self._upkeep = Upkeep(self.jobs)
         self._bucket_cleanup = BucketCleanup(settings.layout.buckets, settings.upload_age_seconds)
-        self._clearing = GarbageCollector(self.jobs, Keep.parse(settings.keep))
+        self._garbage_collector = GarbageCollector(self.jobs, Keep.parse(settings.keep))
         self._scheduler = self.jobs.scheduler(limit_of)
         gate = Admission(Limits.of(settings))
         telemetry = Telemetry(self.jobs, self._upkeep, gate, lanes)
@@ -85,7 +83,7 @@ class Services:
         self._open.enter_context(self.jobs.index_kept_open())
         self._upkeep.start()
         self._bucket_cleanup.start()
-        self._clearing.start()
+        self._garbage_collector.start()
         self._quotas.start()
         self._open.enter_context(self._scheduler)
         return self
@@ -98,7 +96,7 @@ class Services:
     ) -> None:
         with self._open:
             self._quotas.close(timeout=_CLOSE_SECONDS)
-            self._clearing.close(timeout=_CLOSE_SECONDS)
+            self._garbage_collector.close(timeout=_CLOSE_SECONDS)
             self._bucket_cleanup.close(timeout=_CLOSE_SECONDS)
             self._upkeep.close(timeout=_CLOSE_SECONDS)
 

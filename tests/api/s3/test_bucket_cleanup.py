@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.api.s3.conftest import BUCKET
 from tests.api.s3.test_object_calls import refused
 from tests.wait import until
-from trackside.api.s3.cleanup import BucketCleanup, drop_abandoned_uploads
+from trackside.api.upkeep import BucketCleanup, drop_abandoned_uploads
 
 WEEK = 7 * 86400.0
 
@@ -47,12 +47,12 @@ def test_what_a_killed_server_left_is_swept_at_the_next_start(tmp_path):
     dead, alive = begun(folder / "dead"), begun(folder / "alive")
     kill(dead)
     assert len(hidden(folder)) == 2
-    tidying = BucketCleanup(tmp_path, WEEK)
-    tidying.start()
+    cleanup = BucketCleanup(tmp_path, WEEK)
+    cleanup.start()
     try:
         until(lambda: len(hidden(folder)) == 1)
     finally:
-        tidying.close(timeout=60)
+        cleanup.close(timeout=60)
         kill(alive)
     assert len(hidden(folder)) == 1  # that of the writer who was alive
 
@@ -70,12 +70,12 @@ def test_the_record_of_a_bucket_that_was_being_made_is_swept_too(tmp_path):
     assert subprocess.run(command).returncode == -signal.SIGKILL
     folder = tmp_path / BUCKET / ".trackside"
     assert len(hidden(folder)) == 1
-    tidying = BucketCleanup(tmp_path, WEEK)
-    tidying.start()
+    cleanup = BucketCleanup(tmp_path, WEEK)
+    cleanup.start()
     try:
         until(lambda: not hidden(folder))
     finally:
-        tidying.close(timeout=60)
+        cleanup.close(timeout=60)
 
 
 def aged(place, upload_id: str, seconds: float) -> None:

@@ -17,9 +17,8 @@ from trackside.api.s3.presigned_body import SHA256, check_body_is_bound, has_bod
 from trackside.api.s3.relayed_body import hashed, signed_anew, size_signed_anew
 from trackside.api.s3.required_rights import needed_rights
 from trackside.api.s3.target import Target, decoded, read_target
-from trackside.api.s3.upstream_client import UpstreamClient
+from trackside.api.s3.upstream_client import UpstreamClient, UpstreamCredentials
 from trackside.api.s3.upstream_connection import StoreAway
-from trackside.api.s3.upstream_credentials import UpstreamCredentials
 from trackside.api.s3.verified_body import SIGNED_STREAMS, announced_size, trailer_named
 from trackside.api.sigv4 import CONTENT_SHA256
 from trackside.sigv4 import (

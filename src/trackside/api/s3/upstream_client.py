@@ -1,13 +1,15 @@
-"""The S3 server that requests are passed on to: its address, and connections that are kept."""
+"""The S3 server that requests are relayed to: its address, pooled connections, and credentials."""
 
 import asyncio
 import logging
 import ssl
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from urllib.parse import urlsplit
 
 from trackside.api.s3.upstream_connection import Answer, StoreAway, UpstreamConnection
+from trackside.errors import TracksideError
+from trackside.storage.instance_credentials import Keys
 
 logger = logging.getLogger(__name__)
 
@@ -15,6 +17,8 @@ _CONNECT_SECONDS = 5.0
 _IDLE_SECONDS = 4.0
 """Less than any store keeps an unused connection, so that none is closing when it is used."""
 _IDLE_MOST = 64
+RENEW_SECONDS = 300.0
+"""Before their end; those who give them have new ones by then."""
 
 
 class UpstreamClient:
@@ -83,3 +87,23 @@ class UpstreamClient:
         except (OSError, TimeoutError) as error:
             raise StoreAway(str(error) or f"no connection within {_CONNECT_SECONDS} s") from error
         return connection
+
+
+class UpstreamCredentials:
+    def __init__(self, fetch: Callable[[], Keys]) -> None:
+        """The first are fetched at once: who has none is not started."""
+        self._fetch = fetch
+        self._keys = fetch()
+        self._lock = asyncio.Lock()
+
+    async def get(self) -> Keys:
+        """The old ones for as long as they are good when new ones cannot be had."""
+        if self._keys.expires - time.time() > RENEW_SECONDS:
+            return self._keys
+        async with self._lock:
+            if self._keys.expires - time.time() <= RENEW_SECONDS:
+                try:
+                    self._keys = await asyncio.to_thread(self._fetch)
+                except TracksideError as error:
+                    logger.warning("the keys for the store are not renewed: %s", error)
+        return self._keys
