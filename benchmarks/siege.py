@@ -99,9 +99,9 @@ def _asked(target: Measured, seconds: float) -> list[float]:
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         for client in (kept, Client(target.port)):
-            began = time.perf_counter()
+            started = time.perf_counter()
             client.send(request)
-            taken.append((time.perf_counter() - began) * 1000)
+            taken.append((time.perf_counter() - started) * 1000)
             if client is not kept:
                 client.close()
             time.sleep(_PAUSE_SECONDS)
@@ -149,12 +149,12 @@ def _write_job(server: RunningServer, num_events: int) -> None:
         journal.move(Secondary[move])
     place = folder.host("algo-1", 1)
     place.root.mkdir(parents=True)
-    began = journal.read().created
+    started = journal.read().created
     with place.log.open("wb") as log, place.log_times.open("w") as times:
         for number in range(num_events):
             log.write(b"epoch %d step %d loss 0.123 lr 1e-3\n" % (number // 1000, number))
             if number % 100 == 99:
-                times.write(f"{log.tell()} {began + number * 1e-9:.3f}\n")
+                times.write(f"{log.tell()} {started + number * 1e-9:.3f}\n")
 
 
 class Attackers:

@@ -55,11 +55,11 @@ def keep_busy(server: Server, connect: Connect, count: int) -> list[RawClient]:
 def test_the_longest_silent_gives_way_to_who_comes(jobs: Jobs, connect: Connect):
     with limited(jobs, connections=8, header_seconds=3600) as (server, app):
         silent = [connect(server.url) for _ in range(6)]
-        until(lambda: app.gate.num_guests == 6)
+        until(lambda: app.admission.num_connections == 6)
         assert connect(server.url).send(HEALTH).answer()[0] == 200
         assert silent[0].is_ended()
         assert silent[1].send(HEALTH).answer()[0] == 200
-        assert app.gate.cuts[Cut.ADDRESS] == 1
+        assert app.admission.cuts[Cut.ADDRESS] == 1
 
 
 def test_who_has_signed_stays_while_others_say_nothing(jobs: Jobs, connect: Connect):
@@ -98,7 +98,7 @@ def test_where_all_are_at_work_pages_are_answered_and_the_rest_is_told_to_wait(
         crowd = [connect(server.url) for _ in range(2 * RESERVED)]
         assert crowd[0].is_ended()
         assert connect(server.url).send(HEALTH).answer()[0] == 200
-        assert app.gate.num_guests <= 3 + RESERVED + 1
+        assert app.admission.num_connections <= 3 + RESERVED + 1
         for client in at_work:
             client.close()
 

@@ -15,7 +15,7 @@ from tests.wait import until
 from trackside.api.app import App
 from trackside.api.budget import Budget
 from trackside.api.call import ServiceError
-from trackside.api.fair_pool import CALLER, FairPool, Lanes
+from trackside.api.fair_pool import CALLER, FairPool, ThreadPools
 from trackside.api.keys import AccessKeys, Rights
 from trackside.api.log_streams import TRAINING
 from trackside.api.logs import logs
@@ -134,12 +134,12 @@ def test_what_fails_gives_its_place_back():
 
 
 def test_searches_of_one_key_do_not_hold_up_those_of_another(jobs: Jobs):
-    began = 1_790_000_000.0
-    lines = [(began + n / 100, b"loss of epoch %d\n" % n) for n in range(10_000)]
-    write_job(jobs, "job-1", [lines], span=(began, began + 200))
+    started = 1_790_000_000.0
+    lines = [(started + n / 100, b"loss of epoch %d\n" % n) for n in range(10_000)]
+    write_job(jobs, "job-1", [lines], span=(started, started + 200))
     jobs.refresh()
-    lanes, keys = Lanes(), AccessKeys(jobs.settings.layout.server.root)
-    service = logs(jobs, lanes, lambda: Budget(10**6, seconds=3600))
+    pools, keys = ThreadPools(), AccessKeys(jobs.settings.layout.server.root)
+    service = logs(jobs, pools, lambda: Budget(10**6, seconds=3600))
     with running(App({"logs": service}, keys), keys) as server:
         key, secret = keys.create("another", Rights.READ)
         other = Server(server.url, keys, key.id, secret).client("logs")
@@ -151,7 +151,7 @@ def test_searches_of_one_key_do_not_hold_up_those_of_another(jobs: Jobs):
 
         with ThreadPoolExecutor(16) as pool:
             crowd = [pool.submit(search, client) for _ in range(16)]
-            until(lambda: lanes.heavy.num_waiting >= 12)
+            until(lambda: pools.heavy.num_waiting >= 12)
             assert search(other) == 0
             num_left = sum(not each.done() for each in crowd)
             assert [each.result() for each in crowd] == [0] * 16

@@ -37,7 +37,7 @@ LARGE = b"x" * (16 << 20)
 class Running:
     server: uvicorn.Server
     thread: threading.Thread
-    gate: Admission
+    admission: Admission
     clients: list[RawClient] = field(default_factory=list)
 
     def __call__(self) -> RawClient:
@@ -76,11 +76,11 @@ def start(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Start]:
     begun: list[Running] = []
 
     def starting(limits: Limits) -> Running:
-        app = App({}, AccessKeys(tmp_path), Starlette(routes=PAGES), gate=Admission(limits))
+        app = App({}, AccessKeys(tmp_path), Starlette(routes=PAGES), admission=Admission(limits))
         config = uvicorn.Config(
             app,
             port=0,
-            http=guarded(app.gate, base),
+            http=guarded(app.admission, base),
             loop=loop,
             log_config=None,
             lifespan="off",
@@ -90,7 +90,7 @@ def start(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Start]:
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, daemon=True)
         thread.start()
-        begun.append(Running(server, thread, app.gate))
+        begun.append(Running(server, thread, app.admission))
         until(lambda: server.started)
         return begun[-1]
 
@@ -142,10 +142,10 @@ def test_headers_are_counted(start: Start):
 @pytest.mark.parametrize(
     "rest", [b"0\r\nx-trailer: ", b"0\r\n", b"1;extension="], ids=["trailer", "trailers", "chunk"]
 )
-def test_what_comes_around_the_chunks_of_a_body_ends_too(start: Start, rest: bytes):
+def test_what_comes_around_the_chunks_of_a_body_ends_too(start: Start, mark_idle: bytes):
     head = b"POST /health HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n"
-    client = start(in_no_hurry())().send(head + rest)
-    piece = b"x-trailer: yyyy\r\n" * 4096 if rest == b"0\r\n" else b"y" * 65536
+    client = start(in_no_hurry())().send(head + mark_idle)
+    piece = b"x-trailer: yyyy\r\n" * 4096 if mark_idle == b"0\r\n" else b"y" * 65536
     assert client.pour(repeat(piece), ENDLESS) < ENDLESS
 
 
@@ -189,4 +189,9 @@ def test_some_requests_ahead_are_answered_in_their_order(start: Start):
 def test_who_takes_in_nothing_of_an_answer_is_cut_off(start: Start):
     connect = start(in_no_hurry(answer_seconds=0.2))
     connect().send(b"GET /large HTTP/1.1\r\nhost: x\r\n\r\n")
-    until(lambda: connect.gate.cuts[Cut.ANSWER_SLOW] == 1 and connect.gate.num_guests == 0)
+    until(
+        lambda: (
+            connect.admission.cuts[Cut.RESPONSE_SLOW] == 1
+            and connect.admission.num_connections == 0
+        )
+    )

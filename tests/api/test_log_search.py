@@ -13,7 +13,7 @@ from trackside.api import tokens
 from trackside.api.app import App
 from trackside.api.budget import Budget
 from trackside.api.client_logs import ClientLogs
-from trackside.api.json_service import Ask
+from trackside.api.json_service import OperationCall
 from trackside.api.keys import AccessKey, AccessKeys, Rights
 from trackside.api.log_events import event_id
 from trackside.api.log_pattern import pattern
@@ -58,14 +58,14 @@ def written(request: pytest.FixtureRequest, jobs: Jobs) -> Jobs:
 
 
 def expected(jobs: Jobs, asked: dict[str, Any]) -> list[str]:
-    fits = pattern(asked.get("filterPattern", ""))
+    matches = pattern(asked.get("filterPattern", ""))
     first, last = asked.get("startTime", 0), asked.get("endTime", 1 << 60)
     found = []
     for _, stream in streams(jobs, TRAINING, "", Page()):
         assert stream is not None
         for event in stream.events():
-            if first <= event.time_ms <= last and fits(event.message):
-                found.append(((event.time_ms, stream.name, *event.place), stream.name, event))
+            if first <= event.time_ms <= last and matches(event.message):
+                found.append(((event.time_ms, stream.name, *event.position), stream.name, event))
     return [event_id(event, name) for _, name, event in sorted(found, key=lambda each: each[0])]
 
 
@@ -73,7 +73,7 @@ def pages(asking: Logs, asked: dict[str, Any], limits: Iterator[int]) -> list[li
     found, token = [], dict[str, Any]()
     while True:
         given = {"logGroupName": TRAINING, **asked, **token, "limit": next(limits)}
-        answer: Any = asking.filter_events(Ask(given, REGION, WHO, ACTION))
+        answer: Any = asking.filter_events(OperationCall(given, REGION, WHO, ACTION))
         found.append([event["eventId"] for event in answer["events"]])
         if "nextToken" not in answer:
             return found
@@ -122,7 +122,7 @@ def test_a_listing_of_streams_goes_on_behind_jobs_that_have_none(jobs: Jobs):
         token = dict[str, str]()
         while True:
             given = {"logGroupName": group, **token}
-            answer: Any = asking.describe_streams(Ask(given, REGION, WHO, ACTION))
+            answer: Any = asking.describe_streams(OperationCall(given, REGION, WHO, ACTION))
             found[group].append(len(answer["logStreams"]))
             if "nextToken" not in answer:
                 break
@@ -154,13 +154,13 @@ def test_what_a_running_job_writes_between_two_pages_is_found(jobs: Jobs):
     own = ClientLogs(jobs.settings.layout.server.logs)
     asking = Logs(jobs, own, lambda: Budget(1000, seconds=3600))
     given = {"logGroupName": TRAINING, "logStreamNamePrefix": "", "limit": 17}
-    first: Any = asking.filter_events(Ask(given, REGION, WHO, ACTION))
-    place = jobs.settings.layout.job("loud").host("algo-1", 1)
-    with place.log.open("ab") as log, place.log_times.open("a") as times:
+    first: Any = asking.filter_events(OperationCall(given, REGION, WHO, ACTION))
+    position = jobs.settings.layout.job("loud").host("algo-1", 1)
+    with position.log.open("ab") as log, position.log_times.open("a") as times:
         log.write(b"late\n")
         times.write(f"{log.tell()} {BEGAN + 400:.3f}\n")
     given["nextToken"] = first["nextToken"]
-    second: Any = asking.filter_events(Ask(given, REGION, WHO, ACTION))
+    second: Any = asking.filter_events(OperationCall(given, REGION, WHO, ACTION))
     assert [event["message"] for event in second["events"]] == ["8", "late"]
 
 
@@ -170,7 +170,7 @@ def test_a_stream_is_read_backwards_from_anywhere_as_forwards(written: Jobs):
 
     def ask(**given: Any) -> Any:
         given = {"logGroupName": TRAINING, "logStreamName": name, **given}
-        return asking.get_events(Ask(given, REGION, WHO, ACTION))
+        return asking.get_events(OperationCall(given, REGION, WHO, ACTION))
 
     for _, stream in streams(written, TRAINING, "", Page()):
         assert stream is not None
@@ -211,7 +211,7 @@ def test_programs_own_streams_are_searched_page_by_page(jobs: Jobs):
         found, token = [], dict[str, str]()
         while True:
             given = {"logGroupName": "mine", "startFromHead": direction, "limit": 5, **token}
-            answer: Any = asking.filter_events(Ask(given, REGION, WHO, ACTION))
+            answer: Any = asking.filter_events(OperationCall(given, REGION, WHO, ACTION))
             found += [event["message"] for event in answer["events"]]
             if "nextToken" not in answer:
                 break
@@ -222,7 +222,13 @@ def test_programs_own_streams_are_searched_page_by_page(jobs: Jobs):
 def test_a_token_that_was_made_up_is_refused(jobs: Jobs):
     asking = Logs(jobs, ClientLogs(jobs.settings.layout.server.logs), Budget)
     given: dict[str, Any] = {"logGroupName": TRAINING}
-    for place in (7, [True], [True, 7, None], [True, [["a", -1, 0, 0]], None], [False, [], ["x"]]):
-        made_up = {**given, "nextToken": tokens.token(given, place)}
+    for position in (
+        7,
+        [True],
+        [True, 7, None],
+        [True, [["a", -1, 0, 0]], None],
+        [False, [], ["x"]],
+    ):
+        made_up = {**given, "nextToken": tokens.token(given, position)}
         with pytest.raises(Exception, match="(?i)token"):
-            asking.filter_events(Ask(made_up, REGION, WHO, ACTION))
+            asking.filter_events(OperationCall(made_up, REGION, WHO, ACTION))

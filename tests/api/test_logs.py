@@ -37,8 +37,8 @@ def stream_of(client: Any, job: str = "job-1") -> str:
 
 def write(jobs: Jobs, lines: list[tuple[str, float]], *, marked: int | None = None) -> None:
     """More of the running job's log, as a supervisor has it: text, and when it came."""
-    place = jobs.settings.layout.job("job-1").host("algo-1", 1)
-    with place.log.open("ab") as log, place.log_times.open("a") as times:
+    position = jobs.settings.layout.job("job-1").host("algo-1", 1)
+    with position.log.open("ab") as log, position.log_times.open("a") as times:
         for number, (text, moment) in enumerate(lines):
             log.write(text.encode())
             if marked is None or number < marked:

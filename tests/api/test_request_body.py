@@ -31,7 +31,7 @@ LARGE = 4 << 20
 def limited(jobs: Jobs, **limits: float) -> Iterator[tuple[Server, App]]:
     keys = AccessKeys(jobs.settings.layout.server.root)
     services = {"logs": logs(jobs), "sts": Sts(Sessions(keys))}
-    app = App(services, keys, gate=Admission(Limits(**limits)))  # type: ignore[arg-type]
+    app = App(services, keys, admission=Admission(Limits(**limits)))  # type: ignore[arg-type]
     with running(app, keys) as server:
         yield server, app
 
@@ -99,7 +99,7 @@ def test_a_body_of_which_nothing_comes_is_given_up(jobs: Jobs, connect: Connect,
         client = connect(server.url).send(head + body[:500])
         assert code(client.answer()) == (408, "RequestTimeout")
         assert client.is_ended()
-        assert app.gate.cuts[Cut.BODY_SLOW] == 1
+        assert app.admission.cuts[Cut.BODY_SLOW] == 1
 
 
 def test_a_body_that_trickles_is_given_up(jobs: Jobs, connect: Connect):

@@ -14,7 +14,7 @@ from tests.job_processes import until_they_have_left
 from trackside.api import sagemaker_search
 from trackside.api.budget import Budget
 from trackside.api.call import ServiceError
-from trackside.api.json_service import Ask
+from trackside.api.json_service import OperationCall
 from trackside.api.keys import AccessKey, Rights
 from trackside.api.sagemaker_search import JobSearch
 from trackside.jobs.index import JobSummary
@@ -227,7 +227,7 @@ def searched(search: JobSearch, **given: Any) -> list[list[str]]:
     found, token = [], dict[str, str]()
     while True:
         asked = {"Resource": "TrainingJob", **given, **token}
-        answer: Any = search.search(Ask(asked, REGION, WHO, ACTION))
+        answer: Any = search.search(OperationCall(asked, REGION, WHO, ACTION))
         found.append([each["TrainingJob"]["TrainingJobName"] for each in answer["Results"]])
         if "NextToken" not in answer:
             return found
@@ -269,7 +269,9 @@ def test_a_search_that_sorts_by_itself_looks_at_all_jobs_once(
     assert sorted(name for page in pages for name in page) == [f"job-{n:02d}" for n in range(20)]
     assert [len(page) for page in pages] == [7, 7, 6]
     search = JobSearch(written)
-    first: Any = search.search(Ask({"Resource": "TrainingJob", **asked}, REGION, WHO, ACTION))
+    first: Any = search.search(
+        OperationCall({"Resource": "TrainingJob", **asked}, REGION, WHO, ACTION)
+    )
     monkeypatch.setattr(sagemaker_search, "MOST_SORTED", 19)
     rest = searched(search, **asked, NextToken=first["NextToken"])
     assert [len(page) for page in rest] == [7, 6]

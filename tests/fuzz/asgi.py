@@ -36,7 +36,7 @@ class Wire:
 
 
 @dataclass(frozen=True)
-class Answer:
+class Response:
     status: int
     headers: dict[str, str]
     body: bytes
@@ -60,10 +60,10 @@ class Asked:
     ) -> None:
         self._runner.close()
 
-    def ask(self, wire: Wire) -> Answer:
+    def ask(self, wire: Wire) -> Response:
         return self._runner.run(self._ask(wire))
 
-    async def _ask(self, wire: Wire) -> Answer:
+    async def _ask(self, wire: Wire) -> Response:
         scope = {
             "type": "http",
             "method": wire.method,
@@ -94,4 +94,4 @@ class Asked:
         await self._app(scope, receive, send)
         start, *rest = sent
         headers = {n.decode("latin-1"): v.decode("latin-1") for n, v in start["headers"]}
-        return Answer(start["status"], headers, b"".join(each.get("body", b"") for each in rest))
+        return Response(start["status"], headers, b"".join(each.get("body", b"") for each in rest))

@@ -14,7 +14,7 @@ from urllib.parse import quote, unquote
 import pytest
 
 from tests.api.raw_requests import AttachedProcess
-from tests.fuzz.asgi import Answer, Asked, Wire
+from tests.fuzz.asgi import Asked, Response, Wire
 from tests.fuzz.bounded import SEED
 from tests.fuzz.rounds import rounds
 from trackside.api.app import App
@@ -41,7 +41,7 @@ class Place:
         default_factory=lambda: {bucket: {} for bucket in BUCKETS}
     )
 
-    def ask(self, method: str, address: str, body: bytes = b"") -> Answer:
+    def ask(self, method: str, address: str, body: bytes = b"") -> Response:
         return self.asked.ask(Wire.of(self.caller.signed(method, address, body), body))
 
     def listed(self, bucket: str, page: int) -> list[str]:

@@ -14,7 +14,7 @@ from urllib.parse import unquote_to_bytes
 import pytest
 
 from tests.api.raw_requests import REGION, AttachedProcess
-from tests.fuzz.asgi import Answer, Asked, Wire
+from tests.fuzz.asgi import Asked, Response, Wire
 from tests.fuzz.bounded import SEED
 from tests.fuzz.rounds import rounds
 from trackside.api.app import App
@@ -46,20 +46,20 @@ class WatchedS3(S3):
         super().__init__(root)
         self._seen = seen
 
-    async def answer(self, call: Call) -> Reply:
+    async def handle(self, call: Call) -> Reply:
         self._seen.calls.append(call)
-        return await super().answer(call)
+        return await super().handle(call)
 
 
 class WatchedJson(JsonService):
     def __init__(self, seen: Seen) -> None:
-        read = Operation(Rights.READ, lambda ask: {"Given": dict(ask.given)})
-        super().__init__("sagemaker", {"ListTrainingJobs": read, "StopTrainingJob": read}, _told)
+        read = Operation(Rights.READ, lambda call: {"Given": dict(call.params)})
+        super().__init__("sagemaker", {"ListTrainingJobs": read, "StopTrainingJob": read}, _raise)
         self._seen = seen
 
-    async def answer(self, call: Call) -> Reply:
+    async def handle(self, call: Call) -> Reply:
         self._seen.calls.append(call)
-        return await super().answer(call)
+        return await super().handle(call)
 
 
 class WatchedSts(Sts):
@@ -67,12 +67,12 @@ class WatchedSts(Sts):
         super().__init__(sessions)
         self._seen = seen
 
-    async def answer(self, call: Call) -> Reply:
+    async def handle(self, call: Call) -> Reply:
         self._seen.calls.append(call)
-        return await super().answer(call)
+        return await super().handle(call)
 
 
-def _told(error: Exception) -> Any:
+def _raise(error: Exception) -> Any:
     raise error
 
 
@@ -82,7 +82,7 @@ class Place:
     caller: AttachedProcess
     seen: Seen
 
-    def ask(self, wire: Wire) -> tuple[Answer, bool]:
+    def ask(self, wire: Wire) -> tuple[Response, bool]:
         """The answer, and whether the signature was found to be right."""
         self.seen.calls.clear()
         answer = self.asked.ask(wire)

@@ -76,7 +76,7 @@ class KeyStore(Protocol):
         """What their secrets are encrypted with."""
 
     @property
-    def trouble(self) -> str:
+    def problem(self) -> str:
         """Why its keys count no more, as nobody knows whether they are still good; else empty."""
 
     def known(self) -> Mapping[str, AccessKey]:

@@ -24,7 +24,7 @@ from starlette.applications import Starlette
 from starlette.routing import Match
 
 from trackside.api import access_log
-from trackside.api.admission import Admission, Cut, Guest, guest_of
+from trackside.api.admission import Admission, Connection, Cut, connection_of
 from trackside.api.call import (
     Call,
     Closing,
@@ -57,7 +57,7 @@ _FORMS = {"monitoring": "monitoring-form"}
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 _IN_HEADERS = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 _RETRY_SECONDS = "5"
-_UNANSWERED = 499
+_NO_RESPONSE = 499
 """Told of a request whose client went away, or that was cut short."""
 
 
@@ -69,7 +69,7 @@ class App:
         pages: Starlette | None = None,
         *,
         sessions: Sessions | None = None,
-        gate: Admission | None = None,
+        admission: Admission | None = None,
         watch: Callable[[Exchange], None] = lambda exchange: None,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
@@ -83,8 +83,8 @@ class App:
         self._watch = watch
         """Told of each request when it is over."""
         self._clock = clock
-        self.gate = gate or Admission(Limits())
-        self._memory = BodyMemory(self.gate.limits.body_memory)
+        self.admission = admission or Admission(Limits())
+        self._memory = BodyMemory(self.admission.limits.body_memory)
         self.is_draining = False
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
@@ -95,20 +95,20 @@ class App:
         request = _request(scope)
         request_id = f"{random.getrandbits(128):032x}"
         peer = (scope.get("client") or ("",))[0]
-        exchange = Exchange(status=_UNANSWERED)
-        guest = guest_of(scope)
-        body = Body(receive, request.headers, exchange, self.gate, self._memory)
+        exchange = Exchange(status=_NO_RESPONSE)
+        connection = connection_of(scope)
+        body = Body(receive, request.headers, exchange, self.admission, self._memory)
         try:
             page = self._page(scope, request)
-            if len(scope["headers"]) > self.gate.limits.header_lines:
+            if len(scope["headers"]) > self.admission.limits.header_lines:
                 reply = self._too_many_headers()
             elif page is not None:
                 await self._send_page(page, scope, receive, send, body, request_id)
                 return
             else:
-                reply = await self._answered(request, body, request_id, guest)
+                reply = await self._respond(request, body, request_id, connection)
             await body.skip_small()
-            if self._is_last(body, guest):
+            if self._is_last(body, connection):
                 reply = replace(reply, headers={**reply.headers, "connection": "close"})
             exchange.status = reply.status
             await _send(reply, request, request_id, body, receive, send)
@@ -119,7 +119,7 @@ class App:
         finally:
             body.release()
             self._watch(exchange)
-            access_log.tell(request, request_id, exchange, peer)
+            access_log.log_request(request, request_id, exchange, peer)
 
     @property
     def bodies_held(self) -> int:
@@ -130,9 +130,9 @@ class App:
         """Every answer from now on is the last on its connection."""
         self.is_draining = True
 
-    def _is_last(self, body: Body, guest: Guest | None) -> bool:
+    def _is_last(self, body: Body, connection: Connection | None) -> bool:
         """Whether the connection is closed after this response."""
-        is_extra = guest is not None and guest.is_extra
+        is_extra = connection is not None and connection.is_extra
         return self.is_draining or body.is_unread or is_extra
 
     def _page(self, scope: MutableMapping[str, Any], request: Request) -> Starlette | None:
@@ -155,7 +155,7 @@ class App:
         if scope["method"] in ("GET", "HEAD"):
             await body.skip_small()
         added = [(b"x-amzn-requestid", request_id.encode())]
-        if self._is_last(body, guest_of(scope)):
+        if self._is_last(body, connection_of(scope)):
             added.append((b"connection", b"close"))
 
         async def send_counted(message: MutableMapping[str, Any]) -> None:
@@ -178,12 +178,12 @@ class App:
         await send({"type": "lifespan.shutdown.complete"})
 
     def _too_many_headers(self) -> Reply:
-        self.gate.cuts[Cut.HEADERS_LARGE] += 1
-        text = f"More than {self.gate.limits.header_lines} headers.\n"
+        self.admission.cuts[Cut.HEADERS_LARGE] += 1
+        text = f"More than {self.admission.limits.header_lines} headers.\n"
         return Reply(431, text.encode(), {"content-type": "text/plain", "connection": "close"})
 
-    async def _answered(
-        self, request: Request, body: Body, request_id: str, guest: Guest | None
+    async def _respond(
+        self, request: Request, body: Body, request_id: str, connection: Connection | None
     ) -> Reply:
         name = service_name(request)
         service = self._services.get(name)
@@ -192,12 +192,12 @@ class App:
             return not_offered(request, name, offered, request_id)
         body.exchange.service = name
         try:
-            if guest is not None and guest.is_extra:
+            if connection is not None and connection.is_extra:
                 raise too_busy("There are more connections than this server keeps open.")
             call = await self._verified(request, service, body, request_id)
-            if guest is not None:
-                self.gate.sign(guest)
-            return _sendable(await service.answer(call))
+            if connection is not None:
+                self.admission.mark_signed(connection)
+            return _sendable(await service.handle(call))
         except ServiceError as error:
             return service.refused(error, request_id)
         except NotSigned as error:

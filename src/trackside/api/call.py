@@ -60,11 +60,11 @@ class Exchange:
     bytes_in: int = 0
     bytes_out: int = 0
     """Bodies, as far as they were sent."""
-    began: float = field(default_factory=time.monotonic)
+    started: float = field(default_factory=time.monotonic)
 
     @property
     def seconds(self) -> float:
-        return time.monotonic() - self.began
+        return time.monotonic() - self.started
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class Service(Protocol):
     streams: bool
     """Whether it takes bodies chunk by chunk, verified by the hash that the client announces."""
 
-    async def answer(self, call: Call) -> Reply:
+    async def handle(self, call: Call) -> Reply:
         """Raises `ServiceError` for what the client did wrong."""
 
     def refused(self, error: ServiceError, request_id: str) -> Reply:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from trackside.api.log_streams import Event, Place
+from trackside.api.log_streams import Event, Position
 from trackside.files import damaged_files, durable
 from trackside.files.json_record import MOMENT_END, DamagedRecord, parsed
 from trackside.jobs.log_prefilter import MayHold
@@ -35,10 +35,10 @@ class ClientStream:
     """Whose it is; None for those from before owners were recorded."""
 
     def events(
-        self, start: Place | None = None, may_hold: MayHold | None = None
+        self, start: Position | None = None, may_hold: MayHold | None = None
     ) -> Iterator[Event]:
         """In the order they came; none is told as earlier than the one before it."""
-        start = start or Place(floor_ms=self.created_ms)
+        start = start or Position(floor_ms=self.created_ms)
         floor = start.floor_ms
         with self.path.open("rb") as file:
             offset = start.offset or len(file.readline())  # past who it is
@@ -46,7 +46,7 @@ class ClientStream:
             for line in file:
                 if not line.endswith(b"\n"):
                     return  # on its way
-                place = Place(start.attempt, offset, floor)
+                position = Position(start.attempt, offset, floor)
                 offset += len(line)
                 try:
                     time_ms, message = _event(line)
@@ -56,7 +56,7 @@ class ClientStream:
                     )
                     continue
                 floor = max(floor, time_ms)
-                yield Event(floor, message, place, Place(start.attempt, offset, floor))
+                yield Event(floor, message, position, Position(start.attempt, offset, floor))
 
     @property
     def span_ms(self) -> tuple[int, int] | None:
@@ -69,20 +69,20 @@ class ClientStream:
         """Anybody may write to it at any time."""
         return None
 
-    def before(self, end: Place | None, size_bytes: int) -> Place | None:
+    def before(self, end: Position | None, size_bytes: int) -> Position | None:
         with self.path.open("rb") as file:
             first, size = len(file.readline()), file.seek(0, os.SEEK_END)
             offset = size if end is None else min(end.offset, size)
             if offset <= first:
                 return None
             offset = line_start(file, max(first, offset - size_bytes))
-        return Place(offset=offset, floor_ms=self.created_ms)
+        return Position(offset=offset, floor_ms=self.created_ms)
 
-    def since(self, time_ms: int) -> Place:
+    def since(self, time_ms: int) -> Position:
         with self.path.open("rb") as file:
             first = len(file.readline())
             offset = near_line(file, lambda line: _time_ms(line) < time_ms, first)
-        return Place(offset=offset, floor_ms=self.created_ms)
+        return Position(offset=offset, floor_ms=self.created_ms)
 
     def append(self, events: Sequence[tuple[int, str]]) -> None:
         """Milliseconds and message of each. Durable; those of one call stay together.

@@ -1,6 +1,6 @@
 """Threads that no caller can have all of: the turns of callers go round, however much each asks.
 
-What runs in them is the services' business, and so is which of the two `Lanes` it takes.
+What runs in them is the services' business, and so is which of the two `ThreadPools` it takes.
 """
 
 import asyncio
@@ -99,7 +99,7 @@ class FairPool:
         self._num_running[caller] += 1
 
 
-class Lanes:
+class ThreadPools:
     """Where the calls of all services run that are asked in JSON: what takes long stands in
     nobody's way. Python runs one thread at a time, so more of them would be quicker for nobody."""
 

@@ -39,8 +39,8 @@ class FormLikeJsonService(JsonService):
         kind = "Sender" if error.status < 500 else "Receiver"
         headers = {**error.headers, "x-amzn-query-error": f"{error.code};{kind}"}
         named = _EXCEPTIONS.get(error.code, error.code)
-        told = ServiceError(named, error.message, error.status, headers)
-        return super().refused(told, request_id)
+        translated = ServiceError(named, error.message, error.status, headers)
+        return super().refused(translated, request_id)
 
 
 _EXCEPTIONS = {
@@ -58,7 +58,7 @@ class FormService(QueryProtocol):
         super().__init__(namespace)
         self._service = service
 
-    async def answer(self, call: Call) -> Reply:
+    async def handle(self, call: Call) -> Reply:
         kind = call.request.headers.get("content-type", "")
         if not kind.startswith(FORM_TYPE):
             text = f"{kind!r} is not understood here. Ask in JSON with X-Amz-Target, or by a form."
@@ -69,8 +69,8 @@ class FormService(QueryProtocol):
         if "ExtendedStatistics" in given:
             text = "ExtendedStatistics are answered only to who asks in JSON, as boto3 now does."
             raise ServiceError("InvalidParameterValue", text)
-        answer = await self._service.outcome(call, name, given)
-        return self.reply(name, _with_dates(answer or {}), call.id)
+        response = await self._service.outcome(call, name, given)
+        return self.reply(name, _with_dates(response or {}), call.id)
 
 
 def nested(form: Mapping[str, str]) -> dict[str, Any]:

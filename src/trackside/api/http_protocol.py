@@ -20,10 +20,10 @@ _CLOSE_SECONDS = 5.0
 
 
 def guarded(
-    gate: Admission, base: type[asyncio.Protocol] = AutoHTTPProtocol
+    admission: Admission, base: type[asyncio.Protocol] = AutoHTTPProtocol
 ) -> type[asyncio.Protocol]:
     """A class of uvicorn's, by httptools or by h11, whose connections go through the gate."""
-    return type("GuardedProtocol", (_Guard, base), {"gate": gate})
+    return type("GuardedProtocol", (_Guard, base), {"gate": admission})
 
 
 class TooManyAhead(Exception):
@@ -41,7 +41,7 @@ class _Guard(asyncio.Protocol):
     """The request that was begun last, and its answer."""
     pipeline: deque[Any]
 
-    gate: Admission
+    admission: Admission
     is_signed = False
     is_extra = False
 
@@ -52,14 +52,14 @@ class _Guard(asyncio.Protocol):
         self.descriptor = transport.get_extra_info("socket").fileno()
         self._waits_since: float | None = self.loop.time()
         """For the rest of a request's headers; None before their first byte, and after them."""
-        self._num_held = 0
+        self._num_buffered = 0
         """Bytes that came since anything came of it: of headers, of trailers, between chunks."""
         self._num_unsent = 0
         self._unsent_since: float | None = None
-        self.gate.enter(self)
+        self.admission.admit(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.gate.forget(self)
+        self.admission.remove(self)
         self.app_state = {}  # which holds this connection, in turn
         super().connection_lost(exc)
 
@@ -79,39 +79,39 @@ class _Guard(asyncio.Protocol):
 
     def on_response_complete(self) -> None:
         super().on_response_complete()  # type: ignore[misc]
-        self.gate.rest(self)
+        self.admission.mark_idle(self)
 
-    def leave(self) -> None:
+    def disconnect(self) -> None:
         if self.is_signed:
             self.transport.close()  # after what is still to be sent
         else:
             self.transport.abort()
 
     def check(self, now: float) -> None:
-        limits = self.gate.limits
+        limits = self.admission.limits
         if self._waits_since is not None and now - self._waits_since > limits.header_seconds:
-            self._refuse(Cut.HEADERS_SLOW, 408 if self._num_held else None)
+            self._refuse(Cut.HEADERS_SLOW, 408 if self._num_buffered else None)
         num_unsent = self.transport.get_write_buffer_size()
         if num_unsent != self._num_unsent or not num_unsent:
             self._num_unsent, self._unsent_since = num_unsent, now
         most = _CLOSE_SECONDS if self.transport.is_closing() else limits.answer_seconds
         if self._unsent_since is not None and now - self._unsent_since > most:
-            self.gate.cuts[Cut.ANSWER_SLOW] += 1
+            self.admission.cuts[Cut.RESPONSE_SLOW] += 1
             self.transport.abort()
 
     def _take(self, data: bytes) -> bytes:
         """Hands on as much as may be held, unless it is a body; what is left of it."""
         cycle, size = self.cycle, self._body_bytes()
-        room = self.gate.limits.header_bytes - self._num_held
-        part = data if self._is_receiving() else data[:room]
+        capacity = self.admission.limits.header_bytes - self._num_buffered
+        part = data if self._is_receiving() else data[:capacity]
         super().data_received(part)
         if self.cycle is not cycle:
-            self.gate.begin(self)
+            self.admission.mark_busy(self)
         if self.cycle is not cycle or self._body_bytes() != size:
-            self._num_held = 0
+            self._num_buffered = 0
         else:
-            self._num_held += len(part)
-            if self._num_held >= self.gate.limits.header_bytes:
+            self._num_buffered += len(part)
+            if self._num_buffered >= self.admission.limits.header_bytes:
                 self._refuse(Cut.HEADERS_LARGE, 431)
         return data[len(part) :]
 
@@ -129,14 +129,14 @@ class _Guard(asyncio.Protocol):
 
     def _refuse(self, cut: Cut, status: int | None) -> None:
         """With an answer where none is under way."""
-        self.gate.cuts[cut] += 1
+        self.admission.cuts[cut] += 1
         self._waits_since = None
         if status is not None and self._is_idle():
-            self.transport.write(_answer(status, cut))
+            self.transport.write(_response(status, cut))
         self.transport.close()
 
 
-def _answer(status: int, cut: Cut) -> bytes:
+def _response(status: int, cut: Cut) -> bytes:
     text = f"{cut.capitalize()}: see the limits of this server.\n"
     lines = (
         f"HTTP/1.1 {status} {http.HTTPStatus(status).phrase}",

@@ -158,8 +158,8 @@ class AccessKeys:
         """`UnknownKey` when there is none, or when its time is over; `KeysUnavailable` when nobody
         knows."""
         store = self._store_of(key_id)
-        if trouble := store.trouble:
-            raise KeysUnavailable(trouble)
+        if problem := store.problem:
+            raise KeysUnavailable(problem)
         return good(store.known(), key_id)
 
     def limits(self, default: int) -> Callable[[str], Limit]:

@@ -22,7 +22,7 @@ class DamagedKeys(TracksideError):
 
 
 class KeysFile:
-    trouble = ""
+    problem = ""
     """Never: the file is here."""
 
     def __init__(self, folder: Path) -> None:

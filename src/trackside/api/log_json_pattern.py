@@ -44,7 +44,7 @@ def json_pattern(text: str) -> Callable[[str], bool]:
     if parser.left:
         raise Malformed(f"{parser.left[0][1]!r} is not expected there")
 
-    def fits(message: str) -> bool:
+    def matches(message: str) -> bool:
         if not message.lstrip().startswith("{"):
             return False
         try:
@@ -53,7 +53,7 @@ def json_pattern(text: str) -> Callable[[str], bool]:
             return False
         return test(found)
 
-    return fits
+    return matches
 
 
 def _tokens(text: str) -> list[tuple[str, str]]:
@@ -163,22 +163,22 @@ def _compared(steps: Steps, sign: str, wanted: str) -> Test:
             raise Malformed(f"{wanted!r} is no number, and {sign!r} compares numbers")
         compare, number = _ORDERED[sign], float(wanted)
         return lambda found: _is_number(there := _at(found, steps)) and compare(there, number)
-    fits = _equal(wanted)
+    matches = _equal(wanted)
     if sign == "=":
-        return lambda found: fits(_at(found, steps))
-    return lambda found: (there := _at(found, steps)) is not _ABSENT and not fits(there)
+        return lambda found: matches(_at(found, steps))
+    return lambda found: (there := _at(found, steps)) is not _ABSENT and not matches(there)
 
 
 def _equal(wanted: str) -> Test:
     number = float(wanted) if _NUMBER.fullmatch(wanted) else None
     parts = wanted.split("*")
 
-    def fits(there: Any) -> bool:
+    def matches(there: Any) -> bool:
         if _is_number(there):
             return number is not None and there == number
         return isinstance(there, str) and _is_like(there, parts)
 
-    return fits
+    return matches
 
 
 def _is_number(value: Any) -> bool:

@@ -10,13 +10,13 @@ from trackside.api.call import ServiceError
 from trackside.api.log_json_pattern import Malformed, json_pattern
 from trackside.jobs.log_prefilter import MayHold
 
-Fits = Callable[[str], bool]
+Matcher = Callable[[str], bool]
 """Whether a message does."""
 
 _TERM = re.compile(r'([-?]?)(?:"((?:[^"\\]|\\.)*)"|([^\s"]+))\s*')
 
 
-def pattern(text: str) -> Fits:
+def pattern(text: str) -> Matcher:
     """`InvalidParameterException` for what is none. Empty fits everything."""
     text = text.strip()
     try:
@@ -61,17 +61,17 @@ def _is_in_bytes(term: str) -> bool:
     return bool(term.strip()) and "\ufffd" not in term and term.isprintable()
 
 
-def _words(text: str) -> Fits:
+def _words(text: str) -> Matcher:
     terms = _terms(text)
 
-    def fits(message: str) -> bool:
+    def matches(message: str) -> bool:
         return (
             all(term in message for term in terms[""])
             and (not terms["?"] or any(term in message for term in terms["?"]))
             and not any(term in message for term in terms["-"])
         )
 
-    return fits
+    return matches
 
 
 def _terms(text: str) -> dict[str, list[str]]:

@@ -9,7 +9,7 @@ from typing import Any
 from trackside.api import log_streams
 from trackside.api.log_events import Window
 from trackside.api.log_streams import TRAINING, EventStream, Listed, Stream
-from trackside.api.log_tokens import invalid, is_place
+from trackside.api.log_tokens import invalid, is_offset
 from trackside.jobs.index import Order, Page
 from trackside.jobs.jobs import Jobs
 
@@ -29,7 +29,7 @@ class KnownStreams:
         match at:
             case None:
                 moment_ms, first = int(time.time() * 1000), (0, "")
-            case [moment_ms, int(number), str(name)] if is_place(moment_ms):
+            case [moment_ms, int(number), str(name)] if is_offset(moment_ms):
                 first = (number, name)
             case _:
                 raise invalid()
@@ -96,9 +96,9 @@ class JobStreams:
 
 def _row(at: Any) -> log_streams.At:
     match at:
-        case [None, skip] if is_place(skip):
+        case [None, skip] if is_offset(skip):
             return None, skip
-        case [[float() | int() as moment, str(name)], skip] if is_place(skip):
+        case [[float() | int() as moment, str(name)], skip] if is_offset(skip):
             return (moment, name), skip
     raise invalid()
 

@@ -28,7 +28,7 @@ _RULES_LATER_SECONDS = 3600.0
 _NAME_PART = re.compile(r"[a-zA-Z0-9-]*")
 
 
-class Place(NamedTuple):
+class Position(NamedTuple):
     """In one stream: before the event that begins here."""
 
     attempt: int = 1
@@ -40,13 +40,13 @@ class Place(NamedTuple):
 class Event(NamedTuple):
     time_ms: int
     message: str
-    place: Place
-    end: Place
+    position: Position
+    end: Position
 
     @property
     def is_gap(self) -> bool:
         """Whether it is none, and only tells how far one is where others were left out."""
-        return self.place[:2] == self.end[:2]
+        return self.position[:2] == self.end[:2]
 
 
 class EventStream(Protocol):
@@ -67,14 +67,14 @@ class EventStream(Protocol):
         """No event is later, about; None while more may come."""
 
     def events(
-        self, start: Place | None = None, may_hold: MayHold | None = None
+        self, start: Position | None = None, may_hold: MayHold | None = None
     ) -> Iterator[Event]:
         """With `may_hold`, events that do not hold what is looked for may be left out."""
 
-    def before(self, end: Place | None, size_bytes: int) -> Place | None:
+    def before(self, end: Position | None, size_bytes: int) -> Position | None:
         """About so many bytes before this place, or before the end; None at the beginning."""
 
-    def since(self, time_ms: int) -> Place:
+    def since(self, time_ms: int) -> Position:
         """Shortly before the first event of this time or later."""
 
 
@@ -114,50 +114,50 @@ class Stream:
         seconds = history.modified + (0 if self.rule is None else _RULES_LATER_SECONDS)
         return int(seconds * 1000) + 1
 
-    def before(self, end: Place | None, size_bytes: int) -> Place | None:
+    def before(self, end: Position | None, size_bytes: int) -> Position | None:
         if self.rule is not None:
             return None if end is not None and not end.offset else self._first
-        place = None if end is None else LogPosition(end.attempt, end.offset)
-        places = self.jobs.log_places(self.record, self.host)
-        found = places.before(place, size_bytes)
-        return None if found is None else self._place(places, found)
+        position = None if end is None else LogPosition(end.attempt, end.offset)
+        positions = self.jobs.log_places(self.record, self.host)
+        found = positions.before(position, size_bytes)
+        return None if found is None else self._position(positions, found)
 
-    def since(self, time_ms: int) -> Place:
+    def since(self, time_ms: int) -> Position:
         if self.rule is not None or time_ms <= self.created_ms:
             return self._first
-        places = self.jobs.log_places(self.record, self.host)
-        return self._place(places, places.since(time_ms / 1000))
+        positions = self.jobs.log_places(self.record, self.host)
+        return self._position(positions, positions.since(time_ms / 1000))
 
     def events(
-        self, start: Place | None = None, may_hold: MayHold | None = None
+        self, start: Position | None = None, may_hold: MayHold | None = None
     ) -> Iterator[Event]:
         start = start or self._first
         lines = self._lines(start, may_hold) if self.rule is None else self._findings(start)
         floor = start.floor_ms
         for attempt, offset, end, moment, text in lines:
-            place = Place(attempt, offset, floor)
+            position = Position(attempt, offset, floor)
             floor = max(floor, int(moment * 1000))
             # A message has a character at least.
-            yield Event(floor, text or " ", place, Place(attempt, end, floor))
+            yield Event(floor, text or " ", position, Position(attempt, end, floor))
 
     @property
-    def _first(self) -> Place:
-        return Place(floor_ms=self.created_ms)
+    def _first(self) -> Position:
+        return Position(floor_ms=self.created_ms)
 
-    def _place(self, places: LogOffsets, found: LogPosition) -> Place:
+    def _position(self, positions: LogOffsets, found: LogPosition) -> Position:
         """Within an attempt no line is told as earlier than one before it anyway."""
-        earlier_ms = int(places.last_time_before(found.attempt) * 1000)
-        return Place(*found, floor_ms=max(self.created_ms, earlier_ms))
+        earlier_ms = int(positions.last_time_before(found.attempt) * 1000)
+        return Position(*found, floor_ms=max(self.created_ms, earlier_ms))
 
     def _lines(
-        self, start: Place, may_hold: MayHold | None
+        self, start: Position, may_hold: MayHold | None
     ) -> Iterator[tuple[int, int, int, float, str]]:
         after = LogPosition(start.attempt, start.offset)
         for line in _joined(self.jobs.settled_lines(self.record, self.host, after, may_hold)):
             text = line.data.decode(errors="replace").rstrip("\r\n")
             yield line.attempt, line.offset, line.end.offset, line.time, text
 
-    def _findings(self, start: Place) -> Iterator[tuple[int, int, int, float, str]]:
+    def _findings(self, start: Position) -> Iterator[tuple[int, int, int, float, str]]:
         """A rule says what it found; the offset is the finding's number."""
         for number, finding in enumerate(self.jobs.findings(self.record.spec.name)):
             if finding.key == self.rule and number >= start.offset:
@@ -202,19 +202,19 @@ def streams(jobs: Jobs, group: str, prefix: str, page: Page, skip: int = 0) -> L
 
 def _joined(lines: Iterator[LogLine]) -> Iterator[LogLine]:
     """Lines that were cut between two stored chunks made whole; long ones stay in parts."""
-    begun: LogLine | None = None
+    started: LogLine | None = None
     for line in lines:
-        if begun is not None and begun.end == (line.attempt, line.offset):
-            line = replace(begun, data=begun.data + line.data)
-        elif begun is not None:
-            yield begun
-        begun = None
+        if started is not None and started.end == (line.attempt, line.offset):
+            line = replace(started, data=started.data + line.data)
+        elif started is not None:
+            yield started
+        started = None
         if not line.data or line.data.endswith(b"\n") or len(line.data) >= PART_BYTES:
             yield line
         else:
-            begun = line
-    if begun is not None:
-        yield begun
+            started = line
+    if started is not None:
+        yield started
 
 
 def _owned_by(jobs: Jobs, group: str, owner: str) -> list[Stream]:

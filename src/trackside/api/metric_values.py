@@ -125,12 +125,12 @@ class MetricValues:
             return []
         return self._open(self._jobs.own_curve_places(record, run)).series()
 
-    def _open(self, places: Sequence[Location]) -> _Opened:
-        key = tuple(place.uri for place in places)
+    def _open(self, locations: Sequence[Location]) -> _Opened:
+        key = tuple(location.uri for location in locations)
         with self._lock:
             opened = self._opened.get(key)
             if opened is None:
-                opened = self._opened[key] = _Opened([Follower(place) for place in places])
+                opened = self._opened[key] = _Opened([Follower(location) for location in locations])
             self._opened.move_to_end(key)
             if len(self._opened) > _MOST_KEPT:
                 self._opened.popitem(last=False)
@@ -150,8 +150,8 @@ def _joined(series: Sequence[Series]) -> Points:
         return numpy.empty(0), numpy.empty(0)
     times = numpy.concatenate([each.times for each in series])
     values = numpy.concatenate([each.values for each in series])
-    is_told = numpy.isfinite(values)  # neither JSON nor CloudWatch has others
-    times, values = times[is_told], values[is_told]
+    is_finite = numpy.isfinite(values)  # neither JSON nor CloudWatch has others
+    times, values = times[is_finite], values[is_finite]
     order = numpy.argsort(times, kind="stable")
     return times[order], values[order]
 
@@ -159,9 +159,9 @@ def _joined(series: Sequence[Series]) -> Points:
 def _summed(series: Sequence[Series]) -> Points:
     """Of figures that were taken at the same moments."""
     times, values = _joined(series)
-    moments, places = numpy.unique(times, return_inverse=True)
+    moments, locations = numpy.unique(times, return_inverse=True)
     sums = numpy.zeros(len(moments))
-    numpy.add.at(sums, places, values)
+    numpy.add.at(sums, locations, values)
     return moments, sums
 
 

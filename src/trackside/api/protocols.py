@@ -56,9 +56,9 @@ class JsonProtocol:
         except ValueError as error:
             raise ServiceError("SerializationException", f"The body is no JSON: {error}.") from None
 
-    def reply(self, answer: Mapping[str, Any] | None) -> Reply:
+    def reply(self, response: Mapping[str, Any] | None) -> Reply:
         """None: an operation without output."""
-        body = b"" if answer is None else json.dumps(answer, separators=(",", ":")).encode()
+        body = b"" if response is None else json.dumps(response, separators=(",", ":")).encode()
         return Reply(200, body, {"content-type": self.content_type})
 
     def refused(self, error: ServiceError, request_id: str) -> Reply:
@@ -67,7 +67,7 @@ class JsonProtocol:
         return Reply(error.status, body, headers)
 
     def not_signed(self, error: Exception) -> ServiceError:
-        return _told(error, self._CODES, 400)
+        return _signature_error(error, self._CODES, 400)
 
 
 class QueryProtocol:
@@ -94,8 +94,8 @@ class QueryProtocol:
         given = dict(parse_qsl(text, keep_blank_values=True))
         return given.pop("Action", ""), given
 
-    def reply(self, operation: str, answer: Mapping[str, Any], request_id: str) -> Reply:
-        result = f"<{operation}Result>{_xml(answer)}</{operation}Result>"
+    def reply(self, operation: str, response: Mapping[str, Any], request_id: str) -> Reply:
+        result = f"<{operation}Result>{_xml(response)}</{operation}Result>"
         metadata = f"<ResponseMetadata><RequestId>{request_id}</RequestId></ResponseMetadata>"
         body = (
             f'<{operation}Response xmlns="{self._namespace}">{result}{metadata}'
@@ -105,15 +105,15 @@ class QueryProtocol:
 
     def refused(self, error: ServiceError, request_id: str) -> Reply:
         kind = "Sender" if error.status < 500 else "Receiver"
-        told = {"Type": kind, "Code": error.code, "Message": error.message}
+        fields = {"Type": kind, "Code": error.code, "Message": error.message}
         body = (
-            f"<ErrorResponse><Error>{_xml(told)}</Error>"
+            f"<ErrorResponse><Error>{_xml(fields)}</Error>"
             f"<RequestId>{request_id}</RequestId></ErrorResponse>"
         )
         return Reply(error.status, body.encode(), {"content-type": "text/xml", **error.headers})
 
     def not_signed(self, error: Exception) -> ServiceError:
-        return _told(error, self._CODES, 403)
+        return _signature_error(error, self._CODES, 403)
 
 
 def not_offered(request: Request, name: str, offered: Iterable[str], request_id: str) -> Reply:
@@ -159,7 +159,9 @@ def numbered(given: Mapping[str, str], name: str) -> list[str]:
     return found
 
 
-def _told(error: Exception, codes: Mapping[Refusal, tuple[str, str]], status: int) -> ServiceError:
+def _signature_error(
+    error: Exception, codes: Mapping[Refusal, tuple[str, str]], status: int
+) -> ServiceError:
     refusal = error.refusal if isinstance(error, NotSigned) else Refusal.MALFORMED
     code, text = codes.get(refusal, codes[Refusal.MALFORMED])
     return ServiceError(code, f"{text} {error}".strip(), status)

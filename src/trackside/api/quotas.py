@@ -54,12 +54,12 @@ class Quotas(BackgroundThread):
     def _run(self) -> None:
         pause = 0.0
         while not self._ending.wait(pause):
-            began = time.monotonic()
+            started = time.monotonic()
             try:
                 self._round()
             except Exception:
                 logger.exception("quotas could not be enforced; trying again")
-            pause = max(_PAUSE_SECONDS, _LEAST_REST * (time.monotonic() - began))
+            pause = max(_PAUSE_SECONDS, _LEAST_REST * (time.monotonic() - started))
 
     def _round(self) -> None:
         quotas = self._quotas()

@@ -19,11 +19,11 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 SMALL_BYTES = 64 << 10
 """What uvicorn holds of a body anyway. Nearly all calls are smaller."""
 _KEY_SHARE = 0.5
-_STRANGERS_SECONDS, _STRANGERS_BYTES = 5.0, BODY_MOST_BYTES
+_UNSIGNED_SECONDS, _UNSIGNED_BYTES = 5.0, BODY_MOST_BYTES
 _MOST_LINGERING, _PAUSE_SECONDS = 8, 0.02
 """It takes work to read what nobody wants: only so many strangers have it done at a time, and none
 of them at full speed."""
-_CALLERS_SECONDS, _CALLERS_BYTES = 30.0, 64 << 20
+_SIGNED_SECONDS, _SIGNED_BYTES = 30.0, 64 << 20
 _MOST_DIGITS = 18
 
 
@@ -57,12 +57,12 @@ class Body:
         receive: Receive,
         headers: Mapping[str, str],
         exchange: Exchange,
-        gate: Admission,
+        admission: Admission,
         memory: BodyMemory,
     ) -> None:
         self._receive = receive
         self.exchange = exchange
-        self._gate = gate
+        self._admission = admission
         self._memory = memory
         length = headers.get("content-length", "0")
         is_chunked = "transfer-encoding" in headers
@@ -113,7 +113,7 @@ class Body:
     async def skip_small(self) -> None:
         """Read past a small one that was not wanted, so that the connection can go on."""
         if self.is_small and not self._waits_for_us:
-            await self._discard(self._gate.limits.body_seconds, SMALL_BYTES)
+            await self._discard(self._admission.limits.body_seconds, SMALL_BYTES)
 
     async def linger(self) -> None:
         """Read past what comes after the answer, for a while: most clients send all before they
@@ -121,13 +121,13 @@ class Body:
         if self._is_late:
             return
         if self.exchange.key_id:
-            await self._discard(_CALLERS_SECONDS, _CALLERS_BYTES)
-        elif self._gate.num_lingering < _MOST_LINGERING:
-            self._gate.num_lingering += 1
+            await self._discard(_SIGNED_SECONDS, _SIGNED_BYTES)
+        elif self._admission.num_lingering < _MOST_LINGERING:
+            self._admission.num_lingering += 1
             try:
-                await self._discard(_STRANGERS_SECONDS, _STRANGERS_BYTES, _PAUSE_SECONDS)
+                await self._discard(_UNSIGNED_SECONDS, _UNSIGNED_BYTES, _PAUSE_SECONDS)
             finally:
-                self._gate.num_lingering -= 1
+                self._admission.num_lingering -= 1
 
     def release(self) -> None:
         self._memory.give_back(*self._held)
@@ -137,7 +137,7 @@ class Body:
         """All of it so far, in place of what was held before."""
         self.release()
         if not self._memory.take(key, size):
-            self._gate.cuts[Cut.BODY_MEMORY] += 1
+            self._admission.cuts[Cut.BODY_MEMORY] += 1
             raise too_busy("The bodies of other requests fill the memory that there is for them.")
         self._held = (key, size)
 
@@ -154,17 +154,17 @@ class Body:
     async def _next(self) -> MutableMapping[str, Any]:
         """What comes next, unless hardly anything has come for long. The time that this server
         takes for what has come does not count."""
-        limits, loop = self._gate.limits, asyncio.get_running_loop()
-        left, began = limits.body_seconds - self._waited_seconds, loop.time()
+        limits, loop = self._admission.limits, asyncio.get_running_loop()
+        left, started = limits.body_seconds - self._waited_seconds, loop.time()
         try:
             async with asyncio.timeout(None if math.isinf(left) else left):
                 message = await self._receive()
         except TimeoutError:
             self._is_late = True
-            self._gate.cuts[Cut.BODY_SLOW] += 1
+            self._admission.cuts[Cut.BODY_SLOW] += 1
             text = f"Fewer than {limits.body_rate} bytes/s came in {limits.body_seconds:g} s."
             raise ServiceError("RequestTimeout", text, 408) from None
-        self._waited_seconds += loop.time() - began
+        self._waited_seconds += loop.time() - started
         self._num_since += len(message.get("body", b""))
         if self._num_since >= limits.body_rate * limits.body_seconds:
             self._waited_seconds, self._num_since = 0.0, 0

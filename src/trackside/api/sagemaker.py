@@ -4,8 +4,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from trackside.api.call import ServiceError
-from trackside.api.fair_pool import Lanes
-from trackside.api.json_service import Answer, Ask, JsonService, Operation
+from trackside.api.fair_pool import ThreadPools
+from trackside.api.json_service import JsonService, Operation, OperationCall, Response
 from trackside.api.keys import Rights
 from trackside.api.locations import Locations
 from trackside.api.sagemaker_jobs import CheckQuota, TrainingJobs, no_quota
@@ -34,7 +34,7 @@ _RETRY_SECONDS = "5"
 
 def sagemaker(
     jobs: Jobs,
-    lanes: Lanes | None = None,
+    pools: ThreadPools | None = None,
     check_quota: CheckQuota = no_quota,
     limit_of: LimitOf = no_limit,
 ) -> JsonService:
@@ -58,10 +58,10 @@ def sagemaker(
         "StopProcessingJob": Operation(Rights.SUBMIT, processing.stop),
         "TracksideQueue": Operation(Rights.READ, _Queue(jobs, limit_of).describe, is_heavy=True),
     }
-    return JsonService("sagemaker", operations, told, lanes)
+    return JsonService("sagemaker", operations, service_error, pools)
 
 
-def told(error: TracksideError) -> ServiceError:
+def service_error(error: TracksideError) -> ServiceError:
     match error:
         case JobElsewhere():
             return invalid(str(error))
@@ -97,8 +97,8 @@ class _Queue:
         self._jobs = jobs
         self._limit_of = limit_of
 
-    def describe(self, ask: Ask) -> Answer:
-        parsed(_QueueRequest, ask.given)
+    def describe(self, call: OperationCall) -> Response:
+        parsed(_QueueRequest, call.params)
         queue: dict[str, Any] = asdict(self._jobs.queue(self._limit_of))
         entries = [*queue["running"], *(waiter["entry"] for waiter in queue["waiting"])]
         for entry in entries:

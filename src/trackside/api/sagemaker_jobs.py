@@ -11,7 +11,7 @@ from typing import Any
 
 from trackside.api import tokens
 from trackside.api.call import ServiceError
-from trackside.api.json_service import Answer, Ask
+from trackside.api.json_service import OperationCall, Response
 from trackside.api.locations import Locations
 from trackside.api.ownership import acting_for, check_may_change, shown_to
 from trackside.api.sagemaker_responses import OWN, described, summary
@@ -127,48 +127,48 @@ class TrainingJobs:
         self._check_quota = check_quota
         self._limit_of = limit_of
 
-    def create(self, ask: Ask) -> Answer:
-        spec = self._spec(ask)
+    def create(self, call: OperationCall) -> Response:
+        spec = self._spec(call)
         try:
-            self._enqueue(spec, ask)
+            self._enqueue(spec, call)
         except JobExists as error:
-            text = _EXISTS.format(arn(spec.name, ask.region))
+            text = _EXISTS.format(arn(spec.name, call.region))
             raise ServiceError("ResourceInUse", text) from error
-        return {"TrainingJobArn": arn(spec.name, ask.region)}
+        return {"TrainingJobArn": arn(spec.name, call.region)}
 
-    def describe(self, ask: Ask) -> Answer:
-        asked = parsed(Describing, ask.given)
-        job = self._jobs.describe(asked.name, region=ask.region)
-        told = described(job, with_own=asked.with_own)
-        return shown_to(ask.caller, asked.name, told, self._jobs)
+    def describe(self, call: OperationCall) -> Response:
+        request = parsed(Describing, call.params)
+        job = self._jobs.describe(request.name, region=call.region)
+        description = described(job, with_own=request.with_own)
+        return shown_to(call.caller, request.name, description, self._jobs)
 
-    def list(self, ask: Ask) -> Answer:
-        listing = parsed(Listing, ask.given)
+    def list(self, call: OperationCall) -> Response:
+        listing = parsed(Listing, call.params)
         if listing.warm_pool or listing.plan:
             return {"TrainingJobSummaries": []}
         page = listing.page
         if listing.token:
             form = tokens.key_form(page.order)
-            page = replace(page, after=tuple(tokens.place_of(listing.token, ask.given, form)))
+            page = replace(page, after=tuple(tokens.position_in(listing.token, call.params, form)))
         rows = self._jobs.page(page)
         shown = rows[: listing.max_results]
-        answer: dict[str, Any] = {
+        response: dict[str, Any] = {
             "TrainingJobSummaries": [
-                summary(row, ask.region, with_own=listing.with_own) for row in shown
+                summary(row, call.region, with_own=listing.with_own) for row in shown
             ]
         }
         if listing.with_own:
-            own = {"owner": acting_for(ask.caller, self._jobs)}
+            own = {"owner": acting_for(call.caller, self._jobs)}
             disk = self._jobs.disk_trouble
-            answer[OWN] = {"output": self._jobs.settings.output, "disk": disk, **own}
-            answer[OWN]["options"] = [*OPTION_NAMES]
+            response[OWN] = {"output": self._jobs.settings.output, "disk": disk, **own}
+            response[OWN]["options"] = [*OPTION_NAMES]
         if len(rows) > len(shown):
-            answer["NextToken"] = tokens.token(ask.given, page.order.key(shown[-1]))
-        return answer
+            response["NextToken"] = tokens.token(call.params, page.order.key(shown[-1]))
+        return response
 
-    def stop(self, ask: Ask) -> Answer:
-        name = parsed(JobName, ask.given).name
-        check_may_change(ask, name, self._jobs)
+    def stop(self, call: OperationCall) -> Response:
+        name = parsed(JobName, call.params).name
+        check_may_change(call, name, self._jobs)
         before = self._jobs.record(name).history.state
         if not before.is_final:
             # It may end by itself in between; then there is nothing left to stop.
@@ -178,23 +178,23 @@ class TrainingJobs:
             f"The request was rejected because the training job is in status {before.status}."
         )
 
-    def delete(self, ask: Ask) -> Answer:
-        asked = parsed(Deleting, ask.given)
-        check_may_change(ask, asked.name, self._jobs)
-        kept = self._jobs.delete(asked.name, data=asked.data, checkpoints=asked.checkpoints)
-        return {OWN: [asdict(each) for each in kept]} if asked.with_own else None
+    def delete(self, call: OperationCall) -> Response:
+        request = parsed(Deleting, call.params)
+        check_may_change(call, request.name, self._jobs)
+        kept = self._jobs.delete(request.name, data=request.data, checkpoints=request.checkpoints)
+        return {OWN: [asdict(each) for each in kept]} if request.with_own else None
 
-    def _spec(self, ask: Ask) -> JobSpec:
+    def _spec(self, call: OperationCall) -> JobSpec:
         """With every violation at once, those of its rules too."""
         violations: list[Violation] = []
         spec = None
         try:
-            spec = JobSpec.from_request(_with_time_limit(ask.given))
+            spec = JobSpec.from_request(_with_time_limit(call.params))
         except InvalidSpec as error:
             violations += error.violations
         if spec is not None:
             violations += [*wire_violations(spec), *rule_violations(spec)]
-            violations += self._locations.violations(spec, ask.caller)
+            violations += self._locations.violations(spec, call.caller)
             violations += remote_rules.violations(spec, self._jobs.settings)
         if spec is None or violations:
             raise refused(violations)
@@ -203,19 +203,19 @@ class TrainingJobs:
             return replace(spec, options=replace(spec.options, python=python))
         return spec
 
-    def _enqueue(self, spec: JobSpec, ask: Ask) -> None:
+    def _enqueue(self, spec: JobSpec, call: OperationCall) -> None:
         for sentence in capture_plan.unsaved(spec):
             logger.warning("job %s: %s", spec.name, sentence)
-        owner = acting_for(ask.caller, self._jobs)
+        owner = acting_for(call.caller, self._jobs)
         limit = self._limit_of(owner)
         limit.check(owner, asked_by(spec))
         if self._jobs.settings.enforce == "types":
             spec = asking_by_type(spec, limit.of(self._jobs.capacity))
-        self._check_room(owner, spec.name)
-        self._jobs.enqueue(spec, key=ask.caller.id, who=ask.caller.label, owner=owner)
+        self._check_capacity(owner, spec.name)
+        self._jobs.enqueue(spec, key=call.caller.id, who=call.caller.label, owner=owner)
         self._jobs.refresh(spec.name)
 
-    def _check_room(self, owner: str, name: str) -> None:
+    def _check_capacity(self, owner: str, name: str) -> None:
         """A client that asks again, as it got no answer, is told that its job exists."""
         try:
             self._check_quota(owner)

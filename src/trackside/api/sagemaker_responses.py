@@ -16,20 +16,20 @@ _RULES = ("DebugRuleConfigurations", "ProfilerRuleConfigurations")
 
 def described(job: Mapping[str, Any], *, with_own: bool = False) -> dict[str, Any]:
     """With the defaults that the service adds; what is none of its words only for those who ask."""
-    told: dict[str, Any] = wire({key: value for key, value in job.items() if key != OWN})
+    description: dict[str, Any] = wire({key: value for key, value in job.items() if key != OWN})
     if with_own:
-        told[OWN] = job[OWN]
+        description[OWN] = job[OWN]
     for member in _RULES:
-        for rule in told.get(member, ()):
+        for rule in description.get(member, ()):
             rule.setdefault("VolumeSizeInGB", 0)
-    if metrics := told.pop("FinalMetricDataList", []):
-        defined = told.get("AlgorithmSpecification", {}).get("MetricDefinitions", ())
-        told["FinalMetricDataList"] = _final(metrics, {each["Name"] for each in defined})
-    return told
+    if metrics := description.pop("FinalMetricDataList", []):
+        defined = description.get("AlgorithmSpecification", {}).get("MetricDefinitions", ())
+        description["FinalMetricDataList"] = _final(metrics, {each["Name"] for each in defined})
+    return description
 
 
 def summary(row: JobSummary, region: str, *, with_own: bool = False) -> dict[str, Any]:
-    told: dict[str, Any] = {
+    description: dict[str, Any] = {
         "TrainingJobName": row.name,
         "TrainingJobArn": arn(row.name, region),
         "CreationTime": moment(row.created),
@@ -38,14 +38,14 @@ def summary(row: JobSummary, region: str, *, with_own: bool = False) -> dict[str
         "SecondaryStatus": row.secondary,
     }
     if row.ended is not None:
-        told["TrainingEndTime"] = moment(row.ended)
+        description["TrainingEndTime"] = moment(row.ended)
     if with_own:
-        told[OWN] = {
+        description[OWN] = {
             "output": row.output,
             "training_started": row.training_started,
             "owner": row.owner or None,
         }
-    return told
+    return description
 
 
 def _final(metrics: Sequence[dict[str, Any]], defined: Set[str]) -> list[dict[str, Any]]:

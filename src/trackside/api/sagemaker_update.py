@@ -4,7 +4,7 @@ only stored), and its tags."""
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from trackside.api.json_service import Answer, Ask
+from trackside.api.json_service import OperationCall, Response
 from trackside.api.locations import Locations
 from trackside.api.ownership import check_may_change
 from trackside.api.validation import invalid, not_found, parsed, refused, wire_violations
@@ -42,15 +42,15 @@ class JobUpdate:
         self._jobs = jobs
         self._locations = locations
 
-    def update(self, ask: Ask) -> Answer:
-        asked = parsed(UpdateRequest, ask.given)
-        check_may_change(ask, asked.name, self._jobs)
-        record = self._jobs.record(asked.name)
+    def update(self, call: OperationCall) -> Response:
+        request = parsed(UpdateRequest, call.params)
+        check_may_change(call, request.name, self._jobs)
+        record = self._jobs.record(request.name)
         update = Update(
-            profiler=ask.given.get("ProfilerConfig") or {},
-            rules=asked.profiler_rules,
-            keep_alive_seconds=asked.keep_alive_seconds,
-            remote_debug=asked.remote_debug,
+            profiler=call.params.get("ProfilerConfig") or {},
+            rules=request.profiler_rules,
+            keep_alive_seconds=request.keep_alive_seconds,
+            remote_debug=request.remote_debug,
         )
         if update.profiler or update.rules:
             status = record.history.state.status
@@ -60,13 +60,13 @@ class JobUpdate:
                 )
             after = _updated(record.spec, update)
             violations = [*_problems(record.spec, after, update, self._jobs.settings)]
-            named = self._locations.violations(after, ask.caller)
+            named = self._locations.violations(after, call.caller)
             violations += [each for each in named if each.field.startswith("Profiler")]
             if violations:
                 raise refused(violations)
         if update != Update():
-            self._jobs.update(asked.name, update)
-        return {"TrainingJobArn": arn(asked.name, ask.region)}
+            self._jobs.update(request.name, update)
+        return {"TrainingJobArn": arn(request.name, call.region)}
 
 
 def _updated(spec: JobSpec, update: Update) -> JobSpec:
@@ -134,26 +134,26 @@ class Tags:
     def __init__(self, jobs: Jobs) -> None:
         self._jobs = jobs
 
-    def add(self, ask: Ask) -> Answer:
-        adding = parsed(AddTagsRequest, ask.given)
+    def add(self, call: OperationCall) -> Response:
+        adding = parsed(AddTagsRequest, call.params)
         name = self._job(adding.arn)
-        check_may_change(ask, name, self._jobs)
+        check_may_change(call, name, self._jobs)
         put = {tag.key: tag.value for tag in adding.tags}
         if len(self._jobs.tags(name) | put) > MOST_TAGS:
             raise invalid(f"A resource has at most {MOST_TAGS} tags.")
         return {"Tags": _listed(self._jobs.change_tags(name, put=put))}
 
-    def list(self, ask: Ask) -> Answer:
+    def list(self, call: OperationCall) -> Response:
         """All on one page: there are never more than fit."""
-        listing = parsed(ListTagsRequest, ask.given)
+        listing = parsed(ListTagsRequest, call.params)
         if ":processing-job/" in listing.arn:
             return {"Tags": []}
         return {"Tags": _listed(self._jobs.tags(self._job(listing.arn)))}
 
-    def delete(self, ask: Ask) -> Answer:
-        deleting = parsed(DeleteTagsRequest, ask.given)
+    def delete(self, call: OperationCall) -> Response:
+        deleting = parsed(DeleteTagsRequest, call.params)
         name = self._job(deleting.arn)
-        check_may_change(ask, name, self._jobs)
+        check_may_change(call, name, self._jobs)
         held = self._jobs.tags(name)
         if gone := [key for key in deleting.keys if key in held]:
             self._jobs.change_tags(name, remove=gone)

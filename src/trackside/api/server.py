@@ -36,12 +36,12 @@ _LEAVE_SECONDS = 5.0
 
 def make_server(app: App, *, drain_seconds: float = DRAIN_SECONDS) -> uvicorn.Server:
     """Within the limits of the app's gate, and of the descriptors that this process may have."""
-    app.gate.keep_within(raise_descriptor_limit())
+    app.admission.limit_descriptors(raise_descriptor_limit())
     sys.setswitchinterval(_SWITCH_SECONDS)
     config = uvicorn.Config(
         app,
-        http=guarded(app.gate),
-        h11_max_incomplete_event_size=2 * app.gate.limits.header_bytes,
+        http=guarded(app.admission),
+        h11_max_incomplete_event_size=2 * app.admission.limits.header_bytes,
         log_config=None,
         access_log=False,
         lifespan="on",

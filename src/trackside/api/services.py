@@ -10,7 +10,7 @@ from trackside.api import cloudwatch
 from trackside.api.admission import Admission
 from trackside.api.app import App
 from trackside.api.call import Service
-from trackside.api.fair_pool import Lanes
+from trackside.api.fair_pool import ThreadPools
 from trackside.api.form_service import FormLikeJsonService, FormService
 from trackside.api.health import Health, checks
 from trackside.api.identity import Iam, Sts
@@ -53,11 +53,11 @@ class Services:
         self._quotas = Quotas(self.jobs, keys.quotas)
         limit_of = keys.limits(settings.jobs_per_key)
         sessions = Sessions(keys, credentials)
-        lanes = Lanes()
+        pools = ThreadPools()
         services: dict[str, Service] = {
-            "sagemaker": sagemaker(self.jobs, lanes, self._quotas.check, limit_of),
-            "logs": logs(self.jobs, lanes),
-            **_cloudwatch(self.jobs, lanes),
+            "sagemaker": sagemaker(self.jobs, pools, self._quotas.check, limit_of),
+            "logs": logs(self.jobs, pools),
+            **_cloudwatch(self.jobs, pools),
             "sts": Sts(sessions),
             "iam": Iam(),
             "s3": _s3(settings, environ),
@@ -66,15 +66,15 @@ class Services:
         self._bucket_cleanup = BucketCleanup(settings.layout.buckets, settings.upload_age_seconds)
         self._garbage_collector = GarbageCollector(self.jobs, Keep.parse(settings.keep))
         self._scheduler = self.jobs.scheduler(limit_of)
-        gate = Admission(Limits.of(settings))
-        telemetry = Telemetry(self.jobs, self._upkeep, gate, lanes)
+        admission = Admission(Limits.of(settings))
+        telemetry = Telemetry(self.jobs, self._upkeep, admission, pools)
         health = Health(checks(self.jobs, self._upkeep), lambda: self.app.is_draining)
         self.app = App(
             services,
             credentials,
             make_pages(health, telemetry, keys),
             sessions=sessions,
-            gate=gate,
+            admission=admission,
             watch=telemetry.count,
         )
         self._open = ExitStack()
@@ -108,10 +108,10 @@ def _s3(settings: Settings, environ: Mapping[str, str]) -> Service:
     return S3(settings.layout.buckets) if access is None else S3Relay(access, environ)
 
 
-def _cloudwatch(jobs: Jobs, lanes: Lanes) -> dict[str, Service]:
+def _cloudwatch(jobs: Jobs, pools: ThreadPools) -> dict[str, Service]:
     operations = cloudwatch.operations(jobs)
-    asked = FormLikeJsonService("cloudwatch", operations, cloudwatch.told, lanes)
+    service = FormLikeJsonService("cloudwatch", operations, cloudwatch.service_error, pools)
     return {
-        "monitoring": asked,
-        "monitoring-form": FormService(cloudwatch.XML_NAMESPACE, asked),
+        "monitoring": service,
+        "monitoring-form": FormService(cloudwatch.XML_NAMESPACE, service),
     }

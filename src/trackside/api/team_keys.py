@@ -51,7 +51,7 @@ class TeamKeys:
         return self._database.address
 
     @property
-    def trouble(self) -> str:
+    def problem(self) -> str:
         if self._read_at is None:
             return ""
         age = time.monotonic() - self._read_at
@@ -153,9 +153,9 @@ class TeamKeys:
     def _run(self) -> None:
         is_away = False
         while not self._ending.wait(_PAUSE_SECONDS):
-            began = time.monotonic()
+            started = time.monotonic()
             try:
-                self._keys, self._read_at = self._read(), began
+                self._keys, self._read_at = self._read(), started
             except DatabaseError:
                 if not is_away:
                     logger.warning(

@@ -13,7 +13,7 @@ from prometheus_client.registry import Collector
 import trackside
 from trackside.api.admission import Admission, Cut
 from trackside.api.call import Exchange
-from trackside.api.fair_pool import Lanes
+from trackside.api.fair_pool import ThreadPools
 from trackside.api.upkeep import Upkeep
 from trackside.errors import TracksideError
 from trackside.jobs.index import Page
@@ -31,7 +31,9 @@ _OTHER = "other"
 class Telemetry:
     """`count` is quick and thread-safe; `scrape` queries the jobs and blocks."""
 
-    def __init__(self, jobs: Jobs, upkeep: Upkeep, gate: Admission, lanes: Lanes) -> None:
+    def __init__(
+        self, jobs: Jobs, upkeep: Upkeep, admission: Admission, pools: ThreadPools
+    ) -> None:
         self._registry = registry = _Registry()
         self._requests = Counter(
             "trackside_requests_total",
@@ -52,7 +54,7 @@ class Telemetry:
         self._sent = Counter(
             "trackside_sent_bytes_total", "Response bodies.", ("service",), registry=registry
         )
-        registry.register(_ServerState(jobs, upkeep, gate, lanes))
+        registry.register(_ServerState(jobs, upkeep, admission, pools))
         ProcessCollector(registry=registry)
 
     def count(self, exchange: Exchange) -> None:
@@ -83,11 +85,13 @@ def _is_created(name: str) -> bool:
 class _ServerState(Collector):
     """What is read from the server's parts at each scrape."""
 
-    def __init__(self, jobs: Jobs, upkeep: Upkeep, gate: Admission, lanes: Lanes) -> None:
+    def __init__(
+        self, jobs: Jobs, upkeep: Upkeep, admission: Admission, pools: ThreadPools
+    ) -> None:
         self._jobs = jobs
         self._upkeep = upkeep
-        self._gate = gate
-        self._lanes = lanes
+        self._admission = admission
+        self._pools = pools
 
     def collect(self) -> Iterator[Metric]:
         version = {"version": trackside.__version__}
@@ -106,8 +110,8 @@ class _ServerState(Collector):
         )
 
     def _limits(self) -> Iterator[Metric]:
-        num_guests, cuts = self._gate.num_guests, dict(self._gate.cuts)
-        yield GaugeMetricFamily("trackside_connections", "Open connections.", num_guests)
+        num_connections, cuts = self._admission.num_connections, dict(self._admission.cuts)
+        yield GaugeMetricFamily("trackside_connections", "Open connections.", num_connections)
         cut_off = CounterMetricFamily(
             "trackside_cut_off_total",
             "Connections and requests that were ended at a limit.",
@@ -116,7 +120,7 @@ class _ServerState(Collector):
         for cut in Cut:
             cut_off.add_metric([str(cut)], cuts.get(cut, 0))
         yield cut_off
-        waiting = {"quick": self._lanes.quick.num_waiting, "heavy": self._lanes.heavy.num_waiting}
+        waiting = {"quick": self._pools.quick.num_waiting, "heavy": self._pools.heavy.num_waiting}
         yield _gauges("trackside_waiting_calls", "Calls that wait for a thread.", "lane", waiting)
 
     def _job_counts(self) -> Iterator[Metric]:

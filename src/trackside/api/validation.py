@@ -117,8 +117,8 @@ def _impossible_types(spec: JobSpec) -> Iterator[Violation]:
     """A slip of the pen would silently become the smallest machine."""
     resources = spec.resources
     types = {
-        f"ResourceConfig.InstanceGroups[{place}].InstanceType": group.instance_type
-        for place, group in enumerate(resources.groups)
+        f"ResourceConfig.InstanceGroups[{index}].InstanceType": group.instance_type
+        for index, group in enumerate(resources.groups)
     } or {"ResourceConfig.InstanceType": resources.instance_type}
     for field, given in types.items():
         if not is_possible(given):

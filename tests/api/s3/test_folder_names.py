@@ -13,7 +13,7 @@ from trackside.api.s3.folder_names import FolderNames
 
 @pytest.fixture(autouse=True)
 def large_is_three(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(folder_names, "KEPT_FROM", 3)
+    monkeypatch.setattr(folder_names, "CACHED_FROM", 3)
     monkeypatch.setattr(folder_names, "_SETTLED_NS", 3600 * 10**9)  # however slow the machine is
 
 
@@ -78,7 +78,7 @@ def test_a_folder_that_has_just_changed_is_not_believed(
 
 
 def test_so_many_names_are_kept_and_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(folder_names, "MOST_KEPT", 9)
+    monkeypatch.setattr(folder_names, "CACHED_MOST", 9)
     folders = [tmp_path / name for name in "abc"]
     for each in folders:
         each.mkdir()

@@ -16,7 +16,7 @@ from tests.api.s3.test_clients import run
 from tests.aws_clients import program
 from trackside.api.budget import Budget
 from trackside.api.s3.bucket import Bucket
-from trackside.api.s3.listing import Question, list_page
+from trackside.api.s3.listing import ListOptions, list_page
 from trackside.api.s3.record import ObjectRecord
 from trackside.api.s3.service import S3
 
@@ -139,7 +139,7 @@ def test_any_keys_are_listed_as_sorting_them_would(
     items, start = [], after
     while start is not None:
         budget = Budget(size, seconds=3600)
-        page = list_page(bucket, Question(prefix, delimiter, start, most), budget=budget)
+        page = list_page(bucket, ListOptions(prefix, delimiter, start, most), budget=budget)
         assert page.next is None or page.next != start
         items += [*(info.key for info in page.objects), *page.prefixes]
         start = page.next
@@ -220,8 +220,8 @@ def test_a_folder_in_a_folder_without_end_is_gone_through_page_by_page(tmp_path:
     bucket = Bucket(str(tmp_path))
     for number in range(100):
         (tmp_path / "deep" / f"{number:03}" / "none").mkdir(parents=True)
-    question = Question(delimiter="/")
-    page = list_page(bucket, question, budget=Budget(100, seconds=3600))
+    options = ListOptions(delimiter="/")
+    page = list_page(bucket, options, budget=Budget(100, seconds=3600))
     assert not page.prefixes
     assert page.next is not None
     assert page.next.startswith("deep/0")
@@ -235,7 +235,7 @@ def prefixes_of(bucket: Bucket) -> list[str]:
     after: str | None = ""
     while after is not None:
         page = list_page(
-            bucket, Question(delimiter="/", after=after), budget=Budget(100, seconds=3600)
+            bucket, ListOptions(delimiter="/", after=after), budget=Budget(100, seconds=3600)
         )
         found += page.prefixes
         after = page.next
@@ -247,9 +247,9 @@ def test_what_is_no_object_uses_the_budget_up(tmp_path: Path):
     for number in range(30):
         os.mkfifo(tmp_path / f"{number:02}")
     (tmp_path / "object").touch()
-    page = list_page(bucket, Question(), budget=Budget(26, seconds=3600))
+    page = list_page(bucket, ListOptions(), budget=Budget(26, seconds=3600))
     assert (page.objects, page.next) == ([], "09")
-    rest = list_page(bucket, Question(after="09"), budget=Budget(1000, seconds=3600))
+    rest = list_page(bucket, ListOptions(after="09"), budget=Budget(1000, seconds=3600))
     assert ([info.key for info in rest.objects], rest.next) == (["object"], None)
 
 
@@ -257,7 +257,7 @@ def test_a_page_is_full_where_there_are_keys_however_little_the_budget_is(tmp_pa
     bucket = Bucket(str(tmp_path))
     for number in range(1200):
         (tmp_path / f"{number:04}").touch()
-    page = list_page(bucket, Question(), budget=Budget(1, seconds=0))
+    page = list_page(bucket, ListOptions(), budget=Budget(1, seconds=0))
     assert (len(page.objects), page.next) == (1000, "0999")
 
 
@@ -268,10 +268,10 @@ def test_what_a_common_prefix_covers_is_passed_over(tmp_path: Path):
         path = tmp_path / os.fsdecode(name)
         path.parent.mkdir(exist_ok=True)
         path.touch()
-    page = list_page(bucket, Question(delimiter="-"))
+    page = list_page(bucket, ListOptions(delimiter="-"))
     assert page.prefixes == ["a-", "b-", *map(os.fsdecode, (b"\xff-", b"\xff\xff-"))]
     assert [info.key for info in page.objects] == ["a."]
-    page = list_page(bucket, Question(delimiter=os.fsdecode(b"\xff")))
+    page = list_page(bucket, ListOptions(delimiter=os.fsdecode(b"\xff")))
     assert page.prefixes == [os.fsdecode(b"\xff")]
     assert len(page.objects) == 5
 

@@ -18,7 +18,14 @@ from urllib.parse import unquote_to_bytes
 
 from trackside.api.s3.beneath import NO_FILE, Folder, open_file, open_folder
 from trackside.api.s3.errors import s3_error
-from trackside.api.s3.object_paths import HASHED, ODD_KEYS, Place, odd_place, places, plain_place
+from trackside.api.s3.object_paths import (
+    HASHED,
+    ODD_KEYS,
+    ObjectPath,
+    encoded_path,
+    plain_path,
+    possible_paths,
+)
 from trackside.api.s3.record import (
     RECORDS,
     ObjectRecord,
@@ -86,7 +93,7 @@ class Bucket:
         self.root = root
         self.name = os.path.basename(root)
         self._store = FolderStore(Path(root))
-        self._swept: set[Place] = set()
+        self._swept: set[ObjectPath] = set()
 
     def open(self, key: str) -> OpenObject:
         """NoSuchKey when there is none."""
@@ -109,28 +116,28 @@ class Bucket:
         there meanwhile is believed only if it tells of this very file.
         """
         status = folder.stat(name)
-        return self._told(key, status, f"{folder.where}/{name}")
+        return self._info_of(key, status, f"{folder.where}/{name}")
 
     def create(self, key: str) -> "NewObject":
         """Where its bytes can be written to; it is seen by nobody until it is published."""
-        plain = plain_place(key)
+        plain = plain_path(key)
         if plain is not None:
             with suppress(NotADirectoryError, IsADirectoryError, FileExistsError):
                 return self._created(key, plain)
-        return self._created(key, odd_place(key))
+        return self._created(key, encoded_path(key))
 
     def delete(self, key: str) -> None:
         """What is not there is deleted already."""
         with self.locked(key):
-            for place in places(key):
-                with suppress(*NO_FILE), open_folder(self.root, place[:-1]) as folder:
-                    status = folder.stat(place[-1])
+            for path in possible_paths(key):
+                with suppress(*NO_FILE), open_folder(self.root, path[:-1]) as folder:
+                    status = folder.stat(path[-1])
                     if not stat.S_ISREG(status.st_mode):
                         continue
-                    os.unlink(place[-1], dir_fd=folder.descriptor)
+                    os.unlink(path[-1], dir_fd=folder.descriptor)
                     drop_record(status, self.root)
-                    if place[0] != HIDDEN:
-                        self.prune(place)
+                    if path[0] != HIDDEN:
+                        self.prune(path)
 
     def change_record(self, key: str, change: Callable[[ObjectRecord], ObjectRecord]) -> ObjectInfo:
         """In place: the bytes and their time stay."""
@@ -162,14 +169,14 @@ class Bucket:
         finally:
             os.close(descriptor)
 
-    def prune(self, place: Place) -> None:
+    def prune(self, path: ObjectPath) -> None:
         """Remove folders above that became empty."""
-        self._store.prune(os.path.join(self.root, *place[:-1]))
+        self._store.prune(os.path.join(self.root, *path[:-1]))
 
-    def status(self, place: Place) -> os.stat_result | None:
+    def status(self, path: ObjectPath) -> os.stat_result | None:
         """Of a file."""
-        with suppress(*NO_FILE), open_folder(self.root, place[:-1]) as folder:
-            found = folder.stat(place[-1])
+        with suppress(*NO_FILE), open_folder(self.root, path[:-1]) as folder:
+            found = folder.stat(path[-1])
             return found if stat.S_ISREG(found.st_mode) else None
         return None
 
@@ -179,13 +186,13 @@ class Bucket:
         return any(os.access(folder, os.F_OK) for folder in folders)
 
     def _opened(self, key: str) -> OpenObject | None:
-        for place in places(key):
+        for path in possible_paths(key):
             try:
-                descriptor = open_file(self.root, place, _READING)
+                descriptor = open_file(self.root, path, _READING)
             except NO_FILE:
                 continue
             try:
-                info = self._told(key, os.fstat(descriptor), descriptor)
+                info = self._info_of(key, os.fstat(descriptor), descriptor)
             except BaseException:
                 os.close(descriptor)
                 raise
@@ -194,27 +201,27 @@ class Bucket:
             os.close(descriptor)
         return None
 
-    def _told(self, key: str, status: os.stat_result, file: int | str) -> ObjectInfo | None:
+    def _info_of(self, key: str, status: os.stat_result, file: int | str) -> ObjectInfo | None:
         if not stat.S_ISREG(status.st_mode):
             return None
         record = read_record(file, status, key, self.root)
         return ObjectInfo(key, status.st_size, _time(status), record)
 
-    def _created(self, key: str, place: Place) -> "NewObject":
+    def _created(self, key: str, path: ObjectPath) -> "NewObject":
         # Whoever deletes the last object of a folder removes the folder, too, perhaps just now.
         for _ in range(_TRIES):
             try:
-                folder = open_folder(self.root, place[:-1], make=True)
+                folder = open_folder(self.root, path[:-1], make=True)
             except FileNotFoundError:
                 if os.path.isdir(self.root):
                     continue
                 raise s3_error("NoSuchBucket") from None
             try:
-                if _is_folder(folder, place[-1]):
+                if _is_folder(folder, path[-1]):
                     raise IsADirectoryError
-                file = PartialFile(os.path.join(folder.path, place[-1]), umask=PRIVATE)
-                self._sweep_once(folder, place[:-1])
-                return NewObject(self, key, place, folder, file)
+                file = PartialFile(os.path.join(folder.path, path[-1]), umask=PRIVATE)
+                self._sweep_once(folder, path[:-1])
+                return NewObject(self, key, path, folder, file)
             except FileNotFoundError:
                 folder.close()
             except BaseException:
@@ -222,7 +229,7 @@ class Bucket:
                 raise
         raise s3_error("OperationAborted")
 
-    def _sweep_once(self, folder: Folder, names: Place) -> None:
+    def _sweep_once(self, folder: Folder, names: ObjectPath) -> None:
         if names not in self._swept:
             if len(self._swept) > _SWEPT_MOST:
                 self._swept.clear()
@@ -237,7 +244,7 @@ class Bucket:
         with suppress(*NO_FILE), open_folder(self.root, ODD_KEYS) as folder:
             info = self.info("", folder, name)
             # It may say anything, but it is found only where its own key leads.
-            if info is not None and odd_place(info.record.key)[-1] == name:
+            if info is not None and encoded_path(info.record.key)[-1] == name:
                 return os.fsencode(info.record.key)
         return None
 
@@ -246,11 +253,11 @@ class NewObject:
     """Leaving the block without `publish` leaves nothing."""
 
     def __init__(
-        self, bucket: Bucket, key: str, place: Place, folder: Folder, file: PartialFile
+        self, bucket: Bucket, key: str, path: ObjectPath, folder: Folder, file: PartialFile
     ) -> None:
         self._bucket = bucket
         self._key = key
-        self._place = place
+        self._path = path
         self._folder = folder
         self._info: ObjectInfo | None = None
         self.file = file
@@ -268,7 +275,7 @@ class NewObject:
 
     def describe(self, record: ObjectRecord) -> None:
         """After the last byte is written."""
-        if self._place[-1].startswith(HASHED):
+        if self._path[-1].startswith(HASHED):
             record = replace(record, key=self._key)
         status = write_record(self.file.descriptor, record, self._bucket.root)
         self._info = ObjectInfo(self._key, status.st_size, _time(status), record)
@@ -293,23 +300,23 @@ class NewObject:
         """Always, at the end; what was published stays."""
         if self.file.descriptor >= 0:  # not published
             self.file.discard()
-            self._bucket.prune(self._place)
+            self._bucket.prune(self._path)
         self._folder.close()
 
-    def _replaced(self) -> list[tuple[Place, os.stat_result]]:
+    def _replaced(self) -> list[tuple[ObjectPath, os.stat_result]]:
         """Files whose time is over; looked for only where anything can be left of them."""
         bucket = self._bucket
         if not bucket.has_sidecars():
             return []
-        found = [(place, bucket.status(place)) for place in places(self._key)]
-        return [(place, status) for place, status in found if status is not None]
+        found = [(path, bucket.status(path)) for path in possible_paths(self._key)]
+        return [(path, status) for path, status in found if status is not None]
 
-    def _forget(self, replaced: list[tuple[Place, os.stat_result]]) -> None:
-        for place, status in replaced:
+    def _forget(self, replaced: list[tuple[ObjectPath, os.stat_result]]) -> None:
+        for path, status in replaced:
             drop_record(status, self._bucket.root)
-            if place != self._place and place[0] == HIDDEN:
-                with suppress(*NO_FILE), open_folder(self._bucket.root, place[:-1]) as folder:
-                    os.unlink(place[-1], dir_fd=folder.descriptor)
+            if path != self._path and path[0] == HIDDEN:
+                with suppress(*NO_FILE), open_folder(self._bucket.root, path[:-1]) as folder:
+                    os.unlink(path[-1], dir_fd=folder.descriptor)
 
 
 def _is_folder(folder: Folder, name: str) -> bool:

@@ -28,7 +28,7 @@ class BucketCalls:
     async def all(self, target: Target) -> Reply:
         most = target.number("max-buckets", 10_000, 10_000)
         after, prefix = target.query.get("continuation-token", ""), target.query.get("prefix", "")
-        found = await self._threads.look_through(self._buckets.all)
+        found = await self._threads.scan(self._buckets.all)
         wanted = [each for each in found if each.name > after and each.name.startswith(prefix)]
         shown: list[Node] = [
             ("Bucket", [("Name", each.name), ("CreationDate", iso_time(each.created))])

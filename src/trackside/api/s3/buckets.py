@@ -122,8 +122,8 @@ class Buckets:
 
     def _record(self, name: str) -> dict[str, object]:
         try:
-            place = (HIDDEN, "bucket.json")
-            descriptor = open_file(os.path.join(self._root, name), place, os.O_RDONLY)
+            path = (HIDDEN, "bucket.json")
+            descriptor = open_file(os.path.join(self._root, name), path, os.O_RDONLY)
             with open(descriptor, "rb") as file:
                 record = json.load(file)
         except NO_FILE:

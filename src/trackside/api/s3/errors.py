@@ -66,7 +66,7 @@ _CODES: dict[str, tuple[int, str]] = {
     "XAmzContentSHA256Mismatch": (400, "The body does not have the announced SHA-256."),
 }
 
-_OWN_WORDS = {TOO_BUSY: "SlowDown"}
+_S3_CODES = {TOO_BUSY: "SlowDown"}
 """S3's for what the other services call otherwise."""
 _REFUSALS = {
     Refusal.MISSING: "AccessDenied",
@@ -80,7 +80,7 @@ _REFUSALS = {
     Refusal.SKEWED: "RequestTimeTooSkewed",
     Refusal.EXPIRED: "AccessDenied",
 }
-_WORDS = {
+_MESSAGES = {
     Refusal.SIGNED_TWICE: "Only one auth mechanism allowed; only the X-Amz-Algorithm query "
     "parameter, Signature query string parameter or the Authorization header should be specified",
     Refusal.UNSIGNED_HEADERS: "There were headers present in the request which were not signed",
@@ -100,7 +100,7 @@ def s3_error(
 def not_signed(error: Exception) -> ServiceError:
     refusal = error.refusal if isinstance(error, NotSigned) else Refusal.MALFORMED
     code = _REFUSALS[refusal]
-    usual = _WORDS.get(refusal, _CODES[code][1])
+    usual = _MESSAGES.get(refusal, _CODES[code][1])
     return s3_error(code, f"{usual.rstrip('.')}. {error}".rstrip())
 
 
@@ -125,7 +125,7 @@ def error_reply(error: ServiceError, request_id: str) -> Reply:
         return Reply(304, b"", error.headers)
     body = (
         '<?xml version="1.0" encoding="UTF-8"?>\n'
-        f"<Error><Code>{_OWN_WORDS.get(error.code, error.code)}</Code>"
+        f"<Error><Code>{_S3_CODES.get(error.code, error.code)}</Code>"
         f"<Message>{escape(error.message)}</Message>"
         f"<RequestId>{request_id}</RequestId><HostId>{request_id}</HostId></Error>"
     )

@@ -10,9 +10,9 @@ from threading import Lock
 
 from trackside.storage.key_order import Name, names_in_key_order
 
-KEPT_FROM = 1000
+CACHED_FROM = 1000
 """Names; a smaller folder is read again as quickly."""
-MOST_KEPT = 500_000
+CACHED_MOST = 500_000
 """Names, of all folders together."""
 _SETTLED_NS = 2_000_000_000
 """A folder whose last change is older than this shows the next one by its time."""
@@ -28,8 +28,8 @@ class FolderNames:
     """Thread-safe."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[_Folder, tuple[_State, Sequence[Name]]] = OrderedDict()
-        self._num_kept = 0
+        self._cached: OrderedDict[_Folder, tuple[_State, Sequence[Name]]] = OrderedDict()
+        self._num_cached = 0
         self._lock = Lock()
 
     def read(
@@ -47,25 +47,25 @@ class FolderNames:
         folder = (status.st_dev, status.st_ino)
         state = (status.st_mtime_ns, status.st_ctime_ns)
         with self._lock:
-            kept = self._kept.get(folder)
-            if kept is not None and kept[0] == state:
-                self._kept.move_to_end(folder)
-                return kept[1]
+            cached = self._cached.get(folder)
+            if cached is not None and cached[0] == state:
+                self._cached.move_to_end(folder)
+                return cached[1]
         is_settled = status.st_mtime_ns + _SETTLED_NS < time.time_ns()
         names = scan(descriptor)
-        self._keep(folder, state, names if is_settled and len(names) >= KEPT_FROM else None)
+        self._store(folder, state, names if is_settled and len(names) >= CACHED_FROM else None)
         return names
 
-    def _keep(self, folder: _Folder, state: _State, names: Sequence[Name] | None) -> None:
+    def _store(self, folder: _Folder, state: _State, names: Sequence[Name] | None) -> None:
         with self._lock:
-            _, before = self._kept.pop(folder, (state, ()))
-            self._num_kept -= len(before)
-            if names is not None and len(names) <= MOST_KEPT:
-                self._kept[folder] = (state, names)
-                self._num_kept += len(names)
-            while self._num_kept > MOST_KEPT:
-                _, (_, oldest) = self._kept.popitem(last=False)
-                self._num_kept -= len(oldest)
+            _, before = self._cached.pop(folder, (state, ()))
+            self._num_cached -= len(before)
+            if names is not None and len(names) <= CACHED_MOST:
+                self._cached[folder] = (state, names)
+                self._num_cached += len(names)
+            while self._num_cached > CACHED_MOST:
+                _, (_, oldest) = self._cached.popitem(last=False)
+                self._num_cached -= len(oldest)
 
 
 def first_from(names: Sequence[Name], key: bytes, start: int = 0) -> int:

@@ -16,7 +16,7 @@ from trackside.api.budget import Budget
 from trackside.api.s3.beneath import NO_FILE, Folder, open_folder
 from trackside.api.s3.bucket import Bucket, ObjectInfo
 from trackside.api.s3.folder_names import FolderNames, first_from
-from trackside.api.s3.object_paths import ODD_KEYS, Place
+from trackside.api.s3.object_paths import ODD_KEYS, ObjectPath
 from trackside.api.s3.target import KEY_MOST_BYTES
 from trackside.storage.folder import HIDDEN
 from trackside.storage.key_order import KeyRange, Name
@@ -36,7 +36,7 @@ def listing_budget() -> Budget:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class ListOptions:
     prefix: str = ""
     delimiter: str = ""
     after: str = ""
@@ -55,7 +55,7 @@ class Page:
 
 def list_page(
     bucket: Bucket,
-    question: Question,
+    options: ListOptions,
     names: FolderNames | None = None,
     budget: Budget | None = None,
 ) -> Page:
@@ -63,12 +63,12 @@ def list_page(
     objects: list[ObjectInfo] = []
     prefixes: list[str] = []
     last = ""
-    if question.most == 0:
+    if options.most == 0:
         return Page([], [], None)
-    listing = _Listing(bucket, question, names or FolderNames(), budget or listing_budget())
+    listing = _Listing(bucket, options, names or FolderNames(), budget or listing_budget())
     with closing(listing):
         for found in listing.items():
-            if len(objects) + len(prefixes) == question.most:
+            if len(objects) + len(prefixes) == options.most:
                 return Page(objects, prefixes, last)
             if isinstance(found, _Stop):
                 return Page(objects, prefixes, found.after)
@@ -83,7 +83,7 @@ def list_page(
 
 class _Item(NamedTuple):
     key: bytes
-    place: Place | None = None
+    path: ObjectPath | None = None
     """Where its file lies; None: among the odd ones."""
     is_folder: bool = False
     """That is a whole common prefix."""
@@ -97,13 +97,13 @@ class _Stop(NamedTuple):
 
 class _Listing:
     def __init__(
-        self, bucket: Bucket, question: Question, names: FolderNames, budget: Budget
+        self, bucket: Bucket, options: ListOptions, names: FolderNames, budget: Budget
     ) -> None:
         self._bucket = bucket
         self._folder_names = names
         self._budget = budget
-        self._range = KeyRange(os.fsencode(question.prefix), os.fsencode(question.after))
-        self._delimiter = os.fsencode(question.delimiter)
+        self._range = KeyRange(os.fsencode(options.prefix), os.fsencode(options.after))
+        self._delimiter = os.fsencode(options.delimiter)
         self._reached: bytes | None = None
         """Nothing up to here is left, nor below it if it is a common prefix; None as long as this
         page has got no further than the one before."""
@@ -111,13 +111,13 @@ class _Listing:
         """The latest common prefix: nothing that starts with it is wanted any more."""
         if self._fold(self._range.after) == self._range.after:
             self._folded = self._range.after
-        self._looked_into: tuple[Place, Folder] | None = None
+        self._last_folder: tuple[ObjectPath, Folder] | None = None
         """The latest folder of a file: the next one is mostly there, too."""
 
     def close(self) -> None:
-        if self._looked_into is not None:
-            self._looked_into[1].close()
-            self._looked_into = None
+        if self._last_folder is not None:
+            self._last_folder[1].close()
+            self._last_folder = None
 
     def items(self) -> Iterator[ObjectInfo | str | _Stop]:
         before: bytes | None = None
@@ -134,7 +134,7 @@ class _Listing:
                 yield os.fsdecode(folded)
             elif key != before:
                 before = self._reached = key
-                info = self._info(key, item.place)
+                info = self._info(key, item.path)
                 if info is not None:
                     yield info
                 elif self._is_spent_by_nothing():
@@ -195,7 +195,7 @@ class _Listing:
         names = tuple(os.fsdecode(folder).split("/")) if slash else ()
         yield from self._walk(names, folder + slash)
 
-    def _walk(self, within: Place, above: bytes) -> Iterator[_Item]:
+    def _walk(self, within: ObjectPath, above: bytes) -> Iterator[_Item]:
         """Links are no objects and lead nowhere, here as everywhere."""
         for key, name, is_folder in self._names(within, above):
             inner = (*within, name)
@@ -216,7 +216,7 @@ class _Listing:
         """A common prefix to go on after would count as seen."""
         return _Item(reached if self._fold(folder) == folder else folder, is_stop=True)
 
-    def _common_prefix(self, within: Place, key: bytes) -> Iterator[_Item]:
+    def _common_prefix(self, within: ObjectPath, key: bytes) -> Iterator[_Item]:
         """A folder that is one, if it holds an object."""
         holds = self._has_odd_below(key) or self._holds_object(within)
         if holds:
@@ -227,7 +227,7 @@ class _Listing:
             yield from self._walk(within, key)
         self._reached = key
 
-    def _names(self, within: Place, above: bytes) -> Iterator[tuple[bytes, str, bool]]:
+    def _names(self, within: ObjectPath, above: bytes) -> Iterator[tuple[bytes, str, bool]]:
         """Those that may be wanted, or hold what is."""
         names: Sequence[Name] = ()
         with suppress(*NO_FILE), open_folder(self._bucket.root, within) as folder:
@@ -265,12 +265,12 @@ class _Listing:
         prefix = self._range.prefix[len(above) :] if self._range.prefix.startswith(above) else b""
         return max(name + slash, prefix)
 
-    def _holds_object(self, within: Place) -> bool | None:
+    def _holds_object(self, within: ObjectPath) -> bool | None:
         """None when the budget is spent before it is known."""
         folders = [within]
         while folders:
             inner = folders.pop()
-            with closing(_looked_into(self._bucket.root, inner)) as items:
+            with closing(_last_folder(self._bucket.root, inner)) as items:
                 for item in items:
                     if item.is_dir(follow_symlinks=False):
                         if len(inner) <= KEY_MOST_BYTES // 2:
@@ -282,23 +282,23 @@ class _Listing:
                 return None
         return False
 
-    def _info(self, key: bytes, place: Place | None) -> ObjectInfo | None:
+    def _info(self, key: bytes, path: ObjectPath | None) -> ObjectInfo | None:
         """None for what is gone by now, a link, a socket."""
         named = os.fsdecode(key)
-        if place is None:
+        if path is None:
             return self._bucket.find(named)
         with suppress(*NO_FILE):
-            return self._bucket.info(named, self._folder(place[:-1]), place[-1])
+            return self._bucket.info(named, self._folder(path[:-1]), path[-1])
         return None
 
-    def _folder(self, names: Place) -> Folder:
-        if self._looked_into is None or self._looked_into[0] != names:
+    def _folder(self, names: ObjectPath) -> Folder:
+        if self._last_folder is None or self._last_folder[0] != names:
             self.close()
-            self._looked_into = names, open_folder(self._bucket.root, names)
-        return self._looked_into[1]
+            self._last_folder = names, open_folder(self._bucket.root, names)
+        return self._last_folder[1]
 
 
-def _looked_into(root: str, names: Place) -> Generator["os.DirEntry[str]", None, None]:
+def _last_folder(root: str, names: ObjectPath) -> Generator["os.DirEntry[str]", None, None]:
     """What may be an object or hold one; nothing where there is no such folder."""
     with (
         suppress(*NO_FILE),

@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl
 from trackside.api.s3.bucket import ObjectInfo
 from trackside.api.s3.checksums import HEADER
 from trackside.api.s3.errors import s3_error
-from trackside.api.s3.record import DEFAULT_TYPE, KEPT_HEADERS, ObjectRecord
+from trackside.api.s3.record import DEFAULT_TYPE, STORED_HEADERS, ObjectRecord
 
 _META = "x-amz-meta-"
 _NOT_IN_HEADERS = re.compile(r"[^\t\x20-\x7e\xa0-\xff]")
@@ -40,7 +40,7 @@ def described(headers: Mapping[str, str]) -> ObjectRecord:
     size = sum(len(name) + len(value) for name, value in metadata.items())
     if size > _META_MOST_BYTES:
         raise s3_error("MetadataTooLarge", f"{size} bytes of user metadata; 2048 are allowed.")
-    kept = {name: headers[name] for name in KEPT_HEADERS if name in headers}
+    kept = {name: headers[name] for name in STORED_HEADERS if name in headers}
     if "content-encoding" in kept:
         coded = [each.strip() for each in kept["content-encoding"].split(",")]
         left = ", ".join(each for each in coded if each and each != "aws-chunked")

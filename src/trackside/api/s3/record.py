@@ -25,7 +25,7 @@ from trackside.storage.folder import HIDDEN, version_of
 logger = logging.getLogger(__name__)
 
 DEFAULT_TYPE = "binary/octet-stream"
-KEPT_HEADERS = (
+STORED_HEADERS = (
     "cache-control",
     "content-disposition",
     "content-encoding",
@@ -39,7 +39,7 @@ RECORDS = (HIDDEN, "records")
 _ATTRIBUTE = "user.trackside.object"
 _ATTRIBUTE_MOST_BYTES = 3500
 """ext4 has one block for all attributes of a file."""
-_NO_ROOM = (errno.ENOTSUP, errno.ENOSPC, errno.E2BIG, errno.ERANGE, errno.EPERM)
+_NO_SPACE = (errno.ENOTSUP, errno.ENOSPC, errno.E2BIG, errno.ERANGE, errno.EPERM)
 _SIDECAR_MOST_BYTES = 4 << 20
 _IN_HEADERS = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9a-z-]*")
@@ -133,7 +133,7 @@ def _are_parts(parts: list[Any]) -> bool:
 
 
 def _check_headers(record: ObjectRecord) -> None:
-    if record.headers and not record.headers.keys() <= set(KEPT_HEADERS):
+    if record.headers and not record.headers.keys() <= set(STORED_HEADERS):
         raise ValueError("headers are others than are kept")
     if record.algorithm and record.algorithm not in ALGORITHMS:
         raise ValueError(f"the algorithm {record.algorithm!r} is unknown")
@@ -149,7 +149,7 @@ def _is_attribute_written(descriptor: int, data: bytes) -> bool:
     try:
         os.setxattr(descriptor, _ATTRIBUTE, data)
     except OSError as error:
-        if error.errno not in _NO_ROOM:
+        if error.errno not in _NO_SPACE:
             raise
         return False
     return True

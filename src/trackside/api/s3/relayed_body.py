@@ -29,7 +29,7 @@ async def hashed(chunks: AsyncIterator[bytes], sha256: str) -> AsyncIterator[byt
         yield held
 
 
-async def signed_anew(
+async def re_signed(
     chunks: AsyncIterator[bytes],
     incoming: ChunkSigner,
     outgoing: ChunkSigner,
@@ -58,8 +58,8 @@ async def signed_anew(
     yield last + _chunk(outgoing, b"", end=b"") + _trailers(outgoing, decoder.trailers)
 
 
-def size_signed_anew(size: int, trailer: str | None) -> int:
-    """How many bytes `signed_anew` makes of an object's; the store wants to know before."""
+def re_signed_size(size: int, trailer: str | None) -> int:
+    """How many bytes `re_signed` makes of an object's; the store wants to know before."""
     whole, rest = divmod(size, CHUNK_BYTES)
     total = whole * _chunk_size(CHUNK_BYTES) + (_chunk_size(rest) if rest else 0) + _chunk_size(0)
     if trailer is not None:

@@ -21,7 +21,7 @@ def needed_rights(target: Target) -> Rights:
         return Rights.READ
     if not target.key and not (method == "POST" and "delete" in target.query):
         return Rights.ADMIN
-    if _may_be_another_place(target):
+    if _may_be_another_path(target):
         return Rights.ADMIN
     # What a signer put into the address counts as a header; a store may heed either.
     in_address = {name.lower(): value for name, value in target.query.items()}
@@ -32,7 +32,7 @@ def needed_rights(target: Target) -> Rights:
     return Rights.SUBMIT
 
 
-def _may_be_another_place(target: Target) -> bool:
+def _may_be_another_path(target: Target) -> bool:
     """Stores, and proxies before them, resolve empty and dotted names or do not: `//b`, `/./b` and
     `/x/../b` are objects to us, and may be the bucket 'b' to them."""
     path = decoded(target.call.request.path).replace("\\", "/")

@@ -41,7 +41,7 @@ class S3:
             for level in (_SERVICE, _BUCKET, _OBJECT)
         }
 
-    async def answer(self, call: Call) -> Reply:
+    async def handle(self, call: Call) -> Reply:
         target = read_target(call)
         operation, needed = self._find(target)
         if not call.caller.rights.allow(needed):

@@ -42,9 +42,7 @@ class Threads:
     async def run(self, function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
         return await self._pool.run(lambda: function(*arguments, **named))
 
-    async def look_through(
-        self, function: Callable[P, T], *arguments: P.args, **named: P.kwargs
-    ) -> T:
+    async def scan(self, function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
         """What may take long, beside what does not."""
         return await self._listing.run(lambda: function(*arguments, **named))
 
@@ -57,13 +55,13 @@ class Threads:
         """
         if allowed is not None or time.monotonic() < self._is_slow_until:
             return await self.run(new.publish, allowed)
-        began, waits = time.monotonic(), _num_waits()
+        started, waits = time.monotonic(), _num_waits()
         try:
             return new.publish()
         finally:
             # While other programs had the processor it was not waiting for the disk.
             has_waited = waits is None or _num_waits() != waits
-            self._note_wait(time.monotonic() - began if has_waited else 0.0)
+            self._note_wait(time.monotonic() - started if has_waited else 0.0)
 
     def _note_wait(self, seconds: float) -> None:
         shortened = min(seconds, _SLOW_SECONDS)  # one long wait says little of the next

@@ -85,7 +85,7 @@ class UploadCalls:
             raise s3_error("NoSuchUpload") from None
         finally:
             await self._threads.run(new.close)
-        algorithm, checksum = arrived.told
+        algorithm, checksum = arrived.requested
         return Reply(200, b"", {"etag": f'"{part.etag}"', HEADER + algorithm: checksum})
 
     async def copy_part(self, target: Target) -> Reply:

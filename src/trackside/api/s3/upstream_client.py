@@ -7,7 +7,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from urllib.parse import urlsplit
 
-from trackside.api.s3.upstream_connection import Answer, StoreAway, UpstreamConnection
+from trackside.api.s3.upstream_connection import Response, StoreUnavailable, UpstreamConnection
 from trackside.errors import TracksideError
 from trackside.storage.instance_credentials import Keys
 
@@ -34,35 +34,35 @@ class UpstreamClient:
         self._tls = ssl.create_default_context() if parts.scheme == "https" else None
         self._idle: list[tuple[float, UpstreamConnection]] = []
 
-    async def ask(
+    async def request(
         self,
         method: str,
         address: str,
         headers: Mapping[str, str],
         body: AsyncIterator[bytes] | None,
-    ) -> Answer:
-        """`address` is path and query. `StoreAway` when there is no answer to be had."""
+    ) -> Response:
+        """`address` is path and query. `StoreUnavailable` when there is no answer to be had."""
         lines = [f"{method} {address} HTTP/1.1", *(f"{n}: {v}" for n, v in headers.items())]
         head = "\r\n".join([*lines, "\r\n"]).encode("latin-1")
         expects = "expect" in headers
         is_head = method == "HEAD"
-        connection = self._kept()
+        connection = self._idle_connection()
         if connection is not None:
             try:
-                return await connection.ask(head, body, is_head=is_head, expects=expects)
-            except StoreAway:
+                return await connection.request(head, body, is_head=is_head, expects=expects)
+            except StoreUnavailable:
                 # It may have been closing when it was used. What was begun is not done twice.
                 if body is not None or method == "POST":
                     raise
-        connection = await self._connected()
-        return await connection.ask(head, body, is_head=is_head, expects=expects)
+        connection = await self._connect()
+        return await connection.request(head, body, is_head=is_head, expects=expects)
 
     def close(self) -> None:
         """Those that are unused; the others end with their answers."""
         while self._idle:
             self._idle.pop()[1].close()
 
-    def _kept(self) -> UpstreamConnection | None:
+    def _idle_connection(self) -> UpstreamConnection | None:
         now = time.monotonic()
         while self._idle:
             since, connection = self._idle.pop()
@@ -71,21 +71,23 @@ class UpstreamClient:
             connection.close()
         return None
 
-    def _keep(self, connection: UpstreamConnection) -> None:
+    def _release(self, connection: UpstreamConnection) -> None:
         if len(self._idle) < _IDLE_MOST:
             self._idle.append((time.monotonic(), connection))
         else:
             connection.close()
 
-    async def _connected(self) -> UpstreamConnection:
+    async def _connect(self) -> UpstreamConnection:
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(_CONNECT_SECONDS):
                 _, connection = await loop.create_connection(
-                    lambda: UpstreamConnection(self._keep), self._name, self._port, ssl=self._tls
+                    lambda: UpstreamConnection(self._release), self._name, self._port, ssl=self._tls
                 )
         except (OSError, TimeoutError) as error:
-            raise StoreAway(str(error) or f"no connection within {_CONNECT_SECONDS} s") from error
+            raise StoreUnavailable(
+                str(error) or f"no connection within {_CONNECT_SECONDS} s"
+            ) from error
         return connection
 
 
