@@ -48,7 +48,7 @@ class Server:
 
 
 @pytest.fixture(autouse=True)
-def patient_health(monkeypatch: pytest.MonkeyPatch) -> None:
+def slow_health_checks(monkeypatch: pytest.MonkeyPatch) -> None:
     """A look that takes long says that the machine is busy, not that the server is ill."""
     monkeypatch.setattr(health, "CHECK_SECONDS", 60.0)
 

@@ -64,7 +64,7 @@ def is_refused(client: Any, name: str) -> str:
     return text
 
 
-def test_the_owner_s_oldest_data_goes_and_nobody_else_s(
+def test_only_the_owners_oldest_data_is_removed(
     jobs: Jobs, client_of: Owned, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(retention, "QUOTA_KEEPS_SECONDS", 0.0)
@@ -80,7 +80,7 @@ def test_the_owner_s_oldest_data_goes_and_nobody_else_s(
     assert ended(alice, "alice-1")["TrainingJobStatus"] == "Completed"
 
 
-def test_a_job_that_runs_goes_on_and_the_next_is_refused(jobs: Jobs, client_of: Owned):
+def test_a_running_job_continues_and_the_next_is_refused(jobs: Jobs, client_of: Owned):
     alice = client_of("alice", 2 * MB)
     large = holding(alice, jobs, "alice-1", 3 * MB)
     text = until(lambda: is_refused(alice, "alice-2"))

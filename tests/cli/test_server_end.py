@@ -147,7 +147,7 @@ def test_who_takes_too_long_is_cut_short(start: Start):
         server.process.send_signal(signal.SIGTERM)
         code, log = server.end()
         assert code == 0
-        assert "cut short after 0.5 s; connections at work: 1" in "\n".join(log)
+        assert "stopped after 0.5 s; busy connections: 1" in "\n".join(log)
         assert "Traceback" not in "\n".join(log)
         with pytest.raises((http.client.IncompleteRead, ConnectionError)):
             answer.read()

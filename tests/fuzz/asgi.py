@@ -42,7 +42,7 @@ class Response:
     body: bytes
 
 
-class Asked:
+class AppClient:
     """In its block the application can be asked."""
 
     def __init__(self, app: App) -> None:
@@ -60,10 +60,10 @@ class Asked:
     ) -> None:
         self._runner.close()
 
-    def ask(self, wire: Wire) -> Response:
-        return self._runner.run(self._ask(wire))
+    def request(self, wire: Wire) -> Response:
+        return self._runner.run(self._request(wire))
 
-    async def _ask(self, wire: Wire) -> Response:
+    async def _request(self, wire: Wire) -> Response:
         scope = {
             "type": "http",
             "method": wire.method,

@@ -1,6 +1,6 @@
-"""One line for each request: who asked for what, and how it went.
+"""One line per request: the caller, the operation and the outcome.
 
-The query of a URL and what clients send as credentials are never in it: both may hold signatures
+The query of a URL and the credentials that clients send are never in it: both may hold signatures
 and secrets.
 """
 
@@ -48,5 +48,5 @@ def log_request(request: Request, request_id: str, exchange: Exchange, peer: str
 
 
 def _target(request: Request) -> str:
-    """What a request that got no further was for, by its own word."""
+    """The operation that a rejected request names itself."""
     return request.headers.get("x-amz-target", "")[:_LONGEST]

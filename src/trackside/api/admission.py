@@ -1,8 +1,8 @@
-"""Who is connected to a server, and who gives way when there is no room for one more.
+"""Which connections are open, and which one is closed when the limit is reached.
 
-Those who have signed nothing give way to those who come, the longest quiet first; then those who
-have, between two requests. Where all are at work a newcomer may only ask for pages such as /health;
-whoever comes on top of that is turned away.
+First those without a signed request so far are closed, the longest idle first; then those with one,
+while they are between two requests. When all are busy, a new connection can only read pages such as
+/health; a few of these are accepted, further ones are closed.
 """
 
 import asyncio
@@ -19,9 +19,9 @@ logger = logging.getLogger(__name__)
 CONNECTION = "trackside.connection"
 """Where a request's connection is found: in the state of its ASGI scope."""
 RESERVED = 32
-"""Connections beyond the limit, for those who ask how the server is, or are told to come later."""
+"""Connections beyond the limit, for health checks and for responses that say to retry later."""
 _SPARE_DESCRIPTORS = 64
-"""Left for files: nobody may use them up by connecting."""
+"""Left for files: connections may not use them up."""
 _SWEEP_SECONDS = 1.0
 _LOG_SECONDS = 60.0
 
@@ -39,7 +39,7 @@ class Cut(StrEnum):
 
 
 class Connection(Protocol):
-    """A connection, as the gate sees it."""
+    """A connection, as `Admission` needs it."""
 
     host: str
     descriptor: int
@@ -62,12 +62,12 @@ class Admission:
         self.limits = limits
         self.cuts: Counter[Cut] = Counter()
         self.num_lingering = 0
-        """Who signed nothing, has his answer, and is still sending."""
+        """Connections without a signature that were answered and are still sending."""
         self._most_descriptors = float("inf")
         self._groups: dict[Connection, str] = {}
         self._num_of: Counter[str] = Counter()
         self._unsigned: dict[Connection, None] = {}
-        """In the order of when they were last heard or answered."""
+        """In the order in which they were last active."""
         self._idle: dict[Connection, None] = {}
         """Those who have signed, between two requests, in the same order."""
         self._num_extra = 0
@@ -80,11 +80,11 @@ class Admission:
         return len(self._groups)
 
     def limit_descriptors(self, descriptors: int) -> None:
-        """Half of them are for connections at most: an answer may need one for a file."""
+        """At most half of them are for connections: a response may need one for a file."""
         self._most_descriptors = descriptors
 
     def admit(self, connection: Connection) -> None:
-        """A new connection; it may have to leave at once, or make another leave."""
+        """A new connection; it may be closed at once, or cause another to be closed."""
         group = address_group(connection.host)
         cut = self._limit_reached(group, connection.descriptor)
         if cut is not None:
@@ -101,7 +101,7 @@ class Admission:
             self._sweep_later()
 
     def mark_busy(self, connection: Connection) -> None:
-        """A request of its has begun."""
+        """It has started a request."""
         self._idle.pop(connection, None)
         self._touch(connection)
 
@@ -133,8 +133,7 @@ class Admission:
             self._unsigned[connection] = None
 
     def _limit_reached(self, group: str, descriptor: int) -> Cut | None:
-        """Descriptors are numbered from the lowest that is free: this one tells how many are in
-        use, whoever uses them."""
+        """The system assigns the lowest free descriptor, so this one shows how many are in use."""
         if self._num_of[group] >= self.limits.of_address(group):
             return Cut.ADDRESS
         most = min(self.limits.connections, self._most_descriptors // 2)
@@ -142,7 +141,7 @@ class Admission:
         return Cut.TOTAL if len(self._groups) >= most or is_near_end else None
 
     def _evict(self, group: str | None) -> Connection | None:
-        """Who gives way, of these addresses or of all; his place is free."""
+        """Close one connection, of this address group or of all, and return it."""
         for waiting in (self._unsigned, self._idle):
             for connection in waiting:
                 if group in (None, self._groups[connection]):
@@ -167,7 +166,7 @@ class Admission:
         self._log_cuts(now)
 
     def _log_cuts(self, now: float) -> None:
-        """One line a minute at most, however many come."""
+        """At most one line a minute."""
         if self.cuts == self._logged or now - self._logged_at < _LOG_SECONDS:
             return
         new = self.cuts - self._logged

@@ -1,4 +1,4 @@
-"""Every service at one address: finds which one a request is for, verifies it, sends the answer.
+"""All services at one address: finds the service of a request, verifies it, sends the response.
 
 Plain ASGI; pages for browsers and monitoring are an application beside it (`pages`).
 """
@@ -50,15 +50,15 @@ _TARGETS = {
     "logs": "Logs_20140328",
     "monitoring": "GraniteServiceVersion20100801",
 }
-"""How X-Amz-Target begins, by the service's name in a credential scope."""
+"""The first part of X-Amz-Target, by the service's name in a credential scope."""
 _FORMS = {"monitoring": "monitoring-form"}
-"""Services that are asked in JSON with a target, and in their older form without one."""
+"""Services that speak JSON with a target header, and their older form protocol without one."""
 
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 _IN_HEADERS = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 _RETRY_SECONDS = "5"
 _NO_RESPONSE = 499
-"""Told of a request whose client went away, or that was cut short."""
+"""The status of a request whose client disconnected, or that was cancelled."""
 
 
 class App:
@@ -79,9 +79,9 @@ class App:
         self._sessions = sessions
         """Temporary keys, where they are given."""
         self._pages = pages
-        """What is read without a signature."""
+        """What can be read without a signature."""
         self._watch = watch
-        """Told of each request when it is over."""
+        """Called with each request when it is over."""
         self._clock = clock
         self.admission = admission or Admission(Limits())
         self._memory = BodyMemory(self.admission.limits.body_memory)
@@ -127,7 +127,7 @@ class App:
         return self._memory.num_bytes
 
     def drain(self) -> None:
-        """Every answer from now on is the last on its connection."""
+        """From now on, every response closes its connection."""
         self.is_draining = True
 
     def _is_last(self, body: Body, connection: Connection | None) -> bool:
@@ -193,7 +193,7 @@ class App:
         body.exchange.service = name
         try:
             if connection is not None and connection.is_extra:
-                raise too_busy("There are more connections than this server keeps open.")
+                raise too_busy("This server has too many open connections.")
             call = await self._verified(request, service, body, request_id)
             if connection is not None:
                 self.admission.mark_signed(connection)
@@ -250,9 +250,9 @@ def _keys_unavailable(error: KeysUnavailable) -> ServiceError:
 
 
 def service_name(request: Request) -> str:
-    """What the signature is for. Nothing else decides which service answers.
+    """The service that the signature is for; nothing else decides it.
 
-    Nobody answers a request that is not signed; its other marks only tell in which form to say so.
+    An unsigned request is rejected; its other headers only decide in which protocol.
     """
     scope = scope_of(request)
     target = request.headers.get("x-amz-target", "")
@@ -273,9 +273,9 @@ def _check_target(request: Request, service: str) -> None:
 
 
 def _sendable(reply: Reply) -> Reply:
-    """What no header can hold would break the connection after its status was told."""
+    """An invalid header would break the connection after the status line was sent."""
     if _IN_HEADERS.fullmatch("".join(reply.headers.values())) is None:
-        raise ValueError(f"an answer has headers that cannot be sent: {dict(reply.headers)!r}")
+        raise ValueError(f"a response has headers that cannot be sent: {dict(reply.headers)!r}")
     return reply
 
 
@@ -316,7 +316,7 @@ async def _send(
 async def _stream(
     body: AsyncGenerator[bytes, None], exchange: Exchange, receive: Receive, send: Send
 ) -> None:
-    """Until all is sent or nobody listens any more: `send` would swallow the rest in silence."""
+    """Until all is sent or the client has disconnected: `send` would ignore the rest silently."""
     gone = asyncio.ensure_future(_disconnected(receive))
     try:
         async with aclosing(body):

@@ -243,7 +243,7 @@ class TrainingMetrics:
         periods: Periods,
         statistics: tuple[str, ...],
     ) -> Iterator[Datapoint]:
-        """What is not there has no datapoints; that is no error."""
+        """An unknown metric has no datapoints; that is no error."""
         named = {each.name: each.value for each in dimensions}
         points = self._values.points(namespace, metric, named)
         return datapoints(points, periods, statistics)

@@ -1,6 +1,6 @@
-"""STS and IAM, as far as training clients ask: who am I, and may this role do that.
+"""STS and IAM, as far as training clients use them: GetCallerIdentity, AssumeRole, and roles.
 
-There are no roles here. Every name is one, and it may do what the caller's key may.
+There are no roles here. Every name is accepted as one, with the rights of the caller's key.
 """
 
 import json

@@ -1,6 +1,6 @@
-"""A service asked in JSON: which operations there are, who may call them, and where they run.
+"""A service with a JSON protocol: its operations, who may call them, and where they run.
 
-What an operation does is a plain function; it may block, so it never runs on the event loop.
+An operation is a plain function; it may block, so it never runs on the event loop.
 """
 
 from collections.abc import Callable, Mapping
@@ -37,7 +37,7 @@ class Operation:
     needs: Rights
     run: Callable[[OperationCall], Response]
     is_heavy: bool = False
-    """Whether it looks through so much that others must not wait for it."""
+    """Whether it scans so much that other calls must not wait for it."""
 
 
 class JsonService(JsonProtocol):
@@ -60,7 +60,7 @@ class JsonService(JsonProtocol):
         return self.reply(await self.outcome(call, name, params))
 
     async def outcome(self, call: Call, name: str, params: Mapping[str, Any]) -> Response:
-        """What the operation answers; `ServiceError` when it is not one, or does not."""
+        """The operation's response; `ServiceError` when it is unknown or fails."""
         operation = self._permitted(name, call.caller)
         call.exchange.operation = name
         try:
@@ -92,10 +92,10 @@ def denied(action: str, caller: AccessKey, why: str) -> ServiceError:
 
 
 def _unavailable() -> ServiceError:
-    """Nothing was left behind, so that clients may try again by themselves, as all of them do."""
+    """Nothing was stored, so clients can retry, as all of them do."""
     return ServiceError(
         "ServiceUnavailable",
-        "The database of this server does not answer. Jobs go on; try again in a moment.",
+        "The database of this server does not answer. Jobs continue; try again in a moment.",
         503,
         {"retry-after": str(_RETRY_SECONDS)},
     )

@@ -43,7 +43,7 @@ class EventPage:
 
 
 def forward(stream: EventStream, start: Position | None, window: Window, limit: int) -> EventPage:
-    """At the end: no events, and the place one came from."""
+    """At the end: no events, and the position from the request."""
     start = start or stream.since(window.start_ms or 0)
     found: list[Event] = []
     size = 0
@@ -58,7 +58,7 @@ def forward(stream: EventStream, start: Position | None, window: Window, limit: 
 
 
 def backward(stream: EventStream, end: Position | None, window: Window, limit: int) -> EventPage:
-    """The last events before a place, or before the end of the stream."""
+    """The last events before a position, or before the end of the stream."""
     end = end or end_of(stream, window)
     found: list[Event] = []
     size = 0
@@ -75,9 +75,9 @@ def backward(stream: EventStream, end: Position | None, window: Window, limit: i
 def backwards(
     stream: EventStream, end: Position | None, may_hold: MayHold | None = None
 ) -> Iterator[Event]:
-    """All events before a place, or before the end, the newest first; read block by block.
+    """All events before a position, or before the end, the newest first; read block by block.
 
-    With `may_hold`, some may be left out, and a gap after each block tells how far one is.
+    With `may_hold`, some may be left out, and a gap after each block shows the progress.
     """
     size, latest_ms = _FIRST_BLOCK_BYTES, _NEVER_MS
     while (start := stream.before(end, size)) is not None:
@@ -119,7 +119,7 @@ def byte_page(stream: Stream, after: LogPosition) -> dict[str, Any]:
 
 
 def position_in(token: str) -> tuple[str, Position] | None:
-    """The direction and the place; None when it is no token."""
+    """The direction and the position; None for an invalid token."""
     match = _TOKEN.fullmatch(token)
     if match is None:
         return None

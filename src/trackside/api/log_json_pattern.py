@@ -32,17 +32,17 @@ _ABSENT = object()
 
 
 class Malformed(ValueError):
-    """Says what is wrong with a pattern."""
+    """Describes what is wrong with a pattern."""
 
 
 def json_pattern(text: str) -> Callable[[str], bool]:
-    """`Malformed` for what is none."""
+    """`Malformed` for an invalid pattern."""
     if not text.endswith("}"):
         raise Malformed("the brace is open")
     parser = _Parser(_tokens(text[1:-1]))
     test = parser.either()
     if parser.left:
-        raise Malformed(f"{parser.left[0][1]!r} is not expected there")
+        raise Malformed(f"unexpected {parser.left[0][1]!r}")
 
     def matches(message: str) -> bool:
         if not message.lstrip().startswith("{"):
@@ -186,7 +186,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _is_like(text: str, parts: Sequence[str]) -> bool:
-    """What is between stars comes in its order; found greedily, so in time linear in the text."""
+    """The parts between stars must appear in order; searched greedily, so in linear time."""
     first, *rest = parts
     if not rest:
         return text == first

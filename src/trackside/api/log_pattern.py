@@ -1,6 +1,6 @@
-"""CloudWatch's filter patterns: by words of a line, and by fields of a line of JSON. Pure.
+"""CloudWatch's filter patterns: by terms in a line, and by fields of a line of JSON. Pure.
 
-Regular expressions and columns are refused: a pattern must not be able to hold up the server.
+Regular expressions and columns are rejected: no pattern may block the server.
 """
 
 import re
@@ -17,7 +17,7 @@ _TERM = re.compile(r'([-?]?)(?:"((?:[^"\\]|\\.)*)"|([^\s"]+))\s*')
 
 
 def pattern(text: str) -> Matcher:
-    """`InvalidParameterException` for what is none. Empty fits everything."""
+    """`InvalidParameterException` for an invalid pattern. An empty one matches everything."""
     text = text.strip()
     try:
         if text.startswith(("[", "%")):
@@ -57,7 +57,8 @@ def may_hold(text: str) -> MayHold | None:
 
 
 def _is_in_bytes(term: str) -> bool:
-    """Not so blanks, which stand for an empty line, nor what stands for bytes that are no text."""
+    """Not blanks, which may be an empty line, and not the replacement character for invalid
+    bytes."""
     return bool(term.strip()) and "\ufffd" not in term and term.isprintable()
 
 

@@ -1,4 +1,4 @@
-"""What CloudWatch Logs answers: groups, streams and events in the form of its wire, and its no."""
+"""Responses of CloudWatch Logs: groups, streams and events in its wire format, and its errors."""
 
 from collections.abc import Sequence
 from typing import Any, TypeVar

@@ -1,7 +1,7 @@
-"""The events of many streams as one, by time, from where the page before has stopped.
+"""The events of many streams merged by time, continued where the previous page ended.
 
-A stream is opened when its time has come, and at the place that was reached in it: nothing is read
-twice, however deep the page is. `log_sources` knows which streams there are.
+A stream is opened when its time is reached, at the position reached in it before: nothing is read
+twice, however many pages there are. `log_sources` lists the streams.
 """
 
 import heapq
@@ -25,29 +25,30 @@ class Source(Protocol):
     def called(self, name: str) -> EventStream | None: ...
 
     def listed(self, at: Any) -> Iterable[tuple[Any, EventStream | None]]:
-        """Each with where a listing goes on that begins with it; from such a place on, or from the
-        beginning. By creation for who reads forwards, else by the last event. None is one that
-        turns out to be none."""
+        """Each stream with the position from which a listing starts with it; from such a position,
+        or from the beginning. By creation when reading forwards, else by the last event. None where
+        a position turns out to have no stream."""
 
 
 class Cursor(NamedTuple):
     """What has been reached."""
 
     heads: Sequence[tuple[str, Position]]
-    """Of the streams that are open, where each goes on."""
+    """The position reached in each open stream."""
     rest: Any
-    """Where the listing of the others goes on; None when all were opened."""
+    """From where the other streams are listed; None when all were opened."""
 
 
 @dataclass(frozen=True, slots=True)
 class SearchFilter:
     window: Window
     may_hold: MayHold | None = None
-    """What need not even be told."""
+    """Excludes data without reading events from it."""
 
 
 class Search:
-    """One page's course. What `heads` yields counts as seen only when it is asked for more."""
+    """The search of one page. What `heads` yields counts as seen only when the next is
+    requested."""
 
     def __init__(
         self, source: Source, wanted: "SearchFilter", budget: Budget, *, is_forward: bool
@@ -98,7 +99,7 @@ class Search:
         self._following = next(self._waiting, None)
 
     def _has_next(self) -> bool:
-        """With all streams open whose time has come."""
+        """With all streams open whose time is reached."""
         while self._following is not None:
             stream = self._following[1]
             if stream is not None:
@@ -130,7 +131,8 @@ class Head(ABC):
 
     event: Event
     position: Position
-    """Where to go on, so that the event comes again; or, after the last, so that none does."""
+    """From where to continue so that the event is read again; or, after the last, so that none
+    is."""
 
     def __init__(
         self, stream: EventStream, wanted: SearchFilter, position: Position | None

@@ -1,5 +1,5 @@
-"""Which streams a search looks through: those of jobs, listed by the index page by page, or some
-that are known already."""
+"""Which streams a search reads: those of jobs, listed by the index page by page, or a given
+list."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -25,7 +25,7 @@ class KnownStreams:
         return next((each for each in self.streams if each.name == name), None)
 
     def listed(self, at: Any) -> Iterator[tuple[Any, EventStream]]:
-        """A listing goes on at a stream's first or last moment, and its name."""
+        """A listing continues at a stream's first or last time, and its name."""
         match at:
             case None:
                 moment_ms, first = int(time.time() * 1000), (0, "")
@@ -84,7 +84,7 @@ class JobStreams:
             yield (moment, True, *there), stream if had_ended else None
 
     def _streams(self, page: Page, after: Any, skip: int) -> Listed:
-        """Of jobs that may have an event in the window. Rules go on after their job has ended."""
+        """Of jobs that may have an event in the window. Rules may run after their job has ended."""
         start_ms, end_ms = self.window.start_ms, self.window.end_ms
         if start_ms is not None and self.group == TRAINING:
             page = replace(page, alive_since=max(page.alive_since or 0, start_ms / 1000))

@@ -1,6 +1,6 @@
-"""The logs of jobs as streams of events: one for each host, and one for each rule evaluation.
+"""The logs of jobs as streams of events: one per host, and one per rule evaluation.
 
-An event never changes once it was given, nor does one come later that belongs before it.
+An event never changes after it was returned, and no later one is inserted before it.
 """
 
 import re
@@ -29,12 +29,12 @@ _NAME_PART = re.compile(r"[a-zA-Z0-9-]*")
 
 
 class Position(NamedTuple):
-    """In one stream: before the event that begins here."""
+    """In one stream: before the event that starts here."""
 
     attempt: int = 1
     offset: int = 0
     floor_ms: int = 0
-    """The time of the event before: none that follows is told as earlier."""
+    """The time of the previous event: no later event has an earlier time."""
 
 
 class Event(NamedTuple):
@@ -45,12 +45,12 @@ class Event(NamedTuple):
 
     @property
     def is_gap(self) -> bool:
-        """Whether it is none, and only tells how far one is where others were left out."""
+        """Whether it is no event, and only shows the progress where others were left out."""
         return self.position[:2] == self.end[:2]
 
 
 class EventStream(Protocol):
-    """What is read, whoever writes it."""
+    """A readable stream, whatever writes it."""
 
     @property
     def name(self) -> str: ...
@@ -64,15 +64,15 @@ class EventStream(Protocol):
 
     @property
     def last_ms(self) -> int | None:
-        """No event is later, about; None while more may come."""
+        """An approximate upper limit of all times; None while more events may come."""
 
     def events(
         self, start: Position | None = None, may_hold: MayHold | None = None
     ) -> Iterator[Event]:
-        """With `may_hold`, events that do not hold what is looked for may be left out."""
+        """With `may_hold`, events that cannot match may be left out."""
 
     def before(self, end: Position | None, size_bytes: int) -> Position | None:
-        """About so many bytes before this place, or before the end; None at the beginning."""
+        """About so many bytes before this position, or before the end; None at the start."""
 
     def since(self, time_ms: int) -> Position:
         """Shortly before the first event of this time or later."""
@@ -85,7 +85,7 @@ class Stream:
     jobs: Jobs
     record: Record
     owner: str
-    """What the name begins with: the job's, or the rule's processing job's."""
+    """The start of the name: the job's, or the rule's processing job's."""
     host: str
     rule: RuleKey | None = None
     """None for a host of the job."""
@@ -145,7 +145,7 @@ class Stream:
         return Position(floor_ms=self.created_ms)
 
     def _position(self, positions: LogOffsets, found: LogPosition) -> Position:
-        """Within an attempt no line is told as earlier than one before it anyway."""
+        """Within an attempt, times of lines never decrease anyway."""
         earlier_ms = int(positions.last_time_before(found.attempt) * 1000)
         return Position(*found, floor_ms=max(self.created_ms, earlier_ms))
 
@@ -158,7 +158,7 @@ class Stream:
             yield line.attempt, line.offset, line.end.offset, line.time, text
 
     def _findings(self, start: Position) -> Iterator[tuple[int, int, int, float, str]]:
-        """A rule says what it found; the offset is the finding's number."""
+        """A rule's findings; the offset is the number of a finding."""
         for number, finding in enumerate(self.jobs.findings(self.record.spec.name)):
             if finding.key == self.rule and number >= start.offset:
                 at = "" if finding.step is None else f"step {finding.step}: "
@@ -172,13 +172,13 @@ def stream_called(jobs: Jobs, group: str, name: str) -> Stream | None:
 
 
 At = tuple[tuple[Any, ...] | None, int]
-"""Where a listing goes on: after this row of the index, and so many streams of the next."""
+"""From where a listing continues: after this row of the index, and so many streams of the next."""
 Listed = Iterator[tuple[At, Stream | None]]
-"""Each stream, with where a listing goes on that begins with it; None for a job without one."""
+"""Each stream with the position from which a listing starts with it; None for a job without one."""
 
 
 def streams(jobs: Jobs, group: str, prefix: str, page: Page, skip: int = 0) -> Listed:
-    """Those whose names begin so, job by job in the order of the page."""
+    """Those with this prefix, job by job in the order of the page."""
     owner, slash, _ = prefix.partition("/")
     if slash:
         found = [each for each in _owned_by(jobs, group, owner) if each.name.startswith(prefix)]

@@ -1,4 +1,4 @@
-"""Where a search through logs goes on, as its client hands it back: read with suspicion."""
+"""Tokens of a search through logs: the position to continue from. Untrusted input."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from trackside.api.log_streams import Position
 
 _MOST = 1 << 62
 _FORM = (bool, None, None)
-"""The direction, the heads, and what a source says of its rest."""
+"""The direction, the heads, and the position of the source."""
 
 
 def token(call: OperationCall, is_forward: bool, cursor: Cursor) -> str:
@@ -19,7 +19,7 @@ def token(call: OperationCall, is_forward: bool, cursor: Cursor) -> str:
 
 
 def read(given: str | None, call: OperationCall, is_forward: bool) -> tuple[bool, Cursor | None]:
-    """The direction, which is that of the first page, and the place."""
+    """The direction, which is that of the first page, and the position."""
     if not given:
         return is_forward, None
     match position_in(given, call, _FORM):

@@ -94,10 +94,12 @@ class LogWrites:
         return None
 
     def put_events(self, call: OperationCall) -> Response:
-        """Those too old or too new are left out and told, as AWS does."""
+        """Too old and too new ones are dropped and reported, as AWS does."""
         request = parsed_request(PutEventsRequest, call)
         stream = self._stream(request.group, request.stream)
-        if stream.owner is not None:  # else from before: whoever wrote to it goes on
+        if (
+            stream.owner is not None
+        ):  # else from before there were owners: anyone may continue to write
             self._check_owner(call, f"log stream {stream.name!r}", stream.owner)
         times = [event.time_ms for event in request.events]
         if times != sorted(times):
@@ -121,7 +123,7 @@ class LogWrites:
         return {**response, "rejectedLogEventsInfo": info} if info else response
 
     def keep(self, call: OperationCall) -> Response:
-        """Accepted for the sake of programs that ask; nothing here is deleted by itself."""
+        """Accepted for programs that set it; nothing here is deleted automatically."""
         request = parsed_request(GroupRequest, call)
         if request.group not in GROUPS:
             self._check_group(request.group)

@@ -35,7 +35,6 @@ from trackside.jobs.jobs import Jobs
 from trackside.jobs.logs import LogPosition
 from trackside.records.members import member
 
-"""Of a place among merged events: forwards or not, and the event's key."""
 _CREATED_MS = 1_767_225_600_000
 """SageMaker's groups are always there."""
 
@@ -150,7 +149,7 @@ class Logs:
         self._jobs = jobs
         self._own = own
         self._budget = budget
-        """Of each call that looks through many streams."""
+        """Of each call that scans many streams."""
 
     def describe_groups(self, call: OperationCall) -> Response:
         request = parsed_request(GroupsRequest, call)
@@ -165,8 +164,8 @@ class Logs:
         return response
 
     def describe_streams(self, call: OperationCall) -> Response:
-        """A token only when more streams exist: some clients ask again for as long as there is
-        one, and do not hand it back."""
+        """A token only when more streams exist: some clients repeat the request while there is one,
+        without passing it."""
         request = parsed_request(StreamsRequest, call)
         group = self._group(request.group, request.identifier)
         by_time = request.order == "LastEventTime"

@@ -1,7 +1,8 @@
 """Values of a job's metrics over time, as CloudWatch names them, and their statistics by period.
 
-What a script printed and MetricDefinitions found, or what it put, is told by TrainingJobName; what
-its machines did by Host, `<job>/<host>`. All are read from the curves that supervisors draw.
+Metrics of a script, found by MetricDefinitions or put by it, have the dimension TrainingJobName;
+those of its machines have Host, `<job>/<host>`. All are read from the curves that supervisors
+write.
 """
 
 import re
@@ -29,7 +30,7 @@ _MACHINE = {
     "GPUUtilization": re.compile(r"gpu_\d+/utilization_percent"),
     "GPUMemoryUtilization": re.compile(r"gpu_\d+/memory_percent"),
 }
-"""Each is the sum of the figures that are called so: of four cores up to 400 percent."""
+"""Each is the sum of the matching figures: four cores are up to 400 percent."""
 _MOST_KEPT = 16
 
 MOST_DATAPOINTS = 1440
@@ -76,7 +77,7 @@ class _Opened:
 
 
 class MetricValues:
-    """Keeps what it has read of the jobs that were asked for last. Thread-safe."""
+    """Caches the curves of the most recently requested jobs. Thread-safe."""
 
     def __init__(self, jobs: Jobs) -> None:
         self._jobs = jobs

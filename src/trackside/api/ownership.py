@@ -1,7 +1,7 @@
 """Who may change what: its owner, and every key that may `admin`.
 
-`owners` says whom a job belongs to; the rights of a key are `keys`' and checked before. Reading is
-for everybody, but for the secrets in a job's request: those are for whom the job belongs to.
+`owners` defines the owner of a job; `keys` has the rights, which are checked before. Everything can
+be read by every key, except the secrets in a job's request: those are for its owner.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from trackside.records.owners import is_reserved
 
 
 def acting_for(caller: AccessKey, jobs: Jobs) -> str:
-    """Whom that belongs to what this caller makes: a job's key acts for the owner of its job."""
+    """The owner of what this caller creates: a job's key acts for the owner of its job."""
     job = job_of(caller)
     return caller.label if job is None else jobs.submitter(job).owner
 

@@ -1,6 +1,6 @@
-"""The forms that AWS services speak: JSON 1.1 with a target header, and forms answered in XML.
+"""The protocols of AWS services: JSON 1.1 with a target header, and forms with XML responses.
 
-Each turns a request into an operation with its input, and an answer or an error into bytes.
+Each turns a request into an operation with its input, and a response or an error into bytes.
 """
 
 import json
@@ -18,8 +18,8 @@ from trackside.sigv4 import Request, pairs_of
 
 FORM_TYPE = "application/x-www-form-urlencoded"
 _XML_SERVICES = ("cloudfront", "route53", "s3")
-"""Beginnings of the names of those that are asked by plain GETs and answer in XML; most others
-that are asked so answer in JSON."""
+"""Prefixes of services with plain GET requests and XML responses; most others with such requests
+respond in JSON."""
 _NOT_IN_XML = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _GZIP = 16 + zlib.MAX_WBITS
 _MISMATCH = (
@@ -27,7 +27,7 @@ _MISMATCH = (
     "Check your AWS Secret Access Key and signing method."
 )
 _UNKNOWN = "The security token included in the request is invalid."
-_TWICE = "A request is signed in the Authorization header or in its address, not in both."
+_TWICE = "A request is signed in the Authorization header or in its URL, not in both."
 _UNSIGNED_HEADERS = "There were headers present in the request which were not signed."
 
 
@@ -117,7 +117,7 @@ class QueryProtocol:
 
 
 def not_offered(request: Request, name: str, offered: Iterable[str], request_id: str) -> Reply:
-    """The answer for a service that is not here, in the form that its clients read."""
+    """The error for a service that is not offered, in the protocol of its clients."""
     code = "UnknownOperationException"
     text = f"The service {name!r} is not offered here. Offered: {', '.join(offered)}."
     error = ServiceError(code, text, 404, {"x-amzn-errortype": code})

@@ -1,7 +1,7 @@
-"""PutMetricData: values that a script tells CloudWatch become curves of its job.
+"""PutMetricData: values that a script sends to CloudWatch become curves of its job.
 
-They are left where the job's supervisor looks for what the script tells of its metrics: it draws
-them, stores them and knows the last of each.
+They are written to the folder where the job's supervisor reads the script's metrics: it adds them
+to the curves, stores them and knows the last of each.
 """
 
 import json
@@ -70,7 +70,7 @@ class PutMetrics:
             job = dimensions.get(JOB) or job_of(call.caller)
             if job is None:
                 raise _wrong(
-                    f"{datum.name!r} is of no training job, and only their metrics are kept here. "
+                    f"{datum.name!r} is of no training job; only their metrics are stored here. "
                     f"Put it from inside of a job, or with the dimension {JOB}."
                 )
             name = curve_name(request.namespace, datum.name, dimensions)
@@ -88,7 +88,7 @@ class PutMetrics:
             raise _unknown(job) from None
 
     def _append(self, job: str, lines: Sequence[str]) -> None:
-        """To the supervisor of the first host: who puts it does not say on which one it is."""
+        """To the supervisor of the first host: the caller does not specify a host."""
         try:
             record = self._jobs.record(job)
         except JobNotFound:

@@ -1,4 +1,4 @@
-"""SageMaker, as far as training goes: which operations there are, and our errors in its words."""
+"""SageMaker's training API: its operations, and our errors as its codes."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -74,7 +74,7 @@ def service_error(error: TracksideError) -> ServiceError:
         case QuotaExceeded() | OwnerLimitExceeded():
             return ServiceError("ResourceLimitExceeded", str(error))
         case StoreUnreachable() | DiskFull() | JobBusy():
-            # Nothing was left behind, so that clients may try again by themselves.
+            # Nothing was stored, so clients can retry.
             headers = {"retry-after": _RETRY_SECONDS}
             return ServiceError("ServiceUnavailable", str(error), 503, headers)
         case _:
@@ -84,7 +84,7 @@ def service_error(error: TracksideError) -> ServiceError:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _QueueRequest:
     with_own: bool = member("Trackside", bool, default=False)
-    """As in the other operations; there is nothing else to ask for."""
+    """As in the other operations; there are no other parameters."""
 
 
 class _Queue:

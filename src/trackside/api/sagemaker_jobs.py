@@ -58,7 +58,7 @@ class JobName:
 class Deleting:
     name: str = member("TrainingJobName", pattern=JOB_NAME, least=1, most=63)
     with_own: bool = member("Trackside", bool, default=False)
-    """Answer what stays in storage. AWS answers nothing, and has no words for those below."""
+    """Return what stays in storage. AWS returns nothing, and has no names for the options below."""
     data: bool = member("TracksideData", bool, default=False)
     checkpoints: bool = member("TracksideCheckpoints", bool, default=False)
 
@@ -67,7 +67,7 @@ class Deleting:
 class Describing:
     name: str = member("TrainingJobName", pattern=JOB_NAME, least=1, most=63)
     with_own: bool = member("Trackside", bool, default=False)
-    """Also what AWS has no words for: our own clients ask for it, others cannot."""
+    """Include what AWS has no names for: our own clients request it, others cannot."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,7 +171,7 @@ class TrainingJobs:
         check_may_change(call, name, self._jobs)
         before = self._jobs.record(name).history.state
         if not before.is_final:
-            # It may end by itself in between; then there is nothing left to stop.
+            # It may end in between; then there is nothing to stop.
             self._jobs.stop(name)
             return None
         raise invalid(
@@ -216,7 +216,7 @@ class TrainingJobs:
         self._jobs.refresh(spec.name)
 
     def _check_capacity(self, owner: str, name: str) -> None:
-        """A client that asks again, as it got no answer, is told that its job exists."""
+        """A client that retries, as it got no response, gets the error that its job exists."""
         try:
             self._check_quota(owner)
         except QuotaExceeded:
@@ -229,7 +229,7 @@ class TrainingJobs:
 def _with_time_limit(given: Mapping[str, Any]) -> Mapping[str, Any]:
     """As AWS fills it in. Our own client, known by its options, names none if it wants none."""
     stopping = given.get("StoppingCondition") or {}
-    is_wrong = not isinstance(stopping, Mapping)  # which its validation tells
+    is_wrong = not isinstance(stopping, Mapping)  # which its validation reports
     if OWN in given or is_wrong or stopping.get("MaxRuntimeInSeconds") is not None:
         return given
     limit = {"MaxRuntimeInSeconds": DEFAULT_RUNTIME_SECONDS}

@@ -1,4 +1,4 @@
-"""Rule evaluations, told as the processing jobs that SageMaker runs them in."""
+"""Rule evaluations, described as the processing jobs that SageMaker runs them in."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from trackside.records.rule_status import Evaluation, RuleStatus
 from trackside.records.spec import RuleConfiguration
 
 _JOBS_AT_ONCE = 200
-"""Looked through for one page: most jobs have no rules, and each has to be opened to see."""
+"""Scanned for one page: most jobs have no rules, and each must be opened to see."""
 _STATUSES = ("InProgress", "Completed", "Failed", "Stopping", "Stopped")
 _DEFAULT_IMAGE = "sagemaker-debugger-rules"
 _DEFAULT_INSTANCE = "local"

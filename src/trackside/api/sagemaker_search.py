@@ -1,7 +1,7 @@
-"""Search over training jobs: the expression's logic is `search_expression`'s, this finds and pages.
+"""Search over training jobs: `search_expression` has the expression's logic, this finds and pages.
 
-Jobs are gone through in the order asked for, and opened only when the expression needs more than
-the index knows.
+Jobs are read in the requested order, and opened only when the expression needs more than the index
+has.
 """
 
 import secrets
@@ -54,7 +54,7 @@ class JobSearch:
     def __init__(self, jobs: Jobs, budget: Callable[[], Budget] = Budget) -> None:
         self._jobs = jobs
         self._budget = budget
-        """Of each call, in jobs that it looks at."""
+        """Of each call, in jobs that it reads."""
         self._sorted_before = SortedBefore()
 
     def search(self, call: OperationCall) -> Response:
@@ -96,7 +96,8 @@ class JobSearch:
     def _sorted(
         self, call: OperationCall, searching: Searching, expression: Expression, position: Any
     ) -> dict[str, Any]:
-        """By what the index does not know: all that match are looked at, once for all pages."""
+        """By members that the index does not have: all matching jobs are read, once for all
+        pages."""
         number, skip = position or ("", 0)
         names = self._sorted_before.get(number)
         if names is None:
@@ -112,13 +113,13 @@ class JobSearch:
     def _names_sorted(
         self, call: OperationCall, searching: Searching, expression: Expression
     ) -> Sequence[str]:
-        """Those without what they are sorted by come last."""
+        """Jobs without the sort key come last."""
         values: list[tuple[Any, str]] = []
         descriptions = self._descriptions(call, expression, Page(limit=_AT_ONCE))
         for number, (row, job) in enumerate(descriptions):
             if number == MOST_SORTED:
                 raise invalid(
-                    f"Sorting by {searching.sort_by!r} takes a look at each job, and there are "
+                    f"Sorting by {searching.sort_by!r} reads every job, and there are "
                     f"more than {MOST_SORTED:,}. Sort by one of {', '.join(_ORDERS)}."
                 )
             if job is not None:
@@ -151,7 +152,7 @@ class JobSearch:
             )
             job = shown_to(
                 call.caller, name, description, self._jobs
-            )  # nor can anybody search for it
+            )  # secrets cannot be searched for
             tags = self._jobs.tags(name)
         except JobNotFound:  # deleted since the page was read
             return None
@@ -160,8 +161,8 @@ class JobSearch:
 
 
 class SortedBefore:
-    """The names of the latest sorted searches, so that their next pages need no look at every job.
-    Thread-safe. What is no longer kept is sorted again."""
+    """The names of the latest sorted searches, so that their next pages need not read every job.
+    Thread-safe. What is no longer cached is sorted again."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[str, Sequence[str]] = OrderedDict()

@@ -99,7 +99,7 @@ def _problems(
 
 
 def _moved(spec: JobSpec, after: JobSpec) -> Iterator[Violation]:
-    """Half of a profile in one place and half in another would be none."""
+    """A profile must not be split over two locations."""
     before, now = spec.profiler or Profiler(), after.profiler or Profiler()
     if before.uri and now.uri and before.uri.rstrip("/") != now.uri.rstrip("/"):
         advice = f"must stay {before.uri!r} while the job runs"

@@ -12,7 +12,7 @@ _KEYED = {
     "Tags": ("Key", "Value"),
     "Metrics": ("MetricName", "Value"),
 }
-"""Lists that are asked for by a key, as `Tags.team`; metrics are the final ones."""
+"""Lists whose items are found by a key, as `Tags.team`; metrics are the final ones."""
 _LIST_NAMES = {"Metrics": "FinalMetricDataList"}
 _PRESENCE = ("Exists", "NotExists")
 

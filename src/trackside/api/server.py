@@ -23,19 +23,20 @@ logger = logging.getLogger(__name__)
 
 _BACKLOG = 1024
 _KEEP_ALIVE_SECONDS = 75
-"""Longer than clients keep a connection unused, so that they never send into a closing one."""
+"""Longer than clients keep an idle connection, so that they never send on a closing one."""
 _SWITCH_SECONDS = 0.0005
-"""How long a thread that computes keeps the interpreter while others wait for it. The event loop
-takes it anew for each thing that happens on any connection."""
+"""How long a computing thread keeps the interpreter while others wait for it. The event loop needs
+it for every event on any connection."""
 DRAIN_SECONDS = 30.0
-"""How long requests have to end after the server was asked to."""
+"""How long requests may take after the server was told to stop."""
 _POLL_SECONDS = 0.05
 _LEAVE_SECONDS = 5.0
-"""For requests that were cut short to tidy up; what hangs longer is left as kill -9 would."""
+"""For cancelled requests to clean up; what hangs longer is left as after kill -9."""
 
 
 def make_server(app: App, *, drain_seconds: float = DRAIN_SECONDS) -> uvicorn.Server:
-    """Within the limits of the app's gate, and of the descriptors that this process may have."""
+    """Within the limits of the app's admission, and of the descriptors that this process may
+    have."""
     app.admission.limit_descriptors(raise_descriptor_limit())
     sys.setswitchinterval(_SWITCH_SECONDS)
     config = uvicorn.Config(
@@ -54,7 +55,7 @@ def make_server(app: App, *, drain_seconds: float = DRAIN_SECONDS) -> uvicorn.Se
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Port 0 is any free one; `getsockname` tells which."""
+    """Port 0 is any free one; `getsockname` returns which."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -71,9 +72,9 @@ def serve(app: App, host: str = "127.0.0.1", port: int = 7007) -> None:
 
 
 class DrainingServer(uvicorn.Server):
-    """On SIGTERM or SIGINT drains and returns from `run`; on a second one the process is over.
+    """On SIGTERM or SIGINT drains and returns from `run`; on a second one the process exits.
 
-    Connections stay open while requests are at work, so that whoever holds one can ask /health.
+    Connections stay open while requests run, so that their clients can still read /health.
     """
 
     def __init__(
@@ -85,8 +86,8 @@ class DrainingServer(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Unlike uvicorn's they are not raised again at the end, which would be an end by a signal;
-        and they stay in force while the rest of the program closes."""
+        """Unlike with uvicorn's they are not raised again at the end, which would end the process
+        by a signal; and they stay installed while the rest of the program closes."""
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGINT, signal.SIGTERM):
                 signal.signal(number, self.handle_exit)
@@ -105,18 +106,18 @@ class DrainingServer(uvicorn.Server):
         for listener in sockets or []:
             listener.close()
         if self.server_state.tasks:
-            logger.info("draining; requests at work: %d", len(self.server_state.tasks))
+            logger.info("draining; running requests: %d", len(self.server_state.tasks))
         await self._until(deadline, lambda: not self.server_state.tasks)
         for connection in list(self.server_state.connections):
             connection.shutdown()
-        # What was answered may still be on its way to a slow client.
+        # A response may still be on its way to a slow client.
         await self._until(deadline, lambda: not self.server_state.connections)
         if self.server_state.connections or self.server_state.tasks:
             await self._cut_short()
         await self.lifespan.shutdown()
 
     async def _until(self, deadline: float, is_so: Callable[[], bool]) -> None:
-        """Looks again at least once."""
+        """Polls at least once more."""
         while not is_so():
             await asyncio.sleep(_POLL_SECONDS)
             if time.monotonic() >= deadline:
@@ -125,8 +126,8 @@ class DrainingServer(uvicorn.Server):
     async def _cut_short(self) -> None:
         left = list(self.server_state.connections)
         seconds = self._drain_seconds
-        logger.warning("cut short after %g s; connections at work: %d", seconds, len(left))
-        # A thread that hangs in a store would keep the interpreter from ending.
+        logger.warning("stopped after %g s; busy connections: %d", seconds, len(left))
+        # A thread that hangs in a store would keep the process from exiting.
         backstop = threading.Timer(_LEAVE_SECONDS, os._exit, (0,))
         backstop.daemon = True
         backstop.start()

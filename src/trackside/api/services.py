@@ -1,4 +1,4 @@
-"""Everything that a server answers, put together."""
+"""All services of a server, put together."""
 
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -35,7 +35,7 @@ _CLOSE_SECONDS = 10.0
 
 
 class Services:
-    """Inside the block jobs are started and looked after; `app` answers."""
+    """Inside the block jobs are started and kept alive; `app` handles requests."""
 
     def __init__(
         self,

@@ -1,6 +1,6 @@
-"""Opaque places in a listing, for clients to hand back: bound to the question they belong to.
+"""Opaque positions in a listing that clients pass back: bound to the parameters of the listing.
 
-Anybody can write one, so that a place is taken only in the form that its listing gives out.
+Untrusted: a position is accepted only in the form that its listing creates.
 """
 
 import base64
@@ -24,7 +24,7 @@ Form = type | tuple["Form", ...] | None
 
 
 def key_form(order: Order) -> tuple[Form, ...]:
-    """Of a place between two jobs in this order."""
+    """Of a position between two jobs in this order."""
     return tuple(_COLUMNS[column] for column in order.value)
 
 
@@ -34,7 +34,7 @@ def token(params: Mapping[str, Any], position: Any) -> str:
 
 
 def position_in(given: str, params: Mapping[str, Any], form: Form) -> Any:
-    """ValidationException for what is no token, or is one of another question."""
+    """ValidationException for an invalid token, or one of another listing."""
     try:
         digest, position = read_json(base64.b64decode(given, b"-_", validate=True))
     except (binascii.Error, ValueError, TypeError):
@@ -47,7 +47,8 @@ def position_in(given: str, params: Mapping[str, Any], form: Form) -> Any:
 
 
 def position_after(given: str, params: Mapping[str, Any], order: Order) -> tuple[Any, int]:
-    """A place between two jobs (None: before all), and how much of what follows it is seen."""
+    """A position between two jobs (None: before all), and how many of the following items were
+    listed."""
     after, skip = position_in(given, params, (None, int))
     if after is not None and not _matches(after, key_form(order)):
         raise invalid("Invalid pagination token.")

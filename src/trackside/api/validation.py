@@ -1,6 +1,6 @@
-"""What is wrong with a request, in the words of AWS: programs look for them.
+"""What is wrong with a request, in AWS's own wording: programs check for it.
 
-The constraints themselves are `members`' and `spec`'s.
+`members` and `spec` define the constraints.
 """
 
 import re
@@ -84,8 +84,8 @@ def parsed(cls: type[T], given: Mapping[str, Any]) -> T:
 
 
 def wire_violations(spec: JobSpec) -> Iterator[Violation]:
-    """What is good for a job of this machine's own, and not for one that comes over the wire; what
-    it may name is `locations`' to say."""
+    """What is valid for a local job, but not for one from a client; `locations` checks the
+    locations that it names."""
     if spec.role is None:
         yield Violation("RoleArn", None, "is required", constraint="required")
     elif not re.fullmatch(ROLE, spec.role):

@@ -51,7 +51,7 @@ def count_scans(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return scanned
 
 
-def test_names_come_in_the_order_of_keys_from_any_on(folder: Path):
+def test_names_are_in_key_order_from_any_start(folder: Path):
     assert keys(FolderNames(), folder) == [b"a-b", b"a/", b"b", b"c"]
     assert keys(FolderNames(), folder, b"a/") == [b"a/", b"b", b"c"]
     assert keys(FolderNames(), folder, b"bb") == [b"c"]
@@ -77,7 +77,7 @@ def test_a_folder_that_has_just_changed_is_not_believed(
     assert len(scanned) == 3
 
 
-def test_so_many_names_are_kept_and_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_the_number_of_cached_names_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(folder_names, "CACHED_MOST", 9)
     folders = [tmp_path / name for name in "abc"]
     for each in folders:

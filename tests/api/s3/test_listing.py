@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from obstore.store import S3Store
 
-from tests.api.s3.conftest import BUCKET, REGION, S3Place, serving
+from tests.api.s3.conftest import BUCKET, REGION, S3Endpoint, serving
 from tests.api.s3.test_clients import run
 from tests.aws_clients import program
 from trackside.api.budget import Budget
@@ -33,7 +33,7 @@ def filled(s3):
 
 @pytest.mark.parametrize("form", ["list_objects", "list_objects_v2"])
 @pytest.mark.parametrize("size", [1, 2, 3, 1000])
-def test_pages_bring_every_key_once_and_in_order(filled, form, size):
+def test_pages_list_every_key_once_and_in_order(filled, form, size):
     pages = filled.get_paginator(form).paginate(Bucket=BUCKET, PaginationConfig={"PageSize": size})
     assert [item["Key"] for page in pages for item in page.get("Contents", [])] == IN_ORDER
 
@@ -59,7 +59,7 @@ def test_a_delimiter_folds_keys_into_prefixes_across_pages(filled, form, size):
     assert listed("nothing") == ([], [])
 
 
-def test_tensorboard_is_told_that_a_bucket_is_a_folder(filled, s3):
+def test_tensorboard_sees_a_bucket_as_a_folder(filled, s3):
     """It asks for what begins with a slash, in the first form. The second is S3's own answer."""
     slash = {"Bucket": BUCKET, "Prefix": "/", "Delimiter": "/"}
     assert s3.list_objects(**slash)["CommonPrefixes"] == [{"Prefix": "/"}]
@@ -72,7 +72,7 @@ def test_tensorboard_is_told_that_a_bucket_is_a_folder(filled, s3):
     assert "CommonPrefixes" not in s3.list_objects(**{**slash, "Bucket": "empty-one"})
 
 
-def test_a_listing_goes_on_from_anywhere(filled):
+def test_a_listing_can_start_anywhere(filled):
     def after(start: str, **more: str) -> list[str]:
         found = filled.list_objects_v2(Bucket=BUCKET, StartAfter=start, **more)
         return [item["Key"] for item in found.get("Contents", [])]
@@ -84,7 +84,7 @@ def test_a_listing_goes_on_from_anywhere(filled):
     assert within["CommonPrefixes"][0]["Prefix"] == "a/"
 
 
-def test_owner_and_encoding_are_told_when_asked_for(filled):
+def test_owner_and_encoding_are_returned_on_request(filled):
     found = filled.list_objects_v2(Bucket=BUCKET, FetchOwner=True, EncodingType="url", MaxKeys=50)
     assert found["Contents"][0]["Owner"]["ID"]
     assert found["Contents"][-1]["Key"] == "%C3%A9/%C3%BC"
@@ -93,8 +93,8 @@ def test_owner_and_encoding_are_told_when_asked_for(filled):
     assert filled.list_objects_v2(Bucket=BUCKET, MaxKeys=0)["KeyCount"] == 0
 
 
-def test_unfinished_files_and_empty_folders_are_not_listed(filled, place):
-    root = place.buckets / BUCKET
+def test_unfinished_files_and_empty_folders_are_not_listed(filled, endpoint):
+    root = endpoint.buckets / BUCKET
     (root / ".trackside-0-1-2.part").write_bytes(b"half")
     (root / "empty" / "folder").mkdir(parents=True)
     os.symlink(root, root / "circle")
@@ -102,8 +102,8 @@ def test_unfinished_files_and_empty_folders_are_not_listed(filled, place):
     assert [item["Prefix"] for item in found["CommonPrefixes"]] == ["a/", "b/", "c/", "é/"]
 
 
-def test_what_lies_below_a_common_prefix_is_not_walked(place, s3):
-    root = place.buckets / BUCKET
+def test_keys_below_a_common_prefix_are_not_read(endpoint, s3):
+    root = endpoint.buckets / BUCKET
     for number in range(30):
         folder = root / f"{number:02}" / "deep"
         folder.mkdir(parents=True)
@@ -160,7 +160,7 @@ def expected(keys: set[str], prefix: str, delimiter: str, after: str) -> set[str
 
 
 @pytest.fixture
-def sparse(tmp_path: Path) -> Iterator[S3Place]:
+def sparse(tmp_path: Path) -> Iterator[S3Endpoint]:
     """Few keys among many empty folders, listed by a server that reads few folders at a time."""
     root = tmp_path / "buckets" / BUCKET
     for number in range(200):
@@ -168,8 +168,8 @@ def sparse(tmp_path: Path) -> Iterator[S3Place]:
     for key in SPARSE:
         (root / key).parent.mkdir(exist_ok=True)
         (root / key).write_bytes(b"x")
-    with serving(S3(tmp_path / "buckets", lambda: Budget(200, seconds=3600)), tmp_path) as place:
-        yield place
+    with serving(S3(tmp_path / "buckets", lambda: Budget(200, seconds=3600)), tmp_path) as endpoint:
+        yield endpoint
 
 
 SPARSE = ["000/a", "000/b", "100/a", "100/none-b", "199/z"]
@@ -181,7 +181,7 @@ FORMS = {
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_pages_end_early_where_nothing_is_found_and_lose_no_key(sparse: S3Place, form):
+def test_pages_end_early_where_nothing_is_found_and_lose_no_key(sparse: S3Endpoint, form):
     """Some of them are empty, and every one says where to go on."""
     pages = list(sparse.client().get_paginator(form).paginate(Bucket=BUCKET))
     found = [[item["Key"] for item in page.get(FORMS[form], [])] for page in pages]
@@ -191,7 +191,7 @@ def test_pages_end_early_where_nothing_is_found_and_lose_no_key(sparse: S3Place,
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_common_prefixes_are_told_once_over_pages_that_end_early(sparse: S3Place, form):
+def test_common_prefixes_are_listed_once_over_pages_that_end_early(sparse: S3Endpoint, form):
     def listed(**given: str) -> list[str]:
         pages = sparse.client().get_paginator(form).paginate(Bucket=BUCKET, **given)
         return [
@@ -207,15 +207,15 @@ def test_common_prefixes_are_told_once_over_pages_that_end_early(sparse: S3Place
     assert listed(Delimiter="/", Prefix="nothing") == []
 
 
-def last_of(place: S3Place, form: str, **given: str) -> dict[str, object]:
+def last_of(endpoint: S3Endpoint, form: str, **given: str) -> dict[str, object]:
     """Nothing is left after the last key, whatever the form calls it."""
     marker = {"list_objects": "Marker", "list_objects_v2": "StartAfter"}.get(form, "KeyMarker")
-    found = getattr(place.client(), form)(Bucket=BUCKET, **{**given, marker: "199/z"})
+    found = getattr(endpoint.client(), form)(Bucket=BUCKET, **{**given, marker: "199/z"})
     assert not found["IsTruncated"]
     return dict(found)
 
 
-def test_a_folder_in_a_folder_without_end_is_gone_through_page_by_page(tmp_path: Path):
+def test_endlessly_nested_folders_are_listed_page_by_page(tmp_path: Path):
     """It may hold an object, or not: no page can tell, and the last one does."""
     bucket = Bucket(str(tmp_path))
     for number in range(100):
@@ -242,7 +242,7 @@ def prefixes_of(bucket: Bucket) -> list[str]:
     return found
 
 
-def test_what_is_no_object_uses_the_budget_up(tmp_path: Path):
+def test_files_that_are_no_objects_use_the_budget(tmp_path: Path):
     bucket = Bucket(str(tmp_path))
     for number in range(30):
         os.mkfifo(tmp_path / f"{number:02}")
@@ -276,7 +276,7 @@ def test_what_a_common_prefix_covers_is_passed_over(tmp_path: Path):
     assert len(page.objects) == 5
 
 
-def test_unfinished_uploads_are_read_once_and_within_the_budget(sparse: S3Place):
+def test_unfinished_uploads_are_read_once_and_within_the_budget(sparse: S3Endpoint):
     client = sparse.client()
     keys = [f"{number:03}" for number in range(250)]
     for key in keys:
@@ -292,7 +292,7 @@ def test_unfinished_uploads_are_read_once_and_within_the_budget(sparse: S3Place)
     assert [upload["Key"] for upload in left["Uploads"]] == keys[1:]
 
 
-def test_obstore_goes_on_over_empty_pages(sparse: S3Place):
+def test_obstore_continues_after_empty_pages(sparse: S3Endpoint):
     store = S3Store(
         BUCKET,
         endpoint=sparse.url,
@@ -306,13 +306,13 @@ def test_obstore_goes_on_over_empty_pages(sparse: S3Place):
     assert obstore.list_with_delimiter(store)["common_prefixes"] == ["000", "100", "199"]
 
 
-def test_the_aws_cli_goes_on_over_empty_pages(sparse: S3Place):
-    told = run(sparse, program("aws"), "s3", "ls", "--recursive", f"s3://{BUCKET}/")
-    assert [line.split()[-1] for line in told.splitlines()] == SPARSE
+def test_the_aws_cli_continues_after_empty_pages(sparse: S3Endpoint):
+    shown = run(sparse, program("aws"), "s3", "ls", "--recursive", f"s3://{BUCKET}/")
+    assert [line.split()[-1] for line in shown.splitlines()] == SPARSE
     folders = run(sparse, program("aws"), "s3", "ls", f"s3://{BUCKET}/")
     assert folders.split() == ["PRE", "000/", "PRE", "100/", "PRE", "199/"]
 
 
-def test_s5cmd_goes_on_over_empty_pages(sparse: S3Place):
-    told = run(sparse, program("s5cmd"), "ls", f"s3://{BUCKET}/*")
-    assert [line.split()[-1] for line in told.splitlines()] == SPARSE
+def test_s5cmd_continues_after_empty_pages(sparse: S3Endpoint):
+    shown = run(sparse, program("s5cmd"), "ls", f"s3://{BUCKET}/*")
+    assert [line.split()[-1] for line in shown.splitlines()] == SPARSE

@@ -1,7 +1,7 @@
 """One bucket: a folder whose files are the objects, as `storage/folder.py` reads and writes them.
 
-Keys that no plain file can stand for ('a' beside 'a/b', 'a/', 'a//b', '..', very long ones) are
-files of the hidden folder, as `object_paths` tells. Links are no objects, and lead nowhere.
+Keys that cannot be a plain file ('a' beside 'a/b', 'a/', 'a//b', '..', very long ones) are files in
+the hidden folder, see `object_paths`. Links are no objects and are not followed.
 """
 
 import fcntl
@@ -43,7 +43,7 @@ _SWEPT_MOST = 10_000
 _TRIES = 100
 _READING = os.O_RDONLY | os.O_NONBLOCK  # a FIFO in a user's folder must not block
 TIME_MOST = 253402300799.0
-"""The end of the year 9999: a file may have any time, and none later can be told."""
+"""The end of the year 9999: a file may have any time, but a later one cannot be formatted."""
 
 _LOCK_FOLDER = (HIDDEN, "locks")
 
@@ -112,14 +112,14 @@ class Bucket:
     def info(self, key: str, folder: Folder, name: str) -> ObjectInfo | None:
         """Of a file there, which need not be opened; None for what is no file.
 
-        Its record is looked for by its path, which takes half the time. One that somebody puts
-        there meanwhile is believed only if it tells of this very file.
+        Its record is read by its path, which takes half the time. One that was put there in between
+        is used only if it is for this very file.
         """
         status = folder.stat(name)
         return self._info_of(key, status, f"{folder.where}/{name}")
 
     def create(self, key: str) -> "NewObject":
-        """Where its bytes can be written to; it is seen by nobody until it is published."""
+        """Where its bytes can be written to; it is not visible until it is published."""
         plain = plain_path(key)
         if plain is not None:
             with suppress(NotADirectoryError, IsADirectoryError, FileExistsError):
@@ -127,7 +127,7 @@ class Bucket:
         return self._created(key, encoded_path(key))
 
     def delete(self, key: str) -> None:
-        """What is not there is deleted already."""
+        """A missing object is deleted already."""
         with self.locked(key):
             for path in possible_paths(key):
                 with suppress(*NO_FILE), open_folder(self.root, path[:-1]) as folder:
@@ -159,7 +159,8 @@ class Bucket:
 
     @contextmanager
     def locked(self, key: str, *, alone: bool = False) -> Iterator[None]:
-        """Held shared by every writer of the key, alone by one who first looks and then writes."""
+        """Held shared by every writer of the key, exclusively by one that checks before it
+        writes."""
         number = hashlib.blake2b(os.fsencode(key), digest_size=2).digest()[0] % _LOCKS
         with open_folder(self.root, _LOCK_FOLDER, make=True) as folder:
             descriptor = folder.open(f"{number:02x}", os.O_RDWR | os.O_CREAT)
@@ -208,7 +209,7 @@ class Bucket:
         return ObjectInfo(key, status.st_size, _time(status), record)
 
     def _created(self, key: str, path: ObjectPath) -> "NewObject":
-        # Whoever deletes the last object of a folder removes the folder, too, perhaps just now.
+        # A request that deletes the last object of a folder removes the folder, too, perhaps now.
         for _ in range(_TRIES):
             try:
                 folder = open_folder(self.root, path[:-1], make=True)
@@ -243,14 +244,14 @@ class Bucket:
             return unquote_to_bytes(name)
         with suppress(*NO_FILE), open_folder(self.root, ODD_KEYS) as folder:
             info = self.info("", folder, name)
-            # It may say anything, but it is found only where its own key leads.
+            # It may contain any key, but it is found only under the path of that key.
             if info is not None and encoded_path(info.record.key)[-1] == name:
                 return os.fsencode(info.record.key)
         return None
 
 
 class NewObject:
-    """Leaving the block without `publish` leaves nothing."""
+    """Without `publish`, leaving the block discards it."""
 
     def __init__(
         self, bucket: Bucket, key: str, path: ObjectPath, folder: Folder, file: PartialFile
@@ -281,7 +282,7 @@ class NewObject:
         self._info = ObjectInfo(self._key, status.st_size, _time(status), record)
 
     def publish(self, allowed: Callable[[ObjectInfo | None], None] | None = None) -> ObjectInfo:
-        """`allowed` looks at the object that would be replaced, and raises to keep it."""
+        """`allowed` checks the object that would be replaced, and raises to keep it."""
         assert self._info is not None
         self.file.sync()  # before the lock, which others may be waiting for
         with self._bucket.locked(self._key, alone=allowed is not None):
@@ -290,21 +291,21 @@ class NewObject:
             replaced = self._replaced()
             try:
                 give_name(self.file)
-            except NO_FILE:  # somebody made a folder of that name, or removed what was written
+            except NO_FILE:  # a folder of that name was made, or the written file was removed
                 raise s3_error("OperationAborted") from None
             self._forget(replaced)
         self.file.sync_folders()
         return self._info
 
     def discard(self) -> None:
-        """Always, at the end; what was published stays."""
+        """Always, at the end; a published object stays."""
         if self.file.descriptor >= 0:  # not published
             self.file.discard()
             self._bucket.prune(self._path)
         self._folder.close()
 
     def _replaced(self) -> list[tuple[ObjectPath, os.stat_result]]:
-        """Files whose time is over; looked for only where anything can be left of them."""
+        """Replaced files; searched only where any can exist."""
         bucket = self._bucket
         if not bucket.has_sidecars():
             return []

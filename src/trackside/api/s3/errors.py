@@ -1,4 +1,4 @@
-"""S3's errors: each code with its status and usual text, and the document that tells it."""
+"""S3's errors: each code with its status and default message, and the error document."""
 
 from collections.abc import Mapping
 from xml.sax.saxutils import escape
@@ -11,7 +11,7 @@ from trackside.files.disk_space import is_full, is_read_only
 _CODES: dict[str, tuple[int, str]] = {
     "AccessDenied": (403, "Access Denied"),
     "AuthorizationHeaderMalformed": (400, "The authorization header is malformed."),
-    "AuthorizationQueryParametersError": (400, "The presigned address is malformed."),
+    "AuthorizationQueryParametersError": (400, "The presigned URL is malformed."),
     "BadDigest": (400, "The checksum you specified did not match what we received."),
     "BucketAlreadyExists": (409, "The requested bucket name is not available."),
     "BucketAlreadyOwnedByYou": (409, "Your previous request to create the bucket succeeded."),
@@ -87,7 +87,7 @@ _MESSAGES = {
     Refusal.NO_PAYLOAD_HASH: "Missing required header for this request: x-amz-content-sha256",
     Refusal.EXPIRED: "Request has expired",
 }
-"""Where the refusal says more than its code does."""
+"""For refusals with a more specific message than their code."""
 
 
 def s3_error(
@@ -105,7 +105,7 @@ def not_signed(error: Exception) -> ServiceError:
 
 
 def of_the_system(error: OSError | DiskFull) -> ServiceError | None:
-    """What a disk's refusal is called here; None for what is our own defect."""
+    """The S3 error for a disk error; None for a defect of ours."""
     if is_read_only(error) or is_read_only(error.__cause__ or error):
         text = "The server's disk is read-only; nothing was stored. Try again when it is writable."
         return s3_error("InsufficientStorage", text)
@@ -115,7 +115,7 @@ def of_the_system(error: OSError | DiskFull) -> ServiceError | None:
     if isinstance(error, PermissionError):
         return s3_error("AccessDenied", "The server's own user may not do this in its folder.")
     if isinstance(error, NotADirectoryError):
-        text = "A link or a file stands in the bucket's folder where the server needs a folder."
+        text = "A link or a file is in the bucket's folder where the server needs a folder."
         return s3_error("AccessDenied", f"{text} Remove it: links are not followed.")
     return None
 

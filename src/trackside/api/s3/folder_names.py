@@ -1,5 +1,5 @@
-"""The names in a folder, in the order of S3's keys. Those of large folders are kept from one page
-of a listing to the next, as long as the folder says that it is what it was."""
+"""The names in a folder, in the order of S3's keys. Those of large folders are cached from one page
+of a listing to the next, as long as the folder's times show no change."""
 
 import os
 import time
@@ -37,7 +37,7 @@ class FolderNames:
     ) -> Sequence[Name]:
         """Of an open folder, in order, those whose keys are not before this. Links are left out.
 
-        `scan` reads a folder whose names are not its keys, in order; it is the same one each time.
+        `scan` reads, in order, a folder whose names are not its keys; it is the same each time.
         """
         names = self._all(descriptor, scan or _names)
         return names[first_from(names, after) :] if after else names

@@ -28,11 +28,11 @@ class ListCalls:
         self._threads = threads
         self._budget = budget
         self._uploads: defaultdict[str, dict[str, Upload]] = defaultdict(dict)
-        """What was read of unfinished ones, by the bucket's folder."""
+        """The unfinished ones that were read, by the bucket's folder."""
         self._names = FolderNames()
 
     async def objects(self, target: Target) -> Reply:
-        """The first form: pages go on from the last name seen."""
+        """Version 1: pages continue after the last name."""
         form = _Form(target)
         after = target.query.get("marker", "")
         page = await self._page(target, after)
@@ -115,8 +115,8 @@ class ListCalls:
         return document("ListMultipartUploadsResult", [*nodes, *shown, *folders])
 
     async def _root(self, target: Target) -> Page:
-        """TensorBoard asks so whether `s3://bucket/` is a folder: it is, if there is anything in
-        the bucket. To S3 itself `/` begins no key, and the answer would be empty."""
+        """TensorBoard checks in this way whether `s3://bucket/` is a folder: it is, if the bucket
+        has any object. In S3 itself no key starts with `/`, and the response would be empty."""
         bucket = self._buckets.get(target.bucket)
         options = ListOptions(most=1)
         names, budget = self._names, self._budget()

@@ -1,7 +1,7 @@
-"""One page of a bucket's keys: in byte order, folded at a delimiter, from anywhere on.
+"""One page of a bucket's keys: in byte order, folded at a delimiter, from any start.
 
-Holds the names of one branch of folders at a time, and never looks below a common prefix beyond
-learning that it holds an object. What brings no key (empty folders, above all) is within a budget.
+Holds the names of one branch of folders at a time, and reads below a common prefix only until it
+finds an object. Work that yields no key (above all, empty folders) is limited by a budget.
 """
 
 import heapq
@@ -25,7 +25,7 @@ from trackside.storage.partial_file import is_temporary
 PAGE = 1000
 """Keys and common prefixes, at most."""
 _OPENED = 16
-"""What it takes to read a folder, in names that bring no key."""
+"""The cost of reading a folder, in names that yield no key."""
 _HIDDEN = os.fsencode(HIDDEN)
 
 
@@ -40,7 +40,7 @@ class ListOptions:
     prefix: str = ""
     delimiter: str = ""
     after: str = ""
-    """Only what comes later; a whole common prefix counts as seen with all that is below."""
+    """Only later keys; all keys below a whole common prefix count as listed."""
     most: int = PAGE
 
 
@@ -49,8 +49,8 @@ class Page:
     objects: list[ObjectInfo]
     prefixes: list[str]
     next: str | None
-    """What to go on after; None on the last page. It need not be a key: a page whose budget is
-    spent ends anywhere, also without any key."""
+    """Where to continue; None on the last page. It need not be a key: a page whose budget is spent
+    may end anywhere, even without any key."""
 
 
 def list_page(
@@ -59,7 +59,7 @@ def list_page(
     names: FolderNames | None = None,
     budget: Budget | None = None,
 ) -> Page:
-    """`names` are kept from one page to the next."""
+    """`names` are cached from one page to the next."""
     objects: list[ObjectInfo] = []
     prefixes: list[str] = []
     last = ""
@@ -84,11 +84,11 @@ def list_page(
 class _Item(NamedTuple):
     key: bytes
     path: ObjectPath | None = None
-    """Where its file lies; None: among the odd ones."""
+    """The path of its file; None for an encoded key."""
     is_folder: bool = False
     """That is a whole common prefix."""
     is_stop: bool = False
-    """The budget is spent, and nothing up to this key is left."""
+    """The budget is spent, and all keys up to this one were listed."""
 
 
 class _Stop(NamedTuple):
@@ -105,8 +105,8 @@ class _Listing:
         self._range = KeyRange(os.fsencode(options.prefix), os.fsencode(options.after))
         self._delimiter = os.fsencode(options.delimiter)
         self._reached: bytes | None = None
-        """Nothing up to here is left, nor below it if it is a common prefix; None as long as this
-        page has got no further than the one before."""
+        """All keys up to here were listed, and all below it if it is a common prefix; None until
+        this page has got further than the previous one."""
         self._folded: bytes | None = None
         """The latest common prefix: nothing that starts with it is wanted any more."""
         if self._fold(self._range.after) == self._range.after:
@@ -196,7 +196,7 @@ class _Listing:
         yield from self._walk(names, folder + slash)
 
     def _walk(self, within: ObjectPath, above: bytes) -> Iterator[_Item]:
-        """Links are no objects and lead nowhere, here as everywhere."""
+        """Links are no objects and are not followed."""
         for key, name, is_folder in self._names(within, above):
             inner = (*within, name)
             if not is_folder:
@@ -213,7 +213,7 @@ class _Listing:
                 yield from self._walk(inner, key)
 
     def _stop_before(self, folder: bytes, reached: bytes) -> _Item:
-        """A common prefix to go on after would count as seen."""
+        """Continuing after a common prefix would skip it."""
         return _Item(reached if self._fold(folder) == folder else folder, is_stop=True)
 
     def _common_prefix(self, within: ObjectPath, key: bytes) -> Iterator[_Item]:
@@ -223,12 +223,12 @@ class _Listing:
             yield _Item(key, within, is_folder=True)
         elif holds is None and self._reached is not None:
             yield self._stop_before(key, self._reached)
-        elif holds is None:  # in order, so that the next page can go on within it
+        elif holds is None:  # in order, so that the next page can continue within it
             yield from self._walk(within, key)
         self._reached = key
 
     def _names(self, within: ObjectPath, above: bytes) -> Iterator[tuple[bytes, str, bool]]:
-        """Those that may be wanted, or hold what is."""
+        """Those that match, or that are folders with possible matches."""
         names: Sequence[Name] = ()
         with suppress(*NO_FILE), open_folder(self._bucket.root, within) as folder:
             names = self._folder_names.read(folder.descriptor, self._first_in(above))
@@ -243,7 +243,7 @@ class _Listing:
                 yield key, name, is_folder
 
     def _not_folded(self, names: Sequence[Name], above: bytes) -> Iterator[Name]:
-        """All of a folder but what the latest common prefix covers, which is not gone through."""
+        """All names of a folder except those below the latest common prefix, which are skipped."""
         number = 0
         while number < len(names):
             folded = self._folded
@@ -257,8 +257,8 @@ class _Listing:
             number += 1
 
     def _first_in(self, above: bytes) -> bytes:
-        """The first name in this folder that is neither before what was listed last, nor before the
-        prefix."""
+        """The first name in this folder that is neither before the previous page's end nor before
+        the prefix."""
         name = slash = b""
         if self._range.after.startswith(above):
             name, slash, _ = self._range.after[len(above) :].partition(b"/")
@@ -283,7 +283,7 @@ class _Listing:
         return False
 
     def _info(self, key: bytes, path: ObjectPath | None) -> ObjectInfo | None:
-        """None for what is gone by now, a link, a socket."""
+        """None for a file that was removed, a link, a socket."""
         named = os.fsdecode(key)
         if path is None:
             return self._bucket.find(named)
@@ -309,6 +309,6 @@ def _last_folder(root: str, names: ObjectPath) -> Generator["os.DirEntry[str]", 
 
 
 def _end_of(prefix: bytes) -> bytes:
-    """The first key after all that begin with this; empty when there is none."""
+    """The first key after all keys with this prefix; empty when there is none."""
     kept = prefix.rstrip(b"\xff")
     return kept[:-1] + bytes([kept[-1] + 1]) if kept else b""

@@ -1,4 +1,4 @@
-"""Headers of an object: which of a request are kept, and how they come back."""
+"""Headers of an object: which ones of a request are stored, and how they are returned."""
 
 import re
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ _OWN_KEY = "x-amz-server-side-encryption-customer-algorithm"
 
 
 def described(headers: Mapping[str, str]) -> ObjectRecord:
-    """What a request says of the object it makes; the ETag comes when the bytes have come."""
+    """The object's metadata from a request; the ETag is known when the body has arrived."""
     if _OWN_KEY in headers:
         text = "Encryption with a customer's key is not offered here: leave the headers out."
         raise s3_error("NotImplemented", text)

@@ -1,6 +1,7 @@
-"""S3 by another store: a request that our keys allow is signed anew for the store and passed on.
+"""S3 by another store: a request that our keys allow is signed again for the store and forwarded.
 
-What the store answers, errors too, goes back as it is. Bodies are never held whole, nor changed.
+The store's response, also an error, is returned unchanged. Bodies are never held whole, nor
+changed.
 """
 
 import re
@@ -51,12 +52,12 @@ _REPLACED_HEADERS = {
     CONTENT_SHA256,
     "x-amz-cf-id",
     "x-amz-date",
-    # Those clients know the account that our STS tells of, not the store's.
+    # Clients know the account of our STS, not the store's.
     "x-amz-expected-bucket-owner",
     "x-amz-security-token",
     "x-amz-source-expected-bucket-owner",
 }
-"""Headers of S3's that mean us, and are left out or made anew for the store."""
+"""S3 headers that are meant for this server: left out, or replaced for the store."""
 _HTTP_HEADERS = frozenset(
     {
         "accept", "accept-encoding", "cache-control", "content-disposition", "content-encoding",
@@ -65,8 +66,8 @@ _HTTP_HEADERS = frozenset(
         "origin", "range", "referer", "user-agent", "via",
     }
 )  # fmt: skip
-"""Passed on as they are, signed or not. Stores have headers of their own, too; those that S3 does
-not have would be obeyed there because we sign, and nobody has looked at them here."""
+"""Forwarded unchanged, signed or not. Stores have headers of their own, too; they would obey those
+because we sign, though nothing here has checked them."""
 _METHODS = ("GET", "HEAD", "PUT", "POST", "DELETE")
 _PRESIGNED_PARAMETERS = frozenset(
     f"x-amz-{name}"
@@ -90,7 +91,7 @@ class S3Relay:
         *,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        """`environ` tells where keys are given that are not in `access`."""
+        """`environ` names sources of credentials that are not in `access`."""
         self._keys = UpstreamCredentials(partial(keys_for, access, environ or {}))
         self._region = access.region
         self._client = UpstreamClient(access.endpoint or _aws_endpoint(access.region))
@@ -156,7 +157,7 @@ class _Forwarded:
 
 
 def _check(target: Target) -> None:
-    """That the caller may do what the store is then asked to do."""
+    """The caller must have the rights for what the store is asked to do."""
     call = target.call
     level = "OBJECT" if target.key else "BUCKET" if target.bucket else "SERVICE"
     if call.request.method not in _METHODS:
@@ -195,7 +196,7 @@ def _is_forwarded(name: str) -> bool:
 def _without_signature(
     parts: list[tuple[str, str, str]],
 ) -> tuple[list[tuple[str, str, str]], dict[str, str]]:
-    """A presigned address as any other, and the headers that its signer had put into it."""
+    """A presigned query as a plain one, and the headers that its signer had moved into it."""
     kept, hoisted = [], {}
     for part in parts:
         name, value = decoded(part[0]).lower(), decoded(part[2])

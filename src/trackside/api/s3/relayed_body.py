@@ -36,9 +36,10 @@ async def re_signed(
     size: int,
     trailer: str | None,
 ) -> AsyncIterator[bytes]:
-    """The chunks of an `aws-chunked` body, checked and signed for the store, in sizes of ours.
+    """The chunks of an `aws-chunked` body, verified, and signed for the store in chunks of our
+    size.
 
-    `size` is that of the object, `trailer` the algorithm of the checksum that comes at the end.
+    `size` is that of the object, `trailer` the algorithm of the checksum at the end.
     """
     decoder, held, arrived = ChunkedBody(incoming), bytearray(), 0
     async for raw in chunks:

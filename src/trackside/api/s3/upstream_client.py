@@ -15,7 +15,7 @@ logger = logging.getLogger(__name__)
 
 _CONNECT_SECONDS = 5.0
 _IDLE_SECONDS = 4.0
-"""Less than any store keeps an unused connection, so that none is closing when it is used."""
+"""Less than any store keeps an idle connection, so that none is closing when it is used."""
 _IDLE_MOST = 64
 RENEW_SECONDS = 300.0
 """Before their end; those who give them have new ones by then."""
@@ -23,7 +23,7 @@ RENEW_SECONDS = 300.0
 
 class UpstreamClient:
     def __init__(self, endpoint: str) -> None:
-        """`endpoint` as in AWS_ENDPOINT_URL; its path, if any, comes before all others."""
+        """`endpoint` as in AWS_ENDPOINT_URL; its path, if any, is a prefix of all paths."""
         parts = urlsplit(endpoint)
         self.endpoint = endpoint
         self.host = parts.netloc
@@ -41,7 +41,7 @@ class UpstreamClient:
         headers: Mapping[str, str],
         body: AsyncIterator[bytes] | None,
     ) -> Response:
-        """`address` is path and query. `StoreUnavailable` when there is no answer to be had."""
+        """`address` is path and query. `StoreUnavailable` when there is no response."""
         lines = [f"{method} {address} HTTP/1.1", *(f"{n}: {v}" for n, v in headers.items())]
         head = "\r\n".join([*lines, "\r\n"]).encode("latin-1")
         expects = "expect" in headers
@@ -51,14 +51,14 @@ class UpstreamClient:
             try:
                 return await connection.request(head, body, is_head=is_head, expects=expects)
             except StoreUnavailable:
-                # It may have been closing when it was used. What was begun is not done twice.
+                # It may have been closing when it was used. A started body cannot be repeated.
                 if body is not None or method == "POST":
                     raise
         connection = await self._connect()
         return await connection.request(head, body, is_head=is_head, expects=expects)
 
     def close(self) -> None:
-        """Those that are unused; the others end with their answers."""
+        """Idle ones; the others close after their responses."""
         while self._idle:
             self._idle.pop()[1].close()
 

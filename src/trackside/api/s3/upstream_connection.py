@@ -1,6 +1,6 @@
-"""One connection to another S3 server: a request at a time, bodies streamed both ways.
+"""One connection to another S3 server: one request at a time, bodies streamed both ways.
 
-Neither side can make the other's bytes pile up here: whoever is slow holds the other one up.
+Data is not buffered beyond a limit: a slow side slows the other one down.
 """
 
 import asyncio
@@ -12,16 +12,16 @@ from typing import cast
 import httptools
 
 _CONTINUE_SECONDS = 1.0
-"""How long a store may think before it says whether it wants the body; not all of them say."""
+"""How long to wait for `100 Continue` before the body is sent; not all stores send it."""
 _RESPONSE_SECONDS = 300.0
-"""Stores copy or join large objects before they answer."""
+"""Stores copy or join large objects before they respond."""
 _STALL_SECONDS = 60.0
-"""In the middle of an answer."""
+"""In the middle of a response."""
 _BUFFER_BYTES = 1 << 20
 
 
 class StoreUnavailable(Exception):
-    """The store cannot be reached, or left without an answer."""
+    """The store cannot be reached, or closed the connection without a response."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Response:
 
 
 class UpstreamConnection(asyncio.Protocol):
-    """`free` is called with it as soon as it can be asked again; never, when it cannot."""
+    """`free` is called with it when it can be reused; never, when it cannot."""
 
     def __init__(self, free: Callable[["UpstreamConnection"], None]) -> None:
         self._free = free
@@ -47,14 +47,14 @@ class UpstreamConnection(asyncio.Protocol):
     async def request(
         self, head: bytes, body: AsyncIterator[bytes] | None, *, is_head: bool, expects: bool
     ) -> Response:
-        """`StoreUnavailable` when no response comes. With `expects`, a body that the store refuses at
-        once is not sent at all."""
+        """`StoreUnavailable` when no response comes. With `expects`, a body that the store refuses
+        at once is not sent at all."""
         self._reset(is_head=is_head)
         self._is_sent = body is None
         try:
             if self._transport is None:
-                raise StoreUnavailable("closed before it was asked")
-            self._transport.resume_reading()  # the answer before may have ended held up
+                raise StoreUnavailable("closed before the request")
+            self._transport.resume_reading()  # the previous response may have ended while paused
             self._transport.write(head)
             if body is not None:
                 if expects:
@@ -64,7 +64,7 @@ class UpstreamConnection(asyncio.Protocol):
                 status = await self._status
         except TimeoutError:
             self.close()
-            raise StoreUnavailable(f"no answer within {_RESPONSE_SECONDS} s") from None
+            raise StoreUnavailable(f"no response within {_RESPONSE_SECONDS} s") from None
         except BaseException:
             self.close()
             raise
@@ -80,7 +80,7 @@ class UpstreamConnection(asyncio.Protocol):
             self._transport.abort()
 
     async def _send(self, body: AsyncIterator[bytes]) -> None:
-        """Until all is sent, or the store has answered without waiting for the rest."""
+        """Until all is sent, or the store has responded without waiting for the rest."""
         assert self._transport is not None
         while not self._status.done():
             try:
@@ -101,7 +101,7 @@ class UpstreamConnection(asyncio.Protocol):
                 if self._is_complete:
                     return
                 if self._transport is None:
-                    raise StoreUnavailable("left in the middle of an answer")
+                    raise StoreUnavailable("closed in the middle of a response")
                 self._transport.resume_reading()
                 await self._wait_for_data()
         finally:
@@ -118,7 +118,7 @@ class UpstreamConnection(asyncio.Protocol):
             ) from None
 
     def _done(self) -> None:
-        # What of a body was not sent, or of an answer not taken, would be in the next one's way.
+        # Unsent parts of a body, or unread parts of a response, would disturb the next request.
         if self._is_complete and not self._pieces and self._is_sent and self._keeps_alive:
             self._free(self)
         else:
@@ -146,12 +146,12 @@ class UpstreamConnection(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None
-        # An answer may last until the store closes the connection; its end is not an error then.
+        # A response may last until the store closes the connection; that is no error then.
         if self._status.done() and not self._is_complete and self._ends_by_closing():
             self._is_complete = error is None
         if not self._status.done():
-            self._status.set_exception(StoreUnavailable(str(error or "closed without an answer")))
-            self._status.exception()  # taken: nobody may be waiting
+            self._status.set_exception(StoreUnavailable(str(error or "closed without a response")))
+            self._status.exception()  # retrieved: there may be no waiter
         self._wake()
 
     def pause_writing(self) -> None:
@@ -184,7 +184,7 @@ class UpstreamConnection(asyncio.Protocol):
         self._keeps_alive = self._parser.should_keep_alive()
         self._status.set_result(status)
         self._wake()
-        self._is_complete = self._is_head  # whatever length it tells of
+        self._is_complete = self._is_head  # whatever length it announces
 
     def on_body(self, piece: bytes) -> None:
         self._pieces.append(piece)

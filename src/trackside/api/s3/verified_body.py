@@ -1,6 +1,5 @@
-"""A body on its way in: decoded, hashed and handed on, and at the end checked against all that
-the client said of it. Where the bytes land is the caller's business.
-"""
+"""A request body as it arrives: decoded, hashed and passed on, and at the end checked against
+everything that the client announced. The caller decides where the bytes are written."""
 
 import base64
 import binascii
@@ -40,10 +39,10 @@ class Arrived:
     size: int
     md5: bytes
     algorithm: str
-    """Of the checksum that is kept."""
+    """Of the stored checksum."""
     checksum: str
     requested: tuple[str, str]
-    """The algorithm that the client asked for, which may be another, and its checksum."""
+    """The algorithm that the client requested, which may differ, and its checksum."""
 
 
 class VerifiedBody:
@@ -56,7 +55,7 @@ class VerifiedBody:
         write: Callable[[bytes, int], None],
         kept: str | None = None,
     ) -> None:
-        """`kept` is the algorithm that a multipart upload began with."""
+        """`kept` is the algorithm that a multipart upload was created with."""
         self.size = announced_size(headers)
         self._headers = headers
         self._write = write
@@ -108,10 +107,10 @@ class VerifiedBody:
         named = algorithm_named(self._headers, "x-amz-sdk-checksum-algorithm")
         given = self._given[0] if self._given else self._trailer
         if named and given and named != given:
-            text = f"x-amz-sdk-checksum-algorithm says {named!r}, the checksum is {given!r}."
+            text = f"x-amz-sdk-checksum-algorithm is {named!r}, the checksum is {given!r}."
             raise s3_error("InvalidRequest", text)
         requested = given or named or kept or DEFAULT
-        # The default serves whoever named none at the beginning; others are held to their word.
+        # The default is for clients that named none at the start; others must keep to theirs.
         if kept not in (None, DEFAULT, requested):
             text = f"Checksum Type mismatch occurred, expected {kept}, got {requested}."
             raise s3_error("InvalidRequest", text)
@@ -124,13 +123,13 @@ class VerifiedBody:
             return None
         value = self._chunked.trailers.get(HEADER + self._trailer) if self._chunked else None
         if value is None:
-            raise s3_error("MalformedTrailerError", f"The trailer {self._trailer!r} did not come.")
+            raise s3_error("MalformedTrailerError", f"The trailer {self._trailer!r} is missing.")
         check_form(self._trailer, value)
         return value
 
 
 def announced_size(headers: Mapping[str, str]) -> int | None:
-    """Of the object, not of the chunks it comes in; None where only HTTP tells the end."""
+    """Of the object, not of its chunks; None where only the end of the HTTP body shows it."""
     is_stream = headers.get("x-amz-content-sha256", "").startswith(_STREAMING)
     name = "x-amz-decoded-content-length" if is_stream else "content-length"
     text = headers.get(name, "")
@@ -145,7 +144,7 @@ def announced_size(headers: Mapping[str, str]) -> int | None:
 
 
 def trailer_named(headers: Mapping[str, str]) -> str | None:
-    """The algorithm of the checksum that comes after the body."""
+    """The algorithm of the checksum after the body."""
     name = headers.get("x-amz-trailer", "").strip().lower()
     if not name:
         return None
