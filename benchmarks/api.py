@@ -332,7 +332,7 @@ def main(home: str) -> None:
     jobs = Jobs(settings, environment(), supervisor_command=("/bin/true",))
     jobs.refresh()
     keys = AccessKeys(settings.layout.server.root)
-    services = Services(settings, keys, {}, jobs=jobs)  # not entered: nobody revives the dead
+    services = Services(settings, keys, {}, jobs=jobs)  # not entered: no supervisor is restarted
     listener = listen("127.0.0.1", 0)
     print(listener.getsockname()[1], flush=True)
     with jobs.index_kept_open():

@@ -22,7 +22,7 @@ from benchmarks.report import Comparison, Target
 BUCKET = "bench"
 ROUNDS = 3
 ROUNDS_MOST_SECONDS = 240
-"""No further round is begun that would end later, however busy the machine is."""
+"""No further round is started that would end later, however busy the machine is."""
 WORKERS = 16
 
 OURS = """

@@ -49,7 +49,7 @@ class Server:
 
 @pytest.fixture(autouse=True)
 def slow_health_checks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A look that takes long says that the machine is busy, not that the server is ill."""
+    """A slow check means that the machine is busy, not that the server is unhealthy."""
     monkeypatch.setattr(health, "CHECK_SECONDS", 60.0)
 
 

@@ -56,7 +56,7 @@ class RawClient:
         return int(head.split(b" ", 2)[1]), body[:length]
 
     def response_starts(self) -> bool:
-        """Whether one has begun to come; waits for it, and leaves it there."""
+        """Whether a response has started; waits for it, and leaves it unread."""
         return bool(self.socket.recv(1, socket.MSG_PEEK))
 
     def is_ended(self) -> bool:
@@ -90,7 +90,7 @@ def signed(
     service: str = "sagemaker",
     padding: int = 0,
 ) -> tuple[bytes, bytes]:
-    """Head and body of a call in JSON, as boto3 signs it; as much longer as asked for."""
+    """Head and body of a call in JSON, as boto3 signs it, padded by so many bytes."""
     body = json.dumps(given).encode() + b" " * padding
     headers = {
         "Content-Type": "application/x-amz-json-1.1",

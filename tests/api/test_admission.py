@@ -1,4 +1,4 @@
-"""Too many connections at a real server: who gives way, and who is always answered."""
+"""Too many connections at a real server: which are closed, and which requests are always served."""
 
 import json
 import resource
@@ -39,7 +39,7 @@ def listed(server: Server) -> bytes:
 
 
 def keep_busy(server: Server, connect: Connect, count: int) -> list[RawClient]:
-    """Connections at work for somebody who has signed, and takes in nothing of a large answer."""
+    """Busy connections of a caller that has signed, and does not read a large response."""
     s3 = server.client("s3")
     s3.create_bucket(Bucket="data-1")
     s3.put_object(Bucket="data-1", Key="large", Body=bytes(24 << 20))

@@ -1,4 +1,4 @@
-"""What a call may spend, in things it looks at and in time."""
+"""What a call may spend, in items it scans and in time."""
 
 from trackside.api.budget import Budget
 

@@ -1,4 +1,4 @@
-"""Metrics of jobs, asked by the real boto3, in both forms that CloudWatch's clients speak."""
+"""Metrics of jobs, requested by the real boto3, in both protocols of CloudWatch's clients."""
 
 import json
 import os
@@ -37,7 +37,7 @@ def client(service: Server):
 
 @pytest.fixture
 def drawn(service: Server, jobs: Jobs) -> Jobs:
-    """A running job whose supervisor has found a loss in its log, and looked at its machine."""
+    """A running job whose supervisor has found a loss in its log, and sampled its machine."""
     service.client("sagemaker").create_training_job(**request(hyper={"hold": "1"}))
     until(lambda: jobs.describe("job-1")["SecondaryStatus"] == "Training")
     folder = jobs.settings.layout.job("job-1").host("algo-1", 1)
@@ -205,7 +205,7 @@ def test_metrics_are_listed_with_their_dimensions(client, drawn: Jobs):
 
 
 def put_lines(jobs: Jobs) -> list[Any]:
-    """What a supervisor is told."""
+    """What a supervisor receives."""
     folder = jobs.settings.layout.job("job-1").host("algo-1", 1).told_metrics
     return [json.loads(line) for line in (folder / "cloudwatch.json").read_text().splitlines()]
 
@@ -249,7 +249,7 @@ def test_values_of_no_running_job_are_refused(client, drawn: Jobs):
 def test_a_value_is_never_written_through_a_link_of_another_user_s_script(
     client, drawn: Jobs, tmp_path: Path, way: str
 ):
-    """The script asks by its own key to have a line appended to a file that it cannot open."""
+    """The script requests by its own key to have a line appended to a file that it cannot open."""
     kept = tmp_path / "kept"
     (kept / "sagemaker").mkdir(parents=True)
     (kept / "cloudwatch.json").write_text("kept")

@@ -1,4 +1,4 @@
-"""Turns in a pool of threads, whoever asks how much; and at a real server."""
+"""Turns in a pool of threads, however much each caller requests; and at a real server."""
 
 import asyncio
 import threading
@@ -23,7 +23,7 @@ from trackside.jobs.jobs import Jobs
 
 
 class Work:
-    """Calls that run until they are let go, and the order in which they began."""
+    """Calls that run until they are released, and the order in which they started."""
 
     def __init__(self, pool: FairPool) -> None:
         self._pool = pool

@@ -1,5 +1,5 @@
-"""What nobody has to sign for, asked of a real server in every wrong way: both parsers of HTTP,
-both event loops."""
+"""What needs no signature, requested from a real server in every wrong way: both HTTP parsers, both
+event loops."""
 
 import asyncio
 import threading
@@ -28,7 +28,7 @@ from trackside.api.limits import Limits
 GET = b"GET /health HTTP/1.1\r\nhost: x\r\n"
 FOR_EVER = 3600.0
 ENDLESS = 32 << 20
-"""Bytes, after which a test gives up hope that the server refuses."""
+"""Bytes, after which a test stops waiting for the server to refuse."""
 LARGE = b"x" * (16 << 20)
 """More than sockets hold between server and client."""
 

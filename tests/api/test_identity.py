@@ -1,4 +1,4 @@
-"""Who am I: asked by the real boto3."""
+"""GetCallerIdentity, called by the real boto3."""
 
 import urllib.error
 import urllib.request

@@ -1,4 +1,4 @@
-"""Filter patterns about fields; those about words are tried in `test_logs`."""
+"""Filter patterns about fields; `test_logs` has those about terms."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Logs of jobs, asked by the real boto3 as clients ask them."""
+"""Logs of jobs, read by the real boto3."""
 
 import shutil
 import time

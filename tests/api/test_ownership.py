@@ -164,7 +164,7 @@ OPERATIONS: list[Callable[[Team, Key, str], None]] = [
 
 
 def denied(team: Team, operation: Callable[..., None], key: Key, job: str) -> str:
-    """The words of the refusal; empty when there was none."""
+    """The message of the refusal; empty when there was none."""
     try:
         operation(team, key, job)
     except ClientError as error:
@@ -207,8 +207,8 @@ def test_a_job_is_changed_by_its_owner_and_by_admins(team: Team, keys, operation
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda each: each.__name__)
 def test_a_job_that_no_key_submitted_is_changed_only_by_admins(team: Team, keys, operation):
-    """From before owners were recorded, or of a user of the machine, or of a key whose name would
-    look like one of these."""
+    """From before owners were recorded, or of a user of the machine, or of a key with a name like
+    one of these."""
     others = {kind: key for kind, key in keys.items() if kind != "admin"}
     for number, owner in enumerate(["", "local:root", "job of-alice"]):
         name = f"job-{number}"
@@ -308,7 +308,7 @@ def test_every_key_can_read_owners_and_aws_responses_stay_unchanged(team: Team, 
 
 
 def test_secrets_in_a_request_are_shown_to_its_owner_and_to_admins(team: Team, keys):
-    """By every operation that tells them; a job's key is told those of its own jobs."""
+    """By every operation that returns them; a job's key sees those of its own jobs."""
     given = {"DB_PASSWORD": "hunter-2-x", "EPOCHS": "3", "MIRROR": "https://me:hunter-2-x@host/"}
     for name, maker in (("job-1", "owner"), ("child", "another job of owner")):
         wanted = request(name, hyper={"hold": "1", "hub_token": '"hunter-2-x"'}, Environment=given)
@@ -326,7 +326,7 @@ def test_secrets_in_a_request_are_shown_to_its_owner_and_to_admins(team: Team, k
 
 
 def secrets_shown(team: Team, key: Key, job: str) -> set[str]:
-    """Which operations tell the secret; nor is a job found by it where none does."""
+    """Which operations return the secret; nor is a job found by it where none does."""
     client = team.client(key)
     described = client.describe_training_job(TrainingJobName=job)
     own = None  # our own client has no sessions
@@ -348,7 +348,7 @@ def secrets_shown(team: Team, key: Key, job: str) -> set[str]:
 
 
 def params(team: Team, key: Key, operation: str, **given: Any) -> Any:
-    """As our own client asks."""
+    """As our own client requests it."""
     server = profiles.Server(
         team.service.url, profiles.Key(key["aws_access_key_id"], key["aws_secret_access_key"])
     )
@@ -379,7 +379,7 @@ def two_servers(
 
 
 def test_another_server_of_the_team_knows_whose_a_job_is(two_servers: tuple[Team, Team]):
-    """Also when somebody has put a journal in storage that says otherwise."""
+    """Also when a user has put another journal into storage."""
     here, there = two_servers
     here.create(here.key("alice"), "job-1")
     until(lambda: is_training(here.jobs, "job-1"))
@@ -451,7 +451,7 @@ OLD_JOBS = {
     "server": _OLD_NOTE.format("TSOLD", "alice"),
     "child": _OLD_NOTE.format("TSJOB-server", "job server"),
 }
-"""Of `trackside run`, of a key at a server, and of a job there: the note that each began with."""
+"""Of `trackside run`, of a key at a server, and of a job there: the note at the start of each."""
 
 
 def make_group(team: Team, key: Key, job: str) -> None:

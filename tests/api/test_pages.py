@@ -1,4 +1,4 @@
-"""/health and /metrics of a real server, asked over its socket."""
+"""/health and /metrics of a real server, requested over its socket."""
 
 import asyncio
 import base64

@@ -1,5 +1,5 @@
-"""Attacks with a presigned address, as somebody without a key would try them: against a server's
-process with buckets of its own, and through one that stands before another store."""
+"""Attacks with a presigned URL, by a client without a key: against a server with its own buckets,
+and through one that relays to another store."""
 
 import http.client
 import json
@@ -33,7 +33,7 @@ UNSIGNED_HEADERS = "There were headers present in the request which were not sig
 
 @dataclass(frozen=True)
 class Victim:
-    """Somebody who may submit jobs, and gives an address away."""
+    """A caller who may submit jobs, and gives a presigned URL away."""
 
     url: str
     admin: Credentials
@@ -230,7 +230,7 @@ def test_an_address_beside_an_authorization_is_refused(victim):
 
 
 def test_a_presigned_url_can_get_the_caller_identity(victim):
-    """As EKS asks it of STS."""
+    """As EKS calls STS."""
     sts = victim.client("sts")
     address = sts.generate_presigned_url("get_caller_identity", HttpMethod="GET")
     status, text = send("GET", address)

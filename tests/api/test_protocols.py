@@ -1,4 +1,4 @@
-"""Services that are not here, asked by botocore: it must be able to read the answer."""
+"""Services that are not offered, called by botocore: it must be able to read the response."""
 
 import pytest
 from botocore.exceptions import ClientError

@@ -91,10 +91,10 @@ def test_a_running_job_continues_and_the_next_is_refused(jobs: Jobs, client_of: 
     assert is_training(jobs, "alice-1")
     assert large.exists()
     code, _ = refused(alice.create_training_job, **request("alice-1"))
-    assert code == "ResourceInUse"  # who asks again has no answer lost
+    assert code == "ResourceInUse"  # a retry gets the same error
     client_of("bob").create_training_job(**request("bob-1"))
     large.unlink()
-    alice.create_training_job(**request("alice-2"))  # measured anew before it is refused
+    alice.create_training_job(**request("alice-2"))  # measured again before it is refused
     (jobs.settings.layout.job("alice-1").root / "release").touch()
     for name in ("alice-1", "alice-2", "bob-1"):
         ended(alice, name)
@@ -105,7 +105,7 @@ def test_data_of_the_last_day_stays_and_new_jobs_are_refused(jobs: Jobs, client_
     newest = finished(alice, jobs, "alice-1", 2 * MB)
     until(lambda: is_refused(alice, "alice-2"))
     assert newest.exists()
-    alice.delete_training_job(TrainingJobName="alice-1")  # its data is nobody's now
+    alice.delete_training_job(TrainingJobName="alice-1")  # its data has no owner now
     alice.create_training_job(**request("alice-2"))
     ended(alice, "alice-2")
 

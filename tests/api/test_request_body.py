@@ -119,7 +119,7 @@ def test_a_body_that_trickles_is_given_up(jobs: Jobs, connect: Connect):
 
 
 def test_all_bodies_together_have_so_much_memory_and_no_more(jobs: Jobs, connect: Connect):
-    """Whoever holds it has signed nothing yet: that is known when the body is there."""
+    """The client has signed nothing yet: that is known when the body is there."""
     with limited(jobs, body_memory=9 << 19, body_seconds=3600) as (server, app):
         key, secret = server.keys.create("another", server.keys.all()[0].rights)
         clients = []

@@ -1,4 +1,4 @@
-"""Training jobs, asked by the real boto3."""
+"""Training jobs, called by the real boto3."""
 
 import json
 import math
@@ -326,7 +326,7 @@ def test_a_job_waits_for_capacity_and_is_stopped_in_the_queue(jobs: Jobs, servic
 
 
 def held_back(service: Server, **limits: int) -> tuple[AccessKey, Any]:
-    """A key that has one job at work and one that waits, while a job of another key ran."""
+    """A key with one running job and one queued, while a job of another key ran."""
     key, secret = service.keys.create("ci", Rights.SUBMIT, **limits)
     given = {"aws_access_key_id": key.id, "aws_secret_access_key": secret}
     client = service.client("sagemaker", **given)

@@ -1,4 +1,4 @@
-"""Listings, searches, tags and rule evaluations, asked by the real boto3."""
+"""Listings, searches, tags and rule evaluations, called by the real boto3."""
 
 import shutil
 from datetime import UTC, datetime, timedelta

@@ -186,14 +186,14 @@ def test_known_keys_count_on_without_the_database_for_a_while(
         assert keys.secret_of(key.id) == secret
         monkeypatch.setattr(shared, "_grace_seconds", 0.0)
         monkeypatch.setattr(team_keys, "LEAST_GRACE_SECONDS", 3600.0)
-        assert keys.secret_of(key.id) == secret  # it may be slow, and not gone
+        assert keys.secret_of(key.id) == secret  # it may be slow, and not unavailable
         monkeypatch.setattr(team_keys, "LEAST_GRACE_SECONDS", 0.0)
         with pytest.raises(KeysUnavailable, match="has not answered for"):
             until(lambda: keys.get(key.id) is None)
         with pytest.raises(KeysUnavailable):
             keys.secret_of("TSNOBODY")
         assert keys.secret_of(own.id) is not None
-        assert [each.label for each in keys.all()] == ["this machine", "ci"]  # limits go on
+        assert [each.label for each in keys.all()] == ["limits still apply", "ci"]  # limits go on
         mortal.start()
         monkeypatch.setattr(shared, "_grace_seconds", 3600.0)
         assert keys.secret_of(key.id) == secret

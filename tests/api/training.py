@@ -12,7 +12,7 @@ IMAGE = "763104351884.dkr.ecr.us-west-2.amazonaws.com/pytorch-training:2.1-cpu-p
 
 
 def request(name: str = "job-1", *, hyper: dict[str, str] | None = None, **changed: Any) -> Any:
-    """`hyper` tells the stand-in for a supervisor what to do."""
+    """`hyper` defines what the stand-in for a supervisor does."""
     return {
         "TrainingJobName": name,
         "RoleArn": ROLE,

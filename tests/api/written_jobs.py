@@ -46,7 +46,7 @@ def reopen(folder: JobFolder) -> None:
 
 
 def keep_in_storage_only(jobs: Jobs, folder: JobFolder, *, chunk_bytes: int) -> None:
-    """Its folder is gone; the chunks are cut anywhere within a line if need be."""
+    """Its folder was removed; the chunks may be split within a line."""
     jobs.refresh()
     record = jobs.record(folder.root.name)
     _put(jobs, record.keys.spec, folder.spec.read_bytes())

@@ -1,4 +1,4 @@
-"""An application asked without a socket: as uvicorn would, whatever the request is made of."""
+"""An application called without a socket: as uvicorn would, whatever the request is made of."""
 
 import asyncio
 from collections.abc import Sequence
@@ -43,7 +43,7 @@ class Response:
 
 
 class AppClient:
-    """In its block the application can be asked."""
+    """In its block the application can be called."""
 
     def __init__(self, app: App) -> None:
         self._app = app

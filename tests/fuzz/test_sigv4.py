@@ -157,7 +157,7 @@ def covered(wire: Wire) -> Any:
     values = [(name, headers.get(name, b"").decode("latin-1").split()) for name in names]
     # The others hash the body itself.
     is_s3 = b"/s3/aws4_request" in claim + claimed.get(b"X-Amz-Credential", b"")
-    # A presigned address without the header is signed as one with the words for "any body".
+    # A presigned URL without the header is signed as one with UNSIGNED-PAYLOAD.
     absent = b"" if claim else UNSIGNED.encode()
     sha256 = headers.get(b"x-amz-content-sha256", absent) if is_s3 else b""
     path = unquote_to_bytes(wire.path)
@@ -167,7 +167,7 @@ def covered(wire: Wire) -> Any:
 
 
 def is_bound(wire: Wire) -> bool:
-    """Whether the body is. That of a request which has none is not looked at, whatever comes."""
+    """Whether the body is. The body of a request without one is ignored."""
     if wire.method not in ("PUT", "POST"):
         return False
     sha256 = next((v for n, v in wire.headers if n.lower() == b"x-amz-content-sha256"), b"")
@@ -185,7 +185,7 @@ def unsigned_headers(wire: Wire) -> set[bytes]:
 
 
 NOT_IMPLEMENTED = 501
-"""As S3 says it of headers and operations that are not offered."""
+"""S3's error for headers and operations that are not offered."""
 
 
 # What is changed.
@@ -287,7 +287,7 @@ def another_header(rng: Random, wire: Wire, others: list[Wire]) -> Wire:
 
 
 def claim(rng: Random, wire: Wire, others: list[Wire]) -> Wire:
-    """Its own words about what is signed."""
+    """Its own statement about what is signed."""
     changes = [
         (REGION.encode(), b"us-east-1"), (b"/s3/", b"/sagemaker/"),
         (b"%2Fs3%2F", b"%2Fsagemaker%2F"),

@@ -1,4 +1,4 @@
-"""The S3 service over a folder, asked by real clients, at its own socket and behind another."""
+"""The S3 service over a folder, called by real clients, at its own socket and behind a relay."""
 
 import threading
 from collections.abc import Iterator
@@ -115,7 +115,7 @@ def endpoint(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[S3Endpo
 
 @pytest.fixture
 def s3(endpoint: S3Endpoint) -> Any:
-    """A client of an admin's, and a bucket to begin with."""
+    """An admin's client, and a bucket."""
     client = endpoint.client()
     client.create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": REGION})
     return client

@@ -1,4 +1,4 @@
-"""Signed chunks, made as the specification says and cut anywhere on the way."""
+"""Signed chunks, made by the specification and split anywhere on the way."""
 
 import base64
 import hashlib

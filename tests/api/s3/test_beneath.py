@@ -1,4 +1,4 @@
-"""Links in the folders of buckets, planted by somebody who can write there: S3 follows none."""
+"""Links in the folders of buckets, planted by a user who can write there: S3 follows none."""
 
 import os
 import shutil
@@ -163,7 +163,7 @@ def test_the_record_of_a_part_names_no_file_elsewhere(endpoint, s3, outside, fil
 
 
 def test_a_folder_replaced_by_a_link_while_in_use_is_not_followed(endpoint, s3, outside):
-    """Whoever looks at a path and then uses it would be led out sooner or later."""
+    """A server that checked a path and then used it would be redirected sooner or later."""
     root = endpoint.buckets / BUCKET
     s3.put_object(Bucket=BUCKET, Key="swapped/secret", Body=b"own")
     is_over = threading.Event()

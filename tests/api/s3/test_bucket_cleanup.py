@@ -1,4 +1,4 @@
-"""What nobody comes back for is removed; what somebody may is not."""
+"""Unfinished files and abandoned uploads are removed; others are not."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Checksums of present SDKs: computed, compared, kept, told; a wrong one stores nothing."""
+"""Checksums of current SDKs: computed, compared, stored, returned; a wrong one stores nothing."""
 
 import base64
 import hashlib

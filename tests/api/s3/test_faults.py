@@ -27,7 +27,7 @@ MIB = 1 << 20
 
 
 def half_put(s3, key: str, sent: int, announced: int, **part: object) -> socket.socket:
-    """A connection on which a PUT, of an object or a part, has begun and not ended."""
+    """A connection with a PUT, of an object or a part, that was started and not finished."""
     operation = "upload_part" if part else "put_object"
     given = {"Bucket": BUCKET, "Key": key, **part}
     address = urlsplit(s3.generate_presigned_url(operation, given))
@@ -41,7 +41,7 @@ def half_put(s3, key: str, sent: int, announced: int, **part: object) -> socket.
 
 
 def files(endpoint) -> list[str]:
-    """And folders. Those that go meanwhile are gone: `os.walk` does not mind."""
+    """And folders. `os.walk` ignores those that are removed meanwhile."""
     root = endpoint.buckets / BUCKET
     found = [Path(top, name) for top, *names in os.walk(root) for name in (*names[0], *names[1])]
     return sorted(str(path.relative_to(root)) for path in found if ".trackside" not in path.parts)

@@ -1,4 +1,4 @@
-"""Names of large folders are kept, and never told when they are wrong."""
+"""Names of large folders are cached, and never returned when they are outdated."""
 
 import os
 from pathlib import Path

@@ -60,7 +60,7 @@ def test_a_delimiter_folds_keys_into_prefixes_across_pages(filled, form, size):
 
 
 def test_tensorboard_sees_a_bucket_as_a_folder(filled, s3):
-    """It asks for what begins with a slash, in the first form. The second is S3's own answer."""
+    """It lists with a slash as the prefix, in version 1. Version 2 responds as S3 does."""
     slash = {"Bucket": BUCKET, "Prefix": "/", "Delimiter": "/"}
     assert s3.list_objects(**slash)["CommonPrefixes"] == [{"Prefix": "/"}]
     assert "CommonPrefixes" not in s3.list_objects_v2(**slash)
@@ -108,7 +108,9 @@ def test_keys_below_a_common_prefix_are_not_read(endpoint, s3):
         folder = root / f"{number:02}" / "deep"
         folder.mkdir(parents=True)
         (folder.parent / "file").touch()
-        folder.chmod(0)  # whoever looks into it as a user fails; root is told by its time
+        folder.chmod(
+            0
+        )  # reading it fails for a user; for root, its time shows that it was not read
     before = {path: path.stat().st_atime_ns for path in root.glob("*/deep")}
     found = s3.list_objects_v2(Bucket=BUCKET, Delimiter="/")
     assert len(found["CommonPrefixes"]) == 30
@@ -182,7 +184,7 @@ FORMS = {
 
 @pytest.mark.parametrize("form", FORMS)
 def test_pages_end_early_where_nothing_is_found_and_lose_no_key(sparse: S3Endpoint, form):
-    """Some of them are empty, and every one says where to go on."""
+    """Some of them are empty, and every one has a position to continue from."""
     pages = list(sparse.client().get_paginator(form).paginate(Bucket=BUCKET))
     found = [[item["Key"] for item in page.get(FORMS[form], [])] for page in pages]
     assert [key for keys in found for key in keys] == SPARSE
@@ -216,7 +218,7 @@ def last_of(endpoint: S3Endpoint, form: str, **given: str) -> dict[str, object]:
 
 
 def test_endlessly_nested_folders_are_listed_page_by_page(tmp_path: Path):
-    """It may hold an object, or not: no page can tell, and the last one does."""
+    """It may hold an object, or not: only the last page can know."""
     bucket = Bucket(str(tmp_path))
     for number in range(100):
         (tmp_path / "deep" / f"{number:03}" / "none").mkdir(parents=True)

@@ -18,7 +18,7 @@ ATTRIBUTE = "user.trackside.object"
 
 
 def plant(path: Path, data: bytes) -> None:
-    """As somebody does who can write to the bucket's folder."""
+    """As a user does who can write to the bucket's folder."""
     try:
         os.setxattr(path, ATTRIBUTE, data)
     except OSError as error:
@@ -30,7 +30,7 @@ def plant(path: Path, data: bytes) -> None:
 
 
 def stamped(path: Path, **record: Any) -> bytes:
-    """One that tells of the file as it is."""
+    """A record of the file as it is."""
     status = path.stat()
     return json.dumps(
         {"size": status.st_size, "modified": status.st_mtime_ns, "etag": "e", **record}

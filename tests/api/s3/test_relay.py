@@ -55,7 +55,7 @@ OK = b'HTTP/1.1 200 OK\r\nContent-Length: 2\r\nETag: "1"\r\n\r\nok'
 
 
 class RawStore:
-    """Speaks as a test tells it to; keeps the heads of all requests and counts connections."""
+    """Responds as a test defines; records the heads of all requests and counts connections."""
 
     def __init__(self, response: Callable[[socket.socket, bytes], bool]) -> None:
         self.heads: list[bytes] = []
@@ -264,7 +264,7 @@ def test_neither_side_is_sent_more_than_it_reads(tmp_path):
 
 
 def until_stuck(connection: socket.socket, most: int) -> int:
-    """How many bytes went before nobody took more for a second."""
+    """How many bytes were sent before none was accepted for a second."""
     connection.settimeout(1)
     total = 0
     try:

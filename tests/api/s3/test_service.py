@@ -77,7 +77,7 @@ def test_a_wrong_secret_and_an_unknown_key_are_different_errors(endpoint, s3):
 
 
 def words(endpoint: Any) -> str:
-    """Those of a refusal; all of them tell the way out."""
+    """Messages of a refusal; all of them name the way out."""
     with pytest.raises(ClientError) as caught:
         endpoint.client().list_buckets()
     text = str(caught.value.response["Error"]["Message"])
