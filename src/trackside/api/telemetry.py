@@ -54,19 +54,35 @@ class Telemetry:
         self._sent = Counter(
             "trackside_sent_bytes_total", "Response bodies.", ("service",), registry=registry
         )
+        self._series: dict[tuple[str, str, int], tuple[Counter, Histogram, Counter, Counter]] = {}
+        """Cached: finding a series by its labels takes longer than counting."""
         registry.register(_ServerState(jobs, upkeep, admission, pools))
         ProcessCollector(registry=registry)
 
     def count(self, exchange: Exchange) -> None:
-        service, operation = exchange.service or _OTHER, exchange.operation or _OTHER
-        self._requests.labels(service, operation, str(exchange.status)).inc()
-        self._seconds.labels(service, operation).observe(exchange.seconds)
-        self._received.labels(service).inc(exchange.bytes_in)
-        self._sent.labels(service).inc(exchange.bytes_out)
+        key = exchange.service or _OTHER, exchange.operation or _OTHER, exchange.status
+        series = self._series.get(key)
+        if series is None:
+            series = self._series[key] = self._labelled(*key)
+        requests, seconds, received, sent = series
+        requests.inc()
+        seconds.observe(exchange.seconds)
+        received.inc(exchange.bytes_in)
+        sent.inc(exchange.bytes_out)
 
     def scrape(self) -> bytes:
         """All metrics in Prometheus' text format."""
         return generate_latest(self._registry)
+
+    def _labelled(
+        self, service: str, operation: str, status: int
+    ) -> tuple[Counter, Histogram, Counter, Counter]:
+        return (
+            self._requests.labels(service, operation, str(status)),
+            self._seconds.labels(service, operation),
+            self._received.labels(service),
+            self._sent.labels(service),
+        )
 
 
 class _Registry(CollectorRegistry):
